@@ -1,0 +1,24 @@
+"""Every question that is asked about a system, in the order in which the report prints the answers."""
+from __future__ import annotations
+
+from tinyphysics.analysis.coupling import reads
+from tinyphysics.analysis.quadratic import polynomial, quadratic
+from tinyphysics.analysis.separable import separable
+from tinyphysics.analysis.symmetry import even_in_p
+from tinyphysics.analysis.timedep import explicit_time
+from tinyphysics.facts import Facts
+from tinyphysics.system import System
+
+
+def facts_of(system: System) -> Facts:
+    if system.energy is None:
+        names = [s.name for s in system.states]
+        pieces = system.forces if system.kind == "forces" else system.update
+        parts = {f"F({n})" if system.kind == "forces" else n: u for n, u in zip(names, pieces)}
+        return Facts((explicit_time(system, parts), reads(system, parts)))
+    split = separable(system)
+    parts = {"T": split.T, "V": split.V} if split else {"H": system.energy}
+    return Facts((
+        split, polynomial(system), quadratic(system), explicit_time(system, parts),
+        even_in_p(system), reads(system, parts),
+    ))  # fmt: skip

@@ -1,0 +1,86 @@
+"""Is H a polynomial of the state, and of which degree?  Degree 2 or less can be solved, not stepped.
+
+The degree is an upper bound: terms that cancel are still counted. For degree <= 2 the whole Hessian
+(cross terms of q and p included), the linear part and the constant are given as functions of the
+parameters.
+"""
+from __future__ import annotations
+
+from tinyphysics.facts import Fact
+from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
+from tinyphysics.rules.real import simplify
+from tinyphysics.rules.unroll import unroll
+from tinyphysics.rules.vjp import gradient
+from tinyphysics.system import System
+
+LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.PAD, Ops.ELEMENT,
+          Ops.STACK, Ops.CONCAT)  # fmt: skip
+MOST_COMPONENTS = 32  # the Hessian is written out entry by entry
+
+
+def degrees(energy: UOp, states: frozenset[UOp]) -> dict[UOp, int | None]:
+    """For each node, a bound on its degree in the states; None where it is not a polynomial."""
+    out: dict[UOp, int | None] = {}
+    for u in toposort([energy]):
+        out[u] = 0 if not u.leaves & states else _degree(u, [out[s] for s in u.src])
+    return out
+
+
+def _degree(u: UOp, src: list[int | None]) -> int | None:
+    if u.op is Ops.VAR:
+        return 1
+    known = [d for d in src if d is not None]
+    if len(known) < len(src):
+        return None
+    match u.op:
+        case Ops.ADD | Ops.SUB | Ops.NEG:
+            return max(known)
+        case Ops.MUL:
+            return sum(known)
+        case Ops.FMA:
+            return max(known[0] + known[1], known[2])
+        case Ops.DIV if known[1] == 0:
+            return known[0]
+        case Ops.POW if u.src[1].op is Ops.CONST and u.src[1].arg >= 0 and u.src[1].arg % 1 == 0:
+            return known[0] * int(u.src[1].arg)
+        case Ops.REDUCE if u.arg[0] == "sum":
+            return known[0]
+        case op if op in LINEAR:
+            return max(known)
+    return None
+
+
+def polynomial(system: System) -> Fact:
+    assert system.energy is not None
+    found = degrees(system.energy, frozenset(system.q + system.p))
+    degree = found[system.energy]
+    if degree is None:
+        culprit = next(u for u in toposort([system.energy]) if found[u] is None)
+        return Fact.no("polynomial", because=f"{culprit} is not a polynomial of the state",
+                       site=system.sites.get(culprit))  # fmt: skip
+    return Fact.yes("polynomial", because=f"degree {degree} at most", degree=degree)
+
+
+def quadratic(system: System) -> Fact:
+    assert system.energy is not None
+    bound = polynomial(system)
+    if not bound:
+        return Fact.no("quadratic", because=bound.because, site=bound.site)
+    if bound.degree > 2:
+        return Fact.no("quadratic", because=f"the degree may be {bound.degree}")
+    states = [e for u in (*system.q, *system.p) for e in elements(u)]
+    if len(states) > MOST_COMPONENTS:
+        return Fact.no("quadratic", because=f"degree 2 at most, but {len(states)} components are too "
+                       "many to write out")  # fmt: skip
+    ((energy,),) = unroll([system.energy])
+    slope = gradient(energy, states)
+    hessian = [simplify(gradient(g, states)) for g in slope]
+    origin = {s: UOp.const(0.0) for s in states}
+    linear = simplify(substitute(slope, origin))
+    (constant,) = simplify(substitute([energy], origin))
+    moving = frozenset(system.q + system.p)
+    if any(u.leaves & moving for row in [*hessian, linear, [constant]] for u in row):
+        return Fact.no("quadratic", because="the second derivatives could not be shown to be constant")
+    return Fact.yes("quadratic", because=f"degree {bound.degree} at most: constant Hessian of "
+                    f"{len(states)} x {len(states)}", hessian=hessian, linear=linear,
+                    constant=constant)  # fmt: skip

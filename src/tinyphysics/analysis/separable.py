@@ -1,0 +1,82 @@
+"""Is H = T(p) + V(q)?  The fact every explicit symplectic method rests on.
+
+A missed yes costs speed and a wrong yes costs physics, so anything not shown to split is a no.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tinyphysics.facts import Fact
+from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat
+from tinyphysics.system import System
+
+x, y, z = (UPat.var(name) for name in "xyz")
+n = UPat.const("n")
+
+LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.PAD, Ops.ELEMENT)
+
+
+def power_of_product(x: UOp, y: UOp, n: UOp) -> UOp | None:
+    return x**n * y**n if n.arg % 1 == 0 else None  # roots have signs
+
+
+# fmt: off
+open_product = PatternMatcher([
+    (x * (y + z),    lambda x, y, z: x*y + x*z),
+    (x * (y - z),    lambda x, y, z: x*y - x*z),
+    (x * (-y),       lambda x, y: -(x*y)),
+    ((x + y) / z,    lambda x, y, z: x/z + y/z),
+    ((x - y) / z,    lambda x, y, z: x/z - y/z),
+    ((-x) / z,       lambda x, z: -(x/z)),
+    ((x + y) ** 2.0, lambda x, y: x*x + 2*(x*y) + y*y),
+    ((x - y) ** 2.0, lambda x, y: x*x - 2*(x*y) + y*y),
+    ((x * y) ** n,   power_of_product),
+])
+# fmt: on
+
+
+def terms(u: UOp, mixed: Callable[[UOp], bool], minus: bool = False) -> Iterator[tuple[UOp, bool]]:
+    """The addends of u, and whether each is subtracted; a product is opened only where it mixes q and p.
+
+    (q1 - q0)**2 stays closed: expanded, an exact difference becomes a cancelling sum.
+    """
+    if u.op is Ops.ADD or u.op is Ops.SUB:
+        yield from terms(u.src[0], mixed, minus)
+        yield from terms(u.src[1], mixed, minus != (u.op is Ops.SUB))
+    elif u.op is Ops.NEG:
+        yield from terms(u.src[0], mixed, not minus)
+    elif mixed(u) and (u.op in LINEAR or u.op is Ops.REDUCE and u.arg[0] == "sum"):
+        inner = list(terms(u.src[0], mixed, minus))
+        yield from ((u.replace((term,)), sign) for term, sign in inner)
+    elif mixed(u) and (opened := open_product.rewrite(u)) is not None:
+        yield from terms(opened, mixed, minus)
+    else:
+        yield u, minus
+
+
+def signed_sum(items: list[tuple[UOp, bool]]) -> UOp:
+    out: UOp | None = None
+    for term, minus in items:
+        if out is None:
+            out = -term if minus else term
+        else:
+            out = out - term if minus else out + term
+    return UOp.const(0.0) if out is None else out
+
+
+def separable(system: System) -> Fact:
+    assert system.energy is not None
+    q, p = frozenset(system.q), frozenset(system.p)
+
+    def mixed(u: UOp) -> bool:
+        return bool(u.leaves & q and u.leaves & p)
+
+    kinetic: list[tuple[UOp, bool]] = []
+    potential: list[tuple[UOp, bool]] = []
+    for term, minus in terms(system.energy, mixed):
+        if mixed(term):
+            site = system.sites.get(term)
+            return Fact.no("separable", because=f"{term} mixes q and p", site=site or system.site)
+        (kinetic if term.leaves & p else potential).append((term, minus))
+    return Fact.yes("separable", because="no term mixes q and p",
+                    T=signed_sum(kinetic), V=signed_sum(potential))  # fmt: skip

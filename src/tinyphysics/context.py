@@ -1,0 +1,45 @@
+"""Every flag, declared once: a name, a default, a sentence.
+
+A flag is read from the environment as TINYPHYSICS_<NAME> and set in code with `with`:
+
+>>> with CHECK(1):
+...     CHECK.value
+1
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class Flag:
+    def __init__(self, name: str, default: int, sentence: str) -> None:
+        self.name, self.default, self.sentence = name, default, sentence
+        initial = int(os.environ.get(f"TINYPHYSICS_{name}", default))
+        self._var: ContextVar[int] = ContextVar(name, default=initial)
+
+    @property
+    def value(self) -> int:
+        return self._var.get()
+
+    @contextmanager
+    def __call__(self, value: int) -> Iterator[None]:
+        token = self._var.set(value)
+        try:
+            yield
+        finally:
+            self._var.reset(token)
+
+
+FLAGS: dict[str, Flag] = {}
+
+
+def flag(name: str, default: int, sentence: str) -> Flag:
+    FLAGS[name] = Flag(name, default, sentence)
+    return FLAGS[name]
+
+
+CHECK = flag("CHECK", 0, "check the graph against its stage's spec after every pass")
+REWRITE_LIMIT = flag("REWRITE_LIMIT", 200_000, "rules fired in one rewrite before it counts as endless")

@@ -1,0 +1,116 @@
+"""What can go wrong, by name: every error says what happened, where, and what to write instead.
+
+The docs' error index is printed from this file: the docstring is the meaning, `causes` the usual reasons.
+"""
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tinyphysics.util import Site
+
+
+class TinyPhysicsError(Exception):
+    """The base of every error that tinyphysics raises on purpose."""
+
+    causes: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, what: str, *, site: Site | None = None, fix: str | None = None) -> None:
+        self.what, self.site, self.fix = what, site, fix
+        place = f" ({site})" if site else ""
+        remedy = f"\n  {fix}" if fix else ""
+        super().__init__(f"{what}{place}.{remedy}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.what, self.site, self.fix)
+
+
+def _rebuild(kind: type[TinyPhysicsError], what: str, site: Site | None, fix: str | None) -> Any:
+    return kind(what, site=site, fix=fix)
+
+
+class InputError(TinyPhysicsError, ValueError):
+    """A value given to `compile`, `evolve` or the command line is missing, unknown or out of range."""
+
+    causes = (
+        "a state was left out, or a name was misspelt",
+        "`until` is not a whole number of steps from t0",
+        "leading (ensemble) axes of two arguments differ",
+    )
+
+
+class TraceError(TinyPhysicsError, TypeError):
+    """The user's function did something that has no meaning on symbols."""
+
+    causes = (
+        "`if`, `and`, `min()` or a chained comparison on a symbol: write tp.where",
+        "`math.sin(q)` or `float(q)`: write np.sin(q) or tp.sin(q)",
+        "`q[0] = ...`: symbols are immutable, build the new array with np.stack",
+        "the energy does not depend on a momentum it was given",
+    )
+
+
+class ShapeError(TinyPhysicsError, ValueError):
+    """Shapes do not fit: in the traced function, or between an annotation and a value."""
+
+    causes = (
+        "two arrays in one expression do not broadcast",
+        "the energy is not a scalar: sum it",
+        "a state has another shape than its annotation says",
+    )
+
+
+class UnitError(TinyPhysicsError, ValueError):
+    """Two quantities with different units were added or compared."""
+
+    causes = ("reserved: units are carried, and not checked yet",)
+
+
+class PlanError(TinyPhysicsError, ValueError):
+    """No method does what was asked, or the argument asks for something that does not exist yet."""
+
+    causes = (
+        "an explicit splitting was asked for an energy that is not separable",
+        "an unknown method, backend or precision name",
+        "an argument whose feature has not landed",
+    )
+
+
+class VerifyError(TinyPhysicsError):
+    """A TP-IR program is malformed, or does not have the structure that it claims."""
+
+    causes = (
+        "a flow computed before a state that it read was rewritten (a stale flow)",
+        "a kick that leaves out a momentum whose position occurs in the potential",
+        "a force that is not a gradient, under a symplectic claim",
+        "a position added to a momentum",
+    )
+
+
+class BackendError(TinyPhysicsError, RuntimeError):
+    """The backend that was asked for is not there; nothing else was tried in its place."""
+
+    causes = ("the backend's compiler, driver or package is not installed", "its name is misspelt")
+
+
+class StoreError(TinyPhysicsError, OSError):
+    """A file could not be written or read, or belongs to another program."""
+
+    causes = ("no permission, no space", "a file that another program or version wrote")
+
+
+class PhysicsIntegrityError(TinyPhysicsError, ArithmeticError):
+    """A run failed one of its checks under `checks="strict"`; what it has computed is in `.out`."""
+
+    causes = ("a state became infinite or NaN: the step is too long, or two bodies met",)
+
+    def __init__(
+        self, what: str, *, site: Site | None = None, fix: str | None = None, out: Any = None
+    ) -> None:
+        super().__init__(what, site=site, fix=fix)
+        self.out = out
+
+
+ERRORS: tuple[type[TinyPhysicsError], ...] = (
+    TinyPhysicsError, InputError, TraceError, ShapeError, UnitError, PlanError, VerifyError,
+    BackendError, StoreError, PhysicsIntegrityError,
+)  # fmt: skip

@@ -1,0 +1,279 @@
+"""Which functions may an energy use?  tp.* and NumPy's names, on symbols; on numbers they give numbers."""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinyphysics.errors import ShapeError, TraceError
+from tinyphysics.ir import Ops, UOp, as_uop, evaluate
+from tinyphysics.ir.uop import NUMPY, broadcast_shape
+from tinyphysics.util import user_site
+
+
+def _has_symbol(x: Any) -> bool:
+    return isinstance(x, UOp) or isinstance(x, (list, tuple)) and any(map(_has_symbol, x))
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "tolist") or isinstance(x, (list, tuple)) and any(map(_is_array, x))
+
+
+def _nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
+    if len(shape) <= 1:
+        return flat
+    rows = len(flat) // max(shape[0], 1)
+    return [_nested(flat[i * rows : (i + 1) * rows], shape[1:]) for i in range(shape[0])]
+
+
+def on_symbols(function: Callable[..., UOp]) -> Callable[..., Any]:
+    """The function on symbols if an argument is one, else its value on numbers."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        out = function(*args, **kwargs)
+        if any(map(_has_symbol, args)) or any(map(_has_symbol, kwargs.values())):
+            return out
+        (value,) = evaluate([out], {})
+        value = _nested(value, out.shape) if out.shape else value
+        numpy = sys.modules.get("numpy")
+        return numpy.asarray(value) if numpy is not None and any(map(_is_array, args)) else value
+
+    call.__name__, call.__doc__ = function.__name__, function.__doc__
+    return call
+
+
+def _unary(op: Ops) -> Callable[[Any], Any]:
+    def function(x: Any) -> UOp:
+        return as_uop(x).alu(op)
+
+    function.__name__, function.__doc__ = op.value, f"{op.value}(x), element by element."
+    return on_symbols(function)
+
+
+def _binary(op: Ops) -> Callable[[Any, Any], Any]:
+    def function(x: Any, y: Any) -> UOp:
+        return as_uop(x).alu(op, y)
+
+    function.__name__, function.__doc__ = op.value, f"{op.value}(x, y), element by element."
+    return on_symbols(function)
+
+
+sin, cos, tan = _unary(Ops.SIN), _unary(Ops.COS), _unary(Ops.TAN)
+arcsin, arccos, arctan = _unary(Ops.ASIN), _unary(Ops.ACOS), _unary(Ops.ATAN)
+sinh, cosh, tanh = _unary(Ops.SINH), _unary(Ops.COSH), _unary(Ops.TANH)
+exp, expm1, log, log1p = _unary(Ops.EXP), _unary(Ops.EXPM1), _unary(Ops.LOG), _unary(Ops.LOG1P)
+sqrt, cbrt, erf = _unary(Ops.SQRT), _unary(Ops.CBRT), _unary(Ops.ERF)
+absolute, sign, floor = _unary(Ops.ABS), _unary(Ops.SIGN), _unary(Ops.FLOOR)
+minimum, maximum = _binary(Ops.MIN), _binary(Ops.MAX)
+hypot, arctan2, power = _binary(Ops.HYPOT), _binary(Ops.ATAN2), _binary(Ops.POW)
+
+
+@on_symbols
+def where(condition: Any, a: Any, b: Any) -> UOp:
+    """a where the condition holds, else b; the derivative follows the branch that is taken."""
+    return as_uop(condition).where(a, b)
+
+
+@on_symbols
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> UOp:
+    """The Euclidean length, along an axis if one is given."""
+    if ord not in (None, 2):
+        raise TraceError(f"norm of order {ord!r}", site=user_site(), fix="Only the Euclidean norm exists.")
+    x = as_uop(x)
+    return (x * x).sum(axis, keepdims).sqrt()
+
+
+@on_symbols
+def total(x: Any, axis: Any = None, keepdims: bool = False) -> UOp:
+    """The sum of the elements, along an axis if one is given."""
+    return as_uop(x).sum(axis, keepdims)
+
+
+@on_symbols
+def mean(x: Any, axis: Any = None, keepdims: bool = False) -> UOp:
+    return as_uop(x).mean(axis, keepdims)
+
+
+@on_symbols
+def prod(x: Any, axis: Any = None) -> UOp:
+    """The product, as multiplications from left to right, so that its derivative is right at zero."""
+    x = as_uop(x)
+    if axis is None:
+        x, axis = x.reshape(x.size), 0
+    out: UOp | None = None
+    for i in range(x.shape[axis]):
+        part = x[(slice(None),) * (axis % x.ndim) + (i,)]
+        out = part if out is None else out * part
+    return as_uop(1.0) if out is None else out
+
+
+@on_symbols
+def largest(x: Any, axis: Any = None, keepdims: bool = False) -> UOp:
+    return as_uop(x).max(axis, keepdims)
+
+
+@on_symbols
+def smallest(x: Any, axis: Any = None, keepdims: bool = False) -> UOp:
+    return as_uop(x).min(axis, keepdims)
+
+
+@on_symbols
+def dot(a: Any, b: Any) -> UOp:
+    return as_uop(a).dot(b)
+
+
+@on_symbols
+def matmul(a: Any, b: Any) -> UOp:
+    return as_uop(a) @ as_uop(b)
+
+
+@on_symbols
+def outer(a: Any, b: Any) -> UOp:
+    a, b = as_uop(a), as_uop(b)
+    return a.reshape(a.size, 1) * b.reshape(1, b.size)
+
+
+@on_symbols
+def cross(a: Any, b: Any) -> UOp:
+    """The vector product along the last axis, which has length 3 (or 2: then a scalar)."""
+    a, b = as_uop(a), as_uop(b)
+    if a.shape[-1:] == b.shape[-1:] == (2,):
+        return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+    if a.shape[-1:] != (3,) or b.shape[-1:] != (3,):
+        raise ShapeError(f"cross of shapes {a.shape} and {b.shape}", site=user_site(),
+                         fix="Both need a last axis of length 3.")  # fmt: skip
+    rows = []
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        rows.append(a[..., j] * b[..., k] - a[..., k] * b[..., j])
+    return _stack(rows, -1)
+
+
+def _stack(items: Sequence[Any], axis: int = 0) -> UOp:
+    rows = [as_uop(x) for x in items]
+    shape = broadcast_shape(*(r.shape for r in rows))
+    at = axis % (len(shape) + 1)
+    wide = [r.expand(shape).reshape(*shape[:at], 1, *shape[at:]) for r in rows]
+    return _concatenate(wide, at)
+
+
+def _concatenate(items: Sequence[Any], axis: int = 0) -> UOp:
+    rows = [as_uop(x) for x in items]
+    if not rows or any(r.ndim == 0 for r in rows):
+        raise ShapeError("concatenate needs arrays", site=user_site(), fix="Use np.stack for scalars.")
+    at = axis % rows[0].ndim
+    rest = {r.shape[:at] + r.shape[at + 1 :] for r in rows}
+    if len(rest) > 1:
+        raise ShapeError(f"concatenate of shapes {', '.join(str(r.shape) for r in rows)}",
+                         site=user_site(), fix="All axes but the joined one must agree.")  # fmt: skip
+    size = sum(r.shape[at] for r in rows)
+    shape = (*rows[0].shape[:at], size, *rows[0].shape[at + 1 :])
+    if all(r.shape == (1,) for r in rows):
+        return UOp.stack([r.reshape(()) for r in rows])
+    return UOp(Ops.CONCAT, rows[0].dtype, shape, tuple(rows), at)
+
+
+@on_symbols
+def stack(items: Any, axis: int = 0) -> UOp:
+    """Arrays of one shape, or scalars, along a new axis."""
+    return _stack(items, axis)
+
+
+@on_symbols
+def concatenate(items: Any, axis: int = 0) -> UOp:
+    """Arrays joined along an axis that they have."""
+    return _concatenate(items, axis)
+
+
+@on_symbols
+def reshape(x: Any, shape: Any) -> UOp:
+    return as_uop(x).reshape(shape)
+
+
+@on_symbols
+def transpose(x: Any, axes: Any = None) -> UOp:
+    return as_uop(x).transpose(*(axes or ()))
+
+
+@on_symbols
+def roll(x: Any, shift: Any, axis: Any = None) -> UOp:
+    """The elements shifted cyclically: periodic neighbours."""
+    return as_uop(x).roll(shift, axis)
+
+
+@on_symbols
+def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> UOp:
+    """Differences of neighbours; `prepend=0, append=0` are fixed walls."""
+    x = as_uop(x)
+    at = axis % x.ndim
+    edge = (*x.shape[:at], 1, *x.shape[at + 1 :])
+
+    def wall(value: Any) -> UOp:
+        value = as_uop(value)
+        return value if value.ndim == x.ndim else value.expand(edge)
+
+    parts = [wall(v) for v in (prepend,) if v is not None] + [x]
+    parts += [wall(v) for v in (append,) if v is not None]
+    x = _concatenate(parts, at) if len(parts) > 1 else x
+    for _ in range(n):
+        before = (slice(None),) * at
+        x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
+    return x
+
+
+@on_symbols
+def clip(x: Any, low: Any, high: Any) -> UOp:
+    return as_uop(x).maximum(low).minimum(high)
+
+
+@on_symbols
+def einsum(subscripts: str, *operands: Any) -> UOp:
+    """Einstein sums without repeated letters in one operand: "ij,j->i"."""
+    arrays = [as_uop(x) for x in operands]
+    left, arrow, right = subscripts.replace(" ", "").partition("->")
+    names = left.split(",")
+    plain = len(names) == len(arrays) and all(
+        len(n) == a.ndim and len(set(n)) == len(n) and n.isalpha() for n, a in zip(names, arrays)
+    )
+    if not plain:
+        raise TraceError(f"einsum({subscripts!r}) is not one of the plain cases", site=user_site(),
+                         fix="One letter per axis, none twice in an operand, no ellipsis.")  # fmt: skip
+    letters = "".join(dict.fromkeys("".join(names)))
+    if not arrow:
+        right = "".join(sorted(c for c in letters if "".join(names).count(c) == 1))
+    order = right + "".join(c for c in letters if c not in right)
+    out: UOp | None = None
+    for n, a in zip(names, arrays):
+        a = a.permute([n.index(c) for c in order if c in n])
+        a = a.reshape(tuple(a.shape[[c for c in order if c in n].index(c)] if c in n else 1 for c in order))
+        out = a if out is None else out * a
+    assert out is not None
+    summed = tuple(range(len(right), len(order)))
+    return out.sum(summed) if summed else out
+
+
+# fmt: off
+NUMPY.update({
+    "add": lambda a, b: as_uop(a) + b,            "subtract": lambda a, b: as_uop(a) - b,
+    "multiply": lambda a, b: as_uop(a) * b,       "divide": lambda a, b: as_uop(a) / b,
+    "true_divide": lambda a, b: as_uop(a) / b,    "power": power,
+    "float_power": power,                         "negative": lambda x: -x,
+    "positive": lambda x: x,                      "square": lambda x: x * x,
+    "reciprocal": lambda x: 1.0 / x,              "remainder": lambda a, b: as_uop(a) % b,
+    "sin": sin, "cos": cos, "tan": tan, "arcsin": arcsin, "arccos": arccos, "arctan": arctan,
+    "arctan2": arctan2, "sinh": sinh, "cosh": cosh, "tanh": tanh, "exp": exp, "expm1": expm1,
+    "log": log, "log1p": log1p, "sqrt": sqrt, "cbrt": cbrt, "hypot": hypot, "absolute": absolute,
+    "fabs": absolute, "abs": absolute, "sign": sign, "floor": floor, "minimum": minimum,
+    "maximum": maximum, "where": where, "sum": total, "add.reduce": total, "prod": prod, "mean": mean,
+    "max": largest, "min": smallest, "amax": largest, "amin": smallest,
+    "dot": dot, "vdot": dot, "inner": dot, "matmul": matmul, "vecdot": dot,
+    "cross": cross, "outer": outer, "einsum": einsum, "linalg.norm": norm, "linalg.cross": cross,
+    "stack": stack, "concatenate": concatenate, "reshape": reshape, "transpose": transpose,
+    "roll": roll, "diff": diff, "clip": clip,
+    "less": lambda a, b: as_uop(a) < b,           "less_equal": lambda a, b: as_uop(a) <= b,
+    "greater": lambda a, b: as_uop(a) > b,        "greater_equal": lambda a, b: as_uop(a) >= b,
+    "equal": lambda a, b: as_uop(a).eq(b),        "not_equal": lambda a, b: as_uop(a).ne(b),
+    "logical_and": lambda a, b: as_uop(a) & b,    "logical_or": lambda a, b: as_uop(a) | b,
+    "logical_not": lambda a: ~as_uop(a),
+})
+# fmt: on

@@ -1,0 +1,89 @@
+"""What shape and unit does an argument have?  Read from its annotation: none, tp.Vec[3], tp.Array["n", 3]."""
+from __future__ import annotations
+
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.errors import ShapeError, TraceError
+from tinyphysics.util import Site
+
+Size = int | str
+
+
+@dataclass(frozen=True)
+class Space:
+    shape: tuple[Size, ...] = ()
+    unit: str | None = None
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        return tuple(n for n in self.shape if isinstance(n, str))
+
+    def bound(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        missing = [n for n in self.letters if n not in sizes]
+        if missing:
+            raise ShapeError(
+                f"the size `{missing[0]}` is not known yet",
+                fix=f"Pass sizes={{{missing[0]!r}: 16}} to compile, or run: evolve reads it from the state.",
+            )
+        return tuple(sizes[n] if isinstance(n, str) else n for n in self.shape)
+
+
+def _size(n: Any) -> Size:
+    if isinstance(n, str) and n.isidentifier() or isinstance(n, int) and n > 0:
+        return n
+    raise ShapeError(f"{n!r} is not a size", fix='A size is a positive integer or a letter: tp.Vec["n"].')
+
+
+class Vec:
+    """A one-dimensional array: tp.Vec[3], tp.Vec["n"]."""
+
+    def __class_getitem__(cls, n: Any) -> Any:
+        return Space((_size(n),))
+
+
+class Array:
+    """An array of any shape: tp.Array[9, 3], tp.Array["n", 3]."""
+
+    def __class_getitem__(cls, shape: Any) -> Any:
+        return Space(tuple(_size(n) for n in (shape if isinstance(shape, tuple) else (shape,))))
+
+
+def space_of(annotation: Any, argument: str, site: Site | None) -> Space:
+    if typing.get_origin(annotation) is typing.Annotated:
+        inner, *notes = typing.get_args(annotation)
+        unit = next((n for n in notes if isinstance(n, str)), None)
+        return Space(space_of(inner, argument, site).shape, unit)
+    if isinstance(annotation, Space):
+        return annotation
+    if annotation in (inspect.Parameter.empty, None, float, int, complex, Any):
+        return Space()
+    raise TraceError(
+        f"the annotation `{annotation}` of `{argument}` is not a shape",
+        site=site,
+        fix='Write no annotation for a scalar, tp.Vec[3], tp.Array[9, 3], or Annotated[tp.Vec[3], "m"].',
+    )
+
+
+def annotations(function: Callable[..., Any], site: Site | None) -> dict[str, Any]:
+    """Evaluated annotations, also under `from __future__ import annotations`."""
+    module = sys.modules.get(function.__module__)
+    scope = dict(vars(module)) if module else {}
+    scope |= getattr(function, "__globals__", {})
+    if function.__closure__:
+        names = function.__code__.co_freevars
+        scope |= {n: c.cell_contents for n, c in zip(names, function.__closure__)}
+    out = {}
+    for name, value in getattr(function, "__annotations__", {}).items():
+        if isinstance(value, str) and name != "return":
+            try:
+                value = eval(value, scope)
+            except Exception as error:
+                raise TraceError(f"the annotation `{value}` of `{name}` cannot be read: {error}",
+                                 site=site) from error  # fmt: skip
+        out[name] = value
+    return out

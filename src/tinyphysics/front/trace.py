@@ -1,0 +1,344 @@
+"""From a Python function to a System: it is called once, on symbols, and what it returns is the graph."""
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
+from tinyphysics.front.spaces import Space, annotations, space_of
+from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite
+from tinyphysics.ir.uop import RECORD
+from tinyphysics.rules.exact import exact
+from tinyphysics.rules.unroll import unroll
+from tinyphysics.system import Family, Parameter, State, System
+from tinyphysics.util import Site, plural, user_site
+
+UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
+RESERVED = {"dt": "the step", "t0": "the time of the first frame", "steps": "the number of steps"}
+
+
+@dataclass(frozen=True)
+class Argument:
+    name: str
+    space: Space
+    default: Any
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function before it is traced: its arguments in order, and how to call it."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    call: Callable[[dict[str, UOp]], Any]
+    site: Site | None
+    function: Callable[..., Any]
+
+    def __getitem__(self, name: str) -> Argument:
+        return next(a for a in self.arguments if a.name == name)
+
+
+def definition(function: Callable[..., Any]) -> Definition:
+    code = function.__code__
+    site = Site(code.co_filename, code.co_firstlineno)
+    notes = annotations(function, site)
+    arguments = []
+    for name, p in inspect.signature(function).parameters.items():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise TraceError(f"`{function.__name__}` takes *{name}", site=site,
+                             fix="Name every state and parameter.")  # fmt: skip
+        default = None if p.default is p.empty else p.default
+        arguments.append(Argument(name, space_of(notes.get(name, p.empty), name, site), default))
+    return Definition(function.__name__, tuple(arguments), lambda s: function(**s), site, function)
+
+
+@contextmanager
+def recording() -> Iterator[Sites]:
+    sites = Sites()
+    token = RECORD.set(sites)
+    try:
+        yield sites
+    finally:
+        RECORD.reset(token)
+
+
+def run(d: Definition, symbols: dict[str, UOp]) -> tuple[Any, Sites]:
+    """The user's function on symbols; what Python raises inside it becomes a TraceError at that line."""
+    with recording() as sites:
+        try:
+            return d.call(symbols), sites
+        except TinyPhysicsError:
+            raise
+        except Exception as error:
+            trace, site = error.__traceback__, None
+            while trace is not None:
+                file = trace.tb_frame.f_code.co_filename
+                if file == d.function.__code__.co_filename:
+                    site = Site(file, trace.tb_lineno)
+                trace = trace.tb_next
+            raise TraceError(
+                f"`{d.name}` failed while it was traced: {type(error).__name__}: {error}", site=site
+            ) from error
+
+
+def symbol(a: Argument, sizes: Mapping[str, int]) -> UOp:
+    return UOp.var(a.name, a.space.bound(sizes))
+
+
+def parameter(a: Argument, sizes: Mapping[str, int], site: Site | None) -> Parameter:
+    if a.name in RESERVED:
+        raise TraceError(f"`{a.name}` means {RESERVED[a.name]} and cannot name a parameter", site=site,
+                         fix="Choose another name.")  # fmt: skip
+    shape = a.space.bound(sizes)
+    default = a.default.tolist() if hasattr(a.default, "tolist") else a.default
+    if default is not None and as_uop(default).shape not in ((), shape):
+        raise ShapeError(
+            f"the default of `{a.name}` has shape {as_uop(default).shape}, its annotation says {shape}",
+            site=site,
+            fix=f"Annotate it: {a.name}: tp.Vec[{len(default)}] = ..." if shape == () else None,
+        )
+    return Parameter(a.name, symbol(a, sizes), default, a.space.unit)
+
+
+def scalar_energy(value: Any, name: str, site: Site | None) -> UOp:
+    if value is None:
+        raise TraceError(f"`{name}` returns nothing", site=site, fix="End it with `return <the energy>`.")
+    energy = as_uop(value)
+    if energy.shape != ():
+        raise ShapeError(
+            f"`{name}` returns an energy of shape {energy.shape}, not a scalar",
+            site=site,
+            fix="Sum it: `(p**2).sum()/2` or `p @ p / 2`.",
+        )
+    return energy
+
+
+def used_components(roots: Sequence[UOp], state: UOp) -> list[bool]:
+    """Which numbers of a state the expressions really contain."""
+    (scalars,) = [[u for group in unroll(roots) for u in group]]
+    scalars = graph_rewrite(scalars, exact)
+    seen: dict[UOp, None] = {}
+    stack = list(scalars)
+    found: dict[UOp, None] = {}
+    while stack:
+        u = stack.pop()
+        if u in seen:
+            continue
+        seen[u] = None
+        if u.op is Ops.ELEMENT and u.src[0] is state or u is state:
+            found[u] = None
+        else:
+            stack.extend(u.src)
+    return [e in found for e in elements(state)]
+
+
+def check_dependence(energy: UOp, pairs: Sequence[tuple[UOp, UOp]], name: str, site: Site | None) -> None:
+    """Every momentum must occur: without it the position it moves stands still."""
+    for q, p in pairs:
+        if not p.leaves & energy.leaves:
+            raise TraceError(
+                f"the energy of `{name}` does not depend on `{p.arg}`, so `{q.arg}` would never move",
+                site=site,
+                fix=f"Add the kinetic energy, for example {p.arg} @ {p.arg} / 2 (or {p.arg}**2/2).",
+            )
+        if not 1 < p.size <= UNROLL_LIMIT:
+            continue
+        unused = [i for i, used in enumerate(used_components([energy], p)) if not used]
+        if unused:
+            raise TraceError(
+                f"the energy of `{name}` does not depend on `{elements(p)[unused[0]]}`"
+                + (f" and {plural(len(unused) - 1, 'other component')}" if len(unused) > 1 else ""),
+                site=site,
+                fix=f"Use all of `{p.arg}`, or annotate `{q.arg}` and `{p.arg}` with a smaller shape.",
+            )
+
+
+def family(d: Definition, build: Callable[[Mapping[str, int]], System]) -> System | Family:
+    """The system, or one for every size if its shapes have letters."""
+    letters = tuple(dict.fromkeys(n for a in d.arguments for n in a.space.letters))
+    if not letters:
+        return build({})
+    return Family(d.name, letters, build, {a.name: a.space.shape for a in d.arguments})
+
+
+def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
+    names = [n for pair in pairs for n in pair]
+    for n in names:
+        if not any(a.name == n for a in d.arguments):
+            raise TraceError(f"`{d.name}` has no argument `{n}`", site=d.site,
+                             fix="pairs= names its arguments: [(position, momentum), ...].")  # fmt: skip
+    symbols = {a.name: symbol(a, sizes) for a in d.arguments}
+    states = []
+    for q, p in pairs:
+        if symbols[q].shape != symbols[p].shape:
+            raise ShapeError(f"`{q}` has shape {symbols[q].shape} and `{p}` {symbols[p].shape}",
+                             site=d.site, fix="A position and its momentum have one shape.")  # fmt: skip
+        states.append(State(q, symbols[q], "position", d[q].space.unit))
+        states.append(State(p, symbols[p], "momentum", d[p].space.unit))
+    value, sites = run(d, symbols)
+    energy = scalar_energy(value, d.name, d.site)
+    check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
+    return System(
+        d.name, "hamiltonian", tuple(states),
+        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*names, "t")),
+        time=symbols.get("t"), energy=energy, sites=sites.table, site=d.site, function=d.function,
+    )  # fmt: skip
+
+
+def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
+    """The energy H(q, p, [t], parameters): the first two arguments are the canonical pair.
+
+    >>> @hamiltonian
+    ... def spring(q, p, k=1.0):
+    ...     return p**2/2 + k*q**2/2
+    >>> spring.energy
+    p**2/2 + k*q**2/2
+    """
+    if function is None:
+        return lambda f: hamiltonian(f, pairs=pairs)
+    d = definition(function)
+    if pairs is None:
+        if len(d.arguments) < 2:
+            raise TraceError(f"`{d.name}` needs a position and a momentum", site=d.site,
+                             fix=f"Write def {d.name}(q, p, ...).")  # fmt: skip
+        pairs = [(d.arguments[0].name, d.arguments[1].name)]
+    return family(d, lambda sizes: trace_hamiltonian(d, pairs, sizes))
+
+
+def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
+    q_name = d.arguments[0].name
+    p_name = "p" if all(a.name != "p" for a in d.arguments) else f"p_{q_name}"
+    symbols = {a.name: symbol(a, sizes) for a in d.arguments}
+    q = symbols[q_name]
+    value, sites = run(d, symbols)
+    if value is None:
+        raise TraceError(f"`{d.name}` returns nothing", site=d.site, fix="Return the force on q.")
+    force = as_uop(value)
+    if force.shape not in ((), q.shape):
+        raise ShapeError(f"`{d.name}` returns a force of shape {force.shape}, `{q_name}` has {q.shape}",
+                         site=d.site)  # fmt: skip
+    states = (
+        State(q_name, q, "position", d[q_name].space.unit),
+        State(p_name, UOp.var(p_name, q.shape), "momentum"),
+    )
+    names = (q_name, "t")
+    return System(
+        d.name, "forces", states,
+        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in names),
+        time=symbols.get("t"), forces=(force.expand(q.shape),), sites=sites.table, site=d.site,
+        function=d.function,
+    )  # fmt: skip
+
+
+def forces(function: Callable[..., Any]) -> System | Family:
+    """A force F(q, [t], parameters) on unit masses, or on the parameter `mass`; the state is (q, p)."""
+    d = definition(function)
+    if not d.arguments:
+        raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
+    return family(d, lambda sizes: trace_forces(d, sizes))
+
+
+def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
+    symbols = {a.name: symbol(a, sizes) for a in d.arguments}
+    value, sites = run(d, symbols)
+    new = tuple(as_uop(v) for v in value) if isinstance(value, (tuple, list)) else (as_uop(value),)
+    arguments = [a for a in d.arguments if a.name != "t"]
+    if len(new) > len(arguments):
+        raise TraceError(f"`{d.name}` returns {len(new)} states but takes {len(arguments)} arguments",
+                         site=d.site, fix="Return one new value for each state, in order.")  # fmt: skip
+    states = []
+    for a, u in zip(arguments, new):
+        if u.shape not in ((), symbols[a.name].shape):
+            raise ShapeError(f"`{d.name}` returns shape {u.shape} for `{a.name}`, which has "
+                             f"{symbols[a.name].shape}", site=d.site)  # fmt: skip
+        states.append(State(a.name, symbols[a.name], "field", a.space.unit))
+    return System(
+        d.name, "map", tuple(states),
+        tuple(parameter(a, sizes, d.site) for a in arguments[len(new) :]),
+        time=symbols.get("t"), sites=sites.table, site=d.site, function=d.function,
+        update=tuple(u.expand(s.var.shape) for s, u in zip(states, new)),
+    )  # fmt: skip
+
+
+def map_(function: Callable[..., Any]) -> System | Family:
+    """An explicit map: k states, then parameters; returns the k new states. `t` is the step number."""
+    d = definition(function)
+    if not d.arguments:
+        raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
+    return family(d, lambda sizes: trace_map(d, sizes))
+
+
+class _Symbolic:
+    """A model while it is traced: floats and arrays among its attributes are symbols."""
+
+    def __init__(self, model: Any, symbols: Mapping[str, UOp]) -> None:
+        self.__dict__["_model"], self.__dict__["_symbols"] = model, symbols
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._symbols:
+            return self._symbols[name]
+        value = getattr(self._model, name)
+        return types.MethodType(value.__func__, self) if inspect.ismethod(value) else value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise TraceError(f"`self.{name} = ...` inside energy()", site=user_site(),
+                         fix="Set attributes in __init__; an energy computes and returns.")  # fmt: skip
+
+
+class PhysicsSystem:
+    """A system as a class: `energy(self, q, p)`; float and array attributes are parameters.
+
+    Integer attributes stay plain numbers, so that `range(self.n)` works.
+    """
+
+    def energy(self, q: Any, p: Any) -> Any:
+        raise TraceError(f"{type(self).__name__} has no energy", fix="Define energy(self, q, p).")
+
+    def bind(self, sizes: Mapping[str, int] | None = None) -> System:
+        method = self.energy.__func__  # type: ignore[attr-defined]
+        own = definition(method)
+        attributes = []
+        for name in sorted({*vars(type(self)), *vars(self)}):
+            value = getattr(self, name)
+            listed = value.tolist() if hasattr(value, "tolist") else value
+            if not name.startswith("_") and isinstance(listed, (float, list)):
+                attributes.append(Argument(name, Space(as_uop(listed).shape), listed))
+
+        def call(symbols: dict[str, UOp]) -> Any:
+            given = {a.name: symbols[a.name] for a in own.arguments[1:]}
+            return method(_Symbolic(self, {a.name: symbols[a.name] for a in attributes}), **given)
+
+        arguments = (*own.arguments[1:], *attributes)
+        if len(own.arguments) < 3:
+            raise TraceError(f"{type(self).__name__}.energy needs q and p", site=own.site,
+                             fix="Write def energy(self, q, p).")  # fmt: skip
+        d = Definition(type(self).__name__.lower(), arguments, call, own.site, method)
+        pair = (own.arguments[1].name, own.arguments[2].name)
+        return trace_hamiltonian(d, [pair], sizes or {})
+
+    def compile(self, dt: float | None = None, **options: Any) -> Any:
+        return self.bind(options.get("sizes")).compile(dt, **options)
+
+
+def observable(
+    function: Callable[..., Any], known: Mapping[str, UOp], name: str
+) -> UOp:
+    """A function to be watched in a run: its arguments are states, parameters and t, by name."""
+    if not callable(function):
+        raise InputError(f"observe[{name!r}] is not a function", fix="Pass lambda q, p: ...")
+    arguments = list(inspect.signature(function).parameters)
+    for a in arguments:
+        if a not in known:
+            raise InputError(
+                f"the observable `{name}` asks for `{a}`, which this system does not have",
+                fix=f"Its arguments are matched by name among {', '.join(known)}.",
+            )
+    d = Definition(name, (), lambda s: function(**s), None, function)
+    value, _ = run(d, {a: known[a] for a in arguments})
+    if isinstance(value, (list, tuple)) and any(isinstance(v, UOp) for v in value):
+        return as_uop(list(value))
+    return as_uop(value)

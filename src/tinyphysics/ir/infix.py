@@ -1,0 +1,101 @@
+"""A graph as a physicist would write it: for messages and reports, not for reading back."""
+from __future__ import annotations
+
+from typing import Any
+
+from tinyphysics.ir.ops import Ops
+
+LONGEST = 400  # characters; what is longer is cut with an ellipsis
+
+SYMBOL = {
+    Ops.OR: ("|", 1), Ops.AND: ("&", 2), Ops.EQ: ("==", 3), Ops.NE: ("!=", 3), Ops.LT: ("<", 3),
+    Ops.LE: ("<=", 3), Ops.ADD: ("+", 4), Ops.SUB: ("-", 4), Ops.MUL: ("*", 5), Ops.DIV: ("/", 4.9),
+    Ops.POW: ("**", 7),
+}  # fmt: skip
+ATOM = 9
+
+
+def number(x: Any) -> str:
+    return str(int(x)) if isinstance(x, float) and x.is_integer() and abs(x) < 1e16 else repr(x)
+
+
+def infix(u: Any) -> str:
+    """u in Python's notation; broadcasting and reshaping are left to the reader.
+
+    >>> from tinyphysics.ir import UOp
+    >>> q = UOp.var("q", (2,))
+    >>> str((q * q).sum() / 2 - q[1])
+    'sum(q*q)/2 - q[1]'
+    """
+    memo: dict[int, tuple[str, float]] = {}
+    stack = [u]
+    while stack:
+        x = stack[-1]
+        missing = [s for s in x.src if id(s) not in memo]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        text, level = _render(x, [memo[id(s)] for s in x.src])
+        memo[id(x)] = (text, level) if len(text) <= LONGEST else ("(...)", ATOM)
+    return memo[id(u)][0]
+
+
+def _wrap(part: tuple[str, float], level: float) -> str:
+    return f"({part[0]})" if part[1] < level else part[0]
+
+
+def _subscript(bounds: Any, shape: tuple[int, ...]) -> str:
+    def one(start: int, stop: int, step: int, n: int) -> str:
+        if stop - start == 1:
+            return str(start)
+        ends = f"{start or ''}:{'' if stop == n else stop}"
+        return ends if step == 1 else f"{ends}:{step}"
+
+    return ", ".join(one(*b, n) for b, n in zip(bounds, shape))
+
+
+def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
+    match u.op:
+        case Ops.CONST:
+            return number(u.arg), ATOM if not str(u.arg).startswith("-") else 6
+        case Ops.VAR:
+            return u.arg, ATOM
+        case Ops.RANGE:
+            return f"range({u.shape[0]})", ATOM
+        case Ops.EXPAND | Ops.RESHAPE | Ops.CAST:
+            return src[0]
+        case Ops.NEG:
+            return f"-{_wrap(src[0], 6)}", 6
+        case Ops.SLICE:
+            return f"{_wrap(src[0], ATOM)}[{_subscript(u.arg, u.src[0].shape)}]", ATOM
+        case Ops.ELEMENT:
+            if u.src[0].ndim == 1:
+                return f"{_wrap(src[0], ATOM)}[{u.arg}]", ATOM
+            left, where = u.arg, []
+            for n in reversed(u.src[0].shape):
+                left, i = divmod(left, n)
+                where.append(str(i))
+            return f"{_wrap(src[0], ATOM)}[{', '.join(reversed(where))}]", ATOM
+        case Ops.STACK | Ops.CONCAT:
+            return f"[{', '.join(s[0] for s in src)}]", ATOM
+        case Ops.REDUCE:
+            kind, axes = u.arg
+            axis = "" if len(axes) == u.src[0].ndim else f", axis={axes if len(axes) > 1 else axes[0]}"
+            return f"{kind}({src[0][0]}{axis})", ATOM
+        case Ops.ROLL:
+            return f"roll({src[0][0]}, {', '.join(f'{s} on {a}' for s, a in u.arg)})", ATOM
+        case Ops.PERMUTE | Ops.FLIP | Ops.PAD:
+            return f"{u.op.value}({src[0][0]})", ATOM
+        case Ops.CUSTOM:
+            return f"{u.arg}({', '.join(s[0] for s in src)})", ATOM
+    if u.op in SYMBOL:
+        sign, level = SYMBOL[u.op]
+        left_level, right_level = level, level + 0.5 * (u.op is Ops.SUB)
+        if u.op in (Ops.MUL, Ops.DIV):  # a/b*c reads from the left; a*(b/c) and a/(b*c) need brackets
+            left_level, right_level = 4.9, 5 if u.op is Ops.MUL else 6
+        if u.op is Ops.POW:
+            left_level, right_level = level + 1, level - 1
+        gap = " " if level <= 4 else ""
+        return f"{_wrap(src[0], left_level)}{gap}{sign}{gap}{_wrap(src[1], right_level)}", level
+    return f"{u.op.value}({', '.join(s[0] for s in src)})", ATOM

@@ -1,0 +1,111 @@
+"""The operations of the IR: fewer than a hundred, in groups that share one meaning each."""
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Ops(Enum):
+    # leaves
+    CONST = "const"      # arg: the number; every element of the shape has it
+    VAR = "var"          # arg: its name; a state, a parameter, the time
+    RANGE = "range"      # 0, 1, ... along the one axis of its shape
+    # one argument
+    NEG = "neg"
+    ABS = "abs"
+    SIGN = "sign"
+    FLOOR = "floor"
+    SQRT = "sqrt"
+    RSQRT = "rsqrt"
+    CBRT = "cbrt"
+    SIN = "sin"
+    COS = "cos"
+    TAN = "tan"
+    ASIN = "asin"
+    ACOS = "acos"
+    ATAN = "atan"
+    SINH = "sinh"
+    COSH = "cosh"
+    TANH = "tanh"
+    EXP = "exp"
+    EXPM1 = "expm1"
+    LOG = "log"
+    LOG1P = "log1p"
+    ERF = "erf"
+    NOT = "not"
+    CAST = "cast"        # value conversion to the node's dtype
+    BITCAST = "bitcast"  # same bits, another dtype of the same width
+    # two arguments
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    DIV = "div"
+    POW = "pow"
+    ATAN2 = "atan2"
+    HYPOT = "hypot"
+    MIN = "min"
+    MAX = "max"
+    LT = "lt"
+    LE = "le"
+    EQ = "eq"
+    NE = "ne"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    SHL = "shl"
+    SHR = "shr"          # logical: zeros come in from the left
+    MULHI = "mulhi"      # high half of the product of two u32
+    # three arguments
+    FMA = "fma"          # a*b + c, rounded once
+    WHERE = "where"
+    # a user's own operation; arg: its registered name
+    CUSTOM = "custom"
+    # movement: the same numbers in another arrangement
+    RESHAPE = "reshape"
+    EXPAND = "expand"    # broadcasting, right-aligned as in NumPy
+    PERMUTE = "permute"  # arg: axes
+    SLICE = "slice"      # arg: (start, stop, step > 0) per axis
+    PAD = "pad"          # arg: (before, after, between) zeros per axis
+    FLIP = "flip"        # arg: axes
+    ROLL = "roll"        # arg: ((shift, axis), ...)
+    CONCAT = "concat"    # arg: axis
+    STACK = "stack"      # scalars, row-major, into the node's shape
+    ELEMENT = "element"  # arg: row-major index; one number out of an array
+    # reduction; arg: (kind, axes) with kind sum, max or min
+    REDUCE = "reduce"
+
+
+Group = frozenset[Ops]
+
+UNARY: Group = frozenset({
+    Ops.NEG, Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.SQRT, Ops.RSQRT, Ops.CBRT, Ops.SIN, Ops.COS, Ops.TAN,
+    Ops.ASIN, Ops.ACOS, Ops.ATAN, Ops.SINH, Ops.COSH, Ops.TANH, Ops.EXP, Ops.EXPM1, Ops.LOG,
+    Ops.LOG1P, Ops.ERF, Ops.NOT, Ops.CAST, Ops.BITCAST,
+})  # fmt: skip
+COMPARE: Group = frozenset({Ops.LT, Ops.LE, Ops.EQ, Ops.NE})
+BINARY: Group = COMPARE | {
+    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.MIN, Ops.MAX,
+    Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI,
+}  # fmt: skip
+TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE})
+ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM}
+MOVEMENT: Group = frozenset({
+    Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
+    Ops.STACK, Ops.ELEMENT,
+})  # fmt: skip
+LEAVES: Group = frozenset({Ops.CONST, Ops.VAR, Ops.RANGE})
+COMMUTATIVE: Group = frozenset({
+    Ops.ADD, Ops.MUL, Ops.MIN, Ops.MAX, Ops.EQ, Ops.NE, Ops.AND, Ops.OR, Ops.XOR, Ops.HYPOT,
+    Ops.MULHI,
+})  # fmt: skip
+
+# what a transcendental function is rewritten to before it reaches a machine
+MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
+    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.FMA, Ops.SQRT, Ops.NEG, Ops.WHERE, Ops.CAST, Ops.BITCAST,
+    Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI, Ops.REDUCE,
+}  # fmt: skip
+
+ARITY: dict[Ops, int] = (
+    {op: 0 for op in LEAVES} | {op: 1 for op in UNARY} | {op: 2 for op in BINARY}
+    | {op: 3 for op in TERNARY} | {op: 1 for op in MOVEMENT - {Ops.CONCAT, Ops.STACK}}
+    | {Ops.REDUCE: 1}
+)  # fmt: skip

@@ -1,0 +1,74 @@
+"""Apply a table of rules to a whole graph until none fits, and say which rule fired where."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tinyphysics.context import REWRITE_LIMIT
+from tinyphysics.ir.pattern import PatternMatcher
+from tinyphysics.ir.uop import RECORD, UOp
+
+
+@dataclass
+class Fired:
+    """A log of (rule, before, after), filled by `graph_rewrite` when it is handed one."""
+
+    log: list[tuple[str, UOp, UOp]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{rule}: {before} -> {after}" for rule, before, after in self.log)
+
+
+class EndlessRewrite(RuntimeError):
+    """Two rules undo each other: a bug in a table, never the user's."""
+
+
+def graph_rewrite(
+    roots: Sequence[UOp], rules: PatternMatcher, fired: Fired | None = None
+) -> list[UOp]:
+    """The roots with every node rewritten, sources first, to a fixpoint."""
+    done: dict[UOp, UOp] = {}
+    becomes: dict[UOp, UOp] = {}  # rewritten once; what it became is still to be finished
+    active: dict[UOp, None] = {}  # on the stack: meeting one again means going in a circle
+    limit, count = REWRITE_LIMIT.value, 0
+    sites = RECORD.get()
+
+    for root in roots:
+        stack = [root]
+        while stack:
+            u = stack[-1]
+            if u in done:
+                active.pop(u, None)
+                stack.pop()
+                continue
+            active[u] = None
+            if u in becomes:
+                waiting = [becomes[u]] if becomes[u] not in done else []
+                if not waiting:
+                    done[u] = done[becomes[u]]
+            else:
+                waiting = [s for s in reversed(u.src) if s not in done]
+            if waiting:
+                if any(w in active for w in waiting):
+                    raise EndlessRewrite(f"a rule leads from {u} back to itself")
+                stack.extend(waiting)
+                continue
+            if u in done:
+                continue
+            if sites is not None:
+                sites.current = sites.table.get(u)
+            rebuilt = u.replace(tuple(done[s] for s in u.src))
+            if rebuilt is not u:
+                becomes[u] = rebuilt
+                continue
+            hit = rules.fire(u)
+            if hit is None:
+                done[u] = u
+                continue
+            rule, becomes[u] = hit
+            count += 1
+            if fired is not None:
+                fired.log.append((rule.name, u, becomes[u]))
+            if count > limit:
+                raise EndlessRewrite(f"{count} rewrites; the last was {rule.name} on {u}")
+    return [done[r] for r in roots]

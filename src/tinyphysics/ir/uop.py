@@ -1,0 +1,496 @@
+"""The node of the expression graph: immutable, shaped, hash-consed, so equal graphs are one object.
+
+The user holds these nodes while a function is traced, so everything Python or NumPy may try on them
+is either right or raises a TraceError that says what to write instead.
+"""
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any, cast
+from weakref import WeakValueDictionary
+
+from tinyphysics.errors import ShapeError, TraceError
+from tinyphysics.ir.dtype import DType, Number, as_number, bool_, f64, i64, promote
+from tinyphysics.ir.infix import infix
+from tinyphysics.ir.math import Arithmetic
+from tinyphysics.ir.ops import COMPARE, Ops
+from tinyphysics.util import Site, did_you_mean, prod, user_site
+
+Shape = tuple[int, ...]
+
+
+class Sites:
+    """Which line of the user's file a node comes from; kept beside the graph, never part of it."""
+
+    def __init__(self) -> None:
+        self.table: dict[UOp, Site] = {}
+        self.tracing = True  # while the user's function runs; afterwards new nodes inherit
+        self.current: Site | None = None  # the line of the node that a pass is working on
+
+    def note(self, u: UOp) -> None:
+        if u not in self.table:
+            site = user_site() if self.tracing else self.current
+            if site is not None:
+                self.table[u] = site
+
+    def of(self, u: UOp) -> Site | None:
+        """The line of u, or of the nearest node below it that has one."""
+        return next((self.table[x] for x in reversed(toposort([u])) if x in self.table), None)
+
+
+RECORD: ContextVar[Sites | None] = ContextVar("RECORD", default=None)
+NUMPY: dict[str, Callable[..., Any]] = {}  # NumPy's functions on symbols, by name; filled by front/
+
+_cache: WeakValueDictionary[tuple[Any, ...], UOp] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def _arg_key(arg: Any) -> Any:
+    if isinstance(arg, float):  # -0.0 and NaN have identities of their own
+        return struct.pack("<d", arg)
+    return (type(arg), arg)
+
+
+class UOp(Arithmetic):
+    __slots__ = ("op", "dtype", "shape", "src", "arg", "_leaves", "__weakref__")
+    op: Ops
+    dtype: DType
+    shape: Shape
+    src: tuple[UOp, ...]
+    arg: Any
+    _leaves: frozenset[UOp] | None
+
+    def __new__(
+        cls, op: Ops, dtype: DType, shape: Shape = (), src: tuple[UOp, ...] = (), arg: Any = None
+    ) -> UOp:
+        key = (op, dtype, shape, tuple(map(id, src)), _arg_key(arg))
+        u = _cache.get(key)
+        if u is None:
+            with _lock:
+                u = _cache.get(key)
+                if u is None:
+                    u = object.__new__(cls)
+                    for name, value in zip(cls.__slots__, (op, dtype, shape, src, arg, None)):
+                        object.__setattr__(u, name, value)
+                    _cache[key] = u
+        if (sites := RECORD.get()) is not None:
+            sites.note(u)
+        return u
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise TraceError(
+            f"a symbol cannot be changed: `.{name} = ...`",
+            site=user_site(),
+            fix="Keep the value in a variable of your own.",
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UOp, (self.op, self.dtype, self.shape, self.src, self.arg)
+
+    def __copy__(self) -> UOp:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> UOp:
+        return self
+
+    # --- building -----------------------------------------------------------------------------
+    @staticmethod
+    def const(value: Number, dtype: DType = f64, shape: Shape = ()) -> UOp:
+        return UOp(Ops.CONST, dtype, shape, (), as_number(value, dtype))
+
+    @staticmethod
+    def var(name: str, shape: Shape = (), dtype: DType = f64) -> UOp:
+        return UOp(Ops.VAR, dtype, shape, (), name)
+
+    @staticmethod
+    def range(n: int) -> UOp:
+        return UOp(Ops.RANGE, i64, (n,))
+
+    @staticmethod
+    def stack(items: Sequence[UOp], shape: Shape | None = None) -> UOp:
+        """Scalars, row-major, as an array."""
+        shape = (len(items),) if shape is None else shape
+        assert prod(shape) == len(items) and all(s.shape == () for s in items)
+        dtype = items[0].dtype if items else f64
+        for s in items:
+            dtype = promote(dtype, s.dtype)
+        return UOp(Ops.STACK, dtype, shape, tuple(s.cast(dtype) for s in items))
+
+    @staticmethod
+    def sum_of(items: Iterable[UOp]) -> UOp:
+        """The items added from left to right; zero if there is none."""
+        out: UOp | None = None
+        for x in items:
+            out = x if out is None else out + x
+        return UOp.const(0.0) if out is None else out
+
+    def replace(self, src: tuple[UOp, ...]) -> UOp:
+        same = len(src) == len(self.src) and all(a is b for a, b in zip(src, self.src))
+        return self if same else UOp(self.op, self.dtype, self.shape, src, self.arg)
+
+    def lift(self, x: Any) -> UOp:
+        return as_uop(x, self.dtype)
+
+    def alu(self, op: Ops, *others: Any) -> UOp:
+        operands = [self, *(self.lift(x) for x in others)]
+        data = operands[1:] if op is Ops.WHERE else operands
+        dtype = data[0].dtype
+        for x in data[1:]:
+            dtype = promote(dtype, x.dtype)
+        if op in FLOAT_ONLY and not dtype.is_float:
+            dtype = f64
+        shape = broadcast_shape(*(x.shape for x in operands))
+        operands = [
+            x.cast(bool_ if op is Ops.WHERE and i == 0 else dtype).expand(shape)
+            for i, x in enumerate(operands)
+        ]
+        return UOp(op, bool_ if op in COMPARE else dtype, shape, tuple(operands))
+
+    def cast(self, dtype: DType) -> UOp:
+        if self.dtype is dtype:
+            return self
+        if self.op is Ops.CONST:
+            return UOp.const(self.arg, dtype, self.shape)
+        return UOp(Ops.CAST, dtype, self.shape, (self,))
+
+    def bitcast(self, dtype: DType) -> UOp:
+        return self if dtype is self.dtype else UOp(Ops.BITCAST, dtype, self.shape, (self,))
+
+    # --- movement -----------------------------------------------------------------------------
+    def expand(self, shape: Shape) -> UOp:
+        if shape == self.shape:
+            return self
+        if self.op is Ops.CONST:
+            return UOp.const(self.arg, self.dtype, shape)
+        return UOp(Ops.EXPAND, self.dtype, shape, (self,))
+
+    def reshape(self, *shape: Any) -> UOp:
+        new = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else tuple(shape)
+        if -1 in new:
+            known = prod(n for n in new if n != -1)
+            new = tuple(self.size // max(known, 1) if n == -1 else n for n in new)
+        if prod(new) != self.size:
+            raise ShapeError(f"{self.size} numbers of shape {self.shape} do not fit {new}",
+                             site=user_site())  # fmt: skip
+        return self if new == self.shape else UOp(Ops.RESHAPE, self.dtype, new, (self,))
+
+    def permute(self, axes: Sequence[int]) -> UOp:
+        axes = tuple(a % self.ndim for a in axes)
+        if axes == tuple(range(self.ndim)):
+            return self
+        return UOp(Ops.PERMUTE, self.dtype, tuple(self.shape[a] for a in axes), (self,), axes)
+
+    def transpose(self, *axes: Any) -> UOp:
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return self.permute(tuple(given) if given else tuple(reversed(range(self.ndim))))
+
+    @property
+    def T(self) -> UOp:
+        return self.transpose()
+
+    def flip(self, axes: Sequence[int]) -> UOp:
+        return UOp(Ops.FLIP, self.dtype, self.shape, (self,), tuple(axes)) if axes else self
+
+    def pad(self, widths: Sequence[tuple[int, int, int]]) -> UOp:
+        """Zeros (before, after, between) the entries of each axis."""
+        shape = tuple(
+            lo + hi + (n + between * (n - 1) if n else 0)
+            for n, (lo, hi, between) in zip(self.shape, widths)
+        )
+        return self if shape == self.shape else UOp(Ops.PAD, self.dtype, shape, (self,), tuple(widths))
+
+    def slice(self, bounds: Sequence[tuple[int, int, int]]) -> UOp:
+        shape = tuple(len(range(*b)) for b in bounds)
+        return self if shape == self.shape else UOp(Ops.SLICE, self.dtype, shape, (self,), tuple(bounds))
+
+    def roll(self, shift: Any, axis: Any = None) -> UOp:
+        if axis is None:
+            return self.reshape(self.size).roll(shift, 0).reshape(self.shape)
+        shifts = shift if isinstance(shift, tuple) else (shift,)
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        moves = tuple((s % self.shape[a % self.ndim], a % self.ndim) for s, a in zip(shifts, axes))
+        return UOp(Ops.ROLL, self.dtype, self.shape, (self,), moves)
+
+    def element(self, index: int) -> UOp:
+        """The number at a row-major index."""
+        return self if self.shape == () else UOp(Ops.ELEMENT, self.dtype, (), (self,), index)
+
+    def reduce(self, kind: str, axis: Any = None, keepdims: bool = False) -> UOp:
+        axes = range(self.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        normal = tuple(sorted(_axis(a, self.ndim) for a in axes))
+        shape = tuple(n for i, n in enumerate(self.shape) if i not in normal)
+        out = UOp(Ops.REDUCE, self.dtype, shape, (self,), (kind, normal)) if normal else self
+        if keepdims:
+            out = out.reshape(tuple(1 if i in normal else n for i, n in enumerate(self.shape)))
+        return out
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> UOp:
+        return self.reduce("sum", axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> UOp:
+        return self.reduce("max", axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> UOp:
+        return self.reduce("min", axis, keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> UOp:
+        total = self.sum(axis, keepdims)
+        return total / (self.size // max(total.size, 1))
+
+    def __matmul__(self, o: Any) -> UOp:
+        return matmul(self, self.lift(o))
+
+    def __rmatmul__(self, o: Any) -> UOp:
+        return matmul(self.lift(o), self)
+
+    def dot(self, o: Any) -> UOp:
+        o = self.lift(o)
+        return self * o if () in (self.shape, o.shape) else matmul(self, o)
+
+    def __mod__(self, o: Any) -> UOp:
+        o = self.lift(o)
+        return self - (self / o).floor() * o
+
+    # --- what Python and NumPy may ask ----------------------------------------------------------
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a scalar symbol has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[UOp]:
+        if not self.shape:
+            raise TraceError(f"`{self}` is a scalar and cannot be iterated", site=user_site(),
+                             fix="Annotate the argument: tp.Vec[3] has three elements.")  # fmt: skip
+        return (self[i] for i in range(self.shape[0]))
+
+    def __getitem__(self, key: Any) -> UOp:
+        return index(self, key if isinstance(key, tuple) else (key,))
+
+    def __eq__(self, o: Any) -> UOp:  # type: ignore[override]
+        return self.eq(o)
+
+    def __ne__(self, o: Any) -> UOp:  # type: ignore[override]
+        return self.ne(o)
+
+    __hash__ = object.__hash__  # equal nodes are one object
+
+    def __bool__(self) -> bool:
+        raise TraceError(
+            f"`{self}` has no truth value while tracing",
+            site=user_site(),
+            fix=f"Write tp.where({self}, a, b) instead of `if {self}`; "
+            "np.minimum, np.maximum, np.clip instead of min() and max(); & and | instead of and, or.",
+        )
+
+    def _no_number(self, what: str) -> TraceError:
+        return TraceError(
+            f"{what} asks for a number, but `{self}` is a symbol while tracing",
+            site=user_site(),
+            fix="Use the functions of tp or NumPy (np.sin(q), not math.sin(q)) and keep the symbol.",
+        )
+
+    def __float__(self) -> float:
+        raise self._no_number("float()")
+
+    def __int__(self) -> int:
+        raise self._no_number("int()")
+
+    def __complex__(self) -> complex:
+        raise self._no_number("complex()")
+
+    def __index__(self) -> int:
+        raise self._no_number("an index or range()")
+
+    def __round__(self, digits: int = 0) -> float:
+        raise self._no_number("round()")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TraceError(
+            f"`{self}` is a symbol and cannot be put into a NumPy array",
+            site=user_site(),
+            fix="Write np.stack([a, b]) or tp.stack([a, b]) instead of np.array([a, b]); "
+            "sum(list) instead of np.sum(list).",
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> UOp:
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        return _numpy(name, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        module = func.__module__.removeprefix("numpy").removeprefix(".")
+        name = f"{module}.{func.__name__}" if module in ("linalg", "fft", "random") else func.__name__
+        return _numpy(name, args, kwargs)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TraceError(
+            f"`{self}[...] = ...` writes into a symbol",
+            site=user_site(),
+            fix="Symbols are immutable: build the new array with np.stack, np.concatenate or tp.where.",
+        )
+
+    # --- walking ------------------------------------------------------------------------------
+    @property
+    def leaves(self) -> frozenset[UOp]:
+        """The variables below this node. Do not iterate: sets have no order."""
+        if self._leaves is None:
+            for u in toposort([self]):
+                if u._leaves is None:
+                    own = [u] if u.op is Ops.VAR else []
+                    found = frozenset(own).union(*(cast(frozenset[UOp], s._leaves) for s in u.src))
+                    object.__setattr__(u, "_leaves", found)
+        return cast(frozenset[UOp], self._leaves)
+
+    def __repr__(self) -> str:
+        return infix(self)
+
+
+FLOAT_ONLY = frozenset({
+    Ops.DIV, Ops.POW, Ops.SQRT, Ops.RSQRT, Ops.CBRT, Ops.SIN, Ops.COS, Ops.TAN, Ops.ASIN, Ops.ACOS,
+    Ops.ATAN, Ops.SINH, Ops.COSH, Ops.TANH, Ops.EXP, Ops.EXPM1, Ops.LOG, Ops.LOG1P, Ops.ERF,
+    Ops.ATAN2, Ops.HYPOT, Ops.FMA, Ops.FLOOR,
+})  # fmt: skip
+
+
+def as_uop(x: Any, dtype: DType = f64) -> UOp:
+    """A symbol, number, (nested) list or array as a node."""
+    if isinstance(x, UOp):
+        return x
+    if isinstance(x, bool):
+        return UOp.const(x, bool_)
+    if isinstance(x, (int, float)):
+        return UOp.const(x, dtype if dtype is not bool_ else f64)
+    if isinstance(x, (list, tuple)):
+        rows = [as_uop(item, dtype) for item in x]
+        shape = broadcast_shape(*(r.shape for r in rows)) if rows else ()
+        return UOp.stack([e for r in rows for e in elements(r.expand(shape))], (len(rows), *shape))
+    if hasattr(x, "tolist"):  # a NumPy array or number
+        return as_uop(x.tolist(), dtype)
+    raise TraceError(f"a {type(x).__name__} cannot be part of an energy", site=user_site(),
+                     fix="Use numbers, arrays of numbers, and the arguments of the function.")  # fmt: skip
+
+
+def elements(u: UOp) -> list[UOp]:
+    """The numbers of u, row-major, as scalar nodes."""
+    if u.shape == ():
+        return [u]
+    if u.op is Ops.STACK:
+        return list(u.src)
+    if u.op is Ops.CONST:
+        return [UOp.const(u.arg, u.dtype)] * u.size
+    return [u.element(i) for i in range(u.size)]
+
+
+def broadcast_shape(*shapes: Shape) -> Shape:
+    out: list[int] = []
+    for i in range(1, max((len(s) for s in shapes), default=0) + 1):
+        sizes = {s[-i] for s in shapes if len(s) >= i} - {1}
+        if len(sizes) > 1:
+            raise ShapeError(
+                f"shapes {' and '.join(str(s) for s in shapes)} do not fit together",
+                site=user_site(),
+                fix="Sizes must be equal or 1, aligned from the right; add an axis with x[:, None].",
+            )
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(reversed(out))
+
+
+def _axis(axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        raise ShapeError(f"axis {axis} of an array with {ndim} axes", site=user_site())
+    return axis % ndim
+
+
+def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
+    """NumPy's basic indexing: integers, slices, None and an ellipsis."""
+    if any(isinstance(k, (UOp, list)) or hasattr(k, "tolist") and k.ndim for k in keys):
+        raise TraceError(
+            f"`{u}` is indexed with an array or a symbol",
+            site=user_site(),
+            fix="Indices are integers and slices; choose between values with tp.where.",
+        )
+    used = sum(k is not None and k is not Ellipsis for k in keys)
+    if used > u.ndim:
+        raise ShapeError(f"{used} indices for `{u}`, which has shape {u.shape}", site=user_site(),
+                         fix="Annotate the argument with its shape, for example tp.Vec[3].")  # fmt: skip
+    if not any(k is Ellipsis for k in keys):
+        keys = (*keys, Ellipsis)
+    at = next(i for i, k in enumerate(keys) if k is Ellipsis)
+    keys = (*keys[:at], *([slice(None)] * (u.ndim - used)), *keys[at + 1 :])
+    bounds, flips, shape, axis = [], [], [], 0
+    for k in keys:
+        if k is None:
+            shape.append(1)
+            continue
+        n = u.shape[axis]
+        if isinstance(k, slice):
+            start, stop, step = k.indices(n)
+            r = range(start, stop, step)
+            if step < 0:
+                r = range(r[-1], r[0] + 1, -step) if len(r) else range(0)
+                flips.append(axis)
+            bounds.append((r.start, r.stop, r.step))
+            shape.append(len(r))
+        else:
+            i = int(k)
+            if not -n <= i < n:
+                raise ShapeError(f"index {i} is out of range for `{u}`, which has {n} there",
+                                 site=user_site())  # fmt: skip
+            bounds.append((i % n, i % n + 1, 1))
+        axis += 1
+    return u.slice(bounds).flip(flips).reshape(tuple(shape))
+
+
+def matmul(a: UOp, b: UOp) -> UOp:
+    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ShapeError(f"`@` of shapes {a.shape} and {b.shape}", site=user_site(),
+                         fix="The last axis of the left must match the right; use * for scalars.")  # fmt: skip
+    if b.ndim == 1:
+        return (a * b).sum(-1)
+    if a.ndim == 1:
+        return (a.reshape(*a.shape, 1) * b).sum(-2)
+    return (a.reshape(*a.shape, 1) * b.reshape(*b.shape[:-2], 1, *b.shape[-2:])).sum(-2)
+
+
+def _numpy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if (function := NUMPY.get(name)) is None:
+        raise TraceError(
+            f"np.{name} is not defined on symbols",
+            site=user_site(),
+            fix=f"{did_you_mean(name, NUMPY)}Supported: {', '.join(sorted(NUMPY))}.",
+        )
+    return function(*args, **{k: v for k, v in kwargs.items() if v is not None})
+
+
+def toposort(roots: Sequence[UOp]) -> list[UOp]:
+    """Every node below the roots once, sources before users, in an order that only the graph decides."""
+    order: dict[UOp, None] = {}
+    stack: list[tuple[UOp, bool]] = [(u, False) for u in reversed(roots)]
+    while stack:
+        u, ready = stack.pop()
+        if u in order:
+            continue
+        if ready:
+            order[u] = None
+        else:
+            stack.append((u, True))
+            stack.extend((s, False) for s in reversed(u.src) if s not in order)
+    return list(order)
+
+
+def substitute(roots: Sequence[UOp], table: dict[UOp, UOp]) -> list[UOp]:
+    """The roots with some nodes replaced by others of the same shape."""
+    new: dict[UOp, UOp] = {}
+    for u in toposort(roots):
+        new[u] = table[u] if u in table else u.replace(tuple(new[s] for s in u.src))
+    return [new[u] for u in roots]

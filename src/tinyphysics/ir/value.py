@@ -1,0 +1,421 @@
+"""What every operation means, on plain numbers: the definition that all else is compared with.
+
+A scalar is a Python number, an array a flat row-major list. Nothing here raises on data: division
+by zero, overflow and domains outside the reals give the IEEE answers, as they do on hardware.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from tinyphysics.ir.dtype import DType, Number, as_number, bitcast, bool_, f32, round_f32, wrap
+from tinyphysics.ir.ops import ELEMENTWISE, Ops
+from tinyphysics.ir.uop import Shape, UOp, toposort
+from tinyphysics.util import prod
+
+Value = Any  # a number, or a flat list of numbers
+
+INF, NAN = math.inf, math.nan
+LANES = 32  # accumulators of a long sum; part of the meaning of REDUCE, see reduce_sum
+
+
+# --- floating-point operations where Python raises and hardware does not ---------------------------
+def div(a: float, b: float) -> float:
+    if b != 0.0:
+        return a / b
+    if a == 0.0 or a != a or b != b:
+        return NAN
+    return math.copysign(INF, a) * math.copysign(1.0, b)
+
+
+def sqrt(x: float) -> float:
+    return math.sqrt(x) if x >= 0.0 or x == 0.0 else NAN
+
+
+def guarded(f: Callable[..., float], overflow: float = INF) -> Callable[..., float]:
+    def call(*x: float) -> float:
+        try:
+            return f(*x)
+        except ValueError:
+            return NAN
+        except OverflowError:
+            return overflow
+
+    return call
+
+
+def log(x: float) -> float:
+    return -INF if x == 0.0 else guarded(math.log)(x)
+
+
+def log1p(x: float) -> float:
+    return -INF if x == -1.0 else guarded(math.log1p)(x)
+
+
+def sinh(x: float) -> float:
+    return guarded(math.sinh, math.copysign(INF, x))(x)
+
+
+def power(x: float, y: float) -> float:
+    if x == 0.0 and y < 0.0:
+        odd = y == math.floor(y) and y % 2 == 1
+        return math.copysign(INF, x) if odd else INF
+    try:
+        return math.pow(x, y)
+    except ValueError:
+        return NAN
+    except OverflowError:  # the sign of an odd power is that of its base
+        return -INF if x < 0 and y % 2 == 1 else INF
+
+
+def cbrt(x: float) -> float:
+    return math.cbrt(x)
+
+
+def sign(x: float) -> float:
+    return x if x != x else float((x > 0) - (x < 0))
+
+
+def floor(x: float) -> float:
+    return float(math.floor(x)) if math.isfinite(x) else x
+
+
+def minimum(a: float, b: float) -> float:
+    return a if a < b or a != a else b  # a NaN on either side wins, as in NumPy
+
+
+def maximum(a: float, b: float) -> float:
+    return a if a > b or a != a else b
+
+
+def fma_exact(a: float, b: float, c: float) -> float:
+    """a*b + c rounded once, through rational numbers."""
+    plain = a * b + c
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return plain
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return plain if a * b == 0.0 and c == 0.0 else 0.0
+    try:
+        return exact.numerator / exact.denominator  # int/int is correctly rounded
+    except OverflowError:
+        return INF if exact > 0 else -INF
+
+
+SPLIT = 134217729.0  # 2**27 + 1, Veltkamp
+
+
+def fma_fast(a: float, b: float, c: float) -> float:
+    """fma by error-free transformations; the exact route where an exponent is extreme.
+
+    Dekker's product and Knuth's sum leave three words; rounding the middle one to odd makes the
+    last addition correct (Boldo and Melquiond 2008).
+    """
+    p = a * b
+    if not (1e-120 < abs(p) < 1e120 and abs(a) < 1e120 and abs(b) < 1e120 and abs(c) < 1e120) or (
+        c != 0.0 and abs(c) < 1e-120
+    ):
+        return fma_exact(a, b, c)
+    t = SPLIT * a
+    ah = t - (t - a)
+    al = a - ah
+    t = SPLIT * b
+    bh = t - (t - b)
+    bl = b - bh
+    e = ((ah * bh - p) + ah * bl + al * bh) + al * bl
+    th = c + e
+    z = th - c
+    tl = (c - (th - z)) + (e - z)
+    vh = p + th
+    z = vh - p
+    vl = (p - (vh - z)) + (th - z)
+    zh = tl + vl
+    z = zh - tl
+    zl = (tl - (zh - z)) + (vl - z)
+    if zl != 0.0:
+        mantissa = math.frexp(zh)[0]
+        if int(mantissa * 9007199254740992.0) % 2 == 0:  # even: move one ulp towards zl
+            zh = math.nextafter(zh, INF if zl > 0.0 else -INF)
+    return vh + zh
+
+
+fma: Callable[[float, float, float], float] = getattr(math, "fma", fma_fast)
+
+
+def fma32(a: float, b: float, c: float) -> float:
+    """fma of float32 values, rounded once to float32."""
+    p = a * b  # exact: 48 bits
+    s = p + c
+    if not math.isfinite(s):
+        return round_f32(s)
+    z = s - p
+    error = (p - (s - z)) + (c - z)
+    if error != 0.0 and int(math.frexp(s)[0] * 9007199254740992.0) % 2 == 0:
+        s = math.nextafter(s, INF if error > 0.0 else -INF)  # round to odd, then once to float32
+    return round_f32(s)
+
+
+FLOAT: dict[Ops, Callable[..., Any]] = {
+    Ops.NEG: lambda x: -x,
+    Ops.ABS: abs,
+    Ops.SIGN: sign,
+    Ops.FLOOR: floor,
+    Ops.SQRT: sqrt,
+    Ops.RSQRT: lambda x: div(1.0, sqrt(x)),
+    Ops.CBRT: cbrt,
+    Ops.SIN: guarded(math.sin),
+    Ops.COS: guarded(math.cos),
+    Ops.TAN: guarded(math.tan),
+    Ops.ASIN: guarded(math.asin),
+    Ops.ACOS: guarded(math.acos),
+    Ops.ATAN: math.atan,
+    Ops.SINH: sinh,
+    Ops.COSH: guarded(math.cosh),
+    Ops.TANH: math.tanh,
+    Ops.EXP: guarded(math.exp),
+    Ops.EXPM1: guarded(math.expm1),
+    Ops.LOG: log,
+    Ops.LOG1P: log1p,
+    Ops.ERF: math.erf,
+    Ops.ADD: lambda a, b: a + b,
+    Ops.SUB: lambda a, b: a - b,
+    Ops.MUL: lambda a, b: a * b,
+    Ops.DIV: div,
+    Ops.POW: power,
+    Ops.ATAN2: math.atan2,
+    Ops.HYPOT: math.hypot,
+    Ops.MIN: minimum,
+    Ops.MAX: maximum,
+    Ops.FMA: fma,
+}
+INTEGER: dict[Ops, Callable[..., int]] = {
+    Ops.NEG: lambda x: -x,
+    Ops.ABS: abs,
+    Ops.SIGN: lambda x: (x > 0) - (x < 0),
+    Ops.ADD: lambda a, b: a + b,
+    Ops.SUB: lambda a, b: a - b,
+    Ops.MUL: lambda a, b: a * b,
+    Ops.MIN: min,
+    Ops.MAX: max,
+    Ops.AND: lambda a, b: a & b,
+    Ops.OR: lambda a, b: a | b,
+    Ops.XOR: lambda a, b: a ^ b,
+    Ops.NOT: lambda x: ~x,
+}
+COMPARISON: dict[Ops, Callable[[Any, Any], bool]] = {
+    Ops.LT: lambda a, b: a < b,
+    Ops.LE: lambda a, b: a <= b,
+    Ops.EQ: lambda a, b: a == b,
+    Ops.NE: lambda a, b: a != b,
+}
+LOGIC: dict[Ops, Callable[..., bool]] = {
+    Ops.AND: lambda a, b: a and b,
+    Ops.OR: lambda a, b: a or b,
+    Ops.XOR: lambda a, b: a != b,
+    Ops.NOT: lambda x: not x,
+}
+
+
+def scalar(op: Ops, dtype: DType, sources: Sequence[DType]) -> Callable[..., Number]:
+    """The function on numbers that an element-wise operation is."""
+    if op in COMPARISON:
+        return COMPARISON[op]
+    if op is Ops.WHERE:
+        return lambda c, a, b: a if c else b
+    if op is Ops.CAST:
+        return lambda x: cast_number(x, dtype)
+    if op is Ops.BITCAST:
+        return lambda x: bitcast(x, sources[0], dtype)
+    if dtype is bool_:
+        return LOGIC[op]
+    if dtype.is_int:
+        bits, mask = dtype.bits, (1 << dtype.bits) - 1
+        if op is Ops.SHL:
+            return lambda x, n: wrap(x << n if 0 <= n < bits else 0, dtype)
+        if op is Ops.SHR:
+            return lambda x, n: wrap((x & mask) >> n if 0 <= n < bits else 0, dtype)
+        if op is Ops.MULHI:
+            return lambda a, b: wrap(((a & mask) * (b & mask)) >> bits, dtype)
+        integer = INTEGER[op]
+        return lambda *x: wrap(integer(*x), dtype)
+    if dtype is f32:
+        if op is Ops.FMA:
+            return fma32
+        wide = FLOAT[op]  # one rounding of the float64 result is right for + - * / sqrt
+        return lambda *x: round_f32(wide(*x))
+    return FLOAT[op]
+
+
+def cast_number(x: Number, dtype: DType) -> Number:
+    if dtype.is_int and isinstance(x, float):
+        return wrap(int(x), dtype) if math.isfinite(x) else 0
+    return as_number(x, dtype)
+
+
+# --- arrays ----------------------------------------------------------------------------------------
+def strides(shape: Shape) -> tuple[int, ...]:
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def source_index(u: UOp) -> list[int | None]:
+    """For each element of a one-source movement, the row-major index that it comes from; None is zero."""
+    shape, old = u.shape, u.src[0].shape
+    step = strides(old)
+    where = product(*(range(n) for n in shape))
+    match u.op:
+        case Ops.RESHAPE:
+            return list(range(u.size))
+        case Ops.ELEMENT:
+            return [u.arg]
+        case Ops.EXPAND:
+            new = len(shape) - len(old)
+            return [
+                sum(i * s for i, s, n in zip(at[new:], step, old) if n != 1) for at in where
+            ]
+        case Ops.PERMUTE:
+            return [sum(i * step[a] for i, a in zip(at, u.arg)) for at in where]
+        case Ops.SLICE:
+            return [sum((b[0] + i * b[2]) * s for i, b, s in zip(at, u.arg, step)) for at in where]
+        case Ops.FLIP:
+            return [
+                sum((n - 1 - i if a in u.arg else i) * s
+                    for a, (i, n, s) in enumerate(zip(at, old, step)))
+                for at in where
+            ]  # fmt: skip
+        case Ops.ROLL:
+            shift = dict.fromkeys(range(len(old)), 0)
+            for s, a in u.arg:
+                shift[a] += s
+            return [
+                sum((i - shift[a]) % old[a] * step[a] for a, i in enumerate(at)) for at in where
+            ]
+        case Ops.PAD:
+            return [_unpadded(at, u.arg, old, step) for at in where]
+    raise AssertionError(f"{u.op} is not a movement of one array")
+
+
+def _unpadded(
+    at: tuple[int, ...], widths: Sequence[tuple[int, int, int]], old: Shape, step: Sequence[int]
+) -> int | None:
+    out = 0
+    for i, (lo, _, between), n, s in zip(at, widths, old, step):
+        k, rest = divmod(i - lo, between + 1)
+        if rest or not 0 <= k < n:
+            return None
+        out += k * s
+    return out
+
+
+def concat_index(u: UOp) -> list[tuple[int, int]]:
+    """For each element of a CONCAT, (which source, row-major index in it)."""
+    out = []
+    for at in product(*(range(n) for n in u.shape)):
+        i, k = at[u.arg], 0
+        while i >= u.src[k].shape[u.arg]:
+            i -= u.src[k].shape[u.arg]
+            k += 1
+        here = (*at[: u.arg], i, *at[u.arg + 1 :])
+        out.append((k, sum(a * s for a, s in zip(here, strides(u.src[k].shape)))))
+    return out
+
+
+def reduction_groups(u: UOp) -> list[list[int]]:
+    """For each element of a REDUCE, the row-major indices that it combines, in order."""
+    shape, axes = u.src[0].shape, u.arg[1]
+    step = strides(shape)
+    kept = [a for a in range(len(shape)) if a not in axes]
+    inner = [sum(i * step[a] for i, a in zip(at, axes)) for at in product(*(range(shape[a]) for a in axes))]
+    return [
+        [sum(i * step[a] for i, a in zip(at, kept)) + k for k in inner]
+        for at in product(*(range(shape[a]) for a in kept))
+    ]
+
+
+def reduce_order(n: int, combine: Callable[[Any, Any], Any], item: Callable[[int], Any]) -> Any:
+    """n items combined in the one order that every backend follows, chosen from n alone.
+
+    Up to 32 from left to right; more in 32 strided accumulators, folded in halves. Vector widths,
+    threads and GPU blocks follow this shape.
+    """
+    lanes = [item(k) for k in range(min(n, LANES))]
+    for k in range(LANES, n):
+        lanes[k % LANES] = combine(lanes[k % LANES], item(k))
+    if n <= LANES:
+        out = lanes[0]
+        for x in lanes[1:]:
+            out = combine(out, x)
+        return out
+    width = LANES // 2
+    while width:
+        lanes = [combine(lanes[k], lanes[k + width]) for k in range(width)]
+        width //= 2
+    return lanes[0]
+
+
+REDUCTION = {"sum": Ops.ADD, "max": Ops.MAX, "min": Ops.MIN}
+
+
+def reduce_values(u: UOp, x: Sequence[Number]) -> Value:
+    kind = u.arg[0]
+    combine = scalar(REDUCTION[kind], u.dtype, ())
+    out = []
+    for group in reduction_groups(u):
+        if group:
+            out.append(reduce_order(len(group), combine, lambda k: x[group[k]]))
+        else:
+            out.append(as_number(0, u.dtype) if kind == "sum" else NAN)
+    return out if u.shape else out[0]
+
+
+CUSTOM: dict[str, Callable[..., UOp]] = {}  # a user's operations, as expressions; see rules/custom.py
+
+
+def node(u: UOp) -> Callable[..., Value]:
+    """The function from the values of u's sources to the value of u."""
+    if u.op is Ops.CONST:
+        constant: Value = [u.arg] * u.size if u.shape else u.arg
+        return lambda: constant
+    if u.op is Ops.RANGE:
+        return lambda: list(range(u.shape[0]))
+    if u.op is Ops.CUSTOM:
+        names = [UOp.var(f"x{i}", s.shape, s.dtype) for i, s in enumerate(u.src)]
+        body = CUSTOM[u.arg](*names)
+        return lambda *x: evaluate([body], dict(zip((str(n.arg) for n in names), x)))[0]
+    if u.op in ELEMENTWISE:
+        f = scalar(u.op, u.dtype, [s.dtype for s in u.src])
+        return (lambda *x: list(map(f, *x))) if u.shape else f
+    if u.op is Ops.STACK:
+        return lambda *x: list(x)
+    if u.op is Ops.CONCAT:
+        pieces = concat_index(u)
+        return lambda *x: [x[k][i] for k, i in pieces]
+    if u.op is Ops.REDUCE:
+        return (lambda x: reduce_values(u, x)) if u.src[0].shape else (lambda x: x)
+    origin = source_index(u)
+    zero = as_number(0, u.dtype)
+
+    def move(x: Value) -> Value:
+        flat = x if u.src[0].shape else [x]
+        out = [zero if i is None else flat[i] for i in origin]
+        return out if u.shape else out[0]
+
+    return move
+
+
+def evaluate(roots: Sequence[UOp], env: Mapping[str, Value]) -> list[Value]:
+    """The values of the roots where each variable has the value that env gives to its name.
+
+    >>> q = UOp.var("q", (2,))
+    >>> evaluate([(q * q).sum()], {"q": [3.0, 4.0]})
+    [25.0]
+    """
+    values: dict[UOp, Value] = {}
+    for u in toposort(roots):
+        if u.op is Ops.VAR:
+            values[u] = env[u.arg]
+        else:
+            values[u] = node(u)(*(values[s] for s in u.src))
+    return [values[r] for r in roots]

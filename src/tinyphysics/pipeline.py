@@ -1,0 +1,75 @@
+"""The compiler on one screen: trace is done; analyse, choose, synthesise, lower, verify."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.context import CHECK
+from tinyphysics.facts import Facts
+from tinyphysics.ir import UOp
+from tinyphysics.ir.spec import SHAPED, check
+from tinyphysics.plan import Goal, Plan
+from tinyphysics.planner.catalog import BY_NAME
+from tinyphysics.planner.choose import choose
+from tinyphysics.planner.explain import explain
+from tinyphysics.report import Report
+from tinyphysics.step import Step
+from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.rungekutta import runge_kutta
+from tinyphysics.synth.splitting import split_step
+from tinyphysics.system import System
+from tinyphysics.target import Target
+from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.lower import lower
+from tinyphysics.tpir.verifier import Certificate, verify
+
+
+@dataclass(frozen=True, eq=False)
+class Build:
+    system: System
+    facts: Facts
+    plan: Plan
+    step: Step
+    program: Program
+    certificate: Certificate
+    report: Report
+
+
+def build(system: System, goal: Goal, target: Target, requested: str = "auto") -> Build:
+    if CHECK.value:
+        check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
+    facts = facts_of(system)
+    plan = choose(system, facts, goal)
+    step = synthesise(system, facts, plan)
+    program = lower(step, system.sites)
+    certificate = verify(program)
+    report = explain(system, facts, goal, plan, step, program, certificate, target, requested)
+    return Build(system, facts, plan, step, program, certificate, report)
+
+
+def kinetic(system: System) -> UOp:
+    """p*p/(2 mass) for a system that is given by its forces."""
+    (p,) = system.p
+    mass: Any = next((x.var for x in system.parameters if x.name == "mass"), 1.0)
+    if isinstance(mass, UOp) and mass.shape and mass.shape != p.shape:  # one mass per row of q
+        mass = mass.reshape(mass.shape + (1,) * (p.ndim - mass.ndim)).expand(p.shape)
+    return (p * p / (2.0 * mass)).sum()
+
+
+def synthesise(system: System, facts: Facts, plan: Plan) -> Step:
+    if system.kind == "map":
+        return explicit_map(system)
+    method = BY_NAME[plan.method]
+    T = kinetic(system) if system.kind == "forces" else None
+    if method.tableau is not None:
+        return runge_kutta(method.name, system, T, method.tableau)
+    assert method.sequence is not None
+    claims = ("consistent", "symmetric") if method.symmetric else ("consistent",)
+    time = facts["explicit time"]
+    if T is not None:
+        return split_step(method.name, system, T, None, method.sequence(),
+                          ("volume-preserving", *claims), "V" if time else None)  # fmt: skip
+    split = facts["separable"]
+    return split_step(method.name, system, split.T, split.V, method.sequence(),
+                      ("symplectic", *claims), time.inside[0] if time else None)  # fmt: skip

@@ -1,0 +1,26 @@
+"""What the user asked for (Goal) and what the compiler decided to do (Plan)."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Goal:
+    dt: float | None
+    method: str = "auto"
+    order: int | None = None
+    forbid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Alternative:
+    method: str
+    because: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    method: str
+    order: int
+    because: str
+    turned_down: tuple[Alternative, ...] = ()

@@ -1,0 +1,66 @@
+"""Every method that exists, in one table: the names users may ask for, and how each step is made."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tinyphysics.synth.coefficients import COMPOSITION
+from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
+from tinyphysics.synth.splitting import palindrome
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    order: int
+    summary: str
+    sequence: Callable[[], list[tuple[str, float]]] | None = None  # a splitting
+    tableau: Tableau | None = None  # a Runge–Kutta method: by name only, never certified
+    symmetric: bool = False
+    source: str = ""
+
+    @property
+    def splits(self) -> bool:
+        return self.sequence is not None
+
+    @property
+    def stages(self) -> int:
+        """Kicks, or slopes, in one step."""
+        if self.sequence is not None:
+            parts = [part for part, _ in self.sequence()]
+            merged = self.symmetric and parts[0] == parts[-1]
+            return parts.count("V") - (merged and parts[0] == "V")
+        return len(self.tableau.b) if self.tableau else 1
+
+
+VERLET = "Verlet 1967, Phys. Rev. 159, 98"
+YOSHIDA = "Yoshida 1990, Phys. Lett. A 150, 262"
+DE_VOGELAERE = "de Vogelaere 1956, report 4, University of Notre Dame"
+KUTTA = "Kutta 1901, Z. Math. Phys. 46, 435"
+
+# fmt: off
+METHODS: tuple[Method, ...] = (
+    Method("symplectic_euler", 1, "drift, then kick",
+           sequence=lambda: [("T", 1.0), ("V", 1.0)], source=DE_VOGELAERE),
+    Method("leapfrog_kdk", 2, "half kick, drift, half kick; the half kicks of neighbours merged",
+           sequence=lambda: palindrome("V", "T", COMPOSITION[2]), symmetric=True, source=VERLET),
+    Method("leapfrog_dkd", 2, "half drift, kick, half drift; the half drifts of neighbours merged",
+           sequence=lambda: palindrome("T", "V", COMPOSITION[2]), symmetric=True, source=VERLET),
+    Method("yoshida4", 4, "three leapfrogs, the middle one backwards",
+           sequence=lambda: palindrome("V", "T", COMPOSITION[4]), symmetric=True, source=YOSHIDA),
+    Method("euler", 1, "explicit Euler", tableau=EULER),
+    Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
+    Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source=KUTTA),
+)
+# fmt: on
+ALIASES = {"leapfrog": "leapfrog_kdk"}
+CHOICES = ("auto", "symplectic")  # names that let the planner choose
+BY_NAME = {m.name: m for m in METHODS}
+BY_ORDER = {1: "symplectic_euler", 2: "leapfrog_kdk", 4: "yoshida4"}
+
+MAP = Method("map", 0, "the map as it is written")
+
+
+def names() -> tuple[str, ...]:
+    """Everything that `method=` accepts."""
+    return (*CHOICES, *ALIASES, *BY_NAME)

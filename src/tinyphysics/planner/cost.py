@@ -1,0 +1,37 @@
+"""What does one step cost?  Operations counted on the program, not guessed."""
+from __future__ import annotations
+
+from collections import Counter
+
+from tinyphysics.tpir.isa import Instruction, Program, Word
+from tinyphysics.util import prod
+
+FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "TIME", "OBSERVE")
+
+
+def kind(i: Instruction) -> str:
+    if i.op == "ELEM" and isinstance(i.args[0], Word):
+        return i.args[0].text
+    return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add"}.get(i.op, i.op)
+
+
+def operations(instructions: tuple[Instruction, ...], program: Program) -> Counter[str]:
+    """Floating-point operations by name; movement, signs and copies are free."""
+    out: Counter[str] = Counter()
+    shapes = {i.dst: i.type.shape for _, _, i in program.numbered()}
+    for i in instructions:
+        name = kind(i)
+        if i.op in FREE or name in FREE:
+            continue
+        size = prod(i.type.shape)
+        if i.op in ("SUM", "MAX", "MIN"):
+            size = prod(shapes.get(i.args[0], ())) - size
+        if size:
+            out[name] += size
+    return out
+
+
+def describe(count: Counter[str]) -> str:
+    total = sum(count.values())
+    parts = ", ".join(f"{n} {name}" for name, n in sorted(count.items(), key=lambda x: (-x[1], x[0])))
+    return f"{total} ({parts})" if total else "0"

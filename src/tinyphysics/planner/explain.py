@@ -1,0 +1,59 @@
+"""What was found, chosen, proved and turned down, as a report."""
+from __future__ import annotations
+
+from tinyphysics.facts import Facts
+from tinyphysics.plan import Goal, Plan
+from tinyphysics.planner.catalog import BY_NAME, MAP
+from tinyphysics.planner.cost import describe, operations
+from tinyphysics.report import Report, Row, Section
+from tinyphysics.step import Step
+from tinyphysics.system import System
+from tinyphysics.target import Target
+from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.verifier import Certificate
+from tinyphysics.util import plural
+
+
+def title(system: System) -> str:
+    match system.kind:
+        case "hamiltonian":
+            return f"{system.name}: H = {system.energy}"
+        case "forces":
+            return f"{system.name}: force = {system.forces[0]}"
+    names = ", ".join(s.name for s in system.states)
+    return f"{system.name}: ({names}) -> ({', '.join(map(str, system.update))})"
+
+
+def explain(
+    system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
+    certificate: Certificate, target: Target, requested: str,
+) -> Report:  # fmt: skip
+    method = BY_NAME.get(plan.method, MAP)
+    chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
+    if plan.order:
+        chosen.append(Row("order", str(plan.order), method.source))
+    if goal.dt is not None:
+        chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+    chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
+    level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
+    cost = [
+        Row("force evaluations", str(step.evaluations), "a step"),
+        Row("operations", describe(operations(program.step, program)), "a step"),
+        Row("to synchronise", describe(operations(program.final, program)), "a frame"),
+        Row("state", plural(sum(s.var.size for s in system.states), "number"), level),
+    ]
+    return Report(title(system), (
+        Section("facts", tuple(
+            Row(f.name, "yes" if f else "no", f.because, str(f.site) if f.site else "") for f in facts
+        )),
+        Section("plan", tuple(chosen)),
+        Section("certificate", tuple(
+            Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items()
+        )),
+        Section("cost", tuple(cost)),
+        Section("machine", (
+            Row("backend", target.backend, f"{requested} asked for; {target.device}"),
+            Row("bits", "exact" if target.bit_exact else "not in the contract",
+                f"program {program.hash}"),
+        ), machine=True),
+    ))  # fmt: skip

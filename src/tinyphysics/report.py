@@ -1,0 +1,70 @@
+"""What `explain()` returns: sections of lines, as text, as data and as HTML."""
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    verdict: str  # yes, no, or a value
+    because: str = ""
+    where: str = ""  # file:line
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    rows: tuple[Row, ...]
+    machine: bool = False  # depends on the machine: left out of golden text
+
+
+@dataclass(frozen=True)
+class Report:
+    title: str
+    sections: tuple[Section, ...]
+
+    def portable(self) -> Report:
+        """Without what depends on the machine."""
+        return Report(self.title, tuple(s for s in self.sections if not s.machine))
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        for section in self.sections:
+            lines.append(section.title)
+            width = max((len(r.name) for r in section.rows), default=0)
+            verdicts = max((len(r.verdict) for r in section.rows if r.because), default=0)
+            for r in section.rows:
+                where = f"  ({r.where})" if r.where else ""
+                gap = f"  {r.because}" if r.because else ""
+                verdict = r.verdict.ljust(verdicts) if r.because else r.verdict
+                lines.append(f"  {r.name.ljust(width)}  {verdict}{gap}{where}".rstrip())
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            **{
+                s.title: {r.name: {k: v for k, v in vars(r).items() if k != "name" and v} for r in s.rows}
+                for s in self.sections
+            },
+        }
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for s in self.sections:
+            rows.append(f"<tr><th colspan=3 style='text-align:left'>{html.escape(s.title)}</th></tr>")
+            rows += [
+                "<tr>"
+                + "".join(
+                    f"<td style='text-align:left'>{html.escape(x)}</td>"
+                    for x in (r.name, r.verdict, r.because + (f" ({r.where})" if r.where else ""))
+                )
+                + "</tr>"
+                for r in s.rows
+            ]
+        return f"<b>{html.escape(self.title)}</b><table>{''.join(rows)}</table>"

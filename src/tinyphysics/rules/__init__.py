@@ -1,0 +1,1 @@
+"""Rewrites and derivatives, as tables over the graph."""

@@ -1,0 +1,86 @@
+"""Where does a*b + c become one operation with one rounding?  Decided here, on the step, and nowhere else.
+
+Users of a node are counted below the given roots alone, so nothing that is attached later (an
+observable, a check) can change what is fused.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import RECORD, UOp, toposort
+
+Rebuild = Callable[[UOp, dict[UOp, UOp], dict[UOp, int]], UOp | None]
+
+
+def fuse(roots: Sequence[UOp]) -> list[UOp]:
+    """The roots with every product whose single user is a sum merged into that sum.
+
+    >>> x, y, z = (UOp.var(n) for n in "xyz")
+    >>> fuse([x * y - z * z + x])
+    [fma(-z, z, fma(x, y, x))]
+    """
+    return _walk(_walk(roots, _products_last), _multiply_add)
+
+
+def _walk(roots: Sequence[UOp], rebuild: Rebuild) -> list[UOp]:
+    order = toposort(roots)
+    users: dict[UOp, int] = dict.fromkeys(roots, 1)
+    for u in order:
+        for s in u.src:
+            users[s] = users.get(s, 0) + 1
+    sites = RECORD.get()
+    new: dict[UOp, UOp] = {}
+    for u in order:
+        if sites is not None:
+            sites.current = sites.table.get(u)
+        changed = rebuild(u, new, users)
+        new[u] = u.replace(tuple(new[s] for s in u.src)) if changed is None else changed
+    return [new[r] for r in roots]
+
+
+def _addends(u: UOp, users: dict[UOp, int]) -> list[tuple[UOp, bool]]:
+    """(addend, is it subtracted?) of a sum, through inner sums that nothing else uses."""
+    out: list[tuple[UOp, bool]] = []
+    stack = [(u, False, True)]
+    while stack:
+        x, minus, root = stack.pop()
+        if x.op in (Ops.ADD, Ops.SUB) and (root or users[x] == 1):
+            stack.append((x.src[1], minus != (x.op is Ops.SUB), False))
+            stack.append((x.src[0], minus, False))
+        else:
+            out.append((x, minus))
+    return out
+
+
+def _products_last(u: UOp, new: dict[UOp, UOp], users: dict[UOp, int]) -> UOp | None:
+    """A sum of three or more with its plain addends first: then every product joins by one fma."""
+    if u.op not in (Ops.ADD, Ops.SUB) or not u.dtype.is_float:
+        return None
+    terms = _addends(u, users)
+    if len(terms) < 3:
+        return None
+
+    def lone_product(x: UOp) -> bool:
+        return x.op is Ops.MUL and users[x] == 1
+
+    terms.sort(key=lambda t: (lone_product(t[0]), t[1]) if not lone_product(t[0]) else (True, False))
+    first, minus = terms[0]
+    out = -new[first] if minus else new[first]
+    for x, minus in terms[1:]:
+        out = out - new[x] if minus else out + new[x]
+    return out
+
+
+def _multiply_add(u: UOp, new: dict[UOp, UOp], users: dict[UOp, int]) -> UOp | None:
+    if u.op not in (Ops.ADD, Ops.SUB) or not u.dtype.is_float:
+        return None
+    a, b = u.src
+    minus = u.op is Ops.SUB
+    if b.op is Ops.MUL and users[b] == 1:  # c + x*y, c - x*y: a chain of sums becomes a chain of fma
+        x, y = (new[s] for s in b.src)
+        return (-x if minus else x).fma(y, new[a])
+    if a.op is Ops.MUL and users[a] == 1:  # x*y + c, x*y - c
+        x, y = (new[s] for s in a.src)
+        return x.fma(y, -new[b] if minus else new[b])
+    return None

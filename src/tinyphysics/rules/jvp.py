@@ -1,0 +1,54 @@
+"""How does everything change along one direction?  Forward mode, as a graph: one rule per op."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.ir.ops import ELEMENTWISE, Ops
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.rules.partials import partials, times
+
+LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
+          Ops.STACK, Ops.ELEMENT)  # fmt: skip
+
+
+def reduce(u: UOp, t: UOp) -> UOp:
+    kind, axes = u.arg
+    if kind == "sum":
+        return u.replace((t,))
+    x = u.src[0]
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    zero, one = UOp.const(0.0, u.dtype, x.shape), UOp.const(1.0, u.dtype, x.shape)
+    share = x.eq(u.reshape(kept).expand(x.shape)).where(one, zero)  # as in vjp: ties share
+    return (share * t).sum(axes) / share.sum(axes)
+
+
+def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
+    """The tangent of u, given those of its sources; None is zero."""
+    if all(t is None for t in tangents):
+        return None
+    if u.op in ELEMENTWISE:
+        out: UOp | None = None
+        for t, d in zip(tangents, partials(u)):
+            if t is not None and d is not None:
+                out = times(t, d) if out is None else out + times(t, d)
+        return out
+    full = tuple(
+        UOp.const(0.0, s.dtype, s.shape) if t is None else t for s, t in zip(u.src, tangents)
+    )
+    return u.replace(full) if u.op in LINEAR else reduce(u, full[0])
+
+
+def jvp(outputs: Sequence[UOp], inputs: Sequence[UOp], tangents: Sequence[UOp]) -> list[UOp]:
+    """The derivative of the outputs when the inputs move along the tangents.
+
+    >>> q = UOp.var("q")
+    >>> jvp([q.sin()], [q], [UOp.var("dq")])
+    [dq*cos(q)]
+    """
+    given = dict(zip(inputs, tangents))
+    tangent: dict[UOp, UOp | None] = {}
+    for u in toposort(outputs):
+        tangent[u] = given[u] if u in given else push(u, [tangent[s] for s in u.src])
+    return [
+        UOp.const(0.0, u.dtype, u.shape) if (t := tangent[u]) is None else t for u in outputs
+    ]

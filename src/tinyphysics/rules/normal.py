@@ -1,0 +1,210 @@
+"""Are two expressions the same function?  Shown by a canonical polynomial form over rational numbers.
+
+One-sided: equal forms prove equality wherever both sides are defined; unequal forms prove nothing.
+Constants are the exact rationals that their bits are, compared to within a few roundings.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, toposort
+
+Monomial = tuple[tuple[int, Fraction], ...]  # (atom, exponent), by atom
+Poly = dict[Monomial, Fraction]
+Key = tuple[tuple[Monomial, Fraction], ...]
+
+MOST_TERMS = 4_000  # an expanded product larger than this stays closed: no proof, and no explosion
+LARGEST_POWER = 12
+TOL = Fraction(1, 2**48)  # a derivative's constants are rounded a few times: 16 ulp
+ODD = (Ops.SIN, Ops.TAN, Ops.ASIN, Ops.ATAN, Ops.SINH, Ops.TANH, Ops.ERF, Ops.CBRT, Ops.SIGN)
+EVEN = (Ops.COS, Ops.COSH, Ops.ABS)
+SPREADS = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.ELEMENT)
+
+
+class TooLarge(Exception):
+    """The expanded form would be too long to be worth it."""
+
+
+def monomial(exponents: dict[int, Fraction]) -> Monomial:
+    return tuple(sorted((a, e) for a, e in exponents.items() if e))
+
+
+def key(p: Poly) -> Key:
+    return tuple(sorted(p.items()))
+
+
+def add(p: Poly, q: Poly, factor: Fraction = Fraction(1)) -> Poly:
+    out = dict(p)
+    for m, c in q.items():
+        total = out.get(m, Fraction(0)) + factor * c
+        if total:
+            out[m] = total
+        else:
+            out.pop(m, None)
+    return out
+
+
+def difference(p: Poly, q: Poly) -> Poly:
+    """p - q, where coefficients that agree to the rounding of a constant agree."""
+    out = add(p, q, Fraction(-1))
+    zero = Fraction(0)
+    return {m: c for m, c in out.items() if abs(c) > TOL * (abs(p.get(m, zero)) + abs(q.get(m, zero)))}
+
+
+class Normal:
+    """Normal forms that share one numbering of atoms, so that they can be compared."""
+
+    def __init__(self) -> None:
+        self.atoms: dict[Any, int] = {}
+        self.sums: dict[int, Poly] = {}  # atoms that stand for a whole sum, raised to some power
+        self.memo: dict[UOp, Poly] = {}
+
+    # --- polynomials --------------------------------------------------------------------------
+    def atom(self, name: Any) -> int:
+        return self.atoms.setdefault(name, len(self.atoms))
+
+    def single(self, name: Any) -> Poly:
+        return {((self.atom(name), Fraction(1)),): Fraction(1)}
+
+    def multiply(self, p: Poly, q: Poly) -> Poly:
+        if len(p) * len(q) > MOST_TERMS:
+            raise TooLarge
+        out: Poly = {}
+        for m, c in p.items():
+            for n, d in q.items():
+                out = add(out, self.product(m, n), c * d)
+        return out
+
+    def product(self, m: Monomial, n: Monomial) -> Poly:
+        exponents = dict(m)
+        for a, e in n:
+            exponents[a] = exponents.get(a, Fraction(0)) + e
+        # a sum whose power has become whole again is opened
+        whole = [a for a, e in exponents.items() if a in self.sums and e > 0 and e.denominator == 1]
+        out: Poly = {monomial({a: e for a, e in exponents.items() if a not in whole}): Fraction(1)}
+        for a in whole:
+            for _ in range(int(exponents[a])):
+                out = self.multiply(out, self.sums[a])
+        return out
+
+    def power(self, p: Poly, e: Fraction) -> Poly:
+        if e.denominator == 1 and 0 <= e <= LARGEST_POWER:
+            out: Poly = {(): Fraction(1)}
+            for _ in range(int(e)):
+                out = self.multiply(out, p)
+            return out
+        if len(p) == 1:
+            ((m, c),) = p.items()
+            plain = c == 1 and len(m) == 1 and m[0][1] == 1
+            if e.denominator == 1 or plain:  # (x**2)**(1/2) is |x|, not x: roots of products stay closed
+                return {monomial({a: k * e for a, k in m}): c**e if e.denominator == 1 else c}
+        if not p:
+            raise TooLarge  # a power of zero: leave it to the caller's opaque form
+        base = self.atom(("sum", key(p)))
+        self.sums[base] = p
+        return {((base, e),): Fraction(1)}
+
+    # --- graphs -------------------------------------------------------------------------------
+    def form(self, root: UOp) -> Poly:
+        for u in toposort([root]):
+            if u not in self.memo:
+                try:
+                    self.memo[u] = self._form(u, [self.memo[s] for s in u.src])
+                except (TooLarge, ZeroDivisionError):
+                    self.memo[u] = self.opaque(u)
+        return self.memo[root]
+
+    def opaque(self, u: UOp) -> Poly:
+        return self.single((u.op, u.arg, u.shape, tuple(key(self.memo[s]) for s in u.src)))
+
+    def _form(self, u: UOp, src: list[Poly]) -> Poly:
+        match u.op:
+            case Ops.CONST if u.dtype.is_float and math.isfinite(u.arg):
+                return {(): Fraction(u.arg)} if u.arg else {}
+            case Ops.ADD:
+                return add(src[0], src[1])
+            case Ops.SUB:
+                return add(src[0], src[1], Fraction(-1))
+            case Ops.NEG:
+                return add({}, src[0], Fraction(-1))
+            case Ops.MUL if u.dtype.is_float:
+                return self.multiply(src[0], src[1])
+            case Ops.FMA:
+                return add(self.multiply(src[0], src[1]), src[2])
+            case Ops.DIV:
+                return self.multiply(src[0], self.power(src[1], Fraction(-1)))
+            case Ops.SQRT:
+                return self.power(src[0], Fraction(1, 2))
+            case Ops.RSQRT:
+                return self.power(src[0], Fraction(-1, 2))
+            case Ops.POW if src[1].keys() <= {()}:  # the exponent is a number
+                return self.power(src[0], src[1].get((), Fraction(0)))
+            case op if op in SPREADS:
+                return self.spread(u, src[0])
+            case Ops.PAD:
+                return self.term_by_term(src[0], lambda m: ("pad", u.arg, u.shape, m))
+            case Ops.REDUCE if u.arg[0] == "sum":
+                return self.term_by_term(src[0], lambda m: ("sum over", u.arg, u.src[0].shape, m))
+            case op if op in ODD or op in EVEN:
+                p = src[0]
+                if p and key(p)[0][1] < 0:
+                    flipped = self.single((op, None, u.shape, (key(add({}, p, Fraction(-1))),)))
+                    return flipped if op in EVEN else add({}, flipped, Fraction(-1))
+                return self.single((op, None, u.shape, (key(p),)))
+        return self.opaque(u)
+
+    def spread(self, u: UOp, p: Poly) -> Poly:
+        """A rearrangement of a polynomial is the polynomial of the rearranged atoms."""
+        out: Poly = {}
+        for m, c in p.items():
+            moved = {self.atom(("move", u.op, u.arg, u.shape, u.src[0].shape, a)): e for a, e in m}
+            out = add(out, {monomial(moved): c})
+        return out
+
+    def term_by_term(self, p: Poly, name: Callable[[Monomial], Any]) -> Poly:
+        out: Poly = {}
+        for m, c in p.items():
+            out = add(out, self.single(name(m)), c)
+        return out
+
+    # --- questions ----------------------------------------------------------------------------
+    def is_zero(self, p: Poly) -> bool:
+        """Is p zero wherever its denominators are not?"""
+        try:
+            for a in sorted(self.sums):
+                low = min((e for m in p for b, e in m if b == a), default=Fraction(0))
+                if low < 0:  # bring everything over the common denominator
+                    p = self.multiply(p, {((a, -low),): Fraction(1)})
+        except TooLarge:
+            return False
+        return not p
+
+    def same(self, u: UOp, v: UOp) -> bool:
+        return self.is_zero(difference(self.form(u), self.form(v)))
+
+    def ratio(self, u: UOp, v: UOp) -> Fraction | None:
+        """The number r with u = r*v as functions, if there is one and v is not zero."""
+        p, q = self.form(u), self.form(v)
+        if not q:
+            return None
+        if not p:
+            return Fraction(0)
+        for m in sorted(q):
+            if m in p:
+                r = p[m] / q[m]
+                return r if self.is_zero(difference(p, add({}, q, r))) else None
+        return None
+
+
+def same(u: UOp, v: UOp) -> bool:
+    """Shown to be the same function?
+
+    >>> q, p = UOp.var("q"), UOp.var("p")
+    >>> same((q + p) * (q - p), q * q - p * p), same((q * q).sqrt(), q)
+    (True, False)
+    """
+    return Normal().same(u, v)

@@ -1,0 +1,186 @@
+"""Which rewrites hold for real numbers?  They make derivatives short, and they may change the last bit.
+
+They are applied to derivatives once, on the step, before anything watches it: what comes out is the
+program whose bits are promised. Products are never opened: (q1 - q0)**2 expanded is a cancelling sum.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.pattern import PatternMatcher, UPat
+from tinyphysics.ir.rewrite import Fired, graph_rewrite
+from tinyphysics.ir.uop import UOp
+from tinyphysics.rules.exact import exact, is_power_of_two
+
+x, y, z, w = (UPat.var(name) for name in "xyzw")
+a, b = UPat.const("a"), UPat.const("b")
+
+MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.ELEMENT)
+LARGEST_PRODUCT = 4  # x**4 is two multiplications; beyond, the power function is as accurate
+
+
+def zero_like(u: UOp) -> UOp:
+    return UOp.const(0.0, u.dtype, u.shape)
+
+
+def constant(u: UOp) -> bool:
+    return u.op is Ops.CONST
+
+
+def power(x: UOp, a: UOp) -> UOp | None:
+    """Integer and half-integer powers as products, roots and one division."""
+    n = a.arg
+    if n < 0 and -n <= LARGEST_PRODUCT:
+        return UOp.const(1.0, x.dtype, x.shape) / x ** (-n)
+    if n == 0:
+        return UOp.const(1.0, x.dtype, x.shape)
+    if n == 0.5:
+        return x.sqrt()
+    if n in (1.5, 2.5):
+        return x ** (n - 0.5) * x.sqrt()
+    if n in (2, 3, 4):
+        return x * x if n == 2 else (x * x) * x if n == 3 else (x * x) * (x * x)
+    return None
+
+
+def move_factor(u: UOp) -> UOp | None:
+    """A constant factor or sign inside a movement or a sum comes out of it."""
+    inner = u.src[0]
+    if inner.op is Ops.NEG:
+        return -u.replace((inner.src[0],))
+    if inner.op is Ops.MUL and any(constant(s) for s in inner.src):
+        factor, rest = inner.src if constant(inner.src[0]) else reversed(inner.src)
+        return UOp.const(factor.arg, u.dtype, u.shape) * u.replace((rest,))
+    if inner.op is Ops.DIV and constant(inner.src[1]):
+        return u.replace((inner.src[0],)) / inner.src[1].arg
+    return None
+
+
+def move_zero(u: UOp) -> UOp | None:
+    inner = u.src[0]
+    return zero_like(u) if constant(inner) and inner.arg == 0 else None
+
+
+def out_of_product(x: UOp, y: UOp, a: UOp) -> UOp | None:
+    return None if constant(x) or constant(y) else a * (x * y)
+
+
+def out_of_numerator(x: UOp, y: UOp, a: UOp) -> UOp | None:
+    return None if constant(x) or constant(y) else a * (x / y)
+
+
+def out_of_denominator(x: UOp, y: UOp, a: UOp) -> UOp | None:
+    return None if constant(y) or a.arg == 0 else (x / y) / a
+
+
+def quotient(x: UOp, a: UOp, b: UOp) -> UOp | None:
+    """(b*x)/a with b/a rounded once: 49*(x/49) is x, 49*((1/49)*x) is not."""
+    return None if a.arg == 0 else (b / a) * x
+
+
+def one_denominator(x: UOp, y: UOp, z: UOp) -> UOp | None:
+    return None if constant(z) and not constant(y) else x / (y * z)
+
+
+def same_factor(x: UOp, a: UOp, b: UOp) -> UOp:
+    return (a + b) * x
+
+
+def same_factor_less(x: UOp, a: UOp, b: UOp) -> UOp:
+    return (a - b) * x
+
+
+def times_fraction(x: UOp, y: UOp, z: UOp) -> UOp | None:
+    return None if constant(x) else (x * y) / z
+
+
+def scale_sum(x: UOp, a: UOp, b: UOp) -> UOp | None:
+    """2*(y + 1/2) -> 2*y + 1: multiplying by a power of two rounds nothing, so nothing is lost."""
+    return a * x + a * b if is_power_of_two(a) else None
+
+
+def twice(x: UOp) -> UOp | None:
+    return None if constant(x) else 2.0 * x
+
+
+# fmt: off
+identities = PatternMatcher([
+    (x * 0.0,                         lambda x: zero_like(x)),
+    (x * -0.0,                        lambda x: zero_like(x)),
+    (x + 0.0,                         lambda x: x),
+    (UPat(Ops.CONST, value=0.0) - x,  lambda x: -x),
+    (UPat(Ops.CONST, value=0.0) / x,  lambda x: zero_like(x)),
+    (x - x,                           lambda x: zero_like(x)),
+    (x + x,                           twice),
+    (x / x,                           lambda x: UOp.const(1.0, x.dtype, x.shape)),
+    (x ** a,                          power),
+    (x ** a * x ** b,                 lambda x, a, b: x ** (a + b)),
+    (x ** a * x,                      lambda x, a: x ** (a + 1.0)),
+    (x ** a / x ** b,                 lambda x, a, b: x ** (a - b)),
+    (x.sqrt() * x.sqrt(),             lambda x: x),
+    (x / x.sqrt(),                    lambda x: x.sqrt()),
+    # constants come to the front, where they meet
+    (a * (b * x),                     lambda x, a, b: (a * b) * x),
+    (-(a * x),                        lambda x, a: (-a) * x),
+    (b * (x / a),                     quotient),
+    ((b * x) / a,                     quotient),
+    (-(x / a),                        lambda x, a: x / -a),
+    (x * (a * y),                     out_of_product),
+    ((a * x) / y,                     out_of_numerator),
+    (x / (a * y),                     out_of_denominator),
+    (a / (b * x),                     lambda x, a, b: (a / b) / x if b.arg != 0 else None),
+    (a * (b / x),                     lambda x, a, b: (a * b) / x),
+    (a * x + b * x,                   same_factor),
+    (a * x - b * x,                   same_factor_less),
+    (x + a * x,                       lambda x, a: (a + 1.0) * x),
+    (a * x - x,                       lambda x, a: (a - 1.0) * x),
+    (x - a * x,                       lambda x, a: (1.0 - a) * x),
+    (x * (-y),                        lambda x, y: -(x * y)),
+    ((-x) / y,                        lambda x, y: -(x / y)),
+    (x / (-y),                        lambda x, y: -(x / y)),
+    ((-x) - y,                        lambda x, y: -(x + y)),
+    # one division instead of several: r**-3 is one square root and one division
+    ((x / y) / z,                     one_denominator),
+    (x / (y / z),                     lambda x, y, z: (x * z) / y),
+    (x * (y / z),                     times_fraction),
+    # what a branch does not choose must not reach the result: 0*inf is NaN
+    (z.where(x, 0.0) * y,             lambda x, y, z: z.where(x * y, zero_like(x))),
+    (z.where(UPat(Ops.CONST, value=0.0), x) * y, lambda x, y, z: z.where(zero_like(x), x * y)),
+    (z.where(x, 0.0) / y,             lambda x, y, z: z.where(x / y, zero_like(x))),
+    (z.where(UPat(Ops.CONST, value=0.0), x) / y, lambda x, y, z: z.where(zero_like(x), x / y)),
+    (-(z.where(x, y)),                lambda x, y, z: z.where(-x, -y)),
+    (UPat(MOVES, name="u"),           move_factor),
+    (UPat(Ops.REDUCE, name="u", when=lambda u: u.arg[0] == "sum"), move_factor),
+    (UPat((*MOVES, Ops.REDUCE), name="u"), move_zero),
+])
+# fmt: on
+
+real = exact + identities
+products = exact + PatternMatcher([(x ** a, power)])  # for what is evaluated as it was written
+
+
+def into_scalar(u: UOp, a: UOp, y: UOp) -> UOp | None:
+    """a * (expand(s) * v) -> expand(a*s) * v: one multiplication instead of one per element."""
+    s = u.src[0]
+    return None if s.size >= u.size else (UOp.const(a.arg, s.dtype, s.shape) * s).expand(u.shape) * y
+
+
+# fmt: off
+sink = exact + PatternMatcher([
+    (x / a,                                 lambda x, a: (1.0 / a) * x if a.arg != 0 else None),
+    (a * ((x + b) * y),                     lambda x, y, a, b: (a * (x + b)) * y if is_power_of_two(a) else None),
+    (a * (x + b),                           scale_sum),
+    (a * (UPat(Ops.EXPAND, name="u") * y),  into_scalar),
+])
+# fmt: on
+
+
+def simplify(roots: Sequence[UOp], fired: Fired | None = None) -> list[UOp]:
+    """Short forms of derivatives, equal to the originals as real functions.
+
+    >>> q = UOp.var("q")
+    >>> simplify([0.5 * (2.0 * q)])
+    [q]
+    """
+    return graph_rewrite(graph_rewrite(roots, real, fired), sink, fired)

@@ -1,0 +1,1 @@
+"""Runs: inputs made arrays, time advanced in blocks, frames and observables collected."""

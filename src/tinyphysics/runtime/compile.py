@@ -1,0 +1,86 @@
+"""tp.compile: what may be asked for, and what is said about what may not be asked for yet."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tinyphysics.errors import BackendError, InputError, PlanError
+from tinyphysics.plan import Goal
+from tinyphysics.planner.choose import named
+from tinyphysics.planner.catalog import CHOICES
+from tinyphysics.runtime.simulation import Simulation, checked_step
+from tinyphysics.system import Family, Sum, System
+from tinyphysics.target import BUILT, PLANNED, Target
+from tinyphysics.util import did_you_mean, one_of
+
+PRECISIONS = ("float64", "float32", "compensated", "mixed", "dd", "lattice")
+PROPAGATORS = (None, "loop", "method", "exact")
+CHECKS = ("on", "off", "strict")
+
+
+def target_for(backend: str) -> Target:
+    if backend == "auto":
+        return BUILT["python"]
+    if backend in BUILT:
+        return BUILT[backend]
+    there = one_of(["auto", *BUILT])
+    if backend in PLANNED:
+        raise BackendError(f"the backend `{backend}` does not exist yet", fix=f"Backends: {there}.")
+    raise BackendError(f"there is no backend `{backend}`",
+                       fix=f"{did_you_mean(backend, [*BUILT, *PLANNED])}Backends: {there}.")  # fmt: skip
+
+
+def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ...]) -> None:
+    if value in built:
+        return
+    valid = one_of([str(v) for v in built])
+    if value in planned:
+        raise PlanError(f"{name}={value!r} does not exist yet", fix=f"{name} may be {valid}.")
+    raise PlanError(f"there is no {name} {value!r}",
+                    fix=f"{name} may be {valid}; later also {one_of([str(v) for v in planned])}.")  # fmt: skip
+
+
+def compile(
+    system: Any, dt: float | None = None, *, method: str = "auto", order: int | None = None,
+    forbid: tuple[str, ...] = (), energy_drift: float | None = None, error: float | None = None,
+    propagator: str | None = None, time: Any = None, kinetics: str = "newtonian",
+    backend: str = "auto", precision: str = "float64", math: str = "exact",
+    sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
+    approximate: float | None = None, inner: int | None = None,
+) -> Simulation:  # fmt: skip
+    """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet."""
+    if not hasattr(system, "bind") and not isinstance(system, Sum):
+        raise InputError(
+            f"cannot compile a {type(system).__name__}",
+            fix="Decorate the function: @tp.hamiltonian, @tp.forces or @tp.map.",
+        )
+    if isinstance(system, Sum):
+        raise PlanError("sums of systems cannot be linked yet", fix="Write one energy with all terms.")
+    later = {"energy_drift": energy_drift, "error": error, "time": time, "pilot": pilot,
+             "approximate": approximate, "inner": inner}  # fmt: skip
+    for name, value in later.items():
+        if value is not None:
+            raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
+    choice("propagator", propagator, (None, "loop"), ("method", "exact"))
+    choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
+    choice("precision", precision, PRECISIONS[:1], PRECISIONS[1:])
+    choice("math", math, ("exact",), ("fast",))
+    if checks not in CHECKS:
+        raise InputError(f"checks={checks!r}", fix=f"checks is {one_of(CHECKS)}.")
+    if not isinstance(method, str):
+        raise InputError(f"method={method!r} is not a name")
+    if method not in CHOICES:
+        named(method)
+    target = target_for(backend)
+    source = system
+    if not isinstance(system, Family) or sizes is not None:
+        source = system.bind(sizes)
+    if dt is not None:
+        dt = checked_step(dt)
+    if isinstance(source, System) and source.kind == "map":
+        if dt is not None:
+            raise InputError(f"`{source.name}` is a map and has no dt", fix="tp.compile(system) is enough.")
+    elif dt is None:
+        checked_step(dt)
+    forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid)
+    return Simulation(source, Goal(dt, method, order, forbidden), target, backend, checks)

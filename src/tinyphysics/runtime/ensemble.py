@@ -1,0 +1,106 @@
+"""What did the user pass to a run?  Every state and parameter as an array with a member axis, or an error."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import InputError, ShapeError
+from tinyphysics.system import Family, System
+from tinyphysics.util import did_you_mean
+
+
+@dataclass(frozen=True)
+class Inputs:
+    states: dict[str, Any]  # (members, shape...)
+    params: dict[str, Any]  # (members or 1, shape...)
+    members: int
+    is_ensemble: bool
+
+
+def number_array(name: str, value: Any) -> Any:
+    try:
+        out = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`{name}` is not a number or an array of numbers: {error}",
+                         fix=f"Pass {name}=[1.0, 0.0].") from error  # fmt: skip
+    return out
+
+
+def with_axis(name: str, value: Any, shape: tuple[int, ...]) -> tuple[Any, int | None]:
+    """(array with a leading axis, its length or None if the axis was not given)."""
+    if value is None:
+        raise InputError(f"`{name}` is None", fix=f"Pass {name}=... with shape {shape or 'scalar'}.")
+    a = number_array(name, value)
+    if a.shape == shape:
+        return a[None], None
+    if a.shape[1:] == shape and a.ndim == len(shape) + 1:
+        return a, a.shape[0]
+    told = f"shape {shape}" if shape else "a scalar"
+    raise ShapeError(
+        f"`{name}` has shape {a.shape}; the system declares {told}",
+        fix=f"One member: {shape}. An ensemble: {('members', *shape)}.".replace("'", ""),
+    )
+
+
+def inputs(system: System, given: Mapping[str, Any]) -> Inputs:
+    states = [s.name for s in system.states]
+    known = [*states, *(p.name for p in system.parameters)]
+    for name in given:
+        if name not in known:
+            raise InputError(
+                f"`{system.name}` has no state or parameter `{name}`",
+                fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
+            )
+    lengths: dict[str, int] = {}
+    state_arrays, param_arrays = {}, {}
+    for s in system.states:
+        if s.name not in given:
+            raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass {s.name}=... to evolve.")
+        a, n = with_axis(s.name, given[s.name], s.var.shape)
+        state_arrays[s.name] = a
+        if n is not None:
+            lengths[s.name] = n
+        if not np.isfinite(a).all():
+            raise InputError(f"the initial `{s.name}` is not finite", fix="Check the initial values.")
+    for p in system.parameters:
+        value = given.get(p.name, p.default)
+        if value is None:
+            raise InputError(f"the parameter `{p.name}` has no default and was not given",
+                             fix=f"Pass {p.name}=... to evolve.")  # fmt: skip
+        if np.ndim(value) == 0 and p.var.shape:
+            value = np.full(p.var.shape, number_array(p.name, value))
+        a, n = with_axis(p.name, value, p.var.shape)
+        param_arrays[p.name] = a
+        if n is not None:
+            lengths[p.name] = n
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name}: {n}" for name, n in lengths.items())
+        raise InputError(f"leading (ensemble) axes differ: {told}", fix="Give all of them one length.")
+    members = next(iter(lengths.values()), 1)
+    full = {n: np.ascontiguousarray(np.broadcast_to(a, (members, *a.shape[1:])))
+            for n, a in state_arrays.items()}  # fmt: skip
+    return Inputs(full, param_arrays, members, bool(lengths))
+
+
+def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
+    """The letters of a family, read off the shapes of what a run was given."""
+    sizes: dict[str, int] = {}
+    for name, value in given.items():
+        shape = family.shapes.get(name)
+        if not shape or value is None:
+            continue
+        actual = number_array(name, value).shape
+        if len(actual) not in (len(shape), len(shape) + 1):
+            raise ShapeError(f"`{name}` has shape {actual}; the system declares {shape}")
+        for letter, n in zip(shape, actual[-len(shape) :]):
+            if isinstance(letter, str) and sizes.setdefault(letter, n) != n:
+                raise ShapeError(f"`{name}` has {letter} = {n}, elsewhere {letter} = {sizes[letter]}",
+                                 fix="One letter is one size.")  # fmt: skip
+    missing = [n for n in family.letters if n not in sizes]
+    if missing:
+        raise InputError(f"the size `{missing[0]}` cannot be read off the states given",
+                         fix=f"Pass sizes={{{missing[0]!r}: ...}} to compile.")  # fmt: skip
+    return sizes

@@ -1,0 +1,71 @@
+"""How many steps, and where does a run have to look?  Integers only: time follows from the step number."""
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.errors import InputError
+from tinyphysics.ir.value import fma
+
+
+def time_at(step: int, dt: float, t0: float) -> float:
+    """t0 + step*dt, rounded once: what the program's own clock reads."""
+    return fma(float(step), dt, t0)
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    try:
+        n = operator.index(value)
+    except TypeError:
+        if not (isinstance(value, float) and value.is_integer()):
+            raise InputError(f"{name}={value!r} is not a whole number", fix=f"Pass {name}=1000.") from None
+        n = int(value)
+    if n < least:
+        raise InputError(f"{name}={n} is less than {least}")
+    return n
+
+
+def count_steps(steps: Any, until: Any, dt: float, t0: float) -> int:
+    if (steps is None) == (until is None):
+        raise InputError("give either steps= or until=", fix="evolve(..., steps=1000) or evolve(..., until=10.0).")
+    if steps is not None:
+        return whole("steps", steps, 0)
+    end = float(until)
+    if not math.isfinite(end):
+        raise InputError(f"until={until!r} is not a time")
+    exact = (end - t0) / dt
+    n = round(exact)
+    if n < 0:
+        raise InputError(f"until={end:g} lies before t0={t0:g}", fix="Time runs forward; use a negative dt to go back.")
+    if abs(exact - n) > 1e-9 * max(1, abs(n) * 1e-6):
+        below = math.floor(exact)
+        raise InputError(
+            f"until={end:g} is not a whole number of steps of dt={dt:g} from t0={t0:g}",
+            fix=f"The neighbours are until={time_at(below, dt, t0)!r} (steps={below}) and "
+            f"until={time_at(below + 1, dt, t0)!r} (steps={below + 1}).",
+        )
+    return n
+
+
+@dataclass(frozen=True)
+class Schedule:
+    steps: int
+    save_every: int | None
+    observe_every: int | None  # None: nothing is observed
+    hash_every: int | None
+
+    def saves(self, n: int) -> bool:
+        return n in (0, self.steps) or self.save_every is not None and n % self.save_every == 0
+
+    def observes(self, n: int) -> bool:
+        return self.observe_every is not None and n % self.observe_every == 0
+
+    def hashes(self, n: int) -> bool:
+        return self.hash_every is not None and n > 0 and n % self.hash_every == 0
+
+    def next_look(self, n: int) -> int:
+        """The first step after n at which something is looked at."""
+        strides = [s for s in (self.save_every, self.observe_every, self.hash_every) if s is not None]
+        return min([self.steps, *(n - n % s + s for s in strides)])

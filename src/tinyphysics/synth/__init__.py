@@ -1,0 +1,1 @@
+"""Methods as expressions: from facts and coefficients to the step of a run."""

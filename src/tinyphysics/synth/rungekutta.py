@@ -1,0 +1,59 @@
+"""How does an explicit Runge–Kutta method step any system?  The references; never symplectic."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tinyphysics.ir import UOp, substitute
+from tinyphysics.rules.real import simplify
+from tinyphysics.rules.vjp import gradient
+from tinyphysics.step import DT, Block, Shear, Step, Term
+from tinyphysics.system import System
+
+
+@dataclass(frozen=True)
+class Tableau:
+    """a[i] are the weights of earlier slopes at stage i, b those of the result."""
+
+    a: tuple[tuple[float, ...], ...]
+    b: tuple[float, ...]
+
+
+EULER = Tableau(((),), (1.0,))
+MIDPOINT = Tableau(((), (0.5,)), (0.0, 1.0))
+RK4 = Tableau(((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)), (1 / 6, 1 / 3, 1 / 3, 1 / 6))
+
+
+def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> Step:
+    """All slopes are functions of the state at the beginning of the step."""
+    if system.energy is not None:
+        covectors = simplify(gradient(system.energy, [*system.p, *system.q]))
+        kinds = ["pass"] * len(system.q) + ["negate"] * len(system.p)
+        terms: tuple[Term, ...] = (Term("H", system.energy),)
+    else:
+        assert T is not None
+        covectors = simplify([*gradient(T, system.p), *system.forces])
+        kinds = ["pass"] * len(system.q) + ["force"] * len(system.p)
+        terms = (Term("T", T),)
+    states = [*system.q, *system.p]
+    slopes: list[list[UOp]] = []  # per stage, the flow of each state
+    shears: list[Shear] = []
+    for weights, b in zip(tableau.a, tableau.b):
+        at = {s: _moved(s, [(w, k[i]) for w, k in zip(weights, slopes) if w])
+              for i, s in enumerate(states)}  # fmt: skip
+        if system.time is not None and any(weights):
+            at[system.time] = system.time + sum(weights) * DT
+        stage = substitute(covectors, at)
+        slopes.append([-g if kind == "negate" else g for g, kind in zip(stage, kinds)])
+        if b:
+            shears += [Shear(s, g, kind, b) for s, g, kind in zip(states, stage, kinds)]
+    return Step(
+        name, system.states, system.parameters, system.time, terms, (),
+        init=(), body=(Block(tuple(shears)),), final=(), evaluations=len(tableau.b),
+    )  # fmt: skip
+
+
+def _moved(state: UOp, contributions: list[tuple[float, UOp]]) -> UOp:
+    out = state
+    for weight, slope in contributions:
+        out = out + slope * (weight * DT)
+    return out

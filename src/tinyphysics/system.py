@@ -1,0 +1,107 @@
+"""What the user wrote, as a value: states, parameters, and the energy, forces or map as a graph."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinyphysics.ir import UOp
+from tinyphysics.util import Site
+
+KINDS = {  # what a system is given by, and the level of the input ladder that it stands on
+    "forces": 0,
+    "hamiltonian": 1,
+    "map": 0,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    name: str
+    var: UOp
+    role: str  # position, momentum, field
+    unit: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    name: str
+    var: UOp
+    default: Any = None  # a number, a (nested) list, or None: then a run must give it
+    unit: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    name: str
+    kind: str
+    states: tuple[State, ...]
+    parameters: tuple[Parameter, ...]
+    time: UOp | None = None  # the variable of explicit time, if the function has one
+    energy: UOp | None = None  # hamiltonian
+    forces: tuple[UOp, ...] = ()  # forces: one per position
+    update: tuple[UOp, ...] = ()  # map: the new value of each state
+    sites: Mapping[UOp, Site] = field(default_factory=dict)
+    site: Site | None = None  # where the function is defined
+    function: Callable[..., Any] | None = None
+
+    @property
+    def q(self) -> tuple[UOp, ...]:
+        return tuple(s.var for s in self.states if s.role == "position")
+
+    @property
+    def p(self) -> tuple[UOp, ...]:
+        return tuple(s.var for s in self.states if s.role == "momentum")
+
+    @property
+    def pairs(self) -> tuple[tuple[UOp, UOp], ...]:
+        return tuple(zip(self.q, self.p))
+
+    @property
+    def level(self) -> int:
+        return KINDS[self.kind]
+
+    def bind(self, sizes: Mapping[str, int] | None = None) -> System:
+        return self
+
+    def compile(self, dt: float | None = None, **options: Any) -> Any:
+        """`tp.compile(self, dt, ...)`."""
+        return SLOTS["compile"](self, dt, **options)
+
+    def __add__(self, other: System | Sum) -> Sum:
+        return Sum((self, *(other.parts if isinstance(other, Sum) else (other,))))
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name}({', '.join(s.name for s in self.states)})>"
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """One function for every size: the letters in its shapes are still to be bound."""
+
+    name: str
+    letters: tuple[str, ...]
+    build: Callable[[Mapping[str, int]], System]
+    shapes: Mapping[str, tuple[int | str, ...]]  # of each argument, as annotated
+
+    def bind(self, sizes: Mapping[str, int] | None = None) -> System:
+        return self.build(sizes or {})
+
+    def compile(self, dt: float | None = None, **options: Any) -> Any:
+        return SLOTS["compile"](self, dt, **options)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} for every {', '.join(self.letters)}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """Systems to be linked: their energies add."""
+
+    parts: tuple[System, ...]
+
+    def __add__(self, other: System | Sum) -> Sum:
+        return Sum((*self.parts, *(other.parts if isinstance(other, Sum) else (other,))))
+
+
+SLOTS: dict[str, Callable[..., Any]] = {}  # filled by the package's __init__: nouns import nothing above them

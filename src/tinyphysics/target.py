@@ -1,0 +1,18 @@
+"""What a device can do, as data: renderers and planners read it, nothing subclasses for it."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    backend: str
+    device: str
+    dtypes: tuple[str, ...]
+    bit_exact: bool  # inside the determinism contract
+
+
+PYTHON = Target("python", "the TP-IR virtual machine", ("f64", "f32", "i64", "i32", "u64", "u32"), True)
+
+BUILT: dict[str, Target] = {t.backend: t for t in (PYTHON,)}
+PLANNED = ("llvm", "c", "numpy", "opencl", "cuda", "gpu", "jax", "torch", "wgsl")

@@ -1,0 +1,206 @@
+"""The instructions of TP-IR: one table, from which the parser, the verifier and the docs are made.
+
+A program has four sections over typed registers. `energy` declares the scalars that the program claims
+to split; it is run only where an energy is asked for. A run of n steps is `init`, `step` n times,
+`final` on a copy of the registers. Semantics are eager: a register holds the value computed when its
+instruction ran, whatever is rewritten later.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tinyphysics.ir.dtype import DType, f64
+from tinyphysics.ir.uop import Shape
+from tinyphysics.util import digest
+
+
+@dataclass(frozen=True)
+class Register:
+    """`S0`, `G1`, `F1.2`, `T14`: a kind, an index, and for G and F which computation of it.
+
+    G and F carry the index of the state that they belong to: G1 is a derivative with respect to S1,
+    F1 the flow of S1.
+    """
+
+    kind: str
+    index: int
+    version: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}{self.index}" + (f".{self.version}" if self.version else "")
+
+
+@dataclass(frozen=True)
+class Param:
+    """`$mu`: a run-time value that no state changes."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"${self.name}"
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """`&q`: memory outside the program."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"&{self.name}"
+
+
+@dataclass(frozen=True)
+class Word:
+    """`mul`, `pass`: a function or a mode."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Numbers = tuple[int, ...] | tuple[tuple[int, ...], ...]
+Operand = Register | Param | Pointer | Word | float | Numbers
+
+
+@dataclass(frozen=True)
+class Type:
+    dtype: DType = f64
+    shape: Shape = ()
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+SCALAR = Type()
+
+
+@dataclass(frozen=True)
+class Instruction:
+    op: str
+    operands: tuple[Operand, ...]  # the destination first
+    type: Type = SCALAR  # of the destination
+    note: str = field(default="", compare=False)
+
+    @property
+    def dst(self) -> Operand:
+        return self.operands[0]
+
+    @property
+    def args(self) -> tuple[Operand, ...]:
+        return self.operands[1:]
+
+    def __str__(self) -> str:
+        first, *rest = self.operands
+        typed = f"{first}:{self.type}" if self.type != SCALAR else f"{first}"
+        return f"{self.op} {', '.join([typed, *map(operand_text, rest)])}"
+
+
+def operand_text(x: Operand) -> str:
+    if isinstance(x, float):
+        return repr(x)
+    if isinstance(x, tuple):
+        return str(x).replace(" ", "")
+    return str(x)
+
+
+@dataclass(frozen=True)
+class StateDecl:
+    name: str
+    role: str  # position, momentum, field, auxiliary
+    type: Type = SCALAR
+    conjugate: int | None = None  # of a momentum: the index of its position
+
+
+@dataclass(frozen=True)
+class ParamDecl:
+    name: str
+    type: Type = SCALAR
+
+
+SECTIONS = ("energy", "init", "step", "final")
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    claims: tuple[str, ...]
+    states: tuple[StateDecl, ...]
+    params: tuple[ParamDecl, ...]
+    energy: tuple[Instruction, ...] = ()
+    init: tuple[Instruction, ...] = ()
+    step: tuple[Instruction, ...] = ()
+    final: tuple[Instruction, ...] = ()
+
+    def section(self, name: str) -> tuple[Instruction, ...]:
+        out: tuple[Instruction, ...] = getattr(self, name)
+        return out
+
+    def numbered(self) -> Iterator[tuple[int, str, Instruction]]:
+        """(number, section, instruction), counted from 1 as in the listing."""
+        number = 0
+        for section in SECTIONS:
+            for instruction in self.section(section):
+                number += 1
+                yield number, section, instruction
+
+    def conjugate(self, index: int) -> int | None:
+        """The other half of a canonical pair."""
+        own = self.states[index].conjugate
+        if own is not None:
+            return own
+        return next((i for i, s in enumerate(self.states) if s.conjugate == index), None)
+
+    def __str__(self) -> str:
+        lines = [f"program {self.name}"]
+        if self.claims:
+            lines.append(f"claim {' '.join(self.claims)}")
+        for i, s in enumerate(self.states):
+            of = f" of S{s.conjugate}" if s.conjugate is not None else ""
+            lines.append(f"state S{i} {s.name} {s.type} {s.role}{of}")
+        lines += [f"param ${p.name} {p.type}" for p in self.params]
+        for section in SECTIONS:
+            body = self.section(section)
+            if body or section == "step":
+                lines.append(f"{section}:")
+                lines += [f"  {i}" + (f"  ; {i.note}" if i.note else "") for i in body]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def hash(self) -> str:
+        """Of the text without its notes: the identity of a program, whatever runs it."""
+        return digest(re.sub(r"\s+;.*", "", str(self)).encode())
+
+
+@dataclass(frozen=True)
+class Row:
+    """An instruction: its operands, the register kinds it may write, and its meaning."""
+
+    operands: str
+    writes: str  # kinds of the destination; & is memory, - is nothing
+    meaning: str
+
+
+ISA: dict[str, Row] = {
+    "LOAD": Row("S, &name", "S", "state from memory into a register"),
+    "STORE": Row("&name, S", "&", "state back to memory, after every read of the old one"),
+    "ELEM": Row("dst, func, src...", "TE", "an element-wise function; a number stands for a constant array"),
+    "FMA": Row("dst, a, b, c", "TEG", "a*b + c with one rounding"),
+    "SUM": Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe"),
+    "MAX": Row("dst, src, axes", "TE", "largest element along axes"),
+    "MIN": Row("dst, src, axes", "TE", "smallest element along axes"),
+    "MOVE": Row("dst, func, src..., [numbers]", "TE", "the same numbers in another arrangement"),
+    "TIME": Row("dst, c", "T", "t0 + (n + c)*dt, n the number of steps done when the section began"),
+    "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a finished derivative"),
+    "ACC_GRAD": Row("g, upstream, func, k, src...", "G", "g += upstream * d func(src...)/d src[k]"),
+    "POISSON_J": Row("f, g, type", "F", "gradient to flow: pass dH/dp, negate dH/dq, or a force as it is"),
+    "SYMP_STEP": Row("s, f, h", "S", "s + h*f with one rounding: a shear"),
+    "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed"),
+    "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back"),
+}
+
+POISSON_TYPES = ("pass", "negate", "force")
+CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")

@@ -1,0 +1,222 @@
+"""From a step to a program: the only bridge from the graph to TP-IR.
+
+What no state changes is computed once, in `init`. The flows of a block are computed before its first
+update. A value is recomputed only after a state that it reads was rewritten.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
+from tinyphysics.ir.ops import ELEMENTWISE
+from tinyphysics.rules.fuse import fuse
+from tinyphysics.rules.invariant import reciprocals
+from tinyphysics.rules.real import products
+from tinyphysics.step import DT, Assign, Block, Step
+from tinyphysics.system import State
+from tinyphysics.tpir.isa import (
+    Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
+)  # fmt: skip
+from tinyphysics.util import Site
+
+REDUCTIONS = {"sum": "SUM", "max": "MAX", "min": "MIN"}
+
+
+def type_of(u: UOp) -> Type:
+    return Type(u.dtype, u.shape)
+
+
+class Builder:
+    """Instructions of one program, section by section, with values that are still current."""
+
+    def __init__(self, states: Sequence[State], sites: Mapping[UOp, Site]) -> None:
+        self.index = {s.var: i for i, s in enumerate(states)}
+        self.sites = sites
+        self.sections: dict[str, list[Instruction]] = {"energy": [], "init": [], "step": [], "final": []}
+        self.temporaries = 0
+        self.versions: dict[tuple[str, int], int] = {}
+        self.invariant: dict[UOp, Operand] = {}  # computed in init, valid everywhere
+        self.current: dict[UOp, Operand] = {}  # valid until a state that they read is rewritten
+
+    def emit(self, section: str, op: str, *operands: Operand, u: UOp | None = None, note: str = "") -> None:
+        type_ = type_of(u) if u is not None else Type()
+        if u is not None and not note and u in self.sites:
+            note = str(self.sites[u])
+        self.sections[section].append(Instruction(op, operands, type_, note))
+
+    def temporary(self, kind: str = "T") -> Register:
+        self.temporaries += 1
+        return Register(kind, self.temporaries - 1)
+
+    def versioned(self, kind: str, index: int) -> Register:
+        n = self.versions.get((kind, index), -1) + 1
+        self.versions[kind, index] = n
+        return Register(kind, index, n)
+
+    def moves(self, u: UOp) -> bool:
+        """Does any state, or the clock, change it?"""
+        return any(s in u.leaves for s in self.index) or any(str(v.arg).startswith("@") for v in u.leaves)
+
+    def operand(self, u: UOp, section: str) -> Operand:
+        """Where the value of u is, computing what is missing."""
+        for x in toposort([u]):
+            self._place(x, section)
+        return self._find(u)
+
+    def _find(self, u: UOp) -> Operand:
+        if u.op is Ops.CONST:
+            return float(u.arg)
+        return self.invariant[u] if u in self.invariant else self.current[u]
+
+    def _place(self, u: UOp, section: str) -> None:
+        if u.op is Ops.CONST or u in self.invariant or u in self.current:
+            return
+        if u.op is Ops.VAR:
+            self._place_variable(u, section)
+            return
+        fixed = not self.moves(u) and section != "energy"
+        where = "init" if fixed else section
+        register = self.temporary()
+        self.compute(u, register, where)
+        (self.invariant if fixed else self.current)[u] = register
+
+    def _place_variable(self, u: UOp, section: str) -> None:
+        name = str(u.arg)
+        if u in self.index:
+            self.current[u] = Register("S", self.index[u])
+        elif name.startswith("@"):  # the time that a block sees
+            register = self.temporary()
+            self.emit(section, "TIME", register, float(name[1:]), note="t")
+            self.current[u] = register
+        else:
+            self.invariant[u] = Param(name)
+
+    def compute(self, u: UOp, dst: Register, section: str) -> None:
+        src = [self._find(s) for s in u.src]
+        if u.op is Ops.FMA:
+            self.emit(section, "FMA", dst, *src, u=u)
+        elif u.op is Ops.REDUCE:
+            self.emit(section, REDUCTIONS[u.arg[0]], dst, src[0], u.arg[1], u=u)
+        elif u.op in ELEMENTWISE:
+            name = f"custom.{u.arg}" if u.op is Ops.CUSTOM else u.op.value
+            self.emit(section, "ELEM", dst, Word(name), *src, u=u)
+        else:
+            numbers = () if u.arg is None else (u.arg if isinstance(u.arg, tuple) else (u.arg,),)
+            self.emit(section, "MOVE", dst, Word(u.op.value), *src, *numbers, u=u)
+
+    def emit_term(self, e: Register, energy: UOp, label: str) -> None:
+        for u in energy.src:
+            self.operand(u, "energy")
+        if energy.src:
+            self.compute(energy, e, "energy")
+        else:
+            self.emit("energy", "ELEM", e, Word("mul"), self.operand(energy, "energy"), 1.0, u=energy)
+        last = self.sections["energy"].pop()
+        self.sections["energy"].append(Instruction(last.op, last.operands, last.type, label))
+
+    def rewritten(self, state: UOp) -> None:
+        """Forget what was computed from the old value."""
+        self.current = {u: r for u, r in self.current.items() if state not in u.leaves or u is state}
+
+
+def clocked(u: UOp, time: UOp | None, clock: float) -> UOp:
+    """u with explicit time replaced by the clock of its block."""
+    if time is None or time not in u.leaves:
+        return u
+    return substitute([u], {time: UOp.var(f"@{clock!r}")})[0]
+
+
+def lower_block(b: Builder, block: Block, section: str, step_time: UOp | None) -> None:
+    flows: list[tuple[Register, Register, float]] = []
+    for shear in block.shears:
+        target = b.index[shear.state]
+        covector = clocked(shear.covector, step_time, block.clock)
+        flow = b.versioned("F", target)
+        if shear.kind == "force":
+            value: Operand = b.operand(covector, section)
+            if not isinstance(value, Register) or value.kind != "T":
+                copy = b.temporary()
+                b.emit(section, "ELEM", copy, Word("mul"), value, 1.0, u=covector)
+                value = copy
+        else:
+            pair = b.index[conjugate(shear.state, b)]
+            g = b.versioned("G", pair)
+            if covector.op is Ops.FMA and covector not in b.current and b.moves(covector):
+                for s in covector.src:
+                    b.operand(s, section)
+                b.compute(covector, g, section)
+            else:
+                b.emit(section, "GRAD_INIT", g, b.operand(covector, section), u=covector)
+            value = g
+        b.emit(section, "POISSON_J", flow, value, Word(shear.kind), u=shear.state, note=" ")
+        flows.append((Register("S", target), flow, shear.weight))
+    for (state, flow, weight), shear in zip(flows, block.shears):
+        h = b.operand(DT if weight == 1.0 else weight * DT, section)
+        b.emit(section, "SYMP_STEP", state, flow, h, u=shear.state, note=" ")
+        b.rewritten(shear.state)
+
+
+def conjugate(state: UOp, b: Builder) -> UOp:
+    """States are declared as q, p, q, p, ...: the neighbour is the other half of the pair."""
+    i = b.index[state]
+    return next(v for v, k in b.index.items() if k == (i ^ 1))
+
+
+def lower(step: Step, sites: Mapping[UOp, Site] | None = None) -> Program:
+    """The program of a step; what may be fused or hoisted is decided here, before anything watches."""
+    step = decided(step)
+    b = Builder(step.states, sites or {})
+    for i, s in enumerate(step.states):
+        b.emit("init", "LOAD", Register("S", i), Pointer(s.name), u=s.var, note=" ")
+    energies = fuse(graph_rewrite([term.energy for term in step.terms], products))
+    for k, (term, energy) in enumerate(zip(step.terms, energies)):
+        b.emit_term(Register("E", k), clocked(energy, step.time, 0.0), term.label)
+    for section, blocks in (("init", step.init), ("step", step.body), ("final", step.final)):
+        b.current.clear()
+        assigned = [x for x in blocks if isinstance(x, Assign)]
+        values = [b.operand(clocked(a.value, step.time, 0.0), section) for a in assigned]
+        for a, value in zip(assigned, values):
+            b.emit(section, "MAP", Register("S", b.index[a.state]), value, u=a.state)
+        for block in blocks:
+            if isinstance(block, Block):
+                lower_block(b, block, section, step.time)
+    for i, s in enumerate(step.states):
+        b.emit("final", "STORE", Pointer(s.name), Register("S", i), note=" ")
+    declared = []
+    for i, s in enumerate(step.states):
+        declared.append(StateDecl(s.name, s.role, type_of(s.var), i - 1 if s.role == "momentum" else None))
+    params = [ParamDecl(p.name, type_of(p.var)) for p in step.parameters]
+    if not any(isinstance(x, Assign) for x in step.body):
+        params.insert(0, ParamDecl("dt"))
+    return Program(
+        step.name, step.claims, tuple(declared), tuple(params),
+        *(tuple(_plain(i) for i in b.sections[s]) for s in ("energy", "init", "step", "final")),
+    )  # fmt: skip
+
+
+def _plain(i: Instruction) -> Instruction:
+    return Instruction(i.op, i.operands, i.type, i.note.strip())
+
+
+def decided(step: Step) -> Step:
+    """The step with its products fused and its divisions by parameters made products, once and for all."""
+    states = frozenset(s.var for s in step.states)
+    groups = (step.init, step.body, step.final)
+    roots = [u for blocks in groups for b in blocks for u in
+             ([b.value] if isinstance(b, Assign) else [s.covector for s in b.shears])]  # fmt: skip
+    new = dict(zip(roots, fuse(reciprocals(roots, states))))
+
+    def rebuilt(blocks: Sequence[Block | Assign]) -> tuple[Block | Assign, ...]:
+        out: list[Block | Assign] = []
+        for b in blocks:
+            if isinstance(b, Assign):
+                out.append(Assign(b.state, new[b.value]))
+            else:
+                shears = tuple(type(s)(s.state, new[s.covector], s.kind, s.weight) for s in b.shears)
+                out.append(Block(shears, b.clock))
+        return tuple(out)
+
+    return type(step)(
+        step.name, step.states, step.parameters, step.time, step.terms, step.claims,
+        rebuilt(step.init), rebuilt(step.body), rebuilt(step.final), step.evaluations,  # type: ignore[arg-type]
+    )  # fmt: skip

@@ -1,0 +1,166 @@
+"""What does each register of a program hold, as an expression of the states?  The VM on symbols.
+
+State Si before any update is the variable `Si@0`, after the first `Si@1`: a flow that still contains
+`S0@0` when S0 is `S0@1` is stale, and can be seen to be.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tinyphysics.errors import VerifyError
+from tinyphysics.ir.ops import ARITY, COMPARE, ELEMENTWISE, Ops
+from tinyphysics.ir.uop import UOp, substitute
+from tinyphysics.rules.partials import partials, times
+from tinyphysics.tpir.isa import (
+    ISA, POISSON_TYPES, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
+)  # fmt: skip
+from tinyphysics.tpir.vm import FUNCTIONS, REDUCTIONS
+from tinyphysics.util import did_you_mean, one_of
+
+CLOCK = "clock"  # the variable for t0 + (n + c)*dt is named clock@c
+
+
+def state_var(program: Program, index: int, version: int) -> UOp:
+    t = program.states[index].type
+    return UOp.var(f"S{index}@{version}", t.shape, t.dtype)
+
+
+@dataclass
+class Symbolic:
+    program: Program
+    version: dict[int, int] = field(default_factory=dict)
+    env: dict[Operand, UOp] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for p in self.program.params:
+            self.env[Param(p.name)] = UOp.var(f"${p.name}", p.type.shape, p.type.dtype)
+
+    # --- states -------------------------------------------------------------------------------
+    def load(self, index: int) -> None:
+        self.version[index] = self.version.get(index, -1) + 1
+        self.env[Register("S", index)] = state_var(self.program, index, self.version[index])
+
+    def current(self, index: int) -> UOp:
+        return self.env[Register("S", index)]
+
+    def base(self, u: UOp) -> UOp:
+        """u with every current state written as version 0, whatever its number."""
+        table = {self.current(i): state_var(self.program, i, 0) for i in self.version}
+        return substitute([u], table)[0]
+
+    # --- operands -----------------------------------------------------------------------------
+    def read(self, x: Operand, like: Type, where: str) -> UOp:
+        if isinstance(x, float):
+            return UOp.const(x, like.dtype, like.shape)
+        if isinstance(x, (Word, tuple, Pointer)) or x not in self.env:
+            raise VerifyError(f"{where} reads `{x}`, which nothing has written",
+                              fix="Registers are written before they are read; `init` runs first, then `step`.")  # fmt: skip
+        return self.env[x]
+
+    # --- instructions -------------------------------------------------------------------------
+    def value(self, i: Instruction, where: str) -> UOp | None:
+        """The expression that an instruction computes; None for updates and stores."""
+        like = i.type
+        match i.op:
+            case "ELEM" | "MOVE":
+                return self.function(i, where)
+            case "FMA":
+                if len(i.args) != 3:
+                    raise VerifyError(f"{where} has {len(i.args)} sources", fix="FMA takes dst, a, b, c.")
+                a, b, c = (self.read(x, like, where) for x in i.args)
+                return UOp(Ops.FMA, like.dtype, like.shape, (a, b, c))
+            case "SUM" | "MAX" | "MIN":
+                source = self.read(i.args[0], like, where)
+                return source.reduce(REDUCTIONS[i.op], i.args[1])
+            case "GRAD_INIT":
+                return self.read(i.args[0], like, where)
+            case "ACC_GRAD":
+                return self.accumulate(i, where)
+            case "POISSON_J":
+                flow = self.read(i.args[0], like, where)
+                return -flow if i.args[1] == Word("negate") else flow
+            case "TIME":
+                return UOp.var(f"{CLOCK}@{i.args[0]!r}")
+        return None
+
+    def function(self, i: Instruction, where: str) -> UOp:
+        name = i.args[0]
+        src = list(i.args[1:])
+        if not isinstance(name, Word):
+            raise VerifyError(f"{where} has `{name}` where the function belongs",
+                              fix=f"{i.op} takes {ISA[i.op].operands}.")  # fmt: skip
+        arg: object = None
+        if src and isinstance(src[-1], tuple):
+            *src, arg = src
+        if name.text.startswith("custom."):
+            op, arg = Ops.CUSTOM, name.text.removeprefix("custom.")
+        elif name.text in FUNCTIONS:
+            op = FUNCTIONS[name.text]
+        else:
+            raise VerifyError(f"{where} uses the unknown function `{name.text}`",
+                              fix=f"{did_you_mean(name.text, FUNCTIONS)}")  # fmt: skip
+        if name.text == "sq":
+            src = src * 2
+        if op in ARITY and len(src) != ARITY[op]:
+            raise VerifyError(f"{where} gives `{name}` {len(src)} sources, it takes {ARITY[op]}")
+        if op in (Ops.CONCAT, Ops.ELEMENT) and isinstance(arg, tuple):
+            arg = arg[0]
+        like = i.type
+        if op in COMPARE:
+            like = next((Type(self.env[x].dtype, self.env[x].shape) for x in src
+                         if not isinstance(x, float) and x in self.env), like)  # fmt: skip
+        nodes = tuple(self.read(x, like, where) for x in src)
+        if op in ELEMENTWISE and any(n.shape != i.type.shape for n in nodes):
+            shapes = ", ".join(str(n.shape) for n in nodes)
+            raise VerifyError(f"{where} combines shapes {shapes} into {i.type.shape}",
+                              fix="Expand first: MOVE T1:f64[3], expand, T0.")  # fmt: skip
+        return UOp(op, i.type.dtype, i.type.shape, nodes, arg)
+
+    def accumulate(self, i: Instruction, where: str) -> UOp:
+        upstream, func, k, *src = i.args
+        if not isinstance(func, Word) or func.text not in FUNCTIONS or not isinstance(k, float):
+            raise VerifyError(f"{where}: ACC_GRAD takes {ISA['ACC_GRAD'].operands}")
+        nodes = tuple(self.read(x, i.type, where) for x in src)
+        d = partials(UOp(FUNCTIONS[func.text], i.type.dtype, i.type.shape, nodes))[int(k)]
+        old = self.read(i.dst, i.type, where)
+        return old if d is None else old + times(self.read(upstream, i.type, where), d)
+
+    def check_kinds(self, i: Instruction, where: str) -> None:
+        """Only the right instructions write each kind of register."""
+        row = ISA[i.op]
+        kind = "&" if isinstance(i.dst, Pointer) else i.dst.kind if isinstance(i.dst, Register) else "?"
+        if kind not in row.writes:
+            allowed = ", ".join(name for name, r in ISA.items() if kind in r.writes)
+            raise VerifyError(f"{where} writes {i.dst}", fix=f"{kind} registers are written by {allowed}."
+                              if allowed else f"{i.op} takes {row.operands}.")  # fmt: skip
+        if i.op == "POISSON_J":
+            self.check_poisson(i, where)
+        if i.op == "SYMP_STEP":
+            state, flow = i.dst, i.args[0]
+            assert isinstance(state, Register)
+            if not isinstance(flow, Register) or flow.kind != "F":
+                raise VerifyError(f"{where} adds {flow} to a state", fix="SYMP_STEP reads a flow register F.")
+            if flow.index != state.index:
+                ours, theirs = self.program.states[state.index], self.program.states[flow.index]
+                raise VerifyError(
+                    f"{where} adds the flow of {theirs.role} `{theirs.name}` to {ours.role} `{ours.name}`",
+                    fix=f"S{state.index} moves by F{state.index}.",
+                )
+
+    def check_poisson(self, i: Instruction, where: str) -> None:
+        flow, source, kind = i.dst, i.args[0], i.args[1] if len(i.args) > 1 else None
+        assert isinstance(flow, Register)
+        if not isinstance(kind, Word) or kind.text not in POISSON_TYPES:
+            raise VerifyError(f"{where} has type `{kind}`", fix=f"The type is {one_of(POISSON_TYPES)}.")
+        role = self.program.states[flow.index].role
+        if kind.text == "force":
+            return
+        if not isinstance(source, Register) or source.kind != "G":
+            raise VerifyError(f"{where} reads {source}", fix="POISSON_J turns a gradient register G into a flow.")
+        pair = self.program.conjugate(flow.index)
+        wanted = {"position": "pass", "momentum": "negate"}.get(role)
+        if source.index != pair or kind.text != wanted:
+            raise VerifyError(
+                f"{where} makes the flow of {role} S{flow.index} from {source} by {kind.text}",
+                fix=f"It is {wanted} of G{pair}, the derivative with respect to S{pair}.",
+            )

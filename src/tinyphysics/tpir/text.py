@@ -1,0 +1,109 @@
+"""TP-IR as text that reads back: one instruction a line, `;` starts a comment."""
+from __future__ import annotations
+
+import ast
+import re
+
+from tinyphysics.errors import VerifyError
+from tinyphysics.ir.dtype import DTYPES
+from tinyphysics.tpir.isa import (
+    CLAIMS, ISA, SECTIONS, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register,
+    StateDecl, Type, Word,
+)  # fmt: skip
+from tinyphysics.util import did_you_mean, one_of
+
+REGISTER = re.compile(r"([SGFTE])(\d+)(?:\.(\d+))?$")
+TYPE = re.compile(r"(\w+)\[([\d, ]*)\]$")
+STATE = re.compile(r"state S(\d+) (\w+)(?: (\w+\[[\d, ]*\]))? (\w+)(?: of S(\d+))?$")
+PARAM = re.compile(r"param \$(\w+)(?: (\w+\[[\d, ]*\]))?$")
+
+
+def read_type(text: str | None, line: str) -> Type:
+    if text is None:
+        return Type()
+    found = TYPE.match(text)
+    if found is None or found[1] not in DTYPES:
+        raise VerifyError(f"`{text}` is not a type in `{line}`", fix="Write f64[] or f64[3, 2].")
+    return Type(DTYPES[found[1]], tuple(int(n) for n in found[2].split(",") if n.strip()))
+
+
+def split_operands(text: str) -> list[str]:
+    """At commas outside brackets."""
+    out, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += c in "([" or -(c in ")]")
+        if c == "," and depth == 0:
+            out.append(text[start:i].strip())
+            start = i + 1
+    return [*out, text[start:].strip()]
+
+
+def read_operand(text: str, line: str) -> Operand:
+    if found := REGISTER.match(text):
+        return Register(found[1], int(found[2]), int(found[3] or 0))
+    if text.startswith("$"):
+        return Param(text[1:])
+    if text.startswith("&"):
+        return Pointer(text[1:])
+    if text.startswith("("):
+        numbers: Operand = ast.literal_eval(text)
+        return numbers
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    if re.fullmatch(r"[A-Za-z_][\w.]*", text):
+        return Word(text)
+    raise VerifyError(f"`{text}` is not an operand in `{line}`",
+                      fix="Operands: registers S G F T E, $parameter, &memory, numbers, words.")  # fmt: skip
+
+
+def read_instruction(line: str) -> Instruction:
+    code, _, note = line.partition(";")
+    op, _, rest = code.strip().partition(" ")
+    if op not in ISA:
+        raise VerifyError(f"`{op}` is not an instruction in `{line.strip()}`",
+                          fix=f"{did_you_mean(op, ISA)}Known: {', '.join(ISA)}.")  # fmt: skip
+    first, *others = split_operands(rest)
+    name, _, type_text = first.partition(":")
+    operands = (read_operand(name, line), *(read_operand(x, line) for x in others))
+    return Instruction(op, operands, read_type(type_text or None, line), note.strip())
+
+
+def parse(text: str) -> Program:
+    """The program that a listing describes; `parse(str(program)) == program`."""
+    name, claims = "", ()  # type: tuple[str, tuple[str, ...]]
+    states: list[StateDecl] = []
+    params: list[ParamDecl] = []
+    sections: dict[str, list[Instruction]] = {s: [] for s in SECTIONS}
+    current: str | None = None
+    for raw in text.splitlines():
+        line = raw.partition(";")[0].strip()
+        if not line:
+            continue
+        if line.endswith(":") and line[:-1] in SECTIONS:
+            current = line[:-1]
+        elif current is not None:
+            sections[current].append(read_instruction(raw))
+        elif line.startswith("program "):
+            name = line.removeprefix("program ").strip()
+        elif line.startswith("claim"):
+            claims = tuple(line.split()[1:])
+            for c in claims:
+                if c not in CLAIMS:
+                    raise VerifyError(f"`{c}` is not a claim", fix=f"A program may claim {one_of(CLAIMS)}.")
+        elif found := STATE.match(line):
+            if int(found[1]) != len(states):
+                raise VerifyError(f"`{line}`: states are declared in order, the next is S{len(states)}")
+            conjugate = int(found[5]) if found[5] else None
+            states.append(StateDecl(found[2], found[4], read_type(found[3], line), conjugate))
+        elif found := PARAM.match(line):
+            params.append(ParamDecl(found[1], read_type(found[2], line)))
+        else:
+            raise VerifyError(f"`{line}` is outside a section",
+                              fix="Begin with program, claim, state and param lines, then `init:`, "
+                              "`step:`, `final:`.")  # fmt: skip
+    if not name:
+        raise VerifyError("a listing begins with `program <name>`")
+    return Program(name, claims, tuple(states), tuple(params),
+                   *(tuple(sections[s]) for s in SECTIONS))  # fmt: skip

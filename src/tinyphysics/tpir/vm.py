@@ -1,0 +1,367 @@
+"""What does a program do?  The reference interpreter: plain Python numbers and lists, one instruction at a time.
+
+It needs nothing but the standard library. Every backend is compared with it, bit by bit.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.errors import InputError, ShapeError, VerifyError
+from tinyphysics.ir.dtype import as_number
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import Shape, UOp, toposort
+from tinyphysics.ir.value import Value, fma, node
+from tinyphysics.rules.partials import partials
+from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register, Type, Word
+from tinyphysics.util import did_you_mean, prod
+
+Slots = list[Any]
+Action = Callable[[Slots], None]
+NOW, DT, T0 = 0, 1, 2  # slots of the clock: steps done, step, time at step 0
+
+FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops} | {"sq": Ops.MUL}
+REDUCTIONS = {"SUM": "sum", "MAX": "max", "MIN": "min"}
+
+
+def flatten(x: Any, type_: Type, name: str) -> Value:
+    """A number, or a nested list, as the flat list of the declared shape."""
+    if hasattr(x, "tolist"):
+        x = x.tolist()
+    if type_.shape == ():
+        if isinstance(x, (list, tuple)):
+            raise ShapeError(f"`{name}` is a scalar, not a list")
+        return as_number(x, type_.dtype)
+    flat = list(_leaves(x))
+    if len(flat) != prod(type_.shape):
+        raise ShapeError(f"`{name}` has {len(flat)} numbers, its shape {type_.shape} needs {prod(type_.shape)}")
+    return [as_number(v, type_.dtype) for v in flat]
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    if isinstance(x, (list, tuple)):
+        for item in x:
+            yield from _leaves(item)
+    else:
+        yield x
+
+
+def nested(flat: Value, shape: Shape) -> Any:
+    if len(shape) < 2:
+        return flat
+    step = len(flat) // shape[0]
+    return [nested(flat[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+
+
+@dataclass
+class Loop:
+    """The registers of a run between steps: unsynchronised, and all that a run needs to go on."""
+
+    slots: Slots
+    steps: int = 0
+
+    def copy(self) -> Loop:
+        return Loop(list(self.slots), self.steps)
+
+
+class Machine:
+    """A program made ready to run: each instruction a small function on numbered slots."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.slot: dict[Any, int] = {}
+        self.constants: dict[int, Value] = {}
+        self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
+        for i, s in enumerate(program.states):
+            self.types[Register("S", i)] = s.type
+        self.actions = {
+            name: [self._action(i) for i in program.section(name)]
+            for name in ("energy", "init", "step", "final")
+        }
+
+    # --- slots --------------------------------------------------------------------------------
+    def _slot(self, key: Any) -> int:
+        return self.slot.setdefault(key, len(self.slot) + 3)
+
+    def _read(self, x: Operand, type_: Type) -> int:
+        """The slot of an operand; a number stands for a constant of the wanted shape."""
+        if isinstance(x, float):
+            value = as_number(x, type_.dtype)
+            slot = self._slot((repr(value), type_))
+            self.constants[slot] = [value] * prod(type_.shape) if type_.shape else value
+            return slot
+        return self._slot(x)
+
+    def _type(self, x: Operand, like: Type) -> Type:
+        if isinstance(x, float):
+            return like
+        if x not in self.types:
+            raise VerifyError(f"`{x}` is read before it is written")
+        return self.types[x]
+
+    # --- instructions -------------------------------------------------------------------------
+    def _node(self, i: Instruction, op: Ops, src: Sequence[Operand], arg: Any = None) -> Action:
+        """The instruction as a node of the graph, whose meaning ir/value.py defines."""
+        like = i.type
+        if op in (Ops.LT, Ops.LE, Ops.EQ, Ops.NE):  # a constant has the type of what it is compared with
+            like = next((self._type(x, like) for x in src if not isinstance(x, float)), like)
+        types = [self._type(x, like) for x in src]
+        u = UOp(op, i.type.dtype, i.type.shape,
+                tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)), arg)  # fmt: skip
+        f = node(u)
+        d, where = self._slot(i.dst), [self._read(x, t) for x, t in zip(src, types)]
+        self.types[i.dst] = i.type
+        return call(f, d, where)
+
+    def _action(self, i: Instruction) -> Action:
+        match i.op:
+            case "ELEM" | "MOVE":
+                assert isinstance(i.args[0], Word)
+                name, *src = i.args[0].text, *i.args[1:]
+                if name.startswith("custom."):
+                    return self._node(i, Ops.CUSTOM, src, name.removeprefix("custom."))
+                if name not in FUNCTIONS:
+                    raise VerifyError(f"`{i}` uses the unknown function `{name}`",
+                                      fix=did_you_mean(name, FUNCTIONS) or None)  # fmt: skip
+                if name == "sq":
+                    src = [src[0], src[0]]
+                arg = None
+                if src and isinstance(src[-1], tuple):
+                    *src, arg = src
+                    scalar_arg = FUNCTIONS[name] in (Ops.CONCAT, Ops.ELEMENT)
+                    arg = arg[0] if scalar_arg and isinstance(arg, tuple) else arg
+                return self._node(i, FUNCTIONS[name], src, arg)
+            case "FMA":
+                return self._node(i, Ops.FMA, i.args)
+            case "SUM" | "MAX" | "MIN":
+                return self._node(i, Ops.REDUCE, i.args[:1], (REDUCTIONS[i.op], i.args[1]))
+            case "GRAD_INIT" | "MAP":
+                return self._copy(i, i.args[0])
+            case "LOAD":
+                source, dst = self._slot(i.args[0]), self._slot(i.dst)
+                return copy(source, dst)
+            case "STORE" | "OBSERVE":
+                return self._copy(i, i.args[0])
+            case "POISSON_J":
+                if i.args[1] == Word("negate"):
+                    return self._node(i, Ops.NEG, i.args[:1])
+                return self._copy(i, i.args[0])
+            case "SYMP_STEP":
+                return self._shear(i)
+            case "TIME":
+                c = i.args[0]
+                assert isinstance(c, float)
+                self.types[i.dst] = i.type
+                return clock(self._slot(i.dst), c)
+            case "ACC_GRAD":
+                return self._accumulate(i)
+        raise VerifyError(f"the virtual machine does not know `{i.op}`")
+
+    def _copy(self, i: Instruction, source: Operand) -> Action:
+        like = self.types.get(i.dst, i.type) if isinstance(source, float) else i.type
+        if isinstance(i.dst, Pointer) and i.op == "STORE":
+            like = self._type(source, i.type)
+        self.types[i.dst] = like
+        return copy(self._read(source, like), self._slot(i.dst))
+
+    def _shear(self, i: Instruction) -> Action:
+        state, flow, h = i.operands
+        type_ = self.types[state]
+        s, f, k = self._slot(state), self._slot(flow), self._read(h, Type(type_.dtype))
+        if type_.shape:
+            def each(r: Slots) -> None:
+                factor = r[k]
+                r[s] = [fma(x, factor, y) for x, y in zip(r[f], r[s])]
+            return each
+
+        def one(r: Slots) -> None:
+            r[s] = fma(r[f], r[k], r[s])
+        return one
+
+    def _accumulate(self, i: Instruction) -> Action:
+        upstream, func, k, *src = i.args
+        assert isinstance(func, Word) and isinstance(k, float)
+        names = [UOp.var(f"x{n}", self._type(x, i.type).shape) for n, x in enumerate(src)]
+        d = partials(UOp(FUNCTIONS[func.text], i.type.dtype, i.type.shape, tuple(names)))[int(k)]
+        if d is None:
+            return lambda r: None
+        where = [self._read(x, self._type(x, i.type)) for x in src]
+        up, g = self._read(upstream, i.type), self._slot(i.dst)
+        body = Expression(d, [str(n.arg) for n in names])
+
+        def act(r: Slots) -> None:
+            slope, above, old = body(*(r[w] for w in where)), r[up], r[g]
+            if i.type.shape:
+                r[g] = [o + a * s for o, a, s in zip(old, above, slope)]
+            else:
+                r[g] = old + above * slope
+        return act
+
+    # --- runs ---------------------------------------------------------------------------------
+    def start(
+        self, state: Mapping[str, Any], params: Mapping[str, Any], dt: float, t0: float = 0.0
+    ) -> Loop:
+        """The registers after `init`."""
+        slots: Slots = [None] * (len(self.slot) + 3)
+        for slot, value in self.constants.items():
+            slots[slot] = value
+        slots[NOW], slots[DT], slots[T0] = 0, dt, t0
+        for s in self.program.states:
+            if s.name not in state:
+                raise InputError(f"the state `{s.name}` is missing")
+            slots[self._slot(Pointer(s.name))] = flatten(state[s.name], s.type, s.name)
+        for p in self.program.params:
+            value = dt if p.name == "dt" else params.get(p.name)
+            if value is None:
+                raise InputError(f"the parameter `{p.name}` is missing")
+            if Param(p.name) in self.slot:
+                slots[self.slot[Param(p.name)]] = flatten(value, p.type, p.name)
+        loop = Loop(slots)
+        self._run("init", loop)
+        return loop
+
+    def _run(self, section: str, loop: Loop) -> None:
+        slots = loop.slots
+        slots[NOW] = loop.steps
+        for act in self.actions[section]:
+            act(slots)
+
+    def advance(self, loop: Loop, steps: int) -> None:
+        actions, slots = self.actions["step"], loop.slots
+        for _ in range(steps):
+            slots[NOW] = loop.steps
+            for act in actions:
+                act(slots)
+            loop.steps += 1
+
+    def state(self, loop: Loop) -> dict[str, Value]:
+        """The loop's own state, flat: not synchronised."""
+        return {
+            s.name: loop.slots[self.slot[Register("S", i)]] for i, s in enumerate(self.program.states)
+        }
+
+    def final(self, loop: Loop) -> dict[str, Value]:
+        """A synchronised copy of the state, flat; the loop goes on untouched."""
+        copied = loop.copy()
+        self._run("final", copied)
+        return {s.name: copied.slots[self.slot[Pointer(s.name)]] for s in self.program.states}
+
+    @property
+    def observed(self) -> dict[str, Type]:
+        return {
+            i.dst.name: i.type for _, _, i in self.program.numbered()
+            if i.op == "OBSERVE" and isinstance(i.dst, Pointer)
+        }  # fmt: skip
+
+    def observe(
+        self, state: Mapping[str, Any], params: Mapping[str, Any], dt: float, t0: float, step: int
+    ) -> dict[str, Value]:
+        """What a probe says about a state, flat."""
+        loop = self.start(state, params, dt, t0)
+        loop.steps = step
+        self._run("final", loop)
+        return {name: loop.slots[self.slot[Pointer(name)]] for name in self.observed}
+
+    def energies(self, loop: Loop) -> list[float]:
+        """The terms that the energy section declares, at a loop's registers."""
+        copied = loop.copy()
+        self._run("energy", copied)
+        count = sum(1 for i in self.program.energy if isinstance(i.dst, Register) and i.dst.kind == "E")
+        return [copied.slots[self.slot[Register("E", k)]] for k in range(count)]
+
+
+class Expression:
+    """A graph as a function of its variables, compiled once and called often."""
+
+    def __init__(self, root: UOp, names: Sequence[str]) -> None:
+        order = toposort([root])
+        place = {u: k for k, u in enumerate(order)}
+        self.inputs = [(place[u], names.index(u.arg)) for u in order if u.op is Ops.VAR]
+        self.work = [(place[u], node(u), [place[s] for s in u.src]) for u in order if u.op is not Ops.VAR]
+        self.size, self.root = len(order), place[root]
+
+    def __call__(self, *values: Value) -> Value:
+        slots: Slots = [None] * self.size
+        for slot, k in self.inputs:
+            slots[slot] = values[k]
+        for slot, f, where in self.work:
+            slots[slot] = f(*(slots[w] for w in where))
+        return slots[self.root]
+
+
+def copy(source: int, dst: int) -> Action:
+    def act(r: Slots) -> None:
+        r[dst] = r[source]
+    return act
+
+
+def clock(dst: int, c: float) -> Action:
+    def act(r: Slots) -> None:
+        r[dst] = fma(r[NOW] + c, r[DT], r[T0])
+    return act
+
+
+def call(f: Callable[..., Value], d: int, where: Sequence[int]) -> Action:
+    """f on slots, without a loop over the operands in the usual cases."""
+    if len(where) == 1:
+        a = where[0]
+        def one(r: Slots) -> None:
+            r[d] = f(r[a])
+        return one
+    if len(where) == 2:
+        a, b = where
+        def two(r: Slots) -> None:
+            r[d] = f(r[a], r[b])
+        return two
+    if len(where) == 3:
+        a, b, c = where
+        def three(r: Slots) -> None:
+            r[d] = f(r[a], r[b], r[c])
+        return three
+    def many(r: Slots) -> None:
+        r[d] = f(*(r[w] for w in where))
+    return many
+
+
+def run(
+    program: Program,
+    state: Mapping[str, Any],
+    steps: int,
+    params: Mapping[str, Any] | None = None,
+    dt: float | None = None,
+    t0: float = 0.0,
+) -> dict[str, Any]:
+    """The synchronised state after some steps, as nested lists; no step returns the input itself.
+
+    >>> from tinyphysics.tpir import parse
+    >>> program = parse('''
+    ... program drift
+    ... state S0 q position
+    ... state S1 p momentum of S0
+    ... init:
+    ...   LOAD S0, &q
+    ...   LOAD S1, &p
+    ... step:
+    ...   GRAD_INIT G1, S1
+    ...   POISSON_J F0, G1, pass
+    ...   SYMP_STEP S0, F0, 0.5
+    ... final:
+    ...   STORE &q, S0
+    ...   STORE &p, S1
+    ... ''')
+    >>> run(program, {"q": 1.0, "p": 2.0}, steps=3)
+    {'q': 4.0, 'p': 2.0}
+    """
+    given = dict(params or {})
+    step = dt if dt is not None else given.pop("dt", 1.0)
+    if dt is None and "dt" not in (params or {}) and any(p.name == "dt" for p in program.params):
+        raise InputError("the program has a parameter `dt`", fix="Pass dt=0.01.")
+    machine = Machine(program)
+    loop = machine.start(state, given, step, t0)
+    if steps == 0:
+        out = {s.name: flatten(state[s.name], s.type, s.name) for s in program.states}
+    else:
+        machine.advance(loop, steps)
+        out = machine.final(loop)
+    return {s.name: nested(out[s.name], s.type.shape) for s in program.states}

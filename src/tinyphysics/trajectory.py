@@ -1,0 +1,139 @@
+"""What a run returns: frames, observables, hashes, and why it stopped."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.util import did_you_mean
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why and where a run, or one member of an ensemble, ended early."""
+
+    cause: str  # "not finite", "interrupted"
+    step: int  # the first bad step; the state before it is kept
+    t: float
+    member: int | None = None
+    where: Any = None  # (state, index) of the first bad number
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The slope of a quantity over time, and its standard error."""
+
+    slope: float
+    error: float
+
+
+@dataclass(eq=False)
+class Frame:
+    """One synchronised state: `frame.q`, `frame.p`."""
+
+    states: Mapping[str, Any]
+    step: int
+    t: float
+
+    def __getattr__(self, name: str) -> Any:
+        states = self.__dict__.get("states", {})
+        if name in states:
+            return states[name]
+        raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
+
+    def __getitem__(self, name: str) -> Any:
+        return self.states[name]
+
+
+@dataclass(eq=False)
+class Trajectory:
+    """Arrays over frames, by name: `out.q`, `out.p`, `out.t`, `out.energy`, `out["observable"]`."""
+
+    t: Any
+    steps: Any
+    frames: Mapping[str, Any]
+    final: Frame
+    hash: str
+    hashes: list[tuple[int, str]] = field(default_factory=list)
+    stops: tuple[Stop, ...] = ()
+    metrics: dict[str, Any] = field(default_factory=dict)
+    observed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # name -> (times, values)
+    energy_of: Callable[[Trajectory], Any] | None = None  # the energies of the frames
+    no_energy: str = ""  # why there is none
+    series: Callable[[Trajectory, str], tuple[Any, Any, Any]] | None = None  # every step, by replay
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __getattr__(self, name: str) -> Any:
+        frames = self.__dict__.get("frames", {})
+        if name in frames:
+            return frames[name]
+        raise AttributeError(
+            f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
+            f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        return self._observed(name)[1]
+
+    def times(self, name: str) -> Any:
+        """When the observable was taken."""
+        return self._observed(name)[0]
+
+    def _observed(self, name: str) -> tuple[Any, Any]:
+        if name not in self.observed:
+            known = ", ".join(self.observed) or "none"
+            raise InputError(f"`{name}` was not observed in this run",
+                             fix=f"Observed: {known}. Pass observe={{{name!r}: function}}.")  # fmt: skip
+        return self.observed[name]
+
+    @property
+    def stopped(self) -> Stop | None:
+        return min(self.stops, key=lambda s: s.step) if self.stops else None
+
+    @property
+    def energy(self) -> Any:
+        """The energy of every frame."""
+        if self.energy_of is None:
+            raise PlanError(self.no_energy or "this run has no energy")
+        if "energy" not in self._cache:
+            self._cache["energy"] = self.energy_of(self)
+        return self._cache["energy"]
+
+    def every_step(self, name: str) -> tuple[Any, Any, Any]:
+        """(times, values, scale) of a quantity at every step, computed by a bit-equal replay."""
+        if name == "energy" and self.energy_of is None:
+            raise PlanError(self.no_energy or "this run has no energy")
+        if self.series is None:
+            raise PlanError(f"`{name}` cannot be replayed: the run was loaded without its program")
+        if ("series", name) not in self._cache:
+            self._cache[("series", name)] = self.series(self, name)  # type: ignore[index]
+        return self._cache[("series", name)]  # type: ignore[index]
+
+    def drift(self, name: str = "energy") -> Any:
+        """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|."""
+        _, values, scale = self.every_step(name)
+        deviation = abs(values - values[0])
+        worst = deviation.max(axis=0) / scale
+        return float(worst) if worst.ndim == 0 else worst
+
+    def drift_rate(self, name: str = "energy") -> Any:
+        """The slope of the quantity per unit time, with its standard error, fitted over every step."""
+        t, values, _ = self.every_step(name)
+        t = t - t.mean()
+        n = len(t)
+        if n < 3:
+            raise InputError("a drift rate needs at least two steps")
+        square = (t * t).sum()
+        t = t.reshape((n,) + (1,) * (values.ndim - 1))
+        slope = (t * (values - values.mean(axis=0))).sum(axis=0) / square
+        rest = values - values.mean(axis=0) - t * slope
+        error = ((rest * rest).sum(axis=0) / ((n - 2) * square)) ** 0.5
+        if values.ndim == 1:
+            return Drift(float(slope), float(error))
+        return [Drift(float(s), float(e)) for s, e in zip(slope.ravel(), error.ravel())]
+
+    def __repr__(self) -> str:
+        end = f", stopped: {self.stopped.cause} at step {self.stopped.step}" if self.stopped else ""
+        return f"<Trajectory of {len(self.t)} frames, t = {self.t[0]:g} .. {self.t[-1]:g}{end}>"

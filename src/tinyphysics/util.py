@@ -1,0 +1,69 @@
+"""Pure helpers that every layer may use: places in the user's files, products, digests, spelling."""
+from __future__ import annotations
+
+import difflib
+import hashlib
+import linecache
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = str(Path(__file__).parent) + os.sep
+
+
+@dataclass(frozen=True)
+class Site:
+    """A line of the user's file."""
+
+    file: str
+    line: int
+
+    @property
+    def text(self) -> str:
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+def user_site() -> Site | None:
+    """The innermost line on the stack that is neither ours nor a library's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(PACKAGE) and "site-packages" not in file and file[:1] != "<frozen":
+            return Site(file, frame.f_lineno)
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None
+
+
+def prod(numbers: Iterable[int]) -> int:
+    out = 1
+    for n in numbers:
+        out *= n
+    return out
+
+
+def digest(data: bytes) -> str:
+    """128 bits of blake2b, as hex: the one hash of this project."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def one_of(names: Sequence[str]) -> str:
+    """`a`, `b` or `c`, for messages."""
+    quoted = [f"`{n}`" for n in names]
+    return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + " or " + quoted[-1]
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """A suggestion that ends in a space, or nothing."""
+    close = difflib.get_close_matches(word, list(names), n=1)
+    return f"Did you mean `{close[0]}`? " if close else ""
+
+
+def plural(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
