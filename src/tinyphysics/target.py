@@ -13,6 +13,7 @@ class Target:
 
 
 PYTHON = Target("python", "the TP-IR virtual machine", ("f64", "f32", "i64", "i32", "u64", "u32"), True)
+LLVM = Target("llvm", "this processor, through LLVM", ("f64", "f32", "i64", "i32", "u64", "u32"), True)
 
-BUILT: dict[str, Target] = {t.backend: t for t in (PYTHON,)}
-PLANNED = ("llvm", "c", "numpy", "opencl", "cuda", "gpu", "jax", "torch", "wgsl")
+BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, PYTHON)}
+PLANNED = ("c", "numpy", "opencl", "cuda", "gpu", "jax", "torch", "wgsl")

@@ -14,6 +14,7 @@ from tinyphysics.tpir.vm import Loop, Machine
 Arrays = Mapping[str, Any]
 NUMPY_DTYPE = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32,
                "u64": np.uint64, "u32": np.uint32, "bool": np.bool_}  # fmt: skip
+BLOCK = 256  # steps between two looks at the keyboard and the numbers
 
 
 @dataclass
@@ -21,76 +22,85 @@ class Members:
     """The loop registers of every member, at one step."""
 
     loops: list[Loop]
+    params: list[dict[str, Any]]
+    dt: float
+    t0: float
 
     @property
     def steps(self) -> int:
-        return self.loops[0].steps if self.loops else 0
+        return self.loops[0].steps
+
+    @steps.setter
+    def steps(self, n: int) -> None:
+        for loop in self.loops:
+            loop.steps = n
 
 
 class Host:
-    """Runs one program on the VM. `params` values have a member axis; length 1 is shared."""
+    """Runs one program on the VM, and the probe of its observables beside it."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    launches = 0
+
+    def __init__(self, program: Program, probe: Program | None = None) -> None:
         self.machine = Machine(program)
+        self.probe = None if probe is None else Machine(probe)
+
+    def block(self, members: int) -> int:
+        return BLOCK
 
     def start(self, state: Arrays, params: Arrays, members: int, dt: float, t0: float) -> Members:
-        loops = []
-        for k in range(members):
-            own = {n: v[k].tolist() for n, v in state.items()}
-            given = {n: v[k if len(v) > 1 else 0].tolist() for n, v in params.items()}
-            loops.append(self.machine.start(own, given, dt, t0))
-        return Members(loops)
+        given = [{n: v[k if len(v) > 1 else 0].tolist() for n, v in params.items()} for k in range(members)]
+        loops = [
+            self.machine.start({n: v[k].tolist() for n, v in state.items()}, given[k], dt, t0)
+            for k in range(members)
+        ]
+        return Members(loops, given, dt, t0)
 
     def snapshot(self, m: Members) -> Members:
-        """A copy to go back to."""
-        return Members([loop.copy() for loop in m.loops])
+        return Members([loop.copy() for loop in m.loops], m.params, m.dt, m.t0)
 
-    def advance(self, m: Members, steps: int, alive: list[bool]) -> None:
-        for loop, going in zip(m.loops, alive):
-            if going:
-                self.machine.advance(loop, steps)
+    def member(self, m: Members, k: int) -> Members:
+        return Members([m.loops[k].copy()], [m.params[k]], m.dt, m.t0)
 
-    def first_bad(self, m: Members, k: int) -> tuple[str, int] | None:
-        """(state, index) of the first number of member k that is not finite."""
-        for name, value in self.machine.state(m.loops[k]).items():
-            flat = value if isinstance(value, list) else [value]
-            for i, x in enumerate(flat):
+    def put(self, m: Members, k: int, alone: Members) -> None:
+        m.loops[k] = alone.loops[0].copy()
+
+    def advance(self, m: Members, steps: int) -> None:
+        for loop in m.loops:
+            self.machine.advance(loop, steps)
+
+    def watch(self, m: Members, rows: int, stride: int) -> dict[str, Any]:
+        """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
+        assert self.probe is not None
+        out: dict[str, list[Any]] = {name: [] for name in self.probe.outputs}
+        for _ in range(rows):
+            self.advance(m, stride)
+            for k, loop in enumerate(m.loops):
+                look = self.probe.start(self.machine.final(loop), m.params[k], m.dt, m.t0)
+                look.steps = loop.steps
+                for name, value in self.probe.final(look).items():
+                    out[name].append(value)
+        return {
+            name: np.array(out[name], NUMPY_DTYPE[t.dtype.name]).reshape(rows, len(m.loops), *t.shape)
+            for name, t in self.probe.outputs.items()
+        }
+
+    def bad(self, m: Members) -> list[int]:
+        """The members with a number that is not finite."""
+        return [k for k in range(len(m.loops)) if self.first_bad(self.member(m, k)) is not None]
+
+    def first_bad(self, m: Members) -> tuple[str, int] | None:
+        """(state, index) of the first bad number of a lone member."""
+        for name, value in self.machine.state(m.loops[0]).items():
+            for i, x in enumerate(value if isinstance(value, list) else [value]):
                 if not math.isfinite(x):
                     return name, i
         return None
 
-    def restore(self, m: Members, k: int, source: Members) -> None:
-        """Member k goes back to where it was in an earlier snapshot."""
-        m.loops[k] = source.loops[k].copy()
-
     def synchronised(self, m: Members) -> dict[str, Any]:
-        """Arrays (members, shape...) of a synchronised copy; the loop is not touched."""
+        """What `final` gives, as arrays (members, shape...); the loop is not touched."""
         finals = [self.machine.final(loop) for loop in m.loops]
         return {
-            s.name: np.array([f[s.name] for f in finals], NUMPY_DTYPE[s.type.dtype.name])
-            .reshape(len(finals), *s.type.shape)
-            for s in self.program.states
-        }  # fmt: skip
-
-
-class HostProbe:
-    """Runs the program of some observables on synchronised states."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.machine = Machine(program)
-
-    def __call__(
-        self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, step: int
-    ) -> dict[str, Any]:
-        rows: dict[str, list[Any]] = {}
-        for k in range(members):
-            own = {n: v[k].tolist() for n, v in state.items()}
-            given = {n: v[k if len(v) > 1 else 0].tolist() for n, v in params.items()}
-            for name, value in self.machine.observe(own, given, dt, t0, step).items():
-                rows.setdefault(name, []).append(value)
-        return {
-            name: np.array(rows.get(name, []), NUMPY_DTYPE[t.dtype.name]).reshape(members, *t.shape)
-            for name, t in self.machine.observed.items()
+            name: np.array([f[name] for f in finals], NUMPY_DTYPE[t.dtype.name]).reshape(len(finals), *t.shape)
+            for name, t in self.machine.outputs.items()
         }

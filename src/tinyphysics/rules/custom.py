@@ -1,12 +1,12 @@
 """How does a user add an operation of their own, with its derivative?"""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinyphysics.errors import InputError
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, as_uop, broadcast_shape
+from tinyphysics.ir.uop import UOp, as_uop, broadcast_shape, toposort
 from tinyphysics.ir.value import CUSTOM
 from tinyphysics.rules.partials import CUSTOM_PARTIALS
 
@@ -39,3 +39,12 @@ def op(
 
     call.__name__ = name
     return call
+
+
+def inline(roots: Sequence[UOp]) -> list[UOp]:
+    """The roots with every user operation replaced by its definition."""
+    new: dict[UOp, UOp] = {}
+    for u in toposort(roots):
+        src = tuple(new[s] for s in u.src)
+        new[u] = inline([CUSTOM[u.arg](*src)])[0] if u.op is Ops.CUSTOM else u.replace(src)
+    return [new[r] for r in roots]

@@ -20,7 +20,7 @@ CHECKS = ("on", "off", "strict")
 
 def target_for(backend: str) -> Target:
     if backend == "auto":
-        return BUILT["python"]
+        return BUILT["llvm"]
     if backend in BUILT:
         return BUILT[backend]
     there = one_of(["auto", *BUILT])

@@ -15,20 +15,24 @@ from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.schedule import Schedule, time_at
 from tinyphysics.trajectory import Stop
 
-BLOCK = 256  # steps between two looks at the clock, the keyboard and the numbers
-
 States = Mapping[str, Any]
 Look = Callable[[States, int], Mapping[str, Any]]  # observables of a synchronised state at a step
 
 
 class Engine(Protocol):
-    """What the runtime asks of whatever runs a program."""
+    """What the runtime asks of whatever runs a program. `m` is the engine's own loop state."""
 
+    launches: int
+
+    def block(self, members: int) -> int: ...
     def start(self, state: States, params: States, members: int, dt: float, t0: float) -> Any: ...
     def snapshot(self, m: Any) -> Any: ...
-    def advance(self, m: Any, steps: int, alive: list[bool]) -> None: ...
-    def first_bad(self, m: Any, k: int) -> tuple[str, int] | None: ...
-    def restore(self, m: Any, k: int, source: Any) -> None: ...
+    def member(self, m: Any, k: int) -> Any: ...
+    def put(self, m: Any, k: int, alone: Any) -> None: ...
+    def advance(self, m: Any, steps: int) -> None: ...
+    def watch(self, m: Any, rows: int, stride: int) -> dict[str, Any]: ...
+    def bad(self, m: Any) -> list[int]: ...
+    def first_bad(self, m: Any) -> tuple[str, int] | None: ...
     def synchronised(self, m: Any) -> dict[str, Any]: ...
 
 
@@ -36,27 +40,26 @@ class Engine(Protocol):
 class Record:
     """What a run has collected so far; always whole, so that an interrupted run loses nothing."""
 
-    schedule: Schedule
-    look: Look | None
     steps: list[int] = field(default_factory=list)
     frames: list[States] = field(default_factory=list)
     observed_at: list[int] = field(default_factory=list)
-    observed: list[Mapping[str, Any]] = field(default_factory=list)
+    observed: list[Mapping[str, Any]] = field(default_factory=list)  # rows: (rows, members, shape...)
     hashes: list[tuple[int, str]] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
     final: dict[str, Any] = field(default_factory=dict)
     last: int = 0
 
-    def take(self, n: int, state: States, shaped: Callable[[States], States], end: bool = False) -> None:
-        if (self.schedule.saves(n) or end) and (not self.steps or self.steps[-1] != n):
+    def frame(self, n: int, state: States) -> None:
+        if not self.steps or self.steps[-1] != n:
             self.steps.append(n)
             self.frames.append(state)
-        if self.look is not None and self.schedule.observes(n):
-            self.observed_at.append(n)
-            self.observed.append(self.look(state, n))
-        if self.schedule.hashes(n):
-            before = self.hashes[-1][1] if self.hashes else ""
-            self.hashes.append((n, chain(before, state_hash(shaped(state)))))
+
+    def hash(self, n: int, state: States) -> None:
+        before = self.hashes[-1][1] if self.hashes else ""
+        self.hashes.append((n, chain(before, state_hash(state))))
+
+    def series(self, name: str) -> Any:
+        return np.concatenate([rows[name] for rows in self.observed])
 
 
 def shaped(i: Inputs) -> Callable[[States], States]:
@@ -64,74 +67,137 @@ def shaped(i: Inputs) -> Callable[[States], States]:
     return lambda s: s if i.is_ensemble else {n: v[0] for n, v in s.items()}
 
 
+@dataclass
+class Running:
+    """One run: what it was asked, what it has, and who is still going."""
+
+    engine: Engine
+    given: Inputs
+    schedule: Schedule
+    dt: float
+    t0: float
+    look: Look | None
+    record: Record = field(default_factory=Record)
+    frozen: dict[int, dict[str, Any]] = field(default_factory=dict)  # last good states of stopped members
+
+    def time(self, n: int) -> float:
+        return time_at(n, self.dt, self.t0)
+
+    def go(self, tick: Callable[[int], None]) -> Record:
+        r, i, s = self.record, self.given, self.schedule
+        r.frame(0, i.states)
+        r.final = dict(i.states)
+        if self.look is not None:
+            r.observed_at.append(0)
+            r.observed.append({name: v[None] for name, v in self.look(i.states, 0).items()})
+        if s.steps == 0 or i.members == 0:
+            if i.members == 0:
+                r.frame(s.steps, i.states)
+            return r
+        m = self.engine.start(i.states, i.params, i.members, self.dt, self.t0)
+        size = self.engine.block(i.members)
+        n = 0
+        while n < s.steps and len(self.frozen) < i.members:
+            target = min(s.next_look(n), n + size)
+            before = self.engine.snapshot(m)
+            try:
+                rows = self.advance(m, n, target)
+            except KeyboardInterrupt as stop:
+                m = before
+                r.stops.append(Stop("interrupted", n, self.time(n), error=stop))
+                break
+            ends = {k: self.locate(before, k, n) for k in self.engine.bad(m) if k not in self.frozen}
+            self.keep(rows, ends)
+            self.silence(m, ends)
+            n = target if len(self.frozen) < i.members else max(ends.values()) - 1
+            tick(n)
+            if len(self.frozen) < i.members and (s.saves(n) or s.hashes(n)):
+                self.save(n, self.synchronised(m))
+        r.last = n
+        self.finish(m, n)
+        return r
+
+    def advance(self, m: Any, n: int, target: int) -> list[tuple[list[int], dict[str, Any]]]:
+        """From step n to the target; the observables met on the way, as (steps, rows)."""
+        every = self.schedule.observe_every
+        if every is None:
+            self.engine.advance(m, target - n)
+            return []
+        out = []
+        while n < target:
+            stride = min(every - n % every, target - n)
+            rows = (target - n) // every if stride == every else 1
+            if (n + stride) % every:
+                self.engine.advance(m, stride)
+            else:
+                steps = [n + stride * (k + 1) for k in range(rows)]
+                out.append((steps, self.engine.watch(m, rows, stride)))
+            n += rows * stride
+        return out
+
+    def locate(self, before: Any, k: int, n: int) -> int:
+        """Replays member k of a block up to its first bad step, and keeps the state before it."""
+        alone = self.engine.member(before, k)
+        step = n
+        while True:
+            good = self.engine.snapshot(alone)
+            self.engine.advance(alone, 1)
+            step += 1
+            where = self.engine.first_bad(alone)
+            if where is not None:
+                last = self.engine.synchronised(good) if step > 1 else {
+                    name: v[k : k + 1] for name, v in self.given.states.items()
+                }  # fmt: skip
+                self.frozen[k] = last
+                member = k if self.given.is_ensemble else None
+                self.record.stops.append(Stop("not finite", step, self.time(step), member, where))
+                return step
+
+    def keep(self, rows: list[tuple[list[int], dict[str, Any]]], ends: dict[int, int]) -> None:
+        """The observables of a block; what a stopped member shows from its bad step on is NaN."""
+        for steps, values in rows:
+            if not self.given.is_ensemble and ends:
+                count = sum(n < ends[0] for n in steps)
+                steps, values = steps[:count], {name: v[:count] for name, v in values.items()}
+            for name, v in values.items():
+                for k in self.frozen:
+                    bad = np.array([n >= ends.get(k, 0) for n in steps], bool)
+                    v[bad, k] = np.nan
+            self.record.observed_at += steps
+            self.record.observed.append(values)
+
+    def silence(self, m: Any, ends: dict[int, int]) -> None:
+        """A stopped member goes on as a copy of one that is well, so that it costs nothing and warns nobody."""
+        well = next((k for k in range(self.given.members) if k not in self.frozen), None)
+        if well is not None:
+            for k in ends:
+                self.engine.put(m, k, self.engine.member(m, well))
+
+    def synchronised(self, m: Any, last_good: bool = False) -> dict[str, Any]:
+        """The states of all; of stopped members NaN, or their last good one."""
+        out = self.engine.synchronised(m)
+        for k, state in self.frozen.items():
+            for name, v in out.items():
+                v[k] = state[name][0] if last_good else np.nan
+        return out
+
+    def save(self, n: int, state: dict[str, Any]) -> None:
+        if self.schedule.saves(n):
+            self.record.frame(n, state)
+        if self.schedule.hashes(n):
+            self.record.hash(n, shaped(self.given)(state))
+
+    def finish(self, m: Any, n: int) -> None:
+        r = self.record
+        r.final = self.synchronised(m, last_good=True) if n else dict(self.given.states)
+        if not self.given.is_ensemble:
+            r.frame(n, r.final)
+        elif r.steps[-1] != n:
+            r.frame(n, self.synchronised(m) if n else r.final)
+
+
 def run(
-    engine: Engine, i: Inputs, schedule: Schedule, dt: float, t0: float, look: Look | None,
+    engine: Engine, given: Inputs, schedule: Schedule, dt: float, t0: float, look: Look | None,
     tick: Callable[[int], None],
 ) -> Record:  # fmt: skip
-    record = Record(schedule, look)
-    view = shaped(i)
-    record.take(0, i.states, view)
-    record.final = dict(i.states)
-    if schedule.steps == 0 or i.members == 0:
-        if schedule.steps and i.members == 0:
-            record.take(schedule.steps, i.states, view)
-        return record
-    m = engine.start(i.states, i.params, i.members, dt, t0)
-    alive = [True] * i.members
-    n = 0
-    while n < schedule.steps:
-        target = min(schedule.next_look(n), n + BLOCK)
-        before = engine.snapshot(m)
-        try:
-            engine.advance(m, target - n, alive)
-        except KeyboardInterrupt as stop:
-            m = before
-            record.stops.append(Stop("interrupted", n, time_at(n, dt, t0), error=stop))
-            break
-        for k in range(i.members):
-            if alive[k] and engine.first_bad(m, k) is not None:
-                alive[k] = False
-                good = locate(engine, m, before, k, n, i, dt, t0, record)
-                if not i.is_ensemble:
-                    target = good
-        n = target
-        tick(n)
-        if not any(alive):
-            break
-        if n == schedule.next_look(n - 1) or n == schedule.steps:
-            record.take(n, only(engine.synchronised(m), alive), view)
-    record.last = n
-    record.final = engine.synchronised(m) if n else dict(i.states)
-    if not all(alive) and not i.is_ensemble or any(s.cause == "interrupted" for s in record.stops):
-        record.take(n, only(record.final, alive) if i.is_ensemble else record.final, view, end=True)
-    return record
-
-
-def locate(
-    engine: Engine, m: Any, before: Any, k: int, n: int, i: Inputs, dt: float, t0: float, record: Record
-) -> int:  # fmt: skip
-    """Replays member k of a block until its first bad step; leaves it at the last good one."""
-    only_k = [j == k for j in range(i.members)]
-    engine.restore(m, k, before)
-    step = n
-    while True:
-        good = engine.snapshot(m)
-        engine.advance(m, 1, only_k)
-        step += 1
-        bad = engine.first_bad(m, k)
-        if bad is not None:
-            engine.restore(m, k, good)
-            member = k if i.is_ensemble else None
-            record.stops.append(Stop("not finite", step, time_at(step, dt, t0), member, bad))
-            return step - 1
-
-
-def only(state: States, alive: list[bool]) -> dict[str, Any]:
-    """The frame with stopped members as NaN."""
-    if all(alive):
-        return dict(state)
-    dead = ~np.array(alive)
-    out = {n: np.array(v) for n, v in state.items()}
-    for v in out.values():
-        v[dead] = np.nan
-    return out
+    return Running(engine, given, schedule, dt, t0, look).go(tick)

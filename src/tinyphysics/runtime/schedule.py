@@ -59,13 +59,10 @@ class Schedule:
     def saves(self, n: int) -> bool:
         return n in (0, self.steps) or self.save_every is not None and n % self.save_every == 0
 
-    def observes(self, n: int) -> bool:
-        return self.observe_every is not None and n % self.observe_every == 0
-
     def hashes(self, n: int) -> bool:
         return self.hash_every is not None and n > 0 and n % self.hash_every == 0
 
     def next_look(self, n: int) -> int:
-        """The first step after n at which something is looked at."""
-        strides = [s for s in (self.save_every, self.observe_every, self.hash_every) if s is not None]
+        """The first step after n at which the state itself is looked at."""
+        strides = [s for s in (self.save_every, self.hash_every) if s is not None]
         return min([self.steps, *(n - n % s + s for s in strides)])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.host import Host, HostProbe
+from tinyphysics.device.backend import engine_for
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import Ops, UOp, dump
@@ -141,10 +141,10 @@ class Simulation:
             None if hash_every is None else whole("hash_every", hash_every, 1),
         )
         r = Run(self.built, i, schedule, dt, float(t0))
-        look = self.look(r, {n: self.traced(f, n) for n, f in watched.items()}) if watched else None
+        values = {n: self.traced(f, n) for n, f in watched.items()}
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps) as tick:
-            record = run(Host(self.built.program), i, schedule, dt, r.t0, look, tick)
+            record, launches = self.execute(r, schedule, values, threads, tick)
         done = clock.perf_counter()
         out = self.trajectory(r, record)
         work = record.last * max(i.members, 1)
@@ -155,7 +155,7 @@ class Simulation:
             "steps": record.last, "members": i.members, "seed": seed,
             "ns_per_step": 1e9 * (done - ready) / work if work else 0.0,
             "steps_per_s": work / (done - ready) if work else 0.0,
-            "not_finite": sum(s.cause == "not finite" for s in record.stops),
+            "launches": launches, "not_finite": sum(s.cause == "not finite" for s in record.stops),
         })  # fmt: skip
         if self.checks == "strict" and any(s.cause == "not finite" for s in record.stops):
             s = out.stopped
@@ -173,10 +173,28 @@ class Simulation:
         known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
         return observable(function, known | {"t": clock_of(system)}, name)
 
-    def look(self, r: Run, values: Mapping[str, UOp]) -> Callable[[Mapping[str, Any], int], Mapping[str, Any]]:
+    def execute(
+        self, r: Run, schedule: Schedule, values: Mapping[str, UOp], threads: int | None, tick: Callable[[int], None]
+    ) -> tuple[Record, int]:
+        """One run with some values observed; how often the engine was launched."""
         s = r.built.system
-        machine = HostProbe(probe(s.states, s.parameters, clock_of(s), values))
-        return lambda state, n: machine(state, r.given.params, r.given.members, r.dt, r.t0, n)
+        watch = probe(s.states, s.parameters, clock_of(s), values) if values else None
+        engine = engine_for(self.target, r.built.program, watch, threads)
+        look = self.look(r, values) if values else None
+        record = run(engine, r.given, schedule, r.dt, r.t0, look, tick)
+        return record, engine.launches
+
+    def look(self, r: Run, values: Mapping[str, UOp]) -> Callable[[Mapping[str, Any], int], Mapping[str, Any]]:
+        """Observables of a synchronised state, by a program of their own."""
+        s, i = r.built.system, r.given
+        engine = engine_for(self.target, probe(s.states, s.parameters, clock_of(s), values))
+
+        def at(state: Mapping[str, Any], n: int) -> Mapping[str, Any]:
+            m = engine.start(state, i.params, i.members, r.dt, r.t0)
+            m.steps = n
+            return engine.synchronised(m)
+
+        return at
 
     def trajectory(self, r: Run, record: Record) -> Trajectory:
         system, view = r.built.system, shaped(r.given)
@@ -187,7 +205,8 @@ class Simulation:
         observed = {}
         at = np.array([time_at(n, r.dt, r.t0) for n in record.observed_at])
         for name in record.observed[0] if record.observed else ():
-            observed[name] = (at, np.stack([view(o)[name] for o in record.observed]))
+            rows = record.series(name)
+            observed[name] = (at, rows if r.given.is_ensemble else rows[:, 0])
         has_energy = system.energy is not None
         return Trajectory(
             t=t, steps=np.array(record.steps), frames=arrays,
@@ -216,14 +235,12 @@ class Simulation:
             raise InputError(f"the drift of `{name}` is not defined", fix='drift("energy") is.')
         else:
             raise InputError(f"there is no quantity `{name}`", fix='drift("energy") is defined.')
-        look = self.look(r, values)
         schedule = Schedule(record.last, None, 1, None)
-        again = run(Host(r.built.program), r.given, schedule, r.dt, r.t0, look, lambda n: None)
-        view = shaped(r.given)
-        rows = [view(o) for o in again.observed]
+        again, _ = self.execute(r, schedule, values, None, lambda n: None)
+        rows = {n: again.series(n) if r.given.is_ensemble else again.series(n)[:, 0] for n in values}
         t = np.array([time_at(n, r.dt, r.t0) for n in again.observed_at])
-        scale = np.stack([o["scale"] for o in rows]).max(axis=0)
-        return t, np.stack([o["value"] for o in rows]), np.where(scale > 0, scale, 1.0)
+        scale = rows["scale"].max(axis=0)
+        return t, rows["value"], np.where(scale > 0, scale, 1.0)
 
 
 def addends(u: UOp) -> list[UOp]:

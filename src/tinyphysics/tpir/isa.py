@@ -110,7 +110,7 @@ def operand_text(x: Operand) -> str:
 @dataclass(frozen=True)
 class StateDecl:
     name: str
-    role: str  # position, momentum, field, auxiliary
+    role: str  # one of ROLES
     type: Type = SCALAR
     conjugate: int | None = None  # of a momentum: the index of its position
 
@@ -182,25 +182,27 @@ class Row:
     operands: str
     writes: str  # kinds of the destination; & is memory, - is nothing
     meaning: str
+    form: str  # the operands after it, as a pattern: r register or $parameter, c number, w word, n numbers
 
 
 ISA: dict[str, Row] = {
-    "LOAD": Row("S, &name", "S", "state from memory into a register"),
-    "STORE": Row("&name, S", "&", "state back to memory, after every read of the old one"),
-    "ELEM": Row("dst, func, src...", "TE", "an element-wise function; a number stands for a constant array"),
-    "FMA": Row("dst, a, b, c", "TEG", "a*b + c with one rounding"),
-    "SUM": Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe"),
-    "MAX": Row("dst, src, axes", "TE", "largest element along axes"),
-    "MIN": Row("dst, src, axes", "TE", "smallest element along axes"),
-    "MOVE": Row("dst, func, src..., [numbers]", "TE", "the same numbers in another arrangement"),
-    "TIME": Row("dst, c", "T", "t0 + (n + c)*dt, n the number of steps done when the section began"),
-    "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a finished derivative"),
-    "ACC_GRAD": Row("g, upstream, func, k, src...", "G", "g += upstream * d func(src...)/d src[k]"),
-    "POISSON_J": Row("f, g, type", "F", "gradient to flow: pass dH/dp, negate dH/dq, or a force as it is"),
-    "SYMP_STEP": Row("s, f, h", "S", "s + h*f with one rounding: a shear"),
-    "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed"),
-    "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back"),
+    "LOAD": Row("S, &name", "S", "state from memory into a register", "&"),
+    "STORE": Row("&name, S", "&", "state back to memory, after every read of the old one", "r"),
+    "ELEM": Row("dst, func, src...", "TE", "an element-wise function; a number stands for a constant array", "w[rc]+"),
+    "FMA": Row("dst, a, b, c", "TEG", "a*b + c with one rounding", "[rc]{3}"),
+    "SUM": Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe", "rn"),
+    "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
+    "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
+    "MOVE": Row("dst, func, src..., [numbers]", "TE", "the same numbers in another arrangement", "w[rc]+n?"),
+    "TIME": Row("dst, c", "T", "t0 + (n + c)*dt, n the number of steps done when the section began", "c"),
+    "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a finished derivative", "[rc]"),
+    "ACC_GRAD": Row("g, upstream, func, k, src...", "G", "g += upstream * d func(src...)/d src[k]", "[rc]wc[rc]+"),
+    "POISSON_J": Row("f, g, type", "F", "gradient to flow: pass dH/dp, negate dH/dq, or a force as it is", "rw"),
+    "SYMP_STEP": Row("s, f, h", "S", "s + h*f with one rounding: a shear", "r[rc]"),
+    "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
+    "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
+ROLES = ("position", "momentum", "field", "auxiliary")
 POISSON_TYPES = ("pass", "negate", "force")
 CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")

@@ -91,8 +91,18 @@ class Builder:
         else:
             self.invariant[u] = Param(name)
 
+    def _array(self, u: UOp, section: str) -> Operand:
+        """A constant array in a register: a number as an operand says nothing about its shape."""
+        table, where = (self.current, section) if section == "energy" else (self.invariant, "init")
+        if u not in table:
+            table[u] = register = self.temporary()
+            self.emit(where, "MOVE", register, Word("expand"), float(u.arg), u=u)
+        return table[u]
+
     def compute(self, u: UOp, dst: Register, section: str) -> None:
-        src = [self._find(s) for s in u.src]
+        moves = u.op not in ELEMENTWISE
+        src = [self._array(s, section) if moves and s.op is Ops.CONST and s.shape else self._find(s)
+               for s in u.src]  # fmt: skip
         if u.op is Ops.FMA:
             self.emit(section, "FMA", dst, *src, u=u)
         elif u.op is Ops.REDUCE:

@@ -109,6 +109,8 @@ class Symbolic:
         if op in COMPARE:
             like = next((Type(self.env[x].dtype, self.env[x].shape) for x in src
                          if not isinstance(x, float) and x in self.env), like)  # fmt: skip
+        if op is Ops.STACK:  # puts scalars together
+            like = Type(i.type.dtype)
         nodes = tuple(self.read(x, like, where) for x in src)
         if op in ELEMENTWISE and any(n.shape != i.type.shape for n in nodes):
             shapes = ", ".join(str(n.shape) for n in nodes)

@@ -10,10 +10,12 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, VerifyError
 from tinyphysics.ir.dtype import as_number
-from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.ops import MINIMAL, Ops
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.ir.value import Value, fma, node
+from tinyphysics.rules.custom import inline
 from tinyphysics.rules.partials import partials
+from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register, Type, Word
 from tinyphysics.util import did_you_mean, prod
 
@@ -106,13 +108,21 @@ class Machine:
         like = i.type
         if op in (Ops.LT, Ops.LE, Ops.EQ, Ops.NE):  # a constant has the type of what it is compared with
             like = next((self._type(x, like) for x in src if not isinstance(x, float)), like)
+        if op is Ops.STACK:  # puts scalars together
+            like = Type(i.type.dtype)
         types = [self._type(x, like) for x in src]
+        d = self._slot(i.dst)
+        self.types[i.dst] = i.type
+        if op not in MINIMAL:  # what it becomes may depend on a constant: x**2 is a product
+            one = UOp(op, i.type.dtype, (), tuple(
+                UOp.const(x, t.dtype) if isinstance(x, float) else UOp.var(f"x{k}", (), t.dtype)
+                for k, (x, t) in enumerate(zip(src, types))), arg)  # fmt: skip
+            g = Expanded(one)
+            where = [self._read(x, t) for x, t in zip(src, types) if not isinstance(x, float)]
+            return call((lambda *x: list(map(g, *x))) if i.type.shape else g, d, where)
         u = UOp(op, i.type.dtype, i.type.shape,
                 tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)), arg)  # fmt: skip
-        f = node(u)
-        d, where = self._slot(i.dst), [self._read(x, t) for x, t in zip(src, types)]
-        self.types[i.dst] = i.type
-        return call(f, d, where)
+        return call(node(u), d, [self._read(x, t) for x, t in zip(src, types)])
 
     def _action(self, i: Instruction) -> Action:
         match i.op:
@@ -188,10 +198,10 @@ class Machine:
             return lambda r: None
         where = [self._read(x, self._type(x, i.type)) for x in src]
         up, g = self._read(upstream, i.type), self._slot(i.dst)
-        body = Expression(d, [str(n.arg) for n in names])
+        body = Expression([d], [str(n.arg) for n in names])
 
         def act(r: Slots) -> None:
-            slope, above, old = body(*(r[w] for w in where)), r[up], r[g]
+            (slope,), above, old = body(*(r[w] for w in where)), r[up], r[g]
             if i.type.shape:
                 r[g] = [o + a * s for o, a, s in zip(old, above, slope)]
             else:
@@ -241,27 +251,19 @@ class Machine:
             s.name: loop.slots[self.slot[Register("S", i)]] for i, s in enumerate(self.program.states)
         }
 
-    def final(self, loop: Loop) -> dict[str, Value]:
-        """A synchronised copy of the state, flat; the loop goes on untouched."""
-        copied = loop.copy()
-        self._run("final", copied)
-        return {s.name: copied.slots[self.slot[Pointer(s.name)]] for s in self.program.states}
-
     @property
-    def observed(self) -> dict[str, Type]:
+    def outputs(self) -> dict[str, Type]:
+        """What `final` stores or observes, by name."""
         return {
-            i.dst.name: i.type for _, _, i in self.program.numbered()
-            if i.op == "OBSERVE" and isinstance(i.dst, Pointer)
+            i.dst.name: self.types[i.dst] for i in self.program.final
+            if i.op in ("STORE", "OBSERVE") and isinstance(i.dst, Pointer)
         }  # fmt: skip
 
-    def observe(
-        self, state: Mapping[str, Any], params: Mapping[str, Any], dt: float, t0: float, step: int
-    ) -> dict[str, Value]:
-        """What a probe says about a state, flat."""
-        loop = self.start(state, params, dt, t0)
-        loop.steps = step
-        self._run("final", loop)
-        return {name: loop.slots[self.slot[Pointer(name)]] for name in self.observed}
+    def final(self, loop: Loop) -> dict[str, Value]:
+        """The outputs of a synchronised copy, flat; the loop goes on untouched."""
+        copied = loop.copy()
+        self._run("final", copied)
+        return {name: copied.slots[self.slot[Pointer(name)]] for name in self.outputs}
 
     def energies(self, loop: Loop) -> list[float]:
         """The terms that the energy section declares, at a loop's registers."""
@@ -272,22 +274,41 @@ class Machine:
 
 
 class Expression:
-    """A graph as a function of its variables, compiled once and called often."""
+    """Scalar graphs as a function of their variables, compiled once and called often."""
 
-    def __init__(self, root: UOp, names: Sequence[str]) -> None:
-        order = toposort([root])
+    def __init__(self, roots: Sequence[UOp], names: Sequence[str]) -> None:
+        order = toposort(roots)
         place = {u: k for k, u in enumerate(order)}
         self.inputs = [(place[u], names.index(u.arg)) for u in order if u.op is Ops.VAR]
         self.work = [(place[u], node(u), [place[s] for s in u.src]) for u in order if u.op is not Ops.VAR]
-        self.size, self.root = len(order), place[root]
+        self.size, self.roots = len(order), [place[r] for r in roots]
 
-    def __call__(self, *values: Value) -> Value:
+    def __call__(self, *values: Value) -> list[Value]:
         slots: Slots = [None] * self.size
         for slot, k in self.inputs:
             slots[slot] = values[k]
         for slot, f, where in self.work:
             slots[slot] = f(*(slots[w] for w in where))
-        return slots[self.root]
+        return [slots[r] for r in self.roots]
+
+
+class Expanded:
+    """A function of the user's as the machines compute it: in the minimal operator set, fast path first."""
+
+    def __init__(self, u: UOp) -> None:
+        self.names = [str(s.arg) for s in u.src if s.op is Ops.VAR]
+        (self.plain,) = inline([u])
+        roots, guards = guarded([self.plain])
+        self.fast = Expression([*roots, *guards], self.names)
+        self.careful: Expression | None = None
+
+    def __call__(self, *values: Value) -> Value:
+        value, *too_large = self.fast(*values)
+        if not any(too_large):
+            return value
+        if self.careful is None:
+            self.careful = Expression(lower([self.plain]), self.names)
+        return self.careful(*values)[0]
 
 
 def copy(source: int, dst: int) -> Action:

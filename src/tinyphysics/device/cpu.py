@@ -1,0 +1,62 @@
+"""The LLVM backend: sections compiled for this processor, vectors as wide as it has."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tinyphysics.device.engine import calling
+from tinyphysics.device.llvm import Cpu, compile_section, host_cpu
+from tinyphysics.emit.llvm import VectorShape
+from tinyphysics.ir.dtype import f32
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.kernel import Section
+
+MOST_UNROLL = 6
+
+
+def live_values(f: Section) -> int:
+    """The most values that are alive at once in one copy of the section, constants aside."""
+    order = [u for u in toposort(f.everything) if u.op is not Ops.CONST]
+    last: dict[UOp, int] = {}
+    for at, u in enumerate(order):
+        for s in u.src:
+            last[s] = at
+    for u in (*f.roots, *f.loads):
+        last[u] = len(order)
+    alive, most = 0, 0
+    ends: dict[int, int] = {}
+    for at, u in enumerate(order):
+        alive += 1
+        if u in last:
+            ends[last[u]] = ends.get(last[u], 0) + 1
+        most = max(most, alive)
+        alive -= ends.get(at, 0)
+    return most
+
+
+class LlvmLoader:
+    threads = True
+
+    def __init__(self, cpu: Cpu | None = None, shape: VectorShape | None = None) -> None:
+        self.cpu = host_cpu() if cpu is None else cpu
+        self.fixed = shape
+
+    def shape(self, section: Section, members: int) -> VectorShape:
+        """One lane for one member; else full vectors, as many side by side as the registers hold."""
+        if self.fixed is not None:
+            return self.fixed
+        if members == 1:
+            return VectorShape(1, 1)
+        width = self.cpu.width * (2 if section.loads and section.loads[0].dtype is f32 else 1)
+        enough = -(-members // width)
+        if not section.loops:
+            return VectorShape(width, 1)
+        registers = 32 if self.cpu.width == 8 else 24  # of 16, some spill and still pay
+        return VectorShape(width, max(1, min(MOST_UNROLL, enough, registers // max(live_values(section), 1))))
+
+    def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any:
+        compiled = compile_section(f, params, varying, shape, self.cpu)
+        call = calling(compiled.call)
+        call.keep = compiled  # type: ignore[attr-defined]
+        return call

@@ -1,0 +1,240 @@
+"""How does a kernel run an ensemble?  Components as rows, members as lanes, chunks handed out to threads.
+
+The same for every backend that can call a section of a kernel: a `Loader` turns a section into a
+function. A chunk in which a guard fired has stored nothing; it is done again with the careful section.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tinyphysics.emit.llvm import VectorShape
+from tinyphysics.ir.dtype import f32
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.kernel import ORIGIN, STEP, Kernel, Section, build_kernel, watching
+from tinyphysics.util import prod
+
+Arrays = Mapping[str, Any]
+BLOCK_WORK = 4e7  # operations in a block of time: some tens of milliseconds
+THREAD_WORK = 4e6  # operations that are worth a second thread
+CHUNKS_PER_THREAD = 8  # the slower core takes fewer
+
+
+class Loader(Protocol):
+    """What a backend offers: a shape of vectors, and functions of sections."""
+
+    threads: bool
+
+    def shape(self, section: Section, members: int) -> VectorShape: ...
+    def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any: ...
+
+
+@dataclass
+class Lanes:
+    """A run between two blocks: `carried` has a row per component and a column per member."""
+
+    carried: Any
+    steps: int
+    members: int
+    uniform: Any
+    varying: Any
+    mask: tuple[bool, ...]  # which parameters vary from member to member
+
+
+def operations(f: Section) -> int:
+    return sum(u.op not in (Ops.CONST, Ops.VAR) for u in toposort(f.everything))
+
+
+class KernelEngine:
+    def __init__(self, program: Program, loader: Loader, probe: Program | None = None, threads: int | None = None) -> None:
+        self.program = program
+        self.loader = loader
+        kernel = build_kernel(program)
+        self.kernel = kernel if probe is None else watching(kernel, build_kernel(probe))
+        self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        self._functions: dict[Any, Any] = {}
+        self.launches = 0
+
+    # --- functions ----------------------------------------------------------------------------
+    def function(self, name: str, careful: bool, mask: tuple[bool, ...], shape: VectorShape) -> Any:
+        key = (name, careful, mask, shape)
+        if key not in self._functions:
+            section = self.kernel.section(name, careful)
+            self._functions[key] = self.loader.load(section, self.kernel.params, mask, shape)
+        return self._functions[key]
+
+    def shape(self, members: int, loops: bool = True) -> VectorShape:
+        """One for all sections that loop, so that chunks agree; the others need no interleaving."""
+        widest = self.loader.shape(self.kernel.section("watch" if self.kernel.watched else "step"), members)
+        return widest if loops else VectorShape(widest.width, 1)
+
+    def call(
+        self, name: str, m: Lanes, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None
+    ) -> None:
+        """One section on every member; chunks whose guard fires again, carefully."""
+        section = self.kernel.section(name)
+        shape = self.shape(m.members, section.loops)
+        flags = np.zeros(source.shape[1], np.int8)
+        work = operations(section) * source.shape[1] * rows * stride
+        self.spread(name, False, shape, m, source, out, flags, rows, stride, series, work)
+        bad = np.flatnonzero(flags)
+        if len(bad):
+            f = self.function(name, True, m.mask, shape)
+            for begin in bad:
+                self.launch(f, m, source, out, flags, int(begin), int(begin) + shape.lanes, rows, stride, series)
+
+    def spread(
+        self, name: str, careful: bool, shape: VectorShape, m: Lanes, source: Any, out: Any, flags: Any,
+        rows: int, stride: int, series: Any, work: float,
+    ) -> None:  # fmt: skip
+        f = self.function(name, careful, m.mask, shape)
+        chunks = source.shape[1] // shape.lanes
+        workers = min(self.threads, chunks, max(1, int(work // THREAD_WORK))) if self.loader.threads else 1
+        if workers <= 1:
+            self.launch(f, m, source, out, flags, 0, source.shape[1], rows, stride, series)
+            return
+        pieces = min(chunks, workers * CHUNKS_PER_THREAD)
+        cuts = [chunks * k // pieces * shape.lanes for k in range(pieces + 1)]
+        with ThreadPoolExecutor(workers) as pool:
+            jobs = [
+                pool.submit(self.launch, f, m, source, out, flags, a, b, rows, stride, series)
+                for a, b in zip(cuts, cuts[1:])
+            ]
+            for job in jobs:
+                job.result()
+
+    def launch(
+        self, f: Any, m: Lanes, source: Any, out: Any, flags: Any, begin: int, end: int, rows: int, stride: int,
+        series: Any,
+    ) -> None:  # fmt: skip
+        self.launches += 1
+        f(source, out, m.uniform, m.varying, flags, series, begin, end, source.shape[1], m.steps, rows, stride)
+
+    # --- what the runtime asks ----------------------------------------------------------------
+    def block(self, members: int) -> int:
+        return max(1, int(BLOCK_WORK / (operations(self.kernel.section("step")) * max(members, 1) + 1)))
+
+    def start(self, state: Arrays, params: Arrays, members: int, dt: float, t0: float) -> Lanes:
+        k = self.kernel
+        lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
+        dtype = np.float32 if k.inputs and k.inputs[0].dtype is f32 else np.float64
+        rows = [np.asarray(v, dtype).reshape(members, -1).T for v in state.values()]
+        uniform, varying, mask = parameters(k.params, params, dt, t0, members, lanes)
+        m = Lanes(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask)
+        self.call("init", m, padded(np.concatenate(rows), lanes), m.carried, 1)
+        return m
+
+    def snapshot(self, m: Lanes) -> Lanes:
+        return Lanes(m.carried.copy(), m.steps, m.members, m.uniform, m.varying, m.mask)
+
+    def member(self, m: Lanes, k: int) -> Lanes:
+        """One member alone, to be replayed; the bits are those that it has among the others."""
+        varying = m.varying[:, k : k + 1] if m.varying is not None else None
+        alone = Lanes(m.carried[:, k : k + 1], m.steps, 1, m.uniform, varying, m.mask)
+        lanes = self.shape(1).lanes
+        alone.carried = padded(alone.carried, lanes)
+        alone.varying = None if varying is None else padded(varying, lanes)
+        return alone
+
+    def put(self, m: Lanes, k: int, alone: Lanes) -> None:
+        m.carried[:, k] = alone.carried[:, 0]
+
+    def advance(self, m: Lanes, steps: int) -> None:
+        self.call("step", m, m.carried, m.carried, steps)
+        m.steps += steps
+
+    def watch(self, m: Lanes, rows: int, stride: int) -> dict[str, Any]:
+        """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
+        k = self.kernel
+        series = np.empty((rows, len(k.watched), m.carried.shape[1]), m.carried.dtype)
+        self.call("watch", m, m.carried, m.carried, rows, stride, series)
+        m.steps += rows * stride
+        out, at = {}, 0
+        for name, (_, shape) in k.observed.items():
+            part = series[:, at : at + prod(shape), : m.members]
+            out[name] = np.ascontiguousarray(np.moveaxis(part, 1, 2)).reshape(rows, m.members, *shape)
+            at += prod(shape)
+        return out
+
+    def bad(self, m: Lanes) -> list[int]:
+        """The members with a number that is not finite."""
+        finite = np.isfinite(m.carried[:, : m.members]).all(axis=0)
+        return [int(k) for k in np.flatnonzero(~finite)]
+
+    def first_bad(self, m: Lanes) -> tuple[str, int] | None:
+        """(state, index) of the first bad number of a lone member."""
+        at = 0
+        for s in self.program.states:
+            for i in range(prod(s.type.shape)):
+                if not np.isfinite(m.carried[at + i, 0]):
+                    return s.name, i
+            at += prod(s.type.shape)
+        return None
+
+    def synchronised(self, m: Lanes) -> dict[str, Any]:
+        k = self.kernel
+        rows = sum(prod(shape) for _, shape in k.outputs.values())
+        out = np.empty((rows, m.carried.shape[1]), m.carried.dtype)
+        self.call("final", m, m.carried, out, 1)
+        return unpacked(out, k.outputs, m.members)
+
+
+def unpacked(rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int) -> dict[str, Any]:
+    """Rows of components as arrays (members, shape...)."""
+    result, at = {}, 0
+    for name, (_, shape) in outputs.items():
+        part = rows[at : at + prod(shape), :members]
+        result[name] = np.ascontiguousarray(part.T).reshape(members, *shape)
+        at += prod(shape)
+    return result
+
+
+def padded(rows: Any, lanes: int) -> Any:
+    """Columns up to a whole number of vectors: copies of the last member, whose numbers are harmless."""
+    missing = lanes - rows.shape[1]
+    return np.ascontiguousarray(np.pad(rows, ((0, 0), (0, missing)), mode="edge") if missing else rows)
+
+
+def parameters(
+    params: Sequence[UOp], given: Arrays, dt: float, t0: float, members: int, lanes: int
+) -> tuple[Any, Any, tuple[bool, ...]]:
+    """(values that all share, a row per parameter or None, which vary)."""
+    uniform = np.zeros(len(params))
+    rows: dict[int, Any] = {}
+    for slot, p in enumerate(params):
+        name, _, index = str(p.arg)[1:].partition(".")
+        if p is STEP or p is ORIGIN:
+            uniform[slot] = dt if p is STEP else t0
+            continue
+        values = given[name].reshape(len(given[name]), -1)[:, int(index or 0)]
+        if len(values) > 1:
+            rows[slot] = values
+        else:
+            uniform[slot] = values[0]
+    mask = tuple(slot in rows for slot in range(len(params)))
+    if not rows:
+        return uniform, None, mask
+    varying = np.zeros((len(params), lanes))
+    for slot, values in rows.items():
+        varying[slot] = padded(values[None], lanes)[0]
+    return uniform, varying, mask
+
+
+def pointer(a: Any) -> Any:
+    return None if a is None else a.ctypes.data
+
+
+def calling(f: Callable[..., None]) -> Callable[..., None]:
+    """A C function as one that takes arrays."""
+
+    def call(source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any, *numbers: int) -> None:
+        f(*(pointer(a) for a in (source, out, uniform, varying, flags, series)), *numbers)
+
+    return call

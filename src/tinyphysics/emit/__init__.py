@@ -1,0 +1,1 @@
+"""Kernels as source text: one table of templates per language."""

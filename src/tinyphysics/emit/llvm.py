@@ -1,0 +1,371 @@
+"""A kernel as LLVM IR: lanes of members, several vectors interleaved, all steps in registers.
+
+One function per section, all with one signature. A chunk of W*U members is loaded, stepped as often as
+asked, and stored. Operations are written U times, one beside the other, because the latency of one vector
+hides behind the others. No pass runs on this text: the graph is already simplified.
+"""
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
+from tinyphysics.ir.ops import COMPARE, Ops
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.kernel import NOW, Section
+
+VERSION = 1  # part of the key of cached objects
+
+TYPE = {"f64": "double", "f32": "float", "i64": "i64", "i32": "i32", "u64": "i64", "u32": "i32", "bool": "i1"}
+FLOAT = {Ops.ADD: "fadd", Ops.SUB: "fsub", Ops.MUL: "fmul", Ops.DIV: "fdiv"}
+INTEGER = {Ops.ADD: "add", Ops.SUB: "sub", Ops.MUL: "mul", Ops.AND: "and", Ops.OR: "or", Ops.XOR: "xor",
+           Ops.SHL: "shl", Ops.SHR: "lshr"}  # fmt: skip
+FLOAT_COMPARE = {Ops.LT: "fcmp olt", Ops.LE: "fcmp ole", Ops.EQ: "fcmp oeq", Ops.NE: "fcmp une"}
+SIGNED_COMPARE = {Ops.LT: "icmp slt", Ops.LE: "icmp sle", Ops.EQ: "icmp eq", Ops.NE: "icmp ne"}
+UNSIGNED_COMPARE = SIGNED_COMPARE | {Ops.LT: "icmp ult", Ops.LE: "icmp ule"}
+
+# %series takes what is watched, a row for each `stride` steps; elsewhere steps is what counts and stride is 1
+ARGUMENTS = ("ptr %in, ptr %out, ptr %uniform, ptr %varying, ptr %flags, ptr %series, "
+             "i64 %begin, i64 %end, i64 %members, i64 %first, i64 %steps, i64 %stride")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class VectorShape:
+    width: int  # lanes of a vector
+    unroll: int  # vectors side by side
+
+    @property
+    def lanes(self) -> int:
+        return self.width * self.unroll
+
+
+def literal(u: UOp) -> str:
+    if u.dtype.is_float:  # LLVM writes a float constant with the bits of the double that it equals
+        return f"0x{struct.unpack('<Q', struct.pack('<d', u.arg))[0]:016X}"
+    if u.dtype is bool_:
+        return "true" if u.arg else "false"
+    return str(u.arg)
+
+
+@dataclass
+class Writer:
+    """Lines of one function; `env` maps a node to its name in one of the interleaved copies."""
+
+    width: int
+    lines: list[str] = field(default_factory=list)
+    declared: dict[str, str] = field(default_factory=dict)
+    count: int = 0
+
+    def type(self, d: DType) -> str:
+        return TYPE[d.name] if self.width == 1 else f"<{self.width} x {TYPE[d.name]}>"
+
+    def suffix(self, d: DType) -> str:
+        kind = {"f64": "f64", "f32": "f32", "bool": "i1"}.get(d.name, TYPE[d.name])
+        return kind if self.width == 1 else f"v{self.width}{kind}"
+
+    def new(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {text}")
+        return f"%v{self.count}"
+
+    def constant(self, u: UOp) -> str:
+        return literal(u) if self.width == 1 else f"splat ({TYPE[u.dtype.name]} {literal(u)})"
+
+    def splat(self, name: str, d: DType) -> str:
+        """A scalar in every lane."""
+        if self.width == 1:
+            return name
+        t = self.type(d)
+        one = self.new(f"insertelement {t} poison, {TYPE[d.name]} {name}, i64 0")
+        return self.new(f"shufflevector {t} {one}, {t} poison, <{self.width} x i32> zeroinitializer")
+
+    def ref(self, u: UOp, env: dict[UOp, str]) -> str:
+        return self.constant(u) if u.op is Ops.CONST else env[u]
+
+    def call(self, name: str, u: UOp, args: Sequence[str]) -> str:
+        t = self.type(u.dtype)
+        function = f"@llvm.{name}.{self.suffix(u.dtype)}"
+        self.declared[function] = f"declare {t} {function}({', '.join([t] * len(args))})"
+        return self.new(f"call {t} {function}({', '.join(f'{t} {a}' for a in args)})")
+
+    def operation(self, u: UOp, env: dict[UOp, str]) -> None:
+        """One node, in one copy."""
+        if u.op in (Ops.CONST, Ops.VAR):
+            return
+        a = [self.ref(s, env) for s in u.src]
+        t, d = self.type(u.dtype), u.dtype
+        source = u.src[0].dtype
+        if u.op in COMPARE:
+            table = FLOAT_COMPARE if source.is_float else SIGNED_COMPARE if source.kind == "i" else UNSIGNED_COMPARE
+            env[u] = self.new(f"{table[u.op]} {self.type(source)} {a[0]}, {a[1]}")
+        elif u.op is Ops.WHERE:
+            env[u] = self.new(f"select {self.type(bool_)} {a[0]}, {t} {a[1]}, {t} {a[2]}")
+        elif u.op is Ops.FMA:
+            env[u] = self.call("fma", u, a)
+        elif u.op is Ops.SQRT:
+            env[u] = self.call("sqrt", u, a)
+        elif u.op is Ops.NEG:
+            env[u] = self.new(f"fneg {t} {a[0]}" if d.is_float else f"sub {t} zeroinitializer, {a[0]}"
+                              if self.width > 1 else f"sub {t} 0, {a[0]}")  # fmt: skip
+        elif u.op is Ops.NOT:
+            ones = self.constant(UOp.const(True, bool_) if d is bool_ else UOp.const(-1, d))
+            env[u] = self.new(f"xor {t} {a[0]}, {ones}")
+        elif u.op is Ops.BITCAST:
+            same = TYPE[source.name] == TYPE[d.name]
+            env[u] = a[0] if same else self.new(f"bitcast {self.type(source)} {a[0]} to {t}")
+        elif u.op is Ops.CAST:
+            env[u] = self.cast(source, d, a[0])
+        elif u.op is Ops.MULHI:
+            wide = "i64" if self.width == 1 else f"<{self.width} x i64>"
+            x, y = (self.new(f"zext {t} {v} to {wide}") for v in a)
+            product = self.new(f"mul {wide} {x}, {y}")
+            thirty_two = "32" if self.width == 1 else "splat (i64 32)"
+            high = self.new(f"lshr {wide} {product}, {thirty_two}")
+            env[u] = self.new(f"trunc {wide} {high} to {t}")
+        else:
+            name = FLOAT[u.op] if d.is_float else INTEGER[u.op]
+            env[u] = self.new(f"{name} {t} {a[0]}, {a[1]}")
+
+    def cast(self, source: DType, d: DType, a: str) -> str:
+        s, t = self.type(source), self.type(d)
+        if source.is_float and d.is_float:
+            return self.new(f"{'fptrunc' if d is f32 else 'fpext'} {s} {a} to {t}")
+        if source.is_float:
+            return self.new(f"{'fptosi' if d.kind == 'i' else 'fptoui'} {s} {a} to {t}")
+        if d.is_float:
+            return self.new(f"{'sitofp' if source.kind == 'i' else 'uitofp'} {s} {a} to {t}")
+        if source.bits == d.bits:
+            return a
+        if source.bits > d.bits:
+            return self.new(f"trunc {s} {a} to {t}")
+        return self.new(f"{'sext' if source.kind == 'i' else 'zext'} {s} {a} to {t}")
+
+
+def lines_for(w: Writer, roots: Sequence[UOp], envs: Sequence[dict[UOp, str]]) -> None:
+    """The graph below the roots, op by op, each op in every copy."""
+    for u in toposort(roots):
+        if all(u in env for env in envs):
+            continue
+        for env in envs:
+            w.operation(u, env)
+
+
+SET_MODE = """  %saved = alloca i32, align 4
+  %plain = alloca i32, align 4
+  call void @llvm.x86.sse.stmxcsr(ptr %saved)
+  store i32 8064, ptr %plain
+  call void @llvm.x86.sse.ldmxcsr(ptr %plain)"""  # 0x1f80: round to nearest, keep subnormals
+RESTORE_MODE = "  call void @llvm.x86.sse.ldmxcsr(ptr %saved)"
+
+
+def function(
+    f: Section, params: Sequence[UOp], varying: Sequence[bool], shape: VectorShape, x86: bool
+) -> tuple[list[str], dict[str, str]]:
+    """The text of one section, and the intrinsics that it needs."""
+    w = Writer(shape.width)
+    U = range(shape.unroll)
+    if x86:
+        w.lines.append(SET_MODE)
+        w.declared["@llvm.x86.sse.ldmxcsr"] = "declare void @llvm.x86.sse.ldmxcsr(ptr)"
+        w.declared["@llvm.x86.sse.stmxcsr"] = "declare void @llvm.x86.sse.stmxcsr(ptr)"
+    needed = dict.fromkeys(toposort([*f.everything, *f.invariants.values()]))
+    # what all members share is computed once, before the first chunk
+    shared: dict[UOp, str] = {}
+    for slot, p in enumerate(params):
+        if p in needed and not varying[slot]:
+            at = w.new(f"getelementptr double, ptr %uniform, i64 {slot}")
+            value = w.new(f"load double, ptr {at}, align 8")
+            if p.dtype is f32:
+                value = w.new(f"fptrunc double {value} to float")
+            shared[p] = w.splat(value, p.dtype)
+    own = frozenset(p for slot, p in enumerate(params) if varying[slot])
+    common = {c: u for c, u in f.invariants.items() if not u.leaves & own}
+    lines_for(w, list(common.values()), [shared])
+    for c, u in common.items():
+        shared[c] = w.ref(u, shared)
+    envs = [dict(shared) for _ in U]
+    w.lines += ["  br label %chunk", "chunk:",
+                "  %lane = phi i64 [ %begin, %entry ], [ %lane.next, %next ]"]  # fmt: skip
+    for slot, p in enumerate(params):
+        if p in needed and varying[slot]:
+            for r in U:
+                envs[r][p] = load(w, "%varying", slot, r, p.dtype)
+    rest = {c: u for c, u in f.invariants.items() if c not in common}
+    lines_for(w, list(rest.values()), envs)
+    for c, u in rest.items():
+        for env in envs:
+            env[c] = w.ref(u, env)
+    start = [[load(w, "%in", slot, r, v.dtype) for r in U] for slot, v in enumerate(f.loads)]
+    if f.loops:
+        seen = loop(w, f, envs, start, NOW in needed)
+    else:
+        for slot, v in enumerate(f.loads):
+            for r in U:
+                envs[r][v] = start[slot][r]
+        set_clock(w, envs, "%first", NOW in needed)
+        lines_for(w, [*f.roots, *f.guards], envs)
+        seen = [fold_guards(w, f.guards, env) for env in envs] if f.guards else []
+    raise_flag(w, seen)
+    for slot, u in enumerate(f.roots):
+        for r in U:
+            store(w, "%out", slot, r, u.dtype, w.ref(u, envs[r]))
+    w.lines += ["  br label %next", "next:", f"  %lane.next = add i64 %lane, {shape.lanes}",
+                "  %more = icmp slt i64 %lane.next, %end",
+                "  br i1 %more, label %chunk, label %exit", "exit:"]  # fmt: skip
+    if x86:
+        w.lines.append(RESTORE_MODE)
+    return [f"define void @{f.name}({ARGUMENTS}) #0 {{", "entry:", *w.lines, "  ret void", "}"], w.declared
+
+
+def set_clock(w: Writer, envs: list[dict[UOp, str]], step: str, wanted: bool) -> None:
+    if wanted:
+        now = w.splat(w.new(f"sitofp i64 {step} to double"), f64)
+        for env in envs:
+            env[NOW] = now
+
+
+def fold_guards(w: Writer, guards: Sequence[UOp], env: dict[UOp, str], seen: str = "") -> str:
+    """Was any condition true in any lane so far?  As a word per lane: masks of bits are slow without AVX-512."""
+    t = w.type(i64)
+    for g in guards:
+        name = w.new(f"sext {w.type(bool_)} {w.ref(g, env)} to {t}")
+        seen = w.new(f"or {t} {seen}, {name}") if seen else name
+    return seen
+
+
+def loop(
+    w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]], clock: bool
+) -> list[str]:
+    """The time loop. Afterwards the names in `envs` are those of the last step; returns the guards.
+
+    With something to watch there are two: rows outside, `stride` steps inside, the watched expressions
+    between them.
+    """
+    U = range(len(envs))
+    before = "chunk"
+    if f.watched:
+        w.lines += ["  br label %row", "row:", "  %j = phi i64 [ 0, %chunk ], [ %j.next, %look ]"]
+        outer = open_phis(w, f, envs, start, "o", "chunk", "look")
+        start = [[envs[r][v] for r in U] for v in f.loads]
+        guards = [f"%og.{r}" for r in U]
+        w.lines.append("  %done.steps = mul i64 %j, %stride")
+        before = "row"
+    w.lines += ["  br label %loop", "loop:", f"  %i = phi i64 [ 0, %{before} ], [ %i.next, %loop ]"]
+    inner = open_phis(w, f, envs, start, "s", before, "loop", guards if f.watched else None)
+    shared = [dict(env) for env in envs]
+    if clock:
+        step = w.new("add i64 %first, %i")
+        set_clock(w, envs, w.new(f"add i64 {step}, %done.steps") if f.watched else step, True)
+    guarded = bool(f.guards or f.watched_guards)
+    lines_for(w, [*f.roots, *f.guards], envs)
+    seen = [fold_guards(w, f.guards, envs[r], f"%sg.{r}") for r in U] if guarded else []
+    close_phis(w, inner, [[w.ref(u, envs[r]) for r in U] for u in f.roots], seen)
+    count = "%stride" if f.watched else "%steps"
+    after = "look" if f.watched else "done"
+    w.lines += ["  %i.next = add i64 %i, 1", f"  %again = icmp slt i64 %i.next, {count}",
+                f"  br i1 %again, label %loop, label %{after}", f"{after}:"]  # fmt: skip
+    if not f.watched:
+        return seen
+    values = [[w.ref(u, envs[r]) for r in U] for u in f.roots]
+    for r in U:  # the watched expressions see the state after the steps
+        envs[r].clear()
+        envs[r].update(shared[r] | {v: values[slot][r] for slot, v in enumerate(f.loads)})
+    w.lines.append("  %j.next = add i64 %j, 1")
+    if clock:
+        steps = w.new("mul i64 %j.next, %stride")
+        set_clock(w, envs, w.new(f"add i64 %first, {steps}"), True)
+    lines_for(w, [*f.watched, *f.watched_guards], envs)
+    seen = [fold_guards(w, f.watched_guards, envs[r], seen[r]) for r in U] if guarded else []
+    row = w.new(f"mul i64 %j, {len(f.watched)}")
+    for slot, u in enumerate(f.watched):
+        for r in U:
+            store(w, "%series", w.new(f"add i64 {row}, {slot}"), r, u.dtype, w.ref(u, envs[r]))
+    close_phis(w, outer, values, seen)
+    w.lines += ["  %more.rows = icmp slt i64 %j.next, %steps",
+                "  br i1 %more.rows, label %row, label %done", "done:"]  # fmt: skip
+    for r in U:
+        envs[r].update({u: values[slot][r] for slot, u in enumerate(f.roots)})
+    return seen
+
+
+Phis = tuple[list[tuple[int, str]], list[int], str, str]
+
+
+def open_phis(
+    w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]], prefix: str, before: str,
+    latch: str, guards: list[str] | None = None,
+) -> Phis:  # fmt: skip
+    """The loaded variables as they go round a loop; their next values are filled in by `close_phis`."""
+    lines: list[tuple[int, str]] = []
+    for slot, v in enumerate(f.loads):
+        for r in range(len(envs)):
+            envs[r][v] = f"%{prefix}{slot}.{r}"
+            text = f"  {envs[r][v]} = phi {w.type(v.dtype)} [ {start[slot][r]}, %{before} ], "
+            lines.append((len(w.lines), text))
+            w.lines.append("")
+    marks = []
+    none = "0" if w.width == 1 else "zeroinitializer"
+    for r in range(len(envs)) if f.guards or f.watched_guards else ():
+        first = guards[r] if guards else none
+        marks.append(len(w.lines))
+        w.lines.append(f"  %{prefix}g.{r} = phi {w.type(i64)} [ {first}, %{before} ], ")
+    return lines, marks, prefix, latch
+
+
+def close_phis(w: Writer, phis: Phis, values: list[list[str]], seen: list[str]) -> None:
+    lines, marks, _, latch = phis
+    for (line, text), value in zip(lines, [v for row in values for v in row]):
+        w.lines[line] = f"{text}[ {value}, %{latch} ]"
+    for line, name in zip(marks, seen):
+        w.lines[line] += f"[ {name}, %{latch} ]"
+
+
+def raise_flag(w: Writer, seen: list[str]) -> None:
+    """A chunk in which a guard fired stores nothing but a mark: it is done again, carefully."""
+    if not seen:
+        return
+    t = w.type(i64)
+    one = seen[0]
+    for name in seen[1:]:
+        one = w.new(f"or {t} {one}, {name}")
+    if w.width > 1:
+        name = f"@llvm.vector.reduce.or.v{w.width}i64"
+        w.declared[name] = f"declare i64 {name}({t})"
+        one = w.new(f"call i64 {name}({t} {one})")
+    bad = w.new(f"icmp ne i64 {one}, 0")
+    w.lines += [f"  br i1 {bad}, label %flag, label %keep", "flag:",
+                "  %flag.at = getelementptr i8, ptr %flags, i64 %lane",
+                "  store i8 1, ptr %flag.at", "  br label %next", "keep:"]  # fmt: skip
+
+
+def address(w: Writer, base: str, slot: int | str, r: int, d: DType) -> str:
+    """Where the numbers of one component for this chunk's r-th vector are."""
+    row = w.new(f"mul i64 %members, {slot}")
+    at = w.new(f"add i64 {row}, %lane")
+    if r:
+        at = w.new(f"add i64 {at}, {r * w.width}")
+    return w.new(f"getelementptr {TYPE[d.name]}, ptr {base}, i64 {at}")
+
+
+def load(w: Writer, base: str, slot: int, r: int, d: DType) -> str:
+    return w.new(f"load {w.type(d)}, ptr {address(w, base, slot, r, d)}, align {d.bits // 8}")
+
+
+def store(w: Writer, base: str, slot: int | str, r: int, d: DType, value: str) -> None:
+    where = address(w, base, slot, r, d)
+    w.lines.append(f"  store {w.type(d)} {value}, ptr {where}, align {d.bits // 8}")
+
+
+def module(
+    sections: Sequence[Section], params: Sequence[UOp], varying: Sequence[bool], shape: VectorShape, x86: bool
+) -> str:
+    """LLVM IR of some sections, a function each."""
+    lines: list[str] = []
+    declared: dict[str, str] = {}
+    for f in sections:
+        text, wants = function(f, params, varying, shape, x86)
+        lines += text
+        declared |= wants
+    attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{min(512, 64 * shape.width)}" "stackrealign" }}'
+    return "\n".join([*declared.values(), *lines, attributes]) + "\n"

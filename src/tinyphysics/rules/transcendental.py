@@ -1,0 +1,136 @@
+"""What is left of sin, exp, pow and the others on a machine that has none of them?
+
+Every function becomes a short program in the minimal operator set (ir/ops.py), so all backends compute
+the same bits. What a node becomes depends on the node alone, never on what else is in the graph: adding
+an observable changes no trajectory. float32 functions use 32-bit operations only.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, graph_rewrite, toposort
+from tinyphysics.rules import explog, inverse, power, trig
+from tinyphysics.rules.floats import bits, format_of, magnitude
+
+# the largest error in units in the last place, (float64, float32); measured by tools/ulp.py
+# fmt: off
+BOUNDS: dict[str, tuple[float, float]] = {
+    "sqrt":  (0.5, 0.5),
+    "sin":   (2.0, 2.0),
+    "cos":   (2.0, 2.0),
+    "tan":   (4.0, 4.0),
+    "asin":  (4.0, 4.0),
+    "acos":  (4.0, 4.0),
+    "atan":  (4.0, 4.0),
+    "atan2": (4.0, 4.0),
+    "exp":   (2.0, 2.0),
+    "expm1": (4.0, 4.0),
+    "log":   (2.0, 2.0),
+    "log1p": (4.0, 4.0),
+    "pow":   (2.0, 2.0),
+    "rsqrt": (4.0, 4.0),
+    "cbrt":  (2.0, 2.0),
+    "sinh":  (4.0, 4.0),
+    "cosh":  (4.0, 4.0),
+    "tanh":  (4.0, 4.0),
+    "erf":   (4.0, 4.0),
+    "hypot": (4.0, 4.0),
+}
+# fmt: on
+
+
+# --- what comparisons and bits are enough for -------------------------------------------------------
+def absolute(x: UOp) -> UOp:
+    if x.dtype.is_float:
+        return magnitude(x)
+    return x if x.dtype.kind == "u" else (x < 0).where(-x, x)
+
+
+def sign(x: UOp) -> UOp:
+    """-1, 0 or 1; a NaN stays one."""
+    zero = x.eq(0).where(x.lift(0), x) if x.dtype.is_float else x.lift(0)
+    negative = zero if x.dtype.kind == "u" else (x < 0).where(x.lift(-1), zero)
+    return (0 < x).where(x.lift(1), negative)
+
+
+def floor(x: UOp) -> UOp:
+    """Rounded to nearest by adding and taking away 2**mantissa, one less if that went up; -0 gives 0."""
+    F = format_of(x)
+    base = 2.0**F.mantissa
+    c = ((bits(x) & F.sign) | F.pattern(base)).bitcast(x.dtype)
+    nearest = (x + c) - c
+    below = nearest - (x < nearest).where(x.lift(1.0), x.lift(0.0))
+    return (magnitude(x) < base).where(below, x)
+
+
+def minimum(a: UOp, b: UOp) -> UOp:
+    """A NaN on either side wins, as in NumPy."""
+    first = (a < b) | a.ne(a) if a.dtype.is_float else a < b
+    return first.where(a, b)
+
+
+def maximum(a: UOp, b: UOp) -> UOp:
+    first = (b < a) | a.ne(a) if a.dtype.is_float else b < a
+    return first.where(a, b)
+
+
+# --- the tables ------------------------------------------------------------------------------------
+x, y = UPat.var("x"), UPat.var("y")
+
+# fmt: off
+everywhere = PatternMatcher([
+    (abs(x),           absolute),
+    (x.sign(),         sign),
+    (x.floor(),        floor),
+    (x.asin(),         inverse.asin),
+    (x.acos(),         inverse.acos),
+    (x.atan(),         inverse.atan),
+    (x.exp(),          explog.exp),
+    (x.expm1(),        explog.expm1),
+    (x.sinh(),         explog.sinh),
+    (x.cosh(),         explog.cosh),
+    (x.tanh(),         explog.tanh),
+    (x.log(),          explog.log),
+    (x.log1p(),        explog.log1p),
+    (x.erf(),          explog.erf),
+    (x.rsqrt(),        power.rsqrt),
+    (x.cbrt(),         power.cbrt),
+    (y.atan2(x),       inverse.atan2),
+    (x ** y,           power.power),
+    (x.hypot(y),       power.hypot),
+    (x.minimum(y),     lambda x, y: minimum(x, y)),
+    (x.maximum(y),     lambda x, y: maximum(x, y)),
+])
+any_argument = everywhere + PatternMatcher([
+    (x.sin(),          trig.sin),
+    (x.cos(),          trig.cos),
+    (x.tan(),          trig.tan),
+])
+small_arguments = everywhere + PatternMatcher([
+    (x.sin(),          trig.near_sin),
+    (x.cos(),          trig.near_cos),
+    (x.tan(),          trig.near_tan),
+])
+# fmt: on
+PERIODIC = frozenset({Ops.SIN, Ops.COS, Ops.TAN})
+
+
+def lower(roots: Sequence[UOp]) -> list[UOp]:
+    """The roots in the minimal operator set.
+
+    >>> lower([abs(UOp.var("q"))])
+    [bitcast(bitcast(q) & 9223372036854775807)]
+    """
+    return graph_rewrite(roots, any_argument)
+
+
+def guarded(roots: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
+    """As `lower`, but sin, cos and tan for small arguments only, and the conditions that forbid it.
+
+    Where no condition is true, the bits are those of `lower`; a kernel keeps the conditions while it runs and
+    repeats with `lower` if one was ever true. There is one condition for each argument.
+    """
+    arguments = dict.fromkeys(u.src[0] for u in toposort(roots) if u.op in PERIODIC)
+    new = graph_rewrite([*roots, *arguments], small_arguments)
+    conditions = [trig.too_large(a) for a in dict.fromkeys(new[len(roots) :])]
+    return new[: len(roots)], conditions

@@ -1,0 +1,225 @@
+"""What does a machine have to compute?  A program as scalar expressions in the minimal operator set.
+
+Nothing is decided here: every instruction is replaced by its meaning, arrays by their numbers, functions
+by their expansions, all bit for bit. What depends on parameters alone is computed before the loop.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tinyphysics.errors import PlanError
+from tinyphysics.ir.dtype import DType
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.rewrite import graph_rewrite
+from tinyphysics.ir.text import dump
+from tinyphysics.ir.uop import UOp, elements, substitute, toposort
+from tinyphysics.rules.custom import inline
+from tinyphysics.rules.exact import exact
+from tinyphysics.rules.transcendental import guarded, lower
+from tinyphysics.rules.unroll import unroll
+from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
+from tinyphysics.tpir.symbolic import Symbolic
+
+NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
+STEP, ORIGIN = UOp.var("$dt"), UOp.var("$t0")
+LARGEST = 60_000  # scalar operations; beyond, a loop over the array is the right form
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A function of its loads and of the parameters: what a machine evaluates for every member.
+
+    `guards` are the conditions under which the roots must not be trusted: an argument was too large for
+    the fast path of a function. `invariants` are evaluated once, from parameters alone.
+    """
+
+    name: str
+    loads: tuple[UOp, ...]
+    roots: tuple[UOp, ...]
+    guards: tuple[UOp, ...]
+    invariants: dict[UOp, UOp]  # variable -> its value
+    loops: bool = False
+    watched: tuple[UOp, ...] = ()  # evaluated after every `stride` steps, from the loads
+    watched_guards: tuple[UOp, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
+        if self.invariants:
+            names = " ".join(str(v.arg) for v in self.invariants)
+            lines += [f"  once {names}:", *_indented(list(self.invariants.values()))]
+        return "\n".join([*lines, *_indented(self.everything)])
+
+    @property
+    def everything(self) -> list[UOp]:
+        return [*self.roots, *self.guards, *self.watched, *self.watched_guards]
+
+
+def _indented(roots: Sequence[UOp]) -> list[str]:
+    return ["  " + line for line in dump(roots).splitlines()]
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A program as scalars: `inputs` are loaded once, `carried` goes round the loop."""
+
+    name: str
+    inputs: tuple[UOp, ...]
+    params: tuple[UOp, ...]
+    carried: tuple[UOp, ...]
+    outputs: dict[str, tuple[DType, tuple[int, ...]]]  # what `final` gives: dtype and shape by name
+    functions: dict[str, tuple[UOp, ...]]  # init, step, final: before functions are expanded
+    watched: tuple[UOp, ...] = ()  # observables, as functions of what is carried
+    observed: dict[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
+    _cache: dict[tuple[str, bool], Section] = field(default_factory=dict)
+
+    def section(self, name: str, careful: bool = False) -> Section:
+        """One section in the minimal operator set; `careful` is right for any argument."""
+        if (name, careful) not in self._cache:
+            groups: list[list[UOp]] = []
+            for roots in (self.functions[name], self.watched if name == "watch" else ()):
+                plain = inline(roots)
+                groups += [lower(plain), []] if careful else guarded(plain)
+            flat = graph_rewrite([u for group in groups for u in group], exact)
+            size = sum(u.op not in (Ops.CONST, Ops.VAR) for u in toposort(flat))
+            if size > LARGEST:
+                raise PlanError(f"one {name} of `{self.name}` is {size:,} operations when written out")
+            rest, invariants = hoist(flat, frozenset(self.params))
+            parts = []
+            for group in groups:
+                parts.append(tuple(rest[: len(group)]))
+                rest = rest[len(group) :]
+            loads = self.inputs if name == "init" else self.carried
+            loops = name in ("step", "watch")
+            self._cache[name, careful] = Section(
+                name, loads, parts[0], parts[1], invariants, loops, parts[2], parts[3]
+            )
+        return self._cache[name, careful]
+
+    def __str__(self) -> str:
+        used = [n for n in ("init", "step", "final") if self.functions[n]]
+        return "\n".join([f"kernel {self.name}", *(str(self.section(n)) for n in used)])
+
+
+class Meaning(Symbolic):
+    """A program run on expressions, where an update replaces the state by its new expression."""
+
+    def run(self, instructions: Sequence[Instruction]) -> dict[Operand, UOp]:
+        """What is stored and observed."""
+        out: dict[Operand, UOp] = {}
+        for i in instructions:
+            where = f"`{i}`"
+            match i.op:
+                case "LOAD":
+                    assert isinstance(i.dst, Register)
+                    self.env[i.dst] = input_of(self.program, i.dst.index)
+                case "SYMP_STEP":
+                    flow = self.read(i.args[0], i.type, where)
+                    h = self.read(i.args[1], i.type, where).expand(flow.shape)
+                    self.env[i.dst] = flow.fma(h, self.env[i.dst])
+                case "MAP":
+                    self.env[i.dst] = self.read(i.args[0], i.type, where)
+                case "STORE" | "OBSERVE":
+                    out[i.dst] = self.read(i.args[0], i.type, where)
+                case "TIME":
+                    c = i.args[0]
+                    assert isinstance(c, float)
+                    steps = NOW if c == 0 else NOW + c
+                    self.env[i.dst] = steps.fma(STEP, ORIGIN)
+                case _:
+                    value = self.value(i, where)
+                    assert value is not None
+                    self.env[i.dst] = value
+        return out
+
+
+def input_of(program: Program, index: int) -> UOp:
+    s = program.states[index]
+    return UOp.var(f"&{s.name}", s.type.shape, s.type.dtype)
+
+
+def reads_before_writing(instructions: Sequence[Instruction]) -> dict[Register, None]:
+    written: dict[Operand, None] = {}
+    out: dict[Register, None] = {}
+    for i in instructions:
+        sources = i.operands if i.op in ("SYMP_STEP", "ACC_GRAD") else i.args
+        for x in sources:
+            if isinstance(x, Register) and x not in written:
+                out[x] = None
+        written[i.dst] = None
+    return out
+
+
+def scalars(roots: Sequence[UOp]) -> list[UOp]:
+    """The numbers of the roots, as scalar expressions without needless operations."""
+    flat = [u for group in unroll(roots) for u in group]
+    return graph_rewrite(flat, exact)
+
+
+def build_kernel(program: Program) -> Kernel:
+    """The kernel of a program; a PlanError if it would be too long to write out."""
+    meaning = Meaning(program)
+    meaning.run(program.init)
+    start = dict(meaning.env)
+    needed = reads_before_writing((*program.step, *program.final))
+    rewritten = {i.dst for i in program.step}
+    states = [Register("S", i) for i in range(len(program.states))]
+
+    def fixed(r: Register) -> bool:
+        leaves = start[r].leaves
+        return r not in rewritten and not any(str(v.arg).startswith("&") for v in leaves)
+
+    carried_registers = states + [r for r in needed if r not in states and not fixed(r)]
+    shaped = {r: UOp.var(f"{r}", start[r].shape, start[r].dtype) for r in carried_registers}
+    loop = Meaning(program)
+    loop.env |= {r: u for r, u in start.items() if isinstance(r, Param) or r in needed and r not in shaped}
+    loop.env |= shaped
+    loop.run(program.step)
+    next_values = [loop.env[r] for r in carried_registers]
+    end = Meaning(program)
+    end.env |= {r: u for r, u in start.items() if isinstance(r, Param) or r in needed and r not in shaped}
+    end.env |= shaped
+    stored = end.run(program.final)
+    outputs = [r for r in stored if isinstance(r, Pointer)]
+    if sum(u.size for u in next_values) > LARGEST:
+        raise PlanError(f"`{program.name}` has too many numbers to be written out one by one")
+
+    sections = {
+        "init": scalars([start[r] for r in carried_registers]),
+        "step": scalars(next_values),
+        "final": scalars([stored[p] for p in outputs]),
+    }
+    carried = [e for r in carried_registers for e in elements(shaped[r])]
+    inputs = [e for i in range(len(program.states)) for e in elements(input_of(program, i))]
+    params = [e for p in program.params for e in elements(meaning.env[Param(p.name)])]
+    names: dict[UOp, UOp] = {}
+    for u in (*carried, *inputs, *params):
+        name = f"{u.src[0].arg}.{u.arg}" if u.op is Ops.ELEMENT else str(u.arg)
+        names[u] = UOp.var(name, (), u.dtype)
+    functions = {title: tuple(substitute(roots, names)) for title, roots in sections.items()}
+    own = tuple(dict.fromkeys([*(names[u] for u in params), STEP, ORIGIN]))
+    return Kernel(
+        program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
+        {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions,
+    )  # fmt: skip
+
+
+def watching(k: Kernel, probe: Kernel) -> Kernel:
+    """The kernel with observables fused into its loop: the probe of the synchronised state."""
+    state = dict(zip(probe.inputs, k.functions["final"]))
+    loaded = dict(zip(probe.carried, substitute(probe.functions["init"], state)))
+    watched = tuple(substitute(probe.functions["final"], loaded))
+    functions = k.functions | {"watch": k.functions["step"]}
+    return Kernel(k.name, k.inputs, k.params, k.carried, k.outputs, functions, watched, probe.outputs)
+
+
+def hoist(roots: Sequence[UOp], params: frozenset[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
+    """The roots with what depends on parameters alone replaced by variables, and those variables' values."""
+    order = toposort(roots)
+    fixed = {u: bool(u.src) and bool(u.leaves) and u.leaves <= params for u in order}
+    outside = {u: None for u in roots if fixed[u]}
+    for u in order:
+        if not fixed[u]:
+            outside |= {s: None for s in u.src if fixed[s]}
+    names = {u: UOp.var(f"c{k}", (), u.dtype) for k, u in enumerate(outside)}
+    return substitute(roots, names), {v: u for u, v in names.items()}
