@@ -14,6 +14,8 @@ class Target:
 
 PYTHON = Target("python", "the TP-IR virtual machine", ("f64", "f32", "i64", "i32", "u64", "u32"), True)
 LLVM = Target("llvm", "this processor, through LLVM", ("f64", "f32", "i64", "i32", "u64", "u32"), True)
+C = Target("c", "this processor, through a C compiler", LLVM.dtypes, True)
+NUMPY = Target("numpy", "NumPy, an array at a time", LLVM.dtypes, True)
 
-BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, PYTHON)}
-PLANNED = ("c", "numpy", "opencl", "cuda", "gpu", "jax", "torch", "wgsl")
+BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, C, NUMPY, PYTHON)}
+PLANNED = ("opencl", "cuda", "gpu", "jax", "torch", "wgsl")

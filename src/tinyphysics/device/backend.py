@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinyphysics.device.arrays import ArraysLoader
+from tinyphysics.device.cc import CLoader
 from tinyphysics.device.cpu import LlvmLoader
 from tinyphysics.device.engine import KernelEngine
 from tinyphysics.device.host import Host
@@ -16,4 +18,8 @@ def engine_for(
     match target.backend:
         case "llvm":
             return KernelEngine(program, LlvmLoader(), probe, threads)
+        case "c":
+            return KernelEngine(program, CLoader(), probe, threads)
+        case "numpy":
+            return KernelEngine(program, ArraysLoader(), probe, threads)
     return Host(program, probe)

@@ -55,7 +55,7 @@ def sine(r: UOp, head: UOp, sign: UOp) -> UOp:
     """
     F = format_of(r)
     c = F["sin"]
-    u = head.fma(head, F.pick(0.6875 * 2.0**-52, 0.5 * 2.0**-23))
+    u = head.fma(head, F.pick(0.6875 * 2.0**-52, 0.375 * 2.0**-23))
     r = flipped(r, sign)
     # fma(r, u, 0) is r*u, but +0 for r = -0: then -0 + P*(+0) stays -0, as P < 0
     return r.fma(u, 0.0).fma(u.fma(polynomial(c[1:], u), c[0]), r)

@@ -8,15 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tinyphysics.errors import VerifyError
-from tinyphysics.ir.ops import ARITY, COMPARE, ELEMENTWISE, Ops
+from tinyphysics.ir.ops import ARITY, COMPARE, ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, substitute
-from tinyphysics.rules.partials import partials, times
+from tinyphysics.ir.value import CUSTOM
+from tinyphysics.rules.partials import times
+from tinyphysics.tpir.form import check_node
 from tinyphysics.tpir.isa import (
     ISA, POISSON_TYPES, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
 )  # fmt: skip
-from tinyphysics.tpir.vm import FUNCTIONS, REDUCTIONS
-from tinyphysics.util import did_you_mean, one_of
+from tinyphysics.tpir.vm import FUNCTIONS, REDUCTIONS, slope
+from tinyphysics.util import did_you_mean, one_of, plural
 
+MOVES = MOVEMENT | {Ops.RANGE}
 CLOCK = "clock"  # the variable for t0 + (n + c)*dt is named clock@c
 
 
@@ -25,9 +28,15 @@ def state_var(program: Program, index: int, version: int) -> UOp:
     return UOp.var(f"S{index}@{version}", t.shape, t.dtype)
 
 
+def clocks(u: UOp) -> list[float]:
+    """The times that an expression reads, in steps since the run began."""
+    return sorted(float(str(v.arg).partition("@")[2]) for v in u.leaves if str(v.arg).startswith(CLOCK))
+
+
 @dataclass
 class Symbolic:
     program: Program
+    steps: int = 0  # done when the section began
     version: dict[int, int] = field(default_factory=dict)
     env: dict[Operand, UOp] = field(default_factory=dict)
 
@@ -43,9 +52,10 @@ class Symbolic:
     def current(self, index: int) -> UOp:
         return self.env[Register("S", index)]
 
-    def base(self, u: UOp) -> UOp:
-        """u with every current state written as version 0, whatever its number."""
-        table = {self.current(i): state_var(self.program, i, 0) for i in self.version}
+    def base(self, u: UOp, began: dict[int, int]) -> UOp:
+        """u with every state of this section written as version 0, and older ones as -1, -2, ..."""
+        table = {state_var(self.program, k, n): state_var(self.program, k, min(n - began.get(k, 0), 0))
+                 for k, v in self.version.items() for n in range(v + 1)}  # fmt: skip
         return substitute([u], table)[0]
 
     # --- operands -----------------------------------------------------------------------------
@@ -65,13 +75,12 @@ class Symbolic:
             case "ELEM" | "MOVE":
                 return self.function(i, where)
             case "FMA":
-                if len(i.args) != 3:
-                    raise VerifyError(f"{where} has {len(i.args)} sources", fix="FMA takes dst, a, b, c.")
                 a, b, c = (self.read(x, like, where) for x in i.args)
-                return UOp(Ops.FMA, like.dtype, like.shape, (a, b, c))
+                return check_node(UOp(Ops.FMA, like.dtype, like.shape, (a, b, c)), where)
             case "SUM" | "MAX" | "MIN":
                 source = self.read(i.args[0], like, where)
-                return source.reduce(REDUCTIONS[i.op], i.args[1])
+                arg = (REDUCTIONS[i.op], i.args[1])
+                return check_node(UOp(Ops.REDUCE, like.dtype, like.shape, (source,), arg), where)
             case "GRAD_INIT":
                 return self.read(i.args[0], like, where)
             case "ACC_GRAD":
@@ -80,29 +89,30 @@ class Symbolic:
                 flow = self.read(i.args[0], like, where)
                 return -flow if i.args[1] == Word("negate") else flow
             case "TIME":
-                return UOp.var(f"{CLOCK}@{i.args[0]!r}")
+                assert isinstance(i.args[0], float)
+                return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}")
         return None
 
     def function(self, i: Instruction, where: str) -> UOp:
         name = i.args[0]
         src = list(i.args[1:])
-        if not isinstance(name, Word):
-            raise VerifyError(f"{where} has `{name}` where the function belongs",
-                              fix=f"{i.op} takes {ISA[i.op].operands}.")  # fmt: skip
+        assert isinstance(name, Word)
+        known = [n for n, op in FUNCTIONS.items() if op in (ELEMENTWISE if i.op == "ELEM" else MOVES)]
         arg: object = None
         if src and isinstance(src[-1], tuple):
             *src, arg = src
-        if name.text.startswith("custom."):
+        if i.op == "ELEM" and name.text.removeprefix("custom.") in CUSTOM:
             op, arg = Ops.CUSTOM, name.text.removeprefix("custom.")
-        elif name.text in FUNCTIONS:
+        elif name.text in known:
             op = FUNCTIONS[name.text]
         else:
             raise VerifyError(f"{where} uses the unknown function `{name.text}`",
-                              fix=f"{did_you_mean(name.text, FUNCTIONS)}")  # fmt: skip
+                              fix=f"{did_you_mean(name.text, known)}{i.op} knows {', '.join(known)}.")  # fmt: skip
         if name.text == "sq":
             src = src * 2
         if op in ARITY and len(src) != ARITY[op]:
-            raise VerifyError(f"{where} gives `{name}` {len(src)} sources, it takes {ARITY[op]}")
+            raise VerifyError(f"{where} gives `{name}` {plural(len(src), 'source')}",
+                              fix=f"It takes {ARITY[op]}: {i.op} {ISA[i.op].operands}.")  # fmt: skip
         if op in (Ops.CONCAT, Ops.ELEMENT) and isinstance(arg, tuple):
             arg = arg[0]
         like = i.type
@@ -112,29 +122,20 @@ class Symbolic:
         if op is Ops.STACK:  # puts scalars together
             like = Type(i.type.dtype)
         nodes = tuple(self.read(x, like, where) for x in src)
-        if op in ELEMENTWISE and any(n.shape != i.type.shape for n in nodes):
-            shapes = ", ".join(str(n.shape) for n in nodes)
-            raise VerifyError(f"{where} combines shapes {shapes} into {i.type.shape}",
-                              fix="Expand first: MOVE T1:f64[3], expand, T0.")  # fmt: skip
-        return UOp(op, i.type.dtype, i.type.shape, nodes, arg)
+        return check_node(UOp(op, i.type.dtype, i.type.shape, nodes, arg), where)
 
     def accumulate(self, i: Instruction, where: str) -> UOp:
         upstream, func, k, *src = i.args
-        if not isinstance(func, Word) or func.text not in FUNCTIONS or not isinstance(k, float):
-            raise VerifyError(f"{where}: ACC_GRAD takes {ISA['ACC_GRAD'].operands}")
-        nodes = tuple(self.read(x, i.type, where) for x in src)
-        d = partials(UOp(FUNCTIONS[func.text], i.type.dtype, i.type.shape, nodes))[int(k)]
+        assert isinstance(func, Word) and isinstance(k, float)
+        applied = self.function(Instruction("ELEM", (i.dst, func, *src), i.type), where)
+        if k not in range(len(src)):
+            raise VerifyError(f"{where} asks for source {k:g} of {len(src)}", fix="Sources count from 0.")
+        d = slope(applied, int(k), func.text)
         old = self.read(i.dst, i.type, where)
-        return old if d is None else old + times(self.read(upstream, i.type, where), d)
+        return old if d is None else check_node(old + times(self.read(upstream, i.type, where), d), where)
 
     def check_kinds(self, i: Instruction, where: str) -> None:
-        """Only the right instructions write each kind of register."""
-        row = ISA[i.op]
-        kind = "&" if isinstance(i.dst, Pointer) else i.dst.kind if isinstance(i.dst, Register) else "?"
-        if kind not in row.writes:
-            allowed = ", ".join(name for name, r in ISA.items() if kind in r.writes)
-            raise VerifyError(f"{where} writes {i.dst}", fix=f"{kind} registers are written by {allowed}."
-                              if allowed else f"{i.op} takes {row.operands}.")  # fmt: skip
+        """A flow is made of the right gradient, and moves its own state."""
         if i.op == "POISSON_J":
             self.check_poisson(i, where)
         if i.op == "SYMP_STEP":
@@ -155,7 +156,7 @@ class Symbolic:
         if not isinstance(kind, Word) or kind.text not in POISSON_TYPES:
             raise VerifyError(f"{where} has type `{kind}`", fix=f"The type is {one_of(POISSON_TYPES)}.")
         role = self.program.states[flow.index].role
-        if kind.text == "force":
+        if kind.text == "force" and role != "position":
             return
         if not isinstance(source, Register) or source.kind != "G":
             raise VerifyError(f"{where} reads {source}", fix="POISSON_J turns a gradient register G into a flow.")

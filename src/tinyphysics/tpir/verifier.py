@@ -9,17 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tinyphysics.errors import VerifyError
+from tinyphysics.errors import TraceError, VerifyError
 from tinyphysics.ir.uop import UOp, elements, substitute
 from tinyphysics.rules.normal import Normal
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
-from tinyphysics.tpir.isa import Instruction, Program, Register, Word
-from tinyphysics.tpir.symbolic import CLOCK, Symbolic, state_var
+from tinyphysics.tpir.form import check_form
+from tinyphysics.tpir.isa import Instruction, Operand, Program, Register, Type, Word
+from tinyphysics.tpir.kernel import reads_before_writing
+from tinyphysics.tpir.symbolic import CLOCK, Symbolic, clocks, state_var
 
 MOST_COMPONENTS = 24  # a curl is tested component by component up to here
 TOL = Fraction(1, 2**46)  # weights are sums of a few rounded coefficients
+DT = UOp.var("$dt")
+# a run with two steps, and the steps done before each part of it: what one step leaves to the next counts
+LAPS = (("init", 0), ("step", 0), ("step", 1), ("final", 2))
+INIT, STEP, AGAIN, FINAL = range(4)
 
 
 @dataclass(frozen=True)
@@ -61,10 +67,19 @@ class Update:
     state: int
     flow: UOp
     h: UOp
+    lap: int
     stale: str = ""  # why the flow is not fresh
     force: bool = False
-    clock: float | None = None  # the c of TIME in its flow
-    section: str = "step"
+
+    @property
+    def times(self) -> list[float]:
+        """The times that its flow reads, in steps since the run began."""
+        return clocks(self.flow)
+
+    @property
+    def timeless(self) -> UOp:
+        """The flow with its clock at 0."""
+        return at_clock(self.flow, self.times[0], 0.0) if len(self.times) == 1 else self.flow
 
 
 @dataclass
@@ -76,6 +91,42 @@ class Group:
     @property
     def written(self) -> list[int]:
         return [u.state for u in self.updates]
+
+    @property
+    def lap(self) -> int:
+        return self.updates[0].lap
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A block by what it does: the part that it is a multiple of, by which factor, at which time."""
+
+    part: int
+    weight: Fraction
+    time: float | None
+    lap: int
+    update: Update = field(compare=False, repr=False)
+
+    def again(self) -> tuple[int, Fraction, float | None]:
+        """The same in every step."""
+        return self.part, self.weight, None if self.time is None else self.time - LAPS[self.lap][1]
+
+
+def merged(flights: list[Flight]) -> list[tuple[int, Fraction]]:
+    """(part, weight) with neighbours of one part and one time added, and what adds to nothing left out."""
+    out: list[tuple[int, Fraction, float | None]] = []
+    for f in flights:
+        part, weight, time = f.again()
+        time = None if time is None else time + (f.lap == FINAL)
+        if out and out[-1][0] == part and out[-1][2] == time:
+            weight += out.pop()[1]
+        if abs(weight) > TOL:
+            out.append((part, weight, time))
+    return [(part, weight) for part, weight, _ in out]
+
+
+def at_clock(u: UOp, old: float, new: float) -> UOp:
+    return substitute([u], {UOp.var(f"{CLOCK}@{old!r}"): UOp.var(f"{CLOCK}@{new!r}")})[0]
 
 
 def moving(u: UOp) -> set[int]:
@@ -90,48 +141,90 @@ class Verifier:
         self.groups: list[Group] = []
         self.maps: list[str] = []
         self.mixing: str = ""  # a position added to a momentum
+        self.unsettled: str = ""  # a register that differs from step to step
+        self.forced: dict[Operand, bool] = {}  # was the flow made by `POISSON_J ... force`?
         self.terms: list[UOp] = []
         self._gradients: dict[int, list[UOp]] = {}
+        self._shares: dict[tuple[int, UOp], tuple[int, Fraction] | None] = {}
+        check_form(program)
+        self.declare()
         self.walk()
+        self.literal = all(DT not in u.h.leaves for g in self.groups for u in g.updates)
 
     # --- reading the program ------------------------------------------------------------------
+    def declare(self) -> None:
+        symbolic = Symbolic(self.program)
+        for k in range(len(self.program.states)):
+            symbolic.env[Register("S", k)] = state_var(self.program, k, 0)
+        for number, section, i in self.program.numbered():
+            if section == "energy":
+                value = self.value(symbolic, i, f"step {number} `{i}`")
+                if isinstance(i.dst, Register) and i.dst.kind == "E":
+                    self.terms.append(value)
+
     def walk(self) -> None:
         symbolic = Symbolic(self.program)
-        for number, section, i in self.program.numbered():
-            where = f"step {number} `{i}`"
-            symbolic.check_kinds(i, where)
-            if section == "energy":
-                self.declare(symbolic, i, where)
-                continue
-            if i.op == "LOAD":
-                assert isinstance(i.dst, Register)
-                if i.dst.index >= len(self.program.states):
-                    raise VerifyError(f"{where} loads a state that is not declared")
-                symbolic.load(i.dst.index)
-            elif i.op == "SYMP_STEP":
-                self.update(symbolic, i, number, section, where)
-            elif i.op == "MAP":
-                assert isinstance(i.dst, Register)
-                self.maps.append(where)
-                symbolic.load(i.dst.index)
-            elif (value := symbolic.value(i, where)) is not None:
-                self.check_mixing(i, symbolic, where)
-                symbolic.env[i.dst] = value
+        left: list[dict[Register, UOp]] = []
+        for lap, (name, symbolic.steps) in enumerate(LAPS):
+            began = dict(symbolic.version)
+            for number, section, i in self.program.numbered():
+                if section == name:
+                    self.read(symbolic, i, number, lap, began)
+            if name == "step":
+                left.append(self.left(symbolic))
+        for r, u in left[0].items():
+            if left[1][r] is not u:
+                self.unsettled = f"{r} carries a value from step to step that is not the same function of the state"
 
-    def declare(self, symbolic: Symbolic, i: Instruction, where: str) -> None:
-        if not self.terms and not symbolic.version:
-            for k in range(len(self.program.states)):
-                symbolic.env[Register("S", k)] = state_var(self.program, k, 0)
+    def left(self, symbolic: Symbolic) -> dict[Register, UOp]:
+        """What one step leaves to the next in registers, as functions of the state where it ends."""
+        table = {state_var(self.program, k, n): state_var(self.program, k, n - v)
+                 for k, v in symbolic.version.items() for n in range(v + 1)}  # fmt: skip
+        out = {}
+        for r in reads_before_writing((*self.program.step, *self.program.final)):
+            if r.kind != "S" and r in symbolic.env:
+                (u,) = substitute([symbolic.env[r]], table)
+                for t in clocks(u):
+                    u = at_clock(u, t, t - symbolic.steps)
+                out[r] = u
+        return out
+
+    def read(self, symbolic: Symbolic, i: Instruction, number: int, lap: int, began: dict[int, int]) -> None:
+        where = f"step {number} `{i}`"
+        symbolic.check_kinds(i, where)
+        match i.op:
+            case "LOAD":
+                assert isinstance(i.dst, Register)
+                symbolic.load(i.dst.index)
+            case "SYMP_STEP":
+                self.update(symbolic, i, number, lap, began)
+            case "MAP":
+                assert isinstance(i.dst, Register)
+                value = symbolic.read(i.args[0], i.type, where)
+                self.maps.append(where)
+                check_type(value, i, where)
+                symbolic.load(i.dst.index)
+            case "STORE" | "OBSERVE":
+                symbolic.read(i.args[0], i.type, where)
+            case _:
+                self.forced[i.dst] = i.op == "POISSON_J" and i.args[1] == Word("force")
+                self.check_mixing(i, symbolic, where)
+                self.value(symbolic, i, where)
+
+    def value(self, symbolic: Symbolic, i: Instruction, where: str) -> UOp:
         value = symbolic.value(i, where)
         assert value is not None
+        check_type(value, i, where)
         symbolic.env[i.dst] = value
-        if isinstance(i.dst, Register) and i.dst.kind == "E":
-            self.terms.append(value)
+        return value
 
     def check_mixing(self, i: Instruction, symbolic: Symbolic, where: str) -> None:
         """A position added to a momentum: a type error in a program that claims to be symplectic."""
-        additive = i.op == "ELEM" and i.args[0] in (Word("add"), Word("sub"))
-        summands = i.args[1:] if additive else ()
+        summands: tuple[Operand, ...] = ()
+        if i.op == "ELEM" and i.args[0] in (Word("add"), Word("sub")):
+            summands = i.args[1:]
+        if i.op == "FMA" and any(isinstance(x, float) for x in i.args[:2]):  # a multiple is of the same kind
+            summands = i.args
         roles = [
             (self.program.states[r.index].role, r) for r in summands
             if isinstance(r, Register) and r.kind == "S"
@@ -140,14 +233,17 @@ class Verifier:
             (a, x), (b, y) = roles[:2]
             self.mixing = f"{where} adds {a} {x} and {b} {y}"
 
-    def update(self, symbolic: Symbolic, i: Instruction, number: int, section: str, where: str) -> None:
+    def update(
+        self, symbolic: Symbolic, i: Instruction, number: int, lap: int, began: dict[int, int]
+    ) -> None:
+        where = f"step {number} `{i}`"
         assert isinstance(i.dst, Register)
-        if i.dst not in symbolic.env:
-            raise VerifyError(f"{where} updates a state that was not loaded")
+        symbolic.read(i.dst, i.type, where)
         flow = symbolic.read(i.args[0], i.type, where)
-        h = symbolic.read(i.args[1], self.program.states[i.dst.index].type, where)
+        h = symbolic.read(i.args[1], Type(i.type.dtype), where)
         if h.shape:
-            h = UOp.const(h.arg) if not h.src and not h.leaves else h
+            raise VerifyError(f"{where} has an h of shape {h.shape}",
+                              fix="h is one number: the components of a state move together.")  # fmt: skip
         stale = ""
         for k in symbolic.version:
             old = [v for v in (state_var(self.program, k, n) for n in range(symbolic.version[k]))
@@ -155,25 +251,14 @@ class Verifier:
             if old:
                 stale = (f"{where} uses {i.args[0]}, computed from {old[0]}; "
                          f"S{k} is now S{k}@{symbolic.version[k]}")  # fmt: skip
-        clocks = {str(v.arg) for v in flow.leaves if str(v.arg).startswith(CLOCK)}
-        clock = float(clocks.pop().partition("@")[2]) if len(clocks) == 1 else None
-        u = Update(number, i, i.dst.index, symbolic.base(flow), symbolic.base(h), stale, clock=clock,
-                   section=section)  # fmt: skip
-        u.force = self.is_force(i, section)
-        self.join(u)
+        self.join(Update(number, i, i.dst.index, symbolic.base(flow, began), symbolic.base(h, began), lap,
+                         stale, self.forced.get(i.args[0], False)))  # fmt: skip
         symbolic.load(i.dst.index)
-
-    def is_force(self, i: Instruction, section: str) -> bool:
-        """Was the flow made by `POISSON_J ... force`?"""
-        return any(
-            j.op == "POISSON_J" and j.dst == i.args[0] and j.args[1] == Word("force")
-            for j in (*self.program.init, *self.program.step, *self.program.final)
-        )
 
     def join(self, u: Update) -> None:
         last = self.groups[-1] if self.groups else None
         independent = last is not None and all(
-            v.section == u.section and v.h is u.h and v.state != u.state
+            v.lap == u.lap and v.h is u.h and v.state != u.state
             and v.state not in moving(u.flow) and u.state not in moving(v.flow)
             for v in last.updates
         )  # fmt: skip
@@ -200,22 +285,26 @@ class Verifier:
         return -slope if self.program.states[state].role == "momentum" else slope
 
     def share(self, u: Update) -> tuple[int, Fraction] | None:
-        """(term, factor) such that the flow of u is factor times that of the term."""
+        """(term, factor) such that the flow of u is factor times that of the term; -1 is their sum."""
+        if (u.state, u.timeless) not in self._shares:
+            self._shares[u.state, u.timeless] = self._share(u)
+        return self._shares[u.state, u.timeless]
+
+    def _share(self, u: Update) -> tuple[int, Fraction] | None:
         if not self.terms:
             return None
         for k in (-1, *range(len(self.terms))):
             reference = self.reference(u.state, k)
             if reference is None:
                 return None
-            if (ratio := self.normal.ratio(u.flow, self.at_clock(reference, u))) is not None:
+            if (ratio := self.normal.ratio(u.timeless, reference)) is not None:
                 return k, ratio
         return None
 
-    def at_clock(self, reference: UOp, u: Update) -> UOp:
-        """The energy section reads the clock at 0; a flow reads it where its block stands."""
-        if u.clock is None:
-            return reference
-        return substitute([reference], {UOp.var(f"{CLOCK}@0.0"): UOp.var(f"{CLOCK}@{u.clock!r}")})[0]
+    def moved_by(self, state: int, k: int) -> bool:
+        """Does term k move this state?"""
+        reference = self.reference(state, k) if self.terms else None
+        return reference is not None and bool(self.normal.form(reference))
 
     # --- verdicts -----------------------------------------------------------------------------
     def volume(self) -> Verdict:
@@ -230,6 +319,8 @@ class Verifier:
                                    f"S{u.state}, which it updates")  # fmt: skip
                 if moving(u.h):
                     return Verdict(False, f"step {u.number} `{u.instruction}`: h depends on the state")
+        if self.unsettled:
+            return Verdict(False, self.unsettled)
         return Verdict(True, "every update is a shear: its flow does not depend on what it updates")
 
     def symplectic(self, volume: Verdict) -> Verdict:
@@ -266,16 +357,20 @@ class Verifier:
         """Is the covector of the block closed?  Tested component by component."""
         covectors: list[UOp] = []
         components: list[UOp] = []
+        size = sum(u.flow.size for u in g.updates)
+        if size > MOST_COMPONENTS:
+            return (f"step {g.updates[0].number}: no declared energy has this gradient, and "
+                    f"{size} components are too many to test for a curl")  # fmt: skip
         for u in g.updates:
             pair = self.program.conjugate(u.state)
             assert pair is not None
             sign = -u.flow if self.program.states[u.state].role == "momentum" else u.flow
             covectors += unroll([sign])[0]
             components += elements(state_var(self.program, pair, 0))
-        if len(components) > MOST_COMPONENTS:
-            return (f"step {g.updates[0].number}: no declared energy has this gradient, and "
-                    f"{len(components)} components are too many to test for a curl")  # fmt: skip
-        rows = [gradient(c, components) for c in covectors]
+        try:
+            rows = [gradient(c, components) for c in covectors]
+        except TraceError as error:  # an operation without a derivative
+            return f"step {g.updates[0].number}: the force could not be differentiated: {error.what}"
         for i in range(len(rows)):
             for j in range(i):
                 if not self.normal.same(rows[i][j], rows[j][i]):
@@ -292,100 +387,125 @@ class Verifier:
         suffix = f"[{component.arg}]" if component.src else ""
         return f"{self.program.states[index].name}{suffix}"
 
-    def weights(self) -> tuple[list[tuple[tuple[int, ...], Fraction]], dict[int, Fraction], str]:
-        """The sub-flows of one step (states written, weight), the total per state, and what spoils it."""
-        totals: dict[int, Fraction] = {}
-        sequence: list[tuple[tuple[int, ...], Fraction]] = []
-        dt = UOp.var("$dt")
-        trouble = ""
-        for g in self.groups:
-            factors = set()
-            for u in g.updates:
-                share = self.share(u)
-                h = self.normal.ratio(u.h, dt)
-                if h is None:
-                    h = self.normal.ratio(u.h, UOp.const(1.0))  # a literal step
-                if share is None or h is None:
-                    if u.force and h is not None:
-                        factors.add(h)
-                        totals[u.state] = totals.get(u.state, Fraction(0)) + h
-                        continue
-                    trouble = trouble or (
-                        f"step {u.number} `{u.instruction}` is not a multiple of the derivative of the "
-                        "declared energy" if self.terms else "the program declares no energy")  # fmt: skip
-                    continue
-                factors.add(share[1] * h)
-                totals[u.state] = totals.get(u.state, Fraction(0)) + share[1] * h
-            if len(factors) == 1:
-                sequence.append((tuple(g.written), factors.pop()))
-            else:
-                trouble = trouble or "a block moves its states by different weights"
-        return sequence, totals, trouble
+    # --- weights ------------------------------------------------------------------------------
+    def length(self, u: Update) -> Fraction | None:
+        """h as a multiple of dt, or of 1 where the program writes its step as a number."""
+        return self.normal.ratio(u.h, UOp.const(1.0) if self.literal else DT)
 
-    def consistent(self, totals: dict[int, Fraction], trouble: str) -> Verdict:
+    def flights(self) -> tuple[list[Flight], str]:
+        """The blocks of a run with two steps by what they do, and what keeps them from being named."""
+        parts: list[dict[int, UOp]] = []
+        out: list[Flight] = []
+        for g in self.groups:
+            flows = {u.state: u.timeless for u in g.updates if self.normal.form(u.flow)}
+            if not flows:
+                continue
+            u = g.updates[0]
+            h, times = self.length(u), {t for v in g.updates for t in v.times}
+            if h is None:
+                return [], f"step {u.number} `{u.instruction}`: h is not shown to be a multiple of dt"
+            if any(DT in f.leaves for f in flows.values()):
+                return [], f"step {u.number} `{u.instruction}`: the flow itself depends on dt"
+            if len(times) > 1:
+                return [], f"step {u.number} `{u.instruction}` reads more than one time"
+            ratio = Fraction(1)
+            for part, known in enumerate(parts):
+                ratios = {self.normal.ratio(f, known[s]) if s in known else None for s, f in flows.items()}
+                one = ratios.pop()
+                if one is not None and not ratios and len(known) == len(flows):
+                    ratio = one
+                    break
+            else:
+                part = len(parts)
+                parts.append(flows)
+            out.append(Flight(part, ratio * h, next(iter(times), None), g.lap, u))
+        return out, ""
+
+    def uneven(self, flights: list[Flight]) -> str:
+        """Why n steps are not n times one step; empty if they are."""
+        laps: list[list[Flight]] = [[f for f in flights if f.lap == lap] for lap in range(len(LAPS))]
+        if [f.again() for f in laps[STEP]] != [f.again() for f in laps[AGAIN]]:
+            return "the first step is not like the next"
+        if merged([*(Flight(f.part, f.weight, f.time, INIT, f.update) if f.time is None else
+                     Flight(f.part, f.weight, f.time - LAPS[FINAL][1], INIT, f.update) for f in laps[FINAL]),
+                   *laps[INIT]]):  # fmt: skip
+            return "what `final` does is not undone by `init`, so that n steps are not n times one step"
+        return ""
+
+    def totals(self) -> tuple[dict[tuple[int, int], Fraction], str]:
+        """By which weight each term moves each state in one step, and what spoils it; term -1 is a force."""
+        out: dict[tuple[int, int], Fraction] = {}
+        forces: dict[int, UOp] = {}
+        for u in (u for g in self.groups if g.lap == STEP for u in g.updates):
+            h, share = self.length(u), self.share(u)
+            if h is None:
+                return out, f"step {u.number} `{u.instruction}`: h is not shown to be a multiple of dt"
+            if not self.normal.form(u.flow):
+                continue
+            if share is None and u.force and not self.moved_by(u.state, -1):
+                ratio = self.normal.ratio(u.timeless, forces.setdefault(u.state, u.timeless))
+                share = None if ratio is None else (-1, ratio)
+                terms = [-1]
+            elif share is not None:
+                terms = list(range(len(self.terms))) if share[0] < 0 else [share[0]]
+            if share is None:
+                return out, (f"step {u.number} `{u.instruction}` is not a multiple of the derivative of the "
+                             "declared energy" if self.terms else "the program declares no energy")  # fmt: skip
+            for k in terms:
+                out[k, u.state] = out.get((k, u.state), Fraction(0)) + share[1] * h
+        return out, ""
+
+    def consistent(self, uneven: str) -> Verdict:
         if self.maps:
             return Verdict(False, "an explicit map has no energy to be consistent with")
-        if trouble:
-            return Verdict(False, trouble)
+        totals, trouble = self.totals()
+        if trouble or uneven or self.unsettled:
+            return Verdict(False, trouble or uneven or self.unsettled)
         scale = Fraction(1)
-        if not any("$dt" in str(v.arg) for g in self.groups for u in g.updates for v in u.h.leaves):
-            scale = next(iter(totals.values()), Fraction(1))  # the step is a literal: all must agree
+        if self.literal:  # the step is a number: all must agree
+            scale = next(iter(totals.values()), Fraction(1))
             if scale <= 0:
                 return Verdict(False, f"the states move by {float(scale):g}, backwards in time")
         for i, s in enumerate(self.program.states):
-            total = totals.get(i, Fraction(0)) / scale
-            if self.terms and i not in totals:
-                reference = self.reference(i, -1)
-                if reference is None or not self.normal.form(reference):
-                    continue
-            if abs(total - 1) > TOL:
-                return Verdict(False, f"the derivative that moves `{s.name}` enters with total weight "
-                               f"{float(total):g} instead of 1")  # fmt: skip
-        forces = any(u.force for g in self.groups for u in g.updates)
-        return Verdict(True, "every force enters with total weight 1" if forces
+            moving_terms = [k for k in range(len(self.terms)) if self.moved_by(i, k)]
+            for k in [*moving_terms, *([-1] if (-1, i) in totals else [])]:
+                total = totals.get((k, i), Fraction(0)) / scale
+                if abs(total - 1) > TOL:
+                    return Verdict(False, f"the derivative that moves `{s.name}` enters with total weight "
+                                   f"{float(total):g} instead of 1")  # fmt: skip
+        return Verdict(True, "every force enters with total weight 1" if any(k < 0 for k, _ in totals)
                        else "every term of the energy enters with total weight 1 and the sign of J")  # fmt: skip
 
-    def symmetric(
-        self, sequence: list[tuple[tuple[int, ...], Fraction]], volume: Verdict, trouble: str
-    ) -> Verdict:
+    def symmetric(self, volume: Verdict, flights: list[Flight], trouble: str) -> Verdict:
         if not volume or trouble:
             return Verdict(False, volume.because if not volume else trouble)
-        merged: list[tuple[tuple[int, ...], Fraction]] = []
-        for states, w in sequence:
-            if merged and merged[-1][0] == states:
-                w += merged.pop()[1]
-            if abs(w) > TOL:
-                merged.append((states, w))
-        for (a, v), (b, w) in zip(merged, reversed(merged)):
+        once = merged([f for f in flights if f.lap != AGAIN])
+        for (a, v), (b, w) in zip(once, reversed(once)):
             if a != b or abs(v - w) > TOL:
                 return Verdict(False, "its sub-flows are not a palindrome")
-        if why := self.clock_trouble():
+        if why := self.clock_trouble(flights):
             return Verdict(False, why)
         return Verdict(True, "init, step, final is a palindrome of sub-flows")
 
-    def clock_trouble(self) -> str:
-        """Time must advance inside exactly one sub-flow: what the clocked part sees is the other's weight."""
-        now: dict[int, Fraction] = {}
-        dt = UOp.var("$dt")
-        steps_done = Fraction(0)
-        for g in self.groups:
-            for u in g.updates:
-                if u.clock is None:
-                    continue
-                others = [w for s, w in now.items() if s != u.state] or [Fraction(0)]
-                seen = Fraction(u.clock) + (1 if u.section == "final" else 0)
-                if abs(seen - others[0]) > TOL:
-                    return (f"step {u.number} `{u.instruction}` sees the time {float(seen):g} steps in, "
-                            f"where the other part stands at {float(others[0]):g}")  # fmt: skip
-            for u in g.updates:
-                h = self.normal.ratio(u.h, dt)
-                now[u.state] = now.get(u.state, steps_done) + (h or 0)
-        return ""
+    def clock_trouble(self, flights: list[Flight]) -> str:
+        """Time must advance inside exactly one part: what the clocked blocks see is the weight of that part."""
+        clocked = {f.part for f in flights if f.time is not None}
+        ticking = [*dict.fromkeys(f.part for f in flights if f.part not in clocked)] or [-1]
+        reasons = []
+        for part in ticking if clocked else []:
+            now, why = Fraction(0), ""
+            for f in flights:
+                if f.time is not None and abs(Fraction(f.time) - now) > TOL and not why:
+                    why = (f"step {f.update.number} `{f.update.instruction}` sees the time {f.time:g} steps in, "
+                           f"where the other part stands at {float(now):g}")  # fmt: skip
+                now += f.weight if f.part == part else 0
+            reasons.append(why)
+        return "" if "" in reasons or not reasons else reasons[0]
 
     def reversible(self, symmetric: Verdict) -> Verdict:
         if not symmetric:
             return Verdict(False, f"not shown to be symmetric: {symmetric.because}")
-        if any(u.clock is not None for g in self.groups for u in g.updates):
+        if any(u.times or clocks(u.h) for g in self.groups for u in g.updates):
             return Verdict(False, "it depends on time explicitly")
         mirror = {}
         for i, s in enumerate(self.program.states):
@@ -395,10 +515,10 @@ class Verifier:
         for g in self.groups:
             for u in g.updates:
                 (flipped,) = substitute([u.flow], mirror)
-                position = self.program.states[u.state].role == "position"
-                if not self.normal.same(flipped, -u.flow if position else u.flow):
+                odd = self.program.states[u.state].role != "momentum"
+                if not self.normal.same(flipped, -u.flow if odd else u.flow):
                     return Verdict(False, f"the flow of `{self.program.states[u.state].name}` is not shown to "
-                                   f"be {'odd' if position else 'even'} in the momenta")  # fmt: skip
+                                   f"be {'odd' if odd else 'even'} in the momenta")  # fmt: skip
         return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
 
     def certificate(self) -> Certificate:
@@ -406,11 +526,19 @@ class Verifier:
         symplectic = self.symplectic(volume)
         if volume and not self.groups and not self.maps:
             volume = Verdict(True, "nothing moves")
-        sequence, totals, trouble = self.weights()
-        symmetric = self.symmetric(sequence, volume, trouble)
-        return Certificate(
-            symplectic, volume, symmetric, self.reversible(symmetric), self.consistent(totals, trouble)
-        )
+        flights, trouble = self.flights() if volume else ([], "")
+        if volume:
+            uneven = trouble or self.uneven(flights)
+        else:  # stale flows have no name: then nothing may move outside the steps
+            uneven = "" if all(g.lap in (STEP, AGAIN) for g in self.groups) else "updates outside the steps"
+        symmetric = self.symmetric(volume, flights, uneven)
+        return Certificate(symplectic, volume, symmetric, self.reversible(symmetric), self.consistent(uneven))
+
+
+def check_type(value: UOp, i: Instruction, where: str) -> None:
+    if value.shape != i.type.shape or value.dtype is not i.type.dtype:
+        raise VerifyError(f"{where} puts {value.dtype}{list(value.shape)} into {i.type}",
+                          fix="Write the type of the destination, or expand: MOVE T1:f64[3], expand, T0.")  # fmt: skip
 
 
 def verify(program: Program) -> Certificate:

@@ -14,7 +14,7 @@ from tinyphysics.ir.ops import MINIMAL, Ops
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.ir.value import Value, fma, node
 from tinyphysics.rules.custom import inline
-from tinyphysics.rules.partials import partials
+from tinyphysics.rules.partials import partials, times
 from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register, Type, Word
 from tinyphysics.util import did_you_mean, prod
@@ -25,6 +25,11 @@ NOW, DT, T0 = 0, 1, 2  # slots of the clock: steps done, step, time at step 0
 
 FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops} | {"sq": Ops.MUL}
 REDUCTIONS = {"SUM": "sum", "MAX": "max", "MIN": "min"}
+
+
+def slope(u: UOp, k: int, name: str) -> UOp | None:
+    """d u/d source k, None where it is zero; `sq` names its source once and uses it twice."""
+    return 2.0 * u.src[0] if name == "sq" else partials(u)[k]
 
 
 def flatten(x: Any, type_: Type, name: str) -> Value:
@@ -190,23 +195,21 @@ class Machine:
         return one
 
     def _accumulate(self, i: Instruction) -> Action:
+        """g + upstream * slope, as the expression that every backend computes."""
         upstream, func, k, *src = i.args
         assert isinstance(func, Word) and isinstance(k, float)
-        names = [UOp.var(f"x{n}", self._type(x, i.type).shape) for n, x in enumerate(src)]
-        d = partials(UOp(FUNCTIONS[func.text], i.type.dtype, i.type.shape, tuple(names)))[int(k)]
+        types = [self._type(x, i.type) for x in src]
+        names = [UOp.var(f"x{n}", (), t.dtype) for n, t in enumerate(types)]
+        own = func.text.removeprefix("custom.") if func.text.startswith("custom.") else None
+        op = FUNCTIONS[func.text] if own is None else Ops.CUSTOM
+        d = slope(UOp(op, i.type.dtype, (), tuple(names), own), int(k), func.text)
         if d is None:
             return lambda r: None
-        where = [self._read(x, self._type(x, i.type)) for x in src]
-        up, g = self._read(upstream, i.type), self._slot(i.dst)
-        body = Expression([d], [str(n.arg) for n in names])
-
-        def act(r: Slots) -> None:
-            (slope,), above, old = body(*(r[w] for w in where)), r[up], r[g]
-            if i.type.shape:
-                r[g] = [o + a * s for o, a, s in zip(old, above, slope)]
-            else:
-                r[g] = old + above * slope
-        return act
+        old, above = UOp.var("old", (), i.type.dtype), UOp.var("above", (), i.type.dtype)
+        f = Expanded(old + times(above, d), [str(v.arg) for v in (old, above, *names)])
+        g = self._slot(i.dst)
+        where = [g, self._read(upstream, i.type), *(self._read(x, t) for x, t in zip(src, types))]
+        return call((lambda *x: list(map(f, *x))) if i.type.shape else f, g, where)
 
     # --- runs ---------------------------------------------------------------------------------
     def start(
@@ -295,8 +298,8 @@ class Expression:
 class Expanded:
     """A function of the user's as the machines compute it: in the minimal operator set, fast path first."""
 
-    def __init__(self, u: UOp) -> None:
-        self.names = [str(s.arg) for s in u.src if s.op is Ops.VAR]
+    def __init__(self, u: UOp, names: Sequence[str] | None = None) -> None:
+        self.names = [str(s.arg) for s in u.src if s.op is Ops.VAR] if names is None else names
         (self.plain,) = inline([u])
         roots, guards = guarded([self.plain])
         self.fast = Expression([*roots, *guards], self.names)

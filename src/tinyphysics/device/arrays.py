@@ -1,0 +1,166 @@
+"""The NumPy backend: an array operation per node, exact to the last bit; transparent and slow."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.host import NUMPY_DTYPE
+from tinyphysics.emit.llvm import VectorShape
+from tinyphysics.ir.dtype import DType, bool_, f32
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.ir.value import SPLIT, fma_exact
+from tinyphysics.tpir.kernel import NOW, Section
+
+Array = Any
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    s = a + b
+    z = s - a
+    return s, (a - (s - z)) + (b - z)
+
+
+def to_odd(x: Array, rest: Array) -> Array:
+    """x moved by one ulp towards the rest where its last bit is even and the rest is not zero."""
+    bits = x.view(np.int64)
+    even = (rest != 0) & (bits & 1 == 0)
+    step = np.where((rest > 0) == (x > 0), 1, -1)
+    return np.where(even, bits + step, bits).view(np.float64)
+
+
+def fma64(a: Array, b: Array, c: Array) -> Array:
+    """a*b + c rounded once: error-free products and sums, the rare extreme exponents through rationals."""
+    a, b, c = (np.ascontiguousarray(x, np.float64) for x in np.broadcast_arrays(a, b, c))
+    p = a * b
+    t = SPLIT * a
+    ah = t - (t - a)
+    al = a - ah
+    t = SPLIT * b
+    bh = t - (t - b)
+    bl = b - bh
+    e = ((ah * bh - p) + ah * bl + al * bh) + al * bl
+    th, tl = two_sum(c, e)
+    vh, vl = two_sum(p, th)
+    zh, zl = two_sum(tl, vl)
+    out = vh + to_odd(zh, zl)
+    size = [np.abs(x) for x in (p, a, b, c)]
+    plain = (size[0] > 1e-120) & (size[0] < 1e120) & (size[1] < 1e120) & (size[2] < 1e120) & (
+        (c == 0) | (size[3] > 1e-120) & (size[3] < 1e120)
+    )  # fmt: skip
+    for i in zip(*np.nonzero(~plain)):
+        out[i] = fma_exact(float(a[i]), float(b[i]), float(c[i]))
+    return out
+
+
+def fma32(a: Array, b: Array, c: Array) -> Array:
+    """The product is exact in float64; its sum is rounded to odd, then once to float32."""
+    a, b, c = (np.ascontiguousarray(x, np.float64) for x in np.broadcast_arrays(a, b, c))
+    s, rest = two_sum(a * b, c)
+    finite = np.isfinite(s)
+    return np.where(finite, to_odd(s, np.where(finite, rest, 0.0)), s).astype(np.float32)
+
+
+def cast(x: Array, d: DType) -> Array:
+    return x.astype(NUMPY_DTYPE[d.name])
+
+
+def shift(x: Array, n: Array, d: DType, left: bool) -> Array:
+    unsigned = np.dtype(f"u{d.bits // 8}")
+    bits, places = x.view(unsigned), n.astype(unsigned)
+    return (bits << places if left else bits >> places).view(NUMPY_DTYPE[d.name])
+
+
+BINARY: dict[Ops, Callable[[Array, Array], Array]] = {
+    Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.DIV: np.divide,
+    Ops.LT: np.less, Ops.LE: np.less_equal, Ops.EQ: np.equal, Ops.NE: np.not_equal,
+    Ops.AND: np.bitwise_and, Ops.OR: np.bitwise_or, Ops.XOR: np.bitwise_xor,
+}  # fmt: skip
+
+
+def operation(u: UOp, a: Sequence[Array]) -> Array:
+    match u.op:
+        case Ops.FMA:
+            return fma32(*a) if u.dtype is f32 else fma64(*a)
+        case Ops.SQRT:
+            return np.sqrt(a[0])
+        case Ops.NEG:
+            return np.negative(a[0])
+        case Ops.NOT:
+            return np.logical_not(a[0]) if u.dtype is bool_ else np.invert(a[0])
+        case Ops.WHERE:
+            return np.where(a[0], a[1], a[2])
+        case Ops.CAST:
+            return cast(a[0], u.dtype)
+        case Ops.BITCAST:
+            return np.ascontiguousarray(a[0]).view(NUMPY_DTYPE[u.dtype.name])
+        case Ops.SHL | Ops.SHR:
+            return shift(np.ascontiguousarray(a[0]), np.asarray(a[1]), u.dtype, u.op is Ops.SHL)
+        case Ops.MULHI:
+            return ((a[0].astype(np.uint64) * a[1].astype(np.uint64)) >> np.uint64(32)).astype(np.uint32)
+    return BINARY[u.op](a[0], a[1])
+
+
+class Evaluator:
+    """Some roots as a function of named arrays, node by node."""
+
+    def __init__(self, roots: Sequence[UOp]) -> None:
+        self.order, self.roots = toposort(roots), roots
+
+    def __call__(self, env: dict[UOp, Array]) -> list[Array]:
+        values = dict(env)
+        for u in self.order:
+            if u.op is Ops.CONST:
+                values[u] = np.array([u.arg], NUMPY_DTYPE[u.dtype.name])
+            elif u.op is not Ops.VAR:
+                values[u] = operation(u, [values[s] for s in u.src])
+        return [values[r] for r in self.roots]
+
+
+class ArraysLoader:
+    threads = False
+
+    def shape(self, section: Section, members: int) -> VectorShape:
+        return VectorShape(1, 1)
+
+    def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any:
+        once = Evaluator(list(f.invariants.values()))
+        step = Evaluator([*f.roots, *f.guards])
+        look = Evaluator([*f.watched, *f.watched_guards])
+
+        def call(
+            source: Array, out: Array, uniform: Array, own: Array, flags: Array, series: Array, begin: int,
+            end: int, members: int, first: int, rows: int, stride: int,
+        ) -> None:  # fmt: skip
+            here = slice(begin, end)
+            env = {
+                p: (own[k, here] if varying[k] else uniform[k : k + 1]).astype(NUMPY_DTYPE[p.dtype.name])
+                for k, p in enumerate(params)
+            }
+            with np.errstate(all="ignore"):
+                env |= dict(zip(f.invariants, once(env)))
+                state = [np.array(source[k, here]) for k in range(len(f.loads))]
+                seen = np.zeros(end - begin, bool)
+
+                def evaluate(e: Evaluator, n: int, count: int) -> list[Array]:
+                    now = np.array([float(first + n)])
+                    values = e(env | {NOW: now} | dict(zip(f.loads, state)))
+                    for g in values[count:]:
+                        np.logical_or(seen, g, out=seen)
+                    return [np.broadcast_to(v, end - begin) for v in values[:count]]
+
+                if not f.loops:
+                    state = evaluate(step, 0, len(f.roots))
+                for j in range(rows if f.loops else 0):
+                    for i in range(stride):
+                        state = evaluate(step, j * stride + i, len(f.roots))
+                    if f.watched:
+                        for k, v in enumerate(evaluate(look, (j + 1) * stride, len(f.watched))):
+                            series[j, k, here] = v
+            flags[here] = seen
+            for k, v in enumerate(state):
+                out[k, here][~seen] = v[~seen]
+
+        return call

@@ -1,0 +1,107 @@
+"""The C backend: sections compiled by the C compiler that is there, loaded as a shared library."""
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache as once
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tinyphysics.device import cache
+from tinyphysics.device.engine import calling
+from tinyphysics.device.llvm import SIGNATURE
+from tinyphysics.emit import c as emit
+from tinyphysics.emit.llvm import VectorShape
+from tinyphysics.errors import BackendError
+from tinyphysics.ir.uop import UOp
+from tinyphysics.tpir.kernel import Section
+from tinyphysics.util import digest
+
+# contraction off, integers that wrap, and nothing that would let the compiler reorder a sum
+FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-std=c11",
+         "-shared", "-fPIC")  # fmt: skip
+NAMES = ("cc", "gcc", "clang")
+
+
+@once
+def compiler() -> tuple[str, ...]:
+    """The command of a C compiler: $CC, cc, gcc, clang, or the ziglang wheel."""
+    given = os.environ.get("CC")
+    for name in ([given] if given else []) + list(NAMES):
+        if (path := shutil.which(name)) is not None:
+            return (path,)
+    if find_spec("ziglang") is not None:
+        return (sys.executable, "-m", "ziglang", "cc")
+    raise BackendError("there is no C compiler", fix="Install gcc or clang, or pip install tinyphysics[c].")
+
+
+def build(source: str, flags: Sequence[str] = FLAGS) -> bytes:
+    """The shared library of a C source, from the cache if it was built before."""
+    command = compiler()
+    key = digest("\n".join([source, *command, *flags, version(), str(emit.VERSION), machine()]).encode()) + ".so"
+    if (stored := cache.read(key)) is not None:
+        return stored
+    with tempfile.TemporaryDirectory() as folder:
+        file, library = Path(folder, "kernel.c"), Path(folder, "kernel.so")
+        file.write_text(source)
+        try:
+            done = subprocess.run([*command, *flags, str(file), "-o", str(library), "-lm"],
+                                  capture_output=True, text=True, timeout=600)  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BackendError(f"`{command[0]}` could not be run: {error}") from error
+        if done.returncode or not library.exists():
+            raise BackendError(f"`{command[0]}` failed: {done.stderr.strip()[:600]}",
+                               fix="Try another compiler: CC=gcc.")  # fmt: skip
+        body = library.read_bytes()
+    cache.write(key, body)
+    return body
+
+
+@once
+def version() -> str:
+    try:
+        return subprocess.run([*compiler(), "--version"], capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BackendError(f"`{compiler()[0]}` could not be run: {error}") from error
+
+
+@once
+def machine() -> str:
+    """What -march=native means here: a library built on another processor must not be loaded."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        import platform
+
+        return platform.machine() + platform.processor()
+    return next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")
+
+
+def load_library(body: bytes) -> ctypes.CDLL:
+    with tempfile.NamedTemporaryFile(suffix=".so", delete=False) as file:
+        file.write(body)
+    try:
+        return ctypes.CDLL(file.name)
+    except OSError as error:
+        raise BackendError(f"the compiled kernel could not be loaded: {error}") from error
+    finally:
+        os.unlink(file.name)  # the library stays mapped
+
+
+class CLoader:
+    threads = True
+
+    def shape(self, section: Section, members: int) -> VectorShape:
+        return VectorShape(1, 1) if members == 1 else VectorShape(emit.CHUNK, 1)
+
+    def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any:
+        library = load_library(build(emit.module([f], params, varying, shape.lanes)))
+        call = calling(SIGNATURE((f.name, library)))
+        call.keep = library  # type: ignore[attr-defined]
+        return call

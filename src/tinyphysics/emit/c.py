@@ -1,0 +1,203 @@
+"""A kernel as readable C: a chunk of members in local arrays, one lane loop that the compiler vectorises.
+
+The arithmetic is spelt out, fused multiply-adds included, so any compiler that is told not to contract
+gives the bits of every other backend.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.ir.dtype import DType, bool_, f32
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.kernel import NOW, Section
+
+VERSION = 1
+CHUNK = 32  # lanes; 64 spills, 16 leaves latency uncovered
+
+TYPE = {"f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t", "u64": "uint64_t",
+        "u32": "uint32_t", "bool": "int"}  # fmt: skip
+PRELUDE = """#include <math.h>
+#include <stdint.h>
+#include <string.h>
+static inline int64_t f64_to_i64(double x) { int64_t b; memcpy(&b, &x, 8); return b; }
+static inline double i64_to_f64(int64_t b) { double x; memcpy(&x, &b, 8); return x; }
+static inline int32_t f32_to_i32(float x) { int32_t b; memcpy(&b, &x, 4); return b; }
+static inline float i32_to_f32(int32_t b) { float x; memcpy(&x, &b, 4); return x; }
+"""
+ARGUMENTS = ("const {T} *in, {T} *out, const double *uniform, const double *varying, signed char *flags, "
+             "{T} *series, int64_t begin, int64_t end, int64_t members, int64_t first, int64_t steps, "
+             "int64_t stride")  # fmt: skip
+
+INFIX = {Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.DIV: "/", Ops.AND: "&", Ops.OR: "|", Ops.XOR: "^",
+         Ops.LT: "<", Ops.LE: "<=", Ops.EQ: "==", Ops.NE: "!="}  # fmt: skip
+
+
+def literal(u: UOp) -> str:
+    if u.dtype.is_float:
+        x = float(u.arg)
+        if x != x:
+            return "NAN"
+        if x in (float("inf"), float("-inf")):
+            return "INFINITY" if x > 0 else "(-INFINITY)"
+        text = x.hex() if u.dtype is not f32 else x.hex() + "f"
+        return f"({text})" if x < 0 or text.startswith("-") else text
+    if u.dtype is bool_:
+        return "1" if u.arg else "0"
+    if u.dtype.bits == 64:
+        return f"(int64_t)UINT64_C({u.arg % 2**64})" if u.dtype.kind == "i" else f"UINT64_C({u.arg})"
+    return f"(int32_t)UINT32_C({u.arg % 2**32})" if u.dtype.kind == "i" else f"UINT32_C({u.arg})"
+
+
+def bitcast(source: DType, target: DType, a: str) -> str:
+    if source.is_float == target.is_float:
+        return f"({TYPE[target.name]}){a}"
+    if source.is_float:
+        return f"({TYPE[target.name]}){source.name}_to_i{source.bits}({a})"
+    return f"i{target.bits}_to_{target.name}((int{target.bits}_t){a})"
+
+
+def expression(u: UOp, a: Sequence[str]) -> str:
+    """One operation on named values."""
+    t = TYPE[u.dtype.name]
+    wide = f"uint{u.dtype.bits}_t"
+    match u.op:
+        case Ops.FMA:
+            return f"{'fmaf' if u.dtype is f32 else 'fma'}({a[0]}, {a[1]}, {a[2]})"
+        case Ops.SQRT:
+            return f"{'sqrtf' if u.dtype is f32 else 'sqrt'}({a[0]})"
+        case Ops.WHERE:
+            return f"{a[0]} ? {a[1]} : {a[2]}"
+        case Ops.NEG:
+            return f"-{a[0]}" if u.dtype.is_float else f"({t})(0 - ({wide}){a[0]})"
+        case Ops.NOT:
+            return f"!{a[0]}" if u.dtype is bool_ else f"~{a[0]}"
+        case Ops.CAST:
+            return f"({t}){a[0]}"
+        case Ops.BITCAST:
+            return bitcast(u.src[0].dtype, u.dtype, a[0])
+        case Ops.SHL | Ops.SHR:
+            return f"({t})(({wide}){a[0]} {'<<' if u.op is Ops.SHL else '>>'} {a[1]})"
+        case Ops.MULHI:
+            return f"(uint32_t)(((uint64_t){a[0]} * {a[1]}) >> 32)"
+        case Ops.ADD | Ops.SUB | Ops.MUL if u.dtype.is_int:  # integers wrap
+            return f"({t})(({wide}){a[0]} {INFIX[u.op]} ({wide}){a[1]})"
+    return f"{a[0]} {INFIX[u.op]} {a[1]}"
+
+
+class Names:
+    """C names of nodes: variables as they are stored, everything else numbered in order."""
+
+    def __init__(self) -> None:
+        self.table: dict[UOp, str] = {}
+
+    def of(self, u: UOp) -> str:
+        return literal(u) if u.op is Ops.CONST else self.table[u]
+
+    def lines(self, roots: Sequence[UOp], indent: str) -> list[str]:
+        out = []
+        for u in toposort(roots):
+            if u in self.table or u.op in (Ops.CONST, Ops.VAR):
+                continue
+            text = expression(u, [self.of(s) for s in u.src])
+            self.table[u] = f"v{len(self.table)}"
+            out.append(f"{indent}const {TYPE[u.dtype.name]} {self.table[u]} = {text};")
+        return out
+
+
+def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: int, name: str = "") -> str:
+    """One section as a C function; with a chunk of 1 the lane loop disappears."""
+    T = TYPE[f.loads[0].dtype.name] if f.loads else "double"
+    lane = "l" if chunk > 1 else "0"
+    out = [f"void {name or f.name}({ARGUMENTS.format(T=T)}) {{"]
+    out += ["  (void)uniform; (void)varying; (void)flags; (void)series; (void)first; (void)steps; (void)stride;"]
+    needed = dict.fromkeys(toposort([*f.everything, *f.invariants.values()]))
+    outer = Names()
+    own = frozenset(p for slot, p in enumerate(params) if varying[slot])
+    for slot, p in enumerate(params):
+        if p in needed and not varying[slot]:
+            outer.table[p] = f"p{slot}"
+            out.append(f"  const {TYPE[p.dtype.name]} p{slot} = uniform[{slot}];  /* {p.arg} */")
+    shared = {c: u for c, u in f.invariants.items() if not u.leaves & own}
+    out += outer.lines(list(shared.values()), "  ")
+    for c, u in shared.items():
+        outer.table[c] = outer.of(u)
+    out.append(f"  for (int64_t lane = begin; lane < end; lane += {chunk}) {{")
+    for slot, v in enumerate(f.loads):
+        out.append(f"    {T} s{slot}[{chunk}]; memcpy(s{slot}, in + {slot}*members + lane, sizeof s{slot});"
+                   f"  /* {v.arg} */")  # fmt: skip
+    guarded = bool(f.guards or f.watched_guards)
+    if guarded:
+        out.append(f"    int64_t seen[{chunk}] = {{0}};")
+    for slot, p in enumerate(params):
+        if p in needed and varying[slot]:
+            out.append(f"    const double *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */")
+
+    def inner(indent: str) -> Names:
+        names = Names()
+        names.table |= outer.table
+        names.table |= {p: f"p{slot}[{lane}]" for slot, p in enumerate(params) if p in own}
+        for slot, v in enumerate(f.loads):
+            names.table[v] = f"s{slot}[{lane}]"
+        return names
+
+    def lanes(indent: str, roots: Sequence[UOp], guards: Sequence[UOp], store: Sequence[str]) -> list[str]:
+        names = inner(indent)
+        if NOW in needed:
+            names.table[NOW] = "now"
+        deeper = indent + ("  " if chunk > 1 else "")
+        extra = [u for c, u in f.invariants.items() if c not in shared]
+        body = names.lines(extra, deeper)
+        for c, u in f.invariants.items():
+            if c not in shared:
+                names.table[c] = names.of(u)
+        body += names.lines([*roots, *guards], deeper)
+        body += [f"{deeper}seen[{lane}] |= {names.of(g)};" for g in guards]
+        values = [names.of(u) for u in roots]
+        if store and store[0].startswith("s"):  # all old values are read before the first is replaced
+            body += [f"{deeper}const {T} n{k} = {v};" for k, v in enumerate(values)]
+            values = [f"n{k}" for k in range(len(values))]
+        body += [f"{deeper}{where} = {v};" for where, v in zip(store, values)]
+        if chunk == 1:
+            return body
+        return ["#pragma GCC ivdep", f"{indent}for (int l = 0; l < {chunk}; l++) {{", *body, f"{indent}}}"]
+
+    if f.loops:
+        state = [f"s{k}[{lane}]" for k in range(len(f.loads))]
+        if f.watched:
+            out += ["    for (int64_t j = 0; j < steps; j++) {", "    for (int64_t i = 0; i < stride; i++) {"]
+            clock = "first + j*stride + i"
+        else:
+            out.append("    for (int64_t i = 0; i < steps; i++) {")
+            clock = "first + i"
+        if NOW in needed:
+            out.append(f"      const double now = (double)({clock});")
+        out += lanes("      ", f.roots, f.guards, state)
+        out.append("    }")
+        if f.watched:
+            if NOW in needed:
+                out.append("      const double now = (double)(first + (j + 1)*stride);")
+            rows = len(f.watched)
+            where = [f"series[(j*{rows} + {k})*members + lane + {lane}]" for k in range(rows)]
+            out += [*lanes("      ", f.watched, f.watched_guards, where), "    }"]
+        out += flag(chunk) if guarded else []
+        out += [f"    memcpy(out + {k}*members + lane, s{k}, sizeof s{k});" for k in range(len(f.loads))]
+    else:
+        if NOW in needed:
+            out.append("    const double now = (double)first;")
+        for k in range(len(f.roots)):
+            out.append(f"    {T} o{k}[{chunk}];")
+        out += lanes("    ", f.roots, f.guards, [f"o{k}[{lane}]" for k in range(len(f.roots))])
+        out += flag(chunk) if guarded else []
+        out += [f"    memcpy(out + {k}*members + lane, o{k}, sizeof o{k});" for k in range(len(f.roots))]
+    return "\n".join([*out, "  }", "}"])
+
+
+def flag(chunk: int) -> list[str]:
+    """A chunk in which a guard fired stores nothing but a mark."""
+    return ["    int64_t any = 0;", f"    for (int l = 0; l < {chunk}; l++) any |= seen[l];",
+            "    if (any) { flags[lane] = 1; continue; }"]  # fmt: skip
+
+
+def module(sections: Sequence[Section], params: Sequence[UOp], varying: Sequence[bool], chunk: int) -> str:
+    return PRELUDE + "\n".join(function(f, params, varying, chunk) for f in sections) + "\n"

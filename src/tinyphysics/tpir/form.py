@@ -1,0 +1,184 @@
+"""Is a listing well formed?  Declarations, operands and memory, before anything is said about physics."""
+from __future__ import annotations
+
+import re
+
+from tinyphysics.errors import ShapeError, VerifyError
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.spec import SHAPED
+from tinyphysics.ir.uop import UOp
+from tinyphysics.tpir.isa import (
+    ISA, ROLES, Instruction, Operand, Param, Pointer, Program, Register, StateDecl, Word,
+)  # fmt: skip
+from tinyphysics.util import one_of
+
+DECLARES = ("ELEM", "FMA", "SUM", "MAX", "MIN", "MOVE", "TIME")  # what an energy is written with
+
+
+def check_form(program: Program) -> None:
+    """A VerifyError that names the first line that cannot mean anything."""
+    check_declarations(program)
+    for number, section, i in program.numbered():
+        check_operands(program, i, f"step {number} `{i}`")
+        check_place(program, i, section, f"step {number} `{i}`")
+    check_memory(program)
+
+
+# --- declarations ---------------------------------------------------------------------------------
+def check_declarations(program: Program) -> None:
+    names = [s.name for s in program.states], [p.name for p in program.params]
+    for declared in names:
+        twice = next((n for n in declared if declared.count(n) > 1), None)
+        if twice is not None:
+            raise VerifyError(f"`{twice}` is declared twice", fix="One name is one state or one parameter.")
+    for i, s in enumerate(program.states):
+        if s.role not in ROLES:
+            raise VerifyError(f"`{s.name}` is a `{s.role}`", fix=f"A state is a {one_of(ROLES)}.")
+        if s.role == "momentum":
+            check_pair(program, i, s)
+        elif s.conjugate is not None:
+            raise VerifyError(f"`{s.name}` is a {s.role} of S{s.conjugate}",
+                              fix="Only a momentum names its partner: state S1 p f64[] momentum of S0.")  # fmt: skip
+
+
+def check_pair(program: Program, i: int, s: StateDecl) -> None:
+    k = s.conjugate
+    if k is None or k >= len(program.states) or program.states[k].role != "position":
+        raise VerifyError(f"the momentum `{s.name}` has no position",
+                          fix=f"Write: state S{i} {s.name} {s.type} momentum of S0, where S0 is a position.")  # fmt: skip
+    q = program.states[k]
+    if q.type != s.type:
+        raise VerifyError(f"`{q.name}` is {q.type}, its momentum `{s.name}` is {s.type}",
+                          fix="A position and its momentum have one type.")  # fmt: skip
+    if sum(x.conjugate == k for x in program.states) > 1:
+        raise VerifyError(f"`{q.name}` has two momenta", fix="A position has one momentum.")
+
+
+# --- instructions ---------------------------------------------------------------------------------
+def letter(x: Operand) -> str:
+    match x:
+        case Register() | Param():
+            return "r"
+        case Pointer():
+            return "&"
+        case Word():
+            return "w"
+        case tuple():
+            return "n"
+    return "c"
+
+
+def check_operands(program: Program, i: Instruction, where: str) -> None:
+    row = ISA[i.op]
+    if not re.fullmatch(row.form, "".join(map(letter, i.args))):
+        raise VerifyError(f"{where} has the wrong operands", fix=f"{i.op} takes {row.operands}.")
+    kind = i.dst.kind if isinstance(i.dst, Register) else letter(i.dst)
+    if kind not in row.writes:
+        allowed = ", ".join(name for name, r in ISA.items() if kind in r.writes)
+        raise VerifyError(f"{where} writes {i.dst}", fix=f"{kind} registers are written by {allowed}."
+                          if allowed else f"{i.op} takes {row.operands}.")  # fmt: skip
+    for x in i.operands:
+        if isinstance(x, Register) and x.kind in "SGF" and x.index >= len(program.states):
+            raise VerifyError(f"{where} names {x}, but there is no state S{x.index}",
+                              fix="Declare it: state S0 q f64[] position.")  # fmt: skip
+        if isinstance(x, Param) and all(p.name != x.name for p in program.params):
+            raise VerifyError(f"{where} reads {x}, which is not declared", fix=f"Declare it: param {x} f64[].")
+    if isinstance(i.dst, Register) and i.dst.kind in "SGF":
+        declared = program.states[i.dst.index].type
+        if i.type != declared:
+            raise VerifyError(f"{where} has type {i.type}, the state S{i.dst.index} has {declared}",
+                              fix=f"Write {i.op} {i.dst}:{declared}, ...")  # fmt: skip
+
+
+def check_place(program: Program, i: Instruction, section: str, where: str) -> None:
+    """Memory is read where a run begins and written where someone looks; an energy changes nothing."""
+    if section == "energy" and i.op not in DECLARES:
+        raise VerifyError(f"{where} stands in `energy:`",
+                          fix="An energy is declared with ELEM, FMA, SUM, MOVE and TIME, its terms in E0, E1, ...")  # fmt: skip
+    if i.op == "LOAD" and section != "init":
+        raise VerifyError(f"{where} stands in `{section}:`: it would take the state back to where it began",
+                          fix="LOAD belongs in `init:`.")  # fmt: skip
+    if i.op == "STORE" and section != "final":
+        raise VerifyError(f"{where} stands in `{section}:`", fix="STORE belongs in `final:`.")
+    if i.op == "OBSERVE" and isinstance(i.dst, Pointer) and any(s.name == i.dst.name for s in program.states):
+        raise VerifyError(f"{where} writes over the state `{i.dst.name}`", fix="Give the observable another name.")
+
+
+# --- memory ---------------------------------------------------------------------------------------
+def check_memory(program: Program) -> None:
+    """Every state is loaded once and stored once, from its own memory and when nothing moves it any more."""
+    loaded: dict[Operand, None] = {}
+    for number, _, i in program.numbered():
+        if i.op == "LOAD":
+            assert isinstance(i.dst, Register)
+            own = Pointer(program.states[i.dst.index].name)
+            if i.args[0] != own or i.dst in loaded:
+                again = "a second time" if i.args[0] == own else f"from the memory of {i.args[0]}"
+                raise VerifyError(f"step {number} `{i}` loads {i.dst} {again}", fix=f"LOAD {i.dst}, {own}, once.")
+            loaded[i.dst] = None
+    stored: dict[Operand, Operand] = {}
+    for number, section, i in program.numbered():
+        if section == "final" and i.dst in stored.values():
+            raise VerifyError(f"step {number} `{i}` changes {i.dst} after it was stored",
+                              fix="STORE comes last.")  # fmt: skip
+        if i.op == "STORE":
+            if all(i.dst != Pointer(s.name) for s in program.states):
+                raise VerifyError(f"step {number} `{i}` stores into no state", fix="STORE takes &name, S.")
+            stored[i.dst] = i.args[0]
+    for k, s in enumerate(program.states):
+        own, register = Pointer(s.name), Register("S", k)
+        if register not in loaded:
+            raise VerifyError(f"S{k} is not loaded: nothing brings `{s.name}` into the program",
+                              fix=f"Write LOAD S{k}, {own} in `init:`.")  # fmt: skip
+        if stored.get(own) != register:
+            found = f"{stored[own]} is stored there" if own in stored else "nothing is stored there"
+            raise VerifyError(f"`{s.name}` is not given back: {found}",
+                              fix=f"Write STORE {own}, S{k} in `final:`.")  # fmt: skip
+    check_terms(program)
+
+
+def check_terms(program: Program) -> None:
+    terms = [i.dst.index for i in program.energy if isinstance(i.dst, Register) and i.dst.kind == "E"]
+    if terms != list(range(len(terms))):
+        raise VerifyError("the terms of the energy are not E0, E1, ... in order, each written once",
+                          fix="Use T registers for what is not a term.")  # fmt: skip
+
+
+# --- values ---------------------------------------------------------------------------------------
+def check_node(u: UOp, where: str) -> UOp:
+    """u, if its sources, shape and numbers fit together."""
+    try:
+        trouble = next((what for ops, holds, what in SHAPED if u.op in ops and not holds(u)), "")
+        trouble = trouble or ("" if numbers_fit(u) else "numbers that do not fit")
+    except (ShapeError, TypeError, ValueError):
+        trouble = "operands that do not fit"
+    if trouble:
+        shapes = " and ".join(f"{s.dtype}{list(s.shape)}" for s in u.src) or "nothing"
+        raise VerifyError(f"{where} has {trouble}: it makes {u.dtype}{list(u.shape)} from {shapes}",
+                          fix="Operands have the type of the result; expand first: MOVE T1:f64[3], expand, T0.")  # fmt: skip
+    return u
+
+
+def numbers_fit(u: UOp) -> bool:
+    """Do the numbers of a movement stay inside its source?"""
+    if u.op not in (Ops.ELEMENT, Ops.PERMUTE, Ops.FLIP, Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.CONCAT):
+        return True
+    x, a, n = u.src[0], u.arg, u.src[0].shape
+    axes = range(len(n))
+    match u.op:
+        case Ops.ELEMENT:
+            return u.shape == () and a in range(x.size)
+        case Ops.PERMUTE:
+            return sorted(a) == list(axes) and u.shape == tuple(n[k] for k in a)
+        case Ops.FLIP:
+            return u.shape == n and all(k in axes for k in a)
+        case Ops.ROLL:
+            return u.shape == n and all(k in axes for _, k in a)
+        case Ops.SLICE:
+            cuts = [range(*bounds) for bounds in a]
+            inside = all(r.step > 0 and (not r or 0 <= r[0] and r[-1] < m) for r, m in zip(cuts, n))
+            return inside and len(cuts) == len(n) and u.shape == tuple(map(len, cuts))
+        case Ops.PAD:
+            return len(a) == len(n) and all(min(w) >= 0 for w in a) and u.shape == x.pad(a).shape
+    rest = {(*s.shape[:a], *s.shape[a + 1 :]) for s in (*u.src, u)}
+    return a in axes and len(rest) == 1 and u.shape[a] == sum(s.shape[a] for s in u.src)
