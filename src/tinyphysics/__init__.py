@@ -58,6 +58,8 @@ from tinyphysics.front.trace import map_ as map
 from tinyphysics.report import Report as Report
 from tinyphysics.rules.custom import op as op
 from tinyphysics.runtime.compile import compile as compile
+from tinyphysics.runtime.saved import load as load
+from tinyphysics.runtime.saved import save as _save
 from tinyphysics.runtime.simulation import Simulation as Simulation
 from tinyphysics.system import System as System
 from tinyphysics.trajectory import Stop as Stop
@@ -66,3 +68,4 @@ from tinyphysics.trajectory import Trajectory as Trajectory
 __version__ = "0.1.0"
 
 _system.SLOTS["compile"] = compile
+_system.SLOTS["save"] = _save

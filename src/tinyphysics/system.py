@@ -71,6 +71,10 @@ class System:
     def __add__(self, other: System | Sum) -> Sum:
         return Sum((self, *(other.parts if isinstance(other, Sum) else (other,))))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the user's function, which may live nowhere that another process can import."""
+        return self.__dict__ | {"function": None}
+
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}({', '.join(s.name for s in self.states)})>"
 

@@ -1,7 +1,7 @@
 """What a run returns: frames, observables, hashes, and why it stopped."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,9 +60,7 @@ class Trajectory:
     stops: tuple[Stop, ...] = ()
     metrics: dict[str, Any] = field(default_factory=dict)
     observed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # name -> (times, values)
-    energy_of: Callable[[Trajectory], Any] | None = None  # the energies of the frames
-    no_energy: str = ""  # why there is none
-    series: Callable[[Trajectory, str], tuple[Any, Any, Any]] | None = None  # every step, by replay
+    origin: Any = None  # what the energies and a replay are computed from
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __getattr__(self, name: str) -> Any:
@@ -92,35 +90,32 @@ class Trajectory:
     def stopped(self) -> Stop | None:
         return min(self.stops, key=lambda s: s.step) if self.stops else None
 
+    def _ask(self, question: str, *args: str) -> Any:
+        """Asked once, remembered."""
+        key = " ".join((question, *args))
+        if key not in self._cache:
+            if self.origin is None:
+                raise PlanError(f"`{key}` needs the program of this run, which it was loaded without")
+            self._cache[key] = getattr(self.origin, question)(*args)
+        return self._cache[key]
+
     @property
     def energy(self) -> Any:
         """The energy of every frame."""
-        if self.energy_of is None:
-            raise PlanError(self.no_energy or "this run has no energy")
-        if "energy" not in self._cache:
-            self._cache["energy"] = self.energy_of(self)
-        return self._cache["energy"]
+        return self._ask("energies")
 
-    def every_step(self, name: str) -> tuple[Any, Any, Any]:
-        """(times, values, scale) of a quantity at every step, computed by a bit-equal replay."""
-        if name == "energy" and self.energy_of is None:
-            raise PlanError(self.no_energy or "this run has no energy")
-        if self.series is None:
-            raise PlanError(f"`{name}` cannot be replayed: the run was loaded without its program")
-        if ("series", name) not in self._cache:
-            self._cache[("series", name)] = self.series(self, name)  # type: ignore[index]
-        return self._cache[("series", name)]  # type: ignore[index]
+    def every_step(self, name: str = "energy") -> tuple[Any, Any]:
+        """(times, values) of a quantity at every step, computed by a bit-equal replay."""
+        t, values = self._ask("series", name)
+        return t, values
 
     def drift(self, name: str = "energy") -> Any:
-        """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|."""
-        _, values, scale = self.every_step(name)
-        deviation = abs(values - values[0])
-        worst = deviation.max(axis=0) / scale
-        return float(worst) if worst.ndim == 0 else worst
+        """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|; one per member."""
+        return self._ask("drift", name)
 
     def drift_rate(self, name: str = "energy") -> Any:
         """The slope of the quantity per unit time, with its standard error, fitted over every step."""
-        t, values, _ = self.every_step(name)
+        t, values = self.every_step(name)
         t = t - t.mean()
         n = len(t)
         if n < 3:

@@ -1,6 +1,7 @@
 """Which engine runs a program on a target?"""
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from tinyphysics.device.arrays import ArraysLoader
@@ -8,13 +9,19 @@ from tinyphysics.device.cc import CLoader
 from tinyphysics.device.cpu import LlvmLoader
 from tinyphysics.device.engine import KernelEngine
 from tinyphysics.device.host import Host
+from tinyphysics.device.llvm import assembly
+from tinyphysics.emit.cmain import complete_program
+from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.kernel import build_kernel
 
 
+@lru_cache(maxsize=64)
 def engine_for(
     target: Target, program: Program, probe: Program | None = None, threads: int | None = None
 ) -> Any:
+    """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
     match target.backend:
         case "llvm":
             return KernelEngine(program, LlvmLoader(), probe, threads)
@@ -23,3 +30,21 @@ def engine_for(
         case "numpy":
             return KernelEngine(program, ArraysLoader(), probe, threads)
     return Host(program, probe)
+
+
+SECTIONS = ("init", "step", "final")
+
+
+def listing(program: Program, level: str) -> str:
+    """A program below TP-IR, as text: "kernel", "llvm", "asm" or "c", for an ensemble on this processor."""
+    kernel = build_kernel(program)
+    if level == "kernel":
+        return str(kernel)
+    parts = [kernel.section(name) for name in SECTIONS]
+    shared = (False,) * len(kernel.params)
+    if level == "c":
+        return complete_program(kernel, program)
+    loader = LlvmLoader()
+    shape = loader.shape(kernel.section("step"), 1 << 16)
+    text = llvm_module(parts, kernel.params, shared, shape, loader.cpu.x86)
+    return text if level == "llvm" else assembly(text, loader.cpu)

@@ -13,11 +13,13 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.kernel import Section
 
 MOST_UNROLL = 6
+REGISTERS = 60  # more than there are: a few spills cost less than the latency that they hide
 
 
 def live_values(f: Section) -> int:
-    """The most values that are alive at once in one copy of the section, constants aside."""
-    order = [u for u in toposort(f.everything) if u.op is not Ops.CONST]
+    """The most values that are alive at once in one copy of the section, aside from what never changes."""
+    moving = dict.fromkeys(f.loads)
+    order = [u for u in toposort(f.everything) if u.op not in (Ops.CONST, Ops.VAR) or u in moving]
     last: dict[UOp, int] = {}
     for at, u in enumerate(order):
         for s in u.src:
@@ -52,8 +54,8 @@ class LlvmLoader:
         enough = -(-members // width)
         if not section.loops:
             return VectorShape(width, 1)
-        registers = 32 if self.cpu.width == 8 else 24  # of 16, some spill and still pay
-        return VectorShape(width, max(1, min(MOST_UNROLL, enough, registers // max(live_values(section), 1))))
+        fitting = REGISTERS // max(live_values(section), 1)
+        return VectorShape(width, max(1, min(MOST_UNROLL, enough, fitting)))
 
     def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any:
         compiled = compile_section(f, params, varying, shape, self.cpu)

@@ -36,6 +36,7 @@ class Method:
 VERLET = "Verlet 1967, Phys. Rev. 159, 98"
 YOSHIDA = "Yoshida 1990, Phys. Lett. A 150, 262"
 DE_VOGELAERE = "de Vogelaere 1956, report 4, University of Notre Dame"
+KAHAN_LI = "Kahan and Li 1997, Math. Comp. 66, 1089"
 KUTTA = "Kutta 1901, Z. Math. Phys. 46, 435"
 
 # fmt: off
@@ -43,11 +44,15 @@ METHODS: tuple[Method, ...] = (
     Method("symplectic_euler", 1, "drift, then kick",
            sequence=lambda: [("T", 1.0), ("V", 1.0)], source=DE_VOGELAERE),
     Method("leapfrog_kdk", 2, "half kick, drift, half kick; the half kicks of neighbours merged",
-           sequence=lambda: palindrome("V", "T", COMPOSITION[2]), symmetric=True, source=VERLET),
+           sequence=lambda: palindrome("V", "T", COMPOSITION["leapfrog"]), symmetric=True, source=VERLET),
     Method("leapfrog_dkd", 2, "half drift, kick, half drift; the half drifts of neighbours merged",
-           sequence=lambda: palindrome("T", "V", COMPOSITION[2]), symmetric=True, source=VERLET),
+           sequence=lambda: palindrome("T", "V", COMPOSITION["leapfrog"]), symmetric=True, source=VERLET),
     Method("yoshida4", 4, "three leapfrogs, the middle one backwards",
-           sequence=lambda: palindrome("V", "T", COMPOSITION[4]), symmetric=True, source=YOSHIDA),
+           sequence=lambda: palindrome("V", "T", COMPOSITION["yoshida4"]), symmetric=True, source=YOSHIDA),
+    Method("kahan_li6", 6, "nine leapfrogs",
+           sequence=lambda: palindrome("V", "T", COMPOSITION["kahan_li6"]), symmetric=True, source=KAHAN_LI),
+    Method("kahan_li8", 8, "seventeen leapfrogs",
+           sequence=lambda: palindrome("V", "T", COMPOSITION["kahan_li8"]), symmetric=True, source=KAHAN_LI),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source=KUTTA),
@@ -56,7 +61,7 @@ METHODS: tuple[Method, ...] = (
 ALIASES = {"leapfrog": "leapfrog_kdk"}
 CHOICES = ("auto", "symplectic")  # names that let the planner choose
 BY_NAME = {m.name: m for m in METHODS}
-BY_ORDER = {1: "symplectic_euler", 2: "leapfrog_kdk", 4: "yoshida4"}
+BY_ORDER = {1: "symplectic_euler", 2: "leapfrog_kdk", 4: "yoshida4", 6: "kahan_li6", 8: "kahan_li8"}
 
 MAP = Method("map", 0, "the map as it is written")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.rules.unroll import unroll
 
 Monomial = tuple[tuple[int, Fraction], ...]  # (atom, exponent), by atom
 Poly = dict[Monomial, Fraction]
@@ -19,6 +20,8 @@ Key = tuple[tuple[Monomial, Fraction], ...]
 
 MOST_TERMS = 4_000  # an expanded product larger than this stays closed: no proof, and no explosion
 LARGEST_POWER = 12
+LARGEST_EXPONENT = 1_000  # of a coefficient: 0.1**1000 has 56,000 bits
+MOST_COMPONENTS = 64
 TOL = Fraction(1, 2**48)  # a derivative's constants are rounded a few times: 16 ulp
 ODD = (Ops.SIN, Ops.TAN, Ops.ASIN, Ops.ATAN, Ops.SINH, Ops.TANH, Ops.ERF, Ops.CBRT, Ops.SIGN)
 EVEN = (Ops.COS, Ops.COSH, Ops.ABS)
@@ -84,7 +87,8 @@ class Normal:
         for a, e in n:
             exponents[a] = exponents.get(a, Fraction(0)) + e
         # a sum whose power has become whole again is opened
-        whole = [a for a, e in exponents.items() if a in self.sums and e > 0 and e.denominator == 1]
+        whole = [a for a, e in exponents.items()
+                 if a in self.sums and 0 < e <= LARGEST_POWER and e.denominator == 1]  # fmt: skip
         out: Poly = {monomial({a: e for a, e in exponents.items() if a not in whole}): Fraction(1)}
         for a in whole:
             for _ in range(int(exponents[a])):
@@ -100,8 +104,11 @@ class Normal:
         if len(p) == 1:
             ((m, c),) = p.items()
             plain = c == 1 and len(m) == 1 and m[0][1] == 1
-            if e.denominator == 1 or plain:  # (x**2)**(1/2) is |x|, not x: roots of products stay closed
-                return {monomial({a: k * e for a, k in m}): c**e if e.denominator == 1 else c}
+            if plain:
+                return {monomial({m[0][0]: e}): c}
+            # (x**2)**(1/2) is |x|, not x: roots of products stay closed
+            if e.denominator == 1 and abs(e) <= LARGEST_EXPONENT:
+                return {monomial({a: k * e for a, k in m}): c ** int(e)}
         if not p:
             raise TooLarge  # a power of zero: leave it to the caller's opaque form
         base = self.atom(("sum", key(p)))
@@ -119,7 +126,7 @@ class Normal:
         return self.memo[root]
 
     def opaque(self, u: UOp) -> Poly:
-        return self.single((u.op, u.arg, u.shape, tuple(key(self.memo[s]) for s in u.src)))
+        return self.single((u.op, u.arg, u.dtype, u.shape, tuple(key(self.memo[s]) for s in u.src)))
 
     def _form(self, u: UOp, src: list[Poly]) -> Poly:
         match u.op:
@@ -187,10 +194,27 @@ class Normal:
         return self.is_zero(difference(self.form(u), self.form(v)))
 
     def ratio(self, u: UOp, v: UOp) -> Fraction | None:
-        """The number r with u = r*v as functions, if there is one and v is not zero."""
-        p, q = self.form(u), self.form(v)
-        if not q:
+        """The number r with u = r*v as functions, if there is one and v is not zero.
+
+        Arrays that say the same in different words (sums of padded parts, stacked components) are
+        compared number by number.
+        """
+        if not self.form(v):
             return None
+        found = self._ratio(u, v)
+        if found is not None or not 1 < u.size <= MOST_COMPONENTS:
+            return found
+        ratios = set()
+        for x, y in zip(*unroll([u, v])):
+            if not self.form(y):
+                if self.form(x):
+                    return None
+                continue
+            ratios.add(self._ratio(x, y))
+        return ratios.pop() if len(ratios) == 1 else None
+
+    def _ratio(self, u: UOp, v: UOp) -> Fraction | None:
+        p, q = self.form(u), self.form(v)
         if not p:
             return Fraction(0)
         for m in sorted(q):

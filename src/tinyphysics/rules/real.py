@@ -5,18 +5,21 @@ program whose bits are promised. Products are never opened: (q1 - q0)**2 expande
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.pattern import PatternMatcher, UPat
 from tinyphysics.ir.rewrite import Fired, graph_rewrite
 from tinyphysics.ir.uop import UOp
-from tinyphysics.rules.exact import exact, is_power_of_two
+from tinyphysics.rules.exact import exact, fold, is_power_of_two
 
 x, y, z, w = (UPat.var(name) for name in "xyzw")
 a, b = UPat.const("a"), UPat.const("b")
 
 MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.ELEMENT)
+MOST_ADDENDS = 32
 LARGEST_PRODUCT = 4  # x**4 is two multiplications; beyond, the power function is as accurate
 
 
@@ -26,6 +29,22 @@ def zero_like(u: UOp) -> UOp:
 
 def constant(u: UOp) -> bool:
     return u.op is Ops.CONST
+
+
+def merged(c: UOp) -> UOp | None:
+    """An operation on constants as one, if it neither overflows nor loses digits to underflow."""
+    out = fold(c)
+    assert out is not None
+    smallest = 2.0**-1022 if c.dtype is f64 else 2.0**-126
+    return out if smallest <= abs(out.arg) < math.inf else None
+
+
+def scaled(c: UOp, x: UOp) -> UOp | None:
+    return None if (factor := merged(c)) is None else factor * x
+
+
+def divided(c: UOp, x: UOp) -> UOp | None:
+    return None if (factor := merged(c)) is None else factor / x
 
 
 def power(x: UOp, a: UOp) -> UOp | None:
@@ -76,7 +95,7 @@ def out_of_denominator(x: UOp, y: UOp, a: UOp) -> UOp | None:
 
 def quotient(x: UOp, a: UOp, b: UOp) -> UOp | None:
     """(b*x)/a with b/a rounded once: 49*(x/49) is x, 49*((1/49)*x) is not."""
-    return None if a.arg == 0 else (b / a) * x
+    return scaled(b / a, x)
 
 
 def one_denominator(x: UOp, y: UOp, z: UOp) -> UOp | None:
@@ -91,6 +110,47 @@ def same_factor_less(x: UOp, a: UOp, b: UOp) -> UOp:
     return (a - b) * x
 
 
+def coefficient(u: UOp) -> tuple[float, UOp]:
+    """u as number*rest."""
+    if u.op is Ops.NEG:
+        c, rest = coefficient(u.src[0])
+        return -c, rest
+    if u.op is Ops.MUL and constant(u.src[0]) != constant(u.src[1]):
+        c, rest = u.src if constant(u.src[0]) else (u.src[1], u.src[0])
+        return float(c.arg), rest
+    return 1.0, u
+
+
+def collect_like_terms(u: UOp) -> UOp | None:
+    """0.5*y + x*x + 0.5*y -> y + x*x: equal terms of a sum that are not neighbours."""
+    if not u.dtype.is_float:
+        return None
+    terms: dict[UOp, float] = {}
+    stack, count = [(u, 1.0)], 0
+    while stack:
+        x, sign = stack.pop()
+        if x.op in (Ops.ADD, Ops.SUB):
+            stack += [(x.src[1], -sign if x.op is Ops.SUB else sign), (x.src[0], sign)]
+            continue
+        count += 1
+        if count > MOST_ADDENDS:
+            return None
+        c, rest = coefficient(x)
+        terms[rest] = terms.get(rest, 0.0) + sign * c
+    if len(terms) == count:
+        return None
+    out: UOp | None = None
+    for rest, c in terms.items():
+        if c == 0:
+            continue
+        part = rest if abs(c) == 1 else abs(c) * rest
+        if out is None:
+            out = -part if c < 0 else part
+        else:
+            out = out - part if c < 0 else out + part
+    return zero_like(u) if out is None else out
+
+
 def times_fraction(x: UOp, y: UOp, z: UOp) -> UOp | None:
     return None if constant(x) else (x * y) / z
 
@@ -100,8 +160,35 @@ def scale_sum(x: UOp, a: UOp, b: UOp) -> UOp | None:
     return a * x + a * b if is_power_of_two(a) else None
 
 
+def scale_factor(x: UOp, y: UOp, a: UOp, b: UOp) -> UOp | None:
+    return (a * (x + b)) * y if is_power_of_two(a) else None
+
+
 def twice(x: UOp) -> UOp | None:
     return None if constant(x) else 2.0 * x
+
+
+def masked(u: UOp) -> bool:
+    """A sum of branches that are zero where they are not taken: what a derivative of tp.where looks like."""
+    waiting = [u]
+    while waiting:
+        x = waiting.pop()
+        if x.op in (Ops.ADD, Ops.SUB, Ops.NEG):
+            waiting.extend(x.src)
+        elif x.op is not Ops.WHERE or not any(constant(s) and s.arg == 0 for s in x.src[1:]):
+            return False
+    return True
+
+
+def into_branches(x: UOp, y: UOp, z: UOp) -> UOp | None:
+    """(branch + branch)*factor, factor by factor: each keeps its own zero."""
+    if not masked(x) or not masked(y) or constant(z):
+        return None
+    return x * z + y * z
+
+
+def over_branches(x: UOp, y: UOp, z: UOp) -> UOp | None:
+    return None if not masked(x) or not masked(y) or constant(z) else x / z + y / z
 
 
 # fmt: off
@@ -121,7 +208,7 @@ identities = PatternMatcher([
     (x.sqrt() * x.sqrt(),             lambda x: x),
     (x / x.sqrt(),                    lambda x: x.sqrt()),
     # constants come to the front, where they meet
-    (a * (b * x),                     lambda x, a, b: (a * b) * x),
+    (a * (b * x),                     lambda x, a, b: scaled(a * b, x)),
     (-(a * x),                        lambda x, a: (-a) * x),
     (b * (x / a),                     quotient),
     ((b * x) / a,                     quotient),
@@ -129,13 +216,14 @@ identities = PatternMatcher([
     (x * (a * y),                     out_of_product),
     ((a * x) / y,                     out_of_numerator),
     (x / (a * y),                     out_of_denominator),
-    (a / (b * x),                     lambda x, a, b: (a / b) / x if b.arg != 0 else None),
-    (a * (b / x),                     lambda x, a, b: (a * b) / x),
+    (a / (b * x),                     lambda x, a, b: divided(a / b, x)),
+    (a * (b / x),                     lambda x, a, b: divided(a * b, x)),
     (a * x + b * x,                   same_factor),
     (a * x - b * x,                   same_factor_less),
     (x + a * x,                       lambda x, a: (a + 1.0) * x),
     (a * x - x,                       lambda x, a: (a - 1.0) * x),
     (x - a * x,                       lambda x, a: (1.0 - a) * x),
+    (UPat((Ops.ADD, Ops.SUB), name="u"), collect_like_terms),
     (x * (-y),                        lambda x, y: -(x * y)),
     ((-x) / y,                        lambda x, y: -(x / y)),
     (x / (-y),                        lambda x, y: -(x / y)),
@@ -150,6 +238,12 @@ identities = PatternMatcher([
     (z.where(x, 0.0) / y,             lambda x, y, z: z.where(x / y, zero_like(x))),
     (z.where(UPat(Ops.CONST, value=0.0), x) / y, lambda x, y, z: z.where(zero_like(x), x / y)),
     (-(z.where(x, y)),                lambda x, y, z: z.where(-x, -y)),
+    (z.where(x, -0.0),                lambda x, z: z.where(x, zero_like(x))),
+    (z.where(UPat(Ops.CONST, value=-0.0), x), lambda x, z: z.where(zero_like(x), x)),
+    ((x + y) * z,                     into_branches),
+    ((x - y) * z,                     lambda x, y, z: into_branches(x, -y, z)),
+    ((x + y) / z,                     over_branches),
+    ((x - y) / z,                     lambda x, y, z: over_branches(x, -y, z)),
     (UPat(MOVES, name="u"),           move_factor),
     (UPat(Ops.REDUCE, name="u", when=lambda u: u.arg[0] == "sum"), move_factor),
     (UPat((*MOVES, Ops.REDUCE), name="u"), move_zero),
@@ -168,8 +262,8 @@ def into_scalar(u: UOp, a: UOp, y: UOp) -> UOp | None:
 
 # fmt: off
 sink = exact + PatternMatcher([
-    (x / a,                                 lambda x, a: (1.0 / a) * x if a.arg != 0 else None),
-    (a * ((x + b) * y),                     lambda x, y, a, b: (a * (x + b)) * y if is_power_of_two(a) else None),
+    (x / a,                                 lambda x, a: scaled(1.0 / a, x)),
+    (a * ((x + b) * y),                     scale_factor),
     (a * (x + b),                           scale_sum),
     (a * (UPat(Ops.EXPAND, name="u") * y),  into_scalar),
 ])

@@ -16,6 +16,7 @@ from tinyphysics.runtime.schedule import Schedule, time_at
 from tinyphysics.trajectory import Stop
 
 States = Mapping[str, Any]
+Sink = Callable[[list[int], Mapping[str, Any]], None]  # takes observables instead of the record
 Look = Callable[[States, int], Mapping[str, Any]]  # observables of a synchronised state at a step
 
 
@@ -77,6 +78,7 @@ class Running:
     dt: float
     t0: float
     look: Look | None
+    sink: Sink | None = None
     record: Record = field(default_factory=Record)
     frozen: dict[int, dict[str, Any]] = field(default_factory=dict)  # last good states of stopped members
 
@@ -88,8 +90,7 @@ class Running:
         r.frame(0, i.states)
         r.final = dict(i.states)
         if self.look is not None:
-            r.observed_at.append(0)
-            r.observed.append({name: v[None] for name, v in self.look(i.states, 0).items()})
+            self.observed([0], {name: v[None] for name, v in self.look(i.states, 0).items()})
         if s.steps == 0 or i.members == 0:
             if i.members == 0:
                 r.frame(s.steps, i.states)
@@ -163,6 +164,12 @@ class Running:
                 for k in self.frozen:
                     bad = np.array([n >= ends.get(k, 0) for n in steps], bool)
                     v[bad, k] = np.nan
+            self.observed(steps, values)
+
+    def observed(self, steps: list[int], values: Mapping[str, Any]) -> None:
+        if self.sink is not None:
+            self.sink(steps, values)
+        else:
             self.record.observed_at += steps
             self.record.observed.append(values)
 
@@ -195,9 +202,3 @@ class Running:
         elif r.steps[-1] != n:
             r.frame(n, self.synchronised(m) if n else r.final)
 
-
-def run(
-    engine: Engine, given: Inputs, schedule: Schedule, dt: float, t0: float, look: Look | None,
-    tick: Callable[[int], None],
-) -> Record:  # fmt: skip
-    return Running(engine, given, schedule, dt, t0, look).go(tick)

@@ -9,41 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.backend import engine_for
+from tinyphysics.device.backend import listing
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError
 from tinyphysics.front.trace import observable
-from tinyphysics.ir import Ops, UOp, dump
+from tinyphysics.ir import UOp, dump
 from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
 from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
-from tinyphysics.runtime.loop import Record, run, shaped
+from tinyphysics.runtime.ensemble import inputs, sizes_from
+from tinyphysics.runtime.execute import Run, clock_of, execute
+from tinyphysics.runtime.loop import Record, shaped
+from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, whole
-from tinyphysics.system import Family, System
+from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.probe import probe
 from tinyphysics.trajectory import Frame, Trajectory
 from tinyphysics.util import one_of
 
 BITS = 1  # changes when a release changes results
-LEVELS = ("uop", "tpir")
-LATER_LEVELS = ("kernel", "llvm", "c", "asm", "ptx", "cuda", "opencl", "wgsl")
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c")
+LATER_LEVELS = ("ptx", "cuda", "opencl", "wgsl")
 LATER_ARGUMENTS = ("save", "checkpoint", "checkpoint_every", "resume")
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """Everything that decides the bits of a run, so that it can be done again."""
-
-    built: Build
-    given: Inputs
-    schedule: Schedule
-    dt: float
-    t0: float
 
 
 @dataclass(eq=False)
@@ -93,13 +83,18 @@ class Simulation:
         return cite(self.built.plan)
 
     def ir(self, level: str = "tpir") -> str:
-        """The program as text: "uop" (the graph as traced) or "tpir"."""
+        """The program as text, from the graph as traced ("uop") down to machine code ("asm").
+
+        "c" is a complete program: compiled, it prints the state and the hash of a run.
+        """
         if level in LATER_LEVELS:
             raise PlanError(f'ir("{level}") does not exist yet', fix=f"Levels: {one_of(LEVELS)}.")
         if level not in LEVELS:
             raise InputError(f"there is no level `{level}`", fix=f"Levels: {one_of(LEVELS)}.")
         if level == "tpir":
             return str(self.built.program)
+        if level != "uop":
+            return listing(self.built.program, level)
         s = self.system
         roots = [s.energy] if s.energy is not None else [*s.forces, *s.update]
         return dump(roots, s.sites)
@@ -107,6 +102,22 @@ class Simulation:
     def monitor(self, function: Callable[..., Any], name: str | None = None) -> None:
         """Observe a function in every run of this simulation."""
         self.monitors[name or getattr(function, "__name__", "observable").strip("<>")] = function
+
+    def save(self, path: Any) -> None:
+        """Writes the system and what was asked of it; `tp.load(path)` compiles it to the same program."""
+        SLOTS["save"](self, path)
+
+    def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
+        """Seconds and bytes of a run before it is started, from a short trial on this machine."""
+        rows = sum(s.var.size for s in self.system.states)
+        trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
+        given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
+        n, seconds = 1, 0.0
+        while seconds < 0.02 and n < steps:
+            n = min(2 * n, steps)
+            seconds = self.evolve(steps=n, progress=False, **trial, **given).metrics["seconds"]["run"]
+        per_step = seconds / max(n * min(members, 4096), 1)
+        return {"seconds": per_step * steps * members, "bytes": 8.0 * rows * members * (frames + 4)}
 
     def __repr__(self) -> str:
         if self._built is None:
@@ -140,11 +151,11 @@ class Simulation:
             whole("observe_every", observe_every, 1) if watched else None,
             None if hash_every is None else whole("hash_every", hash_every, 1),
         )
-        r = Run(self.built, i, schedule, dt, float(t0))
+        r = Run(self.built.program, system, self.target, i, schedule, dt, float(t0), threads)
         values = {n: self.traced(f, n) for n, f in watched.items()}
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps) as tick:
-            record, launches = self.execute(r, schedule, values, threads, tick)
+            record, launches = execute(r, schedule, values, tick)
         done = clock.perf_counter()
         out = self.trajectory(r, record)
         work = record.last * max(i.members, 1)
@@ -173,31 +184,8 @@ class Simulation:
         known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
         return observable(function, known | {"t": clock_of(system)}, name)
 
-    def execute(
-        self, r: Run, schedule: Schedule, values: Mapping[str, UOp], threads: int | None, tick: Callable[[int], None]
-    ) -> tuple[Record, int]:
-        """One run with some values observed; how often the engine was launched."""
-        s = r.built.system
-        watch = probe(s.states, s.parameters, clock_of(s), values) if values else None
-        engine = engine_for(self.target, r.built.program, watch, threads)
-        look = self.look(r, values) if values else None
-        record = run(engine, r.given, schedule, r.dt, r.t0, look, tick)
-        return record, engine.launches
-
-    def look(self, r: Run, values: Mapping[str, UOp]) -> Callable[[Mapping[str, Any], int], Mapping[str, Any]]:
-        """Observables of a synchronised state, by a program of their own."""
-        s, i = r.built.system, r.given
-        engine = engine_for(self.target, probe(s.states, s.parameters, clock_of(s), values))
-
-        def at(state: Mapping[str, Any], n: int) -> Mapping[str, Any]:
-            m = engine.start(state, i.params, i.members, r.dt, r.t0)
-            m.steps = n
-            return engine.synchronised(m)
-
-        return at
-
     def trajectory(self, r: Run, record: Record) -> Trajectory:
-        system, view = r.built.system, shaped(r.given)
+        system, view = r.system, shaped(r.given)
         frames = [view(f) for f in record.frames]
         arrays = {s.name: np.stack([f[s.name] for f in frames]) for s in system.states}
         t = np.array([time_at(n, r.dt, r.t0) for n in record.steps])
@@ -207,51 +195,12 @@ class Simulation:
         for name in record.observed[0] if record.observed else ():
             rows = record.series(name)
             observed[name] = (at, rows if r.given.is_ensemble else rows[:, 0])
-        has_energy = system.energy is not None
         return Trajectory(
             t=t, steps=np.array(record.steps), frames=arrays,
             final=Frame(final, record.last, time_at(record.last, r.dt, r.t0)),
             hash=state_hash(final), hashes=record.hashes, stops=tuple(record.stops), observed=observed,
-            energy_of=(lambda out: self.energies(r, record)) if has_energy else None,
-            no_energy=f"`{system.name}` is given by its {system.kind}: no energy is known for it. "
-            "Write it as a Hamiltonian, or observe a function of your own",
-            series=lambda out, name: self.replay(r, record, name),
+            origin=Origin(r, tuple(record.frames), tuple(record.steps), record.last),
         )  # fmt: skip
-
-    # --- energies -----------------------------------------------------------------------------
-    def energies(self, r: Run, record: Record) -> Any:
-        assert r.built.system.energy is not None
-        look = self.look(r, {"energy": r.built.system.energy})
-        view = shaped(r.given)
-        return np.stack([view(look(f, n))["energy"] for f, n in zip(record.frames, record.steps)])
-
-    def replay(self, r: Run, record: Record, name: str) -> tuple[Any, Any, Any]:
-        """(times, values, scale) at every step: the run again, bit for bit, with one thing observed."""
-        system = r.built.system
-        if name == "energy":
-            assert system.energy is not None
-            values = {"value": system.energy, "scale": UOp.sum_of(abs(x) for x in addends(system.energy))}
-        elif name in self.monitors or name in record.observed[0] if record.observed else False:
-            raise InputError(f"the drift of `{name}` is not defined", fix='drift("energy") is.')
-        else:
-            raise InputError(f"there is no quantity `{name}`", fix='drift("energy") is defined.')
-        schedule = Schedule(record.last, None, 1, None)
-        again, _ = self.execute(r, schedule, values, None, lambda n: None)
-        rows = {n: again.series(n) if r.given.is_ensemble else again.series(n)[:, 0] for n in values}
-        t = np.array([time_at(n, r.dt, r.t0) for n in again.observed_at])
-        scale = rows["scale"].max(axis=0)
-        return t, rows["value"], np.where(scale > 0, scale, 1.0)
-
-
-def addends(u: UOp) -> list[UOp]:
-    """The terms of a sum, without their signs."""
-    if u.op in (Ops.ADD, Ops.SUB):
-        return addends(u.src[0]) + addends(u.src[1])
-    return addends(u.src[0]) if u.op is Ops.NEG else [u]
-
-
-def clock_of(system: System) -> UOp:
-    return UOp.var("t") if system.time is None else system.time
 
 
 def checked_step(dt: Any) -> float:

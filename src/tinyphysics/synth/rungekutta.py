@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.vjp import gradient
+from tinyphysics.synth.derivative import derivative
 from tinyphysics.step import DT, Block, Shear, Step, Term
 from tinyphysics.system import System
 
@@ -26,7 +27,7 @@ RK4 = Tableau(((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)), (1 / 6, 1 / 3, 1 / 3, 1
 def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> Step:
     """All slopes are functions of the state at the beginning of the step."""
     if system.energy is not None:
-        covectors = simplify(gradient(system.energy, [*system.p, *system.q]))
+        covectors = derivative(system.energy, [*system.p, *system.q])
         kinds = ["pass"] * len(system.q) + ["negate"] * len(system.p)
         terms: tuple[Term, ...] = (Term("H", system.energy),)
     else:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tinyphysics.ir import UOp
 from tinyphysics.rules.real import simplify
-from tinyphysics.rules.vjp import gradient
+from tinyphysics.synth.derivative import derivative
 from tinyphysics.step import Block, Shear, Step, Term
 from tinyphysics.system import System
 
@@ -32,11 +32,11 @@ def palindrome(outer: str, inner: str, weights: Sequence[float]) -> Sequence_:
 
 def flows(system: System, T: UOp, V: UOp | None) -> dict[str, list[tuple[UOp, UOp, str]]]:
     """For each part, (state that it moves, covector, how J acts)."""
-    drift = list(zip(system.q, simplify(gradient(T, system.p)), ["pass"] * len(system.q)))
+    drift = list(zip(system.q, derivative(T, system.p), ["pass"] * len(system.q)))
     if V is None:  # a force that no energy is known for
         kick = list(zip(system.p, simplify(system.forces), ["force"] * len(system.p)))
     else:
-        kick = list(zip(system.p, simplify(gradient(V, system.q)), ["negate"] * len(system.p)))
+        kick = list(zip(system.p, derivative(V, system.q), ["negate"] * len(system.p)))
     return {"T": drift, "V": kick}
 
 

@@ -1,0 +1,130 @@
+// Hand-written references. Vectors are as wide as the machine's; K vectors are interleaved by hand.
+// Leapfrog KDK with the half kicks of neighbouring steps merged: one force per step.
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#ifdef __AVX512F__
+#define W 8
+#define K_SIN 6
+#define K_HH 4
+#else
+#define W 4
+#define K_SIN 4
+#define K_HH 3
+#endif
+typedef double V __attribute__((vector_size(W*8)));
+typedef int64_t I __attribute__((vector_size(W*8)));
+#define A1 -0.16666666666666666633
+#define A2 0.0083333333333333157466
+#define A3 -0.00019841269841254884688
+#define A4 2.7557319219139182201e-6
+#define A5 -2.5052107613934760316e-8
+#define A6 1.6058977114074673292e-10
+#define A7 -7.6439639659253566632e-13
+#define A8 2.7313658674940167149e-15
+#define IPI 0.31830988618379067154
+#define PIH 3.141592653589793116
+#define PIL 1.2246467991473531772e-16
+#define MAG 6755399441055744.0 /* 1.5*2^52 */
+static inline V load(const double *p) { V v; memcpy(&v, p, sizeof v); return v; }
+static inline void store(double *p, V v) { memcpy(p, &v, sizeof v); }
+
+// one trajectory, the library's sine
+void pendulum_one(double *s, double dt, int64_t n) {
+  double q = s[0], p = s[1];
+  p -= .5*dt*sin(q);
+  for (int64_t i = 0; i < n - 1; i++) { q += dt*p; p -= dt*sin(q); }
+  q += dt*p; p -= .5*dt*sin(q);
+  s[0] = q; s[1] = p;
+}
+// plain C, 32 lanes at a time: the compiler vectorises (with the vector maths library under -ffast-math)
+void pendulum_tiled(double *restrict Q, double *restrict P, int64_t N, double dt, int64_t n) {
+  for (int64_t o = 0; o < N; o += 32) {
+    double q[32], p[32];
+    for (int j = 0; j < 32; j++) { q[j] = Q[o+j]; p[j] = P[o+j]; p[j] -= .5*dt*sin(q[j]); }
+    for (int64_t i = 0; i < n; i++) {
+      double h = i == n-1 ? .5*dt : dt;
+      for (int j = 0; j < 32; j++) { q[j] += dt*p[j]; p[j] -= h*sin(q[j]); }
+    }
+    for (int j = 0; j < 32; j++) { Q[o+j] = q[j]; P[o+j] = p[j]; }
+  }
+}
+void pendulum_naive(double *restrict q, double *restrict p, int64_t N, double dt, int64_t n) {
+  for (int64_t j = 0; j < N; j++) p[j] -= .5*dt*sin(q[j]);
+  for (int64_t i = 0; i < n; i++) {
+    double h = i == n-1 ? .5*dt : dt;
+    for (int64_t j = 0; j < N; j++) { q[j] += dt*p[j]; p[j] -= h*sin(q[j]); }
+  }
+}
+static inline __attribute__((always_inline)) void kick(V *q, V *p, double h) {
+  V u[K_SIN], r[K_SIN], P[K_SIN]; I sign[K_SIN];
+  for (int k = 0; k < K_SIN; k++) {
+    V t = q[k]*IPI + MAG; sign[k] = (I)t << 63; V m = t - MAG;
+    r[k] = q[k] - m*PIH; r[k] = r[k] - m*PIL; u[k] = r[k]*r[k]; P[k] = u[k]*A8 + A7;
+  }
+#define STAGE(c) for (int k = 0; k < K_SIN; k++) P[k] = u[k]*P[k] + c;
+  STAGE(A6) STAGE(A5) STAGE(A4) STAGE(A3) STAGE(A2) STAGE(A1)
+  for (int k = 0; k < K_SIN; k++) {
+    V y = (r[k]*u[k])*P[k] + r[k]; V H = h - (V){0}; V hs = (V)((I)H ^ sign[k]);
+    p[k] = p[k] - hs*y;
+  }
+}
+// vectors and a polynomial sine by hand
+void pendulum_hand(double *Q, double *P, int64_t N, double dt, int64_t n) {
+  for (int64_t o = 0; o + W*K_SIN <= N; o += W*K_SIN) {
+    V q[K_SIN], p[K_SIN];
+    for (int k = 0; k < K_SIN; k++) { q[k] = load(Q+o+W*k); p[k] = load(P+o+W*k); }
+    kick(q, p, .5*dt);
+    for (int64_t i = 0; i < n-1; i++) { for (int k = 0; k < K_SIN; k++) q[k] += dt*p[k]; kick(q, p, dt); }
+    for (int k = 0; k < K_SIN; k++) q[k] += dt*p[k];
+    kick(q, p, .5*dt);
+    for (int k = 0; k < K_SIN; k++) { store(Q+o+W*k, q[k]); store(P+o+W*k, p[k]); }
+  }
+}
+// a symmetric composition of s leapfrogs with weights a, in drift-kick-drift form
+void pendulum_composed(double *Q, double *P, int64_t N, const double *a, int s, double dt, int64_t n) {
+  double D[64], H[64];
+  for (int j = 0; j < s; j++) { H[j] = a[j]*dt; D[j] = .5*dt*(a[j] + a[j ? j-1 : s-1]); }
+  double d0 = .5*dt*a[0];
+  for (int64_t o = 0; o + W*K_SIN <= N; o += W*K_SIN) {
+    V q[K_SIN], p[K_SIN];
+    for (int k = 0; k < K_SIN; k++) { q[k] = load(Q+o+W*k); p[k] = load(P+o+W*k); }
+    for (int64_t i = 0; i < n; i++) for (int j = 0; j < s; j++) {
+      double d = (i == 0 && j == 0) ? d0 : D[j];
+      for (int k = 0; k < K_SIN; k++) q[k] += d*p[k];
+      kick(q, p, H[j]);
+    }
+    for (int k = 0; k < K_SIN; k++) { q[k] += d0*p[k]; store(Q+o+W*k, q[k]); store(P+o+W*k, p[k]); }
+  }
+}
+// Henon-Heiles: V = (x^2 + y^2)/2 + x^2 y - y^3/3
+void henon_tiled(double *restrict X, double *restrict Y, double *restrict A, double *restrict B, int64_t N, double dt, int64_t n) {
+  for (int64_t o = 0; o < N; o += 32) {
+    double x[32], y[32], a[32], b[32];
+    for (int j = 0; j < 32; j++) {
+      x[j] = X[o+j]; y[j] = Y[o+j]; a[j] = A[o+j]; b[j] = B[o+j];
+      a[j] -= .5*dt*(x[j] + 2*x[j]*y[j]); b[j] -= .5*dt*(y[j] + x[j]*x[j] - y[j]*y[j]);
+    }
+    for (int64_t i = 0; i < n; i++) {
+      double h = i == n-1 ? .5*dt : dt;
+      for (int j = 0; j < 32; j++) {
+        x[j] += dt*a[j]; y[j] += dt*b[j];
+        a[j] -= h*(x[j] + 2*x[j]*y[j]); b[j] -= h*(y[j] + x[j]*x[j] - y[j]*y[j]);
+      }
+    }
+    for (int j = 0; j < 32; j++) { X[o+j] = x[j]; Y[o+j] = y[j]; A[o+j] = a[j]; B[o+j] = b[j]; }
+  }
+}
+#define KICK(h) for (int k = 0; k < K_HH; k++) { V t = 2.*y[k] + 1.; V hx = (h)*x[k]; a[k] = a[k] - hx*t; \
+  V f = x[k]*x[k] + y[k]; f = f - y[k]*y[k]; b[k] = b[k] - (h)*f; }
+#define DRIFT for (int k = 0; k < K_HH; k++) { x[k] += dt*a[k]; y[k] += dt*b[k]; }
+void henon_hand(double *X, double *Y, double *A, double *B, int64_t N, double dt, int64_t n) {
+  for (int64_t o = 0; o + W*K_HH <= N; o += W*K_HH) {
+    V x[K_HH], y[K_HH], a[K_HH], b[K_HH];
+    for (int k = 0; k < K_HH; k++) { x[k] = load(X+o+W*k); y[k] = load(Y+o+W*k); a[k] = load(A+o+W*k); b[k] = load(B+o+W*k); }
+    KICK(.5*dt)
+    for (int64_t i = 0; i < n-1; i++) { DRIFT KICK(dt) }
+    DRIFT KICK(.5*dt)
+    for (int k = 0; k < K_HH; k++) { store(X+o+W*k, x[k]); store(Y+o+W*k, y[k]); store(A+o+W*k, a[k]); store(B+o+W*k, b[k]); }
+  }
+}

@@ -1,0 +1,74 @@
+"""What can still be asked of a finished run?  Its energies, and by a bit-equal replay, every step."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.ir import Ops, UOp
+from tinyphysics.runtime.execute import Run, execute, looking
+from tinyphysics.runtime.loop import shaped
+from tinyphysics.runtime.schedule import Schedule, time_at
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    run: Run
+    frames: tuple[Mapping[str, Any], ...]
+    steps: tuple[int, ...]
+    last: int
+
+    def energy(self) -> UOp:
+        system = self.run.system
+        if system.energy is None:
+            raise PlanError(f"`{system.name}` is given by its {system.kind}: no energy is known for it",
+                            fix="Write it as a Hamiltonian, or observe a function of your own.")  # fmt: skip
+        return system.energy
+
+    def energies(self) -> Any:
+        """The energy of every frame."""
+        look = looking(self.run, {"energy": self.energy()})
+        view = shaped(self.run.given)
+        return np.stack([view(look(f, n))["energy"] for f, n in zip(self.frames, self.steps)])
+
+    def watched(self, name: str) -> dict[str, UOp]:
+        if name != "energy":
+            raise InputError(f"the drift of `{name}` is not defined", fix='drift("energy") is.')
+        energy = self.energy()
+        return {"value": energy, "scale": UOp.sum_of(abs(x) for x in addends(energy))}
+
+    def series(self, name: str) -> tuple[Any, Any]:
+        """(times, values) at every step: the run again, bit for bit, with one thing observed."""
+        every = Schedule(self.last, None, 1, None)
+        again, _ = execute(self.run, every, self.watched(name), lambda n: None)
+        values = again.series("value")
+        t = np.array([time_at(n, self.run.dt, self.run.t0) for n in again.observed_at])
+        return t, values if self.run.given.is_ensemble else values[:, 0]
+
+    def drift(self, name: str) -> Any:
+        """Largest |E - E0| / S over every step, per member; nothing but the extremes is kept."""
+        first: Any = None
+        worst: Any = 0.0
+        scale: Any = 0.0
+
+        def reduce(steps: list[int], values: Mapping[str, Any]) -> None:
+            nonlocal first, worst, scale
+            if first is None:
+                first = values["value"][0].copy()
+            with np.errstate(invalid="ignore"):
+                worst = np.fmax(worst, np.fmax.reduce(np.abs(values["value"] - first), axis=0))
+                scale = np.fmax(scale, np.fmax.reduce(values["scale"], axis=0))
+
+        execute(self.run, Schedule(self.last, None, 1, None), self.watched(name), lambda n: None, reduce)
+        out = worst / np.where(scale > 0, scale, 1.0)
+        return out if self.run.given.is_ensemble else float(out[0])
+
+
+def addends(u: UOp) -> list[UOp]:
+    """The terms of a sum, without their signs."""
+    if u.op in (Ops.ADD, Ops.SUB):
+        return addends(u.src[0]) + addends(u.src[1])
+    return addends(u.src[0]) if u.op is Ops.NEG else [u]

@@ -1,0 +1,91 @@
+"""How does a compiled system outlive its process?  As text: the graph and the goal, compiled again when read.
+
+Nothing in the file is code that Python runs. What was compiled is checked by the hash of its program: if
+this version would compute other bits, reading says so.
+"""
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tinyphysics.errors import StoreError, TinyPhysicsError
+from tinyphysics.ir import UOp, dump, parse
+from tinyphysics.plan import Goal
+from tinyphysics.runtime.simulation import Simulation
+from tinyphysics.system import Parameter, State, System
+from tinyphysics.target import BUILT
+
+FORMAT = 1
+
+
+def save(sim: Simulation, path: str | Path) -> None:
+    """Writes `path` in one piece, or not at all."""
+    s = sim.system
+    roots = [u for u in (s.energy, *s.forces, *s.update) if u is not None]
+    data = {
+        "tinyphysics": FORMAT,
+        "system": {
+            "name": s.name,
+            "kind": s.kind,
+            "states": [[x.name, x.role, list(x.var.shape), x.unit] for x in s.states],
+            "parameters": [[x.name, list(x.var.shape), x.default, x.unit] for x in s.parameters],
+            "time": s.time is not None,
+            "graph": dump(roots),
+        },
+        "goal": {"dt": sim.goal.dt, "method": sim.goal.method, "order": sim.goal.order, "forbid": sim.goal.forbid},
+        "backend": sim.requested,
+        "checks": sim.checks,
+        "program": sim.tpir.hash,
+    }
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}")
+        with os.fdopen(handle, "w") as file:
+            json.dump(data, file, indent=1)
+        os.replace(name, target)
+    except OSError as error:
+        raise StoreError(f"`{path}` could not be written: {error}") from error
+
+
+def load(path: str | Path) -> Simulation:
+    """The simulation that `sim.save(path)` wrote."""
+    try:
+        data = json.loads(Path(path).read_text())
+    except OSError as error:
+        raise StoreError(f"`{path}` could not be read: {error}") from error
+    except ValueError as error:
+        raise StoreError(f"`{path}` is not a saved simulation: {error}") from error
+    if not isinstance(data, dict) or data.get("tinyphysics") != FORMAT:
+        raise StoreError(f"`{path}` is not a saved simulation of this version",
+                         fix="Compile the system again and save it.")  # fmt: skip
+    try:
+        sim = rebuilt(data)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, TinyPhysicsError):
+            raise
+        raise StoreError(f"`{path}` is damaged: {error!r}") from error
+    if sim.tpir.hash != data["program"]:
+        raise StoreError(f"this version compiles `{path}` to another program, so its runs would have other bits",
+                         fix="Compile the system again and save it.")  # fmt: skip
+    return sim
+
+
+def rebuilt(data: dict[str, Any]) -> Simulation:
+    s, goal = data["system"], data["goal"]
+    roots = parse(s["graph"])
+    states = tuple(State(n, UOp.var(n, tuple(shape)), role, unit) for n, role, shape, unit in s["states"])
+    parameters = tuple(Parameter(n, UOp.var(n, tuple(shape)), default, unit) for n, shape, default, unit in s["parameters"])
+    kind = s["kind"]
+    system = System(
+        s["name"], kind, states, parameters, UOp.var("t") if s["time"] else None,
+        energy=roots[0] if kind == "hamiltonian" else None,
+        forces=tuple(roots) if kind == "forces" else (),
+        update=tuple(roots) if kind == "map" else (),
+    )  # fmt: skip
+    requested = data["backend"]
+    target = BUILT["llvm" if requested == "auto" else requested]
+    return Simulation(system, Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"])), target,
+                      requested, data["checks"])  # fmt: skip

@@ -1,0 +1,94 @@
+"""Random programs: the graph, its rewritten form, the VM's way, NumPy, C and LLVM give the same bits.
+
+TINYPHYSICS_FUZZ=100000 runs as many; CI runs 2,000. C is compiled in batches.
+"""
+from __future__ import annotations
+
+import os
+import random
+import struct
+
+import numpy as np
+import pytest
+from generate import expression, numbers, potential
+
+import tinyphysics as tp
+from tinyphysics.device.arrays import ArraysLoader
+from tinyphysics.device.cc import build, load_library
+from tinyphysics.device.cpu import LlvmLoader
+from tinyphysics.device.engine import calling
+from tinyphysics.device.llvm import SIGNATURE
+from tinyphysics.emit import c as emit_c
+from tinyphysics.emit.llvm import VectorShape
+from tinyphysics.ir import evaluate, f32, f64, graph_rewrite
+from tinyphysics.ir.spec import LOWERED, check
+from tinyphysics.rules.exact import exact
+from tinyphysics.rules.transcendental import lower
+from tinyphysics.tpir.kernel import Section
+
+PROGRAMS = int(os.environ.get("TINYPHYSICS_FUZZ", "2000"))
+BATCH = 50
+POINTS = 16
+FLAGS = ("-O1", "-march=native", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-std=c11", "-shared", "-fPIC")
+
+
+def bits(values, dtype):
+    kind = "<f" if dtype is f32 else "<d"
+    return [b"nan" if v != v else struct.pack(kind, v) for v in values]
+
+
+def columns(f, section, points, dtype):
+    """A section called on columns of points."""
+    source = np.array(points, np.float32 if dtype is f32 else np.float64).T.copy()
+    out = np.empty((1, source.shape[1]), source.dtype)
+    flags = np.zeros(source.shape[1], np.int8)
+    f(source, out, np.zeros(1), None, flags, None, 0, source.shape[1], source.shape[1], 0, 1, 1)
+    return out[0].tolist()
+
+
+@pytest.mark.requirement("S4-06", "S0-23", "S0-30")
+@pytest.mark.parametrize("batch", range(PROGRAMS // BATCH))
+def test_random_expressions_agree_everywhere(batch):
+    rng = random.Random(batch)
+    dtype = f32 if batch % 4 == 3 else f64
+    cases = []
+    for k in range(BATCH):
+        variables, root = expression(rng, rng.randint(1, 8), dtype)
+        low = lower([root])
+        check(low, LOWERED)
+        short = graph_rewrite(low, exact)
+        section = Section(f"f{k}", tuple(variables), tuple(short), (), {})
+        points = numbers(rng, POINTS, dtype)
+        if dtype is f32:
+            points = np.array(points, np.float32).astype(float).tolist()
+        cases.append((low[0], short[0], section, points))
+    source = emit_c.module([c[2] for c in cases], (), (), 16)
+    library = load_library(build(source, FLAGS))
+    llvm, arrays = LlvmLoader(shape=VectorShape(4, 2)), ArraysLoader()
+    for k, (low, short, section, points) in enumerate(cases):
+        env = [{"x0": p[0], "x1": p[1], "x2": p[2]} for p in points]
+        expected = bits([evaluate([low], e)[0] for e in env], dtype)
+        assert bits([evaluate([short], e)[0] for e in env], dtype) == expected, (k, low)
+        results = {
+            "numpy": columns(arrays.load(section, (), (), VectorShape(1, 1)), section, points, dtype),
+            "c": columns(calling(SIGNATURE((f"f{k}", library))), section, points, dtype),
+        }
+        if k % 5 == 0:
+            results["llvm"] = columns(llvm.load(section, (), (), VectorShape(4, 2)), section, points, dtype)
+        for name, values in results.items():
+            assert bits(values, dtype) == expected, (name, k, short)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_hamiltonians_agree_on_every_backend(seed):
+    rng = random.Random(seed)
+
+    @tp.hamiltonian
+    def system(q: tp.Vec[3], p: tp.Vec[3]):
+        return p @ p / 2 + potential(rng, q)
+
+    start = dict(q=np.random.default_rng(seed).normal(size=(5, 3)), p=np.zeros((5, 3)))
+    options = rng.choice([dict(), dict(order=4), dict(method="rk4"), dict(method="leapfrog_dkd")])
+    runs = {b: tp.compile(system, dt=0.05, backend=b, **options).evolve(steps=6, **start)
+            for b in ("python", "numpy", "c", "llvm")}  # fmt: skip
+    assert len({r.hash for r in runs.values()}) == 1, (seed, system.energy)

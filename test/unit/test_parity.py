@@ -1,0 +1,243 @@
+"""Do all backends give the same bits?  Hashes of whole runs, and controls that show that a hash can differ."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.device import cc
+from tinyphysics.device.arrays import ArraysLoader
+from tinyphysics.device.cc import CLoader
+from tinyphysics.device.cpu import LlvmLoader
+from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.llvm import Cpu, host_cpu
+from tinyphysics.emit.llvm import VectorShape
+from tinyphysics.runtime.digest import state_hash
+from tinyphysics.tpir.isa import Instruction, Program, Register, Word
+
+BACKENDS = ("python", "llvm", "c", "numpy")
+
+
+@tp.hamiltonian
+def pendulum(q, p):
+    return p**2 / 2 - tp.cos(q)
+
+
+@tp.hamiltonian
+def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
+    x, y = q
+    return p @ p / 2 + (x * x + y * y) / 2 + x * x * y - y**3 / 3
+
+
+@tp.hamiltonian
+def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
+    return p @ p / 2 - mu / tp.norm(q)
+
+
+@tp.hamiltonian
+def trig(q: tp.Vec[2], p: tp.Vec[2]):
+    return tp.sqrt(1 + p @ p) + tp.sin(q[0]) * tp.cos(3 * q[1]) + tp.arctan(q[0]) + tp.tan(q[1] / 4)
+
+
+@tp.hamiltonian
+def growth(q: tp.Vec[2], p: tp.Vec[2], a: float = 0.3):
+    x, y = q
+    V = a * tp.exp(-x * x) + tp.log(2 + y * y) + tp.tanh(x) + tp.expm1(y / 9) + tp.log1p(x * x)
+    return tp.cosh(p[0]) + p[1] ** 2 / 2 + V + tp.sinh(x / 5) + tp.erf(y)
+
+
+@tp.hamiltonian
+def powers(q: tp.Vec[2], p: tp.Vec[2]):
+    x, y = q
+    V = (1 + x * x) ** 1.7 + tp.cbrt(2 + y * y) + tp.hypot(x, 1 + y) + tp.arctan2(y, 2 + x * x)
+    return p @ p / 2 + V + tp.arcsin(x / 9) + tp.arccos(y / 9) + tp.where(x < y, x * x, y * y)
+
+
+@tp.hamiltonian
+def torture(q, p):
+    return p**2 / 2 + tp.sin(1e6 * q) + tp.cos(1e12 * q**3) + 1 / (2 + q * q)
+
+
+@tp.hamiltonian
+def driven(q, p, t, m: float = 2.0):
+    return p**2 / (2 * m) + tp.cos(q) * (1 + 0.1 * tp.sin(t))
+
+
+@tp.map
+def standard(theta, p, K: float = 0.9):
+    new = p + K * tp.sin(theta)
+    return theta + new, new
+
+
+SUITE = {
+    "pendulum": (pendulum, dict(dt=0.1), dict(q=1.0, p=0.3)),
+    "henon_heiles": (henon_heiles, dict(dt=0.1, order=4), dict(q=[0.1, 0.2], p=[0.3, -0.1])),
+    "kepler": (kepler, dict(dt=0.02), dict(q=[1.0, 0.0], p=[0.0, 1.2])),
+    "trig": (trig, dict(dt=0.05), dict(q=[0.4, 0.5], p=[0.3, -0.7])),
+    "growth": (growth, dict(dt=0.05, method="leapfrog_dkd"), dict(q=[0.4, 0.5], p=[0.3, -0.7])),
+    "powers": (powers, dict(dt=0.05, method="symplectic_euler"), dict(q=[0.4, 0.5], p=[0.3, -0.7])),
+    "torture": (torture, dict(dt=1e-9), dict(q=1.0, p=0.3)),
+    "driven": (driven, dict(dt=0.05, order=4), dict(q=1.0, p=0.1)),
+    "rk4": (kepler, dict(dt=0.05, method="rk4"), dict(q=[1.0, 0.0], p=[0.0, 1.2])),
+    "standard": (standard, dict(), dict(theta=0.4, p=2.0)),
+}
+
+
+def ensemble(start, members, seed=0):
+    rng = np.random.default_rng(seed)
+    return {k: np.asarray(v) + 0.02 * rng.normal(size=(members, *np.shape(v))) for k, v in start.items()}
+
+
+def run(name, backend, steps=12, members=None, **extra):
+    system, options, start = SUITE[name]
+    start = start if members is None else ensemble(start, members)
+    return tp.compile(system, backend=backend, **options).evolve(steps=steps, **start, **extra)
+
+
+@pytest.mark.requirement("S0-02", "S0-04", "S0-08", "S1-60", "S4-02", "S0-30", "S0-10")
+@pytest.mark.parametrize("name", SUITE)
+def test_every_backend_gives_the_hash_of_the_virtual_machine(name):
+    runs = {b: run(name, b, save_every=5, hash_every=4) for b in BACKENDS}
+    reference = runs["python"]
+    for backend, out in runs.items():
+        assert out.metrics["backend"]["used"] == backend
+        assert out.hash == reference.hash, backend
+        assert out.hashes == reference.hashes, backend
+        assert all(np.array_equal(out.frames[s], reference.frames[s]) for s in out.frames), backend
+
+
+@pytest.mark.parametrize("name", ["pendulum", "torture", "growth", "driven"])
+@pytest.mark.parametrize("members", [1, 2, 3, 5, 8, 31, 33, 64, 100])
+def test_ensembles_of_every_size_agree(name, members):
+    hashes = {b: run(name, b, steps=5, members=members).hash for b in ("llvm", "c", "numpy")}
+    assert len(set(hashes.values())) == 1, hashes
+
+
+@pytest.mark.requirement("S2-64")
+def test_an_ensemble_is_its_members_run_alone():
+    start = ensemble(SUITE["trig"][2], 7)
+    sim = tp.compile(trig, dt=0.05)
+    together = sim.evolve(steps=20, **start)
+    for k in range(7):
+        alone = sim.evolve(steps=20, **{n: v[k] for n, v in start.items()})
+        assert np.array_equal(alone.final.q, together.final.q[k])
+        assert np.array_equal(alone.final.p, together.final.p[k])
+
+
+def test_a_large_ensemble_agrees_for_every_thread_count():
+    start = ensemble(dict(q=1.0, p=0.3), 65_537)
+    hashes = {
+        (b, threads): tp.compile(pendulum, dt=0.1, backend=b).evolve(steps=40, threads=threads, **start).hash
+        for b in ("llvm", "c") for threads in (1, 2, 3)
+    }  # fmt: skip
+    assert len(set(hashes.values())) == 1, hashes
+
+
+def engine_hash(system, options, start, loader, steps):
+    program = tp.compile(system, backend="python", **options).tpir
+    engine = KernelEngine(program, loader)
+    arrays = {k: np.asarray(v, float) for k, v in start.items()}
+    members = len(next(iter(arrays.values())))
+    params = {p.name: np.array([p.default]) for p in system.parameters}
+    m = engine.start(arrays, params, members, options.get("dt", 1.0), 0.0)
+    engine.advance(m, steps)
+    return state_hash(engine.synchronised(m))
+
+
+@pytest.mark.parametrize("name", ["pendulum", "henon_heiles", "kepler", "torture", "powers"])
+def test_vector_widths_and_interleaving_change_nothing(name):
+    system, options, start = SUITE[name]
+    start = ensemble(start, 29)
+    shapes = [(1, 1), (2, 3), (4, 1), (4, 5), (8, 1), (8, 4), (16, 2)]
+    hashes = {s: engine_hash(system, options, start, LlvmLoader(shape=VectorShape(*s)), 9) for s in shapes}
+    hashes["numpy"] = engine_hash(system, options, start, ArraysLoader(), 9)
+    assert len(set(hashes.values())) == 1, hashes
+
+
+@pytest.mark.skipif(not host_cpu().x86, reason="x86 feature flags")
+@pytest.mark.parametrize("off", ["avx512", "fma"])
+def test_older_processors_give_the_same_bits(off):
+    host = host_cpu()
+    drop = ("avx512",) if off == "avx512" else ("avx512", "fma", "avx2", "avx,", "f16c", "xop")
+    features = [
+        f"-{f[1:]}" if any((f[1:] + ",").startswith(d) for d in drop) else f for f in host.features.split(",")
+    ]
+    name = "haswell" if off == "avx512" else "x86-64"
+    older = Cpu(name, ",".join(features), host.triple)
+    system, options, start = SUITE["pendulum"]
+    start = ensemble(start, 13)
+    hashes = [engine_hash(system, options, start, LlvmLoader(cpu), 6) for cpu in (host, older)]
+    assert hashes[0] == hashes[1]
+    assert older.has_fma == (off == "avx512")
+
+
+def test_arguments_beyond_the_fast_path_are_done_again_carefully():
+    """1e12*q**3 leaves the range of the fast sine, in some members and not in others."""
+    start = dict(q=np.linspace(1e-4, 2.0, 41), p=np.zeros(41))
+    runs = {b: tp.compile(torture, dt=1e-9, backend=b).evolve(steps=4, **start) for b in BACKENDS}
+    assert len({r.hash for r in runs.values()}) == 1
+    assert np.isfinite(runs["llvm"].final.p).all()
+
+
+def test_observables_cost_no_bit_and_agree_everywhere():
+    watch = {"r": lambda q: tp.norm(q), "both": lambda q, p, t: tp.stack([q[0] * p[1], tp.sin(t)])}
+    plain = run("kepler", "llvm", steps=30)
+    runs = {b: run("kepler", b, steps=30, observe=watch, observe_every=4) for b in BACKENDS}
+    for out in runs.values():
+        assert out.hash == plain.hash
+        assert np.array_equal(out["both"], runs["python"]["both"])
+        assert np.array_equal(out["r"], runs["python"]["r"])
+    assert runs["llvm"]["both"].shape == (8, 2)
+    energies = [run("kepler", b, save_every=3).energy for b in BACKENDS]
+    assert all(np.array_equal(e, energies[0]) for e in energies)
+
+
+def test_members_may_have_parameters_of_their_own():
+    mu = np.linspace(0.8, 1.2, 11)
+    start = ensemble(SUITE["kepler"][2], 11)
+    runs = [tp.compile(kepler, dt=0.02, backend=b).evolve(steps=10, mu=mu, **start) for b in BACKENDS]
+    assert len({r.hash for r in runs}) == 1
+    alone = tp.compile(kepler, dt=0.02).evolve(steps=10, mu=mu[3], **{k: v[3] for k, v in start.items()})
+    assert np.array_equal(alone.final.q, runs[0].final.q[3])
+
+
+# --- controls: the comparison can fail ---------------------------------------------------------------
+def unfused(program: Program) -> Program:
+    """The same program with every FMA written as a product and a sum."""
+    out = []
+    for k, i in enumerate(program.step):
+        if i.op == "FMA":
+            t = Register("T", 1000 + k)
+            out.append(Instruction("ELEM", (t, Word("mul"), *i.args[:2]), i.type))
+            out.append(Instruction("ELEM", (i.dst, Word("add"), t, i.args[2]), i.type)
+                       if i.dst.kind != "G" else Instruction("FMA", (i.dst, 1.0, t, i.args[2]), i.type))  # fmt: skip
+        else:
+            out.append(i)
+    return Program(program.name, (), program.states, program.params, program.energy, program.init,
+                   tuple(out), program.final)  # fmt: skip
+
+
+def program_hash(program, start, loader, dt=0.1):
+    engine = KernelEngine(program, loader)
+    m = engine.start({k: np.asarray(v) for k, v in start.items()}, {}, len(start["q"]), dt, 0.0)
+    engine.advance(m, 50)
+    return state_hash(engine.synchronised(m))
+
+
+def test_control_separate_roundings_change_the_hash():
+    start = ensemble(dict(q=[0.1, 0.2], p=[0.3, -0.1]), 8)
+    program = tp.compile(henon_heiles, dt=0.1).tpir
+    split = unfused(program)
+    assert split != program
+    assert program_hash(program, start, LlvmLoader()) != program_hash(split, start, LlvmLoader())
+    assert program_hash(split, start, LlvmLoader()) == program_hash(split, start, ArraysLoader())
+
+
+@pytest.mark.skipif(not host_cpu().has_fma, reason="contraction needs a fused multiply-add")
+def test_control_a_compiler_that_contracts_changes_the_hash(monkeypatch):
+    start = ensemble(dict(q=[0.1, 0.2], p=[0.3, -0.1]), 8)
+    split = unfused(tp.compile(henon_heiles, dt=0.1).tpir)
+    strict = program_hash(split, start, CLoader())
+    flags = tuple("-ffp-contract=fast" if f == "-ffp-contract=off" else f for f in cc.FLAGS)
+    monkeypatch.setattr(cc.build, "__defaults__", (flags,))
+    assert program_hash(split, start, CLoader()) != strict
