@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = str(Path(__file__).parent) + os.sep
+PHYSICS = PACKAGE + "physics" + os.sep  # written in the user's language: its lines count as the user's
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ def user_site() -> Site | None:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(PACKAGE) and "site-packages" not in file and file[:1] != "<frozen":
+        library = file.startswith((PACKAGE, "<frozen")) or "site-packages" in file
+        if file.startswith(PHYSICS) or not library:
             return Site(file, frame.f_lineno)
         if frame.f_back is None:
             return None

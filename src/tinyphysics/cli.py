@@ -1,0 +1,447 @@
+"""The command `tp`: run, explain and print the systems of a file, demonstrate, check the installation."""
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import importlib.metadata
+import inspect
+import os
+import platform
+import re
+import shutil
+import sys
+import textwrap
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from tinyphysics import __version__
+from tinyphysics.device.cache import directory
+from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
+from tinyphysics.front.trace import PhysicsSystem
+from tinyphysics.physics.zoo import ZOO
+from tinyphysics.report import Report
+from tinyphysics.runtime.compile import compile as compiled
+from tinyphysics.runtime.ensemble import sizes_from
+from tinyphysics.runtime.simulation import LEVELS, Simulation
+from tinyphysics.system import Family, System
+from tinyphysics.target import BUILT, PLANNED
+from tinyphysics.trajectory import Stop, Trajectory
+from tinyphysics.util import Site, did_you_mean, plural
+from tinyphysics.view.terminal import draw, draw_report
+
+LOOK_DT = 0.01  # explain and ir need a step, and print the same program for every one
+EXIT = "exit codes: 0 done; 1 a run stopped early or a self-test failed; 2 an error; 130 interrupted"
+
+
+# --- the user's file --------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """One system of a file, and what the file says about running it."""
+
+    file: Path
+    name: str
+    system: Any  # System, Family or PhysicsSystem
+    start: Mapping[str, Any]
+    dt: float | None
+    steps: int | None
+
+
+def execute(path: Path) -> types.ModuleType:
+    """The file as a module; what it prints goes to stderr, what goes wrong in it is said with its line."""
+    try:
+        code = compile(path.read_bytes(), str(path), "exec")
+    except OSError as error:
+        raise InputError(f"`{path}` cannot be read: {error.strerror}") from error
+    except SyntaxError as error:
+        site = Site(str(path), error.lineno or 1)
+        raise InputError(f"`{path}` is not Python: {error.msg}", site=site,
+                         fix=f"Look at `{site.text}`." if site.text else None) from error  # fmt: skip
+    except ValueError as error:
+        raise InputError(f"`{path}` is not Python: {error}") from error
+    module = types.ModuleType(f"tp_file_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            exec(code, module.__dict__)
+    except TinyPhysicsError:
+        raise
+    except (Exception, SystemExit) as error:
+        trace, line = error.__traceback__, 0
+        while trace is not None:
+            line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == str(path) else line
+            trace = trace.tb_next
+        told = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise InputError(f"`{path}` failed: {told}", site=Site(str(path), line)) from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def systems(module: types.ModuleType) -> dict[str, Any]:
+    """The systems at module level, by the first name that each has."""
+    found: dict[str, Any] = {}
+    for name, value in vars(module).items():
+        is_system = isinstance(value, (System, Family, PhysicsSystem))
+        if is_system and not name.startswith("_") and all(value is not v for v in found.values()):
+            found[name] = value
+    return found
+
+
+def load(where: str) -> Loaded:
+    """FILE or FILE:NAME."""
+    path, name = Path(where), ""
+    if not path.is_file() and ":" in where:
+        file, _, name = where.rpartition(":")
+        path = Path(file)
+    if not path.is_file():
+        raise InputError(f"there is no file `{path}`", fix="Give a Python file: kepler.py or kepler.py:NAME.")
+    module = execute(path)
+    found = systems(module)
+    if not found:
+        models = [n for n, v in vars(module).items() if isinstance(v, type)
+                  and issubclass(v, PhysicsSystem) and v is not PhysicsSystem]  # fmt: skip
+        raise InputError(
+            f"`{path}` has no system at module level",
+            fix=f"`{models[0]}` is a class; write {models[0].lower()} = {models[0]}()." if models
+            else "Decorate a function with @tp.hamiltonian, @tp.forces or @tp.map.",
+        )  # fmt: skip
+    if name and name not in found:
+        raise InputError(f"`{path}` has no system `{name}`",
+                         fix=f"{did_you_mean(name, found)}It has {', '.join(found)}.")  # fmt: skip
+    if not name and len(found) > 1:
+        name = next(iter(found))
+        raise InputError(f"`{path}` has {len(found)} systems",
+                         fix=f"Name one of them, as {path}:{name}: {', '.join(found)}.")  # fmt: skip
+    name = name or next(iter(found))
+    own = vars(module)
+    start, dt, steps = own.get("start", {}), own.get("dt"), own.get("steps")
+    if not isinstance(start, Mapping):
+        raise InputError(f"`start` in `{path}` is a {type(start).__name__}",
+                         fix="Write start = dict(q=[1.0, 0.0], p=[0.0, 1.2]).")  # fmt: skip
+    return Loaded(path, name, found[name], start, dt if isinstance(dt, (int, float)) else None,
+                  steps if isinstance(steps, int) else None)  # fmt: skip
+
+
+def settings(option: str, given: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE, NAME=VALUE, ... as numbers.
+
+    >>> settings("--set", ["q=1,0", "mu=2"])
+    {'q': (1, 0), 'mu': 2}
+    """
+    out: dict[str, Any] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        try:
+            out[name.strip()] = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError) as error:
+            raise InputError(f"`{option} {text}` is not a name and a number", fix=(
+                "Write --set mu=2, --set q=1,0 or --set \"q=[[1,0],[0,1]]\"." if option == "--set"
+                else "Write --size n=16.")) from error  # fmt: skip
+    return out
+
+
+def bound(loaded: Loaded, given: Mapping[str, Any], sizes: Mapping[str, int]) -> System:
+    """The system with its sizes known: from --size, or read off the start."""
+    if isinstance(loaded.system, Family) and not sizes:
+        try:
+            sizes = sizes_from(loaded.system, given)
+        except TinyPhysicsError as error:
+            letter = loaded.system.letters[0]
+            raise InputError(error.what, fix=f"Pass --size {letter}=16, or give it a start.") from error
+    system: System = loaded.system.bind(sizes)
+    return system
+
+
+def simulation(args: argparse.Namespace, loaded: Loaded, system: System, default: float | None) -> Simulation:
+    dt = args.dt
+    if dt is None and system.kind != "map":
+        dt = loaded.dt if loaded.dt is not None else default
+        if dt is None:
+            raise InputError(f"the step of `{loaded.name}` is missing",
+                             fix=f"Pass --dt 0.01, or write dt = 0.01 in {loaded.file}.")  # fmt: skip
+    return compiled(system, dt, method=args.method, order=args.order, backend=args.backend)
+
+
+# --- commands ---------------------------------------------------------------------------------
+def run(args: argparse.Namespace) -> int:
+    loaded = load(args.file)
+    given = {**loaded.start, **settings("--set", args.set)}
+    system = bound(loaded, given, settings("--size", args.size))
+    known = [*(s.name for s in system.states), *(p.name for p in system.parameters)]
+    for name in given:
+        if name not in known:
+            raise InputError(f"`{loaded.name}` has no state or parameter `{name}`",
+                             fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.")  # fmt: skip
+    for s in system.states:
+        if s.name not in given:
+            example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
+            raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass --set {s.name}={example}, "
+                             f"or write start = dict({s.name}=...) in {loaded.file}.")  # fmt: skip
+    steps = args.steps if args.steps is not None or args.until is not None else loaded.steps
+    if steps is None and args.until is None:
+        raise InputError("how long to run is missing", fix="Pass --steps 1000 or --until 10.")
+    target = None if args.out is None else writable(Path(args.out))
+    sim = simulation(args, loaded, system, default=None)
+    out = sim.evolve(**given, steps=steps, until=args.until, save_every=args.save_every)
+    print(f"{system.name}: {sim.built.plan.method}, {plural(out.final.step, 'step')} to t = {out.final.t:g}")
+    for name, value in out.final.states.items():
+        print(f"  {name} = {numbers(np.asarray(value), indent=len(name) + 5)}")
+    if system.energy is not None:
+        print(f"  {energies(out)}")
+    if target is not None:
+        print(f"  wrote {target}: {write(target, out, system)}")
+    for stop in out.stops[:5]:
+        print(f"  stopped: {describe(stop)}")
+    print(perf(out))
+    if any(s.cause == "interrupted" for s in out.stops):
+        return 130
+    return 1 if out.stops else 0
+
+
+def numbers(a: Any, indent: int) -> str:
+    if a.ndim == 0:
+        return f"{a:.9g}"
+    return str(np.array2string(a, precision=9, threshold=24, prefix=" " * indent))
+
+
+def describe(stop: Stop) -> str:
+    member = f", member {stop.member}" if stop.member is not None else ""
+    where = f": {stop.where[0]}[{stop.where[1]}]" if stop.where else ""
+    return f"{stop.cause} at step {stop.step} (t = {stop.t:g}){member}{where}"
+
+
+def energies(out: Trajectory) -> str:
+    e = np.asarray(out.energy)
+    if e.ndim > 1:
+        return f"energy of {plural(e.shape[1], 'member')}: from {e[-1].min():.9g} to {e[-1].max():.9g}"
+    told = f"energy = {e[-1]:.12g}, {e[0]:.12g} at the start"
+    if len(e) > 2:  # two frames say nothing about what happened between them
+        told += f"; largest change {np.abs(e - e[0]).max():.2g} in {plural(len(e), 'frame')}"
+    return told
+
+
+def perf(out: Trajectory) -> str:
+    """The line that scripts read; ns/step counts a step of all members as one."""
+    seconds, steps = out.metrics["seconds"]["run"], out.metrics["steps"]
+    dtype = next(iter(np.asarray(v).dtype.name for v in out.final.states.values()))
+    rates = f"ns/step={1e9 * seconds / max(steps, 1):.6g} steps/s={steps / seconds if seconds else 0:.6g}"
+    return (f"[perf] rollout={seconds:.6g}s {rates} backend={out.metrics['backend']['used']} "
+            f"dtype={dtype} hash={out.hash}")  # fmt: skip
+
+
+def writable(path: Path) -> Path:
+    """The path of an archive that can be written: said before a long run, not after it."""
+    if path.suffix != ".npz":
+        raise InputError(f"--out {path} is not a NumPy archive", fix=f"Write --out {path.with_suffix('.npz')}.")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise StoreError(f"`{path.parent}` is not a directory that can be written to")
+    return path
+
+
+def write(path: Path, out: Trajectory, system: System) -> str:
+    arrays = {"t": out.t, "steps": out.steps, "hash": np.array(out.hash)}
+    if system.energy is not None:
+        arrays["energy"] = out.energy
+    arrays |= out.frames
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, **arrays)
+        partial.replace(path)  # a reader never sees half a file
+    except OSError as error:
+        raise StoreError(f"`{path}` could not be written: {error.strerror}") from error
+    return f"{', '.join(arrays)}; {plural(len(out.t), 'frame')}"
+
+
+def looked_at(args: argparse.Namespace) -> Simulation:
+    loaded = load(args.file)
+    return simulation(args, loaded, bound(loaded, loaded.start, settings("--size", args.size)), LOOK_DT)
+
+
+def explain(args: argparse.Namespace) -> int:
+    show(looked_at(args).explain())
+    return 0
+
+
+def ir(args: argparse.Namespace) -> int:
+    print(looked_at(args).ir(args.level), end="")
+    return 0
+
+
+def show(report: Report) -> None:
+    if sys.stdout.isatty():
+        Console(highlight=False).print(draw_report(report))
+    else:
+        print(report)
+
+
+def demo(args: argparse.Namespace) -> int:
+    name = args.name or "kepler"
+    if name not in ZOO:
+        raise InputError(f"there is no demo `{name}`", fix=f"{did_you_mean(name, ZOO)}Demos: {', '.join(ZOO)}.")
+    d = ZOO[name]
+    console = Console(highlight=False)
+    sim = compiled(d.system, d.dt, method=args.method, order=args.order, backend=args.backend)
+    console.print(f"[bold]{name}[/]: {d.about}\n")
+    assert sim.system.function is not None
+    print(textwrap.indent(textwrap.dedent(inspect.getsource(sim.system.function)), "    "))
+    console.print(draw_report(sim.explain()))
+    out = sim.evolve(**d.start, steps=d.steps, save_every=1)
+    ascii_only = not console.encoding.startswith("utf")
+    console.print("", draw(out, sim.system, console.width, ascii_only), "", sep="\n")
+    print(perf(out))
+    if not args.name:
+        print("\nothers, each as tp demo NAME:")
+        width = max(map(len, ZOO))
+        for other in (n for n in ZOO if n != name):
+            console.print(f"  {other.ljust(width)}  {ZOO[other].about}", soft_wrap=True)
+    return 130 if any(s.cause == "interrupted" for s in out.stops) else 0
+
+
+# --- doctor -----------------------------------------------------------------------------------
+def versions(packages: Iterable[str]) -> str:
+    def version(name: str) -> str:
+        try:
+            return f"{name} {importlib.metadata.version(name)}"
+        except importlib.metadata.PackageNotFoundError:
+            return f"{name} absent"
+
+    return ", ".join(map(version, packages))
+
+
+def requirements() -> dict[str, list[str]]:
+    """Packages by extra, "" for those always needed, as the installed metadata says."""
+    try:
+        lines = importlib.metadata.requires("tinyphysics") or []
+    except importlib.metadata.PackageNotFoundError:
+        return {"": ["numpy", "llvmlite", "rich"]}  # run from a source tree
+    out: dict[str, list[str]] = {}
+    for line in lines:
+        extra = re.search(r"extra == ['\"](\w+)", line)
+        name = re.match(r"[\w.-]+", line)
+        assert name is not None
+        out.setdefault(extra[1] if extra else "", []).append(name[0])
+    return out
+
+
+def cpu() -> str:
+    try:
+        # here and not above: the doctor also has to speak where llvmlite is broken
+        from llvmlite import binding
+    except ImportError as error:
+        return f"unknown: {error}"
+    has = binding.get_host_cpu_features()
+    features = [f for f in ("sse4.2", "avx2", "fma", "avx512f", "neon", "sve") if has.get(f)]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{binding.get_host_cpu_name()}, {cores} cores usable; {' '.join(features) or 'no vector units'}"
+
+
+def cache() -> str:
+    where = directory()
+    if where is None:
+        return "none: the directory is not writable, or is not yours alone; kernels are compiled in every process"
+    state = "writable" if os.access(where, os.W_OK) else "NOT writable"
+    return f"{where} ({state}, {plural(sum(1 for _ in where.iterdir()), 'file')})"
+
+
+def self_test() -> dict[str, str]:
+    """The hash of one short run, by backend; or what went wrong."""
+    d, out = ZOO["kepler"], {}
+    for backend in BUILT:
+        try:
+            out[backend] = compiled(d.system, d.dt, backend=backend).evolve(**d.start, steps=100).hash
+        except Exception as error:  # whatever it is, the doctor reports it and goes on
+            out[backend] = f"FAILED: {type(error).__name__}: {error}"
+    return out
+
+
+def doctor(args: argparse.Namespace) -> int:
+    needed = requirements()
+    compilers = [f"{c} {'present' if shutil.which(c) else 'absent'}" for c in ("cc", "gcc", "clang", "zig", "nvcc")]
+    rows = [
+        ("tinyphysics", f"{__version__}, {Path(__file__).parent}"),
+        ("python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"),
+        ("platform", platform.platform()),
+        ("cpu", cpu()),
+        ("packages", versions(needed.pop(""))),
+        *((f"extra {name}", versions(packages)) for name, packages in needed.items()),
+        ("compilers", ", ".join(compilers)),
+        ("cache", cache()),
+        ("backends", f"{', '.join(BUILT)}; not built yet: {', '.join(PLANNED)}"),
+    ]
+    if not needed:
+        rows.insert(5, ("extras", "unknown: this copy is not installed (pip install -e .)"))
+    for name, value in rows:
+        print(f"{name.ljust(14)} {value}")
+    hashes = self_test()
+    print("self-test: kepler, 100 steps on each backend")
+    for backend, told in hashes.items():
+        print(f"  {backend.ljust(12)} {told}")
+    exact = {told for backend, told in hashes.items() if BUILT[backend].bit_exact}
+    well = len(exact) == 1 and not any(told.startswith("FAILED") for told in hashes.values())
+    print("  every backend gives the same bits" if well else "  NOT well: these should be one hash")
+    return 0 if well else 1
+
+
+# --- the command line -------------------------------------------------------------------------
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(prog="tp", epilog=EXIT, description="Write the energy; the compiler does the rest.")
+    p.add_argument("--version", action="version", version=f"tinyphysics {__version__}")
+    commands = p.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    choosing = argparse.ArgumentParser(add_help=False)
+    choosing.add_argument("--method", default="auto", metavar="NAME", help="auto, leapfrog, yoshida4, rk4, ...")
+    choosing.add_argument("--order", type=int, help="order of a certified method")
+    choosing.add_argument("--backend", default="auto", metavar="NAME", help=f"auto, {', '.join(BUILT)}")
+    filed = argparse.ArgumentParser(add_help=False, parents=[choosing])
+    filed.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and which of its systems")
+    filed.add_argument("--dt", type=float, help="the step; default: dt in the file")
+    filed.add_argument("--size", action="append", default=[], metavar="n=16", help="a size that is a letter")
+
+    r = commands.add_parser("run", parents=[filed], help="run a system from a file", epilog=EXIT)
+    r.add_argument("--steps", type=int, help="default: steps in the file")
+    r.add_argument("--until", type=float, metavar="T", help="run to this time instead")
+    r.add_argument("--save-every", type=int, metavar="N", help="keep every N-th step")
+    r.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                   help="a state or a parameter, q=1,0 or mu=2; default: start in the file")  # fmt: skip
+    r.add_argument("--out", metavar="FILE.npz", help="write the frames to a NumPy archive")
+    r.set_defaults(command=run)
+    e = commands.add_parser("explain", parents=[filed], help="what was found, chosen, proved and turned down")
+    e.set_defaults(command=explain)
+    i = commands.add_parser("ir", parents=[filed], help="print the program of a system")
+    i.add_argument("--level", default="tpir", help=f"{' or '.join(LEVELS)}; default: tpir")
+    i.set_defaults(command=ir)
+    d = commands.add_parser("demo", parents=[choosing], help="explain, run and draw an example")
+    d.add_argument("name", nargs="?", metavar="NAME", help=", ".join(ZOO))
+    d.set_defaults(command=demo)
+    commands.add_parser("doctor", help="check this installation").set_defaults(command=doctor)
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows ? and goes on
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.command(args)
+        sys.stdout.flush()
+        return code
+    except TinyPhysicsError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `tp ir file.py | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

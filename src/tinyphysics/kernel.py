@@ -1,0 +1,77 @@
+"""One step as a function: `compile(H)` gives (q, p) -> (q_new, p_new).
+
+For whole runs `tp.compile` is the better tool: it merges the last kick of a step with the first of the
+next. Here a step is complete in itself, and has the bits of one written by hand with fused multiply-adds.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tinyphysics.runtime.backend import engine_for
+from tinyphysics.errors import InputError
+from tinyphysics.front.trace import hamiltonian
+from tinyphysics.pipeline import build
+from tinyphysics.plan import Goal
+from tinyphysics.runtime.compile import target_for
+from tinyphysics.runtime.ensemble import inputs
+from tinyphysics.runtime.loop import shaped
+from tinyphysics.runtime.simulation import checked_step, checked_time
+from tinyphysics.step import Assign, Block, Step
+from tinyphysics.system import System
+from tinyphysics.tpir.lower import lower
+from tinyphysics.tpir.verifier import verify
+
+
+def whole(step: Step) -> Step:
+    """The step with nothing left to `init` and `final`: the sub-flow merged into the next is split off."""
+    if not step.init:
+        return step
+    (first,), (*middle, last) = step.init, step.body
+    assert not isinstance(last, Assign)
+    rest = (replace(b, weight=b.weight - a.weight) for a, b in zip(first.shears, last.shears))
+    body: Any = (first, *middle, Block(tuple(rest), last.clock))
+    return replace(step, init=(), body=body, final=())
+
+
+def traced(H: Any) -> System:
+    """A system as it is; a plain function as a Hamiltonian."""
+    source = H if hasattr(H, "bind") else hamiltonian(H) if callable(H) else None
+    if source is None:
+        raise InputError(f"cannot compile a {type(H).__name__}", fix="Pass def H(q, p): return p**2/2 + ...")
+    system: System = source.bind()
+    return system
+
+
+def compile(
+    H: Any, method: str = "leapfrog", dt: float = 0.01, backend: str = "auto"
+) -> Callable[..., tuple[Any, ...]]:
+    """One step of a Hamiltonian: a function of the states, returning the new ones.
+
+    Parameters of H and the time `t` are keywords; one more axis than declared is an ensemble.
+
+    >>> step = compile(lambda q, p: p**2/2 + q**2/2, method="leapfrog", dt=0.5)
+    >>> q, p = step(1.0, 0.0)
+    >>> float(q), float(p)
+    (0.875, -0.46875)
+    """
+    system, target, h = traced(H), target_for(backend), checked_step(dt)
+    program = lower(whole(build(system, Goal(h, method), target).step), system.sites)
+    verify(program)
+    engine = engine_for(target, program)
+    names = [s.name for s in system.states]
+
+    def step(*states: Any, t: float = 0.0, **parameters: Any) -> tuple[Any, ...]:
+        if len(states) != len(names):
+            raise InputError(f"a step of `{system.name}` takes {', '.join(names)}; {len(states)} given",
+                             fix=f"{', '.join(names)} = step({', '.join(names)})")  # fmt: skip
+        given = inputs(system, {**dict(zip(names, states)), **parameters})
+        m = engine.start(given.states, given.params, given.members, h, checked_time(t))
+        engine.advance(m, 1)
+        new = shaped(given)(engine.synchronised(m))
+        return tuple(new[n] for n in names)
+
+    step.__name__ = f"{system.name}_step"
+    step.__doc__ = f"One step of {method}, dt = {h:g}: ({', '.join(names)}) -> the new ones."
+    return step

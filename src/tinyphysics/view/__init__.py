@@ -1,0 +1,1 @@
+"""Pictures of the nouns: a run and a report, as characters in a terminal."""
