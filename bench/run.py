@@ -68,7 +68,7 @@ def race(rows: dict[str, Callable[[], None]], repeat: int) -> dict[str, float]:
 
 def stepper(system, start: dict, steps: int, **options) -> Callable[[], None]:
     """Our steps alone: state loaded, everything compiled, one thread."""
-    from tinyphysics.device.cpu import LlvmLoader
+    from tinyphysics.runtime.loaders import LlvmLoader
     from tinyphysics.device.engine import KernelEngine
 
     engine = KernelEngine(tp.compile(system, backend="llvm", **options).tpir, LlvmLoader(), threads=1)

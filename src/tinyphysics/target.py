@@ -12,6 +12,18 @@ class Target:
     bit_exact: bool  # inside the determinism contract
 
 
+@dataclass(frozen=True)
+class VectorShape:
+    """How members are laid over a machine's lanes."""
+
+    width: int  # lanes of a vector
+    unroll: int  # vectors side by side
+
+    @property
+    def lanes(self) -> int:
+        return self.width * self.unroll
+
+
 PYTHON = Target("python", "the TP-IR virtual machine", ("f64", "f32", "i64", "i32", "u64", "u32"), True)
 LLVM = Target("llvm", "this processor, through LLVM", ("f64", "f32", "i64", "i32", "u64", "u32"), True)
 C = Target("c", "this processor, through a C compiler", LLVM.dtypes, True)

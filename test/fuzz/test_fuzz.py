@@ -15,11 +15,11 @@ from generate import expression, numbers, potential
 import tinyphysics as tp
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.cc import build, load_library
-from tinyphysics.device.cpu import LlvmLoader
+from tinyphysics.runtime.loaders import LlvmLoader
 from tinyphysics.device.engine import calling
 from tinyphysics.device.llvm import SIGNATURE
 from tinyphysics.emit import c as emit_c
-from tinyphysics.emit.llvm import VectorShape
+from tinyphysics.target import VectorShape
 from tinyphysics.ir import evaluate, f32, f64, graph_rewrite
 from tinyphysics.ir.spec import LOWERED, check
 from tinyphysics.rules.exact import exact

@@ -7,11 +7,11 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.device import cc
 from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.cc import CLoader
-from tinyphysics.device.cpu import LlvmLoader
+from tinyphysics.runtime.loaders import CLoader
+from tinyphysics.runtime.loaders import LlvmLoader
 from tinyphysics.device.engine import KernelEngine
 from tinyphysics.device.llvm import Cpu, host_cpu
-from tinyphysics.emit.llvm import VectorShape
+from tinyphysics.target import VectorShape
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.tpir.isa import Instruction, Program, Register, Word
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.host import NUMPY_DTYPE
-from tinyphysics.emit.llvm import VectorShape
 from tinyphysics.ir.dtype import DType, bool_, f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.ir.value import SPLIT, fma_exact
+from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import NOW, Section
 
 Array = Any

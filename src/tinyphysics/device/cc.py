@@ -11,16 +11,9 @@ from collections.abc import Sequence
 from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from tinyphysics.device import cache
-from tinyphysics.device.engine import calling
-from tinyphysics.device.llvm import SIGNATURE
-from tinyphysics.emit import c as emit
-from tinyphysics.emit.llvm import VectorShape
 from tinyphysics.errors import BackendError
-from tinyphysics.ir.uop import UOp
-from tinyphysics.tpir.kernel import Section
 from tinyphysics.util import digest
 
 # contraction off, integers that wrap, and nothing that would let the compiler reorder a sum
@@ -44,7 +37,7 @@ def compiler() -> tuple[str, ...]:
 def build(source: str, flags: Sequence[str] = FLAGS) -> bytes:
     """The shared library of a C source, from the cache if it was built before."""
     command = compiler()
-    key = digest("\n".join([source, *command, *flags, version(), str(emit.VERSION), machine()]).encode()) + ".so"
+    key = digest("\n".join([source, *command, *flags, version(), machine()]).encode()) + ".so"
     if (stored := cache.read(key)) is not None:
         return stored
     with tempfile.TemporaryDirectory() as folder:
@@ -92,16 +85,3 @@ def load_library(body: bytes) -> ctypes.CDLL:
         raise BackendError(f"the compiled kernel could not be loaded: {error}") from error
     finally:
         os.unlink(file.name)  # the library stays mapped
-
-
-class CLoader:
-    threads = True
-
-    def shape(self, section: Section, members: int) -> VectorShape:
-        return VectorShape(1, 1) if members == 1 else VectorShape(emit.CHUNK, 1)
-
-    def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any:
-        library = load_library(build(emit.module([f], params, varying, shape.lanes)))
-        call = calling(SIGNATURE((f.name, library)))
-        call.keep = library  # type: ignore[attr-defined]
-        return call

@@ -6,6 +6,7 @@ function. A chunk in which a guard fired has stored nothing; it is done again wi
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,10 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tinyphysics.emit.llvm import VectorShape
 from tinyphysics.ir.dtype import f32
-from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.ir.uop import UOp
+from tinyphysics.target import VectorShape
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import ORIGIN, STEP, Kernel, Section, build_kernel, watching
 from tinyphysics.util import prod
@@ -48,10 +48,6 @@ class Lanes:
     mask: tuple[bool, ...]  # which parameters vary from member to member
 
 
-def operations(f: Section) -> int:
-    return sum(u.op not in (Ops.CONST, Ops.VAR) for u in toposort(f.everything))
-
-
 class KernelEngine:
     def __init__(self, program: Program, loader: Loader, probe: Program | None = None, threads: int | None = None) -> None:
         self.program = program
@@ -61,13 +57,16 @@ class KernelEngine:
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self._functions: dict[Any, Any] = {}
         self.launches = 0
+        self.compiling = 0.0  # seconds
 
     # --- functions ----------------------------------------------------------------------------
     def function(self, name: str, careful: bool, mask: tuple[bool, ...], shape: VectorShape) -> Any:
         key = (name, careful, mask, shape)
         if key not in self._functions:
+            began = time.perf_counter()
             section = self.kernel.section(name, careful)
             self._functions[key] = self.loader.load(section, self.kernel.params, mask, shape)
+            self.compiling += time.perf_counter() - began
         return self._functions[key]
 
     def shape(self, members: int, loops: bool = True) -> VectorShape:
@@ -82,7 +81,7 @@ class KernelEngine:
         section = self.kernel.section(name)
         shape = self.shape(m.members, section.loops)
         flags = np.zeros(source.shape[1], np.int8)
-        work = operations(section) * source.shape[1] * rows * stride
+        work = section.operations * source.shape[1] * rows * stride
         self.spread(name, False, shape, m, source, out, flags, rows, stride, series, work)
         bad = np.flatnonzero(flags)
         if len(bad):
@@ -119,7 +118,7 @@ class KernelEngine:
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
-        return max(1, int(BLOCK_WORK / (operations(self.kernel.section("step")) * max(members, 1) + 1)))
+        return max(1, int(BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)))
 
     def start(self, state: Arrays, params: Arrays, members: int, dt: float, t0: float) -> Lanes:
         k = self.kernel

@@ -40,6 +40,7 @@ class Host:
     """Runs one program on the VM, and the probe of its observables beside it."""
 
     launches = 0
+    compiling = 0.0
 
     def __init__(self, program: Program, probe: Program | None = None) -> None:
         self.machine = Machine(program)

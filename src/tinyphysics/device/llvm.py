@@ -3,15 +3,10 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.device import cache
-from tinyphysics.emit import llvm as emit
-from tinyphysics.emit.llvm import VectorShape
-from tinyphysics.ir.uop import UOp
-from tinyphysics.tpir.kernel import Section
 from tinyphysics.util import digest
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 6)
@@ -73,24 +68,20 @@ def target_machine(ll: Any, cpu: Cpu) -> Any:
     return target.create_target_machine(cpu=cpu.name, features=cpu.features, opt=OPTIMISATION, jit=True)
 
 
-def compile_section(
-    f: Section, params: Sequence[UOp], varying: Sequence[bool], shape: VectorShape, cpu: Cpu
-) -> Compiled:
-    text = emit.module([f], params, varying, shape, cpu.x86)
+def compile_text(text: str, name: str, cpu: Cpu) -> Compiled:
+    """The function `name` of a module; its object comes from the cache if it was made before."""
     with _lock:
         ll = binding()
         version = ".".join(map(str, ll.llvm_version_info))
-        key = digest("\n".join([text, str(emit.VERSION), version, cpu.name, cpu.features]).encode()) + ".o"
-        machine = target_machine(ll, cpu)
-        engine = ll.create_mcjit_compiler(ll.parse_assembly("", None), machine)
+        key = digest("\n".join([text, version, cpu.name, cpu.features]).encode()) + ".o"
         stored = cache.read(key)
         if stored is None:
-            module = ll.parse_assembly(text)
-            stored = target_machine(ll, cpu).emit_object(module)
+            stored = target_machine(ll, cpu).emit_object(ll.parse_assembly(text))
             cache.write(key, stored)
+        engine = ll.create_mcjit_compiler(ll.parse_assembly("", None), target_machine(ll, cpu))
         engine.add_object_file(ll.ObjectFileRef.from_data(stored))
         engine.finalize_object()
-        return Compiled(SIGNATURE(engine.get_function_address(f.name)), engine)
+        return Compiled(SIGNATURE(engine.get_function_address(name)), engine)
 
 
 def assembly(text: str, cpu: Cpu) -> str:

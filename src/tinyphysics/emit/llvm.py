@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
 from tinyphysics.ir.ops import COMPARE, Ops
 from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import NOW, Section
 
 VERSION = 1  # part of the key of cached objects
@@ -28,16 +29,6 @@ UNSIGNED_COMPARE = SIGNED_COMPARE | {Ops.LT: "icmp ult", Ops.LE: "icmp ule"}
 # %series takes what is watched, a row for each `stride` steps; elsewhere steps is what counts and stride is 1
 ARGUMENTS = ("ptr %in, ptr %out, ptr %uniform, ptr %varying, ptr %flags, ptr %series, "
              "i64 %begin, i64 %end, i64 %members, i64 %first, i64 %steps, i64 %stride")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class VectorShape:
-    width: int  # lanes of a vector
-    unroll: int  # vectors side by side
-
-    @property
-    def lanes(self) -> int:
-        return self.width * self.unroll
 
 
 def literal(u: UOp) -> str:

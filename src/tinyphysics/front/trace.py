@@ -298,9 +298,13 @@ class PhysicsSystem:
     def energy(self, q: Any, p: Any) -> Any:
         raise TraceError(f"{type(self).__name__} has no energy", fix="Define energy(self, q, p).")
 
-    def bind(self, sizes: Mapping[str, int] | None = None) -> System:
+    def traced(self) -> System | Family:
+        """The system of this model as it stands: later changes of its attributes do not reach it."""
         method = self.energy.__func__  # type: ignore[attr-defined]
         own = definition(method)
+        if len(own.arguments) < 3:
+            raise TraceError(f"{type(self).__name__}.energy needs q and p", site=own.site,
+                             fix="Write def energy(self, q, p).")  # fmt: skip
         attributes = []
         for name in sorted({*vars(type(self)), *vars(self)}):
             value = getattr(self, name)
@@ -313,15 +317,15 @@ class PhysicsSystem:
             return method(_Symbolic(self, {a.name: symbols[a.name] for a in attributes}), **given)
 
         arguments = (*own.arguments[1:], *attributes)
-        if len(own.arguments) < 3:
-            raise TraceError(f"{type(self).__name__}.energy needs q and p", site=own.site,
-                             fix="Write def energy(self, q, p).")  # fmt: skip
         d = Definition(type(self).__name__.lower(), arguments, call, own.site, method)
         pair = (own.arguments[1].name, own.arguments[2].name)
-        return trace_hamiltonian(d, [pair], sizes or {})
+        return family(d, lambda sizes: trace_hamiltonian(d, [pair], sizes))
+
+    def bind(self, sizes: Mapping[str, int] | None = None) -> System:
+        return self.traced().bind(sizes)
 
     def compile(self, dt: float | None = None, **options: Any) -> Any:
-        return self.bind(options.get("sizes")).compile(dt, **options)
+        return self.traced().compile(dt, **options)
 
 
 def observable(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tinyphysics.errors import BackendError, InputError, PlanError
+from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choose import named
 from tinyphysics.planner.catalog import CHOICES
@@ -49,6 +50,8 @@ def compile(
     approximate: float | None = None, inner: int | None = None,
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet."""
+    if isinstance(system, PhysicsSystem):
+        system = system.traced()
     if not hasattr(system, "bind") and not isinstance(system, Sum):
         raise InputError(
             f"cannot compile a {type(system).__name__}",

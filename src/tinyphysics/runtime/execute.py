@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tinyphysics.device.backend import engine_for
+from tinyphysics.runtime.backend import engine_for
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.loop import Record, Running, Sink
@@ -41,13 +41,13 @@ def watcher(r: Run, values: Mapping[str, UOp]) -> Program:
 
 def execute(
     r: Run, schedule: Schedule, values: Mapping[str, UOp], tick: Callable[[int], None], sink: Sink | None = None
-) -> tuple[Record, int]:
-    """(what was recorded, how often the engine was launched)."""
+) -> tuple[Record, int, float]:
+    """(what was recorded, how often the engine was launched, seconds it spent compiling)."""
     engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads)
-    before = engine.launches
+    launches, compiling = engine.launches, engine.compiling
     running = Running(engine, r.given, schedule, r.dt, r.t0, looking(r, values) if values else None, sink)
     record = running.go(tick)
-    return record, engine.launches - before
+    return record, engine.launches - launches, engine.compiling - compiling
 
 
 def looking(r: Run, values: Mapping[str, UOp]) -> Callable[[Mapping[str, Any], int], Mapping[str, Any]]:

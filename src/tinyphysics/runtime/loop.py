@@ -24,6 +24,7 @@ class Engine(Protocol):
     """What the runtime asks of whatever runs a program. `m` is the engine's own loop state."""
 
     launches: int
+    compiling: float  # seconds spent so far
 
     def block(self, members: int) -> int: ...
     def start(self, state: States, params: States, members: int, dt: float, t0: float) -> Any: ...
@@ -103,20 +104,38 @@ class Running:
             before = self.engine.snapshot(m)
             try:
                 rows = self.advance(m, n, target)
+                bad = [k for k in self.engine.bad(m) if k not in self.frozen]
+                ends = {k: self.locate(before, k, n) for k in bad}
+                self.keep(rows, ends)
+                self.silence(m, ends)
+                if len(self.frozen) == i.members:
+                    n = max(ends.values()) - 1
+                    break
+                if s.saves(target) or s.hashes(target):
+                    self.save(target, self.synchronised(m))
+                n = target
+                tick(n)
             except KeyboardInterrupt as stop:
+                self.forget(n)
                 m = before
                 r.stops.append(Stop("interrupted", n, self.time(n), error=stop))
                 break
-            ends = {k: self.locate(before, k, n) for k in self.engine.bad(m) if k not in self.frozen}
-            self.keep(rows, ends)
-            self.silence(m, ends)
-            n = target if len(self.frozen) < i.members else max(ends.values()) - 1
-            tick(n)
-            if len(self.frozen) < i.members and (s.saves(n) or s.hashes(n)):
-                self.save(n, self.synchronised(m))
         r.last = n
         self.finish(m, n)
         return r
+
+    def forget(self, n: int) -> None:
+        """An interrupted block counts as not begun: what it has recorded goes."""
+        r = self.record
+        while r.steps and r.steps[-1] > n:
+            r.steps.pop()
+            r.frames.pop()
+        r.hashes = [h for h in r.hashes if h[0] <= n]
+        keep = sum(k <= n for k in r.observed_at)
+        while r.observed and len(r.observed_at) > keep:
+            r.observed_at = r.observed_at[: len(r.observed_at) - len(next(iter(r.observed.pop().values())))]
+        r.stops = [s for s in r.stops if s.step <= n]
+        self.frozen = {k: v for k, v in self.frozen.items() if any(s.member == k for s in r.stops)}
 
     def advance(self, m: Any, n: int, target: int) -> list[tuple[list[int], dict[str, Any]]]:
         """From step n to the target; the observables met on the way, as (steps, rows)."""

@@ -43,7 +43,7 @@ class Origin:
     def series(self, name: str) -> tuple[Any, Any]:
         """(times, values) at every step: the run again, bit for bit, with one thing observed."""
         every = Schedule(self.last, None, 1, None)
-        again, _ = execute(self.run, every, self.watched(name), lambda n: None)
+        again, *_ = execute(self.run, every, self.watched(name), lambda n: None)
         values = again.series("value")
         t = np.array([time_at(n, self.run.dt, self.run.t0) for n in again.observed_at])
         return t, values if self.run.given.is_ensemble else values[:, 0]

@@ -1,15 +1,18 @@
-"""The LLVM backend: sections compiled for this processor, vectors as wide as it has."""
+"""How does a section become a function?  Rendered as text by emit/, compiled and loaded by device/."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from tinyphysics.device.cc import build, load_library
 from tinyphysics.device.engine import calling
-from tinyphysics.device.llvm import Cpu, compile_section, host_cpu
-from tinyphysics.emit.llvm import VectorShape
+from tinyphysics.device.llvm import SIGNATURE, Cpu, compile_text, host_cpu
+from tinyphysics.emit import c as emit_c
+from tinyphysics.emit import llvm as emit_llvm
 from tinyphysics.ir.dtype import f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
 
 MOST_UNROLL = 6
@@ -38,6 +41,8 @@ def live_values(f: Section) -> int:
 
 
 class LlvmLoader:
+    """For this processor, with vectors as wide as it has."""
+
     threads = True
 
     def __init__(self, cpu: Cpu | None = None, shape: VectorShape | None = None) -> None:
@@ -58,7 +63,22 @@ class LlvmLoader:
         return VectorShape(width, max(1, min(MOST_UNROLL, enough, fitting)))
 
     def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any:
-        compiled = compile_section(f, params, varying, shape, self.cpu)
+        compiled = compile_text(emit_llvm.module([f], params, varying, shape, self.cpu.x86), f.name, self.cpu)
         call = calling(compiled.call)
         call.keep = compiled  # type: ignore[attr-defined]
+        return call
+
+
+class CLoader:
+    """Through the C compiler that is there."""
+
+    threads = True
+
+    def shape(self, section: Section, members: int) -> VectorShape:
+        return VectorShape(1, 1) if members == 1 else VectorShape(emit_c.CHUNK, 1)
+
+    def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any:
+        library = load_library(build(emit_c.module([f], params, varying, shape.lanes)))
+        call = calling(SIGNATURE((f.name, library)))
+        call.keep = library  # type: ignore[attr-defined]
         return call

@@ -5,13 +5,12 @@ from functools import lru_cache
 from typing import Any
 
 from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.cc import CLoader
-from tinyphysics.device.cpu import LlvmLoader
 from tinyphysics.device.engine import KernelEngine
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly
 from tinyphysics.emit.cmain import complete_program
 from tinyphysics.emit.llvm import module as llvm_module
+from tinyphysics.runtime.loaders import CLoader, LlvmLoader
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import build_kernel
