@@ -104,10 +104,13 @@ class Trajectory:
         """The energy of every frame."""
         return self._ask("energies")
 
-    def every_step(self, name: str = "energy") -> tuple[Any, Any]:
-        """(times, values) of a quantity at every step, computed by a bit-equal replay."""
-        t, values = self._ask("series", name)
-        return t, values
+    def every_step(self, name: str = "energy") -> tuple[Any, Any, Any]:
+        """(times, values, scale) of a quantity at every step, by a bit-equal replay.
+
+        The scale of an energy is the run's largest sum of |terms of H|.
+        """
+        t, values, scale = self._ask("series", name)
+        return t, values, scale
 
     def drift(self, name: str = "energy") -> Any:
         """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|; one per member."""
@@ -115,7 +118,7 @@ class Trajectory:
 
     def drift_rate(self, name: str = "energy") -> Any:
         """The slope of the quantity per unit time, with its standard error, fitted over every step."""
-        t, values = self.every_step(name)
+        t, values, _ = self.every_step(name)
         t = t - t.mean()
         n = len(t)
         if n < 3:

@@ -40,13 +40,13 @@ class Origin:
         energy = self.energy()
         return {"value": energy, "scale": UOp.sum_of(abs(x) for x in addends(energy))}
 
-    def series(self, name: str) -> tuple[Any, Any]:
-        """(times, values) at every step: the run again, bit for bit, with one thing observed."""
+    def series(self, name: str) -> tuple[Any, Any, Any]:
+        """(times, values, scale) over every step: the run again, bit for bit, with one thing observed."""
         every = Schedule(self.last, None, 1, None)
         again, *_ = execute(self.run, every, self.watched(name), lambda n: None)
-        values = again.series("value")
+        values, scale = again.series("value"), np.fmax.reduce(again.series("scale"), axis=0)
         t = np.array([time_at(n, self.run.dt, self.run.t0) for n in again.observed_at])
-        return t, values if self.run.given.is_ensemble else values[:, 0]
+        return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
 
     def drift(self, name: str) -> Any:
         """Largest |E - E0| / S over every step, per member; nothing but the extremes is kept."""
