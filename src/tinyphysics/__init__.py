@@ -58,6 +58,8 @@ from tinyphysics.front.trace import map_ as map
 from tinyphysics.report import Report as Report
 from tinyphysics.rules.custom import op as op
 from tinyphysics.runtime.compile import compile as compile
+from tinyphysics.runtime.sanitize import assert_symplectic as assert_symplectic
+from tinyphysics.runtime.sanitize import measure_symplectic as measure_symplectic
 from tinyphysics.runtime.saved import load as load
 from tinyphysics.runtime.saved import save as _save
 from tinyphysics.runtime.simulation import Simulation as Simulation
