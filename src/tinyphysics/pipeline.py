@@ -6,6 +6,7 @@ from typing import Any
 
 from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.context import CHECK
+from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.ir import UOp
 from tinyphysics.ir.spec import SHAPED, check
@@ -42,8 +43,11 @@ def build(system: System, goal: Goal, target: Target, requested: str = "auto") -
     facts = facts_of(system)
     plan = choose(system, facts, goal)
     step = synthesise(system, facts, plan)
-    program = lower(step, system.sites)
+    program = lower(step, system.sites, goal.dt)
     certificate = verify(program)
+    if goal.method == "symplectic" and not certificate.symplectic:
+        raise PlanError(f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
+                        fix="Give its energy to @tp.hamiltonian, or leave method= out.")  # fmt: skip
     report = explain(system, facts, goal, plan, step, program, certificate, target, requested)
     return Build(system, facts, plan, step, program, certificate, report)
 

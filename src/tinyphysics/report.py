@@ -46,13 +46,14 @@ class Report:
     __repr__ = __str__
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "title": self.title,
-            **{
-                s.title: {r.name: {k: v for k, v in vars(r).items() if k != "name" and v} for r in s.rows}
-                for s in self.sections
-            },
-        }
+        """By section and name; a name with several rows has a list of them."""
+        out: dict[str, Any] = {"title": self.title}
+        for s in self.sections:
+            rows: dict[str, list[dict[str, str]]] = {}
+            for r in s.rows:
+                rows.setdefault(r.name, []).append({k: v for k, v in vars(r).items() if k != "name" and v})
+            out[s.title] = {name: found if len(found) > 1 else found[0] for name, found in rows.items()}
+        return out
 
     def _repr_html_(self) -> str:
         rows = []

@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 import random
 import struct
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from generate import expression, numbers, potential
-
 import tinyphysics as tp
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.cc import build, load_library
@@ -25,6 +25,9 @@ from tinyphysics.ir.spec import LOWERED, check
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.kernel import Section
+
+sys.path.insert(0, str(Path(__file__).parent))
+from generate import expression, numbers, potential  # noqa: E402
 
 PROGRAMS = int(os.environ.get("TINYPHYSICS_FUZZ", "2000"))
 BATCH = 50
@@ -62,7 +65,7 @@ def test_random_expressions_agree_everywhere(batch):
         if dtype is f32:
             points = np.array(points, np.float32).astype(float).tolist()
         cases.append((low[0], short[0], section, points))
-    source = emit_c.module([c[2] for c in cases], (), (), 16)
+    source = emit_c.module([(c[2], VectorShape(16, 1)) for c in cases], (), ())
     library = load_library(build(source, FLAGS))
     llvm, arrays = LlvmLoader(shape=VectorShape(4, 2)), ArraysLoader()
     for k, (low, short, section, points) in enumerate(cases):
@@ -70,11 +73,11 @@ def test_random_expressions_agree_everywhere(batch):
         expected = bits([evaluate([low], e)[0] for e in env], dtype)
         assert bits([evaluate([short], e)[0] for e in env], dtype) == expected, (k, low)
         results = {
-            "numpy": columns(arrays.load(section, (), (), VectorShape(1, 1)), section, points, dtype),
+            "numpy": columns(arrays.one(section, (), ()), section, points, dtype),
             "c": columns(calling(SIGNATURE((f"f{k}", library))), section, points, dtype),
         }
         if k % 5 == 0:
-            results["llvm"] = columns(llvm.load(section, (), (), VectorShape(4, 2)), section, points, dtype)
+            results["llvm"] = columns(llvm.load([(section, VectorShape(4, 2))], (), ())[0], section, points, dtype)
         for name, values in results.items():
             assert bits(values, dtype) == expected, (name, k, short)
 

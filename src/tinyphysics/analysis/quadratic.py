@@ -81,6 +81,7 @@ def quadratic(system: System) -> Fact:
     moving = frozenset(system.q + system.p)
     if any(u.leaves & moving for row in [*hessian, linear, [constant]] for u in row):
         return Fact.no("quadratic", because="the second derivatives could not be shown to be constant")
-    return Fact.yes("quadratic", because=f"degree {bound.degree} at most: constant Hessian of "
-                    f"{len(states)} x {len(states)}", hessian=hessian, linear=linear,
-                    constant=constant)  # fmt: skip
+    clocked = any(system.time in u.leaves for row in hessian for u in row)
+    return Fact.yes("quadratic", because=f"degree {bound.degree} at most: Hessian of {len(states)} x "
+                    f"{len(states)}, {'a function of t' if clocked else 'constant'}", hessian=hessian,
+                    linear=linear, constant=constant)  # fmt: skip

@@ -40,18 +40,37 @@ def terms(u: UOp, mixed: Callable[[UOp], bool], minus: bool = False) -> Iterator
 
     (q1 - q0)**2 stays closed: expanded, an exact difference becomes a cancelling sum.
     """
-    if u.op is Ops.ADD or u.op is Ops.SUB:
-        yield from terms(u.src[0], mixed, minus)
-        yield from terms(u.src[1], mixed, minus != (u.op is Ops.SUB))
-    elif u.op is Ops.NEG:
-        yield from terms(u.src[0], mixed, not minus)
-    elif mixed(u) and (u.op in LINEAR or u.op is Ops.REDUCE and u.arg[0] == "sum"):
-        inner = list(terms(u.src[0], mixed, minus))
-        yield from ((u.replace((term,)), sign) for term, sign in inner)
-    elif mixed(u) and (opened := open_product.rewrite(u)) is not None:
-        yield from terms(opened, mixed, minus)
-    else:
+    waiting = [(u, minus)]  # a sum written as a loop is deeper than Python's stack
+    while waiting:
+        u, minus = waiting.pop()
+        if u.op is Ops.ADD or u.op is Ops.SUB:
+            waiting += [(u.src[1], minus != (u.op is Ops.SUB)), (u.src[0], minus)]
+        elif u.op is Ops.NEG:
+            waiting.append((u.src[0], not minus))
+        elif not mixed(u):
+            yield u, minus
+        elif u.op in LINEAR or u.op is Ops.REDUCE and u.arg[0] == "sum":
+            for term, sign in terms(u.src[0], mixed, minus):
+                yield u.replace((term,)), sign
+        elif (opened := open_product.rewrite(u)) is not None:
+            waiting.append((opened, minus))
+        else:
+            yield from factored(u, mixed, minus)
+
+
+def factored(u: UOp, mixed: Callable[[UOp], bool], minus: bool) -> Iterator[tuple[UOp, bool]]:
+    """0.5*(p*p + q*q).sum(), factor by factor: the addends of the operand that mixes, each times the other."""
+    k = {Ops.MUL: int(not mixed(u.src[0])), Ops.DIV: 0}.get(u.op)
+    inner = u.src[k] if k is not None else u
+    if k is None or not mixed(inner) or u.op is Ops.DIV and mixed(u.src[1]):
         yield u, minus
+        return
+    for term, sign in terms(inner, mixed, minus):
+        if term is inner:  # it has no parts
+            yield u, minus
+        else:
+            part = (term, u.src[1]) if k == 0 else (u.src[0], term)
+            yield from terms(u.replace(part), mixed, sign)
 
 
 def signed_sum(items: list[tuple[UOp, bool]]) -> UOp:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.engine import Parts
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.ir.dtype import DType, bool_, f32
 from tinyphysics.ir.ops import Ops
@@ -125,7 +126,10 @@ class ArraysLoader:
     def shape(self, section: Section, members: int) -> VectorShape:
         return VectorShape(1, 1)
 
-    def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any:
+    def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
+        return [self.one(f, params, varying) for f, _ in parts]
+
+    def one(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Any:
         once = Evaluator(list(f.invariants.values()))
         step = Evaluator([*f.roots, *f.guards])
         look = Evaluator([*f.watched, *f.watched_guards])

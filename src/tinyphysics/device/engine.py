@@ -27,13 +27,16 @@ THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer
 
 
+Parts = Sequence[tuple[Section, VectorShape]]  # sections that are compiled together, each for its shape
+
+
 class Loader(Protocol):
     """What a backend offers: a shape of vectors, and functions of sections."""
 
     threads: bool
 
     def shape(self, section: Section, members: int) -> VectorShape: ...
-    def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any: ...
+    def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]: ...
 
 
 @dataclass
@@ -60,12 +63,18 @@ class KernelEngine:
         self.compiling = 0.0  # seconds
 
     # --- functions ----------------------------------------------------------------------------
-    def function(self, name: str, careful: bool, mask: tuple[bool, ...], shape: VectorShape) -> Any:
-        key = (name, careful, mask, shape)
+    def function(self, name: str, careful: bool, mask: tuple[bool, ...], members: int) -> Any:
+        """A section as a function. A run needs several, and one module is cheaper than many."""
+        key = (name, careful, mask, self.shape(members, self.kernel.section(name).loops))
         if key not in self._functions:
             began = time.perf_counter()
-            section = self.kernel.section(name, careful)
-            self._functions[key] = self.loader.load(section, self.kernel.params, mask, shape)
+            loop = "watch" if self.kernel.watched else "step"
+            usual = ("init", "final", loop) if self.kernel.section(loop).operations else ("init", "final")
+            together = usual if name in usual and not careful else (name,)
+            sections = [self.kernel.section(n, careful) for n in together]
+            parts = [(f, self.shape(members, f.loops)) for f in sections]
+            for (f, shape), call in zip(parts, self.loader.load(parts, self.kernel.params, mask)):
+                self._functions[f.name, careful, mask, shape] = call
             self.compiling += time.perf_counter() - began
         return self._functions[key]
 
@@ -82,18 +91,18 @@ class KernelEngine:
         shape = self.shape(m.members, section.loops)
         flags = np.zeros(source.shape[1], np.int8)
         work = section.operations * source.shape[1] * rows * stride
-        self.spread(name, False, shape, m, source, out, flags, rows, stride, series, work)
+        f = self.function(name, False, m.mask, m.members)
+        self.spread(f, shape, m, source, out, flags, rows, stride, series, work)
         bad = np.flatnonzero(flags)
         if len(bad):
-            f = self.function(name, True, m.mask, shape)
+            f = self.function(name, True, m.mask, m.members)
             for begin in bad:
                 self.launch(f, m, source, out, flags, int(begin), int(begin) + shape.lanes, rows, stride, series)
 
     def spread(
-        self, name: str, careful: bool, shape: VectorShape, m: Lanes, source: Any, out: Any, flags: Any,
+        self, f: Any, shape: VectorShape, m: Lanes, source: Any, out: Any, flags: Any,
         rows: int, stride: int, series: Any, work: float,
     ) -> None:  # fmt: skip
-        f = self.function(name, careful, m.mask, shape)
         chunks = source.shape[1] // shape.lanes
         workers = min(self.threads, chunks, max(1, int(work // THREAD_WORK))) if self.loader.threads else 1
         if workers <= 1:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,21 +56,13 @@ def host_cpu() -> Cpu:
         return Cpu(ll.get_host_cpu_name(), ll.get_host_cpu_features().flatten(), ll.get_process_triple())
 
 
-@dataclass
-class Compiled:
-    """A function, and what must stay alive while it can be called."""
-
-    call: Any
-    keep: Any
-
-
 def target_machine(ll: Any, cpu: Cpu) -> Any:
     target = ll.Target.from_triple(cpu.triple)
     return target.create_target_machine(cpu=cpu.name, features=cpu.features, opt=OPTIMISATION, jit=True)
 
 
-def compile_text(text: str, name: str, cpu: Cpu) -> Compiled:
-    """The function `name` of a module; its object comes from the cache if it was made before."""
+def compile_text(text: str, names: Sequence[str], cpu: Cpu) -> list[Any]:
+    """Functions of a module, by name; its object comes from the cache if it was made before."""
     with _lock:
         ll = binding()
         version = ".".join(map(str, ll.llvm_version_info))
@@ -81,7 +74,10 @@ def compile_text(text: str, name: str, cpu: Cpu) -> Compiled:
         engine = ll.create_mcjit_compiler(ll.parse_assembly("", None), target_machine(ll, cpu))
         engine.add_object_file(ll.ObjectFileRef.from_data(stored))
         engine.finalize_object()
-        return Compiled(SIGNATURE(engine.get_function_address(name)), engine)
+        functions = [SIGNATURE(engine.get_function_address(name)) for name in names]
+        for f in functions:
+            f.engine = engine  # the code lives as long as a function that points into it
+        return functions
 
 
 def assembly(text: str, cpu: Cpu) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tinyphysics.ir.dtype import DType, bool_, f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import NOW, Section
 
 VERSION = 1
@@ -199,5 +200,8 @@ def flag(chunk: int) -> list[str]:
             "    if (any) { flags[lane] = 1; continue; }"]  # fmt: skip
 
 
-def module(sections: Sequence[Section], params: Sequence[UOp], varying: Sequence[bool], chunk: int) -> str:
-    return PRELUDE + "\n".join(function(f, params, varying, chunk) for f in sections) + "\n"
+def module(
+    parts: Sequence[tuple[Section, VectorShape]], params: Sequence[UOp], varying: Sequence[bool]
+) -> str:
+    """C of some sections, a function each."""
+    return PRELUDE + "\n".join(function(f, params, varying, shape.lanes) for f, shape in parts) + "\n"

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from tinyphysics.emit.c import TYPE, module
+from tinyphysics.target import VectorShape
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import Kernel
 from tinyphysics.util import prod
@@ -62,7 +63,8 @@ def complete_program(k: Kernel, program: Program) -> str:
     """`./a.out STEPS DT T0 parameters... state...` runs one member and prints its state and hash."""
     names = ("init", "step", "final")
     varying = (False,) * len(k.params)
-    careful = module([k.section(n, careful=True) for n in names], k.params, varying, 1)
+    one = VectorShape(1, 1)
+    careful = module([(k.section(n, careful=True), one) for n in names], k.params, varying)
     outputs = sum(prod(shape) for _, shape in k.outputs.values())
     T = TYPE[k.carried[0].dtype.name] if k.carried else "double"
     order = [str(p.arg)[1:] for p in k.params]

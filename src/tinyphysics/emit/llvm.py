@@ -349,14 +349,15 @@ def store(w: Writer, base: str, slot: int | str, r: int, d: DType, value: str) -
 
 
 def module(
-    sections: Sequence[Section], params: Sequence[UOp], varying: Sequence[bool], shape: VectorShape, x86: bool
+    parts: Sequence[tuple[Section, VectorShape]], params: Sequence[UOp], varying: Sequence[bool], x86: bool
 ) -> str:
     """LLVM IR of some sections, a function each."""
     lines: list[str] = []
     declared: dict[str, str] = {}
-    for f in sections:
+    for f, shape in parts:
         text, wants = function(f, params, varying, shape, x86)
         lines += text
         declared |= wants
-    attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{min(512, 64 * shape.width)}" "stackrealign" }}'
+    width = max(shape.width for _, shape in parts)
+    attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{min(512, 64 * width)}" "stackrealign" }}'
     return "\n".join([*declared.values(), *lines, attributes]) + "\n"

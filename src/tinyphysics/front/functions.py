@@ -3,11 +3,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import reduce, wraps
 from typing import Any
 
 from tinyphysics.errors import ShapeError, TraceError
-from tinyphysics.ir import Ops, UOp, as_uop, evaluate
-from tinyphysics.ir.uop import NUMPY, broadcast_shape
+from tinyphysics.ir import Ops, UOp, as_uop, evaluate, f64
+from tinyphysics.ir.dtype import promote
+from tinyphysics.ir.uop import NUMPY
 from tinyphysics.util import user_site
 
 
@@ -29,6 +31,7 @@ def _nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
 def on_symbols(function: Callable[..., UOp]) -> Callable[..., Any]:
     """The function on symbols if an argument is one, else its value on numbers."""
 
+    @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         out = function(*args, **kwargs)
         if any(map(_has_symbol, args)) or any(map(_has_symbol, kwargs.values())):
@@ -38,7 +41,6 @@ def on_symbols(function: Callable[..., UOp]) -> Callable[..., Any]:
         numpy = sys.modules.get("numpy")
         return numpy.asarray(value) if numpy is not None and any(map(_is_array, args)) else value
 
-    call.__name__, call.__doc__ = function.__name__, function.__doc__
     return call
 
 
@@ -77,9 +79,11 @@ def where(condition: Any, a: Any, b: Any) -> UOp:
 @on_symbols
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> UOp:
     """The Euclidean length, along an axis if one is given."""
-    if ord not in (None, 2):
-        raise TraceError(f"norm of order {ord!r}", site=user_site(), fix="Only the Euclidean norm exists.")
     x = as_uop(x)
+    of_matrix = x.ndim != 1 if axis is None else isinstance(axis, tuple)
+    if ord not in (None, 2) or ord == 2 and of_matrix:
+        raise TraceError(f"norm of order {ord!r}", site=user_site(),
+                         fix="Only the Euclidean norm exists: np.linalg.norm(q).")  # fmt: skip
     return (x * x).sum(axis, keepdims).sqrt()
 
 
@@ -123,6 +127,28 @@ def dot(a: Any, b: Any) -> UOp:
 
 
 @on_symbols
+def vdot(a: Any, b: Any) -> UOp:
+    """The sum of products of all elements."""
+    return as_uop(a).reshape(-1) @ as_uop(b).reshape(-1)
+
+
+@on_symbols
+def inner(a: Any, b: Any) -> UOp:
+    """Sums of products along the last axis of both, for each pair of rows."""
+    a, b = as_uop(a), as_uop(b)
+    if not a.ndim or not b.ndim:
+        return a * b
+    rows = a.reshape(*a.shape[:-1], *(1,) * (b.ndim - 1), a.shape[-1])
+    return (rows * b).sum(-1)
+
+
+@on_symbols
+def vecdot(a: Any, b: Any, axis: int = -1) -> UOp:
+    """The sum of products along one axis, row by row."""
+    return (as_uop(a) * b).sum(axis)
+
+
+@on_symbols
 def matmul(a: Any, b: Any) -> UOp:
     return as_uop(a) @ as_uop(b)
 
@@ -151,14 +177,20 @@ def cross(a: Any, b: Any) -> UOp:
 
 def _stack(items: Sequence[Any], axis: int = 0) -> UOp:
     rows = [as_uop(x) for x in items]
-    shape = broadcast_shape(*(r.shape for r in rows))
+    shape = rows[0].shape if rows else ()
+    if any(r.shape != shape for r in rows):
+        raise ShapeError(f"stack of shapes {', '.join(str(r.shape) for r in rows)}", site=user_site(),
+                         fix="All must have one shape; np.concatenate joins arrays of different lengths.")  # fmt: skip
     at = axis % (len(shape) + 1)
-    wide = [r.expand(shape).reshape(*shape[:at], 1, *shape[at:]) for r in rows]
-    return _concatenate(wide, at)
+    return _concatenate([r.reshape(*shape[:at], 1, *shape[at:]) for r in rows], at)
 
 
-def _concatenate(items: Sequence[Any], axis: int = 0) -> UOp:
+def _concatenate(items: Sequence[Any], axis: int | None = 0) -> UOp:
     rows = [as_uop(x) for x in items]
+    if axis is None:
+        rows, axis = [r.reshape(-1) for r in rows], 0
+    dtype = reduce(promote, (r.dtype for r in rows)) if rows else f64
+    rows = [r.cast(dtype) for r in rows]
     if not rows or any(r.ndim == 0 for r in rows):
         raise ShapeError("concatenate needs arrays", site=user_site(), fix="Use np.stack for scalars.")
     at = axis % rows[0].ndim
@@ -170,7 +202,7 @@ def _concatenate(items: Sequence[Any], axis: int = 0) -> UOp:
     shape = (*rows[0].shape[:at], size, *rows[0].shape[at + 1 :])
     if all(r.shape == (1,) for r in rows):
         return UOp.stack([r.reshape(()) for r in rows])
-    return UOp(Ops.CONCAT, rows[0].dtype, shape, tuple(rows), at)
+    return UOp(Ops.CONCAT, dtype, shape, tuple(rows), at)
 
 
 @on_symbols
@@ -180,7 +212,7 @@ def stack(items: Any, axis: int = 0) -> UOp:
 
 
 @on_symbols
-def concatenate(items: Any, axis: int = 0) -> UOp:
+def concatenate(items: Any, axis: int | None = 0) -> UOp:
     """Arrays joined along an axis that they have."""
     return _concatenate(items, axis)
 
@@ -222,8 +254,12 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 @on_symbols
-def clip(x: Any, low: Any, high: Any) -> UOp:
-    return as_uop(x).maximum(low).minimum(high)
+def clip(x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> UOp:
+    """x, but not less than the first bound and not more than the second; None is no bound."""
+    low, high = a_min if min is None else min, a_max if max is None else max
+    x = as_uop(x)
+    x = x if low is None else x.maximum(low)
+    return x if high is None else x.minimum(high)
 
 
 @on_symbols
@@ -235,9 +271,9 @@ def einsum(subscripts: str, *operands: Any) -> UOp:
     plain = len(names) == len(arrays) and all(
         len(n) == a.ndim and len(set(n)) == len(n) and n.isalpha() for n, a in zip(names, arrays)
     )
-    if not plain:
+    if not plain or len(set(right)) < len(right) or not set(right) <= set(left) - {","}:
         raise TraceError(f"einsum({subscripts!r}) is not one of the plain cases", site=user_site(),
-                         fix="One letter per axis, none twice in an operand, no ellipsis.")  # fmt: skip
+                         fix="One letter per axis, none twice in an operand or in the result, no ellipsis.")  # fmt: skip
     letters = "".join(dict.fromkeys("".join(names)))
     if not arrow:
         right = "".join(sorted(c for c in letters if "".join(names).count(c) == 1))
@@ -264,9 +300,10 @@ NUMPY.update({
     "arctan2": arctan2, "sinh": sinh, "cosh": cosh, "tanh": tanh, "exp": exp, "expm1": expm1,
     "log": log, "log1p": log1p, "sqrt": sqrt, "cbrt": cbrt, "hypot": hypot, "absolute": absolute,
     "fabs": absolute, "abs": absolute, "sign": sign, "floor": floor, "minimum": minimum,
-    "maximum": maximum, "where": where, "sum": total, "add.reduce": total, "prod": prod, "mean": mean,
+    "maximum": maximum, "where": where, "sum": total, "prod": prod, "mean": mean,
+    "add.reduce": lambda x, axis=0, keepdims=False: total(x, axis, keepdims),
     "max": largest, "min": smallest, "amax": largest, "amin": smallest,
-    "dot": dot, "vdot": dot, "inner": dot, "matmul": matmul, "vecdot": dot,
+    "dot": dot, "vdot": vdot, "inner": inner, "matmul": matmul, "vecdot": vecdot,
     "cross": cross, "outer": outer, "einsum": einsum, "linalg.norm": norm, "linalg.cross": cross,
     "stack": stack, "concatenate": concatenate, "reshape": reshape, "transpose": transpose,
     "roll": roll, "diff": diff, "clip": clip,

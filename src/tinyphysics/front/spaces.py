@@ -5,11 +5,12 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tinyphysics.errors import ShapeError, TraceError
-from tinyphysics.util import Site
+from tinyphysics.errors import ShapeError, TinyPhysicsError, TraceError
+from tinyphysics.util import Site, user_site
 
 Size = int | str
 
@@ -34,9 +35,10 @@ class Space:
 
 
 def _size(n: Any) -> Size:
-    if isinstance(n, str) and n.isidentifier() or isinstance(n, int) and n > 0:
+    if isinstance(n, str) and n.isidentifier() or isinstance(n, int) and n > 0 and n is not True:
         return n
-    raise ShapeError(f"{n!r} is not a size", fix='A size is a positive integer or a letter: tp.Vec["n"].')
+    raise ShapeError(f"{n!r} is not a size", site=user_site(),
+                     fix='A size is a positive integer or a letter: tp.Vec[3], tp.Vec["n"].')  # fmt: skip
 
 
 class Vec:
@@ -74,16 +76,20 @@ def annotations(function: Callable[..., Any], site: Site | None) -> dict[str, An
     module = sys.modules.get(function.__module__)
     scope = dict(vars(module)) if module else {}
     scope |= getattr(function, "__globals__", {})
-    if function.__closure__:
-        names = function.__code__.co_freevars
-        scope |= {n: c.cell_contents for n, c in zip(names, function.__closure__)}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        with suppress(ValueError):  # a name that is bound only after the decorator has run
+            scope[name] = cell.cell_contents
     out = {}
     for name, value in getattr(function, "__annotations__", {}).items():
         if isinstance(value, str) and name != "return":
             try:
                 value = eval(value, scope)
             except Exception as error:
-                raise TraceError(f"the annotation `{value}` of `{name}` cannot be read: {error}",
-                                 site=site) from error  # fmt: skip
+                why = error.what if isinstance(error, TinyPhysicsError) else error
+                raise TraceError(
+                    f"the annotation `{value}` of `{name}` cannot be read: {why}",
+                    site=site,
+                    fix="Write tp.Vec[3], tp.Array[9, 3], or a name that is global where the function is.",
+                ) from error
         out[name] = value
     return out

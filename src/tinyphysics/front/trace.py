@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,10 @@ from tinyphysics.system import Family, Parameter, State, System
 from tinyphysics.util import Site, plural, user_site
 
 UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
-RESERVED = {"dt": "the step", "t0": "the time of the first frame", "steps": "the number of steps"}
+OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "hash_every", "seed", "progress",
+           "threads", "save", "checkpoint", "checkpoint_every", "resume")  # fmt: skip
+RESERVED = {"dt": "the step"} | dict.fromkeys(OPTIONS, "an option of evolve()")
+TO_WRITE = "While it is traced, its arguments are symbols: use operators and the functions of tp or NumPy."
 
 
 @dataclass(frozen=True)
@@ -43,17 +45,27 @@ class Definition:
 
 
 def definition(function: Callable[..., Any]) -> Definition:
-    code = function.__code__
+    if not hasattr(function, "__code__"):
+        raise TraceError(f"a {type(function).__name__} is not a function that can be traced",
+                         site=user_site(), fix="Write def H(q, p): return ...")  # fmt: skip
+    code = inspect.unwrap(function).__code__
     site = Site(code.co_filename, code.co_firstlineno)
     notes = annotations(function, site)
-    arguments = []
+    arguments, first = [], []
     for name, p in inspect.signature(function).parameters.items():
+        if p.kind is p.POSITIONAL_ONLY:
+            first.append(name)
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise TraceError(f"`{function.__name__}` takes *{name}", site=site,
                              fix="Name every state and parameter.")  # fmt: skip
         default = None if p.default is p.empty else p.default
         arguments.append(Argument(name, space_of(notes.get(name, p.empty), name, site), default))
-    return Definition(function.__name__, tuple(arguments), lambda s: function(**s), site, function)
+
+    def call(symbols: dict[str, UOp]) -> Any:
+        named = {n: s for n, s in symbols.items() if n not in first}
+        return function(*(symbols[n] for n in first), **named)
+
+    return Definition(function.__name__, tuple(arguments), call, site, function)
 
 
 @contextmanager
@@ -74,15 +86,16 @@ def run(d: Definition, symbols: dict[str, UOp]) -> tuple[Any, Sites]:
         except TinyPhysicsError:
             raise
         except Exception as error:
+            if isinstance(error.__cause__, TinyPhysicsError):  # NumPy asked for a number, and says it in its words
+                raise error.__cause__ from None
             trace, site = error.__traceback__, None
             while trace is not None:
                 file = trace.tb_frame.f_code.co_filename
                 if file == d.function.__code__.co_filename:
                     site = Site(file, trace.tb_lineno)
                 trace = trace.tb_next
-            raise TraceError(
-                f"`{d.name}` failed while it was traced: {type(error).__name__}: {error}", site=site
-            ) from error
+            why = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".!")
+            raise TraceError(f"`{d.name}` failed while it was traced: {why}", site=site, fix=TO_WRITE) from error
 
 
 def symbol(a: Argument, sizes: Mapping[str, int]) -> UOp:
@@ -99,15 +112,25 @@ def parameter(a: Argument, sizes: Mapping[str, int], site: Site | None) -> Param
         raise ShapeError(
             f"the default of `{a.name}` has shape {as_uop(default).shape}, its annotation says {shape}",
             site=site,
-            fix=f"Annotate it: {a.name}: tp.Vec[{len(default)}] = ..." if shape == () else None,
+            fix=f"Annotate it: {a.name}: tp.Vec[{len(default)}] = ..." if shape == ()
+            else "Give one number for all, or an array of the annotated shape.",
         )
     return Parameter(a.name, symbol(a, sizes), default, a.space.unit)
 
 
-def scalar_energy(value: Any, name: str, site: Site | None) -> UOp:
+def numbers(value: Any, name: str, site: Site | None) -> UOp:
+    """What a function has returned, as a graph of numbers."""
     if value is None:
-        raise TraceError(f"`{name}` returns nothing", site=site, fix="End it with `return <the energy>`.")
-    energy = as_uop(value)
+        raise TraceError(f"`{name}` returns nothing", site=site, fix="End it with `return <the value>`.")
+    u = as_uop(value)
+    if not u.dtype.is_float:
+        raise TraceError(f"`{name}` returns a condition, `{u}`, not a number", site=site,
+                         fix="Choose numbers with tp.where(condition, 1.0, 0.0).")  # fmt: skip
+    return u
+
+
+def scalar_energy(value: Any, name: str, site: Site | None) -> UOp:
+    energy = numbers(value, name, site)
     if energy.shape != ():
         raise ShapeError(
             f"`{name}` returns an energy of shape {energy.shape}, not a scalar",
@@ -166,11 +189,17 @@ def family(d: Definition, build: Callable[[Mapping[str, int]], System]) -> Syste
 
 
 def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise TraceError(f"pairs={pairs!r} is not a list of pairs", site=d.site,
+                         fix="pairs= names the arguments: [(position, momentum), ...].")  # fmt: skip
     names = [n for pair in pairs for n in pair]
     for n in names:
         if not any(a.name == n for a in d.arguments):
             raise TraceError(f"`{d.name}` has no argument `{n}`", site=d.site,
                              fix="pairs= names its arguments: [(position, momentum), ...].")  # fmt: skip
+        if n == "t" or names.count(n) > 1:
+            raise TraceError(f"`{n}` is {'the time' if n == 't' else 'in two pairs'}, not a state of its own",
+                             site=d.site, fix="Write def H(q, p, t, ...): states first.")  # fmt: skip
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     states = []
     for q, p in pairs:
@@ -215,12 +244,10 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     q = symbols[q_name]
     value, sites = run(d, symbols)
-    if value is None:
-        raise TraceError(f"`{d.name}` returns nothing", site=d.site, fix="Return the force on q.")
-    force = as_uop(value)
+    force = numbers(value, d.name, d.site)
     if force.shape not in ((), q.shape):
         raise ShapeError(f"`{d.name}` returns a force of shape {force.shape}, `{q_name}` has {q.shape}",
-                         site=d.site)  # fmt: skip
+                         site=d.site, fix=f"Return one force for each number of `{q_name}`.")  # fmt: skip
     states = (
         State(q_name, q, "position", d[q_name].space.unit),
         State(p_name, UOp.var(p_name, q.shape), "momentum"),
@@ -245,16 +272,18 @@ def forces(function: Callable[..., Any]) -> System | Family:
 def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     value, sites = run(d, symbols)
-    new = tuple(as_uop(v) for v in value) if isinstance(value, (tuple, list)) else (as_uop(value),)
+    given = value if isinstance(value, (tuple, list)) else (value,)
+    new = tuple(numbers(v, d.name, d.site) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
         raise TraceError(f"`{d.name}` returns {len(new)} states but takes {len(arguments)} arguments",
                          site=d.site, fix="Return one new value for each state, in order.")  # fmt: skip
     states = []
     for a, u in zip(arguments, new):
-        if u.shape not in ((), symbols[a.name].shape):
+        if u.shape != symbols[a.name].shape and u.op is not Ops.CONST:
             raise ShapeError(f"`{d.name}` returns shape {u.shape} for `{a.name}`, which has "
-                             f"{symbols[a.name].shape}", site=d.site)  # fmt: skip
+                             f"{symbols[a.name].shape}", site=d.site,
+                             fix="Return one new value per state; np.stack makes one of components.")  # fmt: skip
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
     return System(
         d.name, "map", tuple(states),
@@ -272,21 +301,35 @@ def map_(function: Callable[..., Any]) -> System | Family:
     return family(d, lambda sizes: trace_map(d, sizes))
 
 
-class _Symbolic:
-    """A model while it is traced: floats and arrays among its attributes are symbols."""
+def read_only(self: Any, name: str, value: Any) -> None:
+    raise TraceError(f"`self.{name} = ...` inside energy()", site=user_site(),
+                     fix="Set attributes in __init__; an energy computes and returns.")  # fmt: skip
 
-    def __init__(self, model: Any, symbols: Mapping[str, UOp]) -> None:
-        self.__dict__["_model"], self.__dict__["_symbols"] = model, symbols
 
-    def __getattr__(self, name: str) -> Any:
-        if name in self._symbols:
-            return self._symbols[name]
-        value = getattr(self._model, name)
-        return types.MethodType(value.__func__, self) if inspect.ismethod(value) else value
+def symbolic(model: Any, symbols: Mapping[str, UOp]) -> Any:
+    """The model while it is traced: a copy, of a class derived from its own, with symbols for attributes."""
+    kind = type(type(model).__name__, (type(model),), {"__setattr__": read_only})
+    copy = object.__new__(kind)
+    vars(copy).update({**vars(model), **symbols})
+    return copy
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise TraceError(f"`self.{name} = ...` inside energy()", site=user_site(),
-                         fix="Set attributes in __init__; an energy computes and returns.")  # fmt: skip
+
+def numeric(x: Any) -> bool:
+    if isinstance(x, list):
+        return bool(x) and all(map(numeric, x))
+    return isinstance(x, (int, float)) and not isinstance(x, bool)
+
+
+def attributes_of(model: Any) -> list[Argument]:
+    """Floats and arrays, also inherited ones; what is computed (a property) is left to its function."""
+    classes = type(model).__mro__[: type(model).__mro__.index(PhysicsSystem)]
+    out = []
+    for name in sorted({n for c in classes for n in vars(c)} | set(vars(model))):
+        value = inspect.getattr_static(model, name)
+        listed = value.tolist() if hasattr(value, "tolist") else value
+        if not name.startswith("_") and isinstance(listed, (float, list)) and numeric(listed):
+            out.append(Argument(name, Space(as_uop(listed).shape), listed))
+    return out
 
 
 class PhysicsSystem:
@@ -296,7 +339,8 @@ class PhysicsSystem:
     """
 
     def energy(self, q: Any, p: Any) -> Any:
-        raise TraceError(f"{type(self).__name__} has no energy", fix="Define energy(self, q, p).")
+        raise TraceError(f"{type(self).__name__} has no energy", site=user_site(),
+                         fix="Define energy(self, q, p).")  # fmt: skip
 
     def traced(self) -> System | Family:
         """The system of this model as it stands: later changes of its attributes do not reach it."""
@@ -305,16 +349,15 @@ class PhysicsSystem:
         if len(own.arguments) < 3:
             raise TraceError(f"{type(self).__name__}.energy needs q and p", site=own.site,
                              fix="Write def energy(self, q, p).")  # fmt: skip
-        attributes = []
-        for name in sorted({*vars(type(self)), *vars(self)}):
-            value = getattr(self, name)
-            listed = value.tolist() if hasattr(value, "tolist") else value
-            if not name.startswith("_") and isinstance(listed, (float, list)):
-                attributes.append(Argument(name, Space(as_uop(listed).shape), listed))
+        attributes = attributes_of(self)
+        for a in attributes:
+            if any(a.name == b.name for b in own.arguments):
+                raise TraceError(f"`self.{a.name}` has the name of an argument of energy()", site=own.site,
+                                 fix="Rename the attribute: states and parameters share their names.")  # fmt: skip
 
         def call(symbols: dict[str, UOp]) -> Any:
             given = {a.name: symbols[a.name] for a in own.arguments[1:]}
-            return method(_Symbolic(self, {a.name: symbols[a.name] for a in attributes}), **given)
+            return method(symbolic(self, {a.name: symbols[a.name] for a in attributes}), **given)
 
         arguments = (*own.arguments[1:], *attributes)
         d = Definition(type(self).__name__.lower(), arguments, call, own.site, method)

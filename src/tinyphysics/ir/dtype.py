@@ -1,11 +1,13 @@
 """The seven number types of the IR and what rounding to each of them means."""
 from __future__ import annotations
 
+import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one object for each type: compared and hashed by identity
 class DType:
     name: str
     kind: str  # f, i, u, b
@@ -15,6 +17,9 @@ class DType:
         return self.name
 
     __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
+        return named, (self.name,)  # also after pickling
 
     @property
     def is_float(self) -> bool:
@@ -35,6 +40,12 @@ bool_ = DType("bool", "b", 1)
 
 DTYPES: dict[str, DType] = {d.name: d for d in (f64, f32, i64, i32, u64, u32, bool_)}
 PRIORITY = (bool_, i32, u32, i64, u64, f32, f64)  # the later one wins in a mixed expression
+
+
+
+def named(name: str) -> DType:
+    return DTYPES[name]
+
 
 Number = float | int | bool
 
@@ -59,13 +70,23 @@ def wrap(x: int, dtype: DType) -> int:
     return x
 
 
+def round_to_odd(n: int) -> float:
+    """n as a float64 with its last bit set where digits are lost: rounded again, it is rounded once."""
+    lost = max(n.bit_length() - 53, 0)
+    return math.ldexp((n >> lost) | bool(n & ((1 << lost) - 1)), lost)
+
+
 def as_number(x: Number, dtype: DType) -> Number:
-    """The value of dtype that x stands for."""
+    """The value of dtype that x stands for; all NaNs are one."""
     if dtype is bool_:
         return bool(x)
     if dtype.is_int:
-        return wrap(int(x), dtype)
-    return round_f32(float(x)) if dtype is f32 else float(x)
+        return wrap(int(x), dtype) if isinstance(x, int) or math.isfinite(x) else 0
+    if x != x:
+        return math.nan
+    if dtype is f32:
+        return round_f32(round_to_odd(x) if isinstance(x, int) else float(x))
+    return float(x)
 
 
 FORMATS = {"f64": "<d", "f32": "<f", "i64": "<q", "i32": "<i", "u64": "<Q", "u32": "<I"}

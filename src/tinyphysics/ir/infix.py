@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.ops import COMPARE, Ops
 
 LONGEST = 400  # characters; what is longer is cut with an ellipsis
 
-SYMBOL = {
-    Ops.OR: ("|", 1), Ops.AND: ("&", 2), Ops.EQ: ("==", 3), Ops.NE: ("!=", 3), Ops.LT: ("<", 3),
-    Ops.LE: ("<=", 3), Ops.ADD: ("+", 4), Ops.SUB: ("-", 4), Ops.MUL: ("*", 5), Ops.DIV: ("/", 4.9),
+SYMBOL = {  # Python's precedence: & and | bind tighter than a comparison
+    Ops.EQ: ("==", 1), Ops.NE: ("!=", 1), Ops.LT: ("<", 1), Ops.LE: ("<=", 1), Ops.OR: ("|", 2),
+    Ops.AND: ("&", 3), Ops.ADD: ("+", 4), Ops.SUB: ("-", 4), Ops.MUL: ("*", 5), Ops.DIV: ("/", 4.9),
     Ops.POW: ("**", 7),
 }  # fmt: skip
 ATOM = 9
@@ -52,7 +52,7 @@ def _subscript(bounds: Any, shape: tuple[int, ...]) -> str:
         ends = f"{start or ''}:{'' if stop == n else stop}"
         return ends if step == 1 else f"{ends}:{step}"
 
-    return ", ".join(one(*b, n) for b, n in zip(bounds, shape))
+    return ", ".join(one(b[0], b[1], b[2], n) for b, n in zip(bounds, shape))
 
 
 def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
@@ -96,6 +96,8 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             left_level, right_level = 4.9, 5 if u.op is Ops.MUL else 6
         if u.op is Ops.POW:
             left_level, right_level = level + 1, level - 1
+        if u.op in COMPARE:  # a < b == c would be a chain
+            left_level = right_level = level + 1
         gap = " " if level <= 4 else ""
         return f"{_wrap(src[0], left_level)}{gap}{sign}{gap}{_wrap(src[1], right_level)}", level
     return f"{u.op.value}({', '.join(s[0] for s in src)})", ATOM

@@ -5,6 +5,8 @@ from enum import Enum
 
 
 class Ops(Enum):
+    __hash__ = object.__hash__  # members are singletons; Enum's own hash is a Python call
+
     # leaves
     CONST = "const"      # arg: the number; every element of the shape has it
     VAR = "var"          # arg: its name; a state, a parameter, the time

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.dtype import bool_, i64, u32
 from tinyphysics.ir.ops import ARITY, COMPARE, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, Ops
-from tinyphysics.ir.uop import UOp, broadcast_shape, toposort
+from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.util import prod
 
 Row = tuple[frozenset[Ops], Callable[[UOp], bool], str]
@@ -33,13 +33,51 @@ def arity(u: UOp) -> bool:
 
 
 def expands(u: UOp) -> bool:
-    return broadcast_shape(u.src[0].shape, u.shape) == u.shape
+    old, new = u.src[0].shape, u.shape
+    return len(old) <= len(new) and all(n in (1, m) for n, m in zip(reversed(old), reversed(new)))
+
+
+def permutes(u: UOp) -> bool:
+    old = u.src[0].shape
+    return sorted(u.arg) == list(range(len(old))) and u.shape == tuple(old[a] for a in u.arg)
+
+
+def slices(u: UOp) -> bool:
+    old, bounds = u.src[0].shape, u.arg
+    inside = all(0 <= a and step > 0 and (a >= b or range(a, b, step)[-1] < n)
+                 for (a, b, step), n in zip(bounds, old))  # fmt: skip
+    return inside and len(bounds) == len(old) and u.shape == tuple(len(range(*b)) for b in bounds)
+
+
+def pads(u: UOp) -> bool:
+    old, widths = u.src[0].shape, u.arg
+    return len(widths) == len(old) and all(
+        min(w) >= 0 and m == w[0] + w[1] + n + w[2] * max(n - 1, 0) for w, n, m in zip(widths, old, u.shape)
+    )
+
+
+def keeps(u: UOp) -> bool:
+    """FLIP and ROLL: the same shape, along axes that are there."""
+    axes = [move[1] for move in u.arg] if u.op is Ops.ROLL else u.arg
+    return u.shape == u.src[0].shape and all(0 <= a < len(u.shape) for a in axes)
+
+
+def joins(u: UOp) -> bool:
+    def rest(shape: Shape) -> Shape:
+        return shape[: u.arg] + shape[u.arg + 1 :]
+
+    at_axis = sum(s.shape[u.arg] for s in u.src)
+    return u.shape[u.arg] == at_axis and all(rest(s.shape) == rest(u.shape) for s in u.src)
+
+
+def stacks(u: UOp) -> bool:
+    return len(u.src) == prod(u.shape) and all(s.shape == () for s in u.src)
 
 
 def reduces(u: UOp) -> bool:
     kind, axes = u.arg
     kept = tuple(n for i, n in enumerate(u.src[0].shape) if i not in axes)
-    return kind in ("sum", "max", "min") and kept == u.shape
+    return kind in ("sum", "max", "min") and kept == u.shape and len(set(axes)) == len(axes)
 
 
 # fmt: off
@@ -57,8 +95,14 @@ SHAPED: list[Row] = [
     (frozenset({Ops.RESHAPE}),               lambda u: prod(u.src[0].shape) == prod(u.shape), "another size"),
     (frozenset({Ops.EXPAND}),                expands,                              "a shape that does not broadcast"),
     (frozenset({Ops.REDUCE}),                reduces,                              "a shape that is not the reduced one"),
-    (frozenset({Ops.STACK}),                 lambda u: len(u.src) == prod(u.shape), "another number of elements"),
-    (MOVEMENT - {Ops.CONCAT, Ops.STACK},     lambda u: u.src[0].dtype is u.dtype,  "another dtype"),
+    (frozenset({Ops.PERMUTE}),               permutes,                             "axes that are no permutation"),
+    (frozenset({Ops.SLICE}),                 slices,                               "bounds that do not fit"),
+    (frozenset({Ops.PAD}),                   pads,                                 "widths that do not fit"),
+    (frozenset({Ops.FLIP, Ops.ROLL}),        keeps,                                "an axis or a shape that does not fit"),
+    (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),
+    (frozenset({Ops.STACK}),                 stacks,                               "other than one scalar per element"),
+    (frozenset({Ops.ELEMENT}),               lambda u: not u.shape and 0 <= u.arg < u.src[0].size, "no such element"),
+    (MOVEMENT | {Ops.REDUCE},                lambda u: all(s.dtype is u.dtype for s in u.src), "another dtype"),
 ]
 LOWERED: list[Row] = [
     *SHAPED,
@@ -75,5 +119,9 @@ def check(roots: Sequence[UOp], spec: list[Row]) -> None:
     """An AssertionError that names the first node that breaks a row of the table."""
     for u in toposort(roots):
         for ops, holds, what in spec:
-            if u.op in ops:
-                assert holds(u), f"{u.op.value} `{u}` of {u.dtype}{list(u.shape)} has {what}"
+            assert u.op not in ops or holds(u), f"{_named(u)} has {what}"
+
+
+def _named(u: UOp) -> str:
+    sources = ", ".join(f"`{s}`" for s in u.src)  # these are well formed: u itself may not print
+    return f"{u.op.value} {u.dtype}{list(u.shape)} of {sources or u.arg}"

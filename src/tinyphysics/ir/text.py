@@ -46,21 +46,31 @@ def _read(text: str) -> Any:
     return ast.literal_eval(text)
 
 
+def _node(line: str, nodes: dict[str, UOp]) -> tuple[str, UOp]:
+    found = LINE.match(line)
+    if found is None:
+        raise ValueError("it is not `%n = op dtype[shape] %src {arg}`")
+    name, op, dtype, shape, src, arg = found.groups()
+    return f"%{name}", UOp(
+        Ops(op),
+        DTYPES[dtype],
+        tuple(int(n) for n in shape.split(",") if n.strip()),
+        tuple(nodes[s] for s in src.split()),
+        _read(arg) if arg is not None else None,
+    )
+
+
 def parse(text: str) -> list[UOp]:
     """The roots of a graph printed by `dump`."""
     nodes: dict[str, UOp] = {}
     for i, line in enumerate(text.strip().splitlines(), 1):
-        if line.startswith("return"):
-            return [nodes[name] for name in line.split()[1:]]
-        found = LINE.match(line.strip())
-        if found is None:
-            raise InputError(f"line {i} of the graph is not `%n = op dtype[shape] %src {{arg}}`: {line}")
-        name, op, dtype, shape, src, arg = found.groups()
-        nodes[f"%{name}"] = UOp(
-            Ops(op),
-            DTYPES[dtype],
-            tuple(int(n) for n in shape.split(",") if n.strip()),
-            tuple(nodes[s] for s in src.split()),
-            _read(arg) if arg is not None else None,
-        )
+        try:
+            if line.startswith("return"):
+                return [nodes[name] for name in line.split()[1:]]
+            name, node = _node(line.strip(), nodes)
+        except KeyError as missing:
+            raise InputError(f"line {i} of the graph, `{line}`: {missing} is not known") from None
+        except (ValueError, SyntaxError) as error:
+            raise InputError(f"line {i} of the graph, `{line}`: {error}") from None
+        nodes[name] = node
     raise InputError("the graph has no `return` line")

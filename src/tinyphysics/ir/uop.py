@@ -5,6 +5,8 @@ is either right or raises a TraceError that says what to write instead.
 """
 from __future__ import annotations
 
+import inspect
+import operator
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -142,6 +144,7 @@ class UOp(Arithmetic):
             dtype = promote(dtype, x.dtype)
         if op in FLOAT_ONLY and not dtype.is_float:
             dtype = f64
+        op = _on_dtype(op, dtype)
         shape = broadcast_shape(*(x.shape for x in operands))
         operands = [
             x.cast(bool_ if op is Ops.WHERE and i == 0 else dtype).expand(shape)
@@ -168,23 +171,27 @@ class UOp(Arithmetic):
         return UOp(Ops.EXPAND, self.dtype, shape, (self,))
 
     def reshape(self, *shape: Any) -> UOp:
-        new = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else tuple(shape)
+        given = shape[0] if len(shape) == 1 and hasattr(shape[0], "__iter__") else shape
+        new = tuple(operator.index(n) for n in given)
         if -1 in new:
             known = prod(n for n in new if n != -1)
             new = tuple(self.size // max(known, 1) if n == -1 else n for n in new)
         if prod(new) != self.size:
-            raise ShapeError(f"{self.size} numbers of shape {self.shape} do not fit {new}",
-                             site=user_site())  # fmt: skip
+            raise ShapeError(f"{self.size} numbers of shape {self.shape} do not fit {new}", site=user_site(),
+                             fix="The sizes must multiply to the same number; one of them may be -1.")  # fmt: skip
         return self if new == self.shape else UOp(Ops.RESHAPE, self.dtype, new, (self,))
 
     def permute(self, axes: Sequence[int]) -> UOp:
-        axes = tuple(a % self.ndim for a in axes)
+        axes = tuple(_axis(a, self.ndim) for a in axes)
+        if sorted(axes) != list(range(self.ndim)):
+            raise ShapeError(f"axes {axes} of an array with {self.ndim}", site=user_site(),
+                             fix="Name every axis once.")  # fmt: skip
         if axes == tuple(range(self.ndim)):
             return self
         return UOp(Ops.PERMUTE, self.dtype, tuple(self.shape[a] for a in axes), (self,), axes)
 
     def transpose(self, *axes: Any) -> UOp:
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        given = axes[0] if len(axes) == 1 and hasattr(axes[0], "__iter__") else axes
         return self.permute(tuple(given) if given else tuple(reversed(range(self.ndim))))
 
     @property
@@ -211,7 +218,10 @@ class UOp(Arithmetic):
             return self.reshape(self.size).roll(shift, 0).reshape(self.shape)
         shifts = shift if isinstance(shift, tuple) else (shift,)
         axes = axis if isinstance(axis, tuple) else (axis,)
-        moves = tuple((s % self.shape[a % self.ndim], a % self.ndim) for s, a in zip(shifts, axes))
+        n = broadcast_shape((len(shifts),), (len(axes),))[0]  # one shift for all axes, or one each
+        pairs = zip(shifts * (n // len(shifts)), axes * (n // len(axes)))
+        at = [(operator.index(s), _axis(a, self.ndim)) for s, a in pairs]
+        moves = tuple((s % max(self.shape[a], 1), a) for s, a in at)
         return UOp(Ops.ROLL, self.dtype, self.shape, (self,), moves)
 
     def element(self, index: int) -> UOp:
@@ -219,8 +229,13 @@ class UOp(Arithmetic):
         return self if self.shape == () else UOp(Ops.ELEMENT, self.dtype, (), (self,), index)
 
     def reduce(self, kind: str, axis: Any = None, keepdims: bool = False) -> UOp:
+        if self.dtype is bool_:  # conditions are counted
+            return self.cast(f64).reduce(kind, axis, keepdims)
         axes = range(self.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         normal = tuple(sorted(_axis(a, self.ndim) for a in axes))
+        if len(set(normal)) < len(normal) or kind != "sum" and not self.size:
+            raise ShapeError(f"{kind} of shape {self.shape} along axes {normal}", site=user_site(),
+                             fix="Name an axis once, and take extremes of something.")  # fmt: skip
         shape = tuple(n for i, n in enumerate(self.shape) if i not in normal)
         out = UOp(Ops.REDUCE, self.dtype, shape, (self,), (kind, normal)) if normal else self
         if keepdims:
@@ -247,12 +262,18 @@ class UOp(Arithmetic):
         return matmul(self.lift(o), self)
 
     def dot(self, o: Any) -> UOp:
-        o = self.lift(o)
-        return self * o if () in (self.shape, o.shape) else matmul(self, o)
+        other = self.lift(o)
+        if max(self.ndim, other.ndim) > 2:
+            raise ShapeError(f"dot of shapes {self.shape} and {other.shape}", site=user_site(),
+                             fix="Write a @ b, or np.einsum.")  # fmt: skip
+        return self * other if () in (self.shape, other.shape) else matmul(self, other)
 
     def __mod__(self, o: Any) -> UOp:
-        o = self.lift(o)
-        return self - (self / o).floor() * o
+        other = self.lift(o)
+        return self - (self / other).floor() * other
+
+    def __rmod__(self, o: Any) -> UOp:
+        return self.lift(o) % self
 
     # --- what Python and NumPy may ask ----------------------------------------------------------
     @property
@@ -265,7 +286,8 @@ class UOp(Arithmetic):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("a scalar symbol has no length")
+            raise TraceError(f"`{self}` is a scalar and has no length", site=user_site(),
+                             fix="Annotate the argument: tp.Vec[3] has three elements.")  # fmt: skip
         return self.shape[0]
 
     def __iter__(self) -> Iterator[UOp]:
@@ -297,7 +319,7 @@ class UOp(Arithmetic):
         return TraceError(
             f"{what} asks for a number, but `{self}` is a symbol while tracing",
             site=user_site(),
-            fix="Use the functions of tp or NumPy (np.sin(q), not math.sin(q)) and keep the symbol.",
+            fix="Use the functions of tp or NumPy: np.sin(q), not math.sin(q); np.stack([a, b]) makes an array.",
         )
 
     def __float__(self) -> float:
@@ -344,7 +366,8 @@ class UOp(Arithmetic):
     def leaves(self) -> frozenset[UOp]:
         """The variables below this node. Do not iterate: sets have no order."""
         if self._leaves is None:
-            for u in toposort([self]):
+            known = all(x._leaves is not None for x in self.src)
+            for u in [self] if known else toposort([self]):
                 if u._leaves is None:
                     own = [u] if u.op is Ops.VAR else []
                     found = frozenset(own).union(*(cast(frozenset[UOp], s._leaves) for s in u.src))
@@ -353,6 +376,23 @@ class UOp(Arithmetic):
 
     def __repr__(self) -> str:
         return infix(self)
+
+
+BITS = {Ops.AND: "&", Ops.OR: "|", Ops.XOR: "^", Ops.NOT: "~", Ops.SHL: "<<", Ops.SHR: ">>"}
+ON_CONDITIONS = {Ops.MUL: Ops.AND, Ops.MIN: Ops.AND, Ops.MAX: Ops.OR}  # numbers 0 and 1 agree
+
+
+def _on_dtype(op: Ops, dtype: DType) -> Ops:
+    """The operation that op is on operands of dtype, if it is one."""
+    if op in BITS and dtype.is_float:
+        raise TraceError(f"`{BITS[op]}` works on conditions, not on numbers", site=user_site(),
+                         fix="Bracket the comparisons: (q > 0) & (q < 1). A power is q**2.")  # fmt: skip
+    if dtype is bool_ and op not in BITS and op not in COMPARE and op is not Ops.WHERE:
+        if op not in ON_CONDITIONS:
+            raise TraceError(f"`{op.value}` of conditions", site=user_site(),
+                             fix="Make them numbers first: tp.where(q > 0, 1.0, 0.0).")  # fmt: skip
+        return ON_CONDITIONS[op]
+    return op
 
 
 FLOAT_ONLY = frozenset({
@@ -369,11 +409,15 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
     if isinstance(x, bool):
         return UOp.const(x, bool_)
     if isinstance(x, (int, float)):
-        return UOp.const(x, dtype if dtype is not bool_ else f64)
+        whole = dtype.is_int and not isinstance(x, float)
+        return UOp.const(x, dtype if dtype.is_float or whole else f64)
     if isinstance(x, (list, tuple)):
         rows = [as_uop(item, dtype) for item in x]
-        shape = broadcast_shape(*(r.shape for r in rows)) if rows else ()
-        return UOp.stack([e for r in rows for e in elements(r.expand(shape))], (len(rows), *shape))
+        shape = rows[0].shape if rows else ()
+        if any(r.shape != shape for r in rows):
+            raise ShapeError(f"a list of shapes {', '.join(str(r.shape) for r in rows)}", site=user_site(),
+                             fix="The rows of an array have one shape.")  # fmt: skip
+        return UOp.stack([e for r in rows for e in elements(r)], (len(rows), *shape))
     if hasattr(x, "tolist"):  # a NumPy array or number
         return as_uop(x.tolist(), dtype)
     raise TraceError(f"a {type(x).__name__} cannot be part of an energy", site=user_site(),
@@ -407,18 +451,29 @@ def broadcast_shape(*shapes: Shape) -> Shape:
 
 def _axis(axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
-        raise ShapeError(f"axis {axis} of an array with {ndim} axes", site=user_site())
-    return axis % ndim
+        raise ShapeError(f"axis {axis} of a {ndim}-dimensional array", site=user_site(),
+                         fix="Axes are counted from 0, or from -1 at the end.")  # fmt: skip
+    return operator.index(axis) % ndim
+
+
+def _is_index(k: Any) -> bool:
+    if isinstance(k, (UOp, bool)) or getattr(k, "ndim", 0):
+        return False
+    try:
+        return operator.index(k) is not None
+    except TypeError:
+        return False
 
 
 def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
     """NumPy's basic indexing: integers, slices, None and an ellipsis."""
-    if any(isinstance(k, (UOp, list)) or hasattr(k, "tolist") and k.ndim for k in keys):
-        raise TraceError(
-            f"`{u}` is indexed with an array or a symbol",
-            site=user_site(),
-            fix="Indices are integers and slices; choose between values with tp.where.",
-        )
+    for k in keys:
+        if not (k is None or k is Ellipsis or isinstance(k, slice) or _is_index(k)):
+            raise TraceError(
+                f"`{u}` is indexed with a {'symbol' if isinstance(k, UOp) else type(k).__name__}",
+                site=user_site(),
+                fix="Indices are integers and slices; choose between values with tp.where.",
+            )
     used = sum(k is not None and k is not Ellipsis for k in keys)
     if used > u.ndim:
         raise ShapeError(f"{used} indices for `{u}`, which has shape {u.shape}", site=user_site(),
@@ -444,8 +499,8 @@ def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
         else:
             i = int(k)
             if not -n <= i < n:
-                raise ShapeError(f"index {i} is out of range for `{u}`, which has {n} there",
-                                 site=user_site())  # fmt: skip
+                raise ShapeError(f"index {i} is out of range for `{u}`, which has {n} there", site=user_site(),
+                                 fix=f"Indices go from 0 to {n - 1}, or from -{n} to -1.")  # fmt: skip
             bounds.append((i % n, i % n + 1, 1))
         axis += 1
     return u.slice(bounds).flip(flips).reshape(tuple(shape))
@@ -469,7 +524,15 @@ def _numpy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             site=user_site(),
             fix=f"{did_you_mean(name, NUMPY)}Supported: {', '.join(sorted(NUMPY))}.",
         )
-    return function(*args, **{k: v for k, v in kwargs.items() if v is not None})
+    given = {k: v for k, v in kwargs.items() if v is not None or k == "axis"}
+    takes = inspect.signature(function)
+    try:
+        takes.bind(*args, **given)
+    except TypeError as error:
+        build = "Symbols are not written into arrays: build the array with np.stack, or write a + b."
+        raise TraceError(f"np.{name}: {error}", site=user_site(),
+                         fix=build if "out" in given else f"On symbols it takes {takes}.") from None  # fmt: skip
+    return function(*args, **given)
 
 
 def toposort(roots: Sequence[UOp]) -> list[UOp]:

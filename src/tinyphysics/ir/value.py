@@ -61,8 +61,7 @@ def sinh(x: float) -> float:
 
 def power(x: float, y: float) -> float:
     if x == 0.0 and y < 0.0:
-        odd = y == math.floor(y) and y % 2 == 1
-        return math.copysign(INF, x) if odd else INF
+        return math.copysign(INF, x) if y % 2 == 1 else INF
     try:
         return math.pow(x, y)
     except ValueError:
@@ -94,8 +93,10 @@ def maximum(a: float, b: float) -> float:
 def fma_exact(a: float, b: float, c: float) -> float:
     """a*b + c rounded once, through rational numbers."""
     plain = a * b + c
-    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+    if not (math.isfinite(a) and math.isfinite(b)):
         return plain
+    if not math.isfinite(c):  # a*b may overflow on its own
+        return c
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return plain if a * b == 0.0 and c == 0.0 else 0.0
@@ -226,7 +227,7 @@ def scalar(op: Ops, dtype: DType, sources: Sequence[DType]) -> Callable[..., Num
     if op is Ops.WHERE:
         return lambda c, a, b: a if c else b
     if op is Ops.CAST:
-        return lambda x: cast_number(x, dtype)
+        return lambda x: as_number(x, dtype)
     if op is Ops.BITCAST:
         return lambda x: bitcast(x, sources[0], dtype)
     if dtype is bool_:
@@ -247,12 +248,6 @@ def scalar(op: Ops, dtype: DType, sources: Sequence[DType]) -> Callable[..., Num
         wide = FLOAT[op]  # one rounding of the float64 result is right for + - * / sqrt
         return lambda *x: round_f32(wide(*x))
     return FLOAT[op]
-
-
-def cast_number(x: Number, dtype: DType) -> Number:
-    if dtype.is_int and isinstance(x, float):
-        return wrap(int(x), dtype) if math.isfinite(x) else 0
-    return as_number(x, dtype)
 
 
 # --- arrays ----------------------------------------------------------------------------------------

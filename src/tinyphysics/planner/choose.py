@@ -26,6 +26,9 @@ def named(name: str) -> Method:
     if name not in names():
         raise PlanError(f"there is no method `{name}`",
                         fix=f"{did_you_mean(name, names())}Methods: {', '.join(names())}.")  # fmt: skip
+    if name in CHOICES:
+        raise PlanError(f"`{name}` is not one method: it lets the planner choose",
+                        fix=f"Methods: {', '.join(BY_NAME)}.")  # fmt: skip
     return BY_NAME[ALIASES.get(name, name)]
 
 
@@ -42,7 +45,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise PlanError(f"`{m.name}` has order {m.order}, not {goal.order}",
                             fix="Leave order= out, or choose by order alone.")  # fmt: skip
         if m.name in forbidden:
-            raise PlanError(f"`{m.name}` is asked for and forbidden")
+            raise PlanError(f"`{m.name}` is asked for and forbidden", fix="Leave it out of forbid=.")
         why = objection(m, system, facts)
         if why:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
@@ -50,7 +53,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             fix="rk4 applies to any energy, without a certificate: method=\"rk4\".")  # fmt: skip
         return Plan(m.name, m.order, "asked for by name")
     order = 2 if goal.order is None else goal.order
-    if order not in BY_ORDER:
+    if not isinstance(order, int) or order not in BY_ORDER:
         raise PlanError(f"there is no certified method of order {order}",
                         fix=f"Orders: {', '.join(map(str, BY_ORDER))}.")  # fmt: skip
     wanted = [BY_ORDER[order], *(m.name for m in METHODS if m.order == order and m.splits)]

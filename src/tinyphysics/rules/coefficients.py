@@ -150,13 +150,13 @@ F64: dict[str, tuple[float, ...]] = {
     ),
     "pi": (
         float.fromhex("0x1.921fb54442d18p+1"),
-        float.fromhex("0x1.1a62633145c07p-53"),
-        float.fromhex("-0x1.f1976b7ed8fbcp-109"),
+        float.fromhex("0x1.1a62633145c06p-53"),
+        float.fromhex("0x1.c1cd129024e08p-106"),
     ),
     "half_pi": (
         float.fromhex("0x1.921fb54442d18p+0"),
-        float.fromhex("0x1.1a62633145c07p-54"),
-        float.fromhex("-0x1.f1976b7ed8fbcp-110"),
+        float.fromhex("0x1.1a62633145c06p-54"),
+        float.fromhex("0x1.c1cd129024e08p-107"),
     ),
     "inverse_pi": (
         float.fromhex("0x1.45f306dc9c883p-2"),
@@ -261,14 +261,14 @@ F32: dict[str, tuple[float, ...]] = {
         float.fromhex("0x1.37deaa0000000p-13"),
     ),
     "pi": (
-        float.fromhex("0x1.921fb60000000p+1"),
-        float.fromhex("-0x1.777a5c0000000p-24"),
-        float.fromhex("-0x1.ee59da0000000p-49"),
+        float.fromhex("0x1.921fb40000000p+1"),
+        float.fromhex("0x1.4442d00000000p-23"),
+        float.fromhex("0x1.8469880000000p-47"),
     ),
     "half_pi": (
-        float.fromhex("0x1.921fb60000000p+0"),
-        float.fromhex("-0x1.777a5c0000000p-25"),
-        float.fromhex("-0x1.ee59da0000000p-50"),
+        float.fromhex("0x1.921fb40000000p+0"),
+        float.fromhex("0x1.4442d00000000p-24"),
+        float.fromhex("0x1.8469880000000p-48"),
     ),
     "inverse_pi": (
         float.fromhex("0x1.45f3060000000p-2"),

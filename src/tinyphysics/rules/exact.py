@@ -29,9 +29,11 @@ def fold(u: UOp) -> UOp | None:
 
 
 def divide_by_power_of_two(x: UOp, c: UOp) -> UOp | None:
-    inverse = 1.0 / c.arg if is_power_of_two(c) else 0.0
-    # both forms round the same real number; a subnormal reciprocal would not be exact
-    return x * UOp.const(inverse, c.dtype, c.shape) if abs(inverse) >= 2.0**-1022 else None
+    if not is_power_of_two(c):
+        return None
+    inverse = UOp.const(1.0 / c.arg, c.dtype, c.shape)
+    # both forms round the same real number, if the reciprocal is one: that of a subnormal overflows
+    return x * inverse if is_power_of_two(inverse) else None
 
 
 def merge_movement(u: UOp) -> UOp | None:
@@ -79,7 +81,7 @@ exact = PatternMatcher([
     ((-x) * (-y),                            lambda x, y: x * y),
     (x / c,                                  divide_by_power_of_two),
     (abs(abs(x)),                            lambda x: abs(x)),
-    (abs(-x),                                lambda x: abs(x)),
+    (abs(-x),                                lambda x: abs(x) if x.dtype.kind != "u" else None),
     (z.where(x, x),                          lambda x, z: x),
     (UPat(Ops.CONST, bool_, name="z").where(x, y), lambda x, y, z: x if z.arg else y),
     (UPat(REARRANGE, name="u"),              merge_movement),

@@ -1,9 +1,9 @@
-"""How are asin, acos, atan and atan2 computed?  One polynomial each, and where the argument is large, its identity."""
+"""How are asin, acos, atan and atan2 computed?  One polynomial each, and identities for large arguments."""
 from __future__ import annotations
 
 from tinyphysics.ir import UOp
 from tinyphysics.rules.floats import (
-    bits, flipped, format_of, infinity, magnitude, polynomial, with_sign_of,
+    bits, flipped, format_of, magnitude, polynomial, with_sign_of,
 )  # fmt: skip
 
 
@@ -63,9 +63,13 @@ def atan2(y: UOp, x: UOp) -> UOp:
     a, b = magnitude(y), magnitude(x)
     steep = b < a
     top, bottom = steep.where(b, a), steep.where(a, b)
-    ratio = bottom.eq(0.0).where(bottom, top / bottom)
-    ratio = top.eq(infinity(x)).where(x.lift(1.0), ratio)
-    r = atan_unit(ratio)
-    r = steep.where(high - (r - low), r)
-    r = (bits(x) < 0).where(2.0 * high - (r - 2.0 * low), r)
-    return with_sign_of(y, r)
+    even = bottom.eq(0.0).where(bottom, x.lift(1.0))
+    ratio = top.eq(bottom).where(even, top / bottom)
+    sign = bits(x) & F.sign
+    left = bits(x) < 0
+    # |angle| = pi/2 -+ r if steep, else r or pi - r
+    r = flipped(atan_unit(ratio), steep.where(sign ^ F.sign, sign))
+    zero = x.lift(0.0)
+    base = steep.where(x.lift(high), left.where(x.lift(2.0 * high), zero))
+    rest = steep.where(x.lift(low), left.where(x.lift(2.0 * low), zero))
+    return with_sign_of(y, base + (r + rest))

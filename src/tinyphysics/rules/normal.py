@@ -64,6 +64,7 @@ class Normal:
     def __init__(self) -> None:
         self.atoms: dict[Any, int] = {}
         self.sums: dict[int, Poly] = {}  # atoms that stand for a whole sum, raised to some power
+        self.choices: set[int] = set()  # atoms that are 1 where a condition holds, and 0 elsewhere
         self.memo: dict[UOp, Poly] = {}
 
     # --- polynomials --------------------------------------------------------------------------
@@ -79,19 +80,23 @@ class Normal:
         out: Poly = {}
         for m, c in p.items():
             for n, d in q.items():
-                out = add(out, self.product(m, n), c * d)
-        return out
+                for k, e in self.product(m, n).items():
+                    out[k] = out.get(k, Fraction(0)) + c * d * e
+        return {m: c for m, c in out.items() if c}
 
     def product(self, m: Monomial, n: Monomial) -> Poly:
         exponents = dict(m)
         for a, e in n:
             exponents[a] = exponents.get(a, Fraction(0)) + e
-        # a sum whose power has become whole again is opened
-        whole = [a for a, e in exponents.items()
-                 if a in self.sums and 0 < e <= LARGEST_POWER and e.denominator == 1]  # fmt: skip
-        out: Poly = {monomial({a: e for a, e in exponents.items() if a not in whole}): Fraction(1)}
-        for a in whole:
-            for _ in range(int(exponents[a])):
+        # the whole part of a positive power of a sum is opened, and 0 or 1 squared is itself
+        whole = {a: int(e) for a, e in exponents.items() if a in self.sums and 1 <= e <= LARGEST_POWER}
+        for a, e in whole.items():
+            exponents[a] -= e
+        for a in self.choices & exponents.keys():
+            exponents[a] = min(exponents[a], Fraction(1))
+        out: Poly = {monomial(exponents): Fraction(1)}
+        for a, e in whole.items():
+            for _ in range(e):
                 out = self.multiply(out, self.sums[a])
         return out
 
@@ -152,6 +157,10 @@ class Normal:
                 return self.power(src[0], src[1].get((), Fraction(0)))
             case op if op in SPREADS:
                 return self.spread(u, src[0])
+            case Ops.WHERE if u.dtype.is_float:  # c*a + (1 - c)*b
+                c = self.single((Ops.WHERE, u.shape, key(src[0])))
+                self.choices.add(next(iter(c))[0][0])
+                return add(src[2], self.multiply(c, add(src[1], src[2], Fraction(-1))))
             case Ops.PAD:
                 return self.term_by_term(src[0], lambda m: ("pad", u.arg, u.shape, m))
             case Ops.REDUCE if u.arg[0] == "sum":
@@ -179,19 +188,27 @@ class Normal:
         return out
 
     # --- questions ----------------------------------------------------------------------------
+    def cleared(self, *polys: Poly) -> list[Poly]:
+        """All of them times one common denominator."""
+        out = list(polys)
+        for a in sorted(self.sums, reverse=True):  # a sum may hold sums that were named before it
+            low = min((e for p in out for m in p for b, e in m if b == a), default=Fraction(0))
+            if low < 0:
+                out = [self.multiply(p, {((a, -low),): Fraction(1)}) for p in out]
+        return out
+
     def is_zero(self, p: Poly) -> bool:
         """Is p zero wherever its denominators are not?"""
         try:
-            for a in sorted(self.sums):
-                low = min((e for m in p for b, e in m if b == a), default=Fraction(0))
-                if low < 0:  # bring everything over the common denominator
-                    p = self.multiply(p, {((a, -low),): Fraction(1)})
+            return not self.cleared(p)[0]
         except TooLarge:
             return False
-        return not p
 
     def same(self, u: UOp, v: UOp) -> bool:
-        return self.is_zero(difference(self.form(u), self.form(v)))
+        try:
+            return not difference(*self.cleared(self.form(u), self.form(v)))
+        except TooLarge:
+            return False
 
     def ratio(self, u: UOp, v: UOp) -> Fraction | None:
         """The number r with u = r*v as functions, if there is one and v is not zero.
@@ -214,14 +231,17 @@ class Normal:
         return ratios.pop() if len(ratios) == 1 else None
 
     def _ratio(self, u: UOp, v: UOp) -> Fraction | None:
-        p, q = self.form(u), self.form(v)
+        try:
+            p, q = self.cleared(self.form(u), self.form(v))
+        except TooLarge:
+            return None
         if not p:
             return Fraction(0)
-        for m in sorted(q):
-            if m in p:
-                r = p[m] / q[m]
-                return r if self.is_zero(difference(p, add({}, q, r))) else None
-        return None
+        m = min((m for m in q if m in p), default=None)
+        if m is None:
+            return None
+        r = p[m] / q[m]
+        return None if difference(p, add({}, q, r)) else r
 
 
 def same(u: UOp, v: UOp) -> bool:

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from tinyphysics.errors import TraceError
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp
+from tinyphysics.ir.uop import UOp, as_uop
+from tinyphysics.util import plural
 
 Partials = tuple[UOp | None, ...]  # None: the derivative is zero everywhere
 
@@ -25,7 +27,7 @@ def zero(u: UOp) -> UOp:
 def power(u: UOp) -> Partials:
     x, n = u.src
     if n.op is Ops.CONST:
-        return n * x ** (n - 1.0), None
+        return (n * x ** (n - 1.0) if n.arg != 0 else None), None
     # x**n * log x has a limit of 0 at x = 0 for n > 0; for x < 0 the power itself is not real
     slope = (x.eq(0.0)).where(zero(u), u * x.log())
     return n * x ** (n - 1.0), slope
@@ -92,7 +94,7 @@ PARTIALS: dict[Ops, Callable[[UOp], Partials]] = {
 }
 # fmt: on
 
-CUSTOM_PARTIALS: dict[str, Callable[..., tuple[UOp, ...]]] = {}
+CUSTOM_PARTIALS: dict[str, Callable[..., Any]] = {}  # a tuple of nodes or numbers, if the user is right
 
 
 def partials(u: UOp) -> Partials:
@@ -103,7 +105,13 @@ def partials(u: UOp) -> Partials:
                 f"the operation `{u.arg}` has no derivative rule",
                 fix=f"Register it: tp.op({u.arg!r}, definition, derivative=lambda x: (...,)).",
             )
-        return CUSTOM_PARTIALS[u.arg](*u.src)
+        found = CUSTOM_PARTIALS[u.arg](*u.src)
+        if not isinstance(found, (tuple, list)) or len(found) != len(u.src):
+            raise TraceError(
+                f"the derivative rule of `{u.arg}` does not return {plural(len(u.src), 'partial derivative')}",
+                fix="Return a tuple with one for each argument: derivative=lambda x: (...,).",
+            )
+        return tuple(as_uop(d, u.dtype) for d in found)
     if not u.dtype.is_float or u.op not in PARTIALS:  # integers, bits and comparisons are locally constant
         return (None,) * len(u.src)
     return PARTIALS[u.op](u)

@@ -37,11 +37,11 @@ class Pair:
         return Pair(p, error)
 
     def rounded(self) -> UOp:
-        """One float; the high word alone where a product has left the range and the low one is NaN."""
+        """One float: the high word alone where it is 0 (and may be -0), or infinite beside a NaN."""
         if self.low is None:
             return self.high
         y = self.high + self.low
-        return y.eq(y).where(y, self.high)
+        return ((y < self.high) | (self.high < y)).where(y, self.high)
 
 
 def reciprocal(x: UOp) -> Pair:
@@ -161,7 +161,8 @@ def rsqrt(x: UOp) -> UOp:
     F = format_of(x)
     shift = F.mantissa + (2 if F.mantissa % 2 == 0 else 1)
     a, tiny = normalised(x, shift)
-    y = ((0x5FE6EB50C7B537A9 if F is DOUBLE else 0x5F375A86) - (bits(a) >> 1)).bitcast(x.dtype)
+    seed = 0x5FE6EB50C7B537A9 if F is DOUBLE else 0x5F375A86  # Lomont 2003: |a y**2 - 1| < 0.07
+    y = (seed - (bits(a) >> 1)).bitcast(x.dtype)
     for terms in (4, 2) if F is DOUBLE else (3, 1):
         y = refined(y, (a * y).fma(y, -1.0), (-1 / 2, 3 / 8, -5 / 16, 35 / 128)[:terms])
     y = tiny.where(y * 2.0 ** (shift // 2), y)
@@ -177,10 +178,10 @@ def cbrt(x: UOp) -> UOp:
     a0 = magnitude(x)
     a, tiny = normalised(a0, shift)
     third = 0x55555556  # 2**32/3
-    if F is DOUBLE:
-        y = ((0x553EF0FF - (((bits(a) >> 32) * third) >> 32)) << 32).bitcast(x.dtype)
+    if F is DOUBLE:  # the seeds leave |a y**3 - 1| < 0.103
+        y = ((0x553EE8FF - (((bits(a) >> 32) * third) >> 32)) << 32).bitcast(x.dtype)
     else:
-        y = (0x54A2FA8C - a.bitcast(u32).alu(Ops.MULHI, third)).bitcast(x.dtype)
+        y = (0x54A1FA8C - a.bitcast(u32).alu(Ops.MULHI, third)).bitcast(x.dtype)
     for terms in (4, 1) if F is DOUBLE else (4,):
         y = refined(y, (a * y).fma(y * y, -1.0), (-1 / 3, 2 / 9, -14 / 81, 35 / 243)[:terms])
     y2 = y * y

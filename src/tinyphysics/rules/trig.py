@@ -2,16 +2,14 @@
 
 Up to `limit` the argument is reduced by three words of pi with fused multiply-adds: fma(k, -pi0, x) is
 exact, and the third word keeps the neighbours of k*pi accurate. It touches only the linear term of the
-sine, so it is off the critical path. Beyond the limit, `turns` takes x/(2 pi) modulo 1 in integers from the bits of
-1/(2 pi) that matter (Payne and Hanek 1983): slow, rare, and accurate up to the largest float.
+sine, so it is off the critical path. Beyond the limit, `turns` takes x/(2 pi) modulo 1 in integers from
+the bits of 1/(2 pi) that matter (Payne and Hanek 1983): slow, rare, accurate up to the largest float.
 """
 from __future__ import annotations
 
 from tinyphysics.ir import UOp
 from tinyphysics.rules.coefficients import INVERSE_TURN
-from tinyphysics.rules.floats import (
-    Format, bits, flipped, format_of, magnitude, polynomial,
-)  # fmt: skip
+from tinyphysics.rules.floats import Format, bits, flipped, format_of, magnitude, polynomial
 
 
 def limit(F: Format) -> float:
@@ -50,8 +48,8 @@ def sine(r: UOp, head: UOp, sign: UOp) -> UOp:
     """sin r = r + r u P(u), u = r**2, up to pi/2; `head` is r without its last correction, enough for u.
 
     Estrin's tree with the two lowest coefficients by Horner. Where the sine is almost 1, the roundings of
-    u, r u and P could lead one float above 1; u is made larger by a third of its last place there, just
-    enough to prevent that (checked for every r near pi/2) and small enough to keep cos 0 = 1.
+    u, r u and P could lead one float above 1; u is made larger by a fraction of its last place there, just
+    enough to prevent that (tools/ulp.py --peak tries every r near pi/2) and too little to spoil cos 0 = 1.
     """
     F = format_of(r)
     c = F["sin"]

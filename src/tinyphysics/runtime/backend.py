@@ -11,7 +11,7 @@ from tinyphysics.device.llvm import assembly
 from tinyphysics.emit.cmain import complete_program
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.runtime.loaders import CLoader, LlvmLoader
-from tinyphysics.target import Target
+from tinyphysics.target import Target, VectorShape
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import build_kernel
 
@@ -39,11 +39,12 @@ def listing(program: Program, level: str) -> str:
     kernel = build_kernel(program)
     if level == "kernel":
         return str(kernel)
-    parts = [kernel.section(name) for name in SECTIONS]
     shared = (False,) * len(kernel.params)
     if level == "c":
         return complete_program(kernel, program)
     loader = LlvmLoader()
     shape = loader.shape(kernel.section("step"), 1 << 16)
-    text = llvm_module(parts, kernel.params, shared, shape, loader.cpu.x86)
+    sections = [kernel.section(name) for name in SECTIONS]
+    parts = [(f, shape if f.loops else VectorShape(shape.width, 1)) for f in sections]
+    text = llvm_module(parts, kernel.params, shared, loader.cpu.x86)
     return text if level == "llvm" else assembly(text, loader.cpu)

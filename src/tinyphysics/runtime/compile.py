@@ -7,8 +7,8 @@ from typing import Any
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
-from tinyphysics.planner.choose import named
 from tinyphysics.planner.catalog import CHOICES
+from tinyphysics.planner.choose import named
 from tinyphysics.runtime.simulation import Simulation, checked_step
 from tinyphysics.system import Family, Sum, System
 from tinyphysics.target import BUILT, PLANNED, Target
@@ -41,6 +41,16 @@ def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ..
                     fix=f"{name} may be {valid}; later also {one_of([str(v) for v in planned])}.")  # fmt: skip
 
 
+def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
+    letters = system.letters if isinstance(system, Family) else ()
+    for letter, n in (sizes or {}).items():
+        if letter not in letters:
+            known = f"Its sizes are {one_of(letters)}." if letters else "Its shapes have no letters: leave sizes= out."
+            raise InputError(f"`{system.name}` has no size `{letter}`", fix=known)
+        if not isinstance(n, int) or n < 1:
+            raise InputError(f"sizes={{{letter!r}: {n!r}}}", fix="A size is a positive integer.")
+
+
 def compile(
     system: Any, dt: float | None = None, *, method: str = "auto", order: int | None = None,
     forbid: tuple[str, ...] = (), energy_drift: float | None = None, error: float | None = None,
@@ -71,11 +81,12 @@ def compile(
     if checks not in CHECKS:
         raise InputError(f"checks={checks!r}", fix=f"checks is {one_of(CHECKS)}.")
     if not isinstance(method, str):
-        raise InputError(f"method={method!r} is not a name")
+        raise InputError(f"method={method!r} is not a name", fix='Pass method="leapfrog".')
     if method not in CHOICES:
         named(method)
     target = target_for(backend)
     source = system
+    check_sizes(system, sizes)
     if not isinstance(system, Family) or sizes is not None:
         source = system.bind(sizes)
     if dt is not None:
@@ -85,5 +96,7 @@ def compile(
             raise InputError(f"`{source.name}` is a map and has no dt", fix="tp.compile(system) is enough.")
     elif dt is None:
         checked_step(dt)
-    forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid)
+    forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
+    if not all(isinstance(name, str) for name in forbidden):
+        raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
     return Simulation(source, Goal(dt, method, order, forbidden), target, backend, checks)

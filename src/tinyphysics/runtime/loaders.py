@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyphysics.device.cc import build, load_library
-from tinyphysics.device.engine import calling
+from tinyphysics.device.engine import Parts, calling
 from tinyphysics.device.llvm import SIGNATURE, Cpu, compile_text, host_cpu
 from tinyphysics.emit import c as emit_c
 from tinyphysics.emit import llvm as emit_llvm
@@ -62,11 +62,10 @@ class LlvmLoader:
         fitting = REGISTERS // max(live_values(section), 1)
         return VectorShape(width, max(1, min(MOST_UNROLL, enough, fitting)))
 
-    def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any:
-        compiled = compile_text(emit_llvm.module([f], params, varying, shape, self.cpu.x86), f.name, self.cpu)
-        call = calling(compiled.call)
-        call.keep = compiled  # type: ignore[attr-defined]
-        return call
+    def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
+        text = emit_llvm.module(parts, params, varying, self.cpu.x86)
+        compiled = compile_text(text, [f.name for f, _ in parts], self.cpu)
+        return [calling(f) for f in compiled]
 
 
 class CLoader:
@@ -77,8 +76,6 @@ class CLoader:
     def shape(self, section: Section, members: int) -> VectorShape:
         return VectorShape(1, 1) if members == 1 else VectorShape(emit_c.CHUNK, 1)
 
-    def load(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...], shape: VectorShape) -> Any:
-        library = load_library(build(emit_c.module([f], params, varying, shape.lanes)))
-        call = calling(SIGNATURE((f.name, library)))
-        call.keep = library  # type: ignore[attr-defined]
-        return call
+    def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
+        library = load_library(build(emit_c.module(parts, params, varying)))
+        return [calling(SIGNATURE((f.name, library))) for f, _ in parts]

@@ -23,7 +23,7 @@ def whole(name: str, value: Any, least: int) -> int:
             raise InputError(f"{name}={value!r} is not a whole number", fix=f"Pass {name}=1000.") from None
         n = int(value)
     if n < least:
-        raise InputError(f"{name}={n} is less than {least}")
+        raise InputError(f"{name}={n} is less than {least}", fix=f"Pass {name}=1000.")
     return n
 
 
@@ -32,9 +32,12 @@ def count_steps(steps: Any, until: Any, dt: float, t0: float) -> int:
         raise InputError("give either steps= or until=", fix="evolve(..., steps=1000) or evolve(..., until=10.0).")
     if steps is not None:
         return whole("steps", steps, 0)
-    end = float(until)
+    try:
+        end = float(until)
+    except (TypeError, ValueError):
+        end = math.nan
     if not math.isfinite(end):
-        raise InputError(f"until={until!r} is not a time")
+        raise InputError(f"until={until!r} is not a time", fix="Pass until=10.0.")
     exact = (end - t0) / dt
     n = round(exact)
     if n < 0:

@@ -1,8 +1,8 @@
 """How is an explicit map stepped?  As it is written."""
 from __future__ import annotations
 
-from tinyphysics.rules.real import products
 from tinyphysics.ir import graph_rewrite
+from tinyphysics.rules.real import products
 from tinyphysics.step import Assign, Step
 from tinyphysics.system import System
 

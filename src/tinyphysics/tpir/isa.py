@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from tinyphysics.ir.dtype import DType, f64
 from tinyphysics.ir.uop import Shape
@@ -117,8 +118,15 @@ class StateDecl:
 
 @dataclass(frozen=True)
 class ParamDecl:
+    """`param $mu f64[] = 1.0`; the default is what a run takes that gives no other, not part of the program."""
+
     name: str
     type: Type = SCALAR
+    default: Any = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        value = "" if self.default is None else f" = {self.default!r}"
+        return f"param ${self.name} {self.type}{value}"
 
 
 SECTIONS = ("energy", "init", "step", "final")
@@ -161,7 +169,7 @@ class Program:
         for i, s in enumerate(self.states):
             of = f" of S{s.conjugate}" if s.conjugate is not None else ""
             lines.append(f"state S{i} {s.name} {s.type} {s.role}{of}")
-        lines += [f"param ${p.name} {p.type}" for p in self.params]
+        lines += [str(p) for p in self.params]
         for section in SECTIONS:
             body = self.section(section)
             if body or section == "step":
@@ -171,8 +179,8 @@ class Program:
 
     @property
     def hash(self) -> str:
-        """Of the text without its notes: the identity of a program, whatever runs it."""
-        return digest(re.sub(r"\s+;.*", "", str(self)).encode())
+        """Of the text without its notes and defaults: the identity of a program, whatever runs it."""
+        return digest(re.sub(r"\s+;.*|(?<=\]) = .*", "", str(self)).encode())
 
 
 @dataclass(frozen=True)

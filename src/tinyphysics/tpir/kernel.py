@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import DType
@@ -49,6 +50,11 @@ class Section:
             names = " ".join(str(v.arg) for v in self.invariants)
             lines += [f"  once {names}:", *_indented(list(self.invariants.values()))]
         return "\n".join([*lines, *_indented(self.everything)])
+
+    @cached_property
+    def operations(self) -> int:
+        """How many a machine does for one member, once."""
+        return sum(u.op not in (Ops.CONST, Ops.VAR) for u in toposort(self.everything))
 
     @property
     def everything(self) -> list[UOp]:

@@ -172,7 +172,7 @@ def conjugate(state: UOp, b: Builder) -> UOp:
     return next(v for v, k in b.index.items() if k == (i ^ 1))
 
 
-def lower(step: Step, sites: Mapping[UOp, Site] | None = None) -> Program:
+def lower(step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None) -> Program:
     """The program of a step; what may be fused or hoisted is decided here, before anything watches."""
     step = decided(step)
     b = Builder(step.states, sites or {})
@@ -185,6 +185,10 @@ def lower(step: Step, sites: Mapping[UOp, Site] | None = None) -> Program:
         b.current.clear()
         assigned = [x for x in blocks if isinstance(x, Assign)]
         values = [b.operand(clocked(a.value, step.time, 0.0), section) for a in assigned]
+        for k, (a, value) in enumerate(zip(assigned, values)):
+            if isinstance(value, Register) and value.kind == "S":  # its old value, whatever is assigned first
+                values[k] = copy = b.temporary()
+                b.emit(section, "MOVE", copy, Word("reshape"), value, u=a.state)
         for a, value in zip(assigned, values):
             b.emit(section, "MAP", Register("S", b.index[a.state]), value, u=a.state)
         for block in blocks:
@@ -195,9 +199,9 @@ def lower(step: Step, sites: Mapping[UOp, Site] | None = None) -> Program:
     declared = []
     for i, s in enumerate(step.states):
         declared.append(StateDecl(s.name, s.role, type_of(s.var), i - 1 if s.role == "momentum" else None))
-    params = [ParamDecl(p.name, type_of(p.var)) for p in step.parameters]
+    params = [ParamDecl(p.name, type_of(p.var), p.default) for p in step.parameters]
     if not any(isinstance(x, Assign) for x in step.body):
-        params.insert(0, ParamDecl("dt"))
+        params.insert(0, ParamDecl("dt", default=dt))
     return Program(
         step.name, step.claims, tuple(declared), tuple(params),
         *(tuple(_plain(i) for i in b.sections[s]) for s in ("energy", "init", "step", "final")),

@@ -33,6 +33,11 @@ def clocks(u: UOp) -> list[float]:
     return sorted(float(str(v.arg).partition("@")[2]) for v in u.leaves if str(v.arg).startswith(CLOCK))
 
 
+def at_clock(u: UOp, old: float, new: float) -> UOp:
+    """u, read at another time."""
+    return substitute([u], {UOp.var(f"{CLOCK}@{old!r}"): UOp.var(f"{CLOCK}@{new!r}")})[0]
+
+
 @dataclass
 class Symbolic:
     program: Program

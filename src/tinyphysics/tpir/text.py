@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Any
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.dtype import DTYPES
@@ -15,7 +16,7 @@ from tinyphysics.util import did_you_mean, one_of
 REGISTER = re.compile(r"([SGFTE])(\d+)(?:\.(\d+))?$")
 TYPE = re.compile(r"(\w+)\[([\d, ]*)\]$")
 STATE = re.compile(r"state S(\d+) (\w+)(?: (\w+\[[\d, ]*\]))? (\w+)(?: of S(\d+))?$")
-PARAM = re.compile(r"param \$(\w+)(?: (\w+\[[\d, ]*\]))?$")
+PARAM = re.compile(r"param \$(\w+)(?: (\w+\[[\d, ]*\]))?(?: = (.+))?$")
 
 
 def read_type(text: str | None, line: str) -> Type:
@@ -25,6 +26,13 @@ def read_type(text: str | None, line: str) -> Type:
     if found is None or found[1] not in DTYPES:
         raise VerifyError(f"`{text}` is not a type in `{line}`", fix="Write f64[] or f64[3, 2].")
     return Type(DTYPES[found[1]], tuple(int(n) for n in found[2].split(",") if n.strip()))
+
+
+def read_default(text: str | None, line: str) -> Any:
+    try:
+        return None if text is None else ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise VerifyError(f"`{text}` is not a number or a list in `{line}`") from None
 
 
 def split_operands(text: str) -> list[str]:
@@ -41,13 +49,12 @@ def split_operands(text: str) -> list[str]:
 def read_operand(text: str, line: str) -> Operand:
     if found := REGISTER.match(text):
         return Register(found[1], int(found[2]), int(found[3] or 0))
-    if text.startswith("$"):
+    if re.fullmatch(r"\$\w+", text):
         return Param(text[1:])
-    if text.startswith("&"):
+    if re.fullmatch(r"&\w+", text):
         return Pointer(text[1:])
     if text.startswith("("):
-        numbers: Operand = ast.literal_eval(text)
-        return numbers
+        return read_numbers(text, line)
     try:
         return float(text)
     except ValueError:
@@ -56,6 +63,19 @@ def read_operand(text: str, line: str) -> Operand:
         return Word(text)
     raise VerifyError(f"`{text}` is not an operand in `{line}`",
                       fix="Operands: registers S G F T E, $parameter, &memory, numbers, words.")  # fmt: skip
+
+
+def read_numbers(text: str, line: str) -> Operand:
+    """`(0,1)` or `((0,2,1),(1,3,1))`."""
+    if re.fullmatch(r"[-\d,() ]*", text):
+        try:
+            numbers: Operand = ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            numbers = 0.0
+        if isinstance(numbers, tuple):
+            return numbers
+    raise VerifyError(f"`{text}` is not a list of whole numbers in `{line.strip()}`",
+                      fix="Write (0,1) or ((0,2,1),), with a comma after a single one.")  # fmt: skip
 
 
 def read_instruction(line: str) -> Instruction:
@@ -72,7 +92,8 @@ def read_instruction(line: str) -> Instruction:
 
 def parse(text: str) -> Program:
     """The program that a listing describes; `parse(str(program)) == program`."""
-    name, claims = "", ()  # type: tuple[str, tuple[str, ...]]
+    name = ""
+    claims: list[str] = []
     states: list[StateDecl] = []
     params: list[ParamDecl] = []
     sections: dict[str, list[Instruction]] = {s: [] for s in SECTIONS}
@@ -87,23 +108,27 @@ def parse(text: str) -> Program:
             sections[current].append(read_instruction(raw))
         elif line.startswith("program "):
             name = line.removeprefix("program ").strip()
-        elif line.startswith("claim"):
-            claims = tuple(line.split()[1:])
+        elif line.split()[0] == "claim":
+            claims += line.split()[1:]
             for c in claims:
                 if c not in CLAIMS:
                     raise VerifyError(f"`{c}` is not a claim", fix=f"A program may claim {one_of(CLAIMS)}.")
         elif found := STATE.match(line):
             if int(found[1]) != len(states):
-                raise VerifyError(f"`{line}`: states are declared in order, the next is S{len(states)}")
+                raise VerifyError(f"`{line}`: states are declared in order",
+                                  fix=f"The next is S{len(states)}.")  # fmt: skip
             conjugate = int(found[5]) if found[5] else None
             states.append(StateDecl(found[2], found[4], read_type(found[3], line), conjugate))
         elif found := PARAM.match(line):
-            params.append(ParamDecl(found[1], read_type(found[2], line)))
+            params.append(ParamDecl(found[1], read_type(found[2], line), read_default(found[3], line)))
+        elif line.split()[0] in ("state", "param"):
+            raise VerifyError(f"`{line}` is not a declaration",
+                              fix="Write `state S1 p f64[] momentum of S0` or `param $mu f64[]`.")  # fmt: skip
         else:
             raise VerifyError(f"`{line}` is outside a section",
                               fix="Begin with program, claim, state and param lines, then `init:`, "
                               "`step:`, `final:`.")  # fmt: skip
     if not name:
-        raise VerifyError("a listing begins with `program <name>`")
-    return Program(name, claims, tuple(states), tuple(params),
+        raise VerifyError("the listing has no name", fix="It begins with `program <name>`.")
+    return Program(name, tuple(claims), tuple(states), tuple(params),
                    *(tuple(sections[s]) for s in SECTIONS))  # fmt: skip

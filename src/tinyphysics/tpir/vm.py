@@ -222,12 +222,12 @@ class Machine:
         slots[NOW], slots[DT], slots[T0] = 0, dt, t0
         for s in self.program.states:
             if s.name not in state:
-                raise InputError(f"the state `{s.name}` is missing")
+                raise InputError(f"the state `{s.name}` is missing", fix=f"Pass {{{s.name!r}: ...}}.")
             slots[self._slot(Pointer(s.name))] = flatten(state[s.name], s.type, s.name)
         for p in self.program.params:
             value = dt if p.name == "dt" else params.get(p.name)
             if value is None:
-                raise InputError(f"the parameter `{p.name}` is missing")
+                raise InputError(f"the parameter `{p.name}` is missing", fix=f"Pass {{{p.name!r}: ...}}.")
             if Param(p.name) in self.slot:
                 slots[self.slot[Param(p.name)]] = flatten(value, p.type, p.name)
         loop = Loop(slots)
@@ -358,6 +358,8 @@ def run(
 ) -> dict[str, Any]:
     """The synchronised state after some steps, as nested lists; no step returns the input itself.
 
+    What `params` and `dt` leave out are the defaults that the program declares.
+
     >>> from tinyphysics.tpir import parse
     >>> program = parse('''
     ... program drift
@@ -377,12 +379,14 @@ def run(
     >>> run(program, {"q": 1.0, "p": 2.0}, steps=3)
     {'q': 4.0, 'p': 2.0}
     """
-    given = dict(params or {})
-    step = dt if dt is not None else given.pop("dt", 1.0)
-    if dt is None and "dt" not in (params or {}) and any(p.name == "dt" for p in program.params):
+    if steps < 0:
+        raise InputError(f"steps={steps}", fix="A run has 0 steps or more; a negative dt goes back.")
+    given = {p.name: p.default for p in program.params} | dict(params or {})
+    step = dt if dt is not None else given.get("dt")
+    if step is None and any(p.name == "dt" for p in program.params):
         raise InputError("the program has a parameter `dt`", fix="Pass dt=0.01.")
     machine = Machine(program)
-    loop = machine.start(state, given, step, t0)
+    loop = machine.start(state, given, 1.0 if step is None else step, t0)
     if steps == 0:
         out = {s.name: flatten(state[s.name], s.type, s.name) for s in program.states}
     else:
