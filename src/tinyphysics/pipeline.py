@@ -1,7 +1,7 @@
 """The compiler on one screen: trace is done; analyse, choose, synthesise, lower, verify."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tinyphysics.analysis.facts_of import facts_of
@@ -43,11 +43,14 @@ def build(system: System, goal: Goal, target: Target, requested: str = "auto") -
     facts = facts_of(system)
     plan = choose(system, facts, goal)
     step = synthesise(system, facts, plan)
-    program = lower(step, system.sites, goal.dt)
-    certificate = verify(program)
+    wanted = lower(step, system.sites, goal.dt)
+    certificate = verify(replace(wanted, claims=()))
+    program = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # what is shown is claimed
     if goal.method == "symplectic" and not certificate.symplectic:
-        raise PlanError(f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
-                        fix="Give its energy to @tp.hamiltonian, or leave method= out.")  # fmt: skip
+        raise PlanError(
+            f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
+            fix="Give its energy to @tp.hamiltonian, or leave method= out.",
+        )
     report = explain(system, facts, goal, plan, step, program, certificate, target, requested)
     return Build(system, facts, plan, step, program, certificate, report)
 

@@ -95,7 +95,8 @@ class Trajectory:
         key = " ".join((question, *args))
         if key not in self._cache:
             if self.origin is None:
-                raise PlanError(f"`{key}` needs the program of this run, which it was loaded without")
+                raise PlanError(f"`{key}` needs the program of this run, which it was loaded without",
+                                fix="Run it again, and ask before it is saved.")  # fmt: skip
             self._cache[key] = getattr(self.origin, question)(*args)
         return self._cache[key]
 
@@ -122,7 +123,7 @@ class Trajectory:
         t = t - t.mean()
         n = len(t)
         if n < 3:
-            raise InputError("a drift rate needs at least two steps")
+            raise InputError("a drift rate needs at least two steps", fix="Run longer.")
         square = (t * t).sum()
         t = t.reshape((n,) + (1,) * (values.ndim - 1))
         slope = (t * (values - values.mean(axis=0))).sum(axis=0) / square

@@ -95,3 +95,16 @@ def test_random_hamiltonians_agree_on_every_backend(seed):
     runs = {b: tp.compile(system, dt=0.05, backend=b, **options).evolve(steps=6, **start)
             for b in ("python", "numpy", "c", "llvm")}  # fmt: skip
     assert len({r.hash for r in runs.values()}) == 1, (seed, system.energy)
+
+
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_random_hamiltonians_are_certified(seed):
+    """A missed proof is no error, but it should be rare: here there is none."""
+    rng = random.Random(seed)
+
+    @tp.hamiltonian
+    def system(q: tp.Vec[3], p: tp.Vec[3]):
+        return p @ p / 2 + potential(rng, q)
+
+    sim = tp.compile(system, dt=0.05, order=rng.choice([1, 2, 4]))
+    assert sim.certificate.symplectic and sim.certificate.consistent, system.energy

@@ -87,6 +87,8 @@ class KernelEngine:
         self, name: str, m: Lanes, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None
     ) -> None:
         """One section on every member; chunks whose guard fires again, carefully."""
+        if not m.members:  # the loop over lanes runs at least once
+            return
         section = self.kernel.section(name)
         shape = self.shape(m.members, section.loops)
         flags = np.zeros(source.shape[1], np.int8)
@@ -133,7 +135,7 @@ class KernelEngine:
         k = self.kernel
         lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
         dtype = np.float32 if k.inputs and k.inputs[0].dtype is f32 else np.float64
-        rows = [np.asarray(v, dtype).reshape(members, -1).T for v in state.values()]
+        rows = [np.asarray(v, dtype).reshape(members, prod(np.shape(v)[1:])).T for v in state.values()]
         uniform, varying, mask = parameters(k.params, params, dt, t0, members, lanes)
         m = Lanes(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask)
         self.call("init", m, padded(np.concatenate(rows), lanes), m.carried, 1)

@@ -14,7 +14,7 @@ from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
 from tinyphysics.ir.ops import COMPARE, Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.kernel import NOW, Section
+from tinyphysics.tpir.kernel import NOW, Section, early
 
 VERSION = 1  # part of the key of cached objects
 
@@ -195,8 +195,7 @@ def function(
             for r in U:
                 envs[r][v] = start[slot][r]
         set_clock(w, envs, "%first", NOW in needed)
-        lines_for(w, [*f.roots, *f.guards], envs)
-        seen = [fold_guards(w, f.guards, env) for env in envs] if f.guards else []
+        seen = watched_lines(w, f.roots, f.guards, envs, [""] * len(envs))
     raise_flag(w, seen)
     for slot, u in enumerate(f.roots):
         for r in U:
@@ -216,13 +215,24 @@ def set_clock(w: Writer, envs: list[dict[UOp, str]], step: str, wanted: bool) ->
             env[NOW] = now
 
 
-def fold_guards(w: Writer, guards: Sequence[UOp], env: dict[UOp, str], seen: str = "") -> str:
-    """Was any condition true in any lane so far?  As a word per lane: masks of bits are slow without AVX-512."""
+def watched_lines(
+    w: Writer, roots: Sequence[UOp], guards: Sequence[UOp], envs: list[dict[UOp, str]], seen: list[str]
+) -> list[str]:
+    """The roots, with every guard folded into what was seen so far as soon as it is known.
+
+    As a word per lane: masks of single bits are slow without AVX-512.
+    """
+    marks = dict.fromkeys(guards)
     t = w.type(i64)
-    for g in guards:
-        name = w.new(f"sext {w.type(bool_)} {w.ref(g, env)} to {t}")
-        seen = w.new(f"or {t} {seen}, {name}") if seen else name
-    return seen
+    for u in early(roots, guards):
+        if not all(u in env for env in envs):
+            for env in envs:
+                w.operation(u, env)
+        if u in marks:
+            for r, env in enumerate(envs):
+                word = w.new(f"sext {w.type(bool_)} {w.ref(u, env)} to {t}")
+                seen[r] = w.new(f"or {t} {seen[r]}, {word}") if seen[r] else word
+    return seen if all(seen) else []
 
 
 def loop(
@@ -249,8 +259,7 @@ def loop(
         step = w.new("add i64 %first, %i")
         set_clock(w, envs, w.new(f"add i64 {step}, %done.steps") if f.watched else step, True)
     guarded = bool(f.guards or f.watched_guards)
-    lines_for(w, [*f.roots, *f.guards], envs)
-    seen = [fold_guards(w, f.guards, envs[r], f"%sg.{r}") for r in U] if guarded else []
+    seen = watched_lines(w, f.roots, f.guards, envs, [f"%sg.{r}" if guarded else "" for r in U])
     close_phis(w, inner, [[w.ref(u, envs[r]) for r in U] for u in f.roots], seen)
     count = "%stride" if f.watched else "%steps"
     after = "look" if f.watched else "done"
@@ -266,8 +275,7 @@ def loop(
     if clock:
         steps = w.new("mul i64 %j.next, %stride")
         set_clock(w, envs, w.new(f"add i64 %first, {steps}"), True)
-    lines_for(w, [*f.watched, *f.watched_guards], envs)
-    seen = [fold_guards(w, f.watched_guards, envs[r], seen[r]) for r in U] if guarded else []
+    seen = watched_lines(w, f.watched, f.watched_guards, envs, seen or [""] * len(envs))
     row = w.new(f"mul i64 %j, {len(f.watched)}")
     for slot, u in enumerate(f.watched):
         for r in U:

@@ -1,7 +1,7 @@
 """Rules as tables: patterns that look like the expressions they match, and what to put in their place."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from tinyphysics.ir.uop import UOp
 
 Bindings = dict[str, UOp]
 Predicate = Callable[[UOp], bool]
+Action = Callable[..., UOp | None]
 
 
 class UPat(Arithmetic):
@@ -96,14 +97,14 @@ def _same_zero(a: Any, b: Any) -> bool:
 @dataclass(frozen=True)
 class Rule:
     pattern: UPat
-    action: Callable[..., UOp | None]
+    action: Action
     name: str
 
 
 class PatternMatcher:
     """A table of (pattern, function) rows; the first row that fits and does not answer None wins."""
 
-    def __init__(self, rows: list[tuple[UPat, Callable[..., UOp | None]]] | list[Rule]) -> None:
+    def __init__(self, rows: Sequence[tuple[UPat, Action] | Rule]) -> None:
         self.rules = [r if isinstance(r, Rule) else Rule(r[0], r[1], _name(r[1])) for r in rows]
         self._by_op: dict[Ops, list[Rule]] = {}
 

@@ -345,7 +345,7 @@ class UOp(Arithmetic):
             "sum(list) instead of np.sum(list).",
         )
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> UOp:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
         return _numpy(name, inputs, kwargs)
 
@@ -457,7 +457,7 @@ def _axis(axis: int, ndim: int) -> int:
 
 
 def _is_index(k: Any) -> bool:
-    if isinstance(k, (UOp, bool)) or getattr(k, "ndim", 0):
+    if isinstance(k, (UOp, bool)) or getattr(k, "ndim", False):
         return False
     try:
         return operator.index(k) is not None

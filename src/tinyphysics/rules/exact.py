@@ -58,7 +58,8 @@ def move_constant(u: UOp) -> UOp | None:
 def element_of(u: UOp) -> UOp | None:
     inner = u.src[0]
     if inner.op is Ops.STACK:
-        return inner.src[u.arg]
+        item: UOp = inner.src[u.arg]
+        return item
     if inner.op is Ops.RESHAPE:
         return inner.src[0].element(u.arg)
     return None

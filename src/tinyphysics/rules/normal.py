@@ -1,7 +1,8 @@
 """Are two expressions the same function?  Shown by a canonical polynomial form over rational numbers.
 
 One-sided: equal forms prove equality wherever both sides are defined; unequal forms prove nothing.
-Constants are the exact rationals that their bits are, compared to within a few roundings.
+Constants are the exact rationals that their bits are, compared to within a few roundings: taken for simple
+fractions, 1e20*(1.0000000000000002*x - x) would be nothing. Exponents are taken for simple fractions.
 """
 from __future__ import annotations
 
@@ -58,6 +59,12 @@ def difference(p: Poly, q: Poly) -> Poly:
     return {m: c for m, c in out.items() if abs(c) > TOL * (abs(p.get(m, zero)) + abs(q.get(m, zero)))}
 
 
+def snapped(r: Fraction) -> Fraction:
+    """The simple fraction that r is, to within a few roundings: 3*(1/3) in floats is 1."""
+    simple = r.limit_denominator(4096)
+    return simple if abs(simple - r) <= TOL * abs(r) else r
+
+
 class Normal:
     """Normal forms that share one numbering of atoms, so that they can be compared."""
 
@@ -90,13 +97,13 @@ class Normal:
             exponents[a] = exponents.get(a, Fraction(0)) + e
         # the whole part of a positive power of a sum is opened, and 0 or 1 squared is itself
         whole = {a: int(e) for a, e in exponents.items() if a in self.sums and 1 <= e <= LARGEST_POWER}
-        for a, e in whole.items():
-            exponents[a] -= e
+        for a, times in whole.items():
+            exponents[a] -= times
         for a in self.choices & exponents.keys():
             exponents[a] = min(exponents[a], Fraction(1))
         out: Poly = {monomial(exponents): Fraction(1)}
-        for a, e in whole.items():
-            for _ in range(e):
+        for a, times in whole.items():
+            for _ in range(times):
                 out = self.multiply(out, self.sums[a])
         return out
 
@@ -154,7 +161,7 @@ class Normal:
             case Ops.RSQRT:
                 return self.power(src[0], Fraction(-1, 2))
             case Ops.POW if src[1].keys() <= {()}:  # the exponent is a number
-                return self.power(src[0], src[1].get((), Fraction(0)))
+                return self.power(src[0], snapped(src[1].get((), Fraction(0))))
             case op if op in SPREADS:
                 return self.spread(u, src[0])
             case Ops.WHERE if u.dtype.is_float:  # c*a + (1 - c)*b
@@ -240,7 +247,7 @@ class Normal:
         m = min((m for m in q if m in p), default=None)
         if m is None:
             return None
-        r = p[m] / q[m]
+        r = snapped(p[m] / q[m])
         return None if difference(p, add({}, q, r)) else r
 
 

@@ -49,7 +49,7 @@ def divided(c: UOp, x: UOp) -> UOp | None:
 
 def power(x: UOp, a: UOp) -> UOp | None:
     """Integer and half-integer powers as products, roots and one division."""
-    n = a.arg
+    n: float = a.arg
     if n < 0 and -n <= LARGEST_PRODUCT:
         return UOp.const(1.0, x.dtype, x.shape) / x ** (-n)
     if n == 0:
@@ -72,7 +72,8 @@ def move_factor(u: UOp) -> UOp | None:
         factor, rest = inner.src if constant(inner.src[0]) else reversed(inner.src)
         return UOp.const(factor.arg, u.dtype, u.shape) * u.replace((rest,))
     if inner.op is Ops.DIV and constant(inner.src[1]):
-        return u.replace((inner.src[0],)) / inner.src[1].arg
+        divisor: float = inner.src[1].arg
+        return u.replace((inner.src[0],)) / divisor
     return None
 
 
@@ -116,8 +117,8 @@ def coefficient(u: UOp) -> tuple[float, UOp]:
         c, rest = coefficient(u.src[0])
         return -c, rest
     if u.op is Ops.MUL and constant(u.src[0]) != constant(u.src[1]):
-        c, rest = u.src if constant(u.src[0]) else (u.src[1], u.src[0])
-        return float(c.arg), rest
+        factor, rest = u.src if constant(u.src[0]) else (u.src[1], u.src[0])
+        return float(factor.arg), rest
     return 1.0, u
 
 

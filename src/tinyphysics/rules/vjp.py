@@ -118,9 +118,9 @@ def vjp(outputs: Sequence[UOp], seeds: Sequence[UOp], inputs: Sequence[UOp]) -> 
             continue
         if sites is not None:
             sites.current = sites.table.get(u)
-        for s, g in zip(u.src, pull(u, cotangent[u])):
-            if g is not None and needed[s]:
-                accumulate(s, g)
+        for s, part in zip(u.src, pull(u, cotangent[u])):
+            if part is not None and needed[s]:
+                accumulate(s, part)
     return [cotangent.get(x, UOp.const(0.0, x.dtype, x.shape)) for x in inputs]
 
 

@@ -45,7 +45,7 @@ def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
     letters = system.letters if isinstance(system, Family) else ()
     for letter, n in (sizes or {}).items():
         if letter not in letters:
-            known = f"Its sizes are {one_of(letters)}." if letters else "Its shapes have no letters: leave sizes= out."
+            known = f"Its sizes are {one_of(letters)}." if letters else "Its shapes have no letters."
             raise InputError(f"`{system.name}` has no size `{letter}`", fix=known)
         if not isinstance(n, int) or n < 1:
             raise InputError(f"sizes={{{letter!r}: {n!r}}}", fix="A size is a positive integer.")

@@ -17,7 +17,7 @@ def state_hash(state: Mapping[str, Any]) -> str:
     """
     outer = hashlib.blake2b(digest_size=16)
     for value in state.values():
-        a = np.ascontiguousarray(value)
+        a = np.asarray(value, order="C")
         a = a.astype(a.dtype.newbyteorder("<"), copy=False)
         if a.dtype.kind == "f" and np.isnan(a).any():
             a = np.where(np.isnan(a), np.array(np.nan, a.dtype), a)

@@ -21,8 +21,11 @@ class Inputs:
 
 
 def number_array(name: str, value: Any) -> Any:
+    """A copy: what is asked of the run later must not see what becomes of the user's array."""
     try:
-        out = np.asarray(value, dtype=np.float64)
+        if np.iscomplexobj(value):
+            raise TypeError("it is complex")
+        out = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"`{name}` is not a number or an array of numbers: {error}",
                          fix=f"Pass {name}=[1.0, 0.0].") from error  # fmt: skip
@@ -94,7 +97,8 @@ def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
             continue
         actual = number_array(name, value).shape
         if len(actual) not in (len(shape), len(shape) + 1):
-            raise ShapeError(f"`{name}` has shape {actual}; the system declares {shape}")
+            raise ShapeError(f"`{name}` has shape {actual}; the system declares {shape}",
+                             fix="An ensemble has one more axis, in front.")  # fmt: skip
         for letter, n in zip(shape, actual[-len(shape) :]):
             if isinstance(letter, str) and sizes.setdefault(letter, n) != n:
                 raise ShapeError(f"`{name}` has {letter} = {n}, elsewhere {letter} = {sizes[letter]}",

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tinyphysics.runtime.backend import engine_for
 from tinyphysics.ir import UOp
+from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.loop import Record, Running, Sink
 from tinyphysics.runtime.schedule import Schedule

@@ -10,34 +10,15 @@ from tinyphysics.device.llvm import SIGNATURE, Cpu, compile_text, host_cpu
 from tinyphysics.emit import c as emit_c
 from tinyphysics.emit import llvm as emit_llvm
 from tinyphysics.ir.dtype import f32
-from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
 
+# Vectors side by side: enough to hide latency, few enough that the state stays in registers and the loop in
+# the cache of decoded operations. Measured on AVX2; on AVX-512 the first bound is the one that acts.
 MOST_UNROLL = 6
-REGISTERS = 60  # more than there are: a few spills cost less than the latency that they hide
-
-
-def live_values(f: Section) -> int:
-    """The most values that are alive at once in one copy of the section, aside from what never changes."""
-    moving = dict.fromkeys(f.loads)
-    order = [u for u in toposort(f.everything) if u.op not in (Ops.CONST, Ops.VAR) or u in moving]
-    last: dict[UOp, int] = {}
-    for at, u in enumerate(order):
-        for s in u.src:
-            last[s] = at
-    for u in (*f.roots, *f.loads):
-        last[u] = len(order)
-    alive, most = 0, 0
-    ends: dict[int, int] = {}
-    for at, u in enumerate(order):
-        alive += 1
-        if u in last:
-            ends[last[u]] = ends.get(last[u], 0) + 1
-        most = max(most, alive)
-        alive -= ends.get(at, 0)
-    return most
+LEAST_UNROLL = 2
+MOST_CODE = 1_700  # operations in a loop body
 
 
 class LlvmLoader:
@@ -59,8 +40,9 @@ class LlvmLoader:
         enough = -(-members // width)
         if not section.loops:
             return VectorShape(width, 1)
-        fitting = REGISTERS // max(live_values(section), 1)
-        return VectorShape(width, max(1, min(MOST_UNROLL, enough, fitting)))
+        registers = 32 if self.cpu.width == 8 else 16
+        fitting = min(registers // max(len(section.loads), 1), MOST_CODE // max(section.operations, 1))
+        return VectorShape(width, min(enough, max(LEAST_UNROLL, min(MOST_UNROLL, fitting))))
 
     def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
         text = emit_llvm.module(parts, params, varying, self.cpu.x86)

@@ -92,10 +92,10 @@ class Running:
         r.final = dict(i.states)
         if self.look is not None:
             self.observed([0], {name: v[None] for name, v in self.look(i.states, 0).items()})
-        if s.steps == 0 or i.members == 0:
-            if i.members == 0:
-                r.frame(s.steps, i.states)
+        if s.steps == 0:
             return r
+        if i.members == 0:
+            return self.nobody()
         m = self.engine.start(i.states, i.params, i.members, self.dt, self.t0)
         size = self.engine.block(i.members)
         n = 0
@@ -121,7 +121,22 @@ class Running:
                 r.stops.append(Stop("interrupted", n, self.time(n), error=stop))
                 break
         r.last = n
-        self.finish(m, n)
+        try:
+            self.finish(m, n)
+        except KeyboardInterrupt as stop:
+            r.stops.append(Stop("interrupted", n, self.time(n), error=stop))
+            self.finish(m, n)
+        return r
+
+    def nobody(self) -> Record:
+        """An empty ensemble: every frame and observable that was asked for, of nobody."""
+        r, s = self.record, self.schedule
+        while r.last < s.steps:
+            r.last = s.next_look(r.last)
+            self.save(r.last, dict(self.given.states))
+        steps = range(s.observe_every, s.steps + 1, s.observe_every) if s.observe_every else range(0)
+        if steps and r.observed:
+            self.observed([*steps], {name: np.repeat(v, len(steps), 0) for name, v in r.observed[0].items()})
         return r
 
     def forget(self, n: int) -> None:
@@ -219,5 +234,9 @@ class Running:
         if not self.given.is_ensemble:
             r.frame(n, r.final)
         elif r.steps[-1] != n:
-            r.frame(n, self.synchronised(m) if n else r.final)
+            over = {s.member for s in r.stops if s.step <= n}
+            last = {name: v.copy() for name, v in r.final.items()}
+            for v in last.values():
+                v[[k in over for k in range(self.given.members)]] = np.nan
+            r.frame(n, last)
 

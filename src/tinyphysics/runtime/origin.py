@@ -68,7 +68,15 @@ class Origin:
 
 
 def addends(u: UOp) -> list[UOp]:
-    """The terms of a sum, without their signs."""
-    if u.op in (Ops.ADD, Ops.SUB):
-        return addends(u.src[0]) + addends(u.src[1])
-    return addends(u.src[0]) if u.op is Ops.NEG else [u]
+    """The terms of a sum, without their signs; a number in front of a sum is a number in front of each."""
+    match u.op, u.src:
+        case (Ops.ADD | Ops.SUB), (a, b):
+            return addends(a) + addends(b)
+        case Ops.NEG, (a,):
+            return addends(a)
+        case Ops.DIV, (a, b) if not b.leaves:
+            return [x / b for x in addends(a)]
+        case Ops.MUL, (a, b) if not a.leaves or not b.leaves:
+            factor, rest = (a, b) if not a.leaves else (b, a)
+            return [factor * x for x in addends(rest)]
+    return [u]

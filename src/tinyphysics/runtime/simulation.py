@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.runtime.backend import listing
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import UOp, dump
@@ -17,6 +16,7 @@ from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
+from tinyphysics.runtime.backend import listing
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
@@ -143,8 +143,12 @@ class Simulation:
             bound = self.source.bind(sizes_from(self.source, given))
             self._built = build(bound, self.goal, self.target, self.requested)
         system = self.system
+        if system.kind == "map" and dt is not None:
+            raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         dt = 1.0 if system.kind == "map" else checked_step(dt)
         i = inputs(system, given)
+        if observe is not None and not isinstance(observe, Mapping):
+            raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
         watched = {**self.monitors, **(observe or {})}
         schedule = Schedule(
             count_steps(steps, until, dt, checked_time(t0)),
@@ -152,6 +156,7 @@ class Simulation:
             whole("observe_every", observe_every, 1) if watched else None,
             None if hash_every is None else whole("hash_every", hash_every, 1),
         )
+        threads = None if threads is None else whole("threads", threads, 1)
         r = Run(self.built.program, system, self.target, i, schedule, dt, float(t0), threads)
         values = {n: self.traced(f, n) for n, f in watched.items()}
         ready = clock.perf_counter()
@@ -182,7 +187,11 @@ class Simulation:
         if isinstance(function, str):
             if function == "energy" and system.energy is not None:
                 return system.energy
-            raise InputError(f"observe[{name!r}] = {function!r}", fix='The one named observable is "energy".')
+            why = "" if function != "energy" else f": `{system.name}` has no energy"
+            raise InputError(
+                f"observe[{name!r}] = {function!r}{why}",
+                fix='The one named observable is "energy", of a Hamiltonian; pass a function.',
+            )
         known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
         return observable(function, known | {"t": clock_of(system)}, name)
 
@@ -211,7 +220,7 @@ def checked_step(dt: Any) -> float:
     try:
         h = float(dt)
     except (TypeError, ValueError):
-        raise InputError(f"dt={dt!r} is not a number") from None
+        raise InputError(f"dt={dt!r} is not a number", fix="Pass dt=0.01.") from None
     if not math.isfinite(h) or h == 0:
         raise InputError(f"dt={dt!r} is not a step", fix="A step is a finite number other than 0.")
     return h
@@ -221,7 +230,7 @@ def checked_time(t0: Any) -> float:
     try:
         t = float(t0)
     except (TypeError, ValueError):
-        raise InputError(f"t0={t0!r} is not a time") from None
+        t = math.nan
     if not math.isfinite(t):
-        raise InputError(f"t0={t0!r} is not a time")
+        raise InputError(f"t0={t0!r} is not a time", fix="Pass t0=0.0.")
     return t

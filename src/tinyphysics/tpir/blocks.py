@@ -100,8 +100,8 @@ class Blocks:
             left[name] = self.left(symbolic, symbolic.steps + (name == "step"))
         for r, u in left["init"].items():
             if left["step"][r] is not u:
-                self.unsettled = (f"{r} is carried from step to step, and is not the same function of the state "
-                                  "after a step as after `init`")  # fmt: skip
+                self.unsettled = (f"{r} is carried from step to step, and is not the same function of the "
+                                  "state after a step as after `init`")  # fmt: skip
 
     def left(self, symbolic: Symbolic, steps: int) -> dict[Register, UOp]:
         """What a section leaves in registers to a step or to `final`, as functions of the state it leaves."""
@@ -198,5 +198,7 @@ class Blocks:
 
 def check_type(value: UOp, i: Instruction, where: str) -> None:
     if value.shape != i.type.shape or value.dtype is not i.type.dtype:
-        raise VerifyError(f"{where} puts {value.dtype}{list(value.shape)} into {i.type}",
-                          fix="Write the type of the destination, or expand: MOVE T1:f64[3], expand, T0.")  # fmt: skip
+        raise VerifyError(
+            f"{where} puts {value.dtype}{list(value.shape)} into {i.type}",
+            fix="Write the type of the destination, or expand: MOVE T1:f64[3], expand, T0.",
+        )

@@ -45,15 +45,19 @@ def check_declarations(program: Program) -> None:
         if s.role == "momentum":
             check_pair(program, i, s)
         elif s.conjugate is not None:
-            raise VerifyError(f"`{s.name}` is a {s.role} of S{s.conjugate}",
-                              fix="Only a momentum names its partner: state S1 p f64[] momentum of S0.")  # fmt: skip
+            raise VerifyError(
+                f"`{s.name}` is a {s.role} of S{s.conjugate}",
+                fix="Only a momentum names its partner: state S1 p f64[] momentum of S0.",
+            )
 
 
 def check_pair(program: Program, i: int, s: StateDecl) -> None:
     k = s.conjugate
     if k is None or k >= len(program.states) or program.states[k].role != "position":
-        raise VerifyError(f"the momentum `{s.name}` has no position",
-                          fix=f"Write: state S{i} {s.name} {s.type} momentum of S0, where S0 is a position.")  # fmt: skip
+        raise VerifyError(
+            f"the momentum `{s.name}` has no position",
+            fix=f"Write: state S{i} {s.name} {s.type} momentum of S0, where S0 is a position.",
+        )
     q = program.states[k]
     if q.type != s.type:
         raise VerifyError(f"`{q.name}` is {q.type}, its momentum `{s.name}` is {s.type}",
@@ -90,7 +94,8 @@ def check_operands(program: Program, i: Instruction, where: str) -> None:
             raise VerifyError(f"{where} names {x}, but there is no state S{x.index}",
                               fix="Declare it: state S0 q f64[] position.")  # fmt: skip
         if isinstance(x, Param) and all(p.name != x.name for p in program.params):
-            raise VerifyError(f"{where} reads {x}, which is not declared", fix=f"Declare it: param {x} f64[].")
+            raise VerifyError(f"{where} reads {x}, which is not declared",
+                              fix=f"Declare it: param {x} f64[].")  # fmt: skip
     if isinstance(i.dst, Register) and i.dst.kind in "SGF":
         declared = program.states[i.dst.index].type
         if i.type != declared:
@@ -101,15 +106,18 @@ def check_operands(program: Program, i: Instruction, where: str) -> None:
 def check_place(program: Program, i: Instruction, section: str, where: str) -> None:
     """Memory is read where a run begins and written where someone looks; an energy changes nothing."""
     if section == "energy" and i.op not in DECLARES:
-        raise VerifyError(f"{where} stands in `energy:`",
-                          fix="An energy is declared with ELEM, FMA, SUM, MOVE and TIME, terms in E0, E1, ...")  # fmt: skip
+        raise VerifyError(
+            f"{where} stands in `energy:`",
+            fix="An energy is declared with ELEM, FMA, SUM, MOVE and TIME, terms in E0, E1, ...",
+        )
     if i.op == "LOAD" and section != "init":
         raise VerifyError(f"{where} stands in `{section}:`: it would take the state back to where it began",
                           fix="LOAD belongs in `init:`.")  # fmt: skip
     if i.op == "STORE" and section != "final":
         raise VerifyError(f"{where} stands in `{section}:`", fix="STORE belongs in `final:`.")
     if i.op == "OBSERVE" and isinstance(i.dst, Pointer) and any(s.name == i.dst.name for s in program.states):
-        raise VerifyError(f"{where} writes over the state `{i.dst.name}`", fix="Give the observable another name.")
+        raise VerifyError(f"{where} writes over the state `{i.dst.name}`",
+                          fix="Give the observable another name.")  # fmt: skip
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -122,7 +130,8 @@ def check_memory(program: Program) -> None:
             own = Pointer(program.states[i.dst.index].name)
             if i.args[0] != own or i.dst in loaded:
                 again = "a second time" if i.args[0] == own else f"from the memory of {i.args[0]}"
-                raise VerifyError(f"step {number} `{i}` loads {i.dst} {again}", fix=f"LOAD {i.dst}, {own}, once.")
+                raise VerifyError(f"step {number} `{i}` loads {i.dst} {again}",
+                                  fix=f"LOAD {i.dst}, {own}, once.")  # fmt: skip
             loaded[i.dst] = None
     stored: dict[Operand, Operand] = {}
     for number, section, i in program.numbered():
@@ -161,6 +170,8 @@ def check_node(u: UOp, where: str) -> UOp:
         trouble = "operands that do not fit"
     if trouble:
         shapes = " and ".join(f"{s.dtype}{list(s.shape)}" for s in u.src) or "nothing"
-        raise VerifyError(f"{where} has {trouble}: it makes {u.dtype}{list(u.shape)} from {shapes}",
-                          fix="Operands have the type of the result; expand first: MOVE T1:f64[3], expand, T0.")  # fmt: skip
+        raise VerifyError(
+            f"{where} has {trouble}: it makes {u.dtype}{list(u.shape)} from {shapes}",
+            fix="Operands have the type of the result; expand first: MOVE T1:f64[3], expand, T0.",
+        )
     return u

@@ -118,7 +118,7 @@ class StateDecl:
 
 @dataclass(frozen=True)
 class ParamDecl:
-    """`param $mu f64[] = 1.0`; the default is what a run takes that gives no other, not part of the program."""
+    """`param $mu f64[] = 1.0`; the default is for runs that give no other, and not part of the program."""
 
     name: str
     type: Type = SCALAR
@@ -196,16 +196,16 @@ class Row:
 ISA: dict[str, Row] = {
     "LOAD": Row("S, &name", "S", "state from memory into a register", "&"),
     "STORE": Row("&name, S", "&", "state back to memory, after every read of the old one", "r"),
-    "ELEM": Row("dst, func, src...", "TE", "an element-wise function; a number stands for a constant array", "w[rc]+"),
+    "ELEM": Row("dst, func, src...", "TE", "an element-wise function; a number is a constant array", "w[rc]+"),
     "FMA": Row("dst, a, b, c", "TEG", "a*b + c with one rounding", "[rc]{3}"),
     "SUM": Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe", "rn"),
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
     "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
     "MOVE": Row("dst, func, src..., [numbers]", "TE", "the same numbers in another arrangement", "w[rc]+n?"),
     "TIME": Row("dst, c", "T", "t0 + (n + c)*dt, n the number of steps done when the section began", "c"),
-    "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a finished derivative", "[rc]"),
-    "ACC_GRAD": Row("g, upstream, func, k, src...", "G", "g += upstream * d func(src...)/d src[k]", "[rc]wc[rc]+"),
-    "POISSON_J": Row("f, g, type", "F", "gradient to flow: pass dH/dp, negate dH/dq, or a force as it is", "rw"),
+    "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a derivative", "[rc]"),
+    "ACC_GRAD": Row("g, up, func, k, src...", "G", "g += up * d func(src...)/d src[k]", "[rc]wc[rc]+"),
+    "POISSON_J": Row("f, g, type", "F", "gradient to flow: pass dH/dp, negate dH/dq, force as it is", "rw"),
     "SYMP_STEP": Row("s, f, h", "S", "s + h*f with one rounding: a shear", "r[rc]"),
     "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),

@@ -61,6 +61,22 @@ class Section:
         return [*self.roots, *self.guards, *self.watched, *self.watched_guards]
 
 
+def early(roots: Sequence[UOp], guards: Sequence[UOp]) -> list[UOp]:
+    """Sources before users, each guard as soon as it can be known: its argument need not be kept for it."""
+    order = dict.fromkeys(toposort(roots))
+    after: dict[UOp | None, list[UOp]] = {}
+    place = {u: k for k, u in enumerate(order)}
+    for g in guards:
+        cone = [u for u in toposort([g]) if u not in order]
+        known = [s for u in cone for s in u.src if s in place]
+        after.setdefault(max(known, key=place.__getitem__, default=None), []).extend(cone)
+    out = dict.fromkeys(after.pop(None, []))
+    for u in order:
+        out[u] = None
+        out |= dict.fromkeys(after.get(u, []))
+    return list(out)
+
+
 def _indented(roots: Sequence[UOp]) -> list[str]:
     return ["  " + line for line in dump(roots).splitlines()]
 

@@ -232,5 +232,5 @@ def decided(step: Step) -> Step:
 
     return type(step)(
         step.name, step.states, step.parameters, step.time, step.terms, step.claims,
-        rebuilt(step.init), rebuilt(step.body), rebuilt(step.final), step.evaluations,  # type: ignore[arg-type]
-    )  # fmt: skip
+        rebuilt(step.init), rebuilt(step.body), rebuilt(step.final), step.evaluations,
+    )  # type: ignore[arg-type]  # fmt: skip

@@ -68,8 +68,10 @@ class Symbolic:
         if isinstance(x, float):
             return UOp.const(x, like.dtype, like.shape)
         if isinstance(x, (Word, tuple, Pointer)) or x not in self.env:
-            raise VerifyError(f"{where} reads `{x}`, which nothing has written",
-                              fix="Registers are written before they are read; `init` runs first, then `step`.")  # fmt: skip
+            raise VerifyError(
+                f"{where} reads `{x}`, which nothing has written",
+                fix="Registers are written before they are read; `init` runs first, then `step`.",
+            )
         return self.env[x]
 
     # --- instructions -------------------------------------------------------------------------
@@ -111,8 +113,10 @@ class Symbolic:
         elif name.text in known:
             op = FUNCTIONS[name.text]
         else:
-            raise VerifyError(f"{where} uses the unknown function `{name.text}`",
-                              fix=f"{did_you_mean(name.text, known)}{i.op} knows {', '.join(known)}.")  # fmt: skip
+            raise VerifyError(
+                f"{where} uses the unknown function `{name.text}`",
+                fix=f"{did_you_mean(name.text, known)}{i.op} knows {', '.join(known)}.",
+            )
         if name.text == "sq":
             src = src * 2
         if op in ARITY and len(src) != ARITY[op]:
@@ -164,7 +168,8 @@ class Symbolic:
         if kind.text == "force" and role != "position":
             return
         if not isinstance(source, Register) or source.kind != "G":
-            raise VerifyError(f"{where} reads {source}", fix="POISSON_J turns a gradient register G into a flow.")
+            raise VerifyError(f"{where} reads {source}",
+                              fix="POISSON_J turns a gradient register G into a flow.")  # fmt: skip
         pair = self.program.conjugate(flow.index)
         wanted = {"position": "pass", "momentum": "negate"}.get(role)
         if source.index != pair or kind.text != wanted:

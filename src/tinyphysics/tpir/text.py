@@ -122,8 +122,10 @@ def parse(text: str) -> Program:
         elif found := PARAM.match(line):
             params.append(ParamDecl(found[1], read_type(found[2], line), read_default(found[3], line)))
         elif line.split()[0] in ("state", "param"):
-            raise VerifyError(f"`{line}` is not a declaration",
-                              fix="Write `state S1 p f64[] momentum of S0` or `param $mu f64[]`.")  # fmt: skip
+            raise VerifyError(
+                f"`{line}` is not a declaration",
+                fix="Write `state S1 p f64[] momentum of S0` or `param $mu f64[]`.",
+            )
         else:
             raise VerifyError(f"`{line}` is outside a section",
                               fix="Begin with program, claim, state and param lines, then `init:`, "

@@ -18,7 +18,16 @@ from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.blocks import Blocks, Group, Update, moving
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.symbolic import clocks, state_var
-from tinyphysics.tpir.weights import DT, TOL, clock_trouble, is_literal, is_palindrome, length, sub_flows, uneven
+from tinyphysics.tpir.weights import (
+    DT,
+    TOL,
+    clock_trouble,
+    is_literal,
+    is_palindrome,
+    length,
+    sub_flows,
+    uneven,
+)
 
 MOST_COMPONENTS = 24  # a curl is tested component by component up to here
 
@@ -126,7 +135,8 @@ class Verifier:
         for g in self.groups:
             if why := self.not_a_gradient(g):
                 return Verdict(False, why)
-        return Verdict(True, "every block is J times the complete gradient of one scalar that it does not move")
+        return Verdict(True, "every block is J times the complete gradient of one scalar that it does not "
+                       "move")  # fmt: skip
 
     def not_a_gradient(self, g: Group) -> str:
         """Why a block is not the flow of one scalar; empty if it is."""
@@ -222,8 +232,9 @@ class Verifier:
                 if abs(total - 1) > TOL:
                     return Verdict(False, f"the derivative that moves `{s.name}` enters with total weight "
                                    f"{float(total):g} instead of 1")  # fmt: skip
-        return Verdict(True, "every force enters with total weight 1" if any(k < 0 for k, _ in totals)
-                       else "every term of the energy enters with total weight 1 and the sign of J")  # fmt: skip
+        if any(k < 0 for k, _ in totals):
+            return Verdict(True, "every force enters with total weight 1")
+        return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J")
 
     def reversible(self, symmetric: Verdict) -> Verdict:
         if not symmetric:
@@ -252,7 +263,8 @@ class Verifier:
             volume = Verdict(True, "nothing moves")
         if not volume:  # flows that are not fresh have no name: then nothing may move outside the steps
             outside = any(u.section != "step" for u in self.blocks.updates)
-            symmetric, trouble = Verdict(False, volume.because), "updates outside the steps" if outside else ""
+            symmetric = Verdict(False, volume.because)
+            trouble = "updates outside the steps" if outside else ""
         else:
             flows, trouble = sub_flows(self.blocks, self.normal)
             trouble = trouble or uneven(flows)

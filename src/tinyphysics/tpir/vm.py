@@ -1,4 +1,4 @@
-"""What does a program do?  The reference interpreter: plain Python numbers and lists, one instruction at a time.
+"""What does a program do?  The reference interpreter: plain numbers and lists, one instruction at a time.
 
 It needs nothing but the standard library. Every backend is compared with it, bit by bit.
 """
@@ -42,7 +42,8 @@ def flatten(x: Any, type_: Type, name: str) -> Value:
         return as_number(x, type_.dtype)
     flat = list(_leaves(x))
     if len(flat) != prod(type_.shape):
-        raise ShapeError(f"`{name}` has {len(flat)} numbers, its shape {type_.shape} needs {prod(type_.shape)}")
+        raise ShapeError(f"`{name}` has {len(flat)} numbers, its shape {type_.shape} needs "
+                         f"{prod(type_.shape)}")  # fmt: skip
     return [as_number(v, type_.dtype) for v in flat]
 
 
