@@ -68,8 +68,8 @@ def race(rows: dict[str, Callable[[], None]], repeat: int) -> dict[str, float]:
 
 def stepper(system, start: dict, steps: int, **options) -> Callable[[], None]:
     """Our steps alone: state loaded, everything compiled, one thread."""
-    from tinyphysics.runtime.loaders import LlvmLoader
     from tinyphysics.device.engine import KernelEngine
+    from tinyphysics.runtime.loaders import LlvmLoader
 
     engine = KernelEngine(tp.compile(system, backend="llvm", **options).tpir, LlvmLoader(), threads=1)
     members = len(next(iter(start.values())))
@@ -160,8 +160,8 @@ print(cold, warm)
     with tempfile.TemporaryDirectory() as folder:
         env = {"TINYPHYSICS_CACHE": folder, "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
         text = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
-        began = subprocess.run([sys.executable, "-c", "import time; t = time.process_time(); import tinyphysics; "
-                                "print(time.process_time() - t)"], env=env, capture_output=True, text=True, check=True)  # fmt: skip
+        code = "import time; t = time.process_time(); import tinyphysics; print(time.process_time() - t)"
+        began = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     cold, warm = map(float, text.split())
     return {"workload": "compile and first run, pendulum (CPU ms)", "cold": cold, "from the cache": warm,
             "import (s)": float(began.stdout)}  # fmt: skip

@@ -4,16 +4,13 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import importlib.metadata
 import inspect
 import os
-import platform
-import re
-import shutil
+import subprocess
 import sys
 import textwrap
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ import numpy as np
 from rich.console import Console
 
 from tinyphysics import __version__
-from tinyphysics.device.cache import directory
+from tinyphysics.doctor import examine
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.physics.zoo import ZOO
@@ -31,7 +28,7 @@ from tinyphysics.runtime.compile import compile as compiled
 from tinyphysics.runtime.ensemble import sizes_from
 from tinyphysics.runtime.simulation import LEVELS, Simulation
 from tinyphysics.system import Family, System
-from tinyphysics.target import BUILT, PLANNED
+from tinyphysics.target import BUILT
 from tinyphysics.trajectory import Stop, Trajectory
 from tinyphysics.util import Site, did_you_mean, plural
 from tinyphysics.view.terminal import draw, draw_report
@@ -307,89 +304,17 @@ def demo(args: argparse.Namespace) -> int:
     return 130 if any(s.cause == "interrupted" for s in out.stops) else 0
 
 
-# --- doctor -----------------------------------------------------------------------------------
-def versions(packages: Iterable[str]) -> str:
-    def version(name: str) -> str:
-        try:
-            return f"{name} {importlib.metadata.version(name)}"
-        except importlib.metadata.PackageNotFoundError:
-            return f"{name} absent"
-
-    return ", ".join(map(version, packages))
-
-
-def requirements() -> dict[str, list[str]]:
-    """Packages by extra, "" for those always needed, as the installed metadata says."""
-    try:
-        lines = importlib.metadata.requires("tinyphysics") or []
-    except importlib.metadata.PackageNotFoundError:
-        return {"": ["numpy", "llvmlite", "rich"]}  # run from a source tree
-    out: dict[str, list[str]] = {}
-    for line in lines:
-        extra = re.search(r"extra == ['\"](\w+)", line)
-        name = re.match(r"[\w.-]+", line)
-        assert name is not None
-        out.setdefault(extra[1] if extra else "", []).append(name[0])
-    return out
-
-
-def cpu() -> str:
-    try:
-        # here and not above: the doctor also has to speak where llvmlite is broken
-        from llvmlite import binding
-    except ImportError as error:
-        return f"unknown: {error}"
-    has = binding.get_host_cpu_features()
-    features = [f for f in ("sse4.2", "avx2", "fma", "avx512f", "neon", "sve") if has.get(f)]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{binding.get_host_cpu_name()}, {cores} cores usable; {' '.join(features) or 'no vector units'}"
-
-
-def cache() -> str:
-    where = directory()
-    if where is None:
-        return "none: the directory is not writable, or is not yours alone; kernels are compiled in every process"
-    state = "writable" if os.access(where, os.W_OK) else "NOT writable"
-    return f"{where} ({state}, {plural(sum(1 for _ in where.iterdir()), 'file')})"
-
-
-def self_test() -> dict[str, str]:
-    """The hash of one short run, by backend; or what went wrong."""
-    d, out = ZOO["kepler"], {}
-    for backend in BUILT:
-        try:
-            out[backend] = compiled(d.system, d.dt, backend=backend).evolve(**d.start, steps=100).hash
-        except Exception as error:  # whatever it is, the doctor reports it and goes on
-            out[backend] = f"FAILED: {type(error).__name__}: {error}"
-    return out
-
-
 def doctor(args: argparse.Namespace) -> int:
-    needed = requirements()
-    compilers = [f"{c} {'present' if shutil.which(c) else 'absent'}" for c in ("cc", "gcc", "clang", "zig", "nvcc")]
-    rows = [
-        ("tinyphysics", f"{__version__}, {Path(__file__).parent}"),
-        ("python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"),
-        ("platform", platform.platform()),
-        ("cpu", cpu()),
-        ("packages", versions(needed.pop(""))),
-        *((f"extra {name}", versions(packages)) for name, packages in needed.items()),
-        ("compilers", ", ".join(compilers)),
-        ("cache", cache()),
-        ("backends", f"{', '.join(BUILT)}; not built yet: {', '.join(PLANNED)}"),
-    ]
-    if not needed:
-        rows.insert(5, ("extras", "unknown: this copy is not installed (pip install -e .)"))
-    for name, value in rows:
-        print(f"{name.ljust(14)} {value}")
-    hashes = self_test()
-    print("self-test: kepler, 100 steps on each backend")
-    for backend, told in hashes.items():
-        print(f"  {backend.ljust(12)} {told}")
-    exact = {told for backend, told in hashes.items() if BUILT[backend].bit_exact}
-    well = len(exact) == 1 and not any(told.startswith("FAILED") for told in hashes.values())
-    print("  every backend gives the same bits" if well else "  NOT well: these should be one hash")
-    return 0 if well else 1
+    return examine()
+
+
+def bench(args: argparse.Namespace) -> int:
+    """The program is part of the repository, beside the C that it compares with."""
+    here = [root / "bench" / "run.py" for root in (Path.cwd(), Path(__file__).parents[2])]
+    program = next((path for path in here if path.is_file()), None)
+    if program is None:
+        raise InputError("bench/run.py is not here", fix="Run `tp bench` in a clone of the repository.")
+    return subprocess.run([sys.executable, str(program)]).returncode
 
 
 # --- the command line -------------------------------------------------------------------------
@@ -424,6 +349,7 @@ def parser() -> argparse.ArgumentParser:
     d.add_argument("name", nargs="?", metavar="NAME", help=", ".join(ZOO))
     d.set_defaults(command=demo)
     commands.add_parser("doctor", help="check this installation").set_defaults(command=doctor)
+    commands.add_parser("bench", help="measure beside C and the peers that are installed").set_defaults(command=bench)
     return p
 
 

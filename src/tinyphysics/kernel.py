@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tinyphysics.runtime.backend import engine_for
 from tinyphysics.errors import InputError
 from tinyphysics.front.trace import hamiltonian
 from tinyphysics.pipeline import build
 from tinyphysics.plan import Goal
+from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.compile import target_for
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.loop import shaped

@@ -56,9 +56,9 @@ class Step:
     time: UOp | None
     terms: tuple[Term, ...]
     claims: tuple[str, ...]  # what the verifier is asked to show
-    init: tuple[Block, ...]
-    body: tuple[Block, ...] | tuple[Assign, ...]
-    final: tuple[Block, ...]
+    init: tuple[Block | Assign, ...]
+    body: tuple[Block | Assign, ...]
+    final: tuple[Block | Assign, ...]
     evaluations: int  # of the force, in one body
 
 

@@ -217,7 +217,7 @@ def test_the_doctor_compares_every_backend(capsys):
 
 
 def test_the_doctor_notices_a_backend_with_other_bits(capsys, monkeypatch):
-    monkeypatch.setattr("tinyphysics.cli.self_test", lambda: {b: f"{k:032x}" for k, b in enumerate(BUILT)})
+    monkeypatch.setattr("tinyphysics.doctor.self_test", lambda: {b: f"{k:032x}" for k, b in enumerate(BUILT)})
     code, out, _ = tp_(capsys, "doctor")
     assert code == (1 if len(BUILT) > 1 else 0)
     assert ("NOT well" in out) == (len(BUILT) > 1)
@@ -227,7 +227,7 @@ def test_the_doctor_goes_on_when_a_backend_fails(capsys, monkeypatch):
     def broken(*args, **options):
         raise RuntimeError("no compiler")
 
-    monkeypatch.setattr("tinyphysics.cli.compiled", broken)
+    monkeypatch.setattr("tinyphysics.doctor.compiled", broken)
     code, out, _ = tp_(capsys, "doctor")
     assert code == 1 and "FAILED: RuntimeError: no compiler" in out
 

@@ -18,7 +18,7 @@ from tinyphysics.ir.dtype import f32
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.kernel import ORIGIN, STEP, Kernel, Section, build_kernel, watching
+from tinyphysics.tpir.kernel import ORIGIN, STEP, Section, build_kernel, watching
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]

@@ -74,7 +74,7 @@ def compile_text(text: str, names: Sequence[str], cpu: Cpu) -> list[Any]:
         engine = ll.create_mcjit_compiler(ll.parse_assembly("", None), target_machine(ll, cpu))
         engine.add_object_file(ll.ObjectFileRef.from_data(stored))
         engine.finalize_object()
-        functions = [SIGNATURE(engine.get_function_address(name)) for name in names]
+        functions: list[Any] = [SIGNATURE(engine.get_function_address(name)) for name in names]
         for f in functions:
             f.engine = engine  # the code lives as long as a function that points into it
         return functions

@@ -194,7 +194,7 @@ class Running:
             if not self.given.is_ensemble and ends:
                 count = sum(n < ends[0] for n in steps)
                 steps, values = steps[:count], {name: v[:count] for name, v in values.items()}
-            for name, v in values.items():
+            for v in values.values():
                 for k in self.frozen:
                     bad = np.array([n >= ends.get(k, 0) for n in steps], bool)
                     v[bad, k] = np.nan

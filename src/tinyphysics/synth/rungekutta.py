@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.vjp import gradient
-from tinyphysics.synth.derivative import derivative
 from tinyphysics.step import DT, Block, Shear, Step, Term
+from tinyphysics.synth.derivative import derivative
 from tinyphysics.system import System
 
 

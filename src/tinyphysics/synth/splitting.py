@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from tinyphysics.ir import UOp
 from tinyphysics.rules.real import simplify
-from tinyphysics.synth.derivative import derivative
 from tinyphysics.step import Block, Shear, Step, Term
+from tinyphysics.synth.derivative import derivative
 from tinyphysics.system import System
 
 Sequence_ = list[tuple[str, float]]  # (part, weight): ("V", 0.5) is half a kick

@@ -192,7 +192,7 @@ def build_kernel(program: Program) -> Kernel:
         return r not in rewritten and not any(str(v.arg).startswith("&") for v in leaves)
 
     carried_registers = states + [r for r in needed if r not in states and not fixed(r)]
-    shaped = {r: UOp.var(f"{r}", start[r].shape, start[r].dtype) for r in carried_registers}
+    shaped: dict[Operand, UOp] = {r: UOp.var(f"{r}", start[r].shape, start[r].dtype) for r in carried_registers}
     loop = Meaning(program)
     loop.env |= {r: u for r, u in start.items() if isinstance(r, Param) or r in needed and r not in shaped}
     loop.env |= shaped

@@ -233,4 +233,4 @@ def decided(step: Step) -> Step:
     return type(step)(
         step.name, step.states, step.parameters, step.time, step.terms, step.claims,
         rebuilt(step.init), rebuilt(step.body), rebuilt(step.final), step.evaluations,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
