@@ -13,12 +13,12 @@ from tinyphysics.errors import InputError
 from tinyphysics.front.trace import hamiltonian
 from tinyphysics.pipeline import build
 from tinyphysics.plan import Goal
+from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import engine_for
-from tinyphysics.runtime.compile import target_for
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.simulation import checked_step, checked_time
-from tinyphysics.step import Assign, Block, Step
+from tinyphysics.step import Block, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.lower import lower
 from tinyphysics.tpir.verifier import verify
@@ -29,7 +29,7 @@ def whole(step: Step) -> Step:
     if not step.init:
         return step
     (first,), (*middle, last) = step.init, step.body
-    assert not isinstance(last, Assign)
+    assert isinstance(first, Block) and isinstance(last, Block)
     rest = (replace(b, weight=b.weight - a.weight) for a, b in zip(first.shears, last.shears))
     body: Any = (first, *middle, Block(tuple(rest), last.clock))
     return replace(step, init=(), body=body, final=())
@@ -56,10 +56,11 @@ def compile(
     >>> float(q), float(p)
     (0.875, -0.46875)
     """
-    system, target, h = traced(H), target_for(backend), checked_step(dt)
-    program = lower(whole(build(system, Goal(h, method), target).step), system.sites)
+    system, h = traced(H), checked_step(dt)
+    built = build(system, Goal(h, method), checked(backend))
+    program = lower(whole(built.step), system.sites)
     verify(program)
-    engine = engine_for(target, program)
+    engine = engine_for(built.target, program)
     names = [s.name for s in system.states]
 
     def step(*states: Any, t: float = 0.0, **parameters: Any) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
+from tinyphysics.planner.target import choose_target
 from tinyphysics.report import Report
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
@@ -34,10 +35,11 @@ class Build:
     step: Step
     program: Program
     certificate: Certificate
+    target: Target
     report: Report
 
 
-def build(system: System, goal: Goal, target: Target, requested: str = "auto") -> Build:
+def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     facts = facts_of(system)
@@ -51,8 +53,9 @@ def build(system: System, goal: Goal, target: Target, requested: str = "auto") -
             f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
-    report = explain(system, facts, goal, plan, step, program, certificate, target, requested)
-    return Build(system, facts, plan, step, program, certificate, report)
+    target, why = choose_target(program, requested)
+    report = explain(system, facts, goal, plan, step, program, certificate, target, why)
+    return Build(system, facts, plan, step, program, certificate, target, report)
 
 
 def kinetic(system: System) -> UOp:

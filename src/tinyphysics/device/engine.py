@@ -80,7 +80,8 @@ class KernelEngine:
 
     def shape(self, members: int, loops: bool = True) -> VectorShape:
         """One for all sections that loop, so that chunks agree; the others need no interleaving."""
-        widest = self.loader.shape(self.kernel.section("watch" if self.kernel.watched else "step"), members)
+        loop = self.kernel.section("watch" if self.kernel.watched else "step")
+        widest = self.loader.shape(loop, max(members, 1))
         return widest if loops else VectorShape(widest.width, 1)
 
     def call(

@@ -9,7 +9,7 @@ from typing import Any
 from tinyphysics.errors import ShapeError, TraceError
 from tinyphysics.ir import Ops, UOp, as_uop, evaluate, f64
 from tinyphysics.ir.dtype import promote
-from tinyphysics.ir.uop import NUMPY
+from tinyphysics.ir.uop import NUMPY, axis_of
 from tinyphysics.util import user_site
 
 
@@ -105,8 +105,9 @@ def prod(x: Any, axis: Any = None) -> UOp:
     if axis is None:
         x, axis = x.reshape(x.size), 0
     out: UOp | None = None
-    for i in range(x.shape[axis]):
-        part = x[(slice(None),) * (axis % x.ndim) + (i,)]
+    at = axis_of(axis, x.ndim)
+    for i in range(x.shape[at]):
+        part = x[(slice(None),) * at + (i,)]
         out = part if out is None else out * part
     return as_uop(1.0) if out is None else out
 
@@ -181,7 +182,7 @@ def _stack(items: Sequence[Any], axis: int = 0) -> UOp:
     if any(r.shape != shape for r in rows):
         raise ShapeError(f"stack of shapes {', '.join(str(r.shape) for r in rows)}", site=user_site(),
                          fix="All must have one shape; np.concatenate joins arrays of different lengths.")  # fmt: skip
-    at = axis % (len(shape) + 1)
+    at = axis_of(axis, len(shape) + 1)
     return _concatenate([r.reshape(*shape[:at], 1, *shape[at:]) for r in rows], at)
 
 
@@ -193,7 +194,7 @@ def _concatenate(items: Sequence[Any], axis: int | None = 0) -> UOp:
     rows = [r.cast(dtype) for r in rows]
     if not rows or any(r.ndim == 0 for r in rows):
         raise ShapeError("concatenate needs arrays", site=user_site(), fix="Use np.stack for scalars.")
-    at = axis % rows[0].ndim
+    at = axis_of(axis, rows[0].ndim)
     rest = {r.shape[:at] + r.shape[at + 1 :] for r in rows}
     if len(rest) > 1:
         raise ShapeError(f"concatenate of shapes {', '.join(str(r.shape) for r in rows)}",
@@ -237,7 +238,7 @@ def roll(x: Any, shift: Any, axis: Any = None) -> UOp:
 def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> UOp:
     """Differences of neighbours; `prepend=0, append=0` are fixed walls."""
     x = as_uop(x)
-    at = axis % x.ndim
+    at = axis_of(axis, x.ndim)
     edge = (*x.shape[:at], 1, *x.shape[at + 1 :])
 
     def wall(value: Any) -> UOp:

@@ -62,7 +62,7 @@ def space_of(annotation: Any, argument: str, site: Site | None) -> Space:
         return Space(space_of(inner, argument, site).shape, unit)
     if isinstance(annotation, Space):
         return annotation
-    if annotation in (inspect.Parameter.empty, None, float, int, complex, Any):
+    if annotation in (inspect.Parameter.empty, None, float, int, Any):
         return Space()
     raise TraceError(
         f"the annotation `{annotation}` of `{argument}` is not a shape",

@@ -9,7 +9,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
 from tinyphysics.front.spaces import Space, annotations, space_of
-from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite
+from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite, substitute, toposort
 from tinyphysics.ir.uop import RECORD
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.unroll import unroll
@@ -142,6 +142,11 @@ def scalar_energy(value: Any, name: str, site: Site | None) -> UOp:
 
 def used_components(roots: Sequence[UOp], state: UOp) -> list[bool]:
     """Which numbers of a state the expressions really contain."""
+    order = toposort(roots)
+    other = dict.fromkeys(s for u in order if state in u.leaves for s in u.src
+                          if state not in s.leaves and s.op is not Ops.CONST)  # fmt: skip
+    # what does not contain it need not be written out: a sum over pairs of positions is long
+    roots = substitute(roots, {s: UOp.var(f"@{i}", s.shape, s.dtype) for i, s in enumerate(other)})
     (scalars,) = [[u for group in unroll(roots) for u in group]]
     scalars = graph_rewrite(scalars, exact)
     seen: dict[UOp, None] = {}
@@ -351,9 +356,10 @@ class PhysicsSystem:
                              fix="Write def energy(self, q, p).")  # fmt: skip
         attributes = attributes_of(self)
         for a in attributes:
-            if any(a.name == b.name for b in own.arguments):
-                raise TraceError(f"`self.{a.name}` has the name of an argument of energy()", site=own.site,
-                                 fix="Rename the attribute: states and parameters share their names.")  # fmt: skip
+            if a.name == "t" or any(a.name == b.name for b in own.arguments):
+                what = "the time" if a.name == "t" else "an argument of energy()"
+                raise TraceError(f"`self.{a.name}` has the name of {what}", site=own.site,
+                                 fix="Rename the attribute: states, parameters and t share their names.")  # fmt: skip
 
         def call(symbols: dict[str, UOp]) -> Any:
             given = {a.name: symbols[a.name] for a in own.arguments[1:]}
@@ -377,7 +383,8 @@ def observable(
     """A function to be watched in a run: its arguments are states, parameters and t, by name."""
     if not callable(function):
         raise InputError(f"observe[{name!r}] is not a function", fix="Pass lambda q, p: ...")
-    arguments = list(inspect.signature(function).parameters)
+    signature = inspect.signature(function).parameters
+    arguments = [n for n, p in signature.items() if n in known or p.default is p.empty]
     for a in arguments:
         if a not in known:
             raise InputError(

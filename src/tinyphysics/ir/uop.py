@@ -182,7 +182,7 @@ class UOp(Arithmetic):
         return self if new == self.shape else UOp(Ops.RESHAPE, self.dtype, new, (self,))
 
     def permute(self, axes: Sequence[int]) -> UOp:
-        axes = tuple(_axis(a, self.ndim) for a in axes)
+        axes = tuple(axis_of(a, self.ndim) for a in axes)
         if sorted(axes) != list(range(self.ndim)):
             raise ShapeError(f"axes {axes} of an array with {self.ndim}", site=user_site(),
                              fix="Name every axis once.")  # fmt: skip
@@ -220,7 +220,7 @@ class UOp(Arithmetic):
         axes = axis if isinstance(axis, tuple) else (axis,)
         n = broadcast_shape((len(shifts),), (len(axes),))[0]  # one shift for all axes, or one each
         pairs = zip(shifts * (n // len(shifts)), axes * (n // len(axes)))
-        at = [(operator.index(s), _axis(a, self.ndim)) for s, a in pairs]
+        at = [(operator.index(s), axis_of(a, self.ndim)) for s, a in pairs]
         moves = tuple((s % max(self.shape[a], 1), a) for s, a in at)
         return UOp(Ops.ROLL, self.dtype, self.shape, (self,), moves)
 
@@ -232,7 +232,7 @@ class UOp(Arithmetic):
         if self.dtype is bool_:  # conditions are counted
             return self.cast(f64).reduce(kind, axis, keepdims)
         axes = range(self.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        normal = tuple(sorted(_axis(a, self.ndim) for a in axes))
+        normal = tuple(sorted(axis_of(a, self.ndim) for a in axes))
         if len(set(normal)) < len(normal) or kind != "sum" and not self.size:
             raise ShapeError(f"{kind} of shape {self.shape} along axes {normal}", site=user_site(),
                              fix="Name an axis once, and take extremes of something.")  # fmt: skip
@@ -449,7 +449,8 @@ def broadcast_shape(*shapes: Shape) -> Shape:
     return tuple(reversed(out))
 
 
-def _axis(axis: int, ndim: int) -> int:
+def axis_of(axis: int, ndim: int) -> int:
+    """The axis, counted from the front."""
     if not -ndim <= axis < ndim:
         raise ShapeError(f"axis {axis} of a {ndim}-dimensional array", site=user_site(),
                          fix="Axes are counted from 0, or from -1 at the end.")  # fmt: skip

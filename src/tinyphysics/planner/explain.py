@@ -26,7 +26,7 @@ def title(system: System) -> str:
 
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
-    certificate: Certificate, target: Target, requested: str,
+    certificate: Certificate, target: Target, why: str,
 ) -> Report:  # fmt: skip
     method = BY_NAME.get(plan.method, MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
@@ -52,7 +52,7 @@ def explain(
         )),
         Section("cost", tuple(cost)),
         Section("machine", (
-            Row("backend", target.backend, f"{requested} asked for; {target.device}"),
+            Row("backend", target.backend, f"{why}; {target.device}"),
             Row("bits", "exact" if target.bit_exact else "not in the contract",
                 f"program {program.hash}"),
         ), machine=True),

@@ -23,6 +23,7 @@ MOST_TERMS = 4_000  # an expanded product larger than this stays closed: no proo
 LARGEST_POWER = 12
 LARGEST_EXPONENT = 1_000  # of a coefficient: 0.1**1000 has 56,000 bits
 MOST_COMPONENTS = 64
+MOST_DENOMINATORS = 6  # sums that are multiplied out to compare two fractions
 TOL = Fraction(1, 2**48)  # a derivative's constants are rounded a few times: 16 ulp
 ODD = (Ops.SIN, Ops.TAN, Ops.ASIN, Ops.ATAN, Ops.SINH, Ops.TANH, Ops.ERF, Ops.CBRT, Ops.SIGN)
 EVEN = (Ops.COS, Ops.COSH, Ops.ABS)
@@ -63,6 +64,15 @@ def snapped(r: Fraction) -> Fraction:
     """The simple fraction that r is, to within a few roundings: 3*(1/3) in floats is 1."""
     simple = r.limit_denominator(4096)
     return simple if abs(simple - r) <= TOL * abs(r) else r
+
+
+def quotient(p: Poly, q: Poly) -> Fraction | None:
+    """The number r with p = r*q, term by term."""
+    m = next((m for m in q if m in p), None)
+    if m is None:
+        return None
+    r = p[m] / q[m]
+    return None if difference(p, add({}, q, r)) else r
 
 
 class Normal:
@@ -197,6 +207,9 @@ class Normal:
     # --- questions ----------------------------------------------------------------------------
     def cleared(self, *polys: Poly) -> list[Poly]:
         """All of them times one common denominator."""
+        below = {a for p in polys for m in p for a, e in m if a in self.sums and e < 0}
+        if len(below) > MOST_DENOMINATORS:
+            raise TooLarge
         out = list(polys)
         for a in sorted(self.sums, reverse=True):  # a sum may hold sums that were named before it
             low = min((e for p in out for m in p for b, e in m if b == a), default=Fraction(0))
@@ -204,16 +217,10 @@ class Normal:
                 out = [self.multiply(p, {((a, -low),): Fraction(1)}) for p in out]
         return out
 
-    def is_zero(self, p: Poly) -> bool:
-        """Is p zero wherever its denominators are not?"""
-        try:
-            return not self.cleared(p)[0]
-        except TooLarge:
-            return False
-
     def same(self, u: UOp, v: UOp) -> bool:
+        p, q = self.form(u), self.form(v)
         try:
-            return not difference(*self.cleared(self.form(u), self.form(v)))
+            return not difference(p, q) or not difference(*self.cleared(p, q))
         except TooLarge:
             return False
 
@@ -238,17 +245,15 @@ class Normal:
         return ratios.pop() if len(ratios) == 1 else None
 
     def _ratio(self, u: UOp, v: UOp) -> Fraction | None:
-        try:
-            p, q = self.cleared(self.form(u), self.form(v))
-        except TooLarge:
-            return None
+        p, q = self.form(u), self.form(v)
         if not p:
             return Fraction(0)
-        m = min((m for m in q if m in p), default=None)
-        if m is None:
-            return None
-        r = snapped(p[m] / q[m])
-        return None if difference(p, add({}, q, r)) else r
+        if (r := quotient(p, q)) is None:  # fractions in other words: over one denominator they may agree
+            try:
+                r = quotient(*self.cleared(p, q))
+            except TooLarge:
+                return None
+        return r
 
 
 def same(u: UOp, v: UOp) -> bool:

@@ -26,8 +26,9 @@ def zero(u: UOp) -> UOp:
 
 def power(u: UOp) -> Partials:
     x, n = u.src
-    if n.op is Ops.CONST:
-        return (n * x ** (n - 1.0) if n.arg != 0 else None), None
+    if n.op is Ops.CONST:  # one less is a constant too: the next derivative stops at x**0
+        less = UOp.const(n.arg - 1.0, n.dtype, n.shape)
+        return (n * x**less if n.arg != 0 else None), None
     # x**n * log x has a limit of 0 at x = 0 for n > 0; for x < 0 the power itself is not real
     slope = (x.eq(0.0)).where(zero(u), u * x.log())
     return n * x ** (n - 1.0), slope

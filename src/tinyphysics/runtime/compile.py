@@ -4,31 +4,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tinyphysics.errors import BackendError, InputError, PlanError
+from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
+from tinyphysics.planner.target import checked
 from tinyphysics.runtime.simulation import Simulation, checked_step
 from tinyphysics.system import Family, Sum, System
-from tinyphysics.target import BUILT, PLANNED, Target
-from tinyphysics.util import did_you_mean, one_of
+from tinyphysics.util import one_of
 
 PRECISIONS = ("float64", "float32", "compensated", "mixed", "dd", "lattice")
 PROPAGATORS = (None, "loop", "method", "exact")
 CHECKS = ("on", "off", "strict")
-
-
-def target_for(backend: str) -> Target:
-    if backend == "auto":
-        return BUILT["llvm"]
-    if backend in BUILT:
-        return BUILT[backend]
-    there = one_of(["auto", *BUILT])
-    if backend in PLANNED:
-        raise BackendError(f"the backend `{backend}` does not exist yet", fix=f"Backends: {there}.")
-    raise BackendError(f"there is no backend `{backend}`",
-                       fix=f"{did_you_mean(backend, [*BUILT, *PLANNED])}Backends: {there}.")  # fmt: skip
 
 
 def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ...]) -> None:
@@ -84,7 +72,7 @@ def compile(
         raise InputError(f"method={method!r} is not a name", fix='Pass method="leapfrog".')
     if method not in CHOICES:
         named(method)
-    target = target_for(backend)
+    requested = checked(backend)
     source = system
     check_sizes(system, sizes)
     if not isinstance(system, Family) or sizes is not None:
@@ -99,4 +87,4 @@ def compile(
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    return Simulation(source, Goal(dt, method, order, forbidden), target, backend, checks)
+    return Simulation(source, Goal(dt, method, order, forbidden), requested, checks)

@@ -1,6 +1,7 @@
 """One run of a program on an engine, with some values observed: all that decides its bits is in a Run."""
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -43,11 +44,14 @@ def execute(
     r: Run, schedule: Schedule, values: Mapping[str, UOp], tick: Callable[[int], None], sink: Sink | None = None
 ) -> tuple[Record, int, float]:
     """(what was recorded, how often the engine was launched, seconds it spent compiling)."""
+    began = time.perf_counter()
     engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads)
+    engine.block(r.given.members)  # writes the kernel out
+    built = time.perf_counter() - began
     launches, compiling = engine.launches, engine.compiling
     running = Running(engine, r.given, schedule, r.dt, r.t0, looking(r, values) if values else None, sink)
     record = running.go(tick)
-    return record, engine.launches - launches, engine.compiling - compiling
+    return record, engine.launches - launches, built + engine.compiling - compiling
 
 
 def looking(r: Run, values: Mapping[str, UOp]) -> Callable[[Mapping[str, Any], int], Mapping[str, Any]]:

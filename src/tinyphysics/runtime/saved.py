@@ -14,9 +14,9 @@ from typing import Any
 from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.ir import UOp, dump, parse
 from tinyphysics.plan import Goal
+from tinyphysics.planner.target import checked
 from tinyphysics.runtime.simulation import Simulation
 from tinyphysics.system import Parameter, State, System
-from tinyphysics.target import BUILT
 
 FORMAT = 1
 
@@ -85,7 +85,5 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         forces=tuple(roots) if kind == "forces" else (),
         update=tuple(roots) if kind == "map" else (),
     )  # fmt: skip
-    requested = data["backend"]
-    target = BUILT["llvm" if requested == "auto" else requested]
-    return Simulation(system, Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"])), target,
-                      requested, data["checks"])  # fmt: skip
+    return Simulation(system, Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"])),
+                      checked(data["backend"]), data["checks"])  # fmt: skip

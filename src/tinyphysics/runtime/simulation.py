@@ -40,7 +40,6 @@ LATER_ARGUMENTS = ("save", "checkpoint", "checkpoint_every", "resume")
 class Simulation:
     source: System | Family
     goal: Goal
-    target: Target
     requested: str
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
@@ -48,7 +47,7 @@ class Simulation:
 
     def __post_init__(self) -> None:
         if isinstance(self.source, System):
-            self._built = build(self.source, self.goal, self.target, self.requested)
+            self._built = build(self.source, self.goal, self.requested)
 
     # --- looking ------------------------------------------------------------------------------
     @property
@@ -69,6 +68,10 @@ class Simulation:
     @property
     def tpir(self) -> Program:
         return self.built.program
+
+    @property
+    def target(self) -> Target:
+        return self.built.target
 
     @property
     def certificate(self) -> Any:
@@ -141,7 +144,7 @@ class Simulation:
         if self._built is None:
             assert isinstance(self.source, Family)
             bound = self.source.bind(sizes_from(self.source, given))
-            self._built = build(bound, self.goal, self.target, self.requested)
+            self._built = build(bound, self.goal, self.requested)
         system = self.system
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")

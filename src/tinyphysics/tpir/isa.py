@@ -196,7 +196,7 @@ class Row:
 ISA: dict[str, Row] = {
     "LOAD": Row("S, &name", "S", "state from memory into a register", "&"),
     "STORE": Row("&name, S", "&", "state back to memory, after every read of the old one", "r"),
-    "ELEM": Row("dst, func, src...", "TE", "an element-wise function; a number is a constant array", "w[rc]+"),
+    "ELEM": Row("dst, func, src...", "TE", "element-wise function; a number is a constant array", "w[rc]+"),
     "FMA": Row("dst, a, b, c", "TEG", "a*b + c with one rounding", "[rc]{3}"),
     "SUM": Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe", "rn"),
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),

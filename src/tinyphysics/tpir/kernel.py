@@ -24,7 +24,7 @@ from tinyphysics.tpir.symbolic import Symbolic
 
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
 STEP, ORIGIN = UOp.var("$dt"), UOp.var("$t0")
-LARGEST = 60_000  # scalar operations; beyond, a loop over the array is the right form
+LARGEST = 20_000  # scalar operations; beyond, compilers take minutes and a loop over the array is the right form
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +192,9 @@ def build_kernel(program: Program) -> Kernel:
         return r not in rewritten and not any(str(v.arg).startswith("&") for v in leaves)
 
     carried_registers = states + [r for r in needed if r not in states and not fixed(r)]
-    shaped: dict[Operand, UOp] = {r: UOp.var(f"{r}", start[r].shape, start[r].dtype) for r in carried_registers}
+    shaped: dict[Operand, UOp] = {
+        r: UOp.var(f"{r}", start[r].shape, start[r].dtype) for r in carried_registers
+    }
     loop = Meaning(program)
     loop.env |= {r: u for r, u in start.items() if isinstance(r, Param) or r in needed and r not in shaped}
     loop.env |= shaped
