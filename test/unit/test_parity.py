@@ -241,3 +241,12 @@ def test_control_a_compiler_that_contracts_changes_the_hash(monkeypatch):
     flags = tuple("-ffp-contract=fast" if f == "-ffp-contract=off" else f for f in cc.FLAGS)
     monkeypatch.setattr(cc.build, "__defaults__", (flags,))
     assert program_hash(split, start, CLoader()) != strict
+
+
+def test_observables_may_be_conditions_constants_and_parameters():
+    watch = {"one": lambda q: 1.0, "right": lambda q: q > 0, "mu": lambda mu: mu, "size": lambda q: q.shape[0]}
+    runs = {b: run("kepler", b, steps=60, observe=watch, observe_every=20) for b in BACKENDS}
+    for out in runs.values():
+        assert out["right"].shape == (4, 2) and set(out["right"].ravel()) == {0.0, 1.0}
+        assert np.array_equal(out["right"], runs["python"]["right"])
+        assert out["one"].tolist() == [1.0] * 4 and out["mu"].tolist() == [1.0] * 4 and out["size"].tolist() == [2.0] * 4

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tinyphysics.ir import UOp, graph_rewrite, substitute
+from tinyphysics.ir import UOp, f64, graph_rewrite, substitute
 from tinyphysics.rules.real import products
 from tinyphysics.system import Parameter, State
 from tinyphysics.tpir.isa import ParamDecl, Pointer, Program, Register, StateDecl
@@ -13,12 +13,13 @@ from tinyphysics.tpir.lower import Builder, type_of
 def probe(
     states: Sequence[State], parameters: Sequence[Parameter], time: UOp, values: Mapping[str, UOp]
 ) -> Program:
-    """A program whose `final` section loads a state and observes the values."""
+    """A program whose `final` section loads a state and observes the values; conditions count as 1 and 0."""
     b = Builder(states, {})
     for i, s in enumerate(states):
         b.emit("init", "LOAD", Register("S", i), Pointer(s.name), u=s.var)
     clock = {time: UOp.var("@0.0")}
-    roots = graph_rewrite(substitute(list(values.values()), clock), products)
+    numbers = [u if u.dtype.is_float else u.cast(f64) for u in values.values()]
+    roots = graph_rewrite(substitute(numbers, clock), products)
     for name, u in zip(values, roots):
         b.emit("final", "OBSERVE", Pointer(name), b.operand(u, "final"), u=u)
     return Program(
