@@ -1,4 +1,7 @@
 """tinyphysics: write the energy; the compiler derives the forces, proves what is conserved, and runs it."""
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tinyphysics import system as _system
 from tinyphysics.errors import BackendError as BackendError
 from tinyphysics.errors import InputError as InputError
@@ -57,17 +60,43 @@ from tinyphysics.front.trace import hamiltonian as hamiltonian
 from tinyphysics.front.trace import map_ as map
 from tinyphysics.report import Report as Report
 from tinyphysics.rules.custom import op as op
-from tinyphysics.runtime.compile import compile as compile
-from tinyphysics.runtime.sanitize import assert_symplectic as assert_symplectic
-from tinyphysics.runtime.sanitize import measure_symplectic as measure_symplectic
-from tinyphysics.runtime.saved import load as load
-from tinyphysics.runtime.saved import save as _save
-from tinyphysics.runtime.simulation import Simulation as Simulation
 from tinyphysics.system import System as System
 from tinyphysics.trajectory import Stop as Stop
 from tinyphysics.trajectory import Trajectory as Trajectory
 
+if TYPE_CHECKING:
+    from tinyphysics.runtime.compile import compile as compile
+    from tinyphysics.runtime.sanitize import assert_symplectic as assert_symplectic
+    from tinyphysics.runtime.sanitize import measure_symplectic as measure_symplectic
+    from tinyphysics.runtime.saved import load as load
+    from tinyphysics.runtime.simulation import Simulation as Simulation
+
 __version__ = "0.1.0"
 
-_system.SLOTS["compile"] = compile
-_system.SLOTS["save"] = _save
+# what runs needs NumPy and is imported when it is first used: without NumPy one can still trace, print and
+# verify, and run TP-IR on lists
+RUNTIME = {
+    "compile": "compile",
+    "assert_symplectic": "sanitize",
+    "measure_symplectic": "sanitize",
+    "load": "saved",
+    "save": "saved",
+    "Simulation": "simulation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in RUNTIME:
+        raise AttributeError(f"tinyphysics has no `{name}`")
+    value = getattr(import_module(f"tinyphysics.runtime.{RUNTIME[name]}"), name)
+    if name != "save":  # sim.save(path) is its name for users
+        globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *RUNTIME} - {"save"})
+
+
+_system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)
+_system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)

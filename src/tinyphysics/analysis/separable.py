@@ -59,7 +59,7 @@ def terms(u: UOp, mixed: Callable[[UOp], bool], minus: bool = False) -> Iterator
 
 
 def factored(u: UOp, mixed: Callable[[UOp], bool], minus: bool) -> Iterator[tuple[UOp, bool]]:
-    """0.5*(p*p + q*q).sum(), factor by factor: the addends of the operand that mixes, each times the other."""
+    """0.5*(p*p + q*q).sum(), term by term: the addends of the operand that mixes, each times the other."""
     k = {Ops.MUL: int(not mixed(u.src[0])), Ops.DIV: 0}.get(u.op)
     inner = u.src[k] if k is not None else u
     if k is None or not mixed(inner) or u.op is Ops.DIV and mixed(u.src[1]):

@@ -86,7 +86,7 @@ def run(d: Definition, symbols: dict[str, UOp]) -> tuple[Any, Sites]:
         except TinyPhysicsError:
             raise
         except Exception as error:
-            if isinstance(error.__cause__, TinyPhysicsError):  # NumPy asked for a number, and says it in its words
+            if isinstance(error.__cause__, TinyPhysicsError):  # ours, wrapped by NumPy in its own words
                 raise error.__cause__ from None
             trace, site = error.__traceback__, None
             while trace is not None:

@@ -1,0 +1,291 @@
+"""What may be asked of the planner, and what does it answer?  Names, orders, refusals, and what has not landed."""
+
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.errors import BackendError, InputError, PlanError, TinyPhysicsError
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, METHODS, names
+from tinyphysics.runtime.compile import PRECISIONS
+from tinyphysics.target import BUILT, PLANNED
+
+
+@tp.hamiltonian
+def pendulum(q, p):
+    return p**2 / 2 - tp.cos(q)
+
+
+@tp.hamiltonian
+def mixed(q, p):
+    return p**2 * (1 + q**2) / 2
+
+
+@tp.hamiltonian
+def both_timed(q, p, t):
+    return p**2 * (2 + tp.sin(t)) + q**2 * (2 + tp.cos(t))
+
+
+@tp.forces
+def spring(q: tp.Vec[2]):
+    return -q
+
+
+@tp.forces
+def swirl(q: tp.Vec[2]):
+    return tp.stack([-q[1], q[0]])
+
+
+@tp.map
+def henon(x, y, a=1.4, b=0.3):
+    return 1 - a * x**2 + y, b * x
+
+
+@tp.hamiltonian
+def gas(q: tp.Array["n", 2], p: tp.Array["n", 2]):
+    return (p**2).sum() / 2 + (q**2).sum() / 2
+
+
+def refusal(kind, *args, **kwargs):
+    with pytest.raises(kind) as caught:
+        tp.compile(*args, **kwargs)
+    assert caught.value.fix, f"no remedy in: {caught.value}"
+    return str(caught.value)
+
+
+# --- names and orders ---------------------------------------------------------------------------------
+@pytest.mark.requirement("S2-42")
+def test_the_names_of_the_interface_exist():
+    for name in ("auto", "symplectic", "symplectic_euler", "leapfrog", "leapfrog_kdk", "leapfrog_dkd", "yoshida4", "euler",
+                 "midpoint", "rk4"):  # fmt: skip
+        assert name in names()
+        sim = tp.compile(pendulum, dt=0.1, method=name)
+        plan = sim.built.plan
+        if name not in CHOICES:
+            assert plan.method == ALIASES.get(name, name) and plan.because == "asked for by name"
+
+
+def test_leapfrog_is_kick_drift_kick_and_the_default():
+    for options in ({}, {"method": "auto"}, {"method": "leapfrog"}, {"order": 2}, {"method": "symplectic"}):
+        assert tp.compile(pendulum, dt=0.1, **options).built.plan.method == "leapfrog_kdk"
+
+
+@pytest.mark.parametrize("order", BY_ORDER)
+def test_an_order_chooses_a_certified_method_of_that_order(order):
+    sim = tp.compile(pendulum, dt=0.1, order=order)
+    assert sim.built.plan.order == order == BY_NAME[sim.built.plan.method].order
+    assert sim.certificate.symplectic and sim.built.plan.because == f"order {order} asked for"
+
+
+@pytest.mark.parametrize("order", [0, 3, 5, 40, -2, 2.5, "4", [2], None.__class__])
+def test_an_order_that_no_method_has_lists_those_that_exist(order):
+    message = refusal(PlanError, pendulum, dt=0.1, order=order)
+    assert "Orders: 1, 2, 4" in message
+
+
+def test_a_name_and_another_order_contradict_each_other():
+    assert "`yoshida4` has order 4, not 2" in refusal(PlanError, pendulum, dt=0.1, method="yoshida4", order=2)
+    assert tp.compile(pendulum, dt=0.1, method="yoshida4", order=4).built.plan.method == "yoshida4"
+
+
+@pytest.mark.requirement("S2-28")
+def test_an_unknown_method_lists_the_valid_ones_and_the_nearest():
+    message = refusal(PlanError, pendulum, dt=0.1, method="leap_frog")
+    assert "there is no method `leap_frog`" in message and "Did you mean `leapfrog`?" in message
+    assert all(name in message for name in names())
+
+
+@pytest.mark.requirement("S2-28")
+def test_an_unknown_precision_or_backend_lists_the_valid_ones():
+    message = refusal(PlanError, pendulum, dt=0.1, precision="float16")
+    assert all(f"`{p}`" in message for p in PRECISIONS)
+    message = refusal(BackendError, pendulum, dt=0.1, backend="fortran")
+    assert all(f"`{b}`" in message for b in ("auto", *BUILT))
+    assert "Did you mean `llvm`?" in refusal(BackendError, pendulum, dt=0.1, backend="lvm")
+
+
+@pytest.mark.requirement("S2-28")
+def test_a_physics_system_is_compiled_like_any_other():
+    class Galaxy(tp.PhysicsSystem):
+        softening = 0.1
+
+        def energy(self, q: tp.Array[3, 2], p: tp.Array[3, 2]):
+            pairs = [(i, j) for i in range(3) for j in range(i)]
+            return (p**2).sum() / 2 - sum(
+                1 / tp.sqrt(((q[i] - q[j]) ** 2).sum() + self.softening) for i, j in pairs
+            )
+
+    sim = Galaxy().compile(dt=0.1, backend="auto", precision="float64", method="symplectic")
+    assert sim.certificate.symplectic and [p.name for p in sim.system.parameters] == ["softening"]
+
+
+# --- forbid -------------------------------------------------------------------------------------------
+def test_a_forbidden_default_gives_way_to_the_next_of_its_order():
+    for forbid in (("leapfrog_kdk",), ["leapfrog"], "leapfrog"):
+        plan = tp.compile(pendulum, dt=0.1, forbid=forbid).built.plan
+        assert plan.method == "leapfrog_dkd"
+        assert ("leapfrog_kdk", "forbidden") in [(a.method, a.because) for a in plan.turned_down]
+
+
+def test_forbidding_all_of_an_order_is_an_error_that_says_who_was_tried():
+    message = refusal(PlanError, pendulum, dt=0.1, forbid=["leapfrog", "leapfrog_dkd"])
+    assert "leapfrog_kdk: forbidden" in message and "leapfrog_dkd: forbidden" in message
+
+
+def test_what_is_asked_for_cannot_be_forbidden():
+    assert "asked for and forbidden" in refusal(PlanError, pendulum, dt=0.1, method="rk4", forbid=["rk4"])
+
+
+@pytest.mark.parametrize("forbid, what", [(["leapfrg"], "Did you mean `leapfrog`?"), (["auto"], "lets the planner choose"),
+                                          (["symplectic"], "lets the planner choose"), ([3], "not a list of names")])  # fmt: skip
+def test_what_is_forbidden_must_be_a_method(forbid, what):
+    assert what in refusal(TinyPhysicsError, pendulum, dt=0.1, forbid=forbid)
+
+
+def test_alternatives_are_named_with_their_cost():
+    turned = {a.method: a.because for a in tp.compile(pendulum, dt=0.1).built.plan.turned_down}
+    assert set(turned) == {m.name for m in METHODS if m.splits} - {"leapfrog_kdk"}
+    assert turned["yoshida4"] == "order 4, 3 force evaluations a step; order 2 was the default"
+    assert turned["symplectic_euler"].startswith("order 1, 1 force evaluation a step")
+
+
+# --- what does not apply --------------------------------------------------------------------------------
+@pytest.mark.parametrize("method", ["leapfrog", "symplectic_euler", "yoshida4"])
+def test_a_splitting_of_an_energy_that_mixes_q_and_p_is_refused_with_the_term(method):
+    message = refusal(PlanError, mixed, dt=0.1, method=method)
+    assert "mixes q and p" in message and "test_plan.py:" in message and 'method="rk4"' in message
+
+
+def test_no_method_of_its_own_choice_is_left_for_an_energy_that_mixes_q_and_p():
+    for options in ({}, {"method": "symplectic"}, {"order": 4}):
+        message = refusal(PlanError, mixed, dt=0.1, **options)
+        assert "no certified method" in message and "mixes q and p" in message
+
+
+@pytest.mark.parametrize("method", ["euler", "midpoint", "rk4"])
+def test_runge_kutta_applies_to_any_energy_and_certifies_nothing(method):
+    assert tp.compile(mixed, dt=0.1, method=method).certificate.level == "none"
+
+
+def test_time_in_both_parts_is_refused_and_says_why():
+    assert "T and V both depend on t" in refusal(PlanError, both_timed, dt=0.1)
+
+
+def test_symplectic_means_certified_symplectic():
+    """For forces too: a curl-free one is shown to be, a swirl is only volume-preserving."""
+    assert tp.compile(spring, dt=0.1, method="symplectic").certificate.symplectic
+    assert tp.compile(swirl, dt=0.1).certificate.volume_preserving
+    message = refusal(PlanError, swirl, dt=0.1, method="symplectic")
+    assert "curl" in message and "@tp.hamiltonian" in message
+
+
+def test_a_map_has_no_method_no_order_and_no_dt():
+    assert tp.compile(henon).built.plan.method == "map"
+    assert "explicit map" in refusal(PlanError, henon, method="leapfrog")
+    assert "explicit map" in refusal(PlanError, henon, order=2)
+    assert "is a map and has no dt" in refusal(InputError, henon, dt=0.1)
+
+
+# --- arguments --------------------------------------------------------------------------------------------
+# fmt: off
+NOT_YET = [
+    {"energy_drift": 1e-6}, {"error": 1e-3}, {"time": "adaptive"}, {"pilot": {"q": 1.0, "p": 0.0}}, {"approximate": 1e-3},
+    {"inner": 4}, {"propagator": "exact"}, {"propagator": "method"}, {"kinetics": "relativistic"}, {"math": "fast"},
+    *({"precision": p} for p in PRECISIONS[1:]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("option", NOT_YET, ids=str)
+def test_an_argument_whose_feature_has_not_landed_raises_a_plan_error(option):
+    assert "does not exist yet" in refusal(PlanError, pendulum, dt=0.1, **option)
+
+
+@pytest.mark.parametrize("backend", PLANNED)
+def test_a_backend_that_has_not_landed_is_an_error_and_nothing_else_is_tried(backend):
+    assert f"`{backend}` does not exist yet" in refusal(BackendError, pendulum, dt=0.1, backend=backend)
+
+
+def test_sums_of_systems_have_not_landed():
+    assert "cannot be linked yet" in refusal(PlanError, pendulum + pendulum, dt=0.1)
+
+
+# fmt: off
+WRONG = [
+    (lambda: tp.compile(pendulum),                                       "dt is missing"),
+    (lambda: tp.compile(pendulum, dt=0),                                 "dt=0 is not a step"),
+    (lambda: tp.compile(pendulum, dt=float("nan")),                      "dt=nan is not a step"),
+    (lambda: tp.compile(pendulum, dt="fast"),                            "dt='fast' is not a number"),
+    (lambda: tp.compile(lambda q, p: p**2, dt=0.1),                      "cannot compile a function"),
+    (lambda: tp.compile(3, dt=0.1),                                      "cannot compile a int"),
+    (lambda: tp.compile(pendulum, dt=0.1, method=4),                     "method=4 is not a name"),
+    (lambda: tp.compile(pendulum, dt=0.1, checks="maybe"),               "checks='maybe'"),
+    (lambda: tp.compile(pendulum, dt=0.1, propagator="magic"),           "there is no propagator 'magic'"),
+    (lambda: tp.compile(pendulum, dt=0.1, math="sloppy"),                "there is no math 'sloppy'"),
+    (lambda: tp.compile(pendulum, dt=0.1, kinetics="odd"),               "there is no kinetics 'odd'"),
+    (lambda: tp.compile(gas, dt=0.1, sizes={"m": 3}),                    "has no size `m`"),
+    (lambda: tp.compile(gas, dt=0.1, sizes={"n": 0}),                    "sizes={'n': 0}"),
+    (lambda: tp.compile(gas, dt=0.1, sizes={"n": 2.5}),                  "sizes={'n': 2.5}"),
+    (lambda: tp.compile(gas, dt=0.1, sizes={}),                          "the size `n` is not known yet"),
+    (lambda: tp.compile(pendulum, dt=0.1, sizes={"n": 3}),               "has no size `n`"),
+    (lambda: tp.compile(gas, dt=0.1).explain(),                          "its size n is unknown"),
+    (lambda: tp.compile(gas, dt=0.1).ir("tpir"),                         "its size n is unknown"),
+    (lambda: tp.compile(pendulum, dt=0.1).ir("hex"),                     "there is no level `hex`"),
+    (lambda: tp.compile(pendulum, dt=0.1).ir("ptx"),                     "does not exist yet"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("call, what", WRONG, ids=[w for _, w in WRONG])
+def test_a_wrong_compile_says_what_to_write(call, what):
+    with pytest.raises(TinyPhysicsError) as caught:
+        call()
+    assert what in str(caught.value) and caught.value.fix
+
+
+# --- levels of input (S2-49) --------------------------------------------------------------------------------
+@pytest.mark.requirement("S2-49")
+@pytest.mark.parametrize("system, level, by", [(spring, 0, "forces"), (pendulum, 1, "energy")])
+def test_the_level_of_the_input_is_reported(system, level, by):
+    report = tp.compile(system, dt=0.1).explain()
+    assert system.level == level
+    assert f"level {level}: given by its {by}" in str(report)
+    assert report.to_dict()["cost"]["state"]["because"] == f"level {level}: given by its {by}"
+
+
+def test_system_compile_is_tp_compile():
+    assert (
+        pendulum.compile(dt=0.1, method="yoshida4").tpir
+        == tp.compile(pendulum, dt=0.1, method="yoshida4").tpir
+    )
+
+
+# --- reports ----------------------------------------------------------------------------------------------
+def test_a_report_as_data_loses_nothing():
+    """Three methods were turned down; as data they are still three."""
+    report = tp.compile(pendulum, dt=0.1).explain()
+    data = report.to_dict()
+    for section in report.sections:
+        told = data[section.title]
+        count = sum(len(v) if isinstance(v, list) else 1 for v in told.values())
+        assert count == len(section.rows), section.title
+    assert [a["verdict"] for a in data["plan"]["turned down"]] == [
+        r.verdict for s in report.sections for r in s.rows if r.name == "turned down"]  # fmt: skip
+    assert data["certificate"]["symplectic"]["verdict"] == "yes" and data["title"].startswith(
+        "pendulum: H = "
+    )
+
+
+def test_a_report_escapes_what_it_shows_as_html():
+    html = tp.compile(pendulum, dt=0.1).explain()._repr_html_()
+    assert "<table>" in html and "<Simulation" not in html and "pendulum: H = " in html
+
+
+def test_the_machine_is_outside_the_portable_part():
+    report = tp.compile(pendulum, dt=0.1).explain()
+    assert "machine" in str(report) and "machine" not in str(report.portable())
+    assert str(report.portable()) in str(report)
+
+
+def test_the_source_of_a_method_can_be_cited():
+    assert "Verlet 1967" in tp.compile(pendulum, dt=0.1).cite()[0]
+    assert "Yoshida 1990" in tp.compile(pendulum, dt=0.1, method="yoshida4").cite()[0]
+    assert tp.compile(pendulum, dt=0.1, method="euler").cite() == ()
