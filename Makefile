@@ -1,0 +1,58 @@
+# What can I ask for?  demo, test, docs, bench, lint, types, examples, clean.  Needs Python 3.11 or newer.
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+BIN    := $(VENV)/bin
+
+.PHONY: demo test docs bench lint types examples clean
+
+demo: $(VENV)/.core
+	$(BIN)/tp demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS)
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "the pages are in site/index.html"
+
+bench: $(VENV)/.core
+	@if [ -f bench/run.py ]; then $(BIN)/python bench/run.py; \
+	else echo "bench/run.py does not exist yet: there is nothing to measure."; fi
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+examples: $(VENV)/.core
+	@for f in examples/*.py; do [ -f "$$f" ] || continue; \
+	echo "== $$f"; $(BIN)/python "$$f" || exit 1; done
+
+clean:
+	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp per set of packages. They depend on what the packages are read from (the version is in
+# __init__.py), so a second `make` installs nothing.
+INSTALL  = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PACKAGES = pyproject.toml src/tinyphysics/__init__.py
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tinyphysics needs Python 3.11 or newer; \
+	this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.core: $(PACKAGES) | $(VENV)/.made
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.test: $(PACKAGES) | $(VENV)/.made
+	$(INSTALL) --editable ".[test]"
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: $(PACKAGES) | $(VENV)/.made
+	$(INSTALL) --editable ".[docs]"
+	@touch $@ $(VENV)/.core

@@ -1,0 +1,110 @@
+"""Is the package what pyproject.toml says?  Version, extras, entry point, types, and a light import."""
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tinyphysics
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+# Files that mypy does not check. Take a name out when its file is clean; none is ever added.
+UNCHECKED = {
+    "tinyphysics.device.arrays", "tinyphysics.front.functions", "tinyphysics.front.spaces",
+    "tinyphysics.front.trace", "tinyphysics.pipeline", "tinyphysics.runtime.simulation",
+}  # fmt: skip
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+HEAVY = ("llvmlite", "rich", "matplotlib", "scipy", "mpmath", "xarray", "zarr", "pint", "jax", "torch", "dask")
+
+
+def test_there_is_one_version():
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    source = (ROOT / PROJECT["tool"]["hatch"]["version"]["path"]).read_text(encoding="utf-8")
+    assert f'__version__ = "{tinyphysics.__version__}"' in source
+    assert re.fullmatch(r"\d+\.\d+\.\d+", tinyphysics.__version__)
+
+
+def test_the_changelog_has_this_version_and_says_what_breaks():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = re.findall(r"^## \[(.+?)\]", text, re.MULTILINE)
+    assert releases[0] in ("Unreleased", tinyphysics.__version__) and tinyphysics.__version__ in releases
+    for entry in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        assert "### Breaking changes" in entry, entry.splitlines()[0]
+
+
+def test_the_installed_version_is_the_one_imported():
+    try:
+        installed = importlib.metadata.version("tinyphysics")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("run from the source tree, not installed")
+    assert installed == tinyphysics.__version__
+
+
+def test_types_are_shipped():
+    assert (ROOT / "src" / "tinyphysics" / "py.typed").exists()
+    assert PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/tinyphysics"]
+
+
+def test_importing_loads_nothing_heavy():
+    code = f"import sys, tinyphysics; print(*[m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_the_command_tp_is_a_function_that_exists():
+    module, _, function = PROJECT["project"]["scripts"]["tp"].partition(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_python_m_tinyphysics_is_the_same_command():
+    call = [sys.executable, "-m", "tinyphysics", "--version"]
+    done = subprocess.run(call, env=ENVIRONMENT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, f"tinyphysics {tinyphysics.__version__}")
+
+
+def test_the_core_needs_three_packages_and_the_rest_are_extras():
+    name = re.compile(r"[\w-]+")
+    assert [name.match(d)[0] for d in PROJECT["project"]["dependencies"]] == ["numpy", "llvmlite", "rich"]
+    extras = {x: [name.match(d)[0] for d in ds] for x, ds in PROJECT["project"]["optional-dependencies"].items()}
+    assert extras == {
+        "plot": ["matplotlib"], "io": ["xarray", "zarr", "gsd"], "units": ["pint"],
+        "opencl": ["pyopencl", "pocl-binary-distribution"], "jax": ["jax"], "torch": ["torch"],
+        "cluster": ["dask", "distributed"], "web": ["starlette", "uvicorn"],
+        "bench": ["numba", "jax", "heyoka", "rebound", "diffrax"], "c": ["ziglang"],
+        "test": ["pytest", "pytest-xdist", "hypothesis", "mpmath", "scipy", "ruff", "mypy"], "docs": ["mkdocs"],
+    }  # fmt: skip
+
+
+def test_dependencies_have_lower_bounds_and_no_upper_ones():
+    project = PROJECT["project"]
+    every = [*project["dependencies"], *(d for ds in project["optional-dependencies"].values() for d in ds)]
+    for dependency in every:
+        assert re.fullmatch(r"[\w-]+>=[\d.]+", dependency), dependency
+
+
+def test_the_list_of_unchecked_files_only_shrinks():
+    (ignored,) = [o["module"] for o in PROJECT["tool"]["mypy"]["overrides"] if o.get("ignore_errors")]
+    assert set(ignored) <= UNCHECKED
+    for module in ignored:
+        assert (ROOT / "src" / (module.replace(".", "/") + ".py")).exists(), f"{module} is gone: take it off the list"
+        assert module.split(".")[1] not in ("ir", "rules", "tpir"), f"{module} is strictly typed"
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "docs", "bench", "lint", "types", "examples", "clean"])
+def test_make_knows(target):
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_no_file_of_the_project_names_a_package_registry():
+    for name in ("pyproject.toml", "Makefile", "mkdocs.yml", ".ci/run"):
+        text = (ROOT / name).read_text()
+        assert not re.search(r"index-url|find-links|/simple\b|pypi\.org|://[^\s\"']*@", text), name

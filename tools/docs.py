@@ -1,0 +1,378 @@
+"""What do the docs print, and is it true?  Tables come from the code; blocks and commands are run.
+
+    python tools/docs.py print errors         one printed table, as Markdown
+    python tools/docs.py check                run the python blocks of every page, compare what they print
+    python tools/docs.py update               the same, and write what they print into the pages
+    python tools/docs.py commands README.md   run the shell commands of a page
+
+On a page, `<!-- printed: errors -->` stands for a table. A ```python block runs, all blocks of a page in
+one namespace; an ```output block below it is what it prints. A file name in backticks on the line above a
+block is the file that the block pretends to be. A block that cannot run says so: ```python no-run: why.
+"""
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import linecache
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from tinyphysics.context import FLAGS  # noqa: E402
+from tinyphysics.errors import ERRORS  # noqa: E402
+from tinyphysics.ir.ops import MINIMAL, Ops  # noqa: E402
+from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
+from tinyphysics.target import BUILT, PLANNED  # noqa: E402
+from tinyphysics.tpir.isa import CLAIMS, ISA, POISSON_TYPES  # noqa: E402
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+# --- tables that are printed from the code --------------------------------------------------------
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines)
+
+
+def code(text: str) -> str:
+    return f"`{text}`"
+
+
+def instructions() -> str:
+    writes = {"&": "memory"}
+    return table(
+        ("instruction", "operands", "writes", "meaning"),
+        [(code(op), code(row.operands), ", ".join(writes.get(k, k) for k in row.writes), row.meaning)
+         for op, row in ISA.items()],
+    )  # fmt: skip
+
+
+def words() -> str:
+    """The words that a TP-IR program may use besides its instructions."""
+    return table(("word", "values"), [
+        ("type of `POISSON_J`", ", ".join(map(code, POISSON_TYPES))),
+        ("`claim`", ", ".join(map(code, CLAIMS))),
+    ])  # fmt: skip
+
+
+def operations() -> str:
+    minimal = [op.value for op in Ops if op in MINIMAL]
+    others = [op.value for op in Ops if op not in MINIMAL]
+    return "\n\n".join([
+        f"{len(Ops)} operations. The minimal set, which a machine has to know ({len(minimal)}): "
+        + ", ".join(map(code, minimal)) + ".",
+        "Rewritten to it before they reach a machine: " + ", ".join(map(code, others)) + ".",
+    ])  # fmt: skip
+
+
+def layers() -> str:
+    """The table that test_layers.py holds the imports against, with what each file says of itself."""
+    tree = ast.parse((ROOT / "test/unit/test_layers.py").read_text(encoding="utf-8"))
+    assigned = [n for n in tree.body if isinstance(n, ast.AnnAssign) and getattr(n.target, "id", "") == "LAYERS"]
+    assert assigned and assigned[0].value is not None
+    rows = []
+    for number, units in enumerate(eval(compile(ast.Expression(assigned[0].value), "LAYERS", "eval"))):
+        for unit in units:
+            package, file = (ROOT / "src/tinyphysics" / unit / "__init__.py", ROOT / f"src/tinyphysics/{unit}.py")
+            path = package if package.exists() else file
+            if path.exists():
+                says = summary(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
+                rows.append((str(number), code(f"{unit}/" if path is package else f"{unit}.py"), says))
+    return table(("layer", "unit", "what it is"), rows)
+
+
+def errors() -> str:
+    out = []
+    for e in ERRORS:
+        others = [b.__name__ for b in e.__bases__ if b.__name__ not in ("TinyPhysicsError", "Exception")]
+        also = f" It is also a Python `{others[0]}`." if others else ""
+        causes = "".join(f"\n- {c}" for c in e.causes)
+        out.append(f"## {e.__name__}\n\n{summary(e.__doc__)}{also}" + (f"\n\nUsual causes:\n{causes}" if causes else ""))
+    return "\n\n".join(out)
+
+
+def summary(doc: str | None) -> str:
+    return (doc or "").partition("\n\n")[0].replace("\n", " ").strip()
+
+
+def methods() -> str:
+    def structure(m: Method) -> str:
+        if not m.splits:
+            return "none: by name only"
+        return "symplectic, symmetric" if m.symmetric else "symplectic"
+
+    names = {target: alias for alias, target in ALIASES.items()}
+    rows = [
+        (code(m.name) + (f" = {code(names[m.name])}" if m.name in names else ""), str(m.order), str(m.stages),
+         structure(m), m.summary, m.source)
+        for m in METHODS
+    ]  # fmt: skip
+    head = ("name", "order", "force evaluations a step", "claims", "a step is", "source")
+    orders = ", ".join(f"{order} is {code(name)}" for order, name in BY_ORDER.items())
+    return "\n\n".join([
+        table(head, rows),
+        f"Names that let the planner choose: {', '.join(map(code, CHOICES))}. By order: {orders}.",
+    ])  # fmt: skip
+
+
+def backends() -> str:
+    rows = [(code(b), t.device, "yes" if t.bit_exact else "compared with a tolerance") for b, t in BUILT.items()]
+    head = table(("backend", "runs on", "in the contract"), rows)
+    return head + f"\n\nNot there yet: {', '.join(map(code, PLANNED))}."
+
+
+def flags() -> str:
+    return table(
+        ("flag", "environment variable", "default", "meaning"),
+        [(code(f.name), code(f"TINYPHYSICS_{f.name}"), code(f"{f.default}"), f.sentence) for f in FLAGS.values()],
+    )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A test that shows a requirement."""
+
+    requirement: str
+    file: str
+    test: str
+
+
+def requirement_ids(nodes: Iterable[ast.AST]) -> list[str]:
+    """The strings inside `pytest.mark.requirement(...)`, wherever it stands below the nodes."""
+    out = []
+    for node in (n for top in nodes for n in ast.walk(top)):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "requirement":
+            out += [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    return out
+
+
+def shown(folder: Path = ROOT / "test") -> list[Shown]:
+    """Read from the tests without importing them: marks of functions, of their class, of their module."""
+    out = []
+    for path in sorted(folder.rglob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        module = requirement_ids(
+            n for n in tree.body if isinstance(n, ast.Assign) and any(getattr(t, "id", "") == "pytestmark" for t in n.targets)
+        )
+        for owner, f in functions(tree):
+            if f.name.startswith("test"):
+                ids = [*module, *requirement_ids(owner), *requirement_ids(f.decorator_list)]
+                out += [Shown(i, path.relative_to(ROOT).as_posix(), f.name) for i in dict.fromkeys(ids)]
+    return out
+
+
+def functions(tree: ast.Module) -> Iterator[tuple[list[ast.expr], ast.FunctionDef]]:
+    """(decorators of the class, function) for every function of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield [], node
+        elif isinstance(node, ast.ClassDef):
+            yield from ((node.decorator_list, f) for f in node.body if isinstance(f, ast.FunctionDef))
+
+
+def requirements() -> str:
+    by_id: dict[str, list[Shown]] = {}
+    for s in shown():
+        by_id.setdefault(s.requirement, []).append(s)
+    if not by_id:
+        return "No test carries a requirement mark yet."
+    rows = []
+    for i in sorted(by_id):
+        claims: dict[str, list[str]] = {}
+        for s in by_id[i]:
+            claims.setdefault(s.file, []).append(s.test.removeprefix("test_").replace("_", " "))
+        rows.append((i, "<br>".join(f"{code(file)}: {'; '.join(tests)}" for file, tests in claims.items())))
+    total = sum(map(len, by_id.values()))
+    return f"{len(by_id)} requirements, {total} marks.\n\n" + table(("id", "tests that show it"), rows)
+
+
+PRINTED: dict[str, Callable[[], str]] = {
+    "instructions": instructions, "words": words, "operations": operations, "layers": layers, "errors": errors,
+    "methods": methods, "backends": backends, "flags": flags, "requirements": requirements,
+}  # fmt: skip
+SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
+
+
+def fill(markdown: str) -> str:
+    """The page with every slot filled, and the marks that only `check` needs taken off."""
+    for name in SLOT.findall(markdown):
+        if name not in PRINTED:
+            raise KeyError(f"<!-- printed: {name} -->: there is {', '.join(PRINTED)}")
+    markdown = SLOT.sub(lambda m: PRINTED[m[1]](), markdown)
+    return re.sub(r"^```python no-run.*$", "```python", markdown, flags=re.MULTILINE)
+
+
+# --- blocks that run ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    line: int  # of its first line of code, from 1
+    file: str | None = None  # the file it pretends to be
+    skip: str | None = None  # why it does not run; "" if it does not say
+
+
+def blocks(page: str) -> list[Block]:
+    out: list[Block] = []
+    lines = page.splitlines()
+    i, before = 0, ""
+    while i < len(lines):
+        fence = re.match(r"```(\w*)(.*)$", lines[i])
+        if fence is None:
+            before = lines[i] or before
+            i += 1
+            continue
+        end = next((k for k in range(i + 1, len(lines)) if lines[k].rstrip() == "```"), len(lines))
+        skip = None
+        if fence[2].strip().startswith("no-run"):
+            skip = fence[2].strip().removeprefix("no-run").lstrip(": ")
+        named = re.search(r"`([\w/]+\.py)`[^`]*$", before)
+        text = "".join(f"{line}\n" for line in lines[i + 1 : end])
+        out.append(Block(fence[1], text, i + 2, named[1] if named else None, skip))
+        i, before = end + 1, ""
+    return out
+
+
+def run_block(b: Block, page: str, namespace: dict[str, object]) -> str:
+    """What the block prints. Lines in messages and reports are those of its file, or of the page."""
+    source, name = (b.text, b.file) if b.file else ("\n" * (b.line - 1) + b.text, page)
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(source, name, "exec"), namespace)
+    return out.getvalue()
+
+
+def portable(text: str) -> str:
+    """The text with the rows of a `machine` section cut short: the rest is the same everywhere."""
+    out, machine = [], False
+    for line in text.rstrip().splitlines():
+        machine = line == "machine" or machine and line.startswith("  ")
+        if machine and line != "machine":
+            name, verdict = line.split()[:2]
+            line = f"  {name}  {verdict if name in ('backend', 'bits') else ''}"
+        out.append(line.rstrip())
+    return "\n".join(out)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """An output block of a page, and what the blocks before it really print."""
+
+    block: Block
+    printed: str
+
+    @property
+    def true(self) -> bool:
+        return portable(self.block.text) == portable(self.printed)
+
+
+def run_page(path: Path) -> list[Ran]:
+    """Runs the page from top to bottom; whatever a block prints has to be shown below it."""
+    namespace: dict[str, object] = {"__name__": "__docs__"}
+    out, printed, line = [], "", 0
+    for b in [*blocks(path.read_text(encoding="utf-8")), Block("python", "", 0)]:
+        if b.language == "output":
+            out.append(Ran(b, printed))
+            printed = ""
+        elif b.language == "python" and b.skip is None:
+            if printed.strip():
+                raise AssertionError(f"the block at {path.name}:{line} prints, and no output block shows it:\n{printed}")
+            try:
+                printed, line = run_block(b, path.name, namespace), b.line
+            except Exception as error:
+                error.add_note(f"in the block at {path.name}:{b.line}")
+                raise
+    return out
+
+
+def update_page(path: Path) -> int:
+    """Writes what was printed into the page; the number of blocks that changed."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    wrong = [r for r in run_page(path) if r.block.text.rstrip() != r.printed.rstrip()]
+    for r in reversed(wrong):
+        start = r.block.line - 1
+        lines[start : start + r.block.text.count("\n")] = r.printed.rstrip().splitlines()
+    if wrong:
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return len(wrong)
+
+
+# --- commands that run ----------------------------------------------------------------------------
+
+
+def commands(path: Path) -> list[str]:
+    """The lines of the page's sh blocks, without comments."""
+    text = "\n".join(b.text for b in blocks(path.read_text(encoding="utf-8")) if b.language == "sh" and b.skip is None)
+    lines = (re.sub(r"\s+#.*", "", line).strip() for line in text.replace("\\\n", " ").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def write_files(path: Path, folder: Path) -> list[Path]:
+    """The page's python blocks that are files, written into a folder."""
+    out = []
+    for b in blocks(path.read_text(encoding="utf-8")):
+        if b.language == "python" and b.file and not (folder / b.file).exists():
+            (folder / b.file).write_text(b.text, encoding="utf-8")
+            out.append(folder / b.file)
+    return out
+
+
+def run_commands(path: Path, skip: Sequence[str]) -> int:
+    """make and pip run in the repository, everything else beside the page's files. 0 if all went well."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(path, Path(folder))
+        path_variable = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        for command in commands(path):
+            if command in skip:
+                continue
+            print(f"$ {command}", flush=True)
+            here = ROOT if command.split()[0] in ("make", "pip") else folder
+            done = subprocess.run(command, shell=True, cwd=here, env=os.environ | {"PATH": path_variable})
+            if done.returncode:
+                return done.returncode
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("print").add_argument("name", choices=sorted(PRINTED))
+    for verb in ("check", "update"):
+        verbs.add_parser(verb).add_argument("pages", nargs="*", type=Path, default=PAGES)
+    run = verbs.add_parser("commands")
+    run.add_argument("page", type=Path)
+    run.add_argument("--skip", action="append", default=[], help="a command that was run already")
+    given = parser.parse_args(arguments)
+    if given.verb == "print":
+        print(PRINTED[given.name]())
+        return 0
+    if given.verb == "commands":
+        return run_commands(given.page, given.skip)
+    bad = 0
+    for page in given.pages:
+        if given.verb == "update":
+            print(f"{page.name}: {update_page(page)} blocks rewritten")
+            continue
+        for r in run_page(page):
+            if not r.true:
+                bad += 1
+                print(f"{page.name}:{r.block.line} shows\n{r.block.text}\nand prints\n{r.printed}")
+    return min(bad, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

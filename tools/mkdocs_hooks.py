@@ -1,0 +1,25 @@
+"""mkdocs calls this for every page: the tables that are printed from the code go in here."""
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def load() -> ModuleType:
+    path = Path(__file__).with_name("docs.py")
+    spec = importlib.util.spec_from_file_location("tinyphysics_docs", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module
+
+
+docs = load()
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    return str(docs.fill(markdown))
