@@ -32,6 +32,7 @@ from tinyphysics.context import FLAGS  # noqa: E402
 from tinyphysics.errors import ERRORS  # noqa: E402
 from tinyphysics.ir.ops import MINIMAL, Ops  # noqa: E402
 from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
+from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
 from tinyphysics.tpir.isa import CLAIMS, ISA, POISSON_TYPES  # noqa: E402
 
@@ -132,6 +133,11 @@ def backends() -> str:
     return head + f"\n\nNot there yet: {', '.join(map(code, PLANNED))}."
 
 
+def bounds() -> str:
+    return table(("function", "float64", "float32"),
+                 [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in BOUNDS.items()])  # fmt: skip
+
+
 def flags() -> str:
     return table(
         ("flag", "environment variable", "default", "meaning"),
@@ -200,6 +206,7 @@ def requirements() -> str:
 PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions, "words": words, "operations": operations, "layers": layers, "errors": errors,
     "methods": methods, "backends": backends, "flags": flags, "requirements": requirements,
+    "bounds": bounds,
 }  # fmt: skip
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 
