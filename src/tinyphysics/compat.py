@@ -1,4 +1,4 @@
-"""Names from the documents that tinyphysics grew out of, so that what they show can be run."""
+"""Other names for the same things: `Compiler(H).emit()`, and methods as words in capitals."""
 from __future__ import annotations
 
 from typing import Any

@@ -230,6 +230,9 @@ class Running:
 
     def finish(self, m: Any, n: int) -> None:
         r = self.record
+        if r.steps[-1] == n and not self.frozen:  # the last frame is the final state already
+            r.final = {name: v.copy() for name, v in r.frames[-1].items()}
+            return
         r.final = self.synchronised(m, last_good=True) if n else dict(self.given.states)
         if not self.given.is_ensemble:
             r.frame(n, r.final)
