@@ -599,13 +599,27 @@ def test_ctrl_c_returns_whole_blocks(monkeypatch, name, n):
     assert same_bits(out.drift("energy"), sim.evolve(**start, steps=stop.step).drift("energy"))
 
 
-def test_ctrl_c_at_the_very_end_loses_nothing(monkeypatch):
+def test_the_last_frame_is_the_final_state_and_is_not_computed_twice(monkeypatch):
     sim = compiled(pendulum, backend="python")
     whole = sim.evolve(q=0.5, p=0.0, steps=40, save_every=10)
     with monkeypatch.context() as patch:
-        Impatient(patch, "final", 5)  # four frames, then the end
+        Impatient(patch, "final", 5)  # four frames after the first; a fifth look would be interrupted
         out = sim.evolve(q=0.5, p=0.0, steps=40, save_every=10)
-    assert out.stopped.cause == "interrupted" and out.final.step == 40
+    assert out.stopped is None and out.final.step == 40
+    assert out.hash == whole.hash and same_bits(out.q, whole.q)
+
+
+def test_ctrl_c_at_the_very_end_of_a_run_that_failed_loses_nothing(monkeypatch):
+    @tp.hamiltonian
+    def falls(q, p):
+        return p**2 / 2 - q**4
+
+    sim = tp.compile(falls, dt=0.1, backend="python")
+    whole = sim.evolve(q=1.0, p=1.0, steps=100)
+    with monkeypatch.context() as patch:
+        Impatient(patch, "final", 2)  # one for the last good state, one for the end
+        out = sim.evolve(q=1.0, p=1.0, steps=100)
+    assert {s.cause for s in out.stops} == {"not finite", "interrupted"}
     assert out.hash == whole.hash and same_bits(out.q, whole.q)
 
 
