@@ -83,9 +83,12 @@ RUNTIME = {
     "save": "saved",
     "Simulation": "simulation",
 }
+PLANNED = ("lagrangian", "ode", "pair_sum", "pair_distance2", "fast", "slow", "random")
 
 
 def __getattr__(name: str) -> Any:
+    if name in PLANNED:
+        raise AttributeError(f"tp.{name} does not exist yet")
     if name not in RUNTIME:
         raise AttributeError(f"tinyphysics has no `{name}`")
     value = getattr(import_module(f"tinyphysics.runtime.{RUNTIME[name]}"), name)

@@ -13,11 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from tinyphysics.errors import InputError
+
 
 class Flag:
     def __init__(self, name: str, default: int, sentence: str) -> None:
         self.name, self.default, self.sentence = name, default, sentence
-        initial = int(os.environ.get(f"TINYPHYSICS_{name}", default))
+        text = os.environ.get(f"TINYPHYSICS_{name}", str(default))
+        if not text.lstrip("-").isdigit():
+            raise InputError(f"TINYPHYSICS_{name}={text!r} is not a whole number", fix=f"Unset it, or set it to {default}.")
+        initial = int(text)
         self._var: ContextVar[int] = ContextVar(name, default=initial)
 
     @property

@@ -8,6 +8,8 @@ from typing import Any
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.util import did_you_mean
 
+PLANNED = ("plot", "to_xarray")  # methods that are settled and not written
+
 
 @dataclass(frozen=True)
 class Stop:
@@ -67,6 +69,8 @@ class Trajectory:
         frames = self.__dict__.get("frames", {})
         if name in frames:
             return frames[name]
+        if name in PLANNED:
+            raise AttributeError(f"out.{name}() does not exist yet; the arrays are out.t and out.{next(iter(frames), 'q')}")
         raise AttributeError(
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 from tinyphysics.analysis.coupling import reads
 from tinyphysics.analysis.quadratic import polynomial, quadratic
 from tinyphysics.analysis.separable import separable
+from tinyphysics.analysis.smooth import smooth
 from tinyphysics.analysis.symmetry import even_in_p
 from tinyphysics.analysis.timedep import explicit_time
 from tinyphysics.facts import Facts
@@ -20,5 +21,5 @@ def facts_of(system: System) -> Facts:
     parts = {"T": split.T, "V": split.V} if split else {"H": system.energy}
     return Facts((
         split, polynomial(system), quadratic(system), explicit_time(system, parts),
-        even_in_p(system), reads(system, parts),
+        smooth(system), even_in_p(system), reads(system, parts),
     ))  # fmt: skip

@@ -245,17 +245,20 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
 
 def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     q_name = d.arguments[0].name
-    p_name = "p" if all(a.name != "p" for a in d.arguments) else f"p_{q_name}"
+    if q_name == "p" or any(a.name == "p" for a in d.arguments):
+        raise TraceError(f"`{d.name}` takes `p`, but a force is a function of position here", site=d.site,
+                         fix="`p` is the momentum of the state and cannot be an argument; name the position q, "
+                         "and a parameter otherwise.")  # fmt: skip
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     q = symbols[q_name]
     value, sites = run(d, symbols)
     force = numbers(value, d.name, d.site)
-    if force.shape not in ((), q.shape):
+    if force.shape != q.shape and force.op is not Ops.CONST:
         raise ShapeError(f"`{d.name}` returns a force of shape {force.shape}, `{q_name}` has {q.shape}",
                          site=d.site, fix=f"Return one force for each number of `{q_name}`.")  # fmt: skip
     states = (
         State(q_name, q, "position", d[q_name].space.unit),
-        State(p_name, UOp.var(p_name, q.shape), "momentum"),
+        State("p", UOp.var("p", q.shape), "momentum"),
     )
     names = (q_name, "t")
     return System(

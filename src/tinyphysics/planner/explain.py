@@ -31,13 +31,15 @@ def explain(
     method = BY_NAME.get(plan.method, MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
     if plan.order:
-        chosen.append(Row("order", str(plan.order), method.source))
+        rough = "smooth" in facts and not facts["smooth"]
+        chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.source))
     if goal.dt is not None:
         chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
+    evaluations = [] if system.kind == "map" else [Row("force evaluations", str(step.evaluations), "a step")]
     cost = [
-        Row("force evaluations", str(step.evaluations), "a step"),
+        *evaluations,
         Row("operations", describe(operations(program.step, program)), "a step"),
         Row("to synchronise", describe(operations(program.final, program)), "a frame"),
         Row("state", plural(sum(s.var.size for s in system.states), "number"), level),

@@ -48,6 +48,8 @@ def compile(
     approximate: float | None = None, inner: int | None = None,
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet."""
+    if isinstance(system, type):
+        raise InputError(f"{system.__name__} is a class", fix=f"Compile an instance: {system.__name__}().")
     if isinstance(system, PhysicsSystem):
         system = system.traced()
     if not hasattr(system, "bind") and not isinstance(system, Sum):

@@ -26,9 +26,9 @@ def number_array(name: str, value: Any) -> Any:
         if np.iscomplexobj(value):
             raise TypeError("it is complex")
         out = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"`{name}` is not a number or an array of numbers: {error}",
-                         fix=f"Pass {name}=[1.0, 0.0].") from error  # fmt: skip
+                         fix=f"Pass {name}=1.0, or an array of numbers.") from error  # fmt: skip
     return out
 
 
@@ -69,13 +69,15 @@ def inputs(system: System, given: Mapping[str, Any]) -> Inputs:
         if not np.isfinite(a).all():
             raise InputError(f"the initial `{s.name}` is not finite", fix="Check the initial values.")
     for p in system.parameters:
-        value = given.get(p.name, p.default)
+        value = p.default if given.get(p.name) is None else given[p.name]
         if value is None:
             raise InputError(f"the parameter `{p.name}` has no default and was not given",
                              fix=f"Pass {p.name}=... to evolve.")  # fmt: skip
         if np.ndim(value) == 0 and p.var.shape:
             value = np.full(p.var.shape, number_array(p.name, value))
         a, n = with_axis(p.name, value, p.var.shape)
+        if not np.isfinite(a).all():
+            raise InputError(f"the parameter `{p.name}` is not finite", fix="Check its value.")
         param_arrays[p.name] = a
         if n is not None:
             lengths[p.name] = n

@@ -82,7 +82,12 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
         if p is not STEP and p is not ORIGIN:
             env[p] = i.params[name][0].ravel()[int(index or 0)].item()
     pairs = pairing(system.states)
-    values = tuple(defect(columns, env | {STEP: h * k}, pairs) for k in (1, 2, 4))
+    try:
+        values = tuple(defect(columns, env | {STEP: h * k}, pairs) for k in (1, 2, 4))
+    except (ZeroDivisionError, TypeError, ValueError):  # 1/0, and complex values of real functions
+        values = (math.nan,) * 3
+    if not all(map(math.isfinite, values)):
+        raise InputError(f"a step of `{system.name}` is not finite at this state", fix="Choose a state off the singularity.")
     return Defect(f"{sim.built.plan.method} of {system.name}", h, (values[0], values[1], values[2]))
 
 
@@ -107,7 +112,7 @@ def defect(columns: list[list[UOp]], env: Mapping[UOp, Any], pairs: list[tuple[i
             for b in range(n):
                 form = sum(M[a][q] * M[b][p] - M[a][p] * M[b][q] for q, p in pairs)
                 wanted = sum((a == q and b == p) - (a == p and b == q) for q, p in pairs)
-                worst = max(worst, abs(form - wanted))
+                worst = max(worst, abs(form - wanted)) if mp.isfinite(form) else mp.inf
         return float(worst / max(size, 1))
 
 

@@ -16,14 +16,17 @@ def time_at(step: int, dt: float, t0: float) -> float:
 
 
 def whole(name: str, value: Any, least: int) -> int:
+    example = f"Pass {name}={1000 if least == 0 else max(least, 2)}."
     try:
         n = operator.index(value)
     except TypeError:
         if not (isinstance(value, float) and value.is_integer()):
-            raise InputError(f"{name}={value!r} is not a whole number", fix=f"Pass {name}=1000.") from None
+            raise InputError(f"{name}={value!r} is not a whole number", fix=example) from None
         n = int(value)
+    if isinstance(value, bool):
+        raise InputError(f"{name}={value!r} is not a whole number", fix=example)
     if n < least:
-        raise InputError(f"{name}={n} is less than {least}", fix=f"Pass {name}=1000.")
+        raise InputError(f"{name}={n} is less than {least}", fix=example)
     return n
 
 

@@ -44,6 +44,7 @@ class Simulation:
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
     _built: Build | None = None
+    _sizes: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.source, System):
@@ -104,6 +105,8 @@ class Simulation:
 
     def monitor(self, function: Callable[..., Any], name: str | None = None) -> None:
         """Observe a function in every run of this simulation."""
+        if not callable(function):
+            raise InputError(f"monitor({function!r}) is not a function", fix="Pass lambda q, p: ...")
         self.monitors[name or getattr(function, "__name__", "observable").strip("<>")] = function
 
     def save(self, path: Any) -> None:
@@ -141,10 +144,8 @@ class Simulation:
             if given.pop(name, None) is not None:
                 raise PlanError(f"{name}= does not exist yet", fix="Keep the Trajectory, or save its arrays.")
         dt = given.pop("dt", self.goal.dt)
-        if self._built is None:
-            assert isinstance(self.source, Family)
-            bound = self.source.bind(sizes_from(self.source, given))
-            self._built = build(bound, self.goal, self.requested)
+        if isinstance(self.source, Family):
+            self.bind(self.source, sizes_from(self.source, given))
         system = self.system
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
@@ -184,6 +185,15 @@ class Simulation:
             raise PhysicsIntegrityError(f"{s.where} is not finite at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
         return out
+
+    def bind(self, source: Family, sizes: dict[str, int]) -> None:
+        """The first run decides the sizes; later ones must agree."""
+        if self._built is None:
+            self._built, self._sizes = build(source.bind(sizes), self.goal, self.requested), sizes
+        for letter, n in self._sizes.items():
+            if sizes[letter] != n:
+                raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
+                                 fix="Compile the system again for another size.")  # fmt: skip
 
     def traced(self, function: Any, name: str) -> UOp:
         system = self.system

@@ -92,6 +92,8 @@ def read_instruction(line: str) -> Instruction:
 
 def parse(text: str) -> Program:
     """The program that a listing describes; `parse(str(program)) == program`."""
+    if not isinstance(text, str):
+        raise VerifyError(f"a listing is text, not a {type(text).__name__}", fix="Pass the listing as a string.")
     name = ""
     claims: list[str] = []
     states: list[StateDecl] = []

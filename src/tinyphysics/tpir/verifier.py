@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tinyphysics.errors import TraceError, VerifyError
-from tinyphysics.ir.uop import UOp, elements, substitute
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.normal import Normal
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
@@ -29,6 +30,7 @@ from tinyphysics.tpir.weights import (
     uneven,
 )
 
+JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.WHERE)  # where its branches meet is not examined
 MOST_COMPONENTS = 24  # a curl is tested component by component up to here
 
 
@@ -214,6 +216,13 @@ class Verifier:
                 out[k, u.state] = out.get((k, u.state), Fraction(0)) + share[1] * h
         return out, ""
 
+    def jump(self) -> UOp | None:
+        """A function of the state in the declared energy that is not shown to be continuous, in its own names."""
+        found = next((u for u in toposort(self.terms) if u.op in JUMPS and moving(u)), None)
+        names = {state_var(self.program, i, 0): UOp.var(s.name, s.type.shape, s.type.dtype)
+                 for i, s in enumerate(self.program.states)}  # fmt: skip
+        return None if found is None else substitute([found], names)[0]
+
     def consistent(self, trouble: str) -> Verdict:
         if self.blocks.maps:
             return Verdict(False, "an explicit map has no energy to be consistent with")
@@ -234,6 +243,8 @@ class Verifier:
                                    f"{float(total):g} instead of 1")  # fmt: skip
         if any(k < 0 for k, _ in totals):
             return Verdict(True, "every force enters with total weight 1")
+        if (jump := self.jump()) is not None:
+            return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
         return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J")
 
     def reversible(self, symmetric: Verdict) -> Verdict:
@@ -280,6 +291,8 @@ class Verifier:
 
 def verify(program: Program) -> Certificate:
     """The certificate of a program; a VerifyError if it is malformed or claims what is not shown."""
+    if not isinstance(program, Program):
+        raise VerifyError(f"verify takes a Program, not a {type(program).__name__}", fix="tpir.parse(text) makes one.")
     verifier = Verifier(program)
     certificate = verifier.certificate()
     for claim in program.claims:
@@ -290,8 +303,11 @@ def verify(program: Program) -> Certificate:
 
 
 def remedy(verifier: Verifier, claim: str, verdict: Verdict) -> str:
-    if any(u.stale for u in verifier.blocks.updates) and claim in ("symplectic", "volume-preserving"):
-        return ("Recompute dH/dq after the drift (symplectic Euler), or split the kick in two (leapfrog).")
+    stale = next((u for u in verifier.blocks.updates if u.stale), None)
+    if stale is not None and claim in ("symplectic", "volume-preserving"):
+        if verifier.program.states[stale.state].role == "position":
+            return "Recompute dH/dp after the kick (symplectic Euler), or split the drift in two (leapfrog)."
+        return "Recompute dH/dq after the drift (symplectic Euler), or split the kick in two (leapfrog)."
     if "adds position" in verdict.because or "adds momentum" in verdict.because:
         return "A position moves by h*dH/dp, a momentum by -h*dH/dq: SYMP_STEP S0, F0, h."
     return f"The program claims `{claim}`: mend this, or drop the claim."

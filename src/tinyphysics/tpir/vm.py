@@ -39,12 +39,18 @@ def flatten(x: Any, type_: Type, name: str) -> Value:
     if type_.shape == ():
         if isinstance(x, (list, tuple)):
             raise ShapeError(f"`{name}` is a scalar, not a list")
-        return as_number(x, type_.dtype)
+        return number(x, type_, name)
     flat = list(_leaves(x))
     if len(flat) != prod(type_.shape):
         raise ShapeError(f"`{name}` has {len(flat)} numbers, its shape {type_.shape} needs "
                          f"{prod(type_.shape)}")  # fmt: skip
-    return [as_number(v, type_.dtype) for v in flat]
+    return [number(v, type_, name) for v in flat]
+
+
+def number(x: Any, type_: Type, name: str) -> Any:
+    if isinstance(x, (int, float)):
+        return as_number(x, type_.dtype)
+    raise InputError(f"`{name}` holds {x!r}, which is not a number", fix=f"Pass {name}=1.0, or a list of numbers.")
 
 
 def _leaves(x: Any) -> Iterator[Any]:
@@ -380,6 +386,15 @@ def run(
     >>> run(program, {"q": 1.0, "p": 2.0}, steps=3)
     {'q': 4.0, 'p': 2.0}
     """
+    if not isinstance(program, Program):
+        raise InputError(f"vm.run takes a Program, not a {type(program).__name__}", fix="tpir.parse(text) makes one.")
+    if not isinstance(steps, int):
+        raise InputError(f"steps={steps!r} is not a whole number", fix="Pass steps=1000.")
+    known = [s.name for s in program.states] + [p.name for p in program.params]
+    unknown = [name for name in state if name not in known]
+    if unknown:
+        raise InputError(f"the program has no state `{unknown[0]}`",
+                         fix=f"It has {', '.join(s.name for s in program.states)}.")  # fmt: skip
     if steps < 0:
         raise InputError(f"steps={steps}", fix="A run has 0 steps or more; a negative dt goes back.")
     given = {p.name: p.default for p in program.params} | dict(params or {})

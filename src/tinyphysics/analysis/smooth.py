@@ -1,0 +1,30 @@
+"""Is H smooth?  An order of accuracy is claimed only where it is; a jump of the energy exerts no force at all.
+
+One-sided: functions that may jump or have a kink are named, whether or not they do here. Poles and roots are
+left to the run, which stops where they are met.
+"""
+from __future__ import annotations
+
+from tinyphysics.facts import Fact
+from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.system import System
+
+JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.WHERE)  # a choice between values may be continuous; that is not examined
+KINKS = (Ops.ABS, Ops.MIN, Ops.MAX)
+
+
+def smooth(system: System) -> Fact:
+    assert system.energy is not None
+    states = frozenset(system.q + system.p)
+
+    def rough(u: UOp) -> bool:
+        extreme = u.op is Ops.REDUCE and u.arg[0] != "sum"
+        return (u.op in JUMPS or u.op in KINKS or extreme) and bool(u.leaves & states)
+
+    found = [u for u in toposort([system.energy]) if rough(u)]
+    if not found:
+        return Fact.yes("smooth", because="no function in it jumps or has a kink")
+    jumps = [u for u in found if u.op in JUMPS]
+    u = (jumps or found)[0]
+    what = "may jump, and a jump exerts no force" if jumps else "has a kink, where the order drops"
+    return Fact.no("smooth", because=f"{u} {what}", site=system.sites.get(u))
