@@ -23,6 +23,7 @@ from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
 BLOCK_WORK = 4e7  # operations in a block of time: some tens of milliseconds
+LEAST_BLOCK = 64  # steps: fewer, and a large ensemble would go through memory at every step
 THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer
 
@@ -130,7 +131,7 @@ class KernelEngine:
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
-        return max(1, int(BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)))
+        return max(LEAST_BLOCK, int(BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)))
 
     def start(self, state: Arrays, params: Arrays, members: int, dt: float, t0: float) -> Lanes:
         k = self.kernel
