@@ -1,6 +1,7 @@
 """Random programs: the graph, its rewritten form, the VM's way, NumPy, C and LLVM give the same bits.
 
-TINYPHYSICS_FUZZ=100000 runs as many; CI runs 2,000. C is compiled in batches.
+TINYPHYSICS_FUZZ=100000 runs as many; CI runs 2,000. C is compiled in batches; LLVM, which compiles one at a
+time, runs every fifth.
 """
 from __future__ import annotations
 

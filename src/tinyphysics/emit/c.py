@@ -13,7 +13,6 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import NOW, Section
 
-VERSION = 1
 CHUNK = 32  # lanes; 64 spills, 16 leaves latency uncovered
 
 TYPE = {"f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t", "u64": "uint64_t",

@@ -16,8 +16,6 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import NOW, Section, early
 
-VERSION = 1  # part of the key of cached objects
-
 TYPE = {"f64": "double", "f32": "float", "i64": "i64", "i32": "i32", "u64": "i64", "u32": "i32", "bool": "i1"}
 FLOAT = {Ops.ADD: "fadd", Ops.SUB: "fsub", Ops.MUL: "fmul", Ops.DIV: "fdiv"}
 INTEGER = {Ops.ADD: "add", Ops.SUB: "sub", Ops.MUL: "mul", Ops.AND: "and", Ops.OR: "or", Ops.XOR: "xor",

@@ -15,7 +15,6 @@ from tinyphysics.system import Family, Sum, System
 from tinyphysics.util import one_of
 
 PRECISIONS = ("float64", "float32", "compensated", "mixed", "dd", "lattice")
-PROPAGATORS = (None, "loop", "method", "exact")
 CHECKS = ("on", "off", "strict")
 
 
