@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import product
 
 import mpmath
 import pytest
@@ -15,7 +16,7 @@ from tinyphysics.errors import InputError, TraceError
 from tinyphysics.ir import Ops, UOp, as_uop, evaluate, f32, f64, i64, toposort
 from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.ir.spec import SHAPED, check
-from tinyphysics.ir.value import CUSTOM, concat_index, reduction_groups, source_index
+from tinyphysics.ir.value import CUSTOM, concat_index, source_index
 from tinyphysics.rules.custom import op as register
 from tinyphysics.rules.jvp import jvp
 from tinyphysics.rules.partials import PARTIALS
@@ -42,6 +43,15 @@ FOLD = {"sum": lambda xs: mpmath.fsum(xs), "max": max, "min": min}
 # fmt: on
 
 
+def groups(u):
+    """For each element of a reduction, the indices of the elements that it combines."""
+    shape, axes = u.src[0].shape, u.arg[1]
+    found = {}
+    for i, at in enumerate(product(*map(range, shape))):
+        found.setdefault(tuple(k for a, k in enumerate(at) if a not in axes), []).append(i)
+    return [found.get(at, []) for at in product(*map(range, u.shape))]
+
+
 def exactly(roots, env):
     """The graph in 50 digits: flat lists of numbers, by the meaning of each operation."""
     out = {}
@@ -63,7 +73,7 @@ def exactly(roots, env):
         elif u.op is Ops.CONCAT:
             out[u] = [src[k][i] for k, i in concat_index(u)]
         elif u.op is Ops.REDUCE:
-            out[u] = [FOLD[u.arg[0]]([src[0][i] for i in group]) for group in reduction_groups(u)]
+            out[u] = [FOLD[u.arg[0]]([src[0][i] for i in group]) for group in groups(u)]
         else:
             out[u] = [mpf(0) if i is None else src[0][i] for i in source_index(u)]
     return [out[r] for r in roots]

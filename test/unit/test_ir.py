@@ -315,6 +315,11 @@ def test_every_operation_is_in_one_group_with_an_arity():
     assert COMMUTATIVE <= BINARY and MINIMAL <= set(Ops)
 
 
+def pair_sums(square):
+    n = square.shape[0]
+    return [UOp(Ops.REDUCE, square.dtype, (n,), (square,), ("pairs", (axis,), (0, 1))) for axis in (0, 1)]
+
+
 def samples(op):
     """Nodes with this operation at their root, of every dtype that it has."""
     floats = [UOp.var("a", (), f64), UOp.var("b", (), f64), UOp.var("c", (), f64)]
@@ -342,7 +347,8 @@ def samples(op):
         case Ops.CONCAT: return [UOp(op, f64, (6,), (v, v), 0)]
         case Ops.STACK: return [UOp.stack(floats)]
         case Ops.ELEMENT: return [m.element(4)]
-        case Ops.REDUCE: return [m.sum(0), m.max(), m.min(1)]
+        case Ops.TRIU: return [v.expand((3, 3)).triu(0, 1), v.expand((3, 3)).triu(1, 0)]
+        case Ops.REDUCE: return [m.sum(0), m.max(), m.min(1), *pair_sums(v.expand((3, 3)))]
     out = [floats[0].alu(op, *floats[1 : ARITY[op]])]
     integer = op in meaning.INTEGER or op in COMPARE
     return out + ([ints[0].alu(op, *ints[1 : ARITY[op]])] if integer else [])
@@ -512,6 +518,10 @@ BAD = {
     "a flip of an axis that is not there": raw(Ops.FLIP, f64, (3,), [v], (1,)),
     "a flip with another shape": raw(Ops.FLIP, f64, (2,), [v], (0,)),
     "a roll of an axis that is not there": raw(Ops.ROLL, f64, (3,), [v], ((1, 1),)),
+    "a triangle of no square": raw(Ops.TRIU, f64, (2, 3), [m], (0, 1)),
+    "a triangle of one axis": raw(Ops.TRIU, f64, (2, 3), [m], (0, 0)),
+    "a sum over pairs of no square": raw(Ops.REDUCE, f64, (2,), [m], ("pairs", (1,), (0, 1))),
+    "a sum over pairs without its pairs": raw(Ops.REDUCE, f64, (3,), [v.expand((3, 3))], ("pairs", (1,))),
     "a concatenation of another length": raw(Ops.CONCAT, f64, (5,), [v, v], 0),
     "a concatenation of other dtypes": raw(Ops.CONCAT, f64, (6,), [v, UOp.var("s", (3,), f32)], 0),
     "an element out of range": raw(Ops.ELEMENT, f64, (), [v], 3),

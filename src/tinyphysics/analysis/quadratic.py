@@ -14,7 +14,7 @@ from tinyphysics.rules.vjp import gradient
 from tinyphysics.system import System
 
 LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.PAD, Ops.ELEMENT,
-          Ops.STACK, Ops.CONCAT)  # fmt: skip
+          Ops.STACK, Ops.CONCAT, Ops.TRIU)  # fmt: skip
 MOST_COMPONENTS = 32  # the Hessian is written out entry by entry
 
 
@@ -43,7 +43,7 @@ def _degree(u: UOp, src: list[int | None]) -> int | None:
             return known[0]
         case Ops.POW if u.src[1].op is Ops.CONST and u.src[1].arg >= 0 and u.src[1].arg % 1 == 0:
             return known[0] * int(u.src[1].arg)
-        case Ops.REDUCE if u.arg[0] == "sum":
+        case Ops.REDUCE if u.arg[0] in ("sum", "pairs"):
             return known[0]
         case op if op in LINEAR:
             return max(known)

@@ -13,7 +13,8 @@ from tinyphysics.system import System
 x, y, z = (UPat.var(name) for name in "xyz")
 n = UPat.const("n")
 
-LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.PAD, Ops.ELEMENT)
+LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.PAD, Ops.ELEMENT,
+          Ops.TRIU)  # fmt: skip
 
 
 def power_of_product(x: UOp, y: UOp, n: UOp) -> UOp | None:
@@ -49,7 +50,7 @@ def terms(u: UOp, mixed: Callable[[UOp], bool], minus: bool = False) -> Iterator
             waiting.append((u.src[0], not minus))
         elif not mixed(u):
             yield u, minus
-        elif u.op in LINEAR or u.op is Ops.REDUCE and u.arg[0] == "sum":
+        elif u.op in LINEAR or u.op is Ops.REDUCE and u.arg[0] in ("sum", "pairs"):
             for term, sign in terms(u.src[0], mixed, minus):
                 yield u.replace((term,)), sign
         elif (opened := open_product.rewrite(u)) is not None:

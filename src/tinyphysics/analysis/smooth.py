@@ -18,7 +18,7 @@ def smooth(system: System) -> Fact:
     states = frozenset(system.q + system.p)
 
     def rough(u: UOp) -> bool:
-        extreme = u.op is Ops.REDUCE and u.arg[0] != "sum"
+        extreme = u.op is Ops.REDUCE and u.arg[0] not in ("sum", "pairs")
         return (u.op in JUMPS or u.op in KINKS or extreme) and bool(u.leaves & states)
 
     found = [u for u in toposort([system.energy]) if rough(u)]

@@ -80,7 +80,7 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
         case Ops.STACK | Ops.CONCAT:
             return f"[{', '.join(s[0] for s in src)}]", ATOM
         case Ops.REDUCE:
-            kind, axes = u.arg
+            kind, axes, *_ = u.arg
             axis = "" if len(axes) == u.src[0].ndim else f", axis={axes if len(axes) > 1 else axes[0]}"
             return f"{kind}({src[0][0]}{axis})", ATOM
         case Ops.ROLL:

@@ -72,7 +72,8 @@ class Ops(Enum):
     CONCAT = "concat"    # arg: axis
     STACK = "stack"      # scalars, row-major, into the node's shape
     ELEMENT = "element"  # arg: row-major index; one number out of an array
-    # reduction; arg: (kind, axes) with kind sum, max or min
+    TRIU = "triu"        # arg: (a, b); zero where the index along axis a is not below that along b
+    # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone
     REDUCE = "reduce"
 
 
@@ -92,7 +93,7 @@ TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE})
 ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM}
 MOVEMENT: Group = frozenset({
     Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
-    Ops.STACK, Ops.ELEMENT,
+    Ops.STACK, Ops.ELEMENT, Ops.TRIU,
 })  # fmt: skip
 LEAVES: Group = frozenset({Ops.CONST, Ops.VAR, Ops.RANGE})
 COMMUTATIVE: Group = frozenset({

@@ -62,6 +62,11 @@ def keeps(u: UOp) -> bool:
     return u.shape == u.src[0].shape and all(0 <= a < len(u.shape) for a in axes)
 
 
+def triangular(u: UOp) -> bool:
+    (a, b), shape = u.arg, u.src[0].shape
+    return u.shape == shape and a != b and max(a, b) < len(shape) and shape[a] == shape[b]
+
+
 def joins(u: UOp) -> bool:
     def rest(shape: Shape) -> Shape:
         return shape[: u.arg] + shape[u.arg + 1 :]
@@ -75,9 +80,14 @@ def stacks(u: UOp) -> bool:
 
 
 def reduces(u: UOp) -> bool:
-    kind, axes = u.arg
-    kept = tuple(n for i, n in enumerate(u.src[0].shape) if i not in axes)
-    return kind in ("sum", "max", "min") and kept == u.shape and len(set(axes)) == len(axes)
+    kind, axes, *pairs = u.arg
+    old = u.src[0].shape
+    kept = tuple(n for i, n in enumerate(old) if i not in axes)
+    if kind == "pairs":
+        a, b = pairs[0] if len(pairs) == 1 and len(pairs[0]) == 2 else (0, 0)
+        square = a != b and max(a, b) < len(old) and old[a] == old[b]
+        return square and len(axes) == 1 and axes[0] in (a, b) and kept == u.shape
+    return not pairs and kind in ("sum", "max", "min") and kept == u.shape and len(set(axes)) == len(axes)
 
 
 # fmt: off
@@ -99,6 +109,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.SLICE}),                 slices,                               "bounds that do not fit"),
     (frozenset({Ops.PAD}),                   pads,                                 "widths that do not fit"),
     (frozenset({Ops.FLIP, Ops.ROLL}),        keeps,                                "an axis or a shape that does not fit"),
+    (frozenset({Ops.TRIU}),                  triangular,                           "axes that are no square"),
     (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),
     (frozenset({Ops.STACK}),                 stacks,                               "other than one scalar per element"),
     (frozenset({Ops.ELEMENT}),               lambda u: not u.shape and 0 <= u.arg < u.src[0].size, "no such element"),

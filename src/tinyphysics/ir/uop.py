@@ -224,6 +224,14 @@ class UOp(Arithmetic):
         moves = tuple((s % max(self.shape[a], 1), a) for s, a in at)
         return UOp(Ops.ROLL, self.dtype, self.shape, (self,), moves)
 
+    def triu(self, a: int = -2, b: int = -1) -> UOp:
+        """Zero where the index along axis a is not below that along b: each pair once."""
+        a, b = axis_of(a, self.ndim), axis_of(b, self.ndim)
+        if self.shape[a] != self.shape[b]:
+            raise ShapeError(f"pairs of shape {self.shape}", site=user_site(),
+                             fix="A pair expression is square: q[:, None] - q[None, :].")  # fmt: skip
+        return UOp(Ops.TRIU, self.dtype, self.shape, (self,), (a, b))
+
     def element(self, index: int) -> UOp:
         """The number at a row-major index."""
         return self if self.shape == () else UOp(Ops.ELEMENT, self.dtype, (), (self,), index)

@@ -13,13 +13,13 @@ from typing import Any
 
 from tinyphysics.ir.dtype import DType, Number, as_number, bitcast, bool_, f32, round_f32, wrap
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
+from tinyphysics.ir.reduction import along, fold, trees
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.util import prod
 
 Value = Any  # a number, or a flat list of numbers
 
 INF, NAN = math.inf, math.nan
-LANES = 32  # accumulators of a long sum; part of the meaning of REDUCE, see reduce_sum
 
 
 # --- floating-point operations where Python raises and hardware does not ---------------------------
@@ -287,6 +287,9 @@ def source_index(u: UOp) -> list[int | None]:
             return [
                 sum((i - shift[a]) % old[a] * step[a] for a, i in enumerate(at)) for at in where
             ]
+        case Ops.TRIU:
+            a, b = u.arg
+            return [i if at[a] < at[b] else None for i, at in enumerate(where)]
         case Ops.PAD:
             return [_unpadded(at, u.arg, old, step) for at in where]
     raise AssertionError(f"{u.op} is not a movement of one array")
@@ -317,52 +320,28 @@ def concat_index(u: UOp) -> list[tuple[int, int]]:
     return out
 
 
-def reduction_groups(u: UOp) -> list[list[int]]:
-    """For each element of a REDUCE, the row-major indices that it combines, in order."""
-    shape, axes = u.src[0].shape, u.arg[1]
-    step = strides(shape)
-    kept = [a for a in range(len(shape)) if a not in axes]
-    inner = [sum(i * step[a] for i, a in zip(at, axes)) for at in product(*(range(shape[a]) for a in axes))]
-    return [
-        [sum(i * step[a] for i, a in zip(at, kept)) + k for k in inner]
-        for at in product(*(range(shape[a]) for a in kept))
-    ]
+REDUCTION = {"sum": Ops.ADD, "pairs": Ops.ADD, "max": Ops.MAX, "min": Ops.MIN}
 
 
-def reduce_order(n: int, combine: Callable[[Any, Any], Any], item: Callable[[int], Any]) -> Any:
-    """n items combined in the one order that every backend follows, chosen from n alone.
-
-    Up to 32 from left to right; more in 32 strided accumulators, folded in halves. Vector widths,
-    threads and GPU blocks follow this shape.
-    """
-    lanes = [item(k) for k in range(min(n, LANES))]
-    for k in range(LANES, n):
-        lanes[k % LANES] = combine(lanes[k % LANES], item(k))
-    if n <= LANES:
-        out = lanes[0]
-        for x in lanes[1:]:
-            out = combine(out, x)
-        return out
-    width = LANES // 2
-    while width:
-        lanes = [combine(lanes[k], lanes[k + width]) for k in range(width)]
-        width //= 2
-    return lanes[0]
+def empty(u: UOp) -> Number:
+    """What a reduction of nothing is; of no pair -0.0, which changes nothing that it is added to."""
+    return as_number({"sum": 0.0, "pairs": -0.0}.get(u.arg[0], NAN), u.dtype)
 
 
-REDUCTION = {"sum": Ops.ADD, "max": Ops.MAX, "min": Ops.MIN}
+def reduction(u: UOp) -> Callable[[Sequence[Number]], Value]:
+    """A reduction as a function of the elements of its source."""
+    if not u.arg[1]:
+        return lambda x: x
+    combine = scalar(REDUCTION[u.arg[0]], u.dtype, ())
+    plans = [(trees(axis), empty(axis)) for axis in along(u)]
 
+    def apply(x: Sequence[Number]) -> Value:
+        for plan, nothing in plans:
+            values = [fold(tree, combine, x.__getitem__) for tree in plan]
+            x = [nothing if v is None else v for v in values]
+        return x if u.shape else x[0]
 
-def reduce_values(u: UOp, x: Sequence[Number]) -> Value:
-    kind = u.arg[0]
-    combine = scalar(REDUCTION[kind], u.dtype, ())
-    out = []
-    for group in reduction_groups(u):
-        if group:
-            out.append(reduce_order(len(group), combine, lambda k: x[group[k]]))
-        else:
-            out.append(as_number(0, u.dtype) if kind == "sum" else NAN)
-    return out if u.shape else out[0]
+    return apply
 
 
 CUSTOM: dict[str, Callable[..., UOp]] = {}  # a user's operations, as expressions; see rules/custom.py
@@ -388,7 +367,7 @@ def node(u: UOp) -> Callable[..., Value]:
         pieces = concat_index(u)
         return lambda *x: [x[k][i] for k, i in pieces]
     if u.op is Ops.REDUCE:
-        return (lambda x: reduce_values(u, x)) if u.src[0].shape else (lambda x: x)
+        return reduction(u)
     origin = source_index(u)
     zero = as_number(0, u.dtype)
 

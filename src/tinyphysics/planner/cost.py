@@ -12,7 +12,7 @@ FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "TIME",
 def kind(i: Instruction) -> str:
     if i.op == "ELEM" and isinstance(i.args[0], Word):
         return i.args[0].text
-    return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add"}.get(i.op, i.op)
+    return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add", "PAIRS": "add"}.get(i.op, i.op)
 
 
 def operations(instructions: tuple[Instruction, ...], program: Program) -> Counter[str]:
@@ -24,7 +24,7 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
         if i.op in FREE or name in FREE:
             continue
         size = prod(i.type.shape)
-        if i.op in ("SUM", "MAX", "MIN"):
+        if i.op in ("SUM", "PAIRS", "MAX", "MIN"):
             size = prod(shapes.get(i.args[0], ())) - size
         if size:
             out[name] += size

@@ -8,12 +8,12 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.partials import partials, times
 
 LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
-          Ops.STACK, Ops.ELEMENT)  # fmt: skip
+          Ops.STACK, Ops.ELEMENT, Ops.TRIU)  # fmt: skip
 
 
 def reduce(u: UOp, t: UOp) -> UOp:
-    kind, axes = u.arg
-    if kind == "sum":
+    kind, axes, *_ = u.arg
+    if kind in ("sum", "pairs"):
         return u.replace((t,))
     x = u.src[0]
     kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.rules.unroll import unroll
 
 Monomial = tuple[tuple[int, Fraction], ...]  # (atom, exponent), by atom
@@ -178,8 +178,13 @@ class Normal:
                 c = self.single((Ops.WHERE, u.shape, key(src[0])))
                 self.choices.add(next(iter(c))[0][0])
                 return add(src[2], self.multiply(c, add(src[1], src[2], Fraction(-1))))
+            case Ops.TRIU:  # 1 where it keeps, 0 elsewhere
+                return self.triangle(u.arg, u.shape, src[0])
             case Ops.PAD:
                 return self.term_by_term(src[0], lambda m: ("pad", u.arg, u.shape, m))
+            case Ops.REDUCE if u.arg[0] == "pairs":
+                kept = self.triangle(u.arg[2], u.src[0].shape, src[0])
+                return self.term_by_term(kept, lambda m: ("sum over", ("sum", u.arg[1]), u.src[0].shape, m))
             case Ops.REDUCE if u.arg[0] == "sum":
                 return self.term_by_term(src[0], lambda m: ("sum over", u.arg, u.src[0].shape, m))
             case op if op in ODD or op in EVEN:
@@ -189,6 +194,11 @@ class Normal:
                     return flipped if op in EVEN else add({}, flipped, Fraction(-1))
                 return self.single((op, None, u.shape, (key(p),)))
         return self.opaque(u)
+
+    def triangle(self, axes: tuple[int, int], shape: Shape, p: Poly) -> Poly:
+        kept = self.single((Ops.TRIU, axes, shape))
+        self.choices.add(next(iter(kept))[0][0])
+        return self.multiply(kept, p)
 
     def spread(self, u: UOp, p: Poly) -> Poly:
         """A rearrangement of a polynomial is the polynomial of the rearranged atoms."""

@@ -18,7 +18,8 @@ from tinyphysics.rules.exact import exact, fold, is_power_of_two
 x, y, z, w = (UPat.var(name) for name in "xyzw")
 a, b = UPat.const("a"), UPat.const("b")
 
-MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.ELEMENT)
+MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.ELEMENT,
+         Ops.TRIU)  # fmt: skip
 MOST_ADDENDS = 32
 LARGEST_PRODUCT = 4  # x**4 is two multiplications; beyond, the power function is as accurate
 
@@ -192,6 +193,37 @@ def over_branches(x: UOp, y: UOp, z: UOp) -> UOp | None:
     return None if not masked(x) or not masked(y) or constant(z) else x / z + y / z
 
 
+def triangle(u: UOp, x: UOp, y: UOp) -> UOp | None:
+    """triu(x)*y is triu(x*y): what is not a pair must not reach the result, however large y is there."""
+    if constant(y):
+        return None
+    a, b = x.arg
+    return u.replace((x.src[0], y) if u.src[0] is x else (y, x.src[0])).triu(a, b)
+
+
+def two_triangles(u: UOp, x: UOp, y: UOp) -> UOp | None:
+    return u.replace((x.src[0], y.src[0])).triu(*x.arg) if x.arg == y.arg else None
+
+
+def triangle_spread(u: UOp, x: UOp) -> UOp | None:
+    """Axes of length 1 added or expanded: the triangle comes out, with its axes where they now are."""
+    old, new = x.shape, u.shape
+    if u.op is Ops.EXPAND:
+        shift = len(new) - len(old)
+        places = [shift + i for i in range(len(old))]
+    else:
+        places, at = [], 0
+        for n in old:
+            while at < len(new) and new[at] != n and new[at] == 1:
+                at += 1
+            if at == len(new) or new[at] != n:
+                return None
+            places.append(at)
+            at += 1
+    a, b = (places[i] for i in x.arg)
+    return u.replace((x.src[0],)).triu(a, b) if new[a] == old[x.arg[0]] > 1 else None
+
+
 # fmt: off
 identities = PatternMatcher([
     (x * 0.0,                         lambda x: zero_like(x)),
@@ -245,14 +277,34 @@ identities = PatternMatcher([
     ((x - y) * z,                     lambda x, y, z: into_branches(x, -y, z)),
     ((x + y) / z,                     over_branches),
     ((x - y) / z,                     lambda x, y, z: over_branches(x, -y, z)),
+    # what is no pair must not reach the result either
+    (UPat(Ops.MUL, name="u", src=(UPat(Ops.TRIU, name="x"), y)), triangle),
+    (UPat(Ops.DIV, name="u", src=(UPat(Ops.TRIU, name="x"), y)), triangle),
+    (UPat((Ops.ADD, Ops.SUB), name="u", src=(UPat(Ops.TRIU, name="x"), UPat(Ops.TRIU, name="y"))), two_triangles),
+    (UPat((Ops.RESHAPE, Ops.EXPAND), name="u", src=(UPat(Ops.TRIU, name="x"),)), triangle_spread),
+    (UPat(Ops.TRIU, name="u", src=(UPat(Ops.TRIU, name="x"),)), lambda u, x: x if u.arg == x.arg else None),
     (UPat(MOVES, name="u"),           move_factor),
-    (UPat(Ops.REDUCE, name="u", when=lambda u: u.arg[0] == "sum"), move_factor),
+    (UPat(Ops.REDUCE, name="u", when=lambda u: u.arg[0] in ("sum", "pairs")), move_factor),
     (UPat((*MOVES, Ops.REDUCE), name="u"), move_zero),
 ])
 # fmt: on
 
 real = exact + identities
-products = exact + PatternMatcher([(x ** a, power)])  # for what is evaluated as it was written
+
+def over_pairs(u: UOp, x: UOp) -> UOp | None:
+    """A sum over a triangle as a sum over pairs, which has an order of its own; the rest of the axes after it."""
+    kind, axes = u.arg[:2]
+    own = [a for a in axes if a in x.arg]
+    if kind != "sum" or not own or len(own) < len(axes):
+        return None
+    axis = max(own, key=x.arg.index)  # over j, if over both
+    inner = UOp(Ops.REDUCE, u.dtype, x.shape[:axis] + x.shape[axis + 1 :], (x.src[0],), ("pairs", (axis,), x.arg))
+    left = tuple(a - (a > axis) for a in axes if a != axis)
+    return inner.sum(left) if left else inner
+
+
+pairwise = PatternMatcher([(UPat(Ops.REDUCE, name="u", src=(UPat(Ops.TRIU, name="x"),)), over_pairs)])
+products = exact + pairwise + PatternMatcher([(x ** a, power)])  # for what is evaluated as it was written
 
 
 def into_scalar(u: UOp, a: UOp, y: UOp) -> UOp | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
+from tinyphysics.ir.reduction import along, fold, trees
 from tinyphysics.ir.uop import UOp, elements, toposort
-from tinyphysics.ir.value import REDUCTION, concat_index, reduce_order, reduction_groups, source_index
+from tinyphysics.ir.value import REDUCTION, concat_index, empty, source_index
 
 
 def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
@@ -21,14 +22,17 @@ def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
     if u.op is Ops.CONCAT:
         return [src[k][i] for k, i in concat_index(u)]
     if u.op is Ops.REDUCE:
-        op = REDUCTION[u.arg[0]]
-        zero = UOp.const(0, u.dtype)
-        return [
-            reduce_order(len(g), lambda x, y: x.alu(op, y), lambda k: src[0][g[k]]) if g else zero
-            for g in reduction_groups(u)
-        ]
+        return reduced(u, src[0])
     zero = UOp.const(0, u.dtype)
     return [zero if i is None else src[0][i] for i in source_index(u)]
+
+
+def reduced(u: UOp, items: list[UOp]) -> list[UOp]:
+    op = REDUCTION[u.arg[0]]
+    for axis in along(u):
+        found = [fold(tree, lambda x, y: x.alu(op, y), items.__getitem__) for tree in trees(axis)]
+        items = [UOp.const(empty(axis), u.dtype) if x is None else x for x in found]
+    return items
 
 
 def unroll(roots: Sequence[UOp]) -> list[list[UOp]]:

@@ -61,12 +61,12 @@ def element(u: UOp, g: UOp) -> Cotangents:
 
 
 def reduce(u: UOp, g: UOp) -> Cotangents:
-    kind, axes = u.arg
+    kind, axes, *pairs = u.arg
     x = u.src[0]
     kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
     spread = g.reshape(kept).expand(x.shape)
-    if kind == "sum":
-        return (spread,)
+    if kind in ("sum", "pairs"):
+        return (spread.triu(*pairs[0]) if pairs else spread,)
     # the extreme elements share the derivative equally
     best = x.eq(u.reshape(kept).expand(x.shape))
     zero, one = UOp.const(0.0, u.dtype, x.shape), UOp.const(1.0, u.dtype, x.shape)
@@ -87,6 +87,7 @@ VJP: dict[Ops, Callable[[UOp, UOp], Cotangents]] = {
     Ops.STACK:    lambda u, g: tuple(g.element(i) for i in range(len(u.src))),
     Ops.ELEMENT:  element,
     Ops.REDUCE:   reduce,
+    Ops.TRIU:     lambda u, g: (g.triu(*u.arg),),
 }
 # fmt: on
 

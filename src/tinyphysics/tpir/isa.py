@@ -199,6 +199,7 @@ ISA: dict[str, Row] = {
     "ELEM": Row("dst, func, src...", "TE", "element-wise function; a number is a constant array", "w[rc]+"),
     "FMA": Row("dst, a, b, c", "TEG", "a*b + c with one rounding", "[rc]{3}"),
     "SUM": Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe", "rn"),
+    "PAIRS": Row("dst, src, axis, (a, b)", "TE", "sum along a or b over the pairs with index a < index b", "rnn"),
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
     "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
     "MOVE": Row("dst, func, src..., [numbers]", "TE", "the same numbers in another arrangement", "w[rc]+n?"),

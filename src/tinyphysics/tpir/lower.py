@@ -11,7 +11,7 @@ from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
 from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.rules.fuse import fuse
 from tinyphysics.rules.invariant import reciprocals
-from tinyphysics.rules.real import products
+from tinyphysics.rules.real import pairwise, products
 from tinyphysics.step import DT, Assign, Block, Step
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
@@ -19,7 +19,7 @@ from tinyphysics.tpir.isa import (
 )  # fmt: skip
 from tinyphysics.util import Site
 
-REDUCTIONS = {"sum": "SUM", "max": "MAX", "min": "MIN"}
+REDUCTIONS = {"sum": "SUM", "pairs": "PAIRS", "max": "MAX", "min": "MIN"}
 
 
 def type_of(u: UOp) -> Type:
@@ -106,7 +106,7 @@ class Builder:
         if u.op is Ops.FMA:
             self.emit(section, "FMA", dst, *src, u=u)
         elif u.op is Ops.REDUCE:
-            self.emit(section, REDUCTIONS[u.arg[0]], dst, src[0], u.arg[1], u=u)
+            self.emit(section, REDUCTIONS[u.arg[0]], dst, src[0], *u.arg[1:], u=u)
         elif u.op in ELEMENTWISE:
             name = f"custom.{u.arg}" if u.op is Ops.CUSTOM else u.op.value
             self.emit(section, "ELEM", dst, Word(name), *src, u=u)
@@ -218,7 +218,7 @@ def decided(step: Step) -> Step:
     groups = (step.init, step.body, step.final)
     roots = [u for blocks in groups for b in blocks for u in
              ([b.value] if isinstance(b, Assign) else [s.covector for s in b.shears])]  # fmt: skip
-    new = dict(zip(roots, fuse(reciprocals(roots, states))))
+    new = dict(zip(roots, fuse(reciprocals(graph_rewrite(roots, pairwise), states))))
 
     def rebuilt(blocks: Sequence[Block | Assign]) -> tuple[Block | Assign, ...]:
         out: list[Block | Assign] = []

@@ -84,9 +84,9 @@ class Symbolic:
             case "FMA":
                 a, b, c = (self.read(x, like, where) for x in i.args)
                 return check_node(UOp(Ops.FMA, like.dtype, like.shape, (a, b, c)), where)
-            case "SUM" | "MAX" | "MIN":
+            case "SUM" | "PAIRS" | "MAX" | "MIN":
                 source = self.read(i.args[0], like, where)
-                arg = (REDUCTIONS[i.op], i.args[1])
+                arg = (REDUCTIONS[i.op], *i.args[1:])
                 return check_node(UOp(Ops.REDUCE, like.dtype, like.shape, (source,), arg), where)
             case "GRAD_INIT":
                 return self.read(i.args[0], like, where)

@@ -24,7 +24,7 @@ Action = Callable[[Slots], None]
 NOW, DT, T0 = 0, 1, 2  # slots of the clock: steps done, step, time at step 0
 
 FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops} | {"sq": Ops.MUL}
-REDUCTIONS = {"SUM": "sum", "MAX": "max", "MIN": "min"}
+REDUCTIONS = {"SUM": "sum", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
 
 
 def slope(u: UOp, k: int, name: str) -> UOp | None:
@@ -156,8 +156,8 @@ class Machine:
                 return self._node(i, FUNCTIONS[name], src, arg)
             case "FMA":
                 return self._node(i, Ops.FMA, i.args)
-            case "SUM" | "MAX" | "MIN":
-                return self._node(i, Ops.REDUCE, i.args[:1], (REDUCTIONS[i.op], i.args[1]))
+            case "SUM" | "PAIRS" | "MAX" | "MIN":
+                return self._node(i, Ops.REDUCE, i.args[:1], (REDUCTIONS[i.op], *i.args[1:]))
             case "GRAD_INIT" | "MAP":
                 return self._copy(i, i.args[0])
             case "LOAD":

@@ -1,0 +1,38 @@
+"""How is an energy between all pairs written?  As an expression of i and j, summed over i < j; never stored."""
+from __future__ import annotations
+
+from typing import Any
+
+from tinyphysics.errors import ShapeError
+from tinyphysics.front.functions import on_symbols
+from tinyphysics.ir import UOp, as_uop
+from tinyphysics.ir.uop import NUMPY
+from tinyphysics.util import user_site
+
+SQUARE = "Write it with d = q[:, None] - q[None, :], which has one row and one column for each particle."
+
+
+@on_symbols
+def pair_sum(x: Any) -> UOp:
+    """The sum of a pair expression over i < j: each pair once, the diagonal never.
+
+    >>> pair_sum([[9.0, 1.0], [5.0, 9.0]])
+    1.0
+    """
+    u: UOp = as_uop(x)
+    if u.ndim != 2 or u.shape[0] != u.shape[1]:
+        raise ShapeError(f"pair_sum of shape {u.shape}", site=user_site(), fix=SQUARE)
+    return u.triu().sum()
+
+
+@on_symbols
+def triu(x: Any, k: int = 0) -> UOp:
+    """NumPy's upper triangle, without the diagonal: np.triu(x, 1)."""
+    u: UOp = as_uop(x)
+    if k != 1 or u.ndim < 2:
+        raise ShapeError(f"triu(x, {k}) of shape {u.shape}", site=user_site(),
+                         fix="Only np.triu(x, 1) of a square exists: the pairs i < j.")  # fmt: skip
+    return u.triu()
+
+
+NUMPY["triu"] = triu

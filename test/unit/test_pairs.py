@@ -1,0 +1,137 @@
+"""Sums over pairs: each once, the diagonal never, forces by the third law, the same bits everywhere."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.ir import Ops, UOp, evaluate
+from tinyphysics.ir.reduction import CHUNK, LANES, fold, long_sum, slabs, trees
+
+BACKENDS = ("python", "numpy", "c", "llvm")
+
+
+@tp.hamiltonian
+def cluster(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], eps: float = 0.0):
+    d = q[:, None] - q[None, :]
+    r = np.sqrt((d**2).sum(-1) + eps**2)
+    return ((p**2).sum(-1) / (2 * m)).sum() - tp.pair_sum(m[:, None] * m[None, :] / r)
+
+
+def bodies(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return dict(q=rng.normal(size=(n, 3)), p=rng.normal(size=(n, 3)), m=rng.uniform(1, 2, n))
+
+
+def plain_forces(q, m, eps=0.0):
+    """What a textbook says, pair by pair, in NumPy."""
+    out = np.zeros_like(q)
+    for i in range(len(q)):
+        for j in range(len(q)):
+            if i != j:
+                d = q[j] - q[i]
+                out[i] += m[i] * m[j] * d / (d @ d + eps**2) ** 1.5
+    return out
+
+
+def test_pair_sum_is_the_sum_above_the_diagonal():
+    x = np.arange(25.0).reshape(5, 5)
+    assert tp.pair_sum(x) == np.triu(x, 1).sum()
+    assert tp.pair_sum(np.where(np.eye(5) > 0, np.nan, 1.0)) == 10.0  # the diagonal is never looked at
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 9])
+def test_forces_are_those_of_the_textbook(n):
+    start = bodies(n)
+    dt = 2.0**-10
+    out = tp.compile(cluster, dt=dt, sizes={"n": n}).evolve(**start, steps=1)
+    kicked = (out.final.p - start["p"]) / dt
+    expected = (plain_forces(start["q"], start["m"]) + plain_forces(out.final.q, start["m"])) / 2
+    assert np.abs(kicked - expected).max() <= 1e-11 * np.abs(expected).max()
+
+
+def test_it_is_certified_symplectic_and_conserves_momentum():
+    sim = tp.compile(cluster, dt=1e-3, sizes={"n": 6})
+    assert sim.certificate.symplectic and sim.certificate.consistent
+    start = bodies(6)
+    out = sim.evolve(**start, steps=200, eps=0.3)
+    assert np.abs(out.final.p.sum(0) - start["p"].sum(0)).max() < 1e-13
+    assert out.drift("energy") < 1e-5
+
+
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_every_backend_has_the_same_bits(n):
+    start = bodies(n)
+    hashes = {b: tp.compile(cluster, dt=0.01, sizes={"n": n}, backend=b).evolve(**start, steps=20).hash
+              for b in BACKENDS}  # fmt: skip
+    assert len(set(hashes.values())) == 1, hashes
+
+
+def test_forces_are_sums_over_pairs_of_their_own():
+    sim = tp.compile(cluster, dt=0.01, sizes={"n": 6})
+    assert "PAIRS" in sim.ir() and "triu" not in sim.ir()
+
+
+def test_numpys_triu_means_the_same():
+    @tp.hamiltonian
+    def other(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], eps: float = 0.0):
+        d = q[:, None] - q[None, :]
+        r = np.sqrt((d**2).sum(-1) + eps**2)
+        return ((p**2).sum(-1) / (2 * m)).sum() - np.triu(m[:, None] * m[None, :] / r, 1).sum()
+
+    start = bodies(5)
+    runs = [tp.compile(s, dt=0.01, sizes={"n": 5}).evolve(**start, steps=10) for s in (cluster, other)]
+    assert runs[0].hash == runs[1].hash
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 4)])
+def test_what_is_no_square_is_an_error(shape):
+    with pytest.raises(tp.ShapeError, match="pair_sum of shape"):
+        tp.pair_sum(np.ones(shape))
+
+
+# --- the order of a sum -----------------------------------------------------------------------------
+def test_a_sum_over_pairs_takes_the_order_that_is_written_down():
+    n, rng = 21, np.random.default_rng(1)
+    x = rng.normal(size=(n, n)) * 10.0 ** rng.integers(-8, 8, (n, n))
+    square = UOp.var("x", (n, n))
+    rows, columns = (
+        evaluate([UOp(Ops.REDUCE, square.dtype, (n,), (square,), ("pairs", (a,), (0, 1)))], {"x": x.ravel().tolist()})[0]
+        for a in (1, 0)
+    )
+    for i in range(n):
+        lanes = [-0.0] * 8
+        for j in range(i + 1, n):
+            lanes[j % 8] += x[i, j]
+        while len(lanes) > 1:
+            half = len(lanes) // 2
+            lanes = [lanes[k] + lanes[k + half] for k in range(half)]
+        assert rows[i] == lanes[0]
+        total = -0.0
+        for k in range(i):
+            total += x[k, i]
+        assert columns[i] == total
+
+
+def test_slabs_cover_all_rows_and_have_about_equal_area():
+    for n in (1, 7, 255, 256, 512, 4096, 65_536):
+        cuts = slabs(n)
+        assert cuts[0] == 0 and cuts[-1] == n and cuts == sorted(set(cuts))
+        assert all(c % 8 == 0 for c in cuts[:-1])
+    area = [sum(4096 - i for i in range(a, b)) for a, b in zip(slabs(4096), slabs(4096)[1:])]
+    assert max(area) < 1.2 * min(area)
+
+
+def test_a_long_sum_is_summed_in_chunks_of_strided_accumulators():
+    items = list(range(3 * CHUNK + 5))
+    value = fold(long_sum(items), lambda a, b: a + b, lambda k: k)
+    assert value == sum(items)
+    how, parts = long_sum(items)
+    assert how == "one by one" and len(parts) == 4 and len(parts[0][1]) == LANES
+
+
+def test_the_axis_that_runs_in_parallel_decides():
+    tall, wide = UOp.var("x", (100, 3)), UOp.var("x", (100, 40))
+    assert trees(tall.sum(0))[0][0] == "in halves"  # nothing long behind it
+    assert trees(wide.sum(0))[0][0] == "one by one"
+    assert trees(wide.sum(1))[0][0] == "in halves"
