@@ -336,7 +336,7 @@ def samples(op):
         case Ops.SHL | Ops.SHR: return [ints[0].alu(op, ints[1])]
         case Ops.MULHI: return [ints[0].cast(u32).alu(op, ints[1].cast(u32))]
         case Ops.WHERE: return [flags[0].where(floats[0], floats[1])]
-        case Ops.CUSTOM: return []
+        case Ops.CUSTOM | Ops.LOAD: return []
         case Ops.RESHAPE: return [m.reshape(6)]
         case Ops.EXPAND: return [v.expand((2, 3))]
         case Ops.PERMUTE: return [m.T]

@@ -68,10 +68,11 @@ def quadratic(system: System) -> Fact:
         return Fact.no("quadratic", because=bound.because, site=bound.site)
     if bound.degree > 2:
         return Fact.no("quadratic", because=f"the degree may be {bound.degree}")
-    states = [e for u in (*system.q, *system.p) for e in elements(u)]
-    if len(states) > MOST_COMPONENTS:
-        return Fact.no("quadratic", because=f"degree 2 at most, but {len(states)} components are too "
+    count = sum(u.size for u in (*system.q, *system.p))
+    if count > MOST_COMPONENTS:
+        return Fact.no("quadratic", because=f"degree 2 at most, but {count} components are too "
                        "many to write out")  # fmt: skip
+    states = [e for u in (*system.q, *system.p) for e in elements(u)]
     ((energy,),) = unroll([system.energy])
     slope = gradient(energy, states)
     hessian = [simplify(gradient(g, states)) for g in slope]

@@ -73,6 +73,8 @@ class Ops(Enum):
     STACK = "stack"      # scalars, row-major, into the node's shape
     ELEMENT = "element"  # arg: row-major index; one number out of an array
     TRIU = "triu"        # arg: (a, b); zero where the index along axis a is not below that along b
+    # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
+    LOAD = "load"
     # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone
     REDUCE = "reduce"
 

@@ -1,18 +1,22 @@
 """How does a section become a function?  Rendered as text by emit/, compiled and loaded by device/."""
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 from tinyphysics.device.cc import build, load_library
-from tinyphysics.device.engine import Parts, calling
+from tinyphysics.device.engine import Parts, calling, pointer
 from tinyphysics.device.llvm import SIGNATURE, Cpu, compile_text, host_cpu
 from tinyphysics.emit import c as emit_c
+from tinyphysics.emit import cnests as emit_cnests
 from tinyphysics.emit import llvm as emit_llvm
+from tinyphysics.emit import nests as emit_nests
 from tinyphysics.ir.dtype import f32
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
+from tinyphysics.tpir.nests import LoopKernel
 
 # Vectors side by side: enough to hide latency, few enough that the state stays in registers and the loop in
 # the cache of decoded operations. Measured on AVX2; on AVX-512 the first bound is the one that acts.
@@ -61,3 +65,53 @@ class CLoader:
     def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
         library = load_library(build(emit_c.module(parts, params, varying)))
         return [calling(SIGNATURE((f.name, library))) for f, _ in parts]
+
+
+SECTION = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
+PART = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
+
+
+def on_arrays(f: Any, owner: Any) -> Any:
+    """A C function as one that takes arrays; it keeps alive what its code lives in."""
+
+    def call(table: Any, uniform: Any, flags: Any, *numbers: int) -> None:
+        f(pointer(table), pointer(uniform), pointer(flags), *numbers)
+
+    call.owner = owner  # type: ignore[attr-defined]
+    return call
+
+
+def function_names(kernel: LoopKernel) -> dict[str, Any]:
+    """Every function of a kernel's module, with its signature."""
+    out: dict[str, Any] = {}
+    for section in kernel.sections.values():
+        out[section.name] = SECTION
+        out |= {f"part.{section.name}.{k}": PART for k in range(len(section.nests))}
+    return out
+
+
+class LlvmLoops:
+    """Loop nests for this processor."""
+
+    threads = True
+
+    def __init__(self, cpu: Cpu | None = None, width: int | None = None) -> None:
+        self.cpu = host_cpu() if cpu is None else cpu
+        self.width = self.cpu.width if width is None else width
+
+    def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
+        names = function_names(kernel)
+        compiled = compile_text(emit_nests.module(kernel, careful, self.width, self.cpu.x86), list(names), self.cpu)
+        return {n: on_arrays(signature(ctypes.cast(f, ctypes.c_void_p).value), f)
+                for (n, signature), f in zip(names.items(), compiled)}  # fmt: skip
+
+
+class CLoops:
+    """Loop nests through the C compiler that is there."""
+
+    threads = True
+
+    def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
+        library = load_library(build(emit_cnests.module(kernel, careful)))
+        return {n: on_arrays(signature((n.replace(".", "_"), library)), library)
+                for n, signature in function_names(kernel).items()}  # fmt: skip

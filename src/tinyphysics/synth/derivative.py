@@ -4,12 +4,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.ir import Ops, UOp, elements, toposort
+from tinyphysics.ir.ops import ELEMENTWISE
+from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 
 MOST_COMPONENTS = 64
+WORTH_A_LOOP = 1.5  # a few additions of zeros at the ends of a long axis cost less than giving up the loop along it
 PIECES = frozenset({Ops.PAD, Ops.CONCAT, Ops.STACK, Ops.ELEMENT})  # what indexing leaves in a derivative
+
+
+def operations(roots: Sequence[UOp]) -> int:
+    return sum(u.size for u in toposort(roots) if u.op in ELEMENTWISE)
 
 
 def derivative(energy: UOp, states: Sequence[UOp]) -> list[UOp]:
@@ -19,12 +26,15 @@ def derivative(energy: UOp, states: Sequence[UOp]) -> list[UOp]:
     zeros; number by number the zeros disappear.
     """
     whole = simplify(gradient(energy, states))
-    numbers = [elements(s) for s in states]
     in_pieces = any(u.op in PIECES for u in toposort(whole))
-    if not in_pieces or sum(map(len, numbers)) > MOST_COMPONENTS:
+    if not in_pieces or sum(s.size for s in states) > MOST_COMPONENTS:
         return whole
+    numbers = [elements(s) for s in states]
     ((scalar,),) = unroll([energy])
     parts = simplify(gradient(scalar, [x for group in numbers for x in group]))
+    long = any(n > COMPONENTS for s in states for n in s.shape)
+    if long and operations(whole) <= WORTH_A_LOOP * operations(parts):
+        return whole
     out = []
     for s, group in zip(states, numbers):
         out.append(UOp.stack(parts[: len(group)], s.shape) if s.shape else parts[0])

@@ -1,0 +1,289 @@
+"""Loop nests as readable C: one function for each nest over a range of its outermost loop, one for each section.
+
+The loops are those of the nest, written out; the compiler may vectorise them as it likes, since no two
+iterations of a map share a number and sums are taken in the order that is spelt out.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tinyphysics.emit.c import PRELUDE, TYPE, expression, literal
+from tinyphysics.emit.nests import IDENTITY
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.rules.transcendental import lower
+from tinyphysics.tpir.kernel import NOW
+from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.util import prod
+
+ARGUMENTS = "void **buffers, const double *uniform, signed char *flags, int64_t lo, int64_t hi, int64_t now"
+
+
+def c_name(text: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in text)
+
+
+@dataclass
+class NestText:
+    kernel: LoopKernel
+    nest: Nest
+    lines: list[str] = field(default_factory=list)
+    names: dict[UOp, str] = field(default_factory=dict)
+    pointers: dict[str, str] = field(default_factory=dict)
+    depth: int = 1
+    count: int = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    def open(self, text: str) -> None:
+        self.line(text + " {")
+        self.depth += 1
+
+    def close(self) -> None:
+        self.depth -= 1
+        self.line("}")
+
+    def of(self, u: UOp) -> str:
+        return literal(u) if u.op is Ops.CONST else self.names[u]
+
+    def place(self, buffer: str, plane: int | str, index: Sequence[UOp]) -> str:
+        b = self.kernel.buffers[buffer]
+        parts = [str(plane * b.plane) if isinstance(plane, int) else f"({plane})*{b.plane}"]
+        for k, i in enumerate(index):
+            stride = prod(b.axes[k + 1 :])
+            parts.append(self.of(i) if stride == 1 else f"{self.of(i)}*{stride}")
+        return f"{self.pointers[buffer]}[{' + '.join(p for p in parts if p != '0') or '0'}]"
+
+    def level(self, u: UOp) -> int:
+        variables = [*self.nest.variables, *([self.nest.along[0]] if self.nest.along else [])]
+        return max((k + 1 for k, v in enumerate(variables) if v in u.leaves), default=0)
+
+    def values(self, nodes: Sequence[UOp], level: int | None = None) -> None:
+        for u in nodes:
+            if u in self.names or u.op in (Ops.CONST, Ops.VAR) or level is not None and self.level(u) != level:
+                continue
+            text = self.place(*u.arg, u.src) if u.op is Ops.LOAD else expression(u, [self.of(s) for s in u.src])
+            self.count += 1
+            self.names[u] = f"v{self.count}"
+            self.line(f"const {TYPE[u.dtype.name]} v{self.count} = {text};")
+
+    def scoped(self, keep: dict[UOp, str]) -> None:
+        self.names = dict(keep)
+
+    def begin(self) -> list[UOp]:
+        nodes = toposort([u for p in self.nest.pieces for u in p.roots])
+        used = dict.fromkeys(u.arg[0] for u in self.nest.loads())
+        used |= dict.fromkeys(s.buffer for p in self.nest.pieces for s in p.stores)
+        slots = list(self.kernel.buffers)
+        for name in used:
+            self.pointers[name] = c_name(f"b_{name}")
+            t = TYPE[self.kernel.buffers[name].dtype.name]
+            self.line(f"{t} *{self.pointers[name]} = buffers[{slots.index(name)}];  /* {name} */")
+        for slot, p in enumerate(self.kernel.params):
+            if any(p is u for u in nodes):
+                self.names[p] = c_name(str(p.arg))
+                self.line(f"const {TYPE[p.dtype.name]} {self.names[p]} = uniform[{slot}];")
+        if any(u is NOW for u in nodes):
+            self.names[NOW] = "clock"
+            self.line("const double clock = (double)now;")
+        self.line("(void)uniform; (void)now; (void)lo; (void)hi;")
+        self.line("int seen = 0;")
+        self.values(nodes, 0)
+        return nodes
+
+    def combined(self, s: Store, a: str, b: str) -> str:
+        assert s.combine is not None
+        if s.combine is Ops.ADD:
+            return f"{a} + {b}"
+        x, y = UOp.var("a", (), s.value.dtype), UOp.var("b", (), s.value.dtype)
+        (graph,) = lower([x.alu(s.combine, y)])
+        names = {x: a, y: b}
+        for u in toposort([graph]):
+            if u not in names:
+                names[u] = literal(u) if u.op is Ops.CONST else f"({expression(u, [names[v] for v in u.src])})"
+        return names[graph]
+
+    def identity(self, s: Store) -> str:
+        assert s.combine is not None
+        return literal(UOp.const(IDENTITY[s.combine], s.value.dtype))
+
+    def guards(self, p: Piece) -> None:
+        for g in p.guards:
+            self.line(f"seen |= {self.of(g)};")
+
+    def fold(self, s: Store, acc: str, lanes: int) -> None:
+        self.line(f"for (int w = {lanes // 2}; w; w /= 2) for (int l = 0; l < w; l++) {acc}[l] = "
+                  f"{self.combined(s, f'{acc}[l]', f'{acc}[l + w]')};")  # fmt: skip
+
+    # --- kinds --------------------------------------------------------------------------------
+    def write(self) -> list[str]:
+        nodes = self.begin()
+        match self.nest.kind:
+            case "pairs":
+                self.pairs(nodes)
+            case "map" if not self.nest.variables:
+                self.stores(self.nest.pieces[0])
+            case _:
+                self.outer(nodes)
+        self.line("if (seen) *flags = 1;")
+        return self.lines
+
+    def stores(self, p: Piece) -> None:
+        self.values(toposort(p.roots))
+        values = [self.of(s.value) for s in p.stores]
+        for s, v in zip(p.stores, values):
+            self.line(f"{self.place(s.buffer, s.plane, s.index)} = {v};")
+        self.guards(p)
+
+    def outer(self, nodes: Sequence[UOp]) -> None:
+        variables = self.nest.variables
+        for k, v in enumerate(variables[:-1]):
+            name = self.names[v] = c_name(str(v.arg)[1:])
+            begin, end = ("lo", "hi") if k == 0 else ("0", str(self.nest.sizes[k]))
+            self.open(f"for (int64_t {name} = {begin}; {name} < {end}; {name}++)")
+            self.values(nodes, k + 1)
+        {"map": self.map, "lanes": self.lanes, "sequence": self.sequence}[self.nest.kind]()
+        for _ in variables[:-1]:
+            self.close()
+
+    def along_x(self, p: Piece, shared: bool) -> str:
+        x = self.nest.variables[-1]
+        name = self.names[x] = c_name(str(x.arg)[1:])
+        lo, hi = str(p.lo), str(p.hi)
+        if shared and len(self.nest.variables) == 1:
+            lo, hi = f"(lo > {lo} ? lo : {lo})", f"(hi < {hi} ? hi : {hi})"
+        return f"for (int64_t {name} = {lo}; {name} < {hi}; {name}++)"
+
+    def map(self) -> None:
+        keep = dict(self.names)
+        for p in self.nest.pieces:
+            self.scoped(keep)
+            loop = self.along_x(p, True)
+            self.lines.append("#pragma GCC ivdep")
+            self.open(loop)
+            self.stores(p)
+            self.close()
+        self.scoped(keep)
+
+    def lanes(self) -> None:
+        keep, first = dict(self.names), self.nest.pieces[0].stores
+        for k, s in enumerate(first):
+            self.line(f"{TYPE[s.value.dtype.name]} acc{k}[{LANES}];")
+            self.line(f"for (int l = 0; l < {LANES}; l++) acc{k}[l] = {self.identity(s)};")
+        for p in self.nest.pieces:
+            self.scoped(keep)
+            self.open(self.along_x(p, False))
+            self.values(toposort(p.roots))
+            lane = f"{self.names[self.nest.variables[-1]]} & {LANES - 1}"
+            for k, s in enumerate(p.stores):
+                self.line(f"acc{k}[{lane}] = {self.combined(s, f'acc{k}[{lane}]', self.of(s.value))};")
+            self.guards(p)
+            self.close()
+        self.scoped(keep)
+        for k, s in enumerate(first):
+            self.fold(s, f"acc{k}", LANES)
+            self.line(f"{self.place(s.buffer, s.plane, s.index)} = acc{k}[0];")
+
+    def sequence(self) -> None:
+        assert self.nest.along is not None
+        t, count = self.nest.along
+        keep = dict(self.names)
+        for p in self.nest.pieces:
+            self.scoped(keep)
+            self.open(self.along_x(p, True))
+            inner = dict(self.names)
+            for k, s in enumerate(p.stores):
+                self.line(f"{TYPE[s.value.dtype.name]} acc{k} = {self.identity(s)};")
+            self.names[t] = "t"
+            self.open(f"for (int64_t t = 0; t < {count}; t++)")
+            self.values(toposort([*(s.value for s in p.stores), *p.guards]))
+            for k, s in enumerate(p.stores):
+                self.line(f"acc{k} = {self.combined(s, f'acc{k}', self.of(s.value))};")
+            self.guards(p)
+            self.close()
+            self.scoped(inner)
+            for k, s in enumerate(p.stores):
+                self.values(toposort(s.index))
+                self.line(f"{self.place(s.buffer, s.plane, s.index)} = acc{k};")
+            self.close()
+        self.scoped(keep)
+
+    def pairs(self, nodes: Sequence[UOp]) -> None:
+        (size,), (piece,) = self.nest.sizes, self.nest.pieces
+        i, j = self.nest.variables
+        rows = [s for s in piece.stores if s.index[0] is i]
+        columns = [s for s in piece.stores if s.index[0] is j]
+        cuts = slabs(size)
+        self.line(f"static const int64_t cuts[] = {{{', '.join(map(str, cuts))}}};")
+        self.open("for (int64_t slab = lo; slab < hi; slab++)")
+        for k, s in enumerate(columns):
+            b = self.kernel.buffers[s.buffer]
+            plane = f"slab*{b.planes // (len(cuts) - 1)} + {s.plane}"
+            t = TYPE[s.value.dtype.name]
+            self.line(f"{t} *column{k} = &{self.place(s.buffer, plane, ())};")
+            self.line(f"for (int64_t l = 0; l < {size}; l++) column{k}[l] = {self.identity(s)};")
+        self.names[i], self.names[j] = "i", "j"
+        self.open("for (int64_t i = cuts[slab]; i < cuts[slab + 1]; i++)")
+        self.values(nodes, 1)
+        for k, s in enumerate(rows):
+            self.line(f"{TYPE[s.value.dtype.name]} row{k}[{PAIR_LANES}];")
+            self.line(f"for (int l = 0; l < {PAIR_LANES}; l++) row{k}[l] = {self.identity(s)};")
+        keep = dict(self.names)
+
+        def body(lane: str) -> None:
+            self.scoped(keep)
+            self.values(toposort(piece.roots))
+            for k, s in enumerate(rows):
+                self.line(f"row{k}[{lane}] = {self.combined(s, f'row{k}[{lane}]', self.of(s.value))};")
+            for k, s in enumerate(columns):
+                self.line(f"column{k}[j] = {self.combined(s, f'column{k}[j]', self.of(s.value))};")
+            self.guards(piece)
+
+        edge = -PAIR_LANES
+        self.line(f"int64_t block = (i + {PAIR_LANES}) & {edge};")
+        self.open(f"for (int64_t j = i + 1; j < block && j < {size}; j++)")
+        body(f"j & {PAIR_LANES - 1}")
+        self.close()
+        self.open(f"for (; block + {PAIR_LANES} <= {size}; block += {PAIR_LANES})")
+        self.lines.append("#pragma GCC ivdep")
+        self.open(f"for (int l = 0; l < {PAIR_LANES}; l++)")
+        self.line("const int64_t j = block + l;")
+        body("l")
+        self.close()
+        self.close()
+        self.open(f"for (int64_t j = block; j < {size}; j++)")
+        body(f"j & {PAIR_LANES - 1}")
+        self.close()
+        self.scoped(keep)
+        for k, s in enumerate(rows):
+            self.fold(s, f"row{k}", PAIR_LANES)
+            self.line(f"{self.place(s.buffer, s.plane, s.index)} = row{k}[0];")
+        self.close()
+        self.close()
+
+
+def driver(kernel: LoopKernel, section: LoopSection) -> str:
+    slots = list(kernel.buffers)
+    lines = [f"void {section.name}(void **buffers, const double *uniform, signed char *flags, int64_t first, int64_t steps) {{",
+             "  for (int64_t k = 0; k < steps; k++) {"]  # fmt: skip
+    for k, nest in enumerate(section.nests):
+        lines.append(f"    part_{section.name}_{k}(buffers, uniform, flags, 0, {nest.extent}, first + k);")
+    for a, b in section.swaps:
+        i, j = slots.index(a), slots.index(b)
+        lines.append(f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */")
+    return "\n".join([*lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
+
+
+def module(kernel: LoopKernel, careful: bool = False) -> str:
+    """C of every section."""
+    sections = kernel.careful if careful else kernel.sections
+    out = [PRELUDE]
+    for section in sections.values():
+        for k, nest in enumerate(section.nests):
+            body = NestText(kernel, nest).write()
+            out.append("\n".join([f"void part_{section.name}_{k}({ARGUMENTS}) {{", *body, "}"]))
+        out.append(driver(kernel, section))
+    return "\n".join(out) + "\n"

@@ -1,0 +1,128 @@
+"""A program as loop nests: the other form of a kernel, for arrays too long to be written out number by number.
+
+The same meaning, bit for bit: instructions are replaced by what they mean, and what every number is
+follows from the index of a loop instead of being written down for each.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tinyphysics.ir.ops import ELEMENTWISE, MOVEMENT, Ops
+from tinyphysics.ir.reduction import COMPONENTS
+from tinyphysics.ir.rewrite import graph_rewrite
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.rules.custom import inline
+from tinyphysics.rules.exact import exact
+from tinyphysics.rules.transcendental import guarded, lower
+from tinyphysics.tpir.isa import Instruction, Param, Pointer, Program, Register
+from tinyphysics.tpir.kernel import ORIGIN, STEP, Meaning, input_of, reads_before_writing
+from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece
+from tinyphysics.tpir.pull import Home, planes
+from tinyphysics.tpir.schedule import Marks, cost, long_axes, schedule, weight
+
+DEAR = 4  # operations for which an array of parameters alone is computed before the loop
+
+
+def updates(meaning: Meaning, instructions: Sequence[Instruction]) -> tuple[list[tuple[str, UOp]], dict[str, UOp]]:
+    """(what becomes of each state, in order; what is stored or observed)."""
+    marks: list[tuple[str, UOp]] = []
+    stored: dict[str, UOp] = {}
+    for i in instructions:
+        out = meaning.run([i])
+        stored |= {p.name: u for p, u in out.items() if isinstance(p, Pointer)}
+        if i.op in ("SYMP_STEP", "MAP"):
+            marks.append((str(i.dst), meaning.env[i.dst]))
+    return marks, stored
+
+
+def finished(nest: Nest, careful: bool) -> Nest:
+    """The bodies in the minimal operator set."""
+    pieces = []
+    for p in nest.pieces:
+        plain = inline([s.value for s in p.stores])
+        values, guards = (lower(plain), []) if careful else guarded(plain)
+        flat = graph_rewrite([*values, *guards], exact)
+        stores = tuple(replace(s, value=v) for s, v in zip(p.stores, flat))
+        pieces.append(Piece(p.lo, p.hi, stores, tuple(flat[len(values) :])))
+    return replace(nest, pieces=tuple(pieces))
+
+
+def dear_parameters(roots: Sequence[UOp], homes: dict[UOp, Home]) -> list[UOp]:
+    """Arrays of parameters alone that are worth computing once: 1/m, but no table of all pairs."""
+    params = frozenset(u for u in toposort(roots) if u.op is Ops.VAR and str(u.arg).startswith("$"))
+    largest = max((v.size for v in homes), default=0)
+    found: dict[UOp, None] = {}
+
+    def fixed(u: UOp) -> bool:
+        return bool(u.leaves) and u.leaves <= params
+
+    def worth(u: UOp) -> bool:
+        return u.op in ELEMENTWISE and bool(u.shape) and u.size <= largest and fixed(u) and cost(u, {}) >= DEAR
+
+    for u in toposort(roots):
+        if fixed(u) and (worth(u) or u.op in MOVEMENT):
+            continue
+        for s in u.src:
+            while s.op in MOVEMENT and len(s.src) == 1:
+                s = s.src[0]
+            if worth(s) and any(weight(x) >= DEAR for x in toposort([s])):
+                found[s] = None
+    return list(found)
+
+
+def build_loops(program: Program, components: int = COMPONENTS) -> LoopKernel:
+    """The nests of a program; `Unsupported` if it moves long axes in a way that loops do not follow."""
+    start = Meaning(program)
+    init_marks, _ = updates(start, program.init)
+    needed = reads_before_writing((*program.step, *program.final))
+    rewritten = {i.dst for i in program.step}
+    states = [Register("S", i) for i in range(len(program.states))]
+
+    def fixed(r: Register) -> bool:
+        return r not in rewritten and not any(str(v.arg).startswith("&") for v in start.env[r].leaves)
+
+    others = [r for r in needed if r not in states and not fixed(r)]
+    arrays = {p.name: start.env[Param(p.name)] for p in program.params if p.type.shape}
+    given = {u: Home(f"${name}") for name, u in arrays.items()}
+    inputs = {s.name: f"S{i}" for i, s in enumerate(program.states)}
+    buffers: dict[str, Buffer] = {}
+
+    def declare(name: str, u: UOp) -> None:
+        buffers[name] = Buffer(name, planes(u.shape, components), long_axes(u.shape, components), u.dtype)
+
+    for name, u in arrays.items():
+        declare(f"${name}", u)
+    for i in range(len(program.states)):
+        declare(f"S{i}", input_of(program, i))
+
+    shaped = {r: UOp.var(str(r), start.env[r].shape, start.env[r].dtype) for r in [*states, *others]}
+    kept = {r: u for r, u in start.env.items() if isinstance(r, Param) or r in needed and r not in shaped}
+    here = given | {u: Home(str(r)) for r, u in shaped.items()}
+    loop, end = Meaning(program), Meaning(program)
+    loop.env |= kept | shaped
+    end.env |= kept | shaped
+    step_marks, _ = updates(loop, program.step)
+    step_marks += [(str(r), loop.env[r]) for r in others if loop.env[r] is not shaped[r]]
+    _, stored = updates(end, program.final)
+    final_marks = [(f"&{name}", u) for name, u in stored.items()]
+    dear = dear_parameters([u for _, u in (*step_marks, *final_marks)], here)
+    constants = {u: Home(f"K{k}") for k, u in enumerate(dear)}
+
+    first = given | {input_of(program, i): Home(f"S{i}") for i in range(len(program.states))}
+    before: Marks = [*init_marks, *((str(r), start.env[r]) for r in others),
+                     *((home.buffer, u) for u, home in constants.items())]  # fmt: skip
+    sections, careful = {}, {}
+    for name, marks, homes in (("init", before, first), ("step", step_marks, here | constants),
+                               ("final", final_marks, here | constants)):  # fmt: skip
+        s = schedule(marks, homes, components, f"{name}.")
+        for b in s.buffers.values():
+            buffers.setdefault(b.name, b)
+        sections[name] = LoopSection(name, tuple(finished(n, False) for n in s.nests), s.swaps)
+        careful[name] = LoopSection(name, tuple(finished(n, True) for n in s.nests), s.swaps)
+    scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
+    return LoopKernel(
+        program.name, tuple(dict.fromkeys([*scalars, STEP, ORIGIN])), buffers, sections, careful, inputs,
+        {name: f"${name}" for name in arrays},
+        {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()}, components,
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""The loops of an array program, as values: what a backend renders, and what the NumPy engine interprets."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tinyphysics.ir.dtype import DType
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import slabs
+from tinyphysics.ir.text import dump
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.util import prod
+
+PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Planes of numbers, one behind the other, each row-major along the long axes."""
+
+    name: str
+    planes: int
+    axes: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def plane(self) -> int:
+        """Numbers from one plane to the next: an odd number of cache lines, so that planes do not collide."""
+        lines = -(-(prod(self.axes) + PAD) // 8)
+        return (lines | 1) * 8 if self.axes else 8
+
+    @property
+    def size(self) -> int:
+        return self.planes * self.plane
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    buffer: str
+    plane: int
+    index: tuple[UOp, ...]
+    value: UOp
+    combine: Ops | None = None  # of a reduction: how items are combined
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A range of the innermost variable in which no condition on it is left."""
+
+    lo: int
+    hi: int
+    stores: tuple[Store, ...]
+    guards: tuple[UOp, ...] = ()
+
+    @property
+    def roots(self) -> list[UOp]:
+        return [*(s.value for s in self.stores), *(i for s in self.stores for i in s.index), *self.guards]
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """Loops over `sizes`, one variable each, the innermost cut in pieces.
+
+    map:       every store at every index
+    lanes:     the innermost variable is summed over, in strided accumulators
+    sequence:  `along` is summed over, one item after the other, at every index
+    pairs:     the first variable is i, the innermost j > i; stores indexed by i are sums over j and the others
+               sums over i, in the slabs of ir/reduction.py, each with planes of its own
+    """
+
+    kind: str
+    variables: tuple[UOp, ...]
+    sizes: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+    along: tuple[UOp, int] | None = None
+
+    @property
+    def extent(self) -> int:
+        """How far the range goes that threads share out: slabs of pairs, else the outermost loop."""
+        if self.kind == "pairs":
+            return len(slabs(self.sizes[0])) - 1
+        return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
+
+    @property
+    def operations(self) -> int:
+        """Of one item, in the longest piece."""
+        longest = max(self.pieces, key=lambda p: p.hi - p.lo)
+        return sum(u.op not in (Ops.CONST, Ops.VAR, Ops.LOAD) and u.dtype.is_float for u in toposort(longest.roots))
+
+    @property
+    def items(self) -> int:
+        n = prod(self.sizes)
+        if self.kind == "pairs":
+            return n * (n - 1) // 2
+        return n * (self.along[1] if self.along else 1)
+
+    def loads(self) -> Iterator[UOp]:
+        for p in self.pieces:
+            yield from (u for u in toposort(p.roots) if u.op is Ops.LOAD)
+
+    def __str__(self) -> str:
+        loops = " x ".join(f"{v.arg} < {n}" for v, n in zip(self.variables, self.sizes))
+        lines = [f"{self.kind} {loops}" + (f", {self.along[0].arg} < {self.along[1]} in turn" if self.along else "")]
+        for p in self.pieces:
+            if len(self.pieces) > 1:
+                lines.append(f"  {p.lo} <= {self.variables[-1].arg} < {p.hi}")
+            for s in p.stores:
+                at = ", ".join(map(str, s.index))
+                lines.append(f"    {s.buffer}.{s.plane}[{at}] {'<-' if s.combine is None else s.combine.value + '<-'}")
+            lines += ["    " + line for line in dump(p.roots).splitlines()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class LoopSection:
+    """Nests in order; then `swaps` exchanges what two buffers hold."""
+
+    name: str
+    nests: tuple[Nest, ...]
+    swaps: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(eq=False)
+class LoopKernel:
+    """A program as loop nests over buffers."""
+
+    name: str
+    params: tuple[UOp, ...]  # scalars that all nests share
+    buffers: dict[str, Buffer]
+    sections: dict[str, LoopSection]
+    careful: dict[str, LoopSection]
+    inputs: dict[str, str]  # state -> the buffer that it is loaded into
+    arrays: dict[str, str]  # array parameter -> its buffer
+    outputs: dict[str, tuple[str, DType, tuple[int, ...]]]  # name -> buffer, dtype, shape
+    components: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def guarded(self) -> bool:
+        return any(p.guards for s in self.sections.values() for n in s.nests for p in n.pieces)
+
+    def __str__(self) -> str:
+        out = [f"kernel {self.name}"]
+        out += [f"  buffer {b.name} {b.dtype} {b.planes} planes of {list(b.axes)}" for b in self.buffers.values()]
+        for section in self.sections.values():
+            out.append(f"{section.name}:")
+            out += ["  " + line for n in section.nests for line in str(n).splitlines()]
+            out += [f"  swap {a}, {b}" for a, b in section.swaps]
+        return "\n".join(out)

@@ -1,0 +1,240 @@
+"""What is one number of an array expression?  The expression at an index, down to what is in memory.
+
+Movement disappears into indices, short reductions into sums, constants into themselves. What is left are
+element-wise operations on loads: the body of a loop.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tinyphysics.ir.dtype import bool_
+from tinyphysics.ir.ops import ELEMENTWISE, Ops
+from tinyphysics.ir.reduction import LANES, fold, sequence
+from tinyphysics.ir.uop import Shape, UOp
+from tinyphysics.ir.value import REDUCTION, empty, strides
+from tinyphysics.tpir.index import Index, Place, Unsupported, added, below, chosen, expr, rolled, same, shifted, times
+from tinyphysics.util import prod
+
+Places = tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where an array is: a plane for each combination of components, row-major along the rest.
+
+    A sum over the columns of pairs has several parts, which are added when it is read.
+    """
+
+    buffer: str
+    parts: int = 1
+
+
+class Elsewhere(Exception):
+    """A value of this nest is wanted at another index than the one at which it is computed."""
+
+
+def is_component(n: int, limit: int) -> bool:
+    return n <= limit
+
+
+class Pull:
+    def __init__(
+        self, homes: Mapping[UOp, Home], components: int, own: Mapping[UOp, Places | None] | None = None
+    ) -> None:
+        self.homes, self.components = homes, components
+        self.own = own or {}  # what this nest computes, and at which index; None: not before its end
+        self.memo: dict[tuple[object, ...], UOp] = {}
+
+    def at(self, u: UOp, where: Places) -> UOp:
+        key = (u, *(i if isinstance(i, int) else i.key for i in where))
+        if key not in self.memo:
+            self.memo[key] = self._at(u, where)
+        return self.memo[key]
+
+    def _at(self, u: UOp, where: Places) -> UOp:
+        if u in self.own:
+            here = self.own[u]
+            if here is None or not all(same(i, j) for i, j in zip(where, here) if not isinstance(j, int)):
+                raise Elsewhere(u)
+        elif u in self.homes:
+            return self.load(u, where)
+        if u.op is Ops.CONST:
+            return UOp.const(u.arg, u.dtype)
+        if u.op is Ops.RANGE:
+            return expr(where[0])
+        if u.op is Ops.VAR:
+            return u if not u.shape else self.load(u, where)
+        if u.op in ELEMENTWISE:
+            return UOp(u.op, u.dtype, (), tuple(self.at(s, where) for s in u.src), u.arg)
+        if u.op is Ops.REDUCE:
+            return self.reduced(u, where)
+        return self.moved(u, where)
+
+    def load(self, u: UOp, where: Places) -> UOp:
+        home = self.homes[u]
+        plane, index, planes = 0, [], 1
+        for n, i in zip(u.shape, where):
+            if is_component(n, self.components):
+                if not isinstance(i, int):
+                    raise Unsupported("a component chosen by a loop")
+                plane, planes = plane * n + i, planes * n
+            else:
+                index.append(expr(i))
+        loads = [UOp(Ops.LOAD, u.dtype, (), tuple(index), (home.buffer, plane + planes * k)) for k in range(home.parts)]
+        return UOp.sum_of(loads) if len(loads) > 1 else loads[0]
+
+    def reduced(self, u: UOp, where: Places) -> UOp:
+        inner, (axis,) = u.src[0], u.arg[1]
+        n = inner.shape[axis]
+        assert u.arg[0] != "pairs" and n <= LANES, f"a reduction of {n} items is computed by a nest of its own"
+        items = [self.at(inner, (*where[:axis], k, *where[axis:])) for k in range(n)]
+        value = fold(sequence(list(range(n))) if n else None, lambda x, y: x.alu(REDUCTION[u.arg[0]], y), items.__getitem__)
+        return UOp.const(empty(u), u.dtype) if value is None else value
+
+    def moved(self, u: UOp, where: Places) -> UOp:
+        x = u.src[0]
+        match u.op:
+            case Ops.EXPAND:
+                new = len(u.shape) - x.ndim
+                return self.at(x, tuple(0 if n == 1 else i for i, n in zip(where[new:], x.shape)))
+            case Ops.PERMUTE:
+                back: list[Place] = [0] * x.ndim
+                for i, a in zip(where, u.arg):
+                    back[a] = i
+                return self.at(x, tuple(back))
+            case Ops.SLICE:
+                return self.at(x, tuple(shifted(times(i, b[2]), b[0]) for i, b in zip(where, u.arg)))
+            case Ops.FLIP:
+                return self.at(x, tuple(shifted(times(i, -1), n - 1) if a in u.arg else i
+                                        for a, (i, n) in enumerate(zip(where, x.shape))))  # fmt: skip
+            case Ops.ROLL:
+                return self.at(x, unrolled(u, where))
+            case Ops.RESHAPE:
+                return self.at(x, reshaped(where, u.shape, x.shape))
+            case Ops.ELEMENT:
+                return self.at(x, unravelled(u.arg, x.shape))
+            case Ops.PAD:
+                return self.padded(u, where)
+            case Ops.CONCAT:
+                return self.joined(u, where)
+            case Ops.STACK:
+                if not all(isinstance(i, int) for i in where):
+                    raise Unsupported("an array of scalars along a long axis")
+                flat = sum(i * s for i, s in zip(where, strides(u.shape)) if isinstance(i, int))
+                return self.at(u.src[flat], ())
+            case Ops.TRIU:
+                a, b = (expr(where[k]) for k in u.arg)
+                return self.either(a < b, self.at(x, where), UOp.const(0, u.dtype))
+        raise AssertionError(f"{u.op} is not a movement")
+
+    def either(self, condition: bool | UOp, yes: UOp, no: UOp) -> UOp:
+        if isinstance(condition, bool):
+            return yes if condition else no
+        return UOp(Ops.WHERE, yes.dtype, (), (condition, yes, no))
+
+    def padded(self, u: UOp, where: Places) -> UOp:
+        zero, inside = UOp.const(0, u.dtype), None
+        places = list(where)
+        for a, (i, (lo, _, between), n) in enumerate(zip(where, u.arg, u.src[0].shape)):
+            if between:
+                if not isinstance(i, int):
+                    raise Unsupported("zeros between the items of a long axis")
+                k, rest = divmod(i - lo, between + 1)
+                if rest or not 0 <= k < n:
+                    return zero
+                places[a] = k
+                continue
+            i = shifted(i, -lo)
+            under, fits = below(i, 0), below(i, n)
+            if under is True or fits is False:
+                return zero
+            for bad in (under, fits if isinstance(fits, bool) else fits.eq(UOp.const(False, bool_))):
+                if isinstance(bad, bool):
+                    continue
+                inside = bad if inside is None else inside | bad
+            places[a] = i if under is False and fits is True else clamped(i, n, under, fits)
+        value = self.at(u.src[0], tuple(places))
+        return value if inside is None else self.either(inside, zero, value)
+
+    def joined(self, u: UOp, where: Places) -> UOp:
+        """The source that the index falls into; in an outer loop, a choice."""
+        a = u.arg
+        begin, parts = 0, []
+        for s in u.src:
+            end = begin + s.shape[a]
+            i = shifted(where[a], -begin)
+            before = below(where[a], end)
+            if before is False or begin == end:
+                begin = end
+                continue
+            n = s.shape[a]
+            safe = i if isinstance(i, int) or i.lo >= 0 and i.hi < n else clamped(i, n, below(i, 0), below(i, n))
+            parts.append((before, self.at(s, (*where[:a], safe, *where[a + 1 :]))))
+            begin = end
+            if before is True:
+                break
+        out = parts[-1][1]
+        for condition, value in reversed(parts[:-1]):
+            out = self.either(condition, value, out)
+        return out
+
+
+def clamped(i: Place, n: int, under: bool | UOp, fits: bool | UOp) -> Index:
+    """The index where it is inside, else 0: what is read there is not used, but it must be there."""
+    outside: UOp | None = None
+    if isinstance(under, UOp):
+        outside = under
+    if isinstance(fits, UOp):
+        over = fits.eq(UOp.const(False, bool_))
+        outside = over if outside is None else outside | over
+    assert outside is not None
+    return chosen(outside, 0, i, 0, n - 1)
+
+
+def unrolled(u: UOp, where: Places) -> Places:
+    places = list(where)
+    for shift, a in u.arg:
+        places[a] = rolled(places[a], shift, u.shape[a])
+    return tuple(places)
+
+
+def unravelled(flat: int, shape: Shape) -> Places:
+    out = []
+    for step, n in zip(strides(shape), shape):
+        out.append(flat // step % n if n else 0)
+    return tuple(out)
+
+
+def reshaped(where: Places, new: Shape, old: Shape) -> Places:
+    """Indices of the old shape; a long axis may be split into several, several may not be merged into one."""
+    out: list[Place] = []
+    rest = [(i, n) for i, n in zip(where, new) if n != 1]
+    for n in old:
+        if n == 1:
+            out.append(0)
+            continue
+        size, place = 1, None
+        group: list[tuple[Place, int]] = []
+        while rest and size < n:
+            group.append(rest.pop(0))
+            size *= group[-1][1]
+        if size != n:
+            if all(isinstance(i, int) for i in where):
+                flat = sum(i * s for i, s in zip(where, strides(new)) if isinstance(i, int))
+                return unravelled(flat, old)
+            raise Unsupported(f"a reshape of {old} to {new}, which merges long axes")
+        for i, length in group:
+            place = i if place is None else added(times(place, length), i)
+        out.append(0 if place is None else place)
+    return tuple(out)
+
+
+def spread(shape: Shape, components: int) -> tuple[list[Sequence[int]], list[int]]:
+    """The axes of components as their values, and the long axes."""
+    short = [range(n) for n in shape if is_component(n, components)]
+    return [*short], [n for n in shape if not is_component(n, components)]
+
+
+def planes(shape: Shape, components: int) -> int:
+    return prod(n for n in shape if is_component(n, components))
