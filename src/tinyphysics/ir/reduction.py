@@ -18,7 +18,7 @@ from tinyphysics.ir.uop import Shape, UOp
 
 LANES = 32  # accumulators of a long sum
 CHUNK = 1 << 16  # items that a set of accumulators takes; chunks can be summed apart
-COMPONENTS = 16  # an axis up to here is a handful of components: nothing runs along it
+COMPONENTS = 32  # an axis up to here is a handful of components, written out: nothing runs along it
 PAIR_LANES = 8
 SLABS, ROWS_PER_SLAB = 16, 256  # of a sum over pairs
 

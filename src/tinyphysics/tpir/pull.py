@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tinyphysics.ir.dtype import bool_
+from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import LANES, fold, sequence
 from tinyphysics.ir.uop import Shape, UOp
@@ -137,23 +137,22 @@ class Pull:
         zero, inside = UOp.const(0, u.dtype), None
         places = list(where)
         for a, (i, (lo, _, between), n) in enumerate(zip(where, u.arg, u.src[0].shape)):
-            if between:
-                if not isinstance(i, int):
-                    raise Unsupported("zeros between the items of a long axis")
-                k, rest = divmod(i - lo, between + 1)
-                if rest or not 0 <= k < n:
-                    return zero
-                places[a] = k
-                continue
             i = shifted(i, -lo)
-            under, fits = below(i, 0), below(i, n)
+            stride = between + 1
+            under, fits = below(i, 0), below(i, (n - 1) * stride + 1)
             if under is True or fits is False:
                 return zero
             for bad in (under, fits if isinstance(fits, bool) else fits.eq(UOp.const(False, bool_))):
                 if isinstance(bad, bool):
                     continue
                 inside = bad if inside is None else inside | bad
-            places[a] = i if under is False and fits is True else clamped(i, n, under, fits)
+            places[a] = i if under is False and fits is True else clamped(i, (n - 1) * stride + 1, under, fits)
+            if between:
+                between_items, places[a] = thinned(places[a], stride)
+                if between_items is True:
+                    return zero
+                if isinstance(between_items, UOp):
+                    inside = between_items if inside is None else inside | between_items
         value = self.at(u.src[0], tuple(places))
         return value if inside is None else self.either(inside, zero, value)
 
@@ -178,6 +177,18 @@ class Pull:
         for condition, value in reversed(parts[:-1]):
             out = self.either(condition, value, out)
         return out
+
+
+def thinned(i: Place, stride: int) -> tuple[bool | UOp, Place]:
+    """(is it between two items?  the item that it is or follows)."""
+    if isinstance(i, int):
+        return bool(i % stride), i // stride
+    if stride & (stride - 1):
+        raise Unsupported(f"every {stride}th item of a long axis: strides are powers of two there")
+    whole = i.expr()
+    rest = whole & UOp.const(stride - 1, i64)
+    item = UOp(Ops.SHR, i64, (), (whole, UOp.const(stride.bit_length() - 1, i64)))
+    return rest.ne(UOp.const(0, i64)), Index(i.lo // stride, i.hi // stride, base=item, inner=i.inner)
 
 
 def clamped(i: Place, n: int, under: bool | UOp, fits: bool | UOp) -> Index:

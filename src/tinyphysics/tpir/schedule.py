@@ -75,8 +75,13 @@ def moves_long_axis(u: UOp, components: int) -> bool:
             old = u.src[0].shape
             return any(m != n and not (is_component(n, components) and is_component(m, components))
                        for n, m in zip(old, u.shape))  # fmt: skip
-        case Ops.FLIP | Ops.PERMUTE | Ops.CONCAT:
-            return not all(is_component(n, components) for n in u.shape)
+        case Ops.FLIP:
+            return any(not is_component(u.shape[a], components) for a in u.arg)
+        case Ops.CONCAT:
+            return not is_component(u.shape[u.arg], components)
+        case Ops.PERMUTE:
+            long = [a for a in u.arg if not is_component(u.src[0].shape[a], components)]
+            return long != sorted(long)
     return False
 
 

@@ -1,0 +1,219 @@
+"""Loop nests: what they compute is what the VM computes, bit for bit, in every rendering, width and thread count."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.device import loops as device_loops
+from tinyphysics.device.loops import LoopEngine, from_planes, to_planes
+from tinyphysics.device.nests import ArrayLoops
+from tinyphysics.ir import UOp
+from tinyphysics.ir.dtype import f64
+from tinyphysics.runtime.loaders import CLoops, LlvmLoops
+from tinyphysics.tpir.index import Cut, Index, Unsupported, rolled
+from tinyphysics.tpir.loops import build_loops
+from tinyphysics.tpir.nests import Buffer
+
+
+@tp.hamiltonian
+def fput(q: tp.Vec["n"], p: tp.Vec["n"], beta: float = 0.7):
+    d = np.diff(q, prepend=0, append=0)
+    return (p**2).sum() / 2 + (d**2 / 2 + beta * d**4 / 4).sum()
+
+
+@tp.hamiltonian
+def wave(phi: tp.Array["n", "n"], pi: tp.Array["n", "n"]):
+    return (pi**2).sum() / 2 + sum(((np.roll(phi, 1, axis) - phi) ** 2).sum() for axis in (0, 1)) / 2
+
+
+@tp.hamiltonian
+def cluster(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], eps: float = 0.01):
+    d = q[:, None] - q[None, :]
+    r = np.sqrt((d**2).sum(-1) + eps**2)
+    return ((p**2).sum(-1) / (2 * m)).sum() - tp.pair_sum(m[:, None] * m[None, :] / r)
+
+
+@tp.hamiltonian
+def rotors(q: tp.Array["n", 40], p: tp.Array["n", 40], k: tp.Array["n", 40], t):
+    """Sums along both axes, a largest element, functions, a clock."""
+    column, row = q.sum(0), q.sum(1)
+    return ((p**2).sum() / 2 + (k * (1 - np.cos(q))).sum() + (column**2).sum() / 2 + np.max(q) * np.cos(t) / 10
+            + np.sin(row).sum())  # fmt: skip
+
+
+@tp.hamiltonian
+def mean_field(q: tp.Vec["n"], p: tp.Vec["n"]):
+    """Everything meets everything through two sums: a scalar that a whole array is computed from."""
+    n = 40.0
+    return (p**2).sum() / 2 - (np.cos(q).sum() ** 2 + np.sin(q).sum() ** 2) / (2 * n)
+
+
+@tp.hamiltonian
+def reversed_ends(q: tp.Vec["n"], p: tp.Vec["n"]):
+    """Flips, strided slices, pads: indices that do not run along."""
+    return (p**2).sum() / 2 + ((q - q[::-1]) ** 2).sum() / 4 + (q[::2] ** 4).sum() / 4 + (q[3:-2] * q[5:]).sum()
+
+
+@tp.map
+def shifted(x: tp.Array[4, "n", "n"], y: tp.Array["n", "n"], a: float = 0.3):
+    """Planes that stream away after a common collision, and a state that takes another's place."""
+    total = x.sum(0)
+    after = [x[k] + a * (total / 4 - x[k]) for k in range(4)]
+    return np.stack([np.roll(after[k], (k - 1, 2 - k), (0, 1)) for k in range(4)]), total.T + y
+
+
+def normal(rng, *shape):
+    return rng.normal(size=shape)
+
+
+def start_of(system, n):
+    rng = np.random.default_rng(n)
+    r = lambda *shape: normal(rng, *shape)  # noqa: E731
+    return {
+        "fput": lambda: (dict(q=r(n), p=r(n)), dict(beta=0.7)),
+        "wave": lambda: (dict(phi=r(n, n), pi=r(n, n)), {}),
+        "cluster": lambda: (dict(q=r(n, 3), p=r(n, 3)), dict(m=rng.uniform(1, 2, n), eps=0.01)),
+        "rotors": lambda: (dict(q=r(n, 40), p=r(n, 40)), dict(k=rng.uniform(1, 2, (n, 40)))),
+        "mean_field": lambda: (dict(q=r(n), p=r(n)), {}),
+        "reversed_ends": lambda: (dict(q=r(n), p=r(n)), {}),
+        "shifted": lambda: (dict(x=r(4, n, n), y=r(n, n)), dict(a=0.3)),
+    }[system.name]()
+
+
+LOADERS = {
+    "llvm": lambda: LlvmLoops(),
+    "scalar": lambda: LlvmLoops(width=1),
+    "two": lambda: LlvmLoops(width=2),
+    "eight": lambda: LlvmLoops(width=8),
+    "c": lambda: CLoops(),
+    "numpy": lambda: ArrayLoops(),
+}
+SYSTEMS = [fput, wave, cluster, rotors, mean_field, reversed_ends, shifted]
+
+
+def compiled(system, n):
+    dt = {} if system is shifted else {"dt": 0.01}
+    return tp.compile(system, **dt, sizes={"n": n}, backend="python")
+
+
+def loops(sim, loader, state, params, steps, threads=1):
+    engine = LoopEngine(sim.tpir, loader, None, threads)
+    given = {k: np.asarray(v, float)[None] for k, v in params.items()}
+    m = engine.start({k: v[None] for k, v in state.items()}, given, 1, 0.01, 0.25)
+    engine.advance(m, steps)
+    return {k: v[0] for k, v in engine.synchronised(m).items()}
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda s: s.name)
+@pytest.mark.parametrize("n", [33, 40])
+def test_every_rendering_has_the_bits_of_the_vm(system, n):
+    state, params = start_of(system, n)
+    sim = compiled(system, n)
+    expected = sim.evolve(**state, **params, steps=2, t0=0.25).final
+    for name, loader in LOADERS.items():
+        out = loops(sim, loader(), state, params, 2)
+        for k in state:
+            assert np.array_equal(out[k], getattr(expected, k)), (name, k)
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda s: s.name)
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_threads_do_not_change_a_bit(system, threads, monkeypatch):
+    monkeypatch.setattr(device_loops, "THREAD_WORK", 1)
+    state, params = start_of(system, 300 if system in (fput, mean_field, reversed_ends, cluster) else 40)
+    sim = compiled(system, len(next(iter(state.values()))) if system is not shifted else 40)
+    one = loops(sim, LlvmLoops(), state, params, 3)
+    many = loops(sim, LlvmLoops(), state, params, 3, threads)
+    for k in state:
+        assert np.array_equal(one[k], many[k])
+
+
+def test_the_comparison_can_fail():
+    """Summed in another order, the force has other bits."""
+    state, params = start_of(cluster, 64)
+    q, m = state["q"], params["m"]
+    d = q[:, None] - q[None, :]
+    w = m[:, None] * m[None, :] / ((d**2).sum(-1) + 1e-4) ** 1.5
+    plain = -(w[..., None] * d).sum(1)
+    out = loops(compiled(cluster, 64), LlvmLoops(), state, params, 1)
+    half = state["p"] + 0.005 * plain
+    assert np.allclose(out["q"], q + 0.01 * half / m[:, None], rtol=1e-12, atol=1e-12)
+    assert not np.array_equal(out["q"], q + 0.01 * half / m[:, None])
+
+
+def test_no_array_is_stored_that_is_as_large_as_all_pairs():
+    kernel = build_loops(compiled(cluster, 200).tpir)
+    assert max(b.size for b in kernel.buffers.values()) < 200 * 200
+    assert [n.kind for n in kernel.sections["step"].nests] == ["map", "pairs", "map"]
+
+
+def test_one_pass_for_a_stencil_and_one_for_streaming():
+    assert len(build_loops(compiled(wave, 64).tpir).sections["step"].nests) == 2  # drift, kick
+    kernel = build_loops(compiled(shifted, 64).tpir)
+    assert kernel.sections["step"].swaps  # the old planes are still read where new ones are stored
+    assert len(kernel.sections["step"].nests) <= 3
+
+
+def test_a_long_sum_goes_through_chunks():
+    n = 2 * 65_536 + 77
+
+    @tp.hamiltonian
+    def soft(q: tp.Vec["n"], p: tp.Vec["n"]):
+        return (p**2).sum() / 2 + np.sqrt((q**2).sum() + 1)
+
+    rng = np.random.default_rng(3)
+    state = dict(q=rng.normal(size=n), p=rng.normal(size=n))
+    sim = tp.compile(soft, dt=0.01, sizes={"n": n}, backend="python")
+    out = [loops(sim, loader(), state, {}, 1) for loader in (LOADERS["llvm"], LOADERS["c"], LOADERS["scalar"])]
+    assert all(np.array_equal(out[0]["p"], o["p"]) for o in out)
+    expected = state["p"] - 0.005 * state["q"] / np.sqrt((state["q"] ** 2).sum() + 1)
+    assert np.allclose(out[0]["p"] + 0.005 * out[0]["q"] / np.sqrt((out[0]["q"] ** 2).sum() + 1), expected, atol=1e-12)
+
+
+def test_arguments_too_large_for_the_fast_path_are_done_again():
+    n = 40
+    state, params = start_of(mean_field, n)
+    state["q"][7] = 1e12
+    sim = compiled(mean_field, n)
+    expected = sim.evolve(**state, steps=2, t0=0.25).final
+    for name, loader in LOADERS.items():
+        out = loops(sim, loader(), state, params, 2)
+        assert np.array_equal(out["q"], expected.q) and np.array_equal(out["p"], expected.p), name
+
+
+# --- indices ----------------------------------------------------------------------------------------
+def test_a_roll_and_its_inverse_are_nothing():
+    v = UOp.var("@i", (), f64)
+    i = Index(0, 99, v)
+    there = rolled(i, 3, 100)
+    assert there.base is not None
+    back = rolled(there, -3, 100)
+    assert back.key == i.key
+
+
+def test_the_innermost_loop_is_cut_where_a_condition_changes():
+    i = Index(0, 99, UOp.var("@x", (), f64), inner=True)
+    with pytest.raises(Cut) as cut:
+        rolled(i, 3, 100)
+    assert cut.value.at == 3
+    assert rolled(Index(3, 99, i.var, inner=True), 3, 100).offset == -3
+
+
+def test_a_movement_that_loops_do_not_follow_is_named():
+    @tp.hamiltonian
+    def flat(q: tp.Array["n", "n"], p: tp.Array["n", "n"]):
+        return (p**2).sum() / 2 + (np.roll(q.reshape(-1), 1, 0) * q.reshape(-1)).sum()
+
+    with pytest.raises(Unsupported, match="long axes|two loops"):
+        build_loops(compiled(flat, 64).tpir)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3,), (40,), (40, 3), (3, 40), (9, 40, 50), (40, 3, 50), ()])
+def test_layouts_are_inverses(shape):
+    a = np.random.default_rng(0).normal(size=shape)
+    short = [n for n in shape if n <= 32]
+    b = Buffer("x", int(np.prod(short)), tuple(n for n in shape if n > 32), f64)
+    data = np.zeros(b.size)
+    to_planes(a, b, 32, data)
+    assert np.array_equal(from_planes(data, b, shape, 32), a)
