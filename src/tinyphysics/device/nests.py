@@ -57,7 +57,7 @@ class Interpreter:
             if u.op is Ops.CONST:
                 values[u] = np.array([u.arg], NUMPY_DTYPE[u.dtype.name])
             elif u.op is Ops.LOAD:
-                values[u] = self.memory[u.arg[0]][self.place(*u.arg, [values[s] for s in u.src])]
+                values[u] = self.memory[u.arg[0]][self.place(u.arg[0], u.arg[1], [values[s] for s in u.src])]
             else:
                 values[u] = operation(u, [values[s] for s in u.src])
         return [values[r] for r in roots]

@@ -65,7 +65,7 @@ class NestText:
         for u in nodes:
             if u in self.names or u.op in (Ops.CONST, Ops.VAR) or level is not None and self.level(u) != level:
                 continue
-            text = self.place(*u.arg, u.src) if u.op is Ops.LOAD else expression(u, [self.of(s) for s in u.src])
+            text = self.place(u.arg[0], u.arg[1], u.src) if u.op is Ops.LOAD else expression(u, [self.of(s) for s in u.src])
             self.count += 1
             self.names[u] = f"v{self.count}"
             self.line(f"const {TYPE[u.dtype.name]} v{self.count} = {text};")

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tinyphysics.emit.llvm import RESTORE_MODE, SET_MODE, TYPE, Writer
-from tinyphysics.ir.dtype import DType, bool_, f32, i64
+from tinyphysics.ir.dtype import bool_, f32, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.kernel import NOW
-from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Piece, Store
 from tinyphysics.util import prod
 
 NEST_ARGUMENTS = "ptr %buffers, ptr %uniform, ptr %flags, i64 %lo, i64 %hi, i64 %now"
@@ -173,7 +173,7 @@ class NestWriter:
         for p in pieces:
             for u in value_nodes([s.value for s in p.stores] + list(p.guards)):
                 if u.op is Ops.LOAD and self.contiguous(u.src, x):
-                    self.row(*u.arg, u.src)
+                    self.row(u.arg[0], u.arg[1], u.src)
             for s in p.stores:
                 if self.contiguous(s.index, x):
                     self.row(s.buffer, s.plane, s.index)
@@ -192,7 +192,7 @@ class NestWriter:
     def vector_load(self, u: UOp, env: dict[UOp, str], index_env: dict[UOp, str], x: UOp) -> str:
         t, e = self.w.type(u.dtype), TYPE[u.dtype.name]
         if self.contiguous(u.src, x):
-            at = self.vector_address(*u.arg, u.src, index_env, x)
+            at = self.vector_address(u.arg[0], u.arg[1], u.src, index_env, x)
             return self.new(f"load {t}, ptr {at}, align {BYTES[u.dtype.name]}")
         out = "poison"
         for lane in range(self.w.width):  # a stride other than one
@@ -201,7 +201,7 @@ class NestWriter:
             for i in u.src:
                 self.index_value(i, own)
             width, self.w.width = self.w.width, 1
-            item = self.new(f"load {e}, ptr {self.address(*u.arg, u.src, own)}")
+            item = self.new(f"load {e}, ptr {self.address(u.arg[0], u.arg[1], u.src, own)}")
             self.w.width = width
             out = self.new(f"insertelement {t} {out}, {e} {item}, i64 {lane}")
         return out
@@ -260,10 +260,10 @@ class NestWriter:
 
     def scalar_load(self, u: UOp, env: dict[UOp, str], x: UOp) -> str:
         if self.contiguous(u.src, x):
-            return self.new(f"load {TYPE[u.dtype.name]}, ptr {self.vector_address(*u.arg, u.src, env, x)}")
+            return self.new(f"load {TYPE[u.dtype.name]}, ptr {self.vector_address(u.arg[0], u.arg[1], u.src, env, x)}")
         for i in u.src:
             self.index_value(i, env)
-        return self.new(f"load {TYPE[u.dtype.name]}, ptr {self.address(*u.arg, u.src, env)}")
+        return self.new(f"load {TYPE[u.dtype.name]}, ptr {self.address(u.arg[0], u.arg[1], u.src, env)}")
 
     def note_guards(self, guards: Sequence[UOp], env: dict[UOp, str]) -> None:
         """A mark if an argument was too large for the fast path; the block is then done again."""
@@ -401,7 +401,7 @@ class NestWriter:
             for p in n.pieces:
                 for u in value_nodes([s.value for s in p.stores] + list(p.guards)):
                     if u.op is Ops.LOAD and self.contiguous(u.src, x):
-                        self.row(*u.arg, u.src)
+                        self.row(u.arg[0], u.arg[1], u.src)
             self.w.width = 1
             for k, s in enumerate(stores):
                 t = TYPE[s.value.dtype.name]
@@ -562,7 +562,7 @@ class NestWriter:
     def prepare_pair_rows(self, piece: Piece, x: UOp) -> None:
         for u in value_nodes([s.value for s in piece.stores] + list(piece.guards)):
             if u.op is Ops.LOAD and self.contiguous(u.src, x):
-                self.row(*u.arg, u.src)
+                self.row(u.arg[0], u.arg[1], u.src)
 
     def block_of(
         self, j: str, i: str, masked: bool, own: dict[int, str], piece: Piece, rows: list[Store],

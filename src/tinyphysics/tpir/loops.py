@@ -15,7 +15,7 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.transcendental import guarded, lower
-from tinyphysics.tpir.isa import Instruction, Param, Pointer, Program, Register
+from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
 from tinyphysics.tpir.kernel import ORIGIN, STEP, Meaning, input_of, reads_before_writing
 from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece
 from tinyphysics.tpir.pull import Home, planes
@@ -96,8 +96,8 @@ def build_loops(program: Program, components: int = COMPONENTS) -> LoopKernel:
     for i in range(len(program.states)):
         declare(f"S{i}", input_of(program, i))
 
-    shaped = {r: UOp.var(str(r), start.env[r].shape, start.env[r].dtype) for r in [*states, *others]}
-    kept = {r: u for r, u in start.env.items() if isinstance(r, Param) or r in needed and r not in shaped}
+    shaped: dict[Operand, UOp] = {r: UOp.var(str(r), start.env[r].shape, start.env[r].dtype) for r in [*states, *others]}
+    kept: dict[Operand, UOp] = {r: u for r, u in start.env.items() if isinstance(r, Param) or r in needed and r not in shaped}
     here = given | {u: Home(str(r)) for r, u in shaped.items()}
     loop, end = Meaning(program), Meaning(program)
     loop.env |= kept | shaped

@@ -13,7 +13,19 @@ from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import LANES, fold, sequence
 from tinyphysics.ir.uop import Shape, UOp
 from tinyphysics.ir.value import REDUCTION, empty, strides
-from tinyphysics.tpir.index import Index, Place, Unsupported, added, below, chosen, expr, rolled, same, shifted, times
+from tinyphysics.tpir.index import (
+    Index,
+    Place,
+    Unsupported,
+    added,
+    below,
+    chosen,
+    expr,
+    rolled,
+    same,
+    shifted,
+    times,
+)
 from tinyphysics.util import prod
 
 Places = tuple[Place, ...]

@@ -12,13 +12,12 @@ from itertools import product
 
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
-from tinyphysics.ir.reduction import CHUNK, LANES, along, one_by_one, pairs_of, slabs
+from tinyphysics.ir.reduction import CHUNK, LANES, one_by_one, pairs_of, slabs
 from tinyphysics.ir.uop import Shape, UOp, substitute, toposort
 from tinyphysics.ir.value import REDUCTION
 from tinyphysics.tpir.index import Cut, Index, Place, rolled
 from tinyphysics.tpir.nests import Buffer, Nest, Piece, Store
 from tinyphysics.tpir.pull import Elsewhere, Home, Places, Pull, is_component, planes
-from tinyphysics.util import prod
 
 WEIGHT = {Ops.DIV: 4, Ops.SQRT: 4}  # against one for + - * fma; functions count as a polynomial
 FUNCTION_WEIGHT = 16
@@ -201,8 +200,8 @@ def peeled(u: UOp, where: Places, homes: dict[UOp, Home]) -> tuple[UOp, Places, 
         match u.op:
             case Ops.CONCAT if isinstance(places[u.arg], int):
                 k, i = 0, places[u.arg]
-                while i >= u.src[k].shape[u.arg]:  # type: ignore[operator]
-                    i -= u.src[k].shape[u.arg]  # type: ignore[operator]
+                while i >= u.src[k].shape[u.arg]:
+                    i -= u.src[k].shape[u.arg]
                     k += 1
                 places[u.arg] = i
                 u = u.src[k]
