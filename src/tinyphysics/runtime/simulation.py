@@ -16,7 +16,7 @@ from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
-from tinyphysics.runtime.backend import listing
+from tinyphysics.runtime.backend import listing, notes
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
@@ -204,6 +204,7 @@ class Simulation:
             raise InputError(
                 f"observe[{name!r}] = {function!r}{why}",
                 fix='The one named observable is "energy", of a Hamiltonian; pass a function.',
+            "notes": notes(self.target),
             )
         known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
         return observable(function, known | {"t": clock_of(system)}, name)
