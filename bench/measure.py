@@ -75,9 +75,9 @@ IMPORT = "import time; t = time.process_time(); import {}; print((time.process_t
 
 
 def fresh(code: str) -> list[float]:
-    """The numbers that code prints in a process of its own, with an empty cache of ours."""
+    """The numbers that code prints in a process of its own, where all caches on disk are empty."""
     with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | {"TINYPHYSICS_CACHE": folder, "PYTHONPATH": os.pathsep.join(sys.path)}
+        env = os.environ | {"TINYPHYSICS_CACHE": folder, "XDG_CACHE_HOME": folder, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     return [float(word) for word in done.stdout.split()]
 
