@@ -90,6 +90,7 @@ class Simulation:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
 
         "c" is a complete program: compiled, it prints the state and the hash of a run.
+        While a size is open there is no graph yet, and "uop" is the signature.
         """
         if level in LATER_LEVELS:
             raise PlanError(f'ir("{level}") does not exist yet', fix=f"Levels: {one_of(LEVELS)}.")
@@ -100,6 +101,8 @@ class Simulation:
         if level != "uop":
             return listing(self.built.program, level)
         s = self.system
+        if self._built is None and isinstance(self.source, Family):
+            return self.source.signature
         roots = [s.energy] if s.energy is not None else [*s.forces, *s.update]
         return dump(roots, s.sites)
 
