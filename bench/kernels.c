@@ -128,3 +128,49 @@ void henon_hand(double *X, double *Y, double *A, double *B, int64_t N, double dt
     for (int k = 0; k < K_HH; k++) { store(X+o+W*k, x[k]); store(Y+o+W*k, y[k]); store(A+o+W*k, a[k]); store(B+o+W*k, b[k]); }
   }
 }
+// Nine bodies, the first heavy: (x, y, z) of each body in turn; pairs in a plain loop
+void planets_plain(double *x, double *v, const double *m, double dt, int64_t n) {
+  for (int64_t s = 0; s <= n; s++) {
+    double a[27] = {0}, h = s == 0 || s == n ? .5*dt : dt;
+    if (s) for (int i = 0; i < 27; i++) x[i] += dt*v[i];
+    for (int i = 1; i < 9; i++) for (int j = 0; j < i; j++) {
+      double dx = x[3*i]-x[3*j], dy = x[3*i+1]-x[3*j+1], dz = x[3*i+2]-x[3*j+2], r2 = dx*dx + dy*dy + dz*dz;
+      double f = 1/(r2*sqrt(r2)), fi = m[j]*f, fj = m[i]*f;
+      a[3*i] -= fi*dx; a[3*i+1] -= fi*dy; a[3*i+2] -= fi*dz; a[3*j] += fj*dx; a[3*j+1] += fj*dy; a[3*j+2] += fj*dz;
+    }
+    for (int i = 0; i < 27; i++) v[i] += h*a[i];
+  }
+}
+// the eight light bodies are the lanes of one vector: pairs of light bodies at a distance of k lanes by rotating it
+typedef double B __attribute__((vector_size(64)));
+typedef int64_t BI __attribute__((vector_size(64)));
+#define ROT(v, k) __builtin_shuffle(v, (BI){(k)&7, (k+1)&7, (k+2)&7, (k+3)&7, (k+4)&7, (k+5)&7, (k+6)&7, (k+7)&7})
+static inline __attribute__((always_inline)) B inverse_cube(B x, B y, B z) {
+  B r2 = x*x + y*y + z*z, r;
+  for (int k = 0; k < 8; k++) r[k] = __builtin_sqrt(r2[k]);
+  return 1/(r2*r);
+}
+static inline __attribute__((always_inline)) double total(B v) { return ((v[0]+v[4]) + (v[2]+v[6])) + ((v[1]+v[5]) + (v[3]+v[7])); }
+void planets_hand(double *X, double *U, const double *m, double dt, int64_t n) {
+  B x[3], v[3], mass; double s[3], u[3];
+  for (int i = 0; i < 8; i++) { mass[i] = m[i+1]; for (int c = 0; c < 3; c++) { x[c][i] = X[3*i+3+c]; v[c][i] = U[3*i+3+c]; } }
+  for (int c = 0; c < 3; c++) { s[c] = X[c]; u[c] = U[c]; }
+  B m1 = ROT(mass, 1), m2 = ROT(mass, 2), m3 = ROT(mass, 3), m4 = ROT(mass, 4);
+  for (int64_t i = 0; i <= n; i++) {
+    double h = i == 0 || i == n ? .5*dt : dt;
+    if (i) for (int c = 0; c < 3; c++) { x[c] += dt*v[c]; s[c] += dt*u[c]; }
+    B d[3], a[3];
+    for (int c = 0; c < 3; c++) d[c] = x[c] - s[c];
+    B f = inverse_cube(d[0], d[1], d[2]);
+    for (int c = 0; c < 3; c++) { u[c] += h*total(mass*f*d[c]); a[c] = m[0]*f*d[c]; }
+#define PAIR(k) { for (int c = 0; c < 3; c++) d[c] = x[c] - ROT(x[c], k); \
+      B f = inverse_cube(d[0], d[1], d[2]), g = m##k*f, b = mass*f; \
+      for (int c = 0; c < 3; c++) a[c] += g*d[c] - ROT(b*d[c], 8-k); }
+    PAIR(1) PAIR(2) PAIR(3)
+    for (int c = 0; c < 3; c++) d[c] = x[c] - ROT(x[c], 4);
+    f = m4*inverse_cube(d[0], d[1], d[2]);
+    for (int c = 0; c < 3; c++) { a[c] += f*d[c]; v[c] -= h*a[c]; }
+  }
+  for (int i = 0; i < 8; i++) for (int c = 0; c < 3; c++) { X[3*i+3+c] = x[c][i]; U[3*i+3+c] = v[c][i]; }
+  for (int c = 0; c < 3; c++) { X[c] = s[c]; U[c] = u[c]; }
+}

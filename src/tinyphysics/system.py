@@ -94,6 +94,12 @@ class Family:
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         return SLOTS["compile"](self, dt, **options)
 
+    @property
+    def signature(self) -> str:
+        """Its arguments with their shapes; the graph is traced when the sizes are known."""
+        arguments = ", ".join(f"{n}[{', '.join(map(str, shape))}]" for n, shape in self.shapes.items())
+        return f"; {self.name}({arguments}) for every {', '.join(self.letters)}: traced when sizes are known"
+
     def __repr__(self) -> str:
         return f"<{self.name} for every {', '.join(self.letters)}>"
 

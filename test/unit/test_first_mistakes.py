@@ -66,6 +66,20 @@ def test_the_error_names_the_argument_and_the_remedy(call, what, remedy):
     assert what in str(error.value) and remedy in str(error.value)
 
 
+def test_a_map_that_forgets_to_return_a_state_says_what_it_took_for_a_parameter():
+    """Which arguments are states is decided by what is returned, so that this is a map and no error."""
+
+    @tp.map
+    def standard(x, p, K=1.0):
+        return x + p + K * tp.sin(x)
+
+    sim = tp.compile(standard)
+    assert "p, K" in str(sim.explain()) and "they stay as they are given" in str(sim.explain())
+    with pytest.raises(tp.InputError, match="`p` has no default") as caught:
+        sim.evolve(x=1.0, steps=1)
+    assert "return its new value" in caught.value.fix
+
+
 def test_a_parameter_given_as_none_is_one_that_was_not_given():
     sim = tp.compile(spring, dt=0.1)
     assert sim.evolve(q=1.0, p=0.0, steps=3, k=None).hash == sim.evolve(q=1.0, p=0.0, steps=3).hash

@@ -7,6 +7,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.device import cc
 from tinyphysics.device.arrays import ArraysLoader
+from tinyphysics.runtime import backend as engines, loaders
 from tinyphysics.runtime.loaders import CLoader
 from tinyphysics.runtime.loaders import LlvmLoader
 from tinyphysics.device.engine import KernelEngine
@@ -154,21 +155,40 @@ def test_vector_widths_and_interleaving_change_nothing(name):
     assert len(set(hashes.values())) == 1, hashes
 
 
-@pytest.mark.skipif(not host_cpu().x86, reason="x86 feature flags")
-@pytest.mark.parametrize("off", ["avx512", "fma"])
-def test_older_processors_give_the_same_bits(off):
+def without(off):
+    """This processor as if it were an older one."""
     host = host_cpu()
     drop = ("avx512",) if off == "avx512" else ("avx512", "fma", "avx2", "avx,", "f16c", "xop")
     features = [
         f"-{f[1:]}" if any((f[1:] + ",").startswith(d) for d in drop) else f for f in host.features.split(",")
     ]
-    name = "haswell" if off == "avx512" else "x86-64"
-    older = Cpu(name, ",".join(features), host.triple)
+    return Cpu("haswell" if off == "avx512" else "x86-64", ",".join(features), host.triple)
+
+
+@pytest.mark.skipif(not host_cpu().x86, reason="x86 feature flags")
+@pytest.mark.parametrize("off", ["avx512", "fma"])
+def test_older_processors_give_the_same_bits(off):
+    host, older = host_cpu(), without(off)
     system, options, start = SUITE["pendulum"]
     start = ensemble(start, 13)
     hashes = [engine_hash(system, options, start, LlvmLoader(cpu), 6) for cpu in (host, older)]
     assert hashes[0] == hashes[1]
     assert older.has_fma == (off == "avx512")
+
+
+@pytest.mark.skipif(not host_cpu().x86, reason="x86 feature flags")
+def test_a_run_notes_that_the_processor_has_no_fused_multiply_add(monkeypatch):
+    here = run("pendulum", "llvm")
+    older = without("fma")
+    for module in (engines, loaders):
+        monkeypatch.setattr(module, "host_cpu", lambda: older)
+    engines.engine_for.cache_clear()
+    there = {name: run("pendulum", name) for name in BACKENDS}
+    engines.engine_for.cache_clear()
+    assert {r.hash for r in there.values()} == {here.hash}
+    assert here.metrics["notes"] == (() if host_cpu().has_fma else (engines.NO_FMA,))
+    for name, r in there.items():
+        assert r.metrics["notes"] == ((engines.NO_FMA,) if name in ("llvm", "c") else ()), name
 
 
 def test_arguments_beyond_the_fast_path_are_done_again_carefully():

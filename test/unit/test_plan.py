@@ -1,5 +1,6 @@
 """What may be asked of the planner, and what does it answer?  Names, orders, refusals, and what has not landed."""
 
+import numpy as np
 import pytest
 
 import tinyphysics as tp
@@ -228,6 +229,7 @@ WRONG = [
     (lambda: tp.compile(pendulum, dt=0.1, sizes={"n": 3}),               "has no size `n`"),
     (lambda: tp.compile(gas, dt=0.1).explain(),                          "its size n is unknown"),
     (lambda: tp.compile(gas, dt=0.1).ir("tpir"),                         "its size n is unknown"),
+    (lambda: tp.compile(gas, dt=0.1).ir("llvm"),                         "its size n is unknown"),
     (lambda: tp.compile(pendulum, dt=0.1).ir("hex"),                     "there is no level `hex`"),
     (lambda: tp.compile(pendulum, dt=0.1).ir("ptx"),                     "does not exist yet"),
 ]
@@ -239,6 +241,13 @@ def test_a_wrong_compile_says_what_to_write(call, what):
     with pytest.raises(TinyPhysicsError) as caught:
         call()
     assert what in str(caught.value) and caught.value.fix
+
+
+def test_before_its_size_is_known_a_system_is_its_signature():
+    sim = tp.compile(gas, dt=0.1)
+    assert "gas(q[n, 2], p[n, 2])" in sim.ir("uop")
+    sim.evolve(q=np.ones((3, 2)), p=np.ones((3, 2)), steps=1)
+    assert "f64[3, 2]" in sim.ir("uop")
 
 
 # --- levels of input (S2-49) --------------------------------------------------------------------------------

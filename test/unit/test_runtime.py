@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -718,70 +719,71 @@ class Odd:
 
 # fmt: off
 WRONG = [
-    (lambda: evolve(steps=None),                                     "give either steps= or until="),
-    (lambda: evolve(until=1.0),                                      "give either steps= or until="),
-    (lambda: evolve(steps=-1),                                       "steps=-1 is less than 0"),
-    (lambda: evolve(steps=2.5),                                      "steps=2.5 is not a whole number"),
-    (lambda: evolve(steps="many"),                                   "steps='many' is not a whole number"),
-    (lambda: evolve(steps=None, until=0.07),                         "not a whole number of steps"),
-    (lambda: evolve(steps=None, until=-1.0),                         "lies before t0"),
-    (lambda: evolve(steps=None, until="noon"),                       "until='noon' is not a time"),
-    (lambda: evolve(steps=None, until=math.inf),                     "until=inf is not a time"),
-    (lambda: evolve(steps=None, until=[1.0, 2.0]),                   "is not a time"),
-    (lambda: evolve(t0="now"),                                       "t0='now' is not a time"),
-    (lambda: evolve(t0=math.nan),                                    "t0=nan is not a time"),
-    (lambda: evolve(dt=0),                                           "dt=0 is not a step"),
-    (lambda: evolve(dt="short"),                                     "dt='short' is not a number"),
-    (lambda: evolve(dt=None),                                        "dt is missing"),
-    (lambda: evolve(save_every=0),                                   "save_every=0 is less than 1"),
-    (lambda: evolve(save_every=1.5),                                 "save_every=1.5 is not a whole number"),
-    (lambda: evolve(observe={"r": lambda q: q}, observe_every=0),    "observe_every=0 is less than 1"),
-    (lambda: evolve(hash_every=-3),                                  "hash_every=-3 is less than 1"),
-    (lambda: evolve(q=None),                                         "`q` is None"),
-    (lambda: compiled(kepler).evolve(p=[0.0, 1.0], steps=5),         "the initial `q` is missing"),
-    (lambda: evolve(q=[1.0, 2.0, 3.0]),                              "`q` has shape (3,)"),
-    (lambda: evolve(q=1.0),                                          "`q` has shape ()"),
-    (lambda: evolve(q=np.ones((2, 3, 2))),                           "`q` has shape (2, 3, 2)"),
-    (lambda: evolve(q=[1.0, math.nan]),                              "the initial `q` is not finite"),
-    (lambda: evolve(q=["left", "right"]),                            "`q` is not a number"),
-    (lambda: evolve(q=[[1.0], [2.0, 3.0]]),                          "`q` is not a number"),
-    (lambda: evolve(q=np.array([1.0 + 2.0j, 0.0])),                  "`q` is not a number"),
-    (lambda: evolve(q=Odd()),                                        "`q` is not a number"),
-    (lambda: evolve(mu="heavy"),                                     "`mu` is not a number"),
-    (lambda: evolve(mu=[[1.0, 2.0]]),                                "`mu` has shape (1, 2)"),
-    (lambda: evolve(nu=2.0),                                         "no state or parameter `nu`"),
-    (lambda: evolve(Q=[1.0, 0.0]),                                   "no state or parameter `Q`"),
-    (lambda: evolve(q=np.ones((3, 2)), p=np.ones((4, 2))),           "leading (ensemble) axes differ"),
-    (lambda: evolve(q=np.ones((3, 2)), mu=np.ones(2)),               "leading (ensemble) axes differ"),
-    (lambda: evolve(needy, q=1.0, p=0.0),                            "`k` has no default"),
-    (lambda: evolve(observe={"r": lambda x: x}),                     "asks for `x`"),
-    (lambda: evolve(observe={"r": 3}),                               "is not a function"),
-    (lambda: evolve(observe={"r": "speed"}),                         "observe['r'] = 'speed'"),
-    (lambda: evolve(observe=[lambda q: q]),                          "observe= is a dict"),
-    (lambda: evolve(observe={"r": lambda q: None}),                  "a NoneType cannot be part"),
-    (lambda: evolve(observe={"r": lambda q: float(q[0])}),           "asks for a number"),
-    (lambda: evolve(spring, observe={"e": "energy"}),                "no energy"),
-    (lambda: evolve(progress="loud"),                                "progress='loud'"),
-    (lambda: evolve(threads=0),                                      "threads=0 is less than 1"),
-    (lambda: evolve(threads="all"),                                  "threads='all' is not a whole number"),
-    (lambda: evolve(checkpoint="run.zarr"),                          "checkpoint= does not exist yet"),
-    (lambda: evolve(resume="run.zarr"),                              "resume= does not exist yet"),
-    (lambda: evolve(henon, dt=0.1),                                  "is a map and has no dt"),
-    (lambda: evolve()["speed"],                                      "`speed` was not observed"),
-    (lambda: evolve().times("speed"),                                "`speed` was not observed"),
-    (lambda: evolve().drift("spin"),                                 "the drift of `spin` is not defined"),
-    (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones((2, 2)), p=np.ones((3, 2)), steps=1), "elsewhere n = 2"),
-    (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones(2), p=np.ones(2), steps=1),           "`q` has shape (2,)"),
-    (lambda: tp.compile(gas, dt=0.1).evolve(steps=1),                "the size `n` cannot be read off"),
+    (lambda: evolve(steps=None),                                     "steps",         "give either steps= or until="),
+    (lambda: evolve(until=1.0),                                      "until",         "give either steps= or until="),
+    (lambda: evolve(steps=-1),                                       "steps",         "steps=-1 is less than 0"),
+    (lambda: evolve(steps=2.5),                                      "steps",         "steps=2.5 is not a whole number"),
+    (lambda: evolve(steps="many"),                                   "steps",         "steps='many' is not a whole number"),
+    (lambda: evolve(steps=None, until=0.07),                         "until",         "not a whole number of steps"),
+    (lambda: evolve(steps=None, until=-1.0),                         "until",         "lies before t0"),
+    (lambda: evolve(steps=None, until="noon"),                       "until",         "until='noon' is not a time"),
+    (lambda: evolve(steps=None, until=math.inf),                     "until",         "until=inf is not a time"),
+    (lambda: evolve(steps=None, until=[1.0, 2.0]),                   "until",         "is not a time"),
+    (lambda: evolve(t0="now"),                                       "t0",            "t0='now' is not a time"),
+    (lambda: evolve(t0=math.nan),                                    "t0",            "t0=nan is not a time"),
+    (lambda: evolve(dt=0),                                           "dt",            "dt=0 is not a step"),
+    (lambda: evolve(dt="short"),                                     "dt",            "dt='short' is not a number"),
+    (lambda: evolve(dt=None),                                        "dt",            "dt is missing"),
+    (lambda: evolve(save_every=0),                                   "save_every",    "save_every=0 is less than 1"),
+    (lambda: evolve(save_every=1.5),                                 "save_every",    "save_every=1.5 is not a whole number"),
+    (lambda: evolve(observe={"r": lambda q: q}, observe_every=0),    "observe_every", "observe_every=0 is less than 1"),
+    (lambda: evolve(hash_every=-3),                                  "hash_every",    "hash_every=-3 is less than 1"),
+    (lambda: evolve(q=None),                                         "q",             "`q` is None"),
+    (lambda: compiled(kepler).evolve(p=[0.0, 1.0], steps=5),         "q",             "the initial `q` is missing"),
+    (lambda: evolve(q=[1.0, 2.0, 3.0]),                              "q",             "`q` has shape (3,)"),
+    (lambda: evolve(q=1.0),                                          "q",             "`q` has shape ()"),
+    (lambda: evolve(q=np.ones((2, 3, 2))),                           "q",             "`q` has shape (2, 3, 2)"),
+    (lambda: evolve(q=[1.0, math.nan]),                              "q",             "the initial `q` is not finite"),
+    (lambda: evolve(q=["left", "right"]),                            "q",             "`q` is not a number"),
+    (lambda: evolve(q=[[1.0], [2.0, 3.0]]),                          "q",             "`q` is not a number"),
+    (lambda: evolve(q=np.array([1.0 + 2.0j, 0.0])),                  "q",             "`q` is not a number"),
+    (lambda: evolve(q=Odd()),                                        "q",             "`q` is not a number"),
+    (lambda: evolve(mu="heavy"),                                     "mu",            "`mu` is not a number"),
+    (lambda: evolve(mu=[[1.0, 2.0]]),                                "mu",            "`mu` has shape (1, 2)"),
+    (lambda: evolve(nu=2.0),                                         "nu",            "no state or parameter `nu`"),
+    (lambda: evolve(Q=[1.0, 0.0]),                                   "Q",             "no state or parameter `Q`"),
+    (lambda: evolve(q=np.ones((3, 2)), p=np.ones((4, 2))),           "p",             "leading (ensemble) axes differ"),
+    (lambda: evolve(q=np.ones((3, 2)), mu=np.ones(2)),               "mu",            "leading (ensemble) axes differ"),
+    (lambda: evolve(needy, q=1.0, p=0.0),                            "k",             "`k` has no default"),
+    (lambda: evolve(observe={"r": lambda x: x}),                     "r",             "asks for `x`"),
+    (lambda: evolve(observe={"r": 3}),                               "r",             "is not a function"),
+    (lambda: evolve(observe={"r": "speed"}),                         "r",             "observe['r'] = 'speed'"),
+    (lambda: evolve(observe=[lambda q: q]),                          "observe",       "observe= is a dict"),
+    (lambda: evolve(observe={"r": lambda q: None}),                  "r",             "the observable `r` returns nothing"),
+    (lambda: evolve(observe={"r": lambda q: float(q[0])}),           "q",             "asks for a number"),
+    (lambda: evolve(spring, observe={"e": "energy"}),                "e",             "no energy"),
+    (lambda: evolve(progress="loud"),                                "progress",      "progress='loud'"),
+    (lambda: evolve(threads=0),                                      "threads",       "threads=0 is less than 1"),
+    (lambda: evolve(threads="all"),                                  "threads",       "threads='all' is not a whole number"),
+    (lambda: evolve(checkpoint="run.zarr"),                          "checkpoint",    "checkpoint= does not exist yet"),
+    (lambda: evolve(resume="run.zarr"),                              "resume",        "resume= does not exist yet"),
+    (lambda: evolve(henon, dt=0.1),                                  "dt",            "is a map and has no dt"),
+    (lambda: evolve()["speed"],                                      "speed",         "`speed` was not observed"),
+    (lambda: evolve().times("speed"),                                "speed",         "`speed` was not observed"),
+    (lambda: evolve().drift("spin"),                                 "spin",          "the drift of `spin` is not defined"),
+    (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones((2, 2)), p=np.ones((3, 2)), steps=1), "p",             "elsewhere n = 2"),
+    (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones(2), p=np.ones(2), steps=1),           "q",             "`q` has shape (2,)"),
+    (lambda: tp.compile(gas, dt=0.1).evolve(steps=1),                "n",             "the size `n` cannot be read off"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("call, what", WRONG, ids=[f"{k}-{w}" for k, (_, w) in enumerate(WRONG)])
-def test_a_wrong_call_says_what_to_write(call, what):
+@pytest.mark.parametrize("call, argument, what", WRONG, ids=[f"{k}-{w}" for k, (_, _, w) in enumerate(WRONG)])
+def test_a_wrong_call_names_the_argument_and_says_what_to_write(call, argument, what):
     with pytest.raises(TinyPhysicsError) as caught:
         call()
-    assert what in str(caught.value) and caught.value.fix, str(caught.value)
+    error = caught.value
+    assert what in str(error) and re.search(rf"\b{argument}\b", error.what) and error.fix, str(error)
 
 
 def test_a_misspelt_attribute_names_the_near_one():

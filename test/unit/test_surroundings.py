@@ -1,6 +1,7 @@
 """Does it stand a bad cache, a missing compiler, other processes, threads and forks?  Never a wrong result."""
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import subprocess
@@ -183,10 +184,41 @@ def test_a_forked_process_can_run_what_its_parent_compiled():
 def test_simulations_and_trajectories_can_be_pickled():
     sim = tp.compile(kepler, dt=0.01)
     out = sim.evolve(steps=20, save_every=5, **START)
-    again, copy = pickle.loads(pickle.dumps(sim)), pickle.loads(pickle.dumps(out))
-    assert again.evolve(steps=20, **START).hash == out.hash == copy.hash
-    assert np.array_equal(copy.energy, out.energy)
-    assert copy.drift("energy") == out.drift("energy")
+    again, twin = pickle.loads(pickle.dumps(sim)), pickle.loads(pickle.dumps(out))
+    assert again.evolve(steps=20, **START).hash == out.hash == twin.hash
+    assert np.array_equal(twin.energy, out.energy)
+    assert twin.drift("energy") == out.drift("energy")
+
+
+def reach(q):
+    return tp.norm(q)
+
+
+def test_a_monitor_that_cannot_be_pickled_is_named():
+    sim = tp.compile(kepler, dt=0.01)
+    sim.monitor(reach)
+    again = pickle.loads(pickle.dumps(sim))
+    assert np.array_equal(again.evolve(steps=5, **START)["reach"], sim.evolve(steps=5, **START)["reach"])
+    sim.monitor(lambda q: q[0], name="left")
+    with pytest.raises(tp.StoreError, match="monitor `left` cannot be pickled") as caught:
+        pickle.dumps(sim)
+    assert "observe=" in caught.value.fix
+    twin = copy.deepcopy(sim)  # a copy stays in this process
+    twin.monitor(reach, name="far")
+    assert "left" in twin.monitors and "far" not in sim.monitors
+
+
+def test_letter_sizes_are_pickled_once_they_are_bound():
+    @tp.hamiltonian
+    def gas(q: tp.Array["n", 2], p: tp.Array["n", 2]):
+        return (p**2).sum() / 2 + (q**2).sum() / 2
+
+    sim = tp.compile(gas, dt=0.1)
+    with pytest.raises(tp.ShapeError, match="its size n is unknown"):
+        pickle.dumps(sim)
+    start = dict(q=np.ones((3, 2)), p=np.zeros((3, 2)))
+    out = sim.evolve(steps=5, **start)
+    assert pickle.loads(pickle.dumps(sim)).evolve(steps=5, **start).hash == out.hash
 
 
 @pytest.mark.parametrize("options", [dict(dt=0.01), dict(dt=0.01, method="rk4"), dict(dt=0.01, order=8)])

@@ -11,9 +11,11 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, VerifyError
+from tinyphysics.ir import evaluate
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.rules.partials import PARTIALS
 from tinyphysics.tpir import parse, verify, vm
+from tinyphysics.tpir.kernel import build_kernel
 
 SRC = Path(tp.__file__).parents[1]
 
@@ -182,6 +184,14 @@ def test_sq_is_sugar_for_a_product():
     start = {"x": 1.1, "y": 0.0}
     assert vm.run(once, start, 3, dt=1.0) == vm.run(twice, start, 3, dt=1.0)
     assert vm.run(once, start, 1, dt=1.0)["x"] == 1.1 * 1.1
+
+
+@pytest.mark.parametrize("test, chosen", [("lt, 0.001, 7.25", 2.0), ("eq, 1.0, 0.1", 3.0), ("ne, 5.0, 7.0", 2.0)])
+def test_two_constants_are_compared_as_numbers(test, chosen):
+    program = field_program(f"ELEM T0:bool[], {test}\nELEM T1, where, T0, 2.0, 3.0\nMAP S0, T1")
+    assert vm.run(program, {"x": 0.0, "y": 0.0}, 1, dt=1.0)["x"] == chosen
+    (root,) = [u for u in build_kernel(program).section("step").roots if u.op is not Ops.VAR]
+    assert evaluate([root], {}) == [chosen]
 
 
 def test_map_is_simultaneous_only_if_written_so():
@@ -437,6 +447,7 @@ sys.modules["numpy"] = None
 from tinyphysics.front.trace import hamiltonian
 from tinyphysics.front.functions import sin
 from tinyphysics.tpir import parse, verify, vm
+from tinyphysics.tpir.kernel import build_kernel
 @hamiltonian
 def pendulum(q, p):
     return p**2/2 + sin(q)**2

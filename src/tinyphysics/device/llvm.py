@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class Cpu:
         return not self.x86 or "+fma" in self.features.split(",")
 
 
+@functools.cache  # asking takes milliseconds
 def host_cpu() -> Cpu:
     with _lock:
         ll = binding()

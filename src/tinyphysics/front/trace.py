@@ -396,6 +396,8 @@ def observable(
             )
     d = Definition(name, (), lambda s: function(**s), None, function)
     value, _ = run(d, {a: known[a] for a in arguments})
+    if value is None:
+        raise InputError(f"the observable `{name}` returns nothing", fix="End it with `return <the value>`.")
     if isinstance(value, (list, tuple)) and any(isinstance(v, UOp) for v in value):
         return as_uop(list(value))
     return as_uop(value)

@@ -35,6 +35,9 @@ def explain(
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.source))
     if goal.dt is not None:
         chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+    if system.kind == "map" and system.parameters:
+        names = ", ".join(p.name for p in system.parameters)
+        chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
     evaluations = [] if system.kind == "map" else [Row("force evaluations", str(step.evaluations), "a step")]

@@ -7,7 +7,7 @@ from typing import Any
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.engine import KernelEngine
 from tinyphysics.device.host import Host
-from tinyphysics.device.llvm import assembly
+from tinyphysics.device.llvm import assembly, host_cpu
 from tinyphysics.emit.cmain import complete_program
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.runtime.loaders import CLoader, LlvmLoader
@@ -29,6 +29,15 @@ def engine_for(
         case "numpy":
             return KernelEngine(program, ArraysLoader(), probe, threads)
     return Host(program, probe)
+
+
+NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed does not"
+
+
+def notes(target: Target) -> tuple[str, ...]:
+    """What a run on this machine should say about itself."""
+    compiled = target.backend in ("llvm", "c")  # the others never use the processor's own
+    return (NO_FMA,) if compiled and not host_cpu().has_fma else ()
 
 
 SECTIONS = ("init", "step", "final")

@@ -71,8 +71,9 @@ def inputs(system: System, given: Mapping[str, Any]) -> Inputs:
     for p in system.parameters:
         value = p.default if given.get(p.name) is None else given[p.name]
         if value is None:
+            returned = f"; if it is a state, return its new value after that of `{states[-1]}`"
             raise InputError(f"the parameter `{p.name}` has no default and was not given",
-                             fix=f"Pass {p.name}=... to evolve.")  # fmt: skip
+                             fix=f"Pass {p.name}=... to evolve{returned if system.kind == 'map' else ''}.")  # fmt: skip
         if np.ndim(value) == 0 and p.var.shape:
             value = np.full(p.var.shape, number_array(p.name, value))
         a, n = with_axis(p.name, value, p.var.shape)

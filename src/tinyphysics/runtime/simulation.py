@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import time as clock
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError
+from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError, StoreError
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import UOp, dump
 from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
-from tinyphysics.runtime.backend import listing
+from tinyphysics.runtime.backend import listing, notes
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
@@ -89,6 +90,7 @@ class Simulation:
     def ir(self, level: str = "tpir") -> str:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
 
+        While a size is open there is no graph yet, and "uop" is the signature.
         "c" is a complete program: compiled, it prints the state and the hash of a run.
         """
         if level in LATER_LEVELS:
@@ -99,6 +101,8 @@ class Simulation:
             return str(self.built.program)
         if level != "uop":
             return listing(self.built.program, level)
+        if self._built is None and isinstance(self.source, Family):
+            return self.source.signature
         s = self.system
         roots = [s.energy] if s.energy is not None else [*s.forces, *s.update]
         return dump(roots, s.sites)
@@ -130,6 +134,28 @@ class Simulation:
         if self._built is None:
             return f"<Simulation of {self.source!r}, sizes still open>"
         return f"<Simulation of {self.system.name}: {self.built.plan.method}, {self.target.backend}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process can read: functions that it can import, and a system whose sizes are known."""
+        for name, function in self.monitors.items():
+            try:
+                pickle.dumps(function)
+            except Exception as error:
+                which = getattr(function, "__qualname__", type(function).__name__)
+                raise StoreError(
+                    f"the monitor `{name}` cannot be pickled: another process cannot import `{which}`",
+                    fix="Write it as a def at the top of a module, or pass it to each run as observe=.",
+                ) from error
+        return self.__dict__ | {"source": self.built.system}
+
+    def __copy__(self) -> Simulation:
+        """Monitors of its own; the rest is frozen, and shared."""
+        new = object.__new__(Simulation)
+        new.__dict__.update(self.__dict__ | {"monitors": dict(self.monitors), "_sizes": dict(self._sizes)})
+        return new
+
+    def __deepcopy__(self, memo: Any) -> Simulation:
+        return self.__copy__()
 
     # --- running ------------------------------------------------------------------------------
     def evolve(
@@ -178,6 +204,7 @@ class Simulation:
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == "not finite" for s in record.stops),
+            "notes": notes(self.target),
         })  # fmt: skip
         if self.checks == "strict" and any(s.cause == "not finite" for s in record.stops):
             s = out.stopped

@@ -127,7 +127,7 @@ class Symbolic:
         like = i.type
         if op in COMPARE:
             like = next((Type(self.env[x].dtype, self.env[x].shape) for x in src
-                         if not isinstance(x, float) and x in self.env), like)  # fmt: skip
+                         if not isinstance(x, float) and x in self.env), Type(shape=like.shape))  # fmt: skip
         if op is Ops.STACK:  # puts scalars together
             like = Type(i.type.dtype)
         nodes = tuple(self.read(x, like, where) for x in src)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, VerifyError
 from tinyphysics.ir.dtype import as_number
-from tinyphysics.ir.ops import MINIMAL, Ops
+from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.ir.value import Value, fma, node
 from tinyphysics.rules.custom import inline
@@ -118,8 +118,9 @@ class Machine:
     def _node(self, i: Instruction, op: Ops, src: Sequence[Operand], arg: Any = None) -> Action:
         """The instruction as a node of the graph, whose meaning ir/value.py defines."""
         like = i.type
-        if op in (Ops.LT, Ops.LE, Ops.EQ, Ops.NE):  # a constant has the type of what it is compared with
-            like = next((self._type(x, like) for x in src if not isinstance(x, float)), like)
+        if op in COMPARE:  # a constant has the type of what it is compared with; two constants are plain numbers
+            plain = Type(shape=i.type.shape)
+            like = next((self._type(x, plain) for x in src if not isinstance(x, float)), plain)
         if op is Ops.STACK:  # puts scalars together
             like = Type(i.type.dtype)
         types = [self._type(x, like) for x in src]

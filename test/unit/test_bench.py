@@ -1,0 +1,68 @@
+"""Does the bench say who is missing, and do those who are there compute the same?  No times are looked at."""
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCH = Path(__file__).parents[2] / "bench"
+PEERS = ("numba", "jax", "heyoka", "rebound", "diffrax")
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """The modules of bench/, which lie beside each other and not in a package."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if (BENCH / f"{name}.py").is_file():
+            del sys.modules[name]
+
+
+def test_a_peer_that_is_not_installed_is_listed_by_name(bench, monkeypatch, capsys):
+    peers, table, run, measure = (bench(name) for name in ("peers", "table", "run", "measure"))
+    monkeypatch.setattr(peers.importlib.util, "find_spec", lambda package: None)
+    found = run.peers("pendulums", np.zeros(1024), np.zeros(1024), 0.01, 1)
+    assert found == {"numba": None, "jax": None, "heyoka": None, "REBOUND": None, "diffrax": None}
+    table.show([measure.Row("pendulums", "ns", {"tinyphysics": 1.5, "C by hand": 1.0} | found)])
+    lines = capsys.readouterr().out.splitlines()
+    for name in found:
+        assert any(name in line and "not installed" in line for line in lines), name
+    assert any("tinyphysics" in line and "1.50" in line for line in lines)
+
+
+def test_what_is_timed_is_what_evolve_computes(bench):
+    import tinyphysics as tp
+
+    w = bench("workloads")
+    q, v, m = w.solar_system()
+    p = m[:, None] * v
+    timed = w.ours(w.planets, {"q": q[None], "p": p[None]}, 20, {"m": m}, dt=0.01)
+    out = tp.compile(w.planets, dt=0.01).evolve(q=q, p=p, m=m, steps=20)
+    assert np.array_equal(timed()[0], out.final.q) and np.array_equal(timed()[0], out.final.q)
+
+
+@pytest.mark.parametrize("package", PEERS)
+def test_a_peer_computes_what_we_compute(bench, package):
+    pytest.importorskip(package)
+    import tinyphysics as tp
+
+    peer, w = bench(f"with_{package}"), bench("workloads")
+    method = "leapfrog_dkd" if package == "rebound" else "leapfrog"  # REBOUND's begins with a drift
+    q, p = (x[:1024].copy() for x in w.pendulums())
+    wanted = tp.compile(w.pendulum, dt=0.01, method=method).evolve(q=q, p=p, steps=50).final.q
+    for name, run in getattr(peer, "pendulums", nothing)(q, p, 0.01, 50).items():
+        assert np.abs(run() - wanted).max() < 1e-12, name
+    x, v, m = w.solar_system()
+    wanted = tp.compile(w.planets, dt=0.01, method=method).evolve(q=x, p=m[:, None] * v, m=m, steps=50).final.q
+    for name, run in getattr(peer, "planets", nothing)(x, v, m, 0.01, 50).items():
+        assert np.abs(run() - wanted).max() < 1e-12, name
+    wanted = tp.compile(w.pendulum, dt=0.05, order=8).evolve(q=q, p=p, until=10.0).final.q
+    for name, solve in getattr(peer, "solvers", nothing)(10.0, w.WEIGHTS).items():
+        assert np.abs(solve(q, p, getattr(peer, "RUNGS", (100,))[-1]) - wanted).max() < 1e-10, name
+
+
+def nothing(*arguments):
+    return {}
