@@ -13,6 +13,10 @@ from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.verifier import Certificate
 from tinyphysics.util import plural
 
+PRECISION_NOTE = {
+    "float32": "states, parameters and every operation of a step; energies and observables are float64",
+}
+
 
 def title(system: System) -> str:
     match system.kind:
@@ -35,6 +39,8 @@ def explain(
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.source))
     if goal.dt is not None:
         chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+    if goal.precision != "float64":
+        chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
     evaluations = [] if system.kind == "map" else [Row("force evaluations", str(step.evaluations), "a step")]

@@ -1,0 +1,69 @@
+"""In which number format does a program run?  The same instructions, in other types.
+
+A step is derived, fused and verified in float64, and made shorter last: so every constant, weight and parameter is
+rounded once, where it is read, and a certificate says of a float32 program what it says of the float64 one.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from tinyphysics.errors import PlanError
+from tinyphysics.ir.dtype import DType, as_number, f32, f64
+from tinyphysics.tpir.isa import Instruction, Program, Type, Word
+
+PRECISIONS: dict[str, DType] = {"float64": f64, "float32": f32}
+ROUNDING = {f64: 2.0**-53, f32: 2.0**-24}  # the largest relative error of a number that is rounded once
+NOT_NUMBERS = ("TIME", "ACC_GRAD")  # what stands there counts steps or sources
+
+
+def format_of(program: Program) -> DType:
+    """The format of the states."""
+    return program.states[0].type.dtype if program.states else f64
+
+
+def retyped(program: Program, old: DType, new: DType) -> Program:
+    """The program with every value of one type in another."""
+
+    def typed(t: Type) -> Type:
+        return Type(new, t.shape) if t.dtype is old else t
+
+    def instruction(i: Instruction) -> Instruction:
+        return i if i.op == "STORE" else replace(i, type=typed(i.type))  # STORE has the type of what it stores
+
+    return replace(
+        program, states=tuple(replace(s, type=typed(s.type)) for s in program.states),
+        params=tuple(replace(p, type=typed(p.type)) for p in program.params),
+        energy=tuple(map(instruction, program.energy)), init=tuple(map(instruction, program.init)),
+        step=tuple(map(instruction, program.step)), final=tuple(map(instruction, program.final)),
+    )  # fmt: skip
+
+
+def in_precision(program: Program, precision: str) -> Program:
+    """A float64 program in another precision; a PlanError if one of its constants has no place there."""
+    dtype = PRECISIONS[precision]
+    if dtype is f64:
+        return program
+    for _, section, i in program.numbered():
+        numbers = [x for x in i.operands if isinstance(x, float)]
+        x = next((x for x in numbers if not fits(x, dtype)), None)
+        if x is not None and section != "energy" and i.op not in NOT_NUMBERS:
+            where = f" ({i.note})" if i.note else ""
+            raise PlanError(f"the constant {x!r} of `{program.name}`{where} is out of the range of {precision}",
+                            fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
+    return retyped(program, f64, dtype)
+
+
+def fits(x: float, dtype: DType) -> bool:
+    """Is a number, rounded to a format, itself to one rounding?  Not if it overflows, or underflows."""
+    return not math.isfinite(x) or abs(as_number(x, dtype) - x) <= ROUNDING[dtype] * abs(x)
+
+
+def in_reals(program: Program) -> Program:
+    """The program as the verifier reads it: exact arithmetic, with constants as they are written.
+
+    Reading bits as a number of another type means nothing there, so that such a program stays as it is.
+    """
+    if any(Word("bitcast") in i.operands for _, _, i in program.numbered()):
+        return program
+    return retyped(program, f32, f64)
