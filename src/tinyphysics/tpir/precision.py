@@ -49,7 +49,7 @@ def in_precision(program: Program, precision: str) -> Program:
         x = next((x for x in numbers if not fits(x, dtype)), None)
         if x is not None and section != "energy" and i.op not in NOT_NUMBERS:
             where = f" ({i.note})" if i.note else ""
-            raise PlanError(f"the constant {x!r} of `{program.name}`{where} is out of the range of {precision}",
+            raise PlanError(f"the step holds the constant {x!r}{where}, which is out of the range of {precision}",
                             fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
     return retyped(program, f64, dtype)
 
