@@ -58,6 +58,7 @@ class KernelEngine:
         self.loader = loader
         kernel = build_kernel(program)
         self.kernel = kernel if probe is None else watching(kernel, build_kernel(probe))
+        assert len({v.dtype for v in kernel.carried}) <= 1, "a row for each number: all have one type"
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self._functions: dict[Any, Any] = {}
         self.launches = 0
@@ -234,7 +235,7 @@ def parameters(
     mask = tuple(slot in rows for slot in range(len(params)))
     if not rows:
         return uniform, None, mask
-    varying = np.zeros((len(params), lanes), next(iter(rows.values())).dtype)
+    varying: Any = np.zeros((len(params), lanes), NUMPY_DTYPE[params[next(iter(rows))].dtype.name])
     for slot, values in rows.items():
         varying[slot] = padded(values[None], lanes)[0]
     return uniform, varying, mask

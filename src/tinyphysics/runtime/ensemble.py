@@ -11,6 +11,7 @@ from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.errors import InputError, ShapeError
 from tinyphysics.ir.dtype import DType, f64
 from tinyphysics.system import Family, System
+from tinyphysics.tpir.precision import ROUNDING
 from tinyphysics.util import did_you_mean
 
 
@@ -86,8 +87,9 @@ def inputs(system: System, given: Mapping[str, Any], dtype: DType = f64) -> Inpu
         a, n = with_axis(p.name, value, p.var.shape, dtype)
         if not np.isfinite(a).all():
             raise InputError(f"the parameter `{p.name}` is not finite{in_format(dtype)}", fix="Check its value.")
-        if np.count_nonzero(a) < np.count_nonzero(np.asarray(value)):
-            raise InputError(f"the parameter `{p.name}` is too small and would be 0{in_format(dtype)}",
+        exact = np.asarray(value, np.float64)
+        if (np.abs(a.astype(np.float64) - exact) > ROUNDING[dtype] * np.abs(exact)).any():  # a rounding loses less
+            raise InputError(f"the parameter `{p.name}` is too small{in_format(dtype)}",
                              fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
         param_arrays[p.name] = a
         if n is not None:

@@ -64,6 +64,8 @@ def in_reals(program: Program) -> Program:
 
     Reading bits as a number of another type means nothing there, so that such a program stays as it is.
     """
-    if any(Word("bitcast") in i.operands for _, _, i in program.numbered()):
+    body = [i for _, _, i in program.numbered()]
+    types = [*(s.type for s in program.states), *(p.type for p in program.params), *(i.type for i in body)]
+    if all(t.dtype is not f32 for t in types) or any(Word("bitcast") in i.args for i in body):
         return program
     return retyped(program, f32, f64)

@@ -295,7 +295,7 @@ def verify(program: Program) -> Certificate:
     if not isinstance(program, Program):
         raise VerifyError(f"verify takes a Program, not a {type(program).__name__}", fix="tpir.parse(text) makes one.")
     exact = in_reals(program)
-    if exact != program:
+    if exact is not program:
         Blocks(program)  # its types must fit as they are written
     verifier = Verifier(exact)
     certificate = verifier.certificate()
