@@ -190,6 +190,8 @@ def test_types_that_do_not_fit_are_refused_as_they_are_written():
     assert mixed != text
     with pytest.raises(tp.VerifyError, match=r"T14:f64\[2\]"):
         tpir.verify(tpir.parse(mixed))
+    with pytest.raises(tp.VerifyError, match="1e-50, which is out of the range"):
+        tpir.verify(tpir.parse(text.replace("mul, 0.5, $dt", "mul, 1e-50, $dt")))
     with pytest.raises(tp.VerifyError, match="one type"):
         tpir.verify(tpir.parse(text.replace("state S1 p f32[2]", "state S1 p f64[2]")))
 
@@ -280,9 +282,14 @@ def tiny(q, p):
     return p * p / 2 + 1e-50 * q**4
 
 
+def sharp(q, p):
+    return p * p / 2 + tp.where(abs(q) < 1e-50, 0.0, q**4)
+
+
 # fmt: off
 REFUSED = [
     (lambda: single(tp.hamiltonian(tiny)),                                 tp.PlanError,  "out of the range of float32"),
+    (lambda: single(tp.hamiltonian(sharp)),                                tp.PlanError,  "out of the range of float32"),
     (lambda: single().evolve(q=[1e39, 0], p=[0, 1], steps=1),              tp.InputError, "`q` is not finite in float32"),
     (lambda: single().evolve(**START, mu=1e39, steps=1),                   tp.InputError, "`mu` is not finite in float32"),
     (lambda: single().evolve(**START, mu=1e-60, steps=1),                  tp.InputError, "`mu` is too small in float32"),

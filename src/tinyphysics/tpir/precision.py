@@ -6,6 +6,7 @@ rounded once, where it is read, and a certificate says of a float32 program what
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tinyphysics.errors import PlanError
@@ -41,17 +42,20 @@ def retyped(program: Program, old: DType, new: DType) -> Program:
 
 def in_precision(program: Program, precision: str) -> Program:
     """A float64 program in another precision; a PlanError if one of its constants has no place there."""
-    dtype = PRECISIONS[precision]
-    if dtype is f64:
-        return program
+    short = retyped(program, f64, PRECISIONS[precision])
+    for i, x in out_of_range(short):
+        where = f" ({i.note})" if i.note else ""
+        raise PlanError(f"the step holds the constant {x!r}{where}, which is out of the range of {precision}",
+                        fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
+    return short
+
+
+def out_of_range(program: Program) -> Iterator[tuple[Instruction, float]]:
+    """The constants that would be infinite, zero or short of digits in the type that they are read in."""
     for _, section, i in program.numbered():
-        numbers = [x for x in i.operands if isinstance(x, float)]
-        x = next((x for x in numbers if not fits(x, dtype)), None)
-        if x is not None and section != "energy" and i.op not in NOT_NUMBERS:
-            where = f" ({i.note})" if i.note else ""
-            raise PlanError(f"the step holds the constant {x!r}{where}, which is out of the range of {precision}",
-                            fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
-    return retyped(program, f64, dtype)
+        dtype = i.type.dtype if i.type.dtype.is_float else format_of(program)  # of what a comparison compares
+        if section != "energy" and i.op not in NOT_NUMBERS:
+            yield from ((i, x) for x in i.args if isinstance(x, float) and not fits(x, dtype))
 
 
 def fits(x: float, dtype: DType) -> bool:
