@@ -42,6 +42,8 @@ def retyped(program: Program, old: DType, new: DType) -> Program:
 
 def in_precision(program: Program, precision: str) -> Program:
     """A float64 program in another precision; a PlanError if one of its constants has no place there."""
+    if PRECISIONS[precision] is f64:
+        return program
     short = retyped(program, f64, PRECISIONS[precision])
     for i, x in out_of_range(short):
         where = f" ({i.note})" if i.note else ""
