@@ -29,6 +29,7 @@ from tinyphysics.runtime.ensemble import sizes_from
 from tinyphysics.runtime.simulation import LEVELS, Simulation
 from tinyphysics.system import Family, System
 from tinyphysics.target import BUILT
+from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.trajectory import Stop, Trajectory
 from tinyphysics.util import Site, did_you_mean, plural
 from tinyphysics.view.terminal import draw, draw_report
@@ -165,7 +166,7 @@ def simulation(args: argparse.Namespace, loaded: Loaded, system: System, default
         if dt is None:
             raise InputError(f"the step of `{loaded.name}` is missing",
                              fix=f"Pass --dt 0.01, or write dt = 0.01 in {loaded.file}.")  # fmt: skip
-    return compiled(system, dt, method=args.method, order=args.order, backend=args.backend)
+    return compiled(system, dt, method=args.method, order=args.order, backend=args.backend, precision=args.precision)
 
 
 # --- commands ---------------------------------------------------------------------------------
@@ -287,7 +288,7 @@ def demo(args: argparse.Namespace) -> int:
         raise InputError(f"there is no demo `{name}`", fix=f"{did_you_mean(name, ZOO)}Demos: {', '.join(ZOO)}.")
     d = ZOO[name]
     console = Console(highlight=False)
-    sim = compiled(d.system, d.dt, method=args.method, order=args.order, backend=args.backend)
+    sim = compiled(d.system, d.dt, method=args.method, order=args.order, backend=args.backend, precision=args.precision)
     console.print(f"[bold]{name}[/]: {d.about}\n")
     assert sim.system.function is not None
     print(textwrap.indent(textwrap.dedent(inspect.getsource(sim.system.function)), "    "))
@@ -327,6 +328,7 @@ def parser() -> argparse.ArgumentParser:
     choosing.add_argument("--method", default="auto", metavar="NAME", help="auto, leapfrog, yoshida4, rk4, ...")
     choosing.add_argument("--order", type=int, help="order of a certified method")
     choosing.add_argument("--backend", default="auto", metavar="NAME", help=f"auto, {', '.join(BUILT)}")
+    choosing.add_argument("--precision", default="float64", metavar="NAME", help=" or ".join(PRECISIONS))
     filed = argparse.ArgumentParser(add_help=False, parents=[choosing])
     filed.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and which of its systems")
     filed.add_argument("--dt", type=float, help="the step; default: dt in the file")

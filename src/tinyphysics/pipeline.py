@@ -24,6 +24,7 @@ from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.lower import lower
+from tinyphysics.tpir.precision import in_precision
 from tinyphysics.tpir.verifier import Certificate, verify
 
 
@@ -47,12 +48,13 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     step = synthesise(system, facts, plan)
     wanted = lower(step, system.sites, goal.dt)
     certificate = verify(replace(wanted, claims=()))
-    program = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # what is shown is claimed
+    shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # what is shown is claimed
     if goal.method == "symplectic" and not certificate.symplectic:
         raise PlanError(
             f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
+    program = in_precision(shown, goal.precision)
     target, why = choose_target(program, requested)
     report = explain(system, facts, goal, plan, step, program, certificate, target, why)
     return Build(system, facts, plan, step, program, certificate, target, report)

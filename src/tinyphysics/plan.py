@@ -10,6 +10,7 @@ class Goal:
     method: str = "auto"
     order: int | None = None
     forbid: tuple[str, ...] = ()
+    precision: str = "float64"  # of the states, and of every operation on them
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,10 @@ RATES = {  # written down by hand, not derived by us
 HENON_HEILES_START = [0.1, -0.2, 0.35, 0.3]  # E = 0.13: bound, below 1/6
 
 
-def end_of(system, method, dt, start, until, t0=0.0):
+def end_of(system, method, dt, start, until, t0=0.0, precision="float64"):
     half = len(start) // 2
     q, p = (start[:half], start[half:]) if half > 1 else start
-    out = tp.compile(system, dt=dt, method=method).evolve(q=q, p=p, until=until, t0=t0).final
+    out = tp.compile(system, dt=dt, method=method, precision=precision).evolve(q=q, p=p, until=until, t0=t0).final
     return np.concatenate([np.ravel(out.q), np.ravel(out.p)])
 
 
@@ -108,6 +108,21 @@ def test_explicit_time_keeps_the_order(system, start, method, order):
     steps = [1 / 80, 1 / 160, 1 / 320] if order == 1 else [0.1, 0.05, 0.025]
     found = slopes(system, method, steps, start, 4.7, t0=0.7)
     assert found == pytest.approx(order, abs=0.12), found
+
+
+@pytest.mark.parametrize("method, order, last", [("leapfrog_kdk", 2, 6), ("leapfrog_dkd", 2, 5), ("yoshida4", 4, 3)])
+@pytest.mark.parametrize("system, start", [(henon_heiles, HENON_HEILES_START), (driven_pendulum, [0.4, 0.3])],
+                         ids=lambda x: getattr(x, "name", ""))  # fmt: skip
+def test_float32_keeps_the_order_down_to_its_rounding(system, start, method, order, last):
+    """dt = 1/2, 1/4, ... falls by the order up to 2**-last; from there on rounding is what is left of the error."""
+    start = np.float64(np.float32(start))
+    true = exact(RATES[system.name], start, 8.0)
+    errors = [abs(end_of(system, method, 2.0**-k, start, 8.0, precision="float32") - true).max() for k in range(2, 11)]
+    found = np.log2(np.divide(errors[:-1], errors[1:]))
+    assert found[: last - 2] == pytest.approx(order, abs=0.15), found
+    assert 1e-7 < errors[-1] < 3e-5 and found[-2:].mean() < order - 0.5, errors
+    wide = abs(end_of(system, method, 2.0**-10, start, 8.0) - true).max()
+    assert wide < errors[-1]  # control: in float64 the error goes on falling
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,11 @@ from tinyphysics.tpir.isa import Instruction, Program, Register, Word
 BACKENDS = ("python", "llvm", "c", "numpy")
 
 
+@pytest.fixture(params=["float64", "float32"])
+def precision(request):
+    return request.param
+
+
 @tp.hamiltonian
 def pendulum(q, p):
     return p**2 / 2 - tp.cos(q)
@@ -89,35 +94,37 @@ def ensemble(start, members, seed=0):
     return {k: np.asarray(v) + 0.02 * rng.normal(size=(members, *np.shape(v))) for k, v in start.items()}
 
 
-def run(name, backend, steps=12, members=None, **extra):
+def run(name, backend, precision, steps=12, members=None, **extra):
     system, options, start = SUITE[name]
     start = start if members is None else ensemble(start, members)
-    return tp.compile(system, backend=backend, **options).evolve(steps=steps, **start, **extra)
+    sim = tp.compile(system, backend=backend, precision=precision, **options)
+    return sim.evolve(steps=steps, **start, **extra)
 
 
 @pytest.mark.requirement("S0-02", "S0-04", "S0-08", "S1-60", "S4-02", "S0-30", "S0-10")
 @pytest.mark.parametrize("name", SUITE)
-def test_every_backend_gives_the_hash_of_the_virtual_machine(name):
-    runs = {b: run(name, b, save_every=5, hash_every=4) for b in BACKENDS}
+def test_every_backend_gives_the_hash_of_the_virtual_machine(name, precision):
+    runs = {b: run(name, b, precision, save_every=5, hash_every=4) for b in BACKENDS}
     reference = runs["python"]
     for backend, out in runs.items():
         assert out.metrics["backend"]["used"] == backend
         assert out.hash == reference.hash, backend
         assert out.hashes == reference.hashes, backend
         assert all(np.array_equal(out.frames[s], reference.frames[s]) for s in out.frames), backend
+        assert all(out.frames[s].dtype == precision and out.final[s].dtype == precision for s in out.frames), backend
 
 
 @pytest.mark.parametrize("name", ["pendulum", "torture", "growth", "driven"])
 @pytest.mark.parametrize("members", [1, 2, 3, 5, 8, 31, 33, 64, 100])
-def test_ensembles_of_every_size_agree(name, members):
-    hashes = {b: run(name, b, steps=5, members=members).hash for b in ("llvm", "c", "numpy")}
+def test_ensembles_of_every_size_agree(name, members, precision):
+    hashes = {b: run(name, b, precision, steps=5, members=members).hash for b in ("llvm", "c", "numpy")}
     assert len(set(hashes.values())) == 1, hashes
 
 
 @pytest.mark.requirement("S2-64")
-def test_an_ensemble_is_its_members_run_alone():
+def test_an_ensemble_is_its_members_run_alone(precision):
     start = ensemble(SUITE["trig"][2], 7)
-    sim = tp.compile(trig, dt=0.05)
+    sim = tp.compile(trig, dt=0.05, precision=precision)
     together = sim.evolve(steps=20, **start)
     for k in range(7):
         alone = sim.evolve(steps=20, **{n: v[k] for n, v in start.items()})
@@ -125,17 +132,17 @@ def test_an_ensemble_is_its_members_run_alone():
         assert np.array_equal(alone.final.p, together.final.p[k])
 
 
-def test_a_large_ensemble_agrees_for_every_thread_count():
+def test_a_large_ensemble_agrees_for_every_thread_count(precision):
     start = ensemble(dict(q=1.0, p=0.3), 65_537)
+    sims = {b: tp.compile(pendulum, dt=0.1, backend=b, precision=precision) for b in ("llvm", "c")}
     hashes = {
-        (b, threads): tp.compile(pendulum, dt=0.1, backend=b).evolve(steps=40, threads=threads, **start).hash
-        for b in ("llvm", "c") for threads in (1, 2, 3)
-    }  # fmt: skip
+        (b, threads): sim.evolve(steps=40, threads=threads, **start).hash for b, sim in sims.items() for threads in (1, 2, 3)
+    }
     assert len(set(hashes.values())) == 1, hashes
 
 
-def engine_hash(system, options, start, loader, steps):
-    program = tp.compile(system, backend="python", **options).tpir
+def engine_hash(system, options, start, loader, steps, precision):
+    program = tp.compile(system, backend="python", precision=precision, **options).tpir
     engine = KernelEngine(program, loader)
     arrays = {k: np.asarray(v, float) for k, v in start.items()}
     members = len(next(iter(arrays.values())))
@@ -146,12 +153,12 @@ def engine_hash(system, options, start, loader, steps):
 
 
 @pytest.mark.parametrize("name", ["pendulum", "henon_heiles", "kepler", "torture", "powers"])
-def test_vector_widths_and_interleaving_change_nothing(name):
+def test_vector_widths_and_interleaving_change_nothing(name, precision):
     system, options, start = SUITE[name]
     start = ensemble(start, 29)
     shapes = [(1, 1), (2, 3), (4, 1), (4, 5), (8, 1), (8, 4), (16, 2)]
-    hashes = {s: engine_hash(system, options, start, LlvmLoader(shape=VectorShape(*s)), 9) for s in shapes}
-    hashes["numpy"] = engine_hash(system, options, start, ArraysLoader(), 9)
+    loaders = {s: LlvmLoader(shape=VectorShape(*s)) for s in shapes} | {"numpy": ArraysLoader()}
+    hashes = {s: engine_hash(system, options, start, loader, 9, precision) for s, loader in loaders.items()}
     assert len(set(hashes.values())) == 1, hashes
 
 
@@ -167,23 +174,23 @@ def without(off):
 
 @pytest.mark.skipif(not host_cpu().x86, reason="x86 feature flags")
 @pytest.mark.parametrize("off", ["avx512", "fma"])
-def test_older_processors_give_the_same_bits(off):
+def test_older_processors_give_the_same_bits(off, precision):
     host, older = host_cpu(), without(off)
     system, options, start = SUITE["pendulum"]
     start = ensemble(start, 13)
-    hashes = [engine_hash(system, options, start, LlvmLoader(cpu), 6) for cpu in (host, older)]
+    hashes = [engine_hash(system, options, start, LlvmLoader(cpu), 6, precision) for cpu in (host, older)]
     assert hashes[0] == hashes[1]
     assert older.has_fma == (off == "avx512")
 
 
 @pytest.mark.skipif(not host_cpu().x86, reason="x86 feature flags")
 def test_a_run_notes_that_the_processor_has_no_fused_multiply_add(monkeypatch):
-    here = run("pendulum", "llvm")
+    here = run("pendulum", "llvm", "float64")
     older = without("fma")
     for module in (engines, loaders):
         monkeypatch.setattr(module, "host_cpu", lambda: older)
     engines.engine_for.cache_clear()
-    there = {name: run("pendulum", name) for name in BACKENDS}
+    there = {name: run("pendulum", name, "float64") for name in BACKENDS}
     engines.engine_for.cache_clear()
     assert {r.hash for r in there.values()} == {here.hash}
     assert here.metrics["notes"] == (() if host_cpu().has_fma else (engines.NO_FMA,))
@@ -191,33 +198,35 @@ def test_a_run_notes_that_the_processor_has_no_fused_multiply_add(monkeypatch):
         assert r.metrics["notes"] == ((engines.NO_FMA,) if name in ("llvm", "c") else ()), name
 
 
-def test_arguments_beyond_the_fast_path_are_done_again_carefully():
+def test_arguments_beyond_the_fast_path_are_done_again_carefully(precision):
     """1e12*q**3 leaves the range of the fast sine, in some members and not in others."""
     start = dict(q=np.linspace(1e-4, 2.0, 41), p=np.zeros(41))
-    runs = {b: tp.compile(torture, dt=1e-9, backend=b).evolve(steps=4, **start) for b in BACKENDS}
+    sims = {b: tp.compile(torture, dt=1e-9, backend=b, precision=precision) for b in BACKENDS}
+    runs = {b: sim.evolve(steps=4, **start) for b, sim in sims.items()}
     assert len({r.hash for r in runs.values()}) == 1
     assert np.isfinite(runs["llvm"].final.p).all()
 
 
-def test_observables_cost_no_bit_and_agree_everywhere():
+def test_observables_cost_no_bit_and_agree_everywhere(precision):
     watch = {"r": lambda q: tp.norm(q), "both": lambda q, p, t: tp.stack([q[0] * p[1], tp.sin(t)])}
-    plain = run("kepler", "llvm", steps=30)
-    runs = {b: run("kepler", b, steps=30, observe=watch, observe_every=4) for b in BACKENDS}
+    plain = run("kepler", "llvm", precision, steps=30)
+    runs = {b: run("kepler", b, precision, steps=30, observe=watch, observe_every=4) for b in BACKENDS}
     for out in runs.values():
         assert out.hash == plain.hash
         assert np.array_equal(out["both"], runs["python"]["both"])
         assert np.array_equal(out["r"], runs["python"]["r"])
     assert runs["llvm"]["both"].shape == (8, 2)
-    energies = [run("kepler", b, save_every=3).energy for b in BACKENDS]
-    assert all(np.array_equal(e, energies[0]) for e in energies)
+    saved = [run("kepler", b, precision, save_every=3) for b in BACKENDS]
+    assert all(np.array_equal(out.energy, saved[0].energy) and out.drift() == saved[0].drift() for out in saved)
 
 
-def test_members_may_have_parameters_of_their_own():
+def test_members_may_have_parameters_of_their_own(precision):
     mu = np.linspace(0.8, 1.2, 11)
     start = ensemble(SUITE["kepler"][2], 11)
-    runs = [tp.compile(kepler, dt=0.02, backend=b).evolve(steps=10, mu=mu, **start) for b in BACKENDS]
+    sims = [tp.compile(kepler, dt=0.02, backend=b, precision=precision) for b in BACKENDS]
+    runs = [sim.evolve(steps=10, mu=mu, **start) for sim in sims]
     assert len({r.hash for r in runs}) == 1
-    alone = tp.compile(kepler, dt=0.02).evolve(steps=10, mu=mu[3], **{k: v[3] for k, v in start.items()})
+    alone = sims[1].evolve(steps=10, mu=mu[3], **{k: v[3] for k, v in start.items()})
     assert np.array_equal(alone.final.q, runs[0].final.q[3])
 
 
@@ -244,9 +253,9 @@ def program_hash(program, start, loader, dt=0.1):
     return state_hash(engine.synchronised(m))
 
 
-def test_control_separate_roundings_change_the_hash():
+def test_control_separate_roundings_change_the_hash(precision):
     start = ensemble(dict(q=[0.1, 0.2], p=[0.3, -0.1]), 8)
-    program = tp.compile(henon_heiles, dt=0.1).tpir
+    program = tp.compile(henon_heiles, dt=0.1, precision=precision).tpir
     split = unfused(program)
     assert split != program
     assert program_hash(program, start, LlvmLoader()) != program_hash(split, start, LlvmLoader())
@@ -254,18 +263,18 @@ def test_control_separate_roundings_change_the_hash():
 
 
 @pytest.mark.skipif(not host_cpu().has_fma, reason="contraction needs a fused multiply-add")
-def test_control_a_compiler_that_contracts_changes_the_hash(monkeypatch):
+def test_control_a_compiler_that_contracts_changes_the_hash(monkeypatch, precision):
     start = ensemble(dict(q=[0.1, 0.2], p=[0.3, -0.1]), 8)
-    split = unfused(tp.compile(henon_heiles, dt=0.1).tpir)
+    split = unfused(tp.compile(henon_heiles, dt=0.1, precision=precision).tpir)
     strict = program_hash(split, start, CLoader())
     flags = tuple("-ffp-contract=fast" if f == "-ffp-contract=off" else f for f in cc.FLAGS)
     monkeypatch.setattr(cc.build, "__defaults__", (flags,))
     assert program_hash(split, start, CLoader()) != strict
 
 
-def test_observables_may_be_conditions_constants_and_parameters():
+def test_observables_may_be_conditions_constants_and_parameters(precision):
     watch = {"one": lambda q: 1.0, "right": lambda q: q > 0, "mu": lambda mu: mu, "size": lambda q: q.shape[0]}
-    runs = {b: run("kepler", b, steps=60, observe=watch, observe_every=20) for b in BACKENDS}
+    runs = {b: run("kepler", b, precision, steps=60, observe=watch, observe_every=20) for b in BACKENDS}
     for out in runs.values():
         assert out["right"].shape == (4, 2) and set(out["right"].ravel()) == {0.0, 1.0}
         assert np.array_equal(out["right"], runs["python"]["right"])

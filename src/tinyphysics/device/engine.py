@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tinyphysics.ir.dtype import f32
+from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.kernel import ORIGIN, STEP, Section, build_kernel, watching
+from tinyphysics.tpir.kernel import Section, build_kernel, watching
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
@@ -58,6 +58,7 @@ class KernelEngine:
         self.loader = loader
         kernel = build_kernel(program)
         self.kernel = kernel if probe is None else watching(kernel, build_kernel(probe))
+        assert len({v.dtype for v in kernel.carried}) <= 1, "a row for each number: all have one type"
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self._functions: dict[Any, Any] = {}
         self.launches = 0
@@ -136,7 +137,7 @@ class KernelEngine:
     def start(self, state: Arrays, params: Arrays, members: int, dt: float, t0: float) -> Lanes:
         k = self.kernel
         lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
-        dtype = np.float32 if k.inputs and k.inputs[0].dtype is f32 else np.float64
+        dtype: Any = NUMPY_DTYPE[k.inputs[0].dtype.name] if k.inputs else np.float64
         rows = [np.asarray(v, dtype).reshape(members, prod(np.shape(v)[1:])).T for v in state.values()]
         uniform, varying, mask = parameters(k.params, params, dt, t0, members, lanes)
         m = Lanes(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask)
@@ -165,7 +166,7 @@ class KernelEngine:
     def watch(self, m: Lanes, rows: int, stride: int) -> dict[str, Any]:
         """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
         k = self.kernel
-        series = np.empty((rows, len(k.watched), m.carried.shape[1]), m.carried.dtype)
+        series = np.empty((rows, len(k.watched), m.carried.shape[1]))
         self.call("watch", m, m.carried, m.carried, rows, stride, series)
         m.steps += rows * stride
         out, at = {}, 0
@@ -193,7 +194,8 @@ class KernelEngine:
     def synchronised(self, m: Lanes) -> dict[str, Any]:
         k = self.kernel
         rows = sum(prod(shape) for _, shape in k.outputs.values())
-        out = np.empty((rows, m.carried.shape[1]), m.carried.dtype)
+        dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]  # states, or what a probe makes of them
+        out = np.empty((rows, m.carried.shape[1]), dtype)
         self.call("final", m, m.carried, out, 1)
         return unpacked(out, k.outputs, m.members)
 
@@ -222,8 +224,8 @@ def parameters(
     rows: dict[int, Any] = {}
     for slot, p in enumerate(params):
         name, _, index = str(p.arg)[1:].partition(".")
-        if p is STEP or p is ORIGIN:
-            uniform[slot] = dt if p is STEP else t0
+        if name in ("dt", "t0"):  # dt is there twice if the states are not float64: for them, and for the clock
+            uniform[slot] = dt if name == "dt" else t0
             continue
         values = given[name].reshape(len(given[name]), -1)[:, int(index or 0)]
         if len(values) > 1:
@@ -233,7 +235,7 @@ def parameters(
     mask = tuple(slot in rows for slot in range(len(params)))
     if not rows:
         return uniform, None, mask
-    varying = np.zeros((len(params), lanes))
+    varying: Any = np.zeros((len(params), lanes), NUMPY_DTYPE[params[next(iter(rows))].dtype.name])
     for slot, values in rows.items():
         varying[slot] = padded(values[None], lanes)[0]
     return uniform, varying, mask

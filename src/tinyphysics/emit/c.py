@@ -13,7 +13,7 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import NOW, Section
 
-CHUNK = 32  # lanes; 64 spills, 16 leaves latency uncovered
+CHUNK = 32  # lanes of doubles; 64 spills, 16 leaves latency uncovered
 
 TYPE = {"f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t", "u64": "uint64_t",
         "u32": "uint32_t", "bool": "int"}  # fmt: skip
@@ -25,8 +25,8 @@ static inline double i64_to_f64(int64_t b) { double x; memcpy(&x, &b, 8); return
 static inline int32_t f32_to_i32(float x) { int32_t b; memcpy(&b, &x, 4); return b; }
 static inline float i32_to_f32(int32_t b) { float x; memcpy(&x, &b, 4); return x; }
 """
-ARGUMENTS = ("const {T} *in, {T} *out, const double *uniform, const double *varying, signed char *flags, "
-             "{T} *series, int64_t begin, int64_t end, int64_t members, int64_t first, int64_t steps, "
+ARGUMENTS = ("const {T} *in, {R} *out, const double *uniform, const {T} *varying, signed char *flags, "
+             "double *series, int64_t begin, int64_t end, int64_t members, int64_t first, int64_t steps, "
              "int64_t stride")  # fmt: skip
 
 INFIX = {Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.DIV: "/", Ops.AND: "&", Ops.OR: "|", Ops.XOR: "^",
@@ -109,7 +109,8 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
     """One section as a C function; with a chunk of 1 the lane loop disappears."""
     T = TYPE[f.loads[0].dtype.name] if f.loads else "double"
     lane = "l" if chunk > 1 else "0"
-    out = [f"void {name or f.name}({ARGUMENTS.format(T=T)}) {{"]
+    R = TYPE[f.roots[0].dtype.name] if f.roots else T  # of what it gives: a probe makes doubles of floats
+    out = [f"void {name or f.name}({ARGUMENTS.format(T=T, R=R)}) {{"]
     out += ["  (void)uniform; (void)varying; (void)flags; (void)series; (void)first; (void)steps; (void)stride;"]
     needed = dict.fromkeys(toposort([*f.everything, *f.invariants.values()]))
     outer = Names()
@@ -128,10 +129,11 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
                    f"  /* {v.arg} */")  # fmt: skip
     guarded = bool(f.guards or f.watched_guards)
     if guarded:
-        out.append(f"    int64_t seen[{chunk}] = {{0}};")
+        word = "int32_t" if T == "float" else "int64_t"  # as wide as the states
+        out.append(f"    {word} seen[{chunk}] = {{0}};")
     for slot, p in enumerate(params):
         if p in needed and varying[slot]:
-            out.append(f"    const double *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */")
+            out.append(f"    const {T} *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */")
 
     def inner(indent: str) -> Names:
         names = Names()
@@ -155,7 +157,7 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
         body += [f"{deeper}seen[{lane}] |= {names.of(g)};" for g in guards]
         values = [names.of(u) for u in roots]
         if store and store[0].startswith("s"):  # all old values are read before the first is replaced
-            body += [f"{deeper}const {T} n{k} = {v};" for k, v in enumerate(values)]
+            body += [f"{deeper}const {TYPE[u.dtype.name]} n{k} = {v};" for k, (u, v) in enumerate(zip(roots, values))]
             values = [f"n{k}" for k in range(len(values))]
         body += [f"{deeper}{where} = {v};" for where, v in zip(store, values)]
         if chunk == 1:
@@ -186,7 +188,7 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
         if NOW in needed:
             out.append("    const double now = (double)first;")
         for k in range(len(f.roots)):
-            out.append(f"    {T} o{k}[{chunk}];")
+            out.append(f"    {R} o{k}[{chunk}];")
         out += lanes("    ", f.roots, f.guards, [f"o{k}[{lane}]" for k in range(len(f.roots))])
         out += flag(chunk) if guarded else []
         out += [f"    memcpy(out + {k}*members + lane, o{k}, sizeof o{k});" for k in range(len(f.roots))]

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
+from tinyphysics.ir.dtype import DType, bool_, f32, f64, i32, i64
 from tinyphysics.ir.ops import COMPARE, Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.target import VectorShape
@@ -42,6 +42,7 @@ class Writer:
     """Lines of one function; `env` maps a node to its name in one of the interleaved copies."""
 
     width: int
+    word: DType = i64  # the integers that are as wide as the states
     lines: list[str] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
     count: int = 0
@@ -148,11 +149,16 @@ SET_MODE = """  %saved = alloca i32, align 4
 RESTORE_MODE = "  call void @llvm.x86.sse.ldmxcsr(ptr %saved)"
 
 
+def register_bits(f: Section) -> int:
+    """Of one lane: what a section loads fills the registers."""
+    return f.loads[0].dtype.bits if f.loads else 64
+
+
 def function(
     f: Section, params: Sequence[UOp], varying: Sequence[bool], shape: VectorShape, x86: bool
 ) -> tuple[list[str], dict[str, str]]:
     """The text of one section, and the intrinsics that it needs."""
-    w = Writer(shape.width)
+    w = Writer(shape.width, i32 if register_bits(f) == 32 else i64)
     U = range(shape.unroll)
     if x86:
         w.lines.append(SET_MODE)
@@ -221,7 +227,7 @@ def watched_lines(
     As a word per lane: masks of single bits are slow without AVX-512.
     """
     marks = dict.fromkeys(guards)
-    t = w.type(i64)
+    t = w.type(w.word)
     for u in early(roots, guards):
         if not all(u in env for env in envs):
             for env in envs:
@@ -306,7 +312,7 @@ def open_phis(
     for r in range(len(envs)) if f.guards or f.watched_guards else ():
         first = guards[r] if guards else none
         marks.append(len(w.lines))
-        w.lines.append(f"  %{prefix}g.{r} = phi {w.type(i64)} [ {first}, %{before} ], ")
+        w.lines.append(f"  %{prefix}g.{r} = phi {w.type(w.word)} [ {first}, %{before} ], ")
     return lines, marks, prefix, latch
 
 
@@ -322,15 +328,15 @@ def raise_flag(w: Writer, seen: list[str]) -> None:
     """A chunk in which a guard fired stores nothing but a mark: it is done again, carefully."""
     if not seen:
         return
-    t = w.type(i64)
+    word, t = TYPE[w.word.name], w.type(w.word)
     one = seen[0]
     for name in seen[1:]:
         one = w.new(f"or {t} {one}, {name}")
     if w.width > 1:
-        name = f"@llvm.vector.reduce.or.v{w.width}i64"
-        w.declared[name] = f"declare i64 {name}({t})"
-        one = w.new(f"call i64 {name}({t} {one})")
-    bad = w.new(f"icmp ne i64 {one}, 0")
+        name = f"@llvm.vector.reduce.or.v{w.width}{word}"
+        w.declared[name] = f"declare {word} {name}({t})"
+        one = w.new(f"call {word} {name}({t} {one})")
+    bad = w.new(f"icmp ne {word} {one}, 0")
     w.lines += [f"  br i1 {bad}, label %flag, label %keep", "flag:",
                 "  %flag.at = getelementptr i8, ptr %flags, i64 %lane",
                 "  store i8 1, ptr %flag.at", "  br label %next", "keep:"]  # fmt: skip
@@ -364,6 +370,6 @@ def module(
         text, wants = function(f, params, varying, shape, x86)
         lines += text
         declared |= wants
-    width = max(shape.width for _, shape in parts)
-    attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{min(512, 64 * width)}" "stackrealign" }}'
+    bits = min(512, max(shape.width * register_bits(f) for f, shape in parts))
+    attributes = f'attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "stackrealign" }}'
     return "\n".join([*declared.values(), *lines, attributes]) + "\n"

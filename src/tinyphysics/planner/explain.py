@@ -13,6 +13,10 @@ from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.verifier import Certificate
 from tinyphysics.util import plural
 
+PRECISION_NOTE = {
+    "float32": "states, parameters and every operation of a step; energies and observables are float64",
+}
+
 
 def title(system: System) -> str:
     match system.kind:
@@ -38,6 +42,8 @@ def explain(
     if system.kind == "map" and system.parameters:
         names = ", ".join(p.name for p in system.parameters)
         chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))
+    if goal.precision != "float64":
+        chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
     evaluations = [] if system.kind == "map" else [Row("force evaluations", str(step.evaluations), "a step")]

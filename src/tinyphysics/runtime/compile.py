@@ -12,9 +12,10 @@ from tinyphysics.planner.choose import named
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.simulation import Simulation, checked_step
 from tinyphysics.system import Family, Sum, System
+from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
-PRECISIONS = ("float64", "float32", "compensated", "mixed", "dd", "lattice")
+LATER_PRECISIONS = ("compensated", "mixed", "dd", "lattice")
 CHECKS = ("on", "off", "strict")
 
 
@@ -46,7 +47,11 @@ def compile(
     sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
     approximate: float | None = None, inner: int | None = None,
 ) -> Simulation:  # fmt: skip
-    """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet."""
+    """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
+
+    precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
+    frames are float32 arrays, times, energies and observables float64.
+    """
     if isinstance(system, type):
         raise InputError(f"{system.__name__} is a class", fix=f"Compile an instance: {system.__name__}().")
     if isinstance(system, PhysicsSystem):
@@ -65,7 +70,7 @@ def compile(
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
     choice("propagator", propagator, (None, "loop"), ("method", "exact"))
     choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
-    choice("precision", precision, PRECISIONS[:1], PRECISIONS[1:])
+    choice("precision", precision, tuple(PRECISIONS), LATER_PRECISIONS)
     choice("math", math, ("exact",), ("fast",))
     if checks not in CHECKS:
         raise InputError(f"checks={checks!r}", fix=f"checks is {one_of(CHECKS)}.")
@@ -88,4 +93,4 @@ def compile(
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    return Simulation(source, Goal(dt, method, order, forbidden), requested, checks)
+    return Simulation(source, Goal(dt, method, order, forbidden, precision), requested, checks)

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.errors import InputError, ShapeError
+from tinyphysics.ir.dtype import DType, f64
 from tinyphysics.system import Family, System
+from tinyphysics.tpir.precision import ROUNDING
 from tinyphysics.util import did_you_mean
 
 
@@ -20,23 +23,24 @@ class Inputs:
     is_ensemble: bool
 
 
-def number_array(name: str, value: Any) -> Any:
+def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
     """A copy: what is asked of the run later must not see what becomes of the user's array."""
     try:
         if np.iscomplexobj(value):
             raise TypeError("it is complex")
-        out = np.array(value, dtype=np.float64)
+        with np.errstate(over="ignore", under="ignore"):
+            out: Any = np.array(value, dtype=np.float64).astype(NUMPY_DTYPE[dtype.name])
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"`{name}` is not a number or an array of numbers: {error}",
                          fix=f"Pass {name}=1.0, or an array of numbers.") from error  # fmt: skip
     return out
 
 
-def with_axis(name: str, value: Any, shape: tuple[int, ...]) -> tuple[Any, int | None]:
+def with_axis(name: str, value: Any, shape: tuple[int, ...], dtype: DType) -> tuple[Any, int | None]:
     """(array with a leading axis, its length or None if the axis was not given)."""
     if value is None:
         raise InputError(f"`{name}` is None", fix=f"Pass {name}=... with shape {shape or 'scalar'}.")
-    a = number_array(name, value)
+    a = number_array(name, value, dtype)
     if a.shape == shape:
         return a[None], None
     if a.shape[1:] == shape and a.ndim == len(shape) + 1:
@@ -48,7 +52,12 @@ def with_axis(name: str, value: Any, shape: tuple[int, ...]) -> tuple[Any, int |
     )
 
 
-def inputs(system: System, given: Mapping[str, Any]) -> Inputs:
+def in_format(dtype: DType) -> str:
+    return "" if dtype is f64 else f" in {np.dtype(NUMPY_DTYPE[dtype.name]).name}"
+
+
+def inputs(system: System, given: Mapping[str, Any], dtype: DType = f64) -> Inputs:
+    """States and parameters, rounded once to the precision of the run."""
     states = [s.name for s in system.states]
     known = [*states, *(p.name for p in system.parameters)]
     for name in given:
@@ -62,12 +71,12 @@ def inputs(system: System, given: Mapping[str, Any]) -> Inputs:
     for s in system.states:
         if s.name not in given:
             raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass {s.name}=... to evolve.")
-        a, n = with_axis(s.name, given[s.name], s.var.shape)
+        a, n = with_axis(s.name, given[s.name], s.var.shape, dtype)
         state_arrays[s.name] = a
         if n is not None:
             lengths[s.name] = n
         if not np.isfinite(a).all():
-            raise InputError(f"the initial `{s.name}` is not finite", fix="Check the initial values.")
+            raise InputError(f"the initial `{s.name}` is not finite{in_format(dtype)}", fix="Check the initial values.")
     for p in system.parameters:
         value = p.default if given.get(p.name) is None else given[p.name]
         if value is None:
@@ -76,9 +85,13 @@ def inputs(system: System, given: Mapping[str, Any]) -> Inputs:
                              fix=f"Pass {p.name}=... to evolve{returned if system.kind == 'map' else ''}.")  # fmt: skip
         if np.ndim(value) == 0 and p.var.shape:
             value = np.full(p.var.shape, number_array(p.name, value))
-        a, n = with_axis(p.name, value, p.var.shape)
+        a, n = with_axis(p.name, value, p.var.shape, dtype)
         if not np.isfinite(a).all():
-            raise InputError(f"the parameter `{p.name}` is not finite", fix="Check its value.")
+            raise InputError(f"the parameter `{p.name}` is not finite{in_format(dtype)}", fix="Check its value.")
+        exact = np.asarray(value, np.float64)
+        if (np.abs(a.astype(np.float64) - exact) > ROUNDING[dtype] * np.abs(exact)).any():  # a rounding loses less
+            raise InputError(f"the parameter `{p.name}` is too small{in_format(dtype)}",
+                             fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
         param_arrays[p.name] = a
         if n is not None:
             lengths[p.name] = n

@@ -14,6 +14,7 @@ from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.precision import format_of
 from tinyphysics.tpir.probe import probe
 
 
@@ -37,7 +38,7 @@ def clock_of(system: System) -> UOp:
 
 
 def watcher(r: Run, values: Mapping[str, UOp]) -> Program:
-    return probe(r.system.states, r.system.parameters, clock_of(r.system), values)
+    return probe(r.system.states, r.system.parameters, clock_of(r.system), values, format_of(r.program))
 
 
 def execute(

@@ -12,7 +12,6 @@ from tinyphysics.emit import c as emit_c
 from tinyphysics.emit import cnests as emit_cnests
 from tinyphysics.emit import llvm as emit_llvm
 from tinyphysics.emit import nests as emit_nests
-from tinyphysics.ir.dtype import f32
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
@@ -23,6 +22,11 @@ from tinyphysics.tpir.nests import LoopKernel
 MOST_UNROLL = 6
 LEAST_UNROLL = 2
 MOST_CODE = 1_700  # operations in a loop body
+
+
+def per_double(section: Section) -> int:
+    """How many of its numbers take the room of one double."""
+    return 64 // section.loads[0].dtype.bits if section.loads else 1
 
 
 class LlvmLoader:
@@ -40,7 +44,7 @@ class LlvmLoader:
             return self.fixed
         if members == 1:
             return VectorShape(1, 1)
-        width = self.cpu.width * (2 if section.loads and section.loads[0].dtype is f32 else 1)
+        width = self.cpu.width * per_double(section)
         enough = -(-members // width)
         if not section.loops:
             return VectorShape(width, 1)
@@ -60,7 +64,7 @@ class CLoader:
     threads = True
 
     def shape(self, section: Section, members: int) -> VectorShape:
-        return VectorShape(1, 1) if members == 1 else VectorShape(emit_c.CHUNK, 1)
+        return VectorShape(1, 1) if members == 1 else VectorShape(emit_c.CHUNK * per_double(section), 1)
 
     def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
         library = load_library(build(emit_c.module(parts, params, varying)))

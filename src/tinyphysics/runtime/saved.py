@@ -35,7 +35,8 @@ def save(sim: Simulation, path: str | Path) -> None:
             "time": s.time is not None,
             "graph": dump(roots),
         },
-        "goal": {"dt": sim.goal.dt, "method": sim.goal.method, "order": sim.goal.order, "forbid": sim.goal.forbid},
+        "goal": {"dt": sim.goal.dt, "method": sim.goal.method, "order": sim.goal.order, "forbid": sim.goal.forbid,
+                 "precision": sim.goal.precision},  # fmt: skip
         "backend": sim.requested,
         "checks": sim.checks,
         "program": sim.tpir.hash,
@@ -85,5 +86,5 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         forces=tuple(roots) if kind == "forces" else (),
         update=tuple(roots) if kind == "map" else (),
     )  # fmt: skip
-    return Simulation(system, Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"])),
-                      checked(data["backend"]), data["checks"])  # fmt: skip
+    wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]), goal.get("precision", "float64"))
+    return Simulation(system, wanted, checked(data["backend"]), data["checks"])

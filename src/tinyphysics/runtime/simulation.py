@@ -12,7 +12,7 @@ import numpy as np
 
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError, StoreError
 from tinyphysics.front.trace import observable
-from tinyphysics.ir import UOp, dump
+from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
@@ -28,6 +28,7 @@ from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, whole
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, fits, format_of
 from tinyphysics.trajectory import Frame, Trajectory
 from tinyphysics.util import one_of
 
@@ -128,7 +129,8 @@ class Simulation:
             n = min(2 * n, steps)
             seconds = self.evolve(steps=n, progress=False, **trial, **given).metrics["seconds"]["run"]
         per_step = seconds / max(n * min(members, 4096), 1)
-        return {"seconds": per_step * steps * members, "bytes": 8.0 * rows * members * (frames + 4)}
+        size = PRECISIONS[self.goal.precision].bits / 8
+        return {"seconds": per_step * steps * members, "bytes": size * rows * members * (frames + 4)}
 
     def __repr__(self) -> str:
         if self._built is None:
@@ -176,7 +178,7 @@ class Simulation:
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         dt = 1.0 if system.kind == "map" else checked_step(dt)
-        i = inputs(system, given)
+        i = inputs(system, given, format_of(self.built.program))
         if observe is not None and not isinstance(observe, Mapping):
             raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
         watched = {**self.monitors, **(observe or {})}
@@ -187,6 +189,7 @@ class Simulation:
             None if hash_every is None else whole("hash_every", hash_every, 1),
         )
         threads = None if threads is None else whole("threads", threads, 1)
+        check_clock(self.built.program, schedule.steps, dt, float(t0))
         r = Run(self.built.program, system, self.target, i, schedule, dt, float(t0), threads)
         values = {n: self.traced(f, n) for n, f in watched.items()}
         ready = clock.perf_counter()
@@ -198,7 +201,7 @@ class Simulation:
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
             "backend": {"requested": self.requested, "used": self.target.backend},
-            "device": self.target.device, "program": self.built.program.hash, "bits": BITS,
+            "device": self.target.device, "precision": self.goal.precision, "program": self.built.program.hash, "bits": BITS,
             "seconds": {"prepare": ready - began, "compile": compiling, "run": running},
             "steps": record.last, "members": i.members, "seed": seed,
             "ns_per_step": 1e9 * running / work if work else 0.0,
@@ -264,6 +267,20 @@ def checked_step(dt: Any) -> float:
     if not math.isfinite(h) or h == 0:
         raise InputError(f"dt={dt!r} is not a step", fix="A step is a finite number other than 0.")
     return h
+
+
+def check_clock(program: Program, steps: int, dt: float, t0: float) -> None:
+    """A format with few digits must still tell the steps of a run apart."""
+    dtype = format_of(program)
+    if dtype is f64:
+        return
+    name = next(n for n, d in PRECISIONS.items() if d is dtype)
+    if not fits(dt, dtype):
+        raise InputError(f"dt={dt!r} is out of the range of {name}", fix="Choose other units of time.")
+    last = max(abs(t0), abs(time_at(steps, dt, t0)))
+    if any(i.op == "TIME" for i in program.step) and last * ROUNDING[dtype] > abs(dt) / 2:
+        raise InputError(f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
+                         fix='Run for a shorter time, or with precision="float64".')  # fmt: skip
 
 
 def checked_time(t0: Any) -> float:

@@ -147,7 +147,7 @@ class Meaning(Symbolic):
                     c = i.args[0]
                     assert isinstance(c, float)
                     steps = NOW if c == 0 else NOW + c
-                    self.env[i.dst] = steps.fma(STEP, ORIGIN)
+                    self.env[i.dst] = steps.fma(STEP, ORIGIN).cast(i.type.dtype)
                 case _:
                     value = self.value(i, where)
                     assert value is not None

@@ -97,7 +97,7 @@ class Symbolic:
                 return -flow if i.args[1] == Word("negate") else flow
             case "TIME":
                 assert isinstance(i.args[0], float)
-                return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}")
+                return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}", (), like.dtype)
         return None
 
     def function(self, i: Instruction, where: str) -> UOp:

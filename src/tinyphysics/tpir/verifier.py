@@ -18,6 +18,7 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.blocks import Blocks, Group, Update, moving
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.precision import in_reals, out_of_range
 from tinyphysics.tpir.symbolic import clocks, state_var
 from tinyphysics.tpir.weights import (
     DT,
@@ -293,7 +294,13 @@ def verify(program: Program) -> Certificate:
     """The certificate of a program; a VerifyError if it is malformed or claims what is not shown."""
     if not isinstance(program, Program):
         raise VerifyError(f"verify takes a Program, not a {type(program).__name__}", fix="tpir.parse(text) makes one.")
-    verifier = Verifier(program)
+    exact = in_reals(program)
+    if exact is not program:
+        Blocks(program)  # its types must fit as they are written
+        for i, x in out_of_range(program):
+            raise VerifyError(f"`{i}` holds the constant {x!r}, which is out of the range of its type",
+                              fix="Choose other units, or write f64.")  # fmt: skip
+    verifier = Verifier(exact)
     certificate = verifier.certificate()
     for claim in program.claims:
         verdict = certificate[claim]

@@ -12,7 +12,7 @@ from tinyphysics.errors import InputError, ShapeError, VerifyError
 from tinyphysics.ir.dtype import as_number
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
 from tinyphysics.ir.uop import Shape, UOp, toposort
-from tinyphysics.ir.value import Value, fma, node
+from tinyphysics.ir.value import Value, fma, node, scalar
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.partials import partials, times
 from tinyphysics.rules.transcendental import guarded, lower
@@ -176,7 +176,7 @@ class Machine:
                 c = i.args[0]
                 assert isinstance(c, float)
                 self.types[i.dst] = i.type
-                return clock(self._slot(i.dst), c)
+                return clock(self._slot(i.dst), c, i.type)
             case "ACC_GRAD":
                 return self._accumulate(i)
         raise VerifyError(f"the virtual machine does not know `{i.op}`")
@@ -192,14 +192,15 @@ class Machine:
         state, flow, h = i.operands
         type_ = self.types[state]
         s, f, k = self._slot(state), self._slot(flow), self._read(h, Type(type_.dtype))
+        multiply_add = scalar(Ops.FMA, type_.dtype, ())
         if type_.shape:
             def each(r: Slots) -> None:
                 factor = r[k]
-                r[s] = [fma(x, factor, y) for x, y in zip(r[f], r[s])]
+                r[s] = [multiply_add(x, factor, y) for x, y in zip(r[f], r[s])]
             return each
 
         def one(r: Slots) -> None:
-            r[s] = fma(r[f], r[k], r[s])
+            r[s] = multiply_add(r[f], r[k], r[s])
         return one
 
     def _accumulate(self, i: Instruction) -> Action:
@@ -328,9 +329,10 @@ def copy(source: int, dst: int) -> Action:
     return act
 
 
-def clock(dst: int, c: float) -> Action:
+def clock(dst: int, c: float, type_: Type) -> Action:
+    """The time in float64, which counts further than any state needs, rounded to the register at the end."""
     def act(r: Slots) -> None:
-        r[dst] = fma(r[NOW] + c, r[DT], r[T0])
+        r[dst] = as_number(fma(r[NOW] + c, r[DT], r[T0]), type_.dtype)
     return act
 
 
