@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,13 +14,18 @@ LEAF = 64 * 1024  # bytes hashed at a time: leaves can be computed apart, where 
 LEAVES = 64  # leaves that one thread takes at a time
 
 
+def little_endian(dtype: Any) -> bool:
+    return bool(dtype.byteorder == "<" or dtype.byteorder in "=|" and sys.byteorder == "little")
+
+
 def leaves(a: Any) -> bytes:
     """The digests of an array's leaves; of a part of one, if it begins and ends between two leaves.
 
     Arrays are C-contiguous and little-endian, NaNs canonical.
     """
     a = np.ascontiguousarray(a).reshape(-1)
-    a = a.astype(a.dtype.newbyteorder("<"), copy=False)
+    if not little_endian(a.dtype):
+        a = a.astype(a.dtype.newbyteorder("<"))
     if a.dtype.kind == "f" and (nan := np.isnan(a)).any():
         a = np.where(nan, np.array(np.nan, a.dtype), a)
     data = memoryview(a.view(np.uint8))
@@ -44,8 +50,11 @@ def state_hash(state: Mapping[str, Any], threads: int = 1) -> str:
         a = np.asarray(value, order="C")
         flat = a.reshape(-1)
         step = LEAVES * LEAF // a.itemsize
-        digests = spread(lambda k: leaves(flat[k * step : (k + 1) * step]), -(-a.size // step), threads)  # noqa: B023
-        parts.append((a.dtype, a.shape, b"".join(digests)))
+        if a.size <= step:
+            digests = leaves(flat)
+        else:
+            digests = b"".join(spread(lambda k: leaves(flat[k * step : (k + 1) * step]), -(-a.size // step), threads))  # noqa: B023
+        parts.append((a.dtype, a.shape, digests))
     return joined(parts)
 
 

@@ -80,19 +80,23 @@ class Running:
                     with unbroken():
                         self.commit(target, spread(lambda k: self.block(k, n, target), len(here), self.engine.workers))  # noqa: B023
                 else:
-                    done = self.block(0, n, target)
-                    with unbroken():
-                        self.commit(target, [done])
+                    done = [self.block(0, n, target)]
+                    try:
+                        self.commit(target, done)
+                    except KeyboardInterrupt:
+                        self.commit(target, done)
+                        raise
                 tick(self.n)
         except KeyboardInterrupt as stop:
             r.stops.append(Stop("interrupted", self.n, self.time(self.n), error=stop))
-        r.last = self.n
         try:
             with unbroken(many):
                 self.finish()
         except KeyboardInterrupt as stop:
             r.stops.append(Stop("interrupted", self.n, self.time(self.n), error=stop))
             self.finish()
+        failed = [stop for tile in self.tiles for stop, _ in tile.frozen.values()]
+        r.stops[:0] = sorted(failed, key=lambda stop: (stop.step, stop.member or 0))
         return r
 
     def nothing(self) -> Record:
@@ -119,17 +123,14 @@ class Running:
         return min(strides)
 
     def commit(self, target: int, done: list[Done]) -> None:
-        """The block counts from here on."""
-        fresh: list[Stop] = []
+        """The block counts from here on. Done twice, it is as if it was done once."""
         for tile, d in zip(self.tiles, done):
             if tile.kept is None:
                 tile.put(d.m)
             tile.frozen |= d.stopped
-            fresh += [stop for stop, _ in d.stopped.values()]
-        self.record.stops += sorted(fresh, key=lambda stop: (stop.step, stop.member or 0))
         self.n = target
         if self.frozen == self.given.members:
-            self.n = max(stop.step for stop in fresh) - 1
+            self.n = max(stop.step for d in done for stop, _ in d.stopped.values()) - 1
         elif self.schedule.hashes(target):
             i = self.given
             parts = [(v.dtype, v.shape[0 if i.is_ensemble else 1 :], b"".join(d.leaves[name] for d in done))
@@ -249,6 +250,7 @@ class Running:
     def finish(self) -> None:
         """The last frame, and the final state: of stopped members the last good one."""
         r = self.record
+        r.last = self.n
         if not r.frames:
             return
         if not self.schedule.saves(self.n):

@@ -44,8 +44,8 @@ class Record:
             self.observed[name][0] = v
 
     def hash(self, n: int, state: str) -> None:
-        before = self.hashes[-1][1] if self.hashes else ""
-        self.hashes.append((n, chain(before, state)))
+        if not self.hashes or self.hashes[-1][0] < n:
+            self.hashes.append((n, chain(self.hashes[-1][1] if self.hashes else "", state)))
 
     @property
     def steps(self) -> list[int]:

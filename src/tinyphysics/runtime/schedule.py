@@ -13,6 +13,8 @@ from tinyphysics.device.arrays import fma64
 from tinyphysics.errors import InputError
 from tinyphysics.ir.value import fma
 
+FEW = 32  # times that are sooner computed one by one
+
 
 def time_at(step: int, dt: float, t0: float) -> float:
     """t0 + step*dt, rounded once: what the program's own clock reads."""
@@ -20,7 +22,9 @@ def time_at(step: int, dt: float, t0: float) -> float:
 
 
 def times_at(steps: Sequence[int], dt: float, t0: float) -> Any:
-    """The times of many steps, as an array."""
+    """The times of some steps, as an array."""
+    if len(steps) < FEW:
+        return np.array([time_at(n, dt, t0) for n in steps], np.float64)
     return fma64(np.array(steps, np.float64), dt, t0)
 
 

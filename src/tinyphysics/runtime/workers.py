@@ -71,6 +71,8 @@ def unbroken(wanted: bool = True) -> Iterator[None]:
 
 def pieces_of(a: Any) -> list[slice]:
     """Slices of the first axis, about a megabyte each."""
+    if a.size <= PIECE:
+        return [slice(None)]
     length = len(a)
     step = max(1, PIECE * length // max(a.size, 1))
     return [slice(k, min(k + step, length)) for k in range(0, length, step)]
