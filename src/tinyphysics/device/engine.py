@@ -6,10 +6,11 @@ function. A chunk in which a guard fired has stored nothing; it is done again wi
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ BLOCK_WORK = 4e7  # operations in a block of time: some tens of milliseconds
 LEAST_BLOCK = 64  # steps: fewer, and a large ensemble would go through memory at every step
 THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer
+ROWS_BYTES = 4e6  # of observables that one call fills
 
 
 Parts = Sequence[tuple[Section, VectorShape]]  # sections that are compiled together, each for its shape
@@ -50,6 +52,7 @@ class Lanes:
     uniform: Any
     varying: Any
     mask: tuple[bool, ...]  # which parameters vary from member to member
+    threads: int | None = None  # None: as many as the engine has
 
 
 class KernelEngine:
@@ -60,7 +63,10 @@ class KernelEngine:
         self.kernel = kernel if probe is None else watching(kernel, build_kernel(probe))
         assert len({v.dtype for v in kernel.carried}) <= 1, "a row for each number: all have one type"
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        self.workers = self.threads if loader.threads else 1  # threads that may call at once
+        self.numbers = len(kernel.carried)
         self._functions: dict[Any, Any] = {}
+        self._lock = threading.RLock()
         self.launches = 0
         self.compiling = 0.0  # seconds
 
@@ -68,17 +74,18 @@ class KernelEngine:
     def function(self, name: str, careful: bool, mask: tuple[bool, ...], members: int) -> Any:
         """A section as a function. A run needs several, and one module is cheaper than many."""
         key = (name, careful, mask, self.shape(members, self.kernel.section(name).loops))
-        if key not in self._functions:
-            began = time.perf_counter()
-            loop = "watch" if self.kernel.watched else "step"
-            usual = ("init", "final", loop) if self.kernel.section(loop).operations else ("init", "final")
-            together = usual if name in usual and not careful else (name,)
-            sections = [self.kernel.section(n, careful) for n in together]
-            parts = [(f, self.shape(members, f.loops)) for f in sections]
-            for (f, shape), call in zip(parts, self.loader.load(parts, self.kernel.params, mask)):
-                self._functions[f.name, careful, mask, shape] = call
-            self.compiling += time.perf_counter() - began
-        return self._functions[key]
+        with self._lock:  # tiles of an ensemble ask at the same time
+            if key not in self._functions:
+                began = time.perf_counter()
+                loop = "watch" if self.kernel.watched else "step"
+                usual = ("init", "final", loop) if self.kernel.section(loop).operations else ("init", "final")
+                together = usual if name in usual and not careful else (name,)
+                sections = [self.kernel.section(n, careful) for n in together]
+                parts = [(f, self.shape(members, f.loops)) for f in sections]
+                for (f, shape), call in zip(parts, self.loader.load(parts, self.kernel.params, mask)):
+                    self._functions[f.name, careful, mask, shape] = call
+                self.compiling += time.perf_counter() - began
+            return self._functions[key]
 
     def shape(self, members: int, loops: bool = True) -> VectorShape:
         """One for all sections that loop, so that chunks agree; the others need no interleaving."""
@@ -109,7 +116,7 @@ class KernelEngine:
         rows: int, stride: int, series: Any, work: float,
     ) -> None:  # fmt: skip
         chunks = source.shape[1] // shape.lanes
-        workers = min(self.threads, chunks, max(1, int(work // THREAD_WORK))) if self.loader.threads else 1
+        workers = min(m.threads or self.workers, chunks, max(1, int(work // THREAD_WORK)))
         if workers <= 1:
             self.launch(f, m, source, out, flags, 0, source.shape[1], rows, stride, series)
             return
@@ -127,37 +134,62 @@ class KernelEngine:
         self, f: Any, m: Lanes, source: Any, out: Any, flags: Any, begin: int, end: int, rows: int, stride: int,
         series: Any,
     ) -> None:  # fmt: skip
-        self.launches += 1
+        with self._lock:
+            self.launches += 1
         f(source, out, m.uniform, m.varying, flags, series, begin, end, source.shape[1], m.steps, rows, stride)
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
-        return max(LEAST_BLOCK, int(BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)))
+        """Steps of some tens of milliseconds: vectors do many members at once."""
+        lanes = self.shape(members).lanes
+        return max(LEAST_BLOCK, int(lanes * BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)))
 
-    def start(self, state: Arrays, params: Arrays, members: int, dt: float, t0: float) -> Lanes:
+    def rows(self, m: Lanes) -> int:
+        """Rows of observables that one call should fill, so that they stay in a cache."""
+        return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.shape[1])))
+
+    def start(
+        self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
+    ) -> Lanes:
         k = self.kernel
         lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
         dtype: Any = NUMPY_DTYPE[k.inputs[0].dtype.name] if k.inputs else np.float64
         rows = [np.asarray(v, dtype).reshape(members, prod(np.shape(v)[1:])).T for v in state.values()]
         uniform, varying, mask = parameters(k.params, params, dt, t0, members, lanes)
-        m = Lanes(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask)
+        m = Lanes(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask, threads)
         self.call("init", m, padded(np.concatenate(rows), lanes), m.carried, 1)
         return m
 
+    def held(self, m: Lanes) -> Any:
+        """All that the loop carries, a row per number."""
+        return m.carried[:, : m.members]
+
+    def resume(
+        self, rows: Sequence[Any], params: Arrays, members: int, dt: float, t0: float, steps: int, threads: int | None
+    ) -> Lanes:
+        """A loop from what was held of it after so many steps."""
+        lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
+        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
+        carried = np.empty((len(rows), lanes), rows[0].dtype)
+        for k, row in enumerate(rows):
+            carried[k, :members], carried[k, members:] = row, row[-1]
+        return Lanes(carried, steps, members, uniform, varying, mask, threads)
+
     def snapshot(self, m: Lanes) -> Lanes:
-        return Lanes(m.carried.copy(), m.steps, m.members, m.uniform, m.varying, m.mask)
+        return replace(m, carried=m.carried.copy())
 
-    def member(self, m: Lanes, k: int) -> Lanes:
-        """One member alone, to be replayed; the bits are those that it has among the others."""
-        varying = m.varying[:, k : k + 1] if m.varying is not None else None
-        alone = Lanes(m.carried[:, k : k + 1], m.steps, 1, m.uniform, varying, m.mask)
-        lanes = self.shape(1).lanes
-        alone.carried = padded(alone.carried, lanes)
-        alone.varying = None if varying is None else padded(varying, lanes)
-        return alone
+    def some(self, m: Lanes, members: Sequence[int]) -> Lanes:
+        """Some members alone, to be replayed; the bits are those that they have among the others.
 
-    def put(self, m: Lanes, k: int, alone: Lanes) -> None:
-        m.carried[:, k] = alone.carried[:, 0]
+        As many as one function does at once, which is there already: the last one fills the rest.
+        """
+        lanes = self.shape(m.members).lanes
+        who = [*members, *[members[-1]] * (-len(members) % lanes)]
+        varying = None if m.varying is None else np.ascontiguousarray(m.varying[:, who])
+        return Lanes(np.ascontiguousarray(m.carried[:, who]), m.steps, len(who), m.uniform, varying, m.mask, 1)
+
+    def overwrite(self, m: Lanes, members: Sequence[int], well: int) -> None:
+        m.carried[:, members] = m.carried[:, well : well + 1]
 
     def advance(self, m: Lanes, steps: int) -> None:
         self.call("step", m, m.carried, m.carried, steps)
@@ -178,15 +210,15 @@ class KernelEngine:
 
     def bad(self, m: Lanes) -> list[int]:
         """The members with a number that is not finite."""
-        finite = np.isfinite(m.carried[:, : m.members]).all(axis=0)
-        return [int(k) for k in np.flatnonzero(~finite)]
+        finite = np.isfinite(m.carried[:, : m.members])
+        return [] if finite.all() else np.flatnonzero(~finite.all(axis=0)).tolist()
 
-    def first_bad(self, m: Lanes) -> tuple[str, int] | None:
-        """(state, index) of the first bad number of a lone member."""
+    def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
+        """(state, index) of the first bad number of a member."""
         at = 0
         for s in self.program.states:
             for i in range(prod(s.type.shape)):
-                if not np.isfinite(m.carried[at + i, 0]):
+                if not np.isfinite(m.carried[at + i, k]):
                     return s.name, i
             at += prod(s.type.shape)
         return None

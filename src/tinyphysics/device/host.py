@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,8 @@ class Host:
 
     launches = 0
     compiling = 0.0
+    numbers = 0  # nobody else can keep the registers of a loop
+    workers = 1
 
     def __init__(self, program: Program, probe: Program | None = None) -> None:
         self.machine = Machine(program)
@@ -49,7 +51,12 @@ class Host:
     def block(self, members: int) -> int:
         return BLOCK
 
-    def start(self, state: Arrays, params: Arrays, members: int, dt: float, t0: float) -> Members:
+    def rows(self, m: Members) -> int:
+        return BLOCK
+
+    def start(
+        self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
+    ) -> Members:
         given = [{n: v[k if len(v) > 1 else 0].tolist() for n, v in params.items()} for k in range(members)]
         loops = [
             self.machine.start({n: v[k].tolist() for n, v in state.items()}, given[k], dt, t0)
@@ -60,11 +67,12 @@ class Host:
     def snapshot(self, m: Members) -> Members:
         return Members([loop.copy() for loop in m.loops], m.params, m.dt, m.t0)
 
-    def member(self, m: Members, k: int) -> Members:
-        return Members([m.loops[k].copy()], [m.params[k]], m.dt, m.t0)
+    def some(self, m: Members, members: Sequence[int]) -> Members:
+        return Members([m.loops[k].copy() for k in members], [m.params[k] for k in members], m.dt, m.t0)
 
-    def put(self, m: Members, k: int, alone: Members) -> None:
-        m.loops[k] = alone.loops[0].copy()
+    def overwrite(self, m: Members, members: Sequence[int], well: int) -> None:
+        for k in members:
+            m.loops[k] = m.loops[well].copy()
 
     def advance(self, m: Members, steps: int) -> None:
         for loop in m.loops:
@@ -88,11 +96,11 @@ class Host:
 
     def bad(self, m: Members) -> list[int]:
         """The members with a number that is not finite."""
-        return [k for k in range(len(m.loops)) if self.first_bad(self.member(m, k)) is not None]
+        return [k for k in range(len(m.loops)) if self.first_bad(m, k) is not None]
 
-    def first_bad(self, m: Members) -> tuple[str, int] | None:
-        """(state, index) of the first bad number of a lone member."""
-        for name, value in self.machine.state(m.loops[0]).items():
+    def first_bad(self, m: Members, k: int) -> tuple[str, int] | None:
+        """(state, index) of the first bad number of a member."""
+        for name, value in self.machine.state(m.loops[k]).items():
             for i, x in enumerate(value if isinstance(value, list) else [value]):
                 if not math.isfinite(x):
                     return name, i

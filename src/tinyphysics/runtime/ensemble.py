@@ -10,6 +10,7 @@ import numpy as np
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.errors import InputError, ShapeError
 from tinyphysics.ir.dtype import DType, f64
+from tinyphysics.runtime.workers import all_finite
 from tinyphysics.system import Family, System
 from tinyphysics.tpir.precision import ROUNDING
 from tinyphysics.util import did_you_mean
@@ -24,12 +25,12 @@ class Inputs:
 
 
 def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
-    """A copy: what is asked of the run later must not see what becomes of the user's array."""
+    """The user's own array where it is one of these numbers; whoever keeps it makes a copy."""
     try:
         if np.iscomplexobj(value):
             raise TypeError("it is complex")
         with np.errstate(over="ignore", under="ignore"):
-            out: Any = np.array(value, dtype=np.float64).astype(NUMPY_DTYPE[dtype.name])
+            out: Any = np.asarray(value, dtype=np.float64).astype(NUMPY_DTYPE[dtype.name], copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"`{name}` is not a number or an array of numbers: {error}",
                          fix=f"Pass {name}=1.0, or an array of numbers.") from error  # fmt: skip
@@ -75,7 +76,7 @@ def inputs(system: System, given: Mapping[str, Any], dtype: DType = f64) -> Inpu
         state_arrays[s.name] = a
         if n is not None:
             lengths[s.name] = n
-        if not np.isfinite(a).all():
+        if not all_finite(a):
             raise InputError(f"the initial `{s.name}` is not finite{in_format(dtype)}", fix="Check the initial values.")
     for p in system.parameters:
         value = p.default if given.get(p.name) is None else given[p.name]
@@ -86,21 +87,20 @@ def inputs(system: System, given: Mapping[str, Any], dtype: DType = f64) -> Inpu
         if np.ndim(value) == 0 and p.var.shape:
             value = np.full(p.var.shape, number_array(p.name, value))
         a, n = with_axis(p.name, value, p.var.shape, dtype)
-        if not np.isfinite(a).all():
+        if not all_finite(a):
             raise InputError(f"the parameter `{p.name}` is not finite{in_format(dtype)}", fix="Check its value.")
         exact = np.asarray(value, np.float64)
         if (np.abs(a.astype(np.float64) - exact) > ROUNDING[dtype] * np.abs(exact)).any():  # a rounding loses less
             raise InputError(f"the parameter `{p.name}` is too small{in_format(dtype)}",
                              fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
-        param_arrays[p.name] = a
+        param_arrays[p.name] = a.copy()  # what is asked of a run later must not see what becomes of the user's
         if n is not None:
             lengths[p.name] = n
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name}: {n}" for name, n in lengths.items())
         raise InputError(f"leading (ensemble) axes differ: {told}", fix="Give all of them one length.")
     members = next(iter(lengths.values()), 1)
-    full = {n: np.ascontiguousarray(np.broadcast_to(a, (members, *a.shape[1:])))
-            for n, a in state_arrays.items()}  # fmt: skip
+    full = {n: np.broadcast_to(a, (members, *a.shape[1:])) for n, a in state_arrays.items()}
     return Inputs(full, param_arrays, members, bool(lengths))
 
 

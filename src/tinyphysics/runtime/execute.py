@@ -2,20 +2,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import Inputs
-from tinyphysics.runtime.loop import Record, Running, Sink
+from tinyphysics.runtime.loop import Running, Sink
+from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.schedule import Schedule
+from tinyphysics.runtime.tiles import cut
+from tinyphysics.runtime.workers import spread
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.precision import format_of
 from tinyphysics.tpir.probe import probe
+
+MANY_FRAMES = 16  # beyond, the loop itself observes the states: a block need not end at every frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,27 +49,69 @@ def watcher(r: Run, values: Mapping[str, UOp]) -> Program:
 
 
 def execute(
-    r: Run, schedule: Schedule, values: Mapping[str, UOp], tick: Callable[[int], None], sink: Sink | None = None
+    r: Run, record: Record, values: Mapping[str, UOp], tick: Callable[[int], None], sink: Sink | None = None
 ) -> tuple[Record, int, float]:
     """(what was recorded, how often the engine was launched, seconds it spent compiling)."""
     began = time.perf_counter()
-    engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads)
-    engine.block(r.given.members)  # writes the kernel out
+    engine, fused = chosen(r, record, values)
     built = time.perf_counter() - began
     launches, compiling = engine.launches, engine.compiling
-    running = Running(engine, r.given, schedule, r.dt, r.t0, looking(r, values) if values else None, sink)
-    record = running.go(tick)
-    return record, engine.launches - launches, built + engine.compiling - compiling
+    if values:
+        first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [0])
+        if sink is not None:
+            sink(first, slice(0, r.given.members))
+        else:
+            record.watch({name: v[0] for name, v in first.items()})
+    running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused)
+    return running.go(tick), engine.launches - launches, built + engine.compiling - compiling
 
 
-def looking(r: Run, values: Mapping[str, UOp]) -> Callable[[Mapping[str, Any], int], Mapping[str, Any]]:
-    """Observables of a synchronised state at a step, by a program of their own."""
+def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
+    """The engine of a run, and the names under which its loop observes the states if many are saved."""
+    s = record.schedule
+    if record.frames and r.target.backend != "python" and fusible(s):
+        fused = {x.name: f"frame.{x.name}" for x in r.system.states}
+        states = {fused[x.name]: x.var for x in r.system.states}
+        engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads)
+        if s.save_every is not None and engine.block(r.given.members) >= 2 * s.save_every:
+            return engine, fused
+    engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads)
+    engine.block(r.given.members)  # writes the kernel out
+    return engine, {}
+
+
+def fusible(s: Schedule) -> bool:
+    """Are the frames many, and is one of the strides of frames and observables a multiple of the other?"""
+    if s.save_every is None or s.steps < MANY_FRAMES * s.save_every:
+        return False
+    every = s.observe_every or s.save_every
+    return s.save_every % every == 0 or every % s.save_every == 0
+
+
+def looking(
+    r: Run, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: Sequence[int]
+) -> dict[str, Any]:
+    """Observables of synchronised states (frames, members, shape...) at these steps, by a program of their own."""
     engine = engine_for(r.target, watcher(r, values), None, r.threads)
+    members, clock = r.given.members, clock_of(r.system)
+    out = {name: np.empty((len(steps), members, *u.shape)) for name, u in values.items()}
+    timeless = not any(clock in u.leaves for u in values.values())
+    span = max(len(steps), 1) if timeless else 1  # frames at once: as many members of one time
+    for begin in range(0, len(steps), span):
+        look = slice(begin, begin + span)
+        state = {n: v[look].reshape(-1, *v.shape[2:]) for n, v in frames.items()}
+        into = {n: v[look].reshape(-1, *v.shape[2:]) for n, v in out.items()}
+        parts = cut(span * members, engine.numbers, min(v.itemsize for v in state.values()))
 
-    def at(state: Mapping[str, Any], n: int) -> Mapping[str, Any]:
-        m = engine.start(state, r.given.params, r.given.members, r.dt, r.t0)
-        m.steps = n
-        out: Mapping[str, Any] = engine.synchronised(m)
-        return out
+        def one(k: int) -> None:
+            here = parts[k]  # noqa: B023
+            who = np.arange(here.start, here.stop) % members
+            params = {n: v[who] if len(v) > 1 else v for n, v in r.given.params.items()}
+            threads = None if len(parts) == 1 else 1  # noqa: B023
+            m = engine.start({n: v[here] for n, v in state.items()}, params, len(who), r.dt, r.t0, threads)  # noqa: B023
+            m.steps = steps[begin]  # noqa: B023
+            for name, v in engine.synchronised(m).items():
+                into[name][here] = v  # noqa: B023
 
-    return at
+        spread(one, len(parts), engine.workers)
+    return out

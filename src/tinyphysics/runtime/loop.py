@@ -1,72 +1,41 @@
-"""How does a run advance?  In blocks: whole ones count, a bad step is found by replaying its block.
+"""How does a run advance?  In blocks of time: whole ones count, a bad step is found by replaying its block.
 
+A block is done tile by tile, all that concerns a tile at once: it is loaded, advanced, looked at, recorded.
 Everything that is recorded comes from synchronised copies; the loop's own registers are never touched.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from tinyphysics.runtime.digest import chain, state_hash
+from tinyphysics.runtime.digest import joined, leaves, state_hash
+from tinyphysics.runtime.engine import Engine, States
 from tinyphysics.runtime.ensemble import Inputs
+from tinyphysics.runtime.record import Record
+from tinyphysics.runtime.replay import Failure, locate
 from tinyphysics.runtime.schedule import Schedule, time_at
+from tinyphysics.runtime.tiles import Tile, cut, store
+from tinyphysics.runtime.workers import copy, spread, unbroken
 from tinyphysics.trajectory import Stop
 
-States = Mapping[str, Any]
-Sink = Callable[[list[int], Mapping[str, Any]], None]  # takes observables instead of the record
-Look = Callable[[States, int], Mapping[str, Any]]  # observables of a synchronised state at a step
-
-
-class Engine(Protocol):
-    """What the runtime asks of whatever runs a program. `m` is the engine's own loop state."""
-
-    launches: int
-    compiling: float  # seconds spent so far
-
-    def block(self, members: int) -> int: ...
-    def start(self, state: States, params: States, members: int, dt: float, t0: float) -> Any: ...
-    def snapshot(self, m: Any) -> Any: ...
-    def member(self, m: Any, k: int) -> Any: ...
-    def put(self, m: Any, k: int, alone: Any) -> None: ...
-    def advance(self, m: Any, steps: int) -> None: ...
-    def watch(self, m: Any, rows: int, stride: int) -> dict[str, Any]: ...
-    def bad(self, m: Any) -> list[int]: ...
-    def first_bad(self, m: Any) -> tuple[str, int] | None: ...
-    def synchronised(self, m: Any) -> dict[str, Any]: ...
-
-
-@dataclass
-class Record:
-    """What a run has collected so far; always whole, so that an interrupted run loses nothing."""
-
-    steps: list[int] = field(default_factory=list)
-    frames: list[States] = field(default_factory=list)
-    observed_at: list[int] = field(default_factory=list)
-    observed: list[Mapping[str, Any]] = field(default_factory=list)  # rows: (rows, members, shape...)
-    hashes: list[tuple[int, str]] = field(default_factory=list)
-    stops: list[Stop] = field(default_factory=list)
-    final: dict[str, Any] = field(default_factory=dict)
-    last: int = 0
-
-    def frame(self, n: int, state: States) -> None:
-        if not self.steps or self.steps[-1] != n:
-            self.steps.append(n)
-            self.frames.append(state)
-
-    def hash(self, n: int, state: States) -> None:
-        before = self.hashes[-1][1] if self.hashes else ""
-        self.hashes.append((n, chain(before, state_hash(state))))
-
-    def series(self, name: str) -> Any:
-        return np.concatenate([rows[name] for rows in self.observed])
+Sink = Callable[[Mapping[str, Any], slice], None]  # takes observables of some members instead of the record
 
 
 def shaped(i: Inputs) -> Callable[[States], States]:
     """Arrays as the user sees them: without a member axis if none was given."""
     return lambda s: s if i.is_ensemble else {n: v[0] for n, v in s.items()}
+
+
+@dataclass
+class Done:
+    """One tile at the end of a block."""
+
+    m: Any = None  # the loop state, if it is not kept elsewhere
+    stopped: dict[int, tuple[Stop, States]] = field(default_factory=dict)
+    leaves: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass
@@ -78,168 +47,228 @@ class Running:
     schedule: Schedule
     dt: float
     t0: float
-    look: Look | None
+    record: Record
     sink: Sink | None = None
-    record: Record = field(default_factory=Record)
-    frozen: dict[int, dict[str, Any]] = field(default_factory=dict)  # last good states of stopped members
+    fused: Mapping[str, str] = field(default_factory=dict)  # states that are observed in the loop: their frames
+    tiles: list[Tile] = field(default_factory=list)
+    n: int = 0
 
     def time(self, n: int) -> float:
         return time_at(n, self.dt, self.t0)
 
+    @property
+    def frozen(self) -> int:
+        return sum(len(tile.frozen) for tile in self.tiles)
+
+    # --- the run ----------------------------------------------------------------------------------
     def go(self, tick: Callable[[int], None]) -> Record:
         r, i, s = self.record, self.given, self.schedule
-        r.frame(0, i.states)
-        r.final = dict(i.states)
-        if self.look is not None:
-            self.observed([0], {name: v[None] for name, v in self.look(i.states, 0).items()})
-        if s.steps == 0:
-            return r
-        if i.members == 0:
-            return self.nobody()
-        m = self.engine.start(i.states, i.params, i.members, self.dt, self.t0)
+        if s.steps == 0 or i.members == 0:
+            return self.nothing()
+        here = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()))
+        kept = None
+        if len(here) > 1:
+            slots = {name: v[-1] for name, v in r.frames.items()} or {n: np.empty_like(v) for n, v in i.states.items()}
+            kept = store(slots, self.engine.numbers)
+        self.tiles = [Tile(part, self.engine, i, self.dt, self.t0, kept) for part in here]
+        many = len(here) > 1
         size = self.engine.block(i.members)
-        n = 0
-        while n < s.steps and len(self.frozen) < i.members:
-            target = min(s.next_look(n), n + size)
-            before = self.engine.snapshot(m)
-            try:
-                rows = self.advance(m, n, target)
-                bad = [k for k in self.engine.bad(m) if k not in self.frozen]
-                ends = {k: self.locate(before, k, n) for k in bad}
-                self.keep(rows, ends)
-                self.silence(m, ends)
-                if len(self.frozen) == i.members:
-                    n = max(ends.values()) - 1
-                    break
-                if s.saves(target) or s.hashes(target):
-                    self.save(target, self.synchronised(m))
-                n = target
-                tick(n)
-            except KeyboardInterrupt as stop:
-                self.forget(n)
-                m = before
-                r.stops.append(Stop("interrupted", n, self.time(n), error=stop))
-                break
-        r.last = n
         try:
-            self.finish(m, n)
+            while self.n < s.steps and self.frozen < i.members:
+                n, target = self.n, self.end(self.n, size)
+                if many:
+                    with unbroken():
+                        self.commit(target, spread(lambda k: self.block(k, n, target), len(here), self.engine.workers))  # noqa: B023
+                else:
+                    done = [self.block(0, n, target)]
+                    try:
+                        self.commit(target, done)
+                    except KeyboardInterrupt:
+                        self.commit(target, done)
+                        raise
+                tick(self.n)
         except KeyboardInterrupt as stop:
-            r.stops.append(Stop("interrupted", n, self.time(n), error=stop))
-            self.finish(m, n)
+            r.stops.append(Stop("interrupted", self.n, self.time(self.n), error=stop))
+        try:
+            with unbroken(many):
+                self.finish()
+        except KeyboardInterrupt as stop:
+            r.stops.append(Stop("interrupted", self.n, self.time(self.n), error=stop))
+            self.finish()
+        failed = [stop for tile in self.tiles for stop, _ in tile.frozen.values()]
+        r.stops[:0] = sorted(failed, key=lambda stop: (stop.step, stop.member or 0))
         return r
 
-    def nobody(self) -> Record:
-        """An empty ensemble: every frame and observable that was asked for, of nobody."""
+    def nothing(self) -> Record:
+        """No step, or nobody: every frame and observable that was asked for is there."""
         r, s = self.record, self.schedule
-        while r.last < s.steps:
-            r.last = s.next_look(r.last)
-            self.save(r.last, dict(self.given.states))
-        steps = range(s.observe_every, s.steps + 1, s.observe_every) if s.observe_every else range(0)
-        if steps and r.observed:
-            self.observed([*steps], {name: np.repeat(v, len(steps), 0) for name, v in r.observed[0].items()})
+        r.last = s.steps
+        r.final = {name: v[-1] for name, v in r.frames.items()}
+        for n in range(s.hash_every or s.steps + 1, s.steps + 1, s.hash_every or 1):
+            r.hash(n, state_hash(shaped(self.given)(self.given.states)))
         return r
 
-    def forget(self, n: int) -> None:
-        """An interrupted block counts as not begun: what it has recorded goes."""
-        r = self.record
-        while r.steps and r.steps[-1] > n:
-            r.steps.pop()
-            r.frames.pop()
-        r.hashes = [h for h in r.hashes if h[0] <= n]
-        keep = sum(k <= n for k in r.observed_at)
-        while r.observed and len(r.observed_at) > keep:
-            r.observed_at = r.observed_at[: len(r.observed_at) - len(next(iter(r.observed.pop().values())))]
-        r.stops = [s for s in r.stops if s.step <= n]
-        self.frozen = {k: v for k, v in self.frozen.items() if any(s.member == k for s in r.stops)}
+    def end(self, n: int, size: int) -> int:
+        """Where the block that begins at step n ends."""
+        if not self.fused:
+            return min(self.schedule.next_look(n), n + size)
+        every = self.stride
+        return min(self.schedule.next_hash(n), n - n % every + max(size // every, 1) * every)
 
-    def advance(self, m: Any, n: int, target: int) -> list[tuple[list[int], dict[str, Any]]]:
-        """From step n to the target; the observables met on the way, as (steps, rows)."""
-        every = self.schedule.observe_every
-        if every is None:
-            self.engine.advance(m, target - n)
-            return []
-        out = []
+    @property
+    def stride(self) -> int:
+        """Steps from one look inside the loop to the next."""
+        s = self.schedule
+        strides = [every for every in (s.observe_every, s.save_every if self.fused else None) if every is not None]
+        return min(strides)
+
+    def commit(self, target: int, done: list[Done]) -> None:
+        """The block counts from here on. Done twice, it is as if it was done once."""
+        for tile, d in zip(self.tiles, done):
+            if tile.kept is None:
+                tile.put(d.m)
+            tile.frozen |= d.stopped
+        self.n = target
+        if self.frozen == self.given.members:
+            self.n = max(stop.step for d in done for stop, _ in d.stopped.values()) - 1
+        elif self.schedule.hashes(target):
+            i = self.given
+            parts = [(v.dtype, v.shape[0 if i.is_ensemble else 1 :], b"".join(d.leaves[name] for d in done))
+                     for name, v in i.states.items()]  # fmt: skip
+            self.record.hash(target, joined(parts))
+
+    # --- one tile in one block --------------------------------------------------------------------
+    def block(self, k: int, n: int, target: int) -> Done:
+        """Tile k from step n to the target; what it meets on the way is recorded in its own columns."""
+        tile, s = self.tiles[k], self.schedule
+        done, m, at = Done(), tile.load(n), n
+        for rows, stride in self.pieces(m, n, target):
+            if len(tile.frozen) + len(done.stopped) == tile.members:
+                self.blank(tile, at, target)
+                break
+            before = None if at == n else self.engine.snapshot(m)
+            values: dict[str, Any] = {}
+            if rows:
+                values = self.engine.watch(m, rows, stride)
+            else:
+                self.engine.advance(m, stride)
+            over = at + stride * max(rows, 1)
+            if suspects := self.suspects(tile, m, values, done.stopped):
+                before = tile.load(n) if before is None else before
+                known = min(suspects.values()) * stride
+                found = locate(self.engine, before, list(suspects), at, over, known)
+                done.stopped |= {k: self.stop(tile, k, failure) for k, failure in found.items()}
+                self.silence(tile, m, done.stopped)
+            if rows:
+                self.show(tile, done.stopped, np.arange(at + stride, over + 1, stride), values)
+            at = over
+        saves = s.saves(target) and bool(self.record.frames) and not self.fused
+        if saves or s.hashes(target):
+            state = self.synchronised(tile, m, done.stopped)
+            if saves:
+                self.frame(tile, target, state)
+            if s.hashes(target):
+                done.leaves = {name: leaves(v) for name, v in state.items()}
+        if tile.kept is None:
+            done.m = m
+        elif target < s.steps:  # at the end the last frame is in its place
+            tile.put(m)
+        return done
+
+    def pieces(self, m: Any, n: int, target: int) -> Iterator[tuple[int, int]]:
+        """(rows, stride) of the calls from step n to the target; no rows: nothing is observed."""
+        if self.schedule.observe_every is None and not self.fused:
+            yield 0, target - n
+            return
+        every, most = self.stride, self.engine.rows(m)
         while n < target:
             stride = min(every - n % every, target - n)
-            rows = (target - n) // every if stride == every else 1
-            if (n + stride) % every:
-                self.engine.advance(m, stride)
-            else:
-                steps = [n + stride * (k + 1) for k in range(rows)]
-                out.append((steps, self.engine.watch(m, rows, stride)))
+            rows = min((target - n) // every, most) if stride == every else 1
+            yield rows if self.fused or (n + stride) % every == 0 else 0, stride
             n += rows * stride
-        return out
 
-    def locate(self, before: Any, k: int, n: int) -> int:
-        """Replays member k of a block up to its first bad step, and keeps the state before it."""
-        alone = self.engine.member(before, k)
-        step = n
-        while True:
-            good = self.engine.snapshot(alone)
-            self.engine.advance(alone, 1)
-            step += 1
-            where = self.engine.first_bad(alone)
-            if where is not None:
-                last = self.engine.synchronised(good) if step > 1 else {
-                    name: v[k : k + 1] for name, v in self.given.states.items()
-                }  # fmt: skip
-                self.frozen[k] = last
-                member = k if self.given.is_ensemble else None
-                self.record.stops.append(Stop("not finite", step, self.time(step), member, where))
-                return step
+    def suspects(self, tile: Tile, m: Any, values: States, stopped: Mapping[int, Any]) -> dict[int, int]:
+        """Members that are not finite now, or were in a frame: how many rows before that are known to be good."""
+        good: dict[int, int] = {}
+        for source in self.fused.values():
+            v = values[source]
+            if np.isfinite(v).all():
+                continue
+            finite = np.isfinite(v).reshape(*v.shape[:2], -1).all(axis=2)
+            for k in np.flatnonzero(~finite.all(axis=0)).tolist():
+                first = int(finite[:, k].argmin())
+                good[k] = min(good.get(k, first), first)
+        out = dict.fromkeys(self.engine.bad(m), 0) | good
+        return {k: rows for k, rows in out.items() if k not in tile.frozen and k not in stopped}
 
-    def keep(self, rows: list[tuple[list[int], dict[str, Any]]], ends: dict[int, int]) -> None:
-        """The observables of a block; what a stopped member shows from its bad step on is NaN."""
-        for steps, values in rows:
-            if not self.given.is_ensemble and ends:
-                count = sum(n < ends[0] for n in steps)
-                steps, values = steps[:count], {name: v[:count] for name, v in values.items()}
-            for v in values.values():
-                for k in self.frozen:
-                    bad = np.array([n >= ends.get(k, 0) for n in steps], bool)
-                    v[bad, k] = np.nan
-            self.observed(steps, values)
+    def stop(self, tile: Tile, k: int, failure: Failure) -> tuple[Stop, States]:
+        """Why a member of a tile stopped, and its last good state: at the first step the one it was given."""
+        member, n = tile.here.start + k, failure.step
+        first = {name: v[member] for name, v in self.given.states.items()}
+        stop = Stop("not finite", n, self.time(n), member if self.given.is_ensemble else None, failure.where)
+        return stop, failure.before if n > 1 else first
 
-    def observed(self, steps: list[int], values: Mapping[str, Any]) -> None:
-        if self.sink is not None:
-            self.sink(steps, values)
-        else:
-            self.record.observed_at += steps
-            self.record.observed.append(values)
-
-    def silence(self, m: Any, ends: dict[int, int]) -> None:
+    def silence(self, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> None:
         """A stopped member goes on as a copy of one that is well, so that it costs nothing and warns nobody."""
-        well = next((k for k in range(self.given.members) if k not in self.frozen), None)
+        well = next((k for k in range(tile.members) if k not in tile.frozen and k not in stopped), None)
         if well is not None:
-            for k in ends:
-                self.engine.put(m, k, self.engine.member(m, well))
+            self.engine.overwrite(m, list(stopped), well)
 
-    def synchronised(self, m: Any, last_good: bool = False) -> dict[str, Any]:
-        """The states of all; of stopped members NaN, or their last good one."""
+    def show(self, tile: Tile, stopped: Mapping[int, tuple[Stop, States]], steps: Any, values: States) -> None:
+        """The rows of a piece; what a stopped member shows from its bad step on is NaN."""
+        for v in values.values():
+            v[:, list(tile.frozen)] = np.nan
+            for k, (stop, _) in stopped.items():
+                v[steps >= stop.step, k] = np.nan
+        if self.sink is not None:
+            self.sink(values, tile.here)
+        else:
+            self.record.keep(steps, values, tile.here, self.fused)
+
+    def blank(self, tile: Tile, n: int, target: int) -> None:
+        """All members of this tile have stopped, others may go on."""
+        s, r = self.schedule, self.record
+        for v in r.observed.values():
+            v[len(s.observed(n)) : len(s.observed(target)), tile.here] = np.nan
+        for name in self.fused:
+            r.frames[name][len(s.frames(n)) : s.slot(target) + 1, tile.here] = np.nan
+
+    def synchronised(self, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> dict[str, Any]:
+        """The states of a tile; NaN of those that have stopped."""
+        if len(tile.frozen) + len(stopped) == tile.members:
+            return {name: np.full_like(v, np.nan) for name, v in tile.states().items()}
         out = self.engine.synchronised(m)
-        for k, state in self.frozen.items():
-            for name, v in out.items():
-                v[k] = state[name][0] if last_good else np.nan
+        for v in out.values():
+            v[[*tile.frozen, *stopped]] = np.nan
         return out
 
-    def save(self, n: int, state: dict[str, Any]) -> None:
-        if self.schedule.saves(n):
-            self.record.frame(n, state)
-        if self.schedule.hashes(n):
-            self.record.hash(n, shaped(self.given)(state))
+    def frame(self, tile: Tile, n: int, state: States) -> None:
+        for name, v in state.items():
+            self.record.frames[name][self.schedule.slot(n), tile.here] = v
 
-    def finish(self, m: Any, n: int) -> None:
+    # --- the end ----------------------------------------------------------------------------------
+    def finish(self) -> None:
+        """The last frame, and the final state: of stopped members the last good one."""
         r = self.record
-        if r.steps[-1] == n and not self.frozen:  # the last frame is the final state already
-            r.final = {name: v.copy() for name, v in r.frames[-1].items()}
+        r.last = self.n
+        if not r.frames:
             return
-        r.final = self.synchronised(m, last_good=True) if n else dict(self.given.states)
-        if not self.given.is_ensemble:
-            r.frame(n, r.final)
-        elif r.steps[-1] != n:
-            over = {s.member for s in r.stops if s.step <= n}
-            last = {name: v.copy() for name, v in r.final.items()}
-            for v in last.values():
-                v[[k in over for k in range(self.given.members)]] = np.nan
-            r.frame(n, last)
+        if not self.schedule.saves(self.n):
+            spread(self.last_frame, len(self.tiles), self.engine.workers)
+        r.final = {name: v[self.schedule.slot(self.n)] for name, v in r.frames.items()}
+        if not self.frozen:
+            return
+        for name, v in r.final.items():
+            r.final[name] = np.empty_like(v)
+            copy(v, r.final[name], self.engine.workers)
+            for tile in self.tiles:
+                for k, (_, last) in tile.frozen.items():
+                    r.final[name][tile.here.start + k] = last[name]
 
+    def last_frame(self, k: int) -> None:
+        tile = self.tiles[k]
+        state = self.engine.synchronised(tile.load(self.n))
+        for j, (stop, last) in tile.frozen.items():
+            for name, v in state.items():
+                v[j] = last[name] if stop.step > self.n else np.nan
+        self.frame(tile, self.n, state)

@@ -10,15 +10,16 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.runtime.execute import Run, execute, looking
-from tinyphysics.runtime.loop import shaped
-from tinyphysics.runtime.schedule import Schedule, time_at
+from tinyphysics.runtime.loop import Sink
+from tinyphysics.runtime.record import Record
+from tinyphysics.runtime.schedule import Schedule, times_at
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
     run: Run
-    frames: tuple[Mapping[str, Any], ...]
-    steps: tuple[int, ...]
+    frames: Mapping[str, Any]  # (frames, members, shape...)
+    steps: list[int]
     last: int
 
     def energy(self) -> UOp:
@@ -30,9 +31,8 @@ class Origin:
 
     def energies(self) -> Any:
         """The energy of every frame."""
-        look = looking(self.run, {"energy": self.energy()})
-        view = shaped(self.run.given)
-        return np.stack([view(look(f, n))["energy"] for f, n in zip(self.frames, self.steps)])
+        out = looking(self.run, {"energy": self.energy()}, self.frames, self.steps)["energy"]
+        return out if self.run.given.is_ensemble else out[:, 0]
 
     def watched(self, name: str) -> dict[str, UOp]:
         if name != "energy":
@@ -40,29 +40,38 @@ class Origin:
         energy = self.energy()
         return {"value": energy, "scale": UOp.sum_of(abs(x) for x in addends(energy))}
 
+    def again(self, name: str, sink: Sink | None = None) -> Record:
+        """The run again, bit for bit; every step is observed, and nothing else kept."""
+        nothing = Record(Schedule(self.last, None, 1, None), {})
+        out, *_ = execute(self.run, nothing, self.watched(name), lambda n: None, sink)
+        for stop in out.stops:
+            if stop.error is not None:  # half a replay answers nothing
+                raise stop.error
+        return out
+
     def series(self, name: str) -> tuple[Any, Any, Any]:
-        """(times, values, scale) over every step: the run again, bit for bit, with one thing observed."""
-        every = Schedule(self.last, None, 1, None)
-        again, *_ = execute(self.run, every, self.watched(name), lambda n: None)
+        """(times, values, scale) over every step."""
+        again = self.again(name)
         values, scale = again.series("value"), np.fmax.reduce(again.series("scale"), axis=0)
-        t = np.array([time_at(n, self.run.dt, self.run.t0) for n in again.observed_at])
+        t = times_at(again.observed_at, self.run.dt, self.run.t0)
         return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
 
     def drift(self, name: str) -> Any:
         """Largest |E - E0| / S over every step, per member; nothing but the extremes is kept."""
-        first: Any = None
-        worst: Any = 0.0
-        scale: Any = 0.0
+        begun = False  # the first call is about step 0 and everyone
+        first, worst, scale = (np.zeros(self.run.given.members) for _ in range(3))
 
-        def reduce(steps: list[int], values: Mapping[str, Any]) -> None:
-            nonlocal first, worst, scale
-            if first is None:
-                first = values["value"][0].copy()
+        def reduce(values: Mapping[str, Any], here: slice) -> None:
+            """In the threads that advance the members, each for its own."""
+            nonlocal begun
+            if not begun:
+                first[here], begun = values["value"][0], True
             with np.errstate(invalid="ignore"):
-                worst = np.fmax(worst, np.fmax.reduce(np.abs(values["value"] - first), axis=0))
-                scale = np.fmax(scale, np.fmax.reduce(values["scale"], axis=0))
+                off = np.abs(values["value"] - first[here])
+                np.fmax(worst[here], np.fmax.reduce(off, axis=0), out=worst[here])
+                np.fmax(scale[here], np.fmax.reduce(values["scale"], axis=0), out=scale[here])
 
-        execute(self.run, Schedule(self.last, None, 1, None), self.watched(name), lambda n: None, reduce)
+        self.again(name, reduce)
         out = worst / np.where(scale > 0, scale, 1.0)
         return out if self.run.given.is_ensemble else float(out[0])
 

@@ -3,16 +3,29 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from tinyphysics.device.arrays import fma64
 from tinyphysics.errors import InputError
 from tinyphysics.ir.value import fma
+
+FEW = 32  # times that are sooner computed one by one
 
 
 def time_at(step: int, dt: float, t0: float) -> float:
     """t0 + step*dt, rounded once: what the program's own clock reads."""
     return fma(float(step), dt, t0)
+
+
+def times_at(steps: Sequence[int], dt: float, t0: float) -> Any:
+    """The times of some steps, as an array."""
+    if len(steps) < FEW:
+        return np.array([time_at(n, dt, t0) for n in steps], np.float64)
+    return fma64(np.array(steps, np.float64), dt, t0)
 
 
 def whole(name: str, value: Any, least: int) -> int:
@@ -67,6 +80,23 @@ class Schedule:
 
     def hashes(self, n: int) -> bool:
         return self.hash_every is not None and n > 0 and n % self.hash_every == 0
+
+    def frames(self, n: int) -> list[int]:
+        """The steps of the frames of a run that ends at step n."""
+        regular = range(0, n + 1, self.save_every or n + 1)
+        return [*regular] if regular[-1] == n else [*regular, n]
+
+    def slot(self, n: int) -> int:
+        """The number of the frame at step n."""
+        return -(-n // self.save_every) if self.save_every is not None else min(n, 1)
+
+    def observed(self, n: int) -> range:
+        """The steps of a run to step n at which something is observed."""
+        return range(0, n + 1, self.observe_every) if self.observe_every is not None else range(0)
+
+    def next_hash(self, n: int) -> int:
+        """The first step after n at which a block has to end."""
+        return min(self.steps, n - n % self.hash_every + self.hash_every) if self.hash_every else self.steps
 
     def next_look(self, n: int) -> int:
         """The first step after n at which the state itself is looked at."""

@@ -5,7 +5,7 @@ import math
 import pickle
 import time as clock
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,12 @@ from tinyphysics.runtime.backend import listing, notes
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
-from tinyphysics.runtime.loop import Record, shaped
+from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.progress import progress_bar
-from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, whole
+from tinyphysics.runtime.record import Record, beginning
+from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
+from tinyphysics.runtime.workers import available, copy
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -130,7 +132,7 @@ class Simulation:
             seconds = self.evolve(steps=n, progress=False, **trial, **given).metrics["seconds"]["run"]
         per_step = seconds / max(n * min(members, 4096), 1)
         size = PRECISIONS[self.goal.precision].bits / 8
-        return {"seconds": per_step * steps * members, "bytes": size * rows * members * (frames + 4)}
+        return {"seconds": per_step * steps * members, "bytes": size * rows * members * frames}
 
     def __repr__(self) -> str:
         if self._built is None:
@@ -190,11 +192,17 @@ class Simulation:
         )
         threads = None if threads is None else whole("threads", threads, 1)
         check_clock(self.built.program, schedule.steps, dt, float(t0))
+        record = beginning(i, schedule)
+        first = {name: v[0] for name, v in record.frames.items()}
+        for name, v in first.items():
+            copy(i.states[name], v, threads or available())
+            v.flags.writeable = False  # energies and replays come from here
+        i = replace(i, states=first)
         r = Run(self.built.program, system, self.target, i, schedule, dt, float(t0), threads)
         values = {n: self.traced(f, n) for n, f in watched.items()}
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps) as tick:
-            record, launches, compiling = execute(r, schedule, values, tick)
+            record, launches, compiling = execute(r, record, values, tick)
         done = clock.perf_counter()
         out = self.trajectory(r, record)
         work = record.last * max(i.members, 1)
@@ -239,22 +247,28 @@ class Simulation:
         return observable(function, known | {"t": clock_of(system)}, name)
 
     def trajectory(self, r: Run, record: Record) -> Trajectory:
-        system, view = r.system, shaped(r.given)
-        frames = [view(f) for f in record.frames]
-        arrays = {s.name: np.stack([f[s.name] for f in frames]) for s in system.states}
-        t = np.array([time_at(n, r.dt, r.t0) for n in record.steps])
-        final = view(record.final)
+        steps, view = record.steps, shaped(r.given)
+        frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
+        final = view({name: sealed(v) for name, v in record.final.items()})
+        at = times_at(record.observed_at, r.dt, r.t0)
         observed = {}
-        at = np.array([time_at(n, r.dt, r.t0) for n in record.observed_at])
-        for name in record.observed[0] if record.observed else ():
+        for name in record.observed:
             rows = record.series(name)
             observed[name] = (at, rows if r.given.is_ensemble else rows[:, 0])
         return Trajectory(
-            t=t, steps=np.array(record.steps), frames=arrays,
+            t=times_at(steps, r.dt, r.t0), steps=np.array(steps),
+            frames=frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()},
             final=Frame(final, record.last, time_at(record.last, r.dt, r.t0)),
-            hash=state_hash(final), hashes=record.hashes, stops=tuple(record.stops), observed=observed,
-            origin=Origin(r, tuple(record.frames), tuple(record.steps), record.last),
+            hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
+            observed=observed, origin=Origin(r, frames, steps, record.last),
         )  # fmt: skip
+
+
+def sealed(a: Any) -> Any:
+    """The array, not to be written to: out.final, out.energy and the drift are about these numbers."""
+    out = a.view()
+    out.flags.writeable = False
+    return out
 
 
 def checked_step(dt: Any) -> float:

@@ -1,0 +1,86 @@
+"""What has a run collected?  Frames and observables in arrays that are laid out before it begins."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import InputError
+from tinyphysics.runtime.digest import chain
+from tinyphysics.runtime.ensemble import Inputs
+from tinyphysics.runtime.schedule import Schedule
+from tinyphysics.trajectory import Stop
+
+
+def room(what: str, count: int, like: Any) -> Any:
+    """Memory for so many arrays like this one; pages that are never written cost nothing."""
+    try:
+        return np.empty((count, *like.shape), like.dtype)
+    except (MemoryError, ValueError):
+        size = count * like.nbytes / 2**30
+        raise InputError(f"{count:,} {what} are {size:,.0f} GiB, more than there is memory for",
+                         fix="Keep fewer: raise save_every= or observe_every=.") from None  # fmt: skip
+
+
+@dataclass
+class Record:
+    """Which rows count follows from the step that was reached, so an interrupted run has nothing to undo."""
+
+    schedule: Schedule
+    frames: dict[str, Any]  # (slots, members, shape...); empty if nothing is saved
+    observed: dict[str, Any] = field(default_factory=dict)  # (rows, members, shape...)
+    hashes: list[tuple[int, str]] = field(default_factory=list)
+    stops: list[Stop] = field(default_factory=list)
+    final: dict[str, Any] = field(default_factory=dict)
+    last: int = 0
+
+    def watch(self, first: Mapping[str, Any]) -> None:
+        """Memory for the observables, whose values at step 0 are these."""
+        count = len(self.schedule.observed(self.schedule.steps))
+        for name, v in first.items():
+            self.observed[name] = room(f"values of `{name}`", count, v)
+            self.observed[name][0] = v
+
+    def hash(self, n: int, state: str) -> None:
+        if not self.hashes or self.hashes[-1][0] < n:
+            self.hashes.append((n, chain(self.hashes[-1][1] if self.hashes else "", state)))
+
+    @property
+    def steps(self) -> list[int]:
+        return self.schedule.frames(self.last)
+
+    @property
+    def observed_at(self) -> range:
+        return self.schedule.observed(self.last)
+
+    def series(self, name: str) -> Any:
+        return self.observed[name][: len(self.observed_at)]
+
+    def keep(self, steps: Any, values: Mapping[str, Any], here: slice, frames: Mapping[str, str]) -> None:
+        """The rows of some members at some steps; `frames` are the names under which states come along."""
+        s = self.schedule
+        if s.observe_every is not None and self.observed:
+            wanted = steps % s.observe_every == 0
+            for name, v in self.observed.items():
+                place(v, steps // s.observe_every, wanted, values[name], here)
+        if frames and s.save_every is not None:
+            wanted = (steps % s.save_every == 0) | (steps == s.steps)
+            for name, source in frames.items():
+                place(self.frames[name], -(-steps // s.save_every), wanted, values[source], here)
+
+
+def place(out: Any, rows: Any, wanted: Any, values: Any, here: slice) -> None:
+    """values[wanted] into the rows of the same place, which follow each other."""
+    if not wanted.any():
+        return
+    first = int(rows[wanted][0])
+    chosen = values if wanted.all() else values[wanted]
+    out[first : first + len(chosen), here] = chosen
+
+
+def beginning(given: Inputs, schedule: Schedule) -> Record:
+    """Memory for the frames of a run."""
+    count = schedule.slot(schedule.steps) + 1
+    return Record(schedule, {name: room("frames", count, v) for name, v in given.states.items()})

@@ -1,0 +1,55 @@
+"""At which step did a member fail?  Those that did are run again from the beginning of their block."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.runtime.engine import Engine, States
+
+STRIDE = 256  # steps between two looks, before the last ones are taken one by one
+
+
+@dataclass(frozen=True)
+class Failure:
+    step: int  # the first bad one
+    where: tuple[str, int]  # the state and the index of the first bad number
+    before: States  # the last good state, synchronised
+
+
+def locate(
+    engine: Engine, before: Any, members: list[int], n: int, target: int, known: int
+) -> dict[int, Failure]:
+    """The failures between step n, where the loop state was `before`, and the target.
+
+    The first `known` steps are known to be good.
+    """
+    found: dict[int, Failure] = {}
+    group, left = engine.some(before, members), dict(enumerate(members))
+    if known:
+        engine.advance(group, known)
+    n += known
+    while left and n < target:
+        count = min(STRIDE, target - n)
+        start = engine.snapshot(group)
+        engine.advance(group, count)
+        if not left.keys().isdisjoint(engine.bad(group)):
+            group = start
+            for step in range(n + 1, n + count + 1):
+                one(engine, group, step, left, found)
+                if not left:
+                    break
+        n += count
+    return found
+
+
+def one(engine: Engine, group: Any, step: int, left: dict[int, int], found: dict[int, Failure]) -> None:
+    """One step of a group; members that fail in it go from those that are left to those that are found."""
+    good = engine.snapshot(group)
+    engine.advance(group, 1)
+    places = {j: engine.first_bad(group, j) for j in engine.bad(group) if j in left}
+    fresh = {j: place for j, place in places.items() if place is not None}
+    if not fresh:
+        return
+    states = engine.synchronised(engine.some(good, list(fresh)))
+    for at, (j, place) in enumerate(fresh.items()):
+        found[left.pop(j)] = Failure(step, place, {name: v[at].copy() for name, v in states.items()})
