@@ -10,6 +10,7 @@ class Goal:
     method: str = "auto"
     order: int | None = None
     forbid: tuple[str, ...] = ()
+    scale: str = "off"  # or "auto": states in the units in which a step is shortest
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def title(system: System) -> str:
 
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
-    certificate: Certificate, target: Target, why: str,
+    certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
 ) -> Report:  # fmt: skip
     method = BY_NAME.get(plan.method, MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
@@ -35,6 +35,7 @@ def explain(
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.source))
     if goal.dt is not None:
         chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+    chosen += units
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
     evaluations = [] if system.kind == "map" else [Row("force evaluations", str(step.evaluations), "a step")]

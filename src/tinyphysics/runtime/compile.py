@@ -16,6 +16,7 @@ from tinyphysics.util import one_of
 
 PRECISIONS = ("float64", "float32", "compensated", "mixed", "dd", "lattice")
 CHECKS = ("on", "off", "strict")
+SCALES = ("off", "auto")
 
 
 def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ...]) -> None:
@@ -44,7 +45,7 @@ def compile(
     propagator: str | None = None, time: Any = None, kinetics: str = "newtonian",
     backend: str = "auto", precision: str = "float64", math: str = "exact",
     sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
-    approximate: float | None = None, inner: int | None = None,
+    approximate: float | None = None, inner: int | None = None, scale: str = "off",
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet."""
     if isinstance(system, type):
@@ -67,6 +68,8 @@ def compile(
     choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
     choice("precision", precision, PRECISIONS[:1], PRECISIONS[1:])
     choice("math", math, ("exact",), ("fast",))
+    if scale not in SCALES:
+        raise InputError(f"scale={scale!r}", fix=f"scale is {one_of(SCALES)}.")
     if checks not in CHECKS:
         raise InputError(f"checks={checks!r}", fix=f"checks is {one_of(CHECKS)}.")
     if not isinstance(method, str):
@@ -88,4 +91,4 @@ def compile(
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    return Simulation(source, Goal(dt, method, order, forbidden), requested, checks)
+    return Simulation(source, Goal(dt, method, order, forbidden, scale), requested, checks)

@@ -35,7 +35,8 @@ def save(sim: Simulation, path: str | Path) -> None:
             "time": s.time is not None,
             "graph": dump(roots),
         },
-        "goal": {"dt": sim.goal.dt, "method": sim.goal.method, "order": sim.goal.order, "forbid": sim.goal.forbid},
+        "goal": {"dt": sim.goal.dt, "method": sim.goal.method, "order": sim.goal.order, "forbid": sim.goal.forbid,
+                 "scale": sim.goal.scale},
         "backend": sim.requested,
         "checks": sim.checks,
         "program": sim.tpir.hash,
@@ -85,5 +86,6 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         forces=tuple(roots) if kind == "forces" else (),
         update=tuple(roots) if kind == "map" else (),
     )  # fmt: skip
-    return Simulation(system, Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"])),
+    return Simulation(system, Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
+                                   goal.get("scale", "off")),
                       checked(data["backend"]), data["checks"])  # fmt: skip
