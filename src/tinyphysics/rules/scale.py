@@ -121,7 +121,7 @@ class Units:
         self.positions = frozenset(s.var for s in step.states[::2])
         self.moving = frozenset(s.var for s in step.states)
         self.c = next(iter(speeds.values()))
-        self.memo: dict[tuple[UOp, Factor], UOp | None] = {}
+        self.memo: dict[tuple[UOp, Factor, UOp], UOp | None] = {}
 
     def rewritten(self) -> Step | None:
         groups = []
@@ -157,7 +157,6 @@ class Units:
     def kick(self, s: Shear) -> Shift | None:
         """P - weight*unit*dt*dt*c * dV/dq, where dV/dq is a function of q = Q/unit."""
         self.c = self.speeds[s.state]
-        self.memo.clear()
         if self.c.shape:  # a constant for each component: it stays outside
             if self.unit != ONE:
                 return None
@@ -187,9 +186,9 @@ class Units:
 
     def push(self, factor: Factor, u: UOp) -> UOp | None:
         """factor * u(Q/unit), the factor spread where it costs least; None where u is no polynomial."""
-        if (u, factor) not in self.memo:
-            self.memo[u, factor] = self._push(factor, u)
-        return self.memo[u, factor]
+        if (u, factor, self.c) not in self.memo:
+            self.memo[u, factor, self.c] = self._push(factor, u)
+        return self.memo[u, factor, self.c]
 
     def _push(self, factor: Factor, u: UOp) -> UOp | None:
         if not u.leaves & self.positions:
@@ -286,7 +285,8 @@ class Units:
         return None
 
     def best(self, options: list[UOp | None]) -> UOp | None:
-        return min((u for u in options if u is not None), key=self.cost, default=None)
+        found = list(dict.fromkeys(u for u in options if u is not None))
+        return min(found, key=self.cost) if len(found) > 1 else next(iter(found), None)
 
     def cost(self, u: UOp) -> tuple[int, int, int]:
         """(operations, those that multiply, the longest chain of them)."""

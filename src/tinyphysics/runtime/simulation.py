@@ -24,6 +24,7 @@ from tinyphysics.runtime.loop import Record, shaped
 from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, whole
+from tinyphysics.runtime.units import check_units
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -163,6 +164,8 @@ class Simulation:
         threads = None if threads is None else whole("threads", threads, 1)
         r = Run(self.built.program, system, self.target, i, schedule, dt, float(t0), threads)
         values = {n: self.traced(f, n) for n, f in watched.items()}
+        if schedule.steps and i.members:
+            check_units(r, self.built.step.scales)
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps) as tick:
             record, launches, compiling = execute(r, schedule, values, tick)

@@ -188,12 +188,13 @@ def lower(step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None 
     b = Builder(step.states, sites or {})
     for i, s in enumerate(step.states):
         b.emit("init", "LOAD", Register("S", i), Pointer(s.name), u=s.var, note=" ")
-    for scale in step.scales:
-        factor = b.operand(scale.factor, "init")
-        b.emit("init", "SCALE", Register("S", b.index[scale.state]), Word("times"), factor, u=scale.state, note=" ")
     energies = fuse(graph_rewrite([term.energy for term in step.terms], products))
     for k, (term, energy) in enumerate(zip(step.terms, energies)):
         b.emit_term(Register("E", k), clocked(energy, step.time, 0.0), term.label)
+    b.current.clear()
+    for scale in step.scales:
+        factor = b.operand(scale.factor, "init")
+        b.emit("init", "SCALE", Register("S", b.index[scale.state]), Word("times"), factor, u=scale.state, note=" ")
     for section, blocks in (("init", step.init), ("step", step.body), ("final", step.final)):
         b.current.clear()
         assigned = [x for x in blocks if isinstance(x, Assign)]
