@@ -94,6 +94,7 @@ def ensembles(repeat: int, strict, fast) -> list[dict]:
     state = {"q": x[:2].T.copy(), "p": x[2:].T.copy()}
     rows = {
         "tinyphysics": stepper(henon_heiles, state, STEPS, dt=DT),
+        "tinyphysics, scaled": stepper(henon_heiles, state, STEPS, dt=DT, scale="auto"),
         "C by hand": lambda: call(strict.henon_hand, *(r.copy() for r in x), MEMBERS, DT, STEPS),
         "gcc fast-math, tiled": lambda: call(fast.henon_tiled, *(r.copy() for r in x), MEMBERS, DT, STEPS),
     }
