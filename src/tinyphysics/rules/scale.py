@@ -47,6 +47,7 @@ class Factor:
         return out
 
 
+MOST_ADDENDS = 2  # of a force that are added to a momentum one by one: each rounds it once more
 ONE = Factor()
 STEP = Factor(dt=1)
 
@@ -119,7 +120,8 @@ class Units:
     def __init__(self, step: Step, speeds: dict[UOp, UOp], unit: Factor) -> None:
         self.step, self.speeds, self.unit = step, speeds, unit
         self.positions = frozenset(s.var for s in step.states[::2])
-        self.moving = frozenset(s.var for s in step.states)
+        clock = () if step.time is None else (step.time,)
+        self.moving = frozenset((*(s.var for s in step.states), *clock))
         self.c = next(iter(speeds.values()))
         self.memo: dict[tuple[UOp, Factor, UOp], UOp | None] = {}
 
@@ -176,7 +178,8 @@ class Units:
         """P - factor*g(Q/unit) in the fewest operations found."""
         found = []
         if (inside := self.push(factor, g)) is not None:
-            found.append(self.less(P, inside))
+            few = [t for t in (self.collected(inside), list(addends(inside))) if len(t) <= MOST_ADDENDS]
+            found += [P - inside, *(less(P, terms) for terms in few)]
         number = Factor(factor.number)
         if factor.number != 1 and (inside := self.push(factor / number, g)) is not None:
             found.append(P - factor.number * inside)
@@ -193,7 +196,7 @@ class Units:
     def _push(self, factor: Factor, u: UOp) -> UOp | None:
         if not u.leaves & self.positions:
             return self.product(factor, u)
-        if u.op is Ops.VAR or u.op is Ops.ELEMENT and u.src[0].op is Ops.VAR:
+        if simple(u) or closed(u):
             return self.product(factor / self.unit, u)
         match u.op:
             case Ops.NEG | Ops.ADD | Ops.SUB | Ops.STACK:
@@ -242,12 +245,6 @@ class Units:
         return factor.value(self.c).expand(u.shape) * u
 
     # --- sums ---------------------------------------------------------------------------------
-    def less(self, P: UOp, e: UOp) -> UOp:
-        """P - e, one addend after the other, what is known first first: each product joins by one fma."""
-        for u, minus in sorted(self.collected(e), key=lambda t: depth(t[0])):
-            P = P + u if minus else P - u
-        return P
-
     def collected(self, e: UOp) -> list[tuple[UOp, bool]]:
         """(addend, is it subtracted?), f*x and x*z as x*(z + f) where f is fixed: an addition for a product."""
         out: list[tuple[UOp, bool]] = []
@@ -278,11 +275,15 @@ class Units:
 
     def cofactor(self, u: UOp, x: UOp) -> UOp | None:
         """The moving z with u = x*z."""
-        if u.op is Ops.MUL:
-            for a, b in (u.src, u.src[::-1]):
-                if a is x and b.leaves & self.moving:
-                    return b
-        return None
+        rest = list(factors(u))
+        k = next((k for k, v in enumerate(rest) if v is x), None)
+        if k is None or not any(v.leaves & self.moving for n, v in enumerate(rest) if n != k):
+            return None
+        del rest[k]
+        out = rest[0]
+        for v in rest[1:]:
+            out = out * v
+        return out
 
     def best(self, options: list[UOp | None]) -> UOp | None:
         found = list(dict.fromkeys(u for u in options if u is not None))
@@ -326,8 +327,22 @@ class Degrees:
         return known[0] if u.op is Ops.DIV and not u.src[1].leaves & self.positions else None
 
 
+def simple(u: UOp) -> bool:
+    """Numbers as they are kept, in whatever order."""
+    while u.op in (Ops.NEG, Ops.ELEMENT, Ops.SLICE, Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.ROLL):
+        u = u.src[0]
+    return u.op is Ops.VAR
+
+
+def closed(u: UOp) -> bool:
+    """A difference of positions, which may be exact: opened, it would be a cancelling sum."""
+    return u.op in (Ops.ADD, Ops.SUB) and all(simple(s) or closed(s) for s in u.src)
+
+
 def addends(u: UOp, minus: bool = False) -> Iterator[tuple[UOp, bool]]:
     match u.op:
+        case _ if closed(u):
+            yield u, minus
         case Ops.ADD | Ops.SUB:
             yield from addends(u.src[0], minus)
             yield from addends(u.src[1], minus != (u.op is Ops.SUB))
@@ -335,6 +350,21 @@ def addends(u: UOp, minus: bool = False) -> Iterator[tuple[UOp, bool]]:
             yield from addends(u.src[0], not minus)
         case _:
             yield u, minus
+
+
+def factors(u: UOp) -> Iterator[UOp]:
+    if u.op is Ops.MUL:
+        yield from factors(u.src[0])
+        yield from factors(u.src[1])
+    else:
+        yield u
+
+
+def less(P: UOp, terms: list[tuple[UOp, bool]]) -> UOp:
+    """P minus a sum, addend by addend, what is known first first: each product joins by one fma."""
+    for u, minus in sorted(terms, key=lambda t: depth(t[0])):
+        P = P + u if minus else P - u
+    return P
 
 
 def depth(root: UOp) -> int:

@@ -240,8 +240,9 @@ def decided(step: Step) -> Step:
     def shifted(b: Block) -> dict[UOp, UOp]:
         """The values of a block, for themselves: what another block computes is not the same after an update."""
         values = [s.value for s in b.shears if isinstance(s, Shift)]
-        moving, once = set_aside(graph_rewrite(reciprocals(values, states), exact), states)
-        return dict(zip(values, graph_rewrite(substitute(fuse(moving), once), exact)))
+        moving = states if step.time is None else states | {step.time}
+        work, once = set_aside(graph_rewrite(reciprocals(values, states), exact), moving)
+        return dict(zip(values, graph_rewrite(substitute(fuse(work), once), exact)))
 
     def rebuilt(blocks: Sequence[Block | Assign]) -> tuple[Block | Assign, ...]:
         out: list[Block | Assign] = []
