@@ -53,9 +53,11 @@ def ensemble_of_pendulums(repeat: int, strict, fast) -> Row:
 
 def ensemble_of_stars(repeat: int, strict, fast) -> Row:
     x = w.stars()
-    ensemble = ours(w.henon_heiles, {"q": x[:2].T.copy(), "p": x[2:].T.copy()}, w.STEPS, dt=w.DT)
+    state = {"q": x[:2].T.copy(), "p": x[2:].T.copy()}
+    ensemble, scaled = (ours(w.henon_heiles, state, w.STEPS, dt=w.DT, scale=s) for s in ("off", "auto"))
     rows = {
         "tinyphysics": lambda: ensemble()[:, 0],
+        "tinyphysics, scaled": lambda: scaled()[:, 0],
         "C by hand": c(strict.henon_hand, tuple(x), w.MEMBERS, w.DT, w.STEPS),
         "gcc fast-math, tiled": c(fast.henon_tiled, tuple(x), w.MEMBERS, w.DT, w.STEPS),
         **peers("stars", x, w.DT, w.STEPS),

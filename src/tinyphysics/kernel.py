@@ -18,7 +18,7 @@ from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.simulation import checked_step, checked_time
-from tinyphysics.step import Block, Step
+from tinyphysics.step import Block, Shear, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.lower import lower
 from tinyphysics.tpir.verifier import verify
@@ -30,7 +30,10 @@ def whole(step: Step) -> Step:
         return step
     (first,), (*middle, last) = step.init, step.body
     assert isinstance(first, Block) and isinstance(last, Block)
-    rest = (replace(b, weight=b.weight - a.weight) for a, b in zip(first.shears, last.shears))
+    rest = []
+    for a, b in zip(first.shears, last.shears):
+        assert isinstance(a, Shear) and isinstance(b, Shear)  # in the user's units
+        rest.append(replace(b, weight=b.weight - a.weight))
     body: Any = (first, *middle, Block(tuple(rest), last.clock))
     return replace(step, init=(), body=body, final=())
 

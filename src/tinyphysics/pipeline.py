@@ -15,7 +15,8 @@ from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.target import choose_target
-from tinyphysics.report import Report
+from tinyphysics.planner.units import in_best_units
+from tinyphysics.report import Report, Row
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.rungekutta import runge_kutta
@@ -46,6 +47,10 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     facts = facts_of(system)
     plan = choose(system, facts, goal)
     step = synthesise(system, facts, plan)
+    units: tuple[Row, ...] = ()
+    if goal.scale == "auto":
+        step, row = in_best_units(step)
+        units = (row,)
     wanted = lower(step, system.sites, goal.dt)
     certificate = verify(replace(wanted, claims=()))
     shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # what is shown is claimed
@@ -56,7 +61,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         )
     program = in_precision(shown, goal.precision)
     target, why = choose_target(program, requested)
-    report = explain(system, facts, goal, plan, step, program, certificate, target, why)
+    report = explain(system, facts, goal, plan, step, program, certificate, target, why, units)
     return Build(system, facts, plan, step, program, certificate, target, report)
 
 

@@ -11,6 +11,7 @@ class Goal:
     order: int | None = None
     forbid: tuple[str, ...] = ()
     precision: str = "float64"  # of the states, and of every operation on them
+    scale: str = "off"  # or "auto": states in the units in which a step is shortest
 
 
 @dataclass(frozen=True)

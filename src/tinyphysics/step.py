@@ -22,13 +22,30 @@ class Shear:
 
 
 @dataclass(frozen=True, eq=False)
+class Shift:
+    """state := value, which is the state plus what the state does not enter: a shear with its step inside."""
+
+    state: UOp
+    value: UOp
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """In the loop, `state` stands for factor times the user's state; no state enters the factor."""
+
+    state: UOp
+    factor: UOp
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """Shears whose flows are all evaluated before the first of them is applied.
 
     `clock` is the time that its flows see, in steps after the beginning of the step.
     """
 
-    shears: tuple[Shear, ...]
+    shears: tuple[Shear | Shift, ...]
     clock: float = 0.0
 
 
@@ -60,6 +77,7 @@ class Step:
     body: tuple[Block | Assign, ...]
     final: tuple[Block | Assign, ...]
     evaluations: int  # of the force, in one body
+    scales: tuple[Scale, ...] = ()
 
 
 DT = UOp.var("dt")

@@ -40,6 +40,11 @@ def test_the_program_of_the_oscillator(golden, method):
     golden(f"oscillator.{method}.tpir", compiled("oscillator", method).ir("tpir"))
 
 
+def test_the_program_of_henon_heiles_in_other_units(golden):
+    sim = tp.compile(systems.henon_heiles, 0.01, scale="auto", propagator="loop")
+    golden("henon_heiles.scaled.tpir", sim.ir("tpir"))
+
+
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_report_of_each_system(golden, name):
     golden(f"{name}.explain.txt", f"{compiled(name, REPORTS[name]).explain().portable()}\n")
@@ -49,7 +54,7 @@ def test_eight_systems_are_kept_and_no_file_is_left_over():
     files = {p.name for p in GOLDEN.iterdir() if p.suffix in (".txt", ".tpir")}
     assert files == {f"{n}.explain.txt" for n in REPORTS} | {
         f"oscillator.{m}.tpir" for m in ("symplectic_euler", "leapfrog")
-    }
+    } | {"henon_heiles.scaled.tpir"}
     assert len(REPORTS) == 8
 
 

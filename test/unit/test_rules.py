@@ -400,6 +400,20 @@ def test_every_product_of_a_sum_joins_it():
     assert ops.count(Ops.FMA) == 3 and Ops.MUL not in ops and Ops.ADD not in ops
 
 
+def test_a_product_with_a_sum_of_one_is_one_operation():
+    assert fuse([(y + 1.0) * x])[0] is y.fma(x, x)
+    assert fuse([(1.0 - y) * x])[0] is (-y).fma(x, x)
+    assert fuse([x * (y - 1.0)])[0] is y.fma(x, -x)
+    shared = y + 1.0
+    assert fuse([shared * x, shared.sin()])[0] is shared * x  # it is computed anyway
+    assert fuse([(y + 1.0) * x + z])[0] is (y + 1.0).fma(x, z)  # the product joins its own sum
+
+
+def test_twice_is_an_addition():
+    assert fuse([(2.0 * y).sin()])[0] is (y + y).sin()
+    assert fuse([2.0 * y + x])[0] is UOp.const(2.0).fma(y, x)  # in a sum it is no operation of its own
+
+
 def test_integers_are_not_fused():
     i, j = UOp.var("i", (), i64), UOp.var("j", (), i64)
     assert fuse([i * j + i])[0] is i * j + i

@@ -6,13 +6,15 @@ from collections import Counter
 from tinyphysics.tpir.isa import Instruction, Program, Word
 from tinyphysics.util import prod
 
-FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "TIME", "OBSERVE")
+FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "SHIFT", "TIME", "OBSERVE")
 
 
 def kind(i: Instruction) -> str:
+    if i.op == "SCALE" and i.args[0] == Word("over"):
+        return "div"
     if i.op == "ELEM" and isinstance(i.args[0], Word):
         return i.args[0].text
-    return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add", "PAIRS": "add"}.get(i.op, i.op)
+    return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add", "PAIRS": "add", "SCALE": "mul"}.get(i.op, i.op)
 
 
 def operations(instructions: tuple[Instruction, ...], program: Program) -> Counter[str]:

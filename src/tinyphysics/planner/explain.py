@@ -30,7 +30,7 @@ def title(system: System) -> str:
 
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
-    certificate: Certificate, target: Target, why: str,
+    certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
 ) -> Report:  # fmt: skip
     method = BY_NAME.get(plan.method, MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
@@ -44,6 +44,7 @@ def explain(
         chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))
     if goal.precision != "float64":
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
+    chosen += units
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
     evaluations = [] if system.kind == "map" else [Row("force evaluations", str(step.evaluations), "a step")]

@@ -19,6 +19,8 @@ def fuse(roots: Sequence[UOp]) -> list[UOp]:
     >>> x, y, z = (UOp.var(n) for n in "xyz")
     >>> fuse([x * y - z * z + x])
     [fma(-z, z, fma(x, y, x))]
+    >>> fuse([(2.0 * y + 1.0) * x])
+    [fma(y + y, x, x)]
     """
     return _walk(_walk(roots, _products_last), _multiply_add)
 
@@ -73,6 +75,8 @@ def _products_last(u: UOp, new: dict[UOp, UOp], users: dict[UOp, int]) -> UOp | 
 
 
 def _multiply_add(u: UOp, new: dict[UOp, UOp], users: dict[UOp, int]) -> UOp | None:
+    if u.op is Ops.MUL and u.dtype.is_float:
+        return _alone(u, new, users)
     if u.op not in (Ops.ADD, Ops.SUB) or not u.dtype.is_float:
         return None
     a, b = u.src
@@ -84,3 +88,21 @@ def _multiply_add(u: UOp, new: dict[UOp, UOp], users: dict[UOp, int]) -> UOp | N
         x, y = (new[s] for s in a.src)
         return x.fma(y, -new[b] if minus else new[b])
     return None
+
+
+def _alone(u: UOp, new: dict[UOp, UOp], users: dict[UOp, int]) -> UOp | None:
+    """A product that joins no sum: (y + 1)*x is one operation too, and twice is an addition, bit for bit."""
+    for a, x in (u.src, u.src[::-1]):
+        if a.op is Ops.CONST and a.arg == 2 and x.op is not Ops.CONST:
+            return new[x] + new[x]
+        if a.op in (Ops.ADD, Ops.SUB) and users[a] == 1:
+            y, one = a.src
+            if _is_one(one):
+                return new[y].fma(new[x], -new[x] if a.op is Ops.SUB else new[x])
+            if _is_one(y):
+                return (-new[one] if a.op is Ops.SUB else new[one]).fma(new[x], new[x])
+    return None
+
+
+def _is_one(u: UOp) -> bool:
+    return u.op is Ops.CONST and u.arg == 1

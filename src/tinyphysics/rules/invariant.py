@@ -1,10 +1,10 @@
-"""Which divisions can be done once instead of at every step?  Those by something that no state changes."""
+"""What can be done once instead of at every step?  What no state changes, and divisions by it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.ir.uop import UOp, substitute, toposort
 
 
 def reciprocals(roots: Sequence[UOp], states: frozenset[UOp]) -> list[UOp]:
@@ -24,3 +24,19 @@ def reciprocals(roots: Sequence[UOp], states: frozenset[UOp]) -> list[UOp]:
         else:
             new[u] = u.replace(src)
     return [new[r] for r in roots]
+
+
+def set_aside(roots: Sequence[UOp], states: frozenset[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
+    """The roots with what no state changes behind names, and what the names stand for.
+
+    A sum with a fixed product is then a sum: as an fma it would do the product again at every step.
+
+    >>> q, k = UOp.var("q"), UOp.var("k")
+    >>> set_aside([q + k * k], frozenset({q}))
+    ([q + once0], {once0: k*k})
+    """
+    fixed = {u: bool(u.src) and not u.leaves & states for u in toposort(roots)}
+    outermost = [u for u in roots if fixed[u]]
+    outermost += [s for u in fixed if not fixed[u] for s in u.src if fixed[s]]
+    names = {u: UOp.var(f"once{k}", u.shape, u.dtype) for k, u in enumerate(dict.fromkeys(outermost))}
+    return substitute(roots, names), {v: u for u, v in names.items()}

@@ -17,6 +17,7 @@ from tinyphysics.util import one_of
 
 LATER_PRECISIONS = ("compensated", "mixed", "dd", "lattice")
 CHECKS = ("on", "off", "strict")
+SCALES = ("off", "auto")
 
 
 def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ...]) -> None:
@@ -45,7 +46,7 @@ def compile(
     propagator: str | None = None, time: Any = None, kinetics: str = "newtonian",
     backend: str = "auto", precision: str = "float64", math: str = "exact",
     sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
-    approximate: float | None = None, inner: int | None = None,
+    approximate: float | None = None, inner: int | None = None, scale: str = "off",
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
 
@@ -72,6 +73,8 @@ def compile(
     choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
     choice("precision", precision, tuple(PRECISIONS), LATER_PRECISIONS)
     choice("math", math, ("exact",), ("fast",))
+    if scale not in SCALES:
+        raise InputError(f"scale={scale!r}", fix=f"scale is {one_of(SCALES)}.")
     if checks not in CHECKS:
         raise InputError(f"checks={checks!r}", fix=f"checks is {one_of(CHECKS)}.")
     if not isinstance(method, str):
@@ -93,4 +96,4 @@ def compile(
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    return Simulation(source, Goal(dt, method, order, forbidden, precision), requested, checks)
+    return Simulation(source, Goal(dt, method, order, forbidden, precision, scale), requested, checks)

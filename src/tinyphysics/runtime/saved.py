@@ -36,7 +36,7 @@ def save(sim: Simulation, path: str | Path) -> None:
             "graph": dump(roots),
         },
         "goal": {"dt": sim.goal.dt, "method": sim.goal.method, "order": sim.goal.order, "forbid": sim.goal.forbid,
-                 "precision": sim.goal.precision},  # fmt: skip
+                 "precision": sim.goal.precision, "scale": sim.goal.scale},  # fmt: skip
         "backend": sim.requested,
         "checks": sim.checks,
         "program": sim.tpir.hash,
@@ -86,5 +86,6 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         forces=tuple(roots) if kind == "forces" else (),
         update=tuple(roots) if kind == "map" else (),
     )  # fmt: skip
-    wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]), goal.get("precision", "float64"))
+    wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
+                  goal.get("precision", "float64"), goal.get("scale", "off"))  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

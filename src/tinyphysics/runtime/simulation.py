@@ -26,6 +26,7 @@ from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
+from tinyphysics.runtime.units import check_units
 from tinyphysics.runtime.workers import available, copy
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import Target
@@ -200,6 +201,8 @@ class Simulation:
         i = replace(i, states=first)
         r = Run(self.built.program, system, self.target, i, schedule, dt, float(t0), threads)
         values = {n: self.traced(f, n) for n, f in watched.items()}
+        if schedule.steps and i.members:
+            check_units(r, self.built.step.scales)
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps) as tick:
             record, launches, compiling = execute(r, record, values, tick)

@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.uop import UOp, substitute
+from tinyphysics.rules.normal import Normal
 from tinyphysics.tpir.form import check_form
 from tinyphysics.tpir.isa import Instruction, Operand, Program, Register, Type, Word
 from tinyphysics.tpir.kernel import reads_before_writing
 from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_var
+from tinyphysics.tpir.units import added, check_undone, is_scaled, moving, rate, rescale
 
 STEPS_DONE = {"init": 0, "step": 0, "final": 1}  # when each section begins, in a run of one step
 
 
 @dataclass
 class Update:
-    """One SYMP_STEP, with its flow as an expression of the states at version 0."""
+    """One SYMP_STEP or SHIFT, with its flow as an expression of the states at version 0."""
 
     number: int
     instruction: Instruction
@@ -55,16 +57,13 @@ class Group:
         return [u.state for u in self.updates]
 
 
-def moving(u: UOp) -> set[int]:
-    """The states that an expression holds."""
-    return {int(str(v.arg)[1:].partition("@")[0]) for v in u.leaves if str(v.arg)[0] == "S"}
-
-
 class Blocks:
     """A well-formed program as its declared terms and the groups of its updates."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.normal = Normal()
+        self.scaled = is_scaled(program)
         self.terms: list[UOp] = []
         self.groups: list[Group] = []
         self.maps: list[str] = []
@@ -125,18 +124,21 @@ class Blocks:
             case "LOAD":
                 assert isinstance(i.dst, Register)
                 symbolic.load(i.dst.index)
-            case "SYMP_STEP":
+            case "SYMP_STEP" | "SHIFT":
                 self.update(symbolic, i, number, section, began)
+            case "SCALE":
+                rescale(symbolic, i, where, self.normal)
             case "MAP":
                 assert isinstance(i.dst, Register)
                 check_type(symbolic.read(i.args[0], i.type, where), i, where)
-                self.maps.append(where)
+                self.maps.append(f"{where} is an explicit map")
                 symbolic.load(i.dst.index)
             case "STORE" | "OBSERVE":
                 symbolic.read(i.args[0], i.type, where)
+                check_undone(symbolic, i, where)
             case _:
                 self.forced[i.dst] = i.op == "POISSON_J" and i.args[1] == Word("force")
-                self.check_mixing(i, where)
+                self.check_mixing(symbolic, i, where)
                 self.value(symbolic, i, where)
 
     def value(self, symbolic: Symbolic, i: Instruction, where: str) -> UOp:
@@ -146,8 +148,11 @@ class Blocks:
         symbolic.env[i.dst] = value
         return value
 
-    def check_mixing(self, i: Instruction, where: str) -> None:
-        """A position added to a momentum: a type error in a program that claims to be symplectic."""
+    def check_mixing(self, symbolic: Symbolic, i: Instruction, where: str) -> None:
+        """A position added to a momentum: a type error in a program that claims to be symplectic.
+
+        In other units a momentum may well be what its position moves by.
+        """
         summands: tuple[Operand, ...] = ()
         if i.op == "ELEM" and i.args[0] in (Word("add"), Word("sub")):
             summands = i.args[1:]
@@ -155,7 +160,7 @@ class Blocks:
             summands = i.args
         roles = [
             (self.program.states[r.index].role, r) for r in summands
-            if isinstance(r, Register) and r.kind == "S"
+            if isinstance(r, Register) and r.kind == "S" and r.index not in symbolic.units
         ]  # fmt: skip
         if len({role for role, _ in roles}) > 1 and not self.mixing:
             (a, x), (b, y) = roles[:2]
@@ -166,9 +171,17 @@ class Blocks:
     ) -> None:
         where = f"step {number} `{i}`"
         assert isinstance(i.dst, Register)
-        symbolic.read(i.dst, i.type, where)
+        own = symbolic.read(i.dst, i.type, where)
         flow = symbolic.read(i.args[0], i.type, where)
-        h = symbolic.read(i.args[1], Type(i.type.dtype), where)
+        h = symbolic.read(i.args[1], Type(i.type.dtype), where) if i.op == "SYMP_STEP" else UOp.const(1.0)
+        if i.op == "SHIFT":
+            check_type(flow, i, where)
+            sum_ = added(flow, own, state_var(self.program, i.dst.index, symbolic.version[i.dst.index]), self.normal)
+            if sum_ is None:
+                self.maps.append(f"{where} is not shown to add to {i.dst} what {i.dst} does not enter")
+                symbolic.load(i.dst.index)
+                return
+            flow = sum_
         if h.shape:
             raise VerifyError(f"{where} has an h of shape {h.shape}",
                               fix="h is one number: the components of a state move together.")  # fmt: skip
@@ -179,6 +192,10 @@ class Blocks:
             if old:
                 stale = (f"{where} uses {i.args[0]}, computed from {old[0]}; "
                          f"S{k} is now S{k}@{symbolic.version[k]}")  # fmt: skip
+        if self.scaled and not moving(h):
+            moved = flow * h.expand(flow.shape)
+            unit = symbolic.units.get(i.dst.index)
+            flow, h = rate(moved if unit is None else moved / unit, self.normal)
         self.join(Update(number, i, section, i.dst.index, symbolic.base(flow, began),
                          symbolic.base(h, began), stale, self.forced.get(i.args[0], False)))  # fmt: skip
         symbolic.load(i.dst.index)

@@ -208,10 +208,13 @@ ISA: dict[str, Row] = {
     "ACC_GRAD": Row("g, up, func, k, src...", "G", "g += up * d func(src...)/d src[k]", "[rc]wc[rc]+"),
     "POISSON_J": Row("f, g, type", "F", "gradient to flow: pass dH/dp, negate dH/dq, force as it is", "rw"),
     "SYMP_STEP": Row("s, f, h", "S", "s + h*f with one rounding: a shear", "r[rc]"),
+    "SHIFT": Row("s, value", "S", "s := value, which is s plus what s does not enter: a shear", "r"),
+    "SCALE": Row("s, way, factor", "S", "s in other units: times the factor, or over it", "w[rc]"),
     "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
 ROLES = ("position", "momentum", "field", "auxiliary")
 POISSON_TYPES = ("pass", "negate", "force")
+WAYS = ("times", "over")
 CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")

@@ -164,7 +164,7 @@ def reads_before_writing(instructions: Sequence[Instruction]) -> dict[Register, 
     written: dict[Operand, None] = {}
     out: dict[Register, None] = {}
     for i in instructions:
-        sources = i.operands if i.op in ("SYMP_STEP", "ACC_GRAD") else i.args
+        sources = i.operands if i.op in ("SYMP_STEP", "ACC_GRAD", "SCALE") else i.args
         for x in sources:
             if isinstance(x, Register) and x not in written:
                 out[x] = None

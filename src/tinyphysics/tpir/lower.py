@@ -6,13 +6,15 @@ update. A value is recomputed only after a state that it reads was rewritten.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
 from tinyphysics.ir.ops import ELEMENTWISE
+from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse
-from tinyphysics.rules.invariant import reciprocals
+from tinyphysics.rules.invariant import reciprocals, set_aside
 from tinyphysics.rules.real import pairwise, products
-from tinyphysics.step import DT, Assign, Block, Step
+from tinyphysics.step import DT, Assign, Block, Shear, Shift, Step
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
     Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
@@ -140,6 +142,11 @@ def lower_block(b: Builder, block: Block, section: str, step_time: UOp | None) -
     flows: list[tuple[Register, Register, float]] = []
     for shear in block.shears:
         target = b.index[shear.state]
+        if isinstance(shear, Shift):
+            new = b.operand(clocked(shear.value, step_time, block.clock), section)
+            assert isinstance(new, Register)
+            flows.append((Register("S", target), new, 1.0))
+            continue
         covector = clocked(shear.covector, step_time, block.clock)
         flow = b.versioned("F", target)
         if shear.kind == "force":
@@ -161,8 +168,11 @@ def lower_block(b: Builder, block: Block, section: str, step_time: UOp | None) -
         b.emit(section, "POISSON_J", flow, value, Word(shear.kind), u=shear.state, note=" ")
         flows.append((Register("S", target), flow, shear.weight))
     for (state, flow, weight), shear in zip(flows, block.shears):
-        h = b.operand(DT if weight == 1.0 else weight * DT, section)
-        b.emit(section, "SYMP_STEP", state, flow, h, u=shear.state, note=" ")
+        if isinstance(shear, Shift):
+            b.emit(section, "SHIFT", state, flow, u=shear.state, note=shear.note)
+        else:
+            h = b.operand(DT if weight == 1.0 else weight * DT, section)
+            b.emit(section, "SYMP_STEP", state, flow, h, u=shear.state, note=" ")
         b.rewritten(shear.state)
 
 
@@ -181,6 +191,10 @@ def lower(step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None 
     energies = fuse(graph_rewrite([term.energy for term in step.terms], products))
     for k, (term, energy) in enumerate(zip(step.terms, energies)):
         b.emit_term(Register("E", k), clocked(energy, step.time, 0.0), term.label)
+    b.current.clear()
+    for scale in step.scales:
+        factor = b.operand(scale.factor, "init")
+        b.emit("init", "SCALE", Register("S", b.index[scale.state]), Word("times"), factor, u=scale.state, note=" ")
     for section, blocks in (("init", step.init), ("step", step.body), ("final", step.final)):
         b.current.clear()
         assigned = [x for x in blocks if isinstance(x, Assign)]
@@ -194,6 +208,9 @@ def lower(step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None 
         for block in blocks:
             if isinstance(block, Block):
                 lower_block(b, block, section, step.time)
+    for scale in step.scales:
+        factor = b.operand(scale.factor, "final")
+        b.emit("final", "SCALE", Register("S", b.index[scale.state]), Word("over"), factor, u=scale.state, note=" ")
     for i, s in enumerate(step.states):
         b.emit("final", "STORE", Pointer(s.name), Register("S", i), note=" ")
     declared = []
@@ -217,8 +234,15 @@ def decided(step: Step) -> Step:
     states = frozenset(s.var for s in step.states)
     groups = (step.init, step.body, step.final)
     roots = [u for blocks in groups for b in blocks for u in
-             ([b.value] if isinstance(b, Assign) else [s.covector for s in b.shears])]  # fmt: skip
+             ([b.value] if isinstance(b, Assign) else [s.covector for s in b.shears if isinstance(s, Shear)])]  # fmt: skip
     new = dict(zip(roots, fuse(reciprocals(graph_rewrite(roots, pairwise), states))))
+
+    def shifted(b: Block) -> dict[UOp, UOp]:
+        """The values of a block, for themselves: what another block computes is not the same after an update."""
+        values = [s.value for s in b.shears if isinstance(s, Shift)]
+        moving = states if step.time is None else states | {step.time}
+        work, once = set_aside(graph_rewrite(reciprocals(graph_rewrite(values, pairwise), states), exact), moving)
+        return dict(zip(values, graph_rewrite(substitute(fuse(work), once), exact)))
 
     def rebuilt(blocks: Sequence[Block | Assign]) -> tuple[Block | Assign, ...]:
         out: list[Block | Assign] = []
@@ -226,11 +250,10 @@ def decided(step: Step) -> Step:
             if isinstance(b, Assign):
                 out.append(Assign(b.state, new[b.value]))
             else:
-                shears = tuple(type(s)(s.state, new[s.covector], s.kind, s.weight) for s in b.shears)
+                values = shifted(b)
+                shears = tuple(replace(s, value=values[s.value]) if isinstance(s, Shift) else
+                               replace(s, covector=new[s.covector]) for s in b.shears)  # fmt: skip
                 out.append(Block(shears, b.clock))
         return tuple(out)
 
-    return type(step)(
-        step.name, step.states, step.parameters, step.time, step.terms, step.claims,
-        rebuilt(step.init), rebuilt(step.body), rebuilt(step.final), step.evaluations,
-    )  # fmt: skip
+    return replace(step, init=rebuilt(step.init), body=rebuilt(step.body), final=rebuilt(step.final))

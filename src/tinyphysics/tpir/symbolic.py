@@ -14,7 +14,7 @@ from tinyphysics.ir.value import CUSTOM
 from tinyphysics.rules.partials import times
 from tinyphysics.tpir.form import check_node
 from tinyphysics.tpir.isa import (
-    ISA, POISSON_TYPES, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
+    ISA, POISSON_TYPES, WAYS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
 )  # fmt: skip
 from tinyphysics.tpir.vm import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.util import did_you_mean, one_of, plural
@@ -44,6 +44,7 @@ class Symbolic:
     steps: int = 0  # done when the section began
     version: dict[int, int] = field(default_factory=dict)
     env: dict[Operand, UOp] = field(default_factory=dict)
+    units: dict[int, UOp] = field(default_factory=dict)  # what a register holds for 1 of the user's, if not 1
 
     def __post_init__(self) -> None:
         for p in self.program.params:
@@ -52,7 +53,9 @@ class Symbolic:
     # --- states -------------------------------------------------------------------------------
     def load(self, index: int) -> None:
         self.version[index] = self.version.get(index, -1) + 1
-        self.env[Register("S", index)] = state_var(self.program, index, self.version[index])
+        variable = state_var(self.program, index, self.version[index])
+        unit = self.units.get(index)
+        self.env[Register("S", index)] = variable if unit is None else variable * unit
 
     def current(self, index: int) -> UOp:
         return self.env[Register("S", index)]
@@ -88,8 +91,10 @@ class Symbolic:
                 source = self.read(i.args[0], like, where)
                 arg = (REDUCTIONS[i.op], *i.args[1:])
                 return check_node(UOp(Ops.REDUCE, like.dtype, like.shape, (source,), arg), where)
-            case "GRAD_INIT":
+            case "GRAD_INIT" | "SHIFT":
                 return self.read(i.args[0], like, where)
+            case "SCALE":
+                return self.scaled(self.read(i.dst, like, where), i, where)
             case "ACC_GRAD":
                 return self.accumulate(i, where)
             case "POISSON_J":
@@ -132,6 +137,17 @@ class Symbolic:
             like = Type(i.type.dtype)
         nodes = tuple(self.read(x, like, where) for x in src)
         return check_node(UOp(op, i.type.dtype, i.type.shape, nodes, arg), where)
+
+    def scaled(self, u: UOp, i: Instruction, where: str) -> UOp:
+        """u times the factor of a SCALE, or over it; the factor is one number, or one for each of u's."""
+        way = i.args[0]
+        if not isinstance(way, Word) or way.text not in WAYS:
+            raise VerifyError(f"{where} goes the way `{way}`", fix=f"The way is {one_of(WAYS)}.")
+        factor = self.read(i.args[1], Type(i.type.dtype), where)
+        if factor.shape not in ((), i.type.shape):
+            raise VerifyError(f"{where} has a factor of shape {factor.shape}",
+                              fix=f"It is one number, or of shape {i.type.shape}.")  # fmt: skip
+        return u * factor.expand(u.shape) if way.text == "times" else u / factor.expand(u.shape)
 
     def accumulate(self, i: Instruction, where: str) -> UOp:
         upstream, func, k, *src = i.args

@@ -12,16 +12,15 @@ from fractions import Fraction
 from tinyphysics.errors import TraceError, VerifyError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
-from tinyphysics.rules.normal import Normal
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
-from tinyphysics.tpir.blocks import Blocks, Group, Update, moving
+from tinyphysics.tpir.blocks import Blocks, Group, Update
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.precision import in_reals, out_of_range
 from tinyphysics.tpir.symbolic import clocks, state_var
+from tinyphysics.tpir.units import DT, moving
 from tinyphysics.tpir.weights import (
-    DT,
     TOL,
     clock_trouble,
     is_literal,
@@ -70,7 +69,7 @@ class Verifier:
         self.program = program
         self.blocks = Blocks(program)
         self.groups, self.terms = self.blocks.groups, self.blocks.terms
-        self.normal = Normal()
+        self.normal = self.blocks.normal
         self._gradients: dict[int, list[UOp]] = {}
         self._shares: dict[tuple[int, UOp], tuple[int, Fraction] | None] = {}
 
@@ -116,7 +115,7 @@ class Verifier:
     # --- verdicts -----------------------------------------------------------------------------
     def volume(self) -> Verdict:
         if self.blocks.maps:
-            return Verdict(False, f"{self.blocks.maps[0]} is an explicit map")
+            return Verdict(False, self.blocks.maps[0])
         for u in self.blocks.updates:
             if u.stale:
                 return Verdict(False, u.stale)
@@ -138,8 +137,9 @@ class Verifier:
         for g in self.groups:
             if why := self.not_a_gradient(g):
                 return Verdict(False, why)
+        units = ", in the units of the user" if self.blocks.scaled else ""
         return Verdict(True, "every block is J times the complete gradient of one scalar that it does not "
-                       "move")  # fmt: skip
+                       f"move{units}")  # fmt: skip
 
     def not_a_gradient(self, g: Group) -> str:
         """Why a block is not the flow of one scalar; empty if it is."""

@@ -159,8 +159,10 @@ class Machine:
                 return self._node(i, Ops.FMA, i.args)
             case "SUM" | "PAIRS" | "MAX" | "MIN":
                 return self._node(i, Ops.REDUCE, i.args[:1], (REDUCTIONS[i.op], *i.args[1:]))
-            case "GRAD_INIT" | "MAP":
+            case "GRAD_INIT" | "MAP" | "SHIFT":
                 return self._copy(i, i.args[0])
+            case "SCALE":
+                return self._scale(i)
             case "LOAD":
                 source, dst = self._slot(i.args[0]), self._slot(i.dst)
                 return copy(source, dst)
@@ -202,6 +204,19 @@ class Machine:
         def one(r: Slots) -> None:
             r[s] = multiply_add(r[f], r[k], r[s])
         return one
+
+    def _scale(self, i: Instruction) -> Action:
+        way, factor = i.args
+        op = Ops.MUL if way == Word("times") else Ops.DIV
+        f = scalar(op, i.type.dtype, [i.type.dtype] * 2)
+        s, like = self._slot(i.dst), self._type(factor, Type(i.type.dtype))
+        k, n = self._read(factor, like), prod(i.type.shape)
+
+        def each(r: Slots) -> None:
+            factors = r[k] if like.shape else [r[k]] * n
+            r[s] = [f(x, y) for x, y in zip(r[s], factors)]
+
+        return each if i.type.shape else call(f, s, [s, k])
 
     def _accumulate(self, i: Instruction) -> Action:
         """g + upstream * slope, as the expression that every backend computes."""
@@ -278,8 +293,9 @@ class Machine:
         return {name: copied.slots[self.slot[Pointer(name)]] for name in self.outputs}
 
     def energies(self, loop: Loop) -> list[float]:
-        """The terms that the energy section declares, at a loop's registers."""
+        """The terms that the energy section declares, of a synchronised copy in the user's units."""
         copied = loop.copy()
+        self._run("final", copied)
         self._run("energy", copied)
         count = sum(1 for i in self.program.energy if isinstance(i.dst, Register) and i.dst.kind == "E")
         return [copied.slots[self.slot[Register("E", k)]] for k in range(count)]

@@ -7,9 +7,9 @@ from fractions import Fraction
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.normal import Normal
 from tinyphysics.tpir.blocks import STEPS_DONE, Blocks, Update
+from tinyphysics.tpir.units import DT
 
 TOL = Fraction(1, 2**46)  # weights are sums of a few rounded coefficients
-DT = UOp.var("$dt")
 
 
 @dataclass(frozen=True)
