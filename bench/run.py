@@ -14,7 +14,7 @@ import numpy as np
 import workloads as w
 from measure import Row, race, start_up
 from peers import PEERS, module_of
-from table import keep, show
+from table import keep, show, surroundings
 from workloads import Contender, c, library, ours
 
 import tinyphysics as tp
@@ -136,10 +136,11 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     repeat = parser.parse_args().repeat
     pin()
+    where = surroundings()  # of what is about to run, whatever is committed meanwhile
     strict, fast = library(w.STRICT), library(w.FAST)
     rows = [row(repeat, strict, fast) for row in ROWS] + start_up()
     show(rows)
-    keep(rows)
+    keep(rows, where)
 
 
 if __name__ == "__main__":

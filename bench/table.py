@@ -57,8 +57,7 @@ def surroundings() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def keep(rows: Sequence[Row]) -> None:
-    entry = surroundings()
+def keep(rows: Sequence[Row], entry: dict[str, Any]) -> None:
     RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("a") as file:
         file.write(json.dumps(entry | {"rows": [row.to_dict() for row in rows]}) + "\n")
