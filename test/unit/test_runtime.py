@@ -770,7 +770,7 @@ WRONG = [
     (lambda: evolve()["speed"],                                      "`speed` was not observed"),
     (lambda: evolve().times("speed"),                                "`speed` was not observed"),
     (lambda: evolve().drift("spin"),                                 "the drift of `spin` is not defined"),
-    (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones((2, 2)), p=np.ones((3, 2)), steps=1), "elsewhere n = 2"),
+    (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones((2, 2)), p=np.ones((3, 2)), steps=1), "but `q` has n = 2"),
     (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones(2), p=np.ones(2), steps=1),           "`q` has shape (2,)"),
     (lambda: tp.compile(gas, dt=0.1).evolve(steps=1),                "the size `n` cannot be read off"),
 ]
