@@ -126,3 +126,11 @@ def test_the_library_is_reached_by_name_and_costs_nothing_before():
     assert done.stdout.strip() == "gravity", done.stderr
     with pytest.raises(AttributeError, match="tinyphysics.physics has no `optics`"):
         tp.physics.optics
+
+
+def test_the_page_of_systems_names_every_one():
+    page = (Path(__file__).parents[2] / "docs" / "physics.md").read_text(encoding="utf-8")
+    for file in ("particles", "chains", "fields", "fluids"):
+        module = getattr(tp.physics, file)
+        names = [n for n, v in vars(module).items() if type(v).__name__ in ("System", "Family")]
+        assert len(names) >= 2 and [n for n in names if f"| `{n}`" not in page] == []
