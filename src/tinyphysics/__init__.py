@@ -66,6 +66,7 @@ from tinyphysics.trajectory import Stop as Stop
 from tinyphysics.trajectory import Trajectory as Trajectory
 
 if TYPE_CHECKING:
+    from tinyphysics import physics as physics
     from tinyphysics.runtime.compile import compile as compile
     from tinyphysics.runtime.sanitize import assert_symplectic as assert_symplectic
     from tinyphysics.runtime.sanitize import measure_symplectic as measure_symplectic
@@ -90,6 +91,8 @@ PLANNED = ("lagrangian", "ode", "pair_distance2", "fast", "slow", "random")
 def __getattr__(name: str) -> Any:
     if name in PLANNED:
         raise AttributeError(f"tp.{name} does not exist yet")
+    if name == "physics":
+        return import_module("tinyphysics.physics")
     if name not in RUNTIME:
         raise AttributeError(f"tinyphysics has no `{name}`")
     value = getattr(import_module(f"tinyphysics.runtime.{RUNTIME[name]}"), name)
@@ -99,7 +102,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *RUNTIME} - {"save"})
+    return sorted({*globals(), *RUNTIME, "physics"} - {"save"})
 
 
 _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)

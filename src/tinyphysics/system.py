@@ -84,6 +84,7 @@ class Family:
     """One function for every size: the letters in its shapes are still to be bound."""
 
     name: str
+    kind: str
     letters: tuple[str, ...]
     build: Callable[[Mapping[str, int]], System]
     shapes: Mapping[str, tuple[int | str, ...]]  # of each argument, as annotated

@@ -576,3 +576,22 @@ def test_commuting_operations_are_those_that_commute_on_numbers():
             (one,) = evaluate([x.alu(op, y)], {"x": a, "y": b})
             (two,) = evaluate([y.alu(op, x)], {"x": a, "y": b})
             assert one == two or one != one and two != two
+
+
+def test_one_number_for_all_terms_stands_before_a_sum():
+    g, x, m = UOp.var("g"), UOp.var("x", (80, 80)), UOp.var("m", (80,))
+    for axis in (0, 1, (0, 1)):
+        assert same((g * x).sum(axis), g * x.sum(axis)) and same((x / g).sum(axis), x.sum(axis) / g)
+        assert not same((g * x).sum(axis), x.sum(axis)) and not same((g * x).sum(axis), g * g * x.sum(axis))
+    assert same(x * g.expand((80,)).reshape(1, 80).expand((80, 80)), g * x)
+    assert same((m[:, None] * (g * x)).sum(1), g * (m[:, None] * x).sum(1))
+    assert not same((m[:, None] * x).sum(0), m * x.sum(0))  # one for each term is not one for all
+    assert not same((g * x).sum(0), (g * x).sum(1))
+
+
+def test_a_ratio_may_be_one_and_three_thirds_in_floats_from_component_to_component():
+    x = UOp.var("x", (2,))
+    third = 0.1 + 0.2 - 0.3 + 1 / 3  # a few roundings from 1/3
+    left, right = UOp.stack([x[0], 3 * third * x[1]]), UOp.stack([x[0], x[1]])
+    assert Normal().ratio(left, right) == 1
+    assert Normal().ratio(UOp.stack([x[0], (1 + 1e-9) * x[1]]), right) is None

@@ -771,7 +771,7 @@ WRONG = [
     (lambda: evolve()["speed"],                                      "speed",         "`speed` was not observed"),
     (lambda: evolve().times("speed"),                                "speed",         "`speed` was not observed"),
     (lambda: evolve().drift("spin"),                                 "spin",          "the drift of `spin` is not defined"),
-    (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones((2, 2)), p=np.ones((3, 2)), steps=1), "p",             "elsewhere n = 2"),
+    (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones((2, 2)), p=np.ones((3, 2)), steps=1), "p",             "but `q` has n = 2"),
     (lambda: tp.compile(gas, dt=0.1).evolve(q=np.ones(2), p=np.ones(2), steps=1),           "q",             "`q` has shape (2,)"),
     (lambda: tp.compile(gas, dt=0.1).evolve(steps=1),                "n",             "the size `n` cannot be read off"),
 ]

@@ -25,12 +25,18 @@ class Space:
         return tuple(n for n in self.shape if isinstance(n, str))
 
     def bound(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        missing = [n for n in self.letters if n not in sizes]
-        if missing:
-            raise ShapeError(
-                f"the size `{missing[0]}` is not known yet",
-                fix=f"Pass sizes={{{missing[0]!r}: 16}} to compile, or run: evolve reads it from the state.",
-            )
+        for letter in self.letters:
+            if letter not in sizes:
+                given = "".join(f"{n!r}: {size}, " for n, size in sizes.items())
+                raise ShapeError(
+                    f"the size `{letter}` is not known yet",
+                    fix=f"Pass sizes={{{given}{letter!r}: 16}} to compile, or run: evolve reads it from the state.",
+                )
+            if sizes[letter] < 1:
+                raise ShapeError(
+                    f"the size `{letter}` is {sizes[letter]}",
+                    fix="A system has at least one of everything; an empty ensemble has a leading axis of length 0.",
+                )
         return tuple(sizes[n] if isinstance(n, str) else n for n in self.shape)
 
 

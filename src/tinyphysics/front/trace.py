@@ -185,12 +185,12 @@ def check_dependence(energy: UOp, pairs: Sequence[tuple[UOp, UOp]], name: str, s
             )
 
 
-def family(d: Definition, build: Callable[[Mapping[str, int]], System]) -> System | Family:
+def family(d: Definition, kind: str, build: Callable[[Mapping[str, int]], System]) -> System | Family:
     """The system, or one for every size if its shapes have letters."""
     letters = tuple(dict.fromkeys(n for a in d.arguments for n in a.space.letters))
     if not letters:
         return build({})
-    return Family(d.name, letters, build, {a.name: a.space.shape for a in d.arguments})
+    return Family(d.name, kind, letters, build, {a.name: a.space.shape for a in d.arguments})
 
 
 def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
@@ -240,7 +240,7 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
             raise TraceError(f"`{d.name}` needs a position and a momentum", site=d.site,
                              fix=f"Write def {d.name}(q, p, ...).")  # fmt: skip
         pairs = [(d.arguments[0].name, d.arguments[1].name)]
-    return family(d, lambda sizes: trace_hamiltonian(d, pairs, sizes))
+    return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes))
 
 
 def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
@@ -274,18 +274,22 @@ def forces(function: Callable[..., Any]) -> System | Family:
     d = definition(function)
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
-    return family(d, lambda sizes: trace_forces(d, sizes))
+    return family(d, "forces", lambda sizes: trace_forces(d, sizes))
 
 
 def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     value, sites = run(d, symbols)
+    if isinstance(value, Mapping):
+        raise TraceError(f"`{d.name}` returns a dict", site=d.site,
+                         fix=f"Return the new states in order: return {', '.join(map(str, value))}.")  # fmt: skip
     given = value if isinstance(value, (tuple, list)) else (value,)
     new = tuple(numbers(v, d.name, d.site) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
         raise TraceError(f"`{d.name}` returns {len(new)} states but takes {len(arguments)} arguments",
-                         site=d.site, fix="Return one new value for each state, in order.")  # fmt: skip
+                         site=d.site, fix="Return one new value for each state, in order; "
+                         "np.stack makes one state of a list of arrays.")  # fmt: skip
     states = []
     for a, u in zip(arguments, new):
         if u.shape != symbols[a.name].shape and u.op is not Ops.CONST:
@@ -306,7 +310,7 @@ def map_(function: Callable[..., Any]) -> System | Family:
     d = definition(function)
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
-    return family(d, lambda sizes: trace_map(d, sizes))
+    return family(d, "map", lambda sizes: trace_map(d, sizes))
 
 
 def read_only(self: Any, name: str, value: Any) -> None:
@@ -371,7 +375,7 @@ class PhysicsSystem:
         arguments = (*own.arguments[1:], *attributes)
         d = Definition(type(self).__name__.lower(), arguments, call, own.site, method)
         pair = (own.arguments[1].name, own.arguments[2].name)
-        return family(d, lambda sizes: trace_hamiltonian(d, [pair], sizes))
+        return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, [pair], sizes))
 
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
         return self.traced().bind(sizes)

@@ -81,6 +81,7 @@ class Normal:
     def __init__(self) -> None:
         self.atoms: dict[Any, int] = {}
         self.sums: dict[int, Poly] = {}  # atoms that stand for a whole sum, raised to some power
+        self.filled: dict[int, int] = {}  # arrays that hold one number throughout, and which
         self.choices: set[int] = set()  # atoms that are 1 where a condition holds, and 0 elsewhere
         self.memo: dict[UOp, Poly] = {}
 
@@ -184,9 +185,9 @@ class Normal:
                 return self.term_by_term(src[0], lambda m: ("pad", u.arg, u.shape, m))
             case Ops.REDUCE if u.arg[0] == "pairs":
                 kept = self.triangle(u.arg[2], u.src[0].shape, src[0])
-                return self.term_by_term(kept, lambda m: ("sum over", ("sum", u.arg[1]), u.src[0].shape, m))
+                return self.sum_over(("sum", u.arg[1]), u, kept)
             case Ops.REDUCE if u.arg[0] == "sum":
-                return self.term_by_term(src[0], lambda m: ("sum over", u.arg, u.src[0].shape, m))
+                return self.sum_over(u.arg, u, src[0])
             case op if op in ODD or op in EVEN:
                 p = src[0]
                 if p and key(p)[0][1] < 0:
@@ -204,8 +205,32 @@ class Normal:
         """A rearrangement of a polynomial is the polynomial of the rearranged atoms."""
         out: Poly = {}
         for m, c in p.items():
-            moved = {self.atom(("move", u.op, u.arg, u.shape, u.src[0].shape, a)): e for a, e in m}
+            moved = {self.moved(a, u): e for a, e in m}
             out = add(out, {monomial(moved): c})
+        return out
+
+    def moved(self, a: int, u: UOp) -> int:
+        one = a if u.src[0].shape == () else self.filled.get(a)
+        if one is None:
+            return self.atom(("move", u.op, u.arg, u.shape, u.src[0].shape, a))
+        return self.everywhere(one, u.shape)  # wherever its elements go, they are one number
+
+    def everywhere(self, one: int, shape: Shape) -> int:
+        """The array of a shape that holds one number throughout."""
+        if shape == ():
+            return one
+        a = self.atom(("everywhere", shape, one))
+        self.filled[a] = one
+        return a
+
+    def sum_over(self, how: Any, u: UOp, p: Poly) -> Poly:
+        """Term by term; a factor that is one number for all terms of the sum stands before it."""
+        out: Poly = {}
+        for m, c in p.items():
+            before = {self.everywhere(self.filled[a], u.shape): e for a, e in m if a in self.filled}
+            inside = tuple((a, e) for a, e in m if a not in self.filled)
+            total = self.single(("sum over", how, u.src[0].shape, inside))
+            out = add(out, self.multiply({monomial(before): c}, total))
         return out
 
     def term_by_term(self, p: Poly, name: Callable[[Monomial], Any]) -> Poly:
@@ -251,7 +276,8 @@ class Normal:
                 if self.form(x):
                     return None
                 continue
-            ratios.add(self._ratio(x, y))
+            r = self._ratio(x, y)
+            ratios.add(r if r is None else snapped(r))  # 1, and 3*(1/3) in floats, are one number
         return ratios.pop() if len(ratios) == 1 else None
 
     def _ratio(self, u: UOp, v: UOp) -> Fraction | None:

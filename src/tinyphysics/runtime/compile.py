@@ -11,7 +11,7 @@ from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.simulation import Simulation, checked_step
-from tinyphysics.system import Family, Sum, System
+from tinyphysics.system import Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
@@ -31,6 +31,8 @@ def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ..
 
 
 def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise InputError(f"sizes={sizes!r} is not a dict", fix='Pass sizes={"n": 16}.')
     letters = system.letters if isinstance(system, Family) else ()
     for letter, n in (sizes or {}).items():
         if letter not in letters:
@@ -88,7 +90,7 @@ def compile(
         source = system.bind(sizes)
     if dt is not None:
         dt = checked_step(dt)
-    if isinstance(source, System) and source.kind == "map":
+    if source.kind == "map":
         if dt is not None:
             raise InputError(f"`{source.name}` is a map and has no dt", fix="tp.compile(system) is enough.")
     elif dt is None:

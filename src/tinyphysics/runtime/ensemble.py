@@ -107,20 +107,25 @@ def inputs(system: System, given: Mapping[str, Any], dtype: DType = f64) -> Inpu
 def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
     """The letters of a family, read off the shapes of what a run was given."""
     sizes: dict[str, int] = {}
+    said: dict[str, str] = {}  # by which argument
     for name, value in given.items():
         shape = family.shapes.get(name)
         if not shape or value is None:
             continue
         actual = number_array(name, value).shape
         if len(actual) not in (len(shape), len(shape) + 1):
-            raise ShapeError(f"`{name}` has shape {actual}; the system declares {shape}",
-                             fix="An ensemble has one more axis, in front.")  # fmt: skip
+            declared = f"({', '.join(map(str, shape))})"
+            raise ShapeError(f"`{name}` has shape {actual}; the system declares {declared}",
+                             fix="One member has as many axes as declared; an ensemble has one more, in front.")  # fmt: skip
         for letter, n in zip(shape, actual[-len(shape) :]):
             if isinstance(letter, str) and sizes.setdefault(letter, n) != n:
-                raise ShapeError(f"`{name}` has {letter} = {n}, elsewhere {letter} = {sizes[letter]}",
+                raise ShapeError(f"`{name}` has {letter} = {n}, but `{said[letter]}` has {letter} = {sizes[letter]}",
                                  fix="One letter is one size.")  # fmt: skip
+            said.setdefault(str(letter), name)
     missing = [n for n in family.letters if n not in sizes]
     if missing:
-        raise InputError(f"the size `{missing[0]}` cannot be read off the states given",
-                         fix=f"Pass sizes={{{missing[0]!r}: ...}} to compile.")  # fmt: skip
+        owner = next(name for name, shape in family.shapes.items() if missing[0] in shape)
+        every = ", ".join(f"{n!r}: {sizes.get(n, '...')}" for n in family.letters)
+        raise InputError(f"the size `{missing[0]}` cannot be read off what was given",
+                         fix=f"Pass {owner}=... with all its axes, or sizes={{{every}}} to compile.")  # fmt: skip
     return sizes
