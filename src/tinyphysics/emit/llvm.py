@@ -7,7 +7,7 @@ hides behind the others. No pass runs on this text: the graph is already simplif
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
@@ -158,7 +158,7 @@ def function(
         w.lines.append(SET_MODE)
         w.declared["@llvm.x86.sse.ldmxcsr"] = "declare void @llvm.x86.sse.ldmxcsr(ptr)"
         w.declared["@llvm.x86.sse.stmxcsr"] = "declare void @llvm.x86.sse.stmxcsr(ptr)"
-    needed = dict.fromkeys(toposort([*f.everything, *f.invariants.values()]))
+    needed = f.needed
     # what all members share is computed once, before the first chunk
     shared: dict[UOp, str] = {}
     for slot, p in enumerate(params):
@@ -174,6 +174,11 @@ def function(
     for c, u in common.items():
         shared[c] = w.ref(u, shared)
     envs = [dict(shared) for _ in U]
+    apart = {v: row for v, row in f.weights.items() if any(u in own or u in f.invariants and u not in common for u in row)}
+    for v in f.weights:  # room on the stack for what a stage is weighed by
+        rows = f.stages * (len(U) if v in apart else 1)
+        w.lines.append(f"  %{v.arg} = alloca [{rows} x {w.type(v.dtype)}], align {w.width * v.dtype.bits // 8}")
+    table(w, {v: row for v, row in f.weights.items() if v not in apart}, envs[:1])
     w.lines += ["  br label %chunk", "chunk:",
                 "  %lane = phi i64 [ %begin, %entry ], [ %lane.next, %next ]"]  # fmt: skip
     for slot, p in enumerate(params):
@@ -185,9 +190,10 @@ def function(
     for c, u in rest.items():
         for env in envs:
             env[c] = w.ref(u, env)
+    table(w, apart, envs)
     start = [[load(w, "%in", slot, r, v.dtype) for r in U] for slot, v in enumerate(f.loads)]
     if f.loops:
-        seen = loop(w, f, envs, start, NOW in needed)
+        seen = loop(w, f, envs, start, NOW in needed, frozenset(apart))
     else:
         for slot, v in enumerate(f.loads):
             for r in U:
@@ -234,12 +240,12 @@ def watched_lines(
 
 
 def loop(
-    w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]], clock: bool
+    w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]], clock: bool, apart: frozenset[UOp]
 ) -> list[str]:
     """The time loop. Afterwards the names in `envs` are those of the last step; returns the guards.
 
     With something to watch there are two: rows outside, `stride` steps inside, the watched expressions
-    between them.
+    between them. Stages are no loop of their own: a pass is one of them, and after the last a step is done.
     """
     U = range(len(envs))
     before = "chunk"
@@ -251,17 +257,25 @@ def loop(
         w.lines.append("  %done.steps = mul i64 %j, %stride")
         before = "row"
     w.lines += ["  br label %loop", "loop:", f"  %i = phi i64 [ 0, %{before} ], [ %i.next, %loop ]"]
+    if f.stages > 1:
+        w.lines.append(f"  %stage = phi i64 [ 0, %{before} ], [ %stage.next, %loop ]")
     inner = open_phis(w, f, envs, start, "s", before, "loop", guards if f.watched else None)
     shared = [dict(env) for env in envs]
     if clock:
         step = w.new("add i64 %first, %i")
         set_clock(w, envs, w.new(f"add i64 {step}, %done.steps") if f.watched else step, True)
+    for v in f.weights:
+        for r in U:
+            envs[r][v] = envs[0][v] if r and v not in apart else weight(w, v, "%stage", r, len(U) if v in apart else 1)
     guarded = bool(f.guards or f.watched_guards)
     seen = watched_lines(w, f.roots, f.guards, envs, [f"%sg.{r}" if guarded else "" for r in U])
     close_phis(w, inner, [[w.ref(u, envs[r]) for r in U] for u in f.roots], seen)
     count = "%stride" if f.watched else "%steps"
     after = "look" if f.watched else "done"
-    w.lines += ["  %i.next = add i64 %i, 1", f"  %again = icmp slt i64 %i.next, {count}",
+    if f.stages > 1:
+        w.lines += ["  %stage.up = add i64 %stage, 1", f"  %last = icmp eq i64 %stage.up, {f.stages}",
+                    "  %stage.next = select i1 %last, i64 0, i64 %stage.up", "  %whole = zext i1 %last to i64"]  # fmt: skip
+    w.lines += [f"  %i.next = add i64 %i, {'%whole' if f.stages > 1 else '1'}", f"  %again = icmp slt i64 %i.next, {count}",
                 f"  br i1 %again, label %loop, label %{after}", f"{after}:"]  # fmt: skip
     if not f.watched:
         return seen
@@ -284,6 +298,21 @@ def loop(
     for r in U:
         envs[r].update({u: values[slot][r] for slot, u in enumerate(f.roots)})
     return seen
+
+
+def table(w: Writer, weights: Mapping[UOp, Sequence[UOp]], envs: Sequence[dict[UOp, str]]) -> None:
+    """Writes what a stage is weighed by where the loop will look for it: a vector for each stage and copy."""
+    for v, row in weights.items():
+        for k, u in enumerate(row):
+            for r, env in enumerate(envs):
+                at = w.new(f"getelementptr {w.type(v.dtype)}, ptr %{v.arg}, i64 {k * len(envs) + r}")
+                w.lines.append(f"  store {w.type(v.dtype)} {w.ref(u, env)}, ptr {at}")
+
+
+def weight(w: Writer, v: UOp, stage: str, r: int, copies: int) -> str:
+    place = stage if copies == 1 else w.new(f"add i64 {w.new(f'mul i64 {stage}, {copies}')}, {r}")
+    at = w.new(f"getelementptr {w.type(v.dtype)}, ptr %{v.arg}, i64 {place}")
+    return w.new(f"load {w.type(v.dtype)}, ptr {at}")
 
 
 Phis = tuple[list[tuple[int, str]], list[int], str, str]

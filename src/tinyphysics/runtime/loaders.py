@@ -41,7 +41,7 @@ class LlvmLoader:
         if not section.loops:
             return VectorShape(width, 1)
         registers = 32 if self.cpu.width == 8 else 16
-        fitting = min(registers // max(len(section.loads), 1), MOST_CODE // max(section.operations, 1))
+        fitting = min(registers // max(len(section.loads), 1), MOST_CODE // max(section.code, 1))
         return VectorShape(width, min(enough, max(LEAST_UNROLL, min(MOST_UNROLL, fitting))))
 
     def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
