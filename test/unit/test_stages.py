@@ -150,7 +150,8 @@ def test_only_stages_that_are_equal_up_to_weights_are_rolled(step, stages):
     start = {"q": np.linspace(-1, 1, 9), "p": np.linspace(0.2, 0.9, 9)}
     a = np.linspace(0.05, 0.2, 9)  # a weight that every member has for itself
     expected = [tpir.vm.run(program, {n: v[k] for n, v in start.items()}, 5, {"dt": 0.1, "a": a[k]}) for k in range(9)]
-    loaders = [ArraysLoader(), CLoader(), LlvmLoader(), *(LlvmLoader(shape=VectorShape(*s)) for s in ((1, 1), (4, 2)))]
+    shapes = [VectorShape(1, 1), VectorShape(4, 2), VectorShape(4, 2, in_turn=True)]
+    loaders = [ArraysLoader(), CLoader(), LlvmLoader(), *(LlvmLoader(shape=s) for s in shapes)]
     for loader in loaders:
         engine = KernelEngine(program, loader)
         m = engine.start(start, {"a": a}, 9, 0.1, 0.0)

@@ -60,6 +60,7 @@ class KernelEngine:
         self.kernel = kernel if probe is None else watching(kernel, build_kernel(probe))
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self._functions: dict[Any, Any] = {}
+        self._shapes: dict[int, VectorShape] = {}  # by the number of members
         self.launches = 0
         self.compiling = 0.0  # seconds
 
@@ -81,8 +82,10 @@ class KernelEngine:
 
     def shape(self, members: int, loops: bool = True) -> VectorShape:
         """One for all sections that loop, so that chunks agree; the others need no interleaving."""
-        loop = self.kernel.section("watch" if self.kernel.watched else "step")
-        widest = self.loader.shape(loop, max(members, 1))
+        if members not in self._shapes:
+            loop = self.kernel.section("watch" if self.kernel.watched else "step")
+            self._shapes[members] = self.loader.shape(loop, max(members, 1))
+        widest = self._shapes[members]
         return widest if loops else VectorShape(widest.width, 1)
 
     def call(

@@ -5,6 +5,7 @@ by their expansions, all bit for bit. What depends on parameters alone is comput
 """
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -57,6 +58,16 @@ class Section:
             lines.append(f"  {self.stages} stages:")
             lines += [f"  {w.arg} = {' '.join(str(u.arg) for u in row)}" for w, row in self.weights.items()]
         return "\n".join([*lines, *_indented(self.everything)])
+
+    @cached_property
+    def accumulators(self) -> frozenset[UOp]:
+        """Loads that are read once, to be added to: v becomes a*b + v. No chain of operations waits for them."""
+        users = Counter(s for u in toposort([*self.roots, *self.guards]) for s in u.src)
+        return frozenset(
+            v for v, r in zip(self.loads, self.roots)
+            if users[v] == 1 and not any(x is v for x in self.roots)
+            and (r.op is Ops.FMA and r.src[2] is v or r.op is Ops.ADD and any(s is v for s in r.src))
+        )  # fmt: skip
 
     @cached_property
     def code(self) -> int:
