@@ -78,6 +78,19 @@ def stepper(system, start: dict, steps: int, **options) -> Callable[[], None]:
     return lambda: engine.advance(m, steps)
 
 
+def port_limit(system, strict, **options) -> float:
+    """Nanoseconds a member and step if the ports of this core were always busy, at the clock it runs at now."""
+    from tinyphysics.planner.machine import cycles
+    from tinyphysics.runtime.loaders import LlvmLoader
+    from tinyphysics.tpir.kernel import build_kernel
+
+    loader = LlvmLoader()
+    f = build_kernel(tp.compile(system, backend="llvm", **options).tpir).section("step")
+    n = 4_000_000
+    seconds = race({"clock": lambda: call(strict.clock_chain, n)}, 5)["clock"]
+    return cycles(f, loader.core, loader.cpu.width) * seconds / (8 * n) * 1e9
+
+
 def ensembles(repeat: int, strict, fast) -> list[dict]:
     rng = np.random.default_rng(0)
     q, p = rng.uniform(-2, 2, MEMBERS), rng.uniform(-1, 1, MEMBERS)
@@ -90,14 +103,16 @@ def ensembles(repeat: int, strict, fast) -> list[dict]:
         "gcc fast-math, naive": lambda: call(fast.pendulum_naive, q.copy(), p.copy(), MEMBERS, DT, STEPS),
     }
     rows |= peers_pendulum(q, p)
-    out.append(result("65,536 pendulums x 1,000", rows, repeat, MEMBERS * STEPS))
+    limit = port_limit(pendulum, strict, dt=DT)
+    out.append(result("65,536 pendulums x 1,000", rows, repeat, MEMBERS * STEPS, limit))
     state = {"q": x[:2].T.copy(), "p": x[2:].T.copy()}
     rows = {
         "tinyphysics": stepper(henon_heiles, state, STEPS, dt=DT),
         "C by hand": lambda: call(strict.henon_hand, *(r.copy() for r in x), MEMBERS, DT, STEPS),
         "gcc fast-math, tiled": lambda: call(fast.henon_tiled, *(r.copy() for r in x), MEMBERS, DT, STEPS),
     }
-    out.append(result("65,536 Hénon–Heiles x 1,000", rows, repeat, MEMBERS * STEPS))
+    limit = port_limit(henon_heiles, strict, dt=DT)
+    out.append(result("65,536 Hénon–Heiles x 1,000", rows, repeat, MEMBERS * STEPS, limit))
     return out
 
 
@@ -136,8 +151,8 @@ def time_to_solution(repeat: int, strict) -> dict:
         "tinyphysics": stepper(pendulum, {"q": q, "p": p}, n, dt=ours, order=8),
         "C by hand": lambda: call(strict.pendulum_composed, q.copy(), p.copy(), members, weights, len(weights), mine, k),
     }
-    row = result(f"time to 1e-9, T = 100, order 8 (dt {ours:g} / {mine:g})", rows, repeat, members * int(T))
-    return row
+    limit = port_limit(pendulum, strict, dt=ours, order=8) * n / T
+    return result(f"time to 1e-9, T = 100, order 8 (dt {ours:g} / {mine:g})", rows, repeat, members * int(T), limit)
 
 
 def first_run() -> dict:
@@ -190,9 +205,12 @@ def peers_pendulum(q, p) -> dict[str, Callable[[], None]]:
     return {"numba": lambda: run(q.copy(), p.copy(), DT, STEPS)}
 
 
-def result(workload: str, rows: dict[str, Callable[[], None]], repeat: int, work: int) -> dict:
+def result(
+    workload: str, rows: dict[str, Callable[[], None]], repeat: int, work: int, limit: float | None = None
+) -> dict:
     best = race(rows, repeat)
-    return {"workload": workload, "ns": {name: 1e9 * t / work for name, t in best.items()}}
+    out = {"workload": workload, "ns": {name: 1e9 * t / work for name, t in best.items()}}
+    return out if limit is None else out | {"port limit": limit}
 
 
 def show(rows: list[dict]) -> None:
@@ -207,6 +225,9 @@ def show(rows: list[dict]) -> None:
         reference = row["ns"]["C by hand"]
         for k, (name, ns) in enumerate(row["ns"].items()):
             table.add_row(row["workload"] if k == 0 else "", name, f"{ns:.3f}", f"{ns / reference:.2f}")
+        if (limit := row.get("port limit")) is not None:
+            reached = f"port limit ({limit / row['ns']['tinyphysics']:.0%} reached)"
+            table.add_row("", reached, f"{limit:.3f}", f"{limit / reference:.2f}")
     Console(width=110).print(table)
 
 
