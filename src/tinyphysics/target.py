@@ -40,14 +40,15 @@ class Core:
 
 
 # AMD: Software Optimization Guides 56665 (Zen 3) and 57647 (Zen 4: 512-bit operations take a pipe for two cycles).
-# Intel: Optimization Reference Manual 248966, ports 0, 1 and 5. Dividers: uops.info and Fog, Instruction tables (4).
+# Intel: Optimization Reference Manual 248966, ports 0, 1 and 5. Dividers: Zen 3 measured (Zen 4 is taken as twice that,
+# for twice the width), Intel from uops.info; the smaller number where there is a range, because this is a bound.
 CORES: dict[str, Core] = {
     c.name: c for c in (
-        Core("Zen 3",           16, 2, 2, 4,  6.5, 10, 128),
-        Core("Zen 4",           32, 1, 1, 2, 10.0, 17, 128),
-        Core("Skylake",         16, 2, 0, 3,  8.0, 12,  97),
-        Core("Skylake-X",       32, 2, 0, 2, 16.0, 24,  97),
-        Core("a core with FMA", 16, 2, 0, 3,  8.0, 12,  64),
+        Core("Zen 3",           16, 2, 2, 4,  4.5,  8.5, 128),
+        Core("Zen 4",           32, 1, 1, 2,  9.0, 17.0, 128),
+        Core("Skylake",         16, 2, 0, 3,  8.0,  9.0,  97),
+        Core("Skylake-X",       32, 2, 0, 2, 16.0, 18.0,  97),
+        Core("a core with FMA", 16, 2, 0, 3,  4.0,  4.0,  64),
     )
 }  # fmt: skip
 ZEN_3 = ("znver1", "znver2", "znver3")
