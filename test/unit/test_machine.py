@@ -80,7 +80,7 @@ def test_a_state_that_fits_is_interleaved_and_one_that_does_not_is_written_in_tu
 
 @pytest.mark.parametrize("name, width, core", [
     ("znver3", 4, "Zen 3"), ("znver4", 8, "Zen 4"), ("skylake", 4, "Skylake"), ("sapphirerapids", 8, "Skylake-X"),
-    ("x86-64", 2, "a core with FMA"),
+    ("x86-64", 2, "an unknown core"), ("znver5", 8, "an unknown AVX-512 core"),
 ])  # fmt: skip
 def test_every_processor_has_a_class(name, width, core):
     assert core_of(name, width) is CORES[core]
