@@ -29,6 +29,14 @@ typedef int64_t I __attribute__((vector_size(W*8)));
 static inline V load(const double *p) { V v; memcpy(&v, p, sizeof v); return v; }
 static inline void store(double *p, V v) { memcpy(p, &v, sizeof v); }
 
+// 8n additions, each waiting for the one before: 8n cycles
+void clock_chain(double *s, int64_t n) {
+  int64_t x = 0;
+#define TICK x += 1; __asm__ volatile("" : "+r"(x));
+  for (int64_t i = 0; i < n; i++) { TICK TICK TICK TICK TICK TICK TICK TICK }
+  s[0] = x;
+}
+
 // one trajectory, the library's sine
 void pendulum_one(double *s, double dt, int64_t n) {
   double q = s[0], p = s[1];

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from peers import PEERS, module_of
-from workloads import Contender
+from workloads import Contender, c
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Row:
     cost: Mapping[str, float | None]  # None: not installed, or the row makes no sense for it
     away: Mapping[str, float] = field(default_factory=dict)  # largest difference from the C by hand
     settings: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)  # the least that the ports of this core allow
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -38,6 +39,7 @@ def spent(f: Contender) -> float:
 def race(
     workload: str, rows: Mapping[str, Contender | None], repeat: int, work: float, compared: int,
     works: Mapping[str, float] | None = None, settings: Mapping[str, str] | None = None,
+    limits: Mapping[str, float] | None = None,
 ) -> Row:  # fmt: skip
     """The smallest time of each, repetitions interleaved so that all see the same machine."""
     there = {name: f for name, f in rows.items() if f is not None}
@@ -50,7 +52,14 @@ def race(
             best[name] = min(best[name], spent(f))
     cost = {name: 1e9 * best[name] / (works or {}).get(name, work) if name in best else None for name in rows}
     unit = "ns per member and unit of time" if settings else "ns per member and step"
-    return Row(workload, unit, cost, away, settings or {})
+    return Row(workload, unit, cost, away, settings or {}, limits or {})
+
+
+def cycle(clock_chain: Any) -> float:
+    """Nanoseconds of one, at the clock that this core runs at now."""
+    n = 4_000_000
+    run = c(clock_chain, (np.zeros(1),), n)
+    return 1e9 * min(spent(run) for _ in range(5)) / (8 * n)
 
 
 # --- starting up ------------------------------------------------------------------------------

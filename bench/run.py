@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import workloads as w
-from measure import Row, race, start_up
+from measure import Row, cycle, race, start_up
 from peers import PEERS, module_of
 from table import keep, show, surroundings
-from workloads import Contender, c, library, ours
+from workloads import Contender, c, fewest_cycles, library, ours
 
 import tinyphysics as tp
 
@@ -48,7 +48,8 @@ def ensemble_of_pendulums(repeat: int, strict, fast) -> Row:
         "gcc fast-math, naive": c(fast.pendulum_naive, (q, p), w.MEMBERS, w.DT, w.STEPS),
         **peers("pendulums", q, p, w.DT, w.STEPS),
     }
-    return race("65,536 pendulums x 1,000, leapfrog", rows, repeat, w.MEMBERS * w.STEPS, WHOLE)
+    limits = {"tinyphysics": fewest_cycles(w.pendulum, dt=w.DT) * cycle(strict.clock_chain)}
+    return race("65,536 pendulums x 1,000, leapfrog", rows, repeat, w.MEMBERS * w.STEPS, WHOLE, limits=limits)
 
 
 def ensemble_of_stars(repeat: int, strict, fast) -> Row:
@@ -62,7 +63,10 @@ def ensemble_of_stars(repeat: int, strict, fast) -> Row:
         "gcc fast-math, tiled": c(fast.henon_tiled, tuple(x), w.MEMBERS, w.DT, w.STEPS),
         **peers("stars", x, w.DT, w.STEPS),
     }
-    return race("65,536 Hénon–Heiles x 1,000, leapfrog", rows, repeat, w.MEMBERS * w.STEPS, WHOLE)
+    ns = cycle(strict.clock_chain)
+    limits = {name: fewest_cycles(w.henon_heiles, dt=w.DT, scale=s) * ns
+              for name, s in (("tinyphysics", "off"), ("tinyphysics, scaled", "auto"))}  # fmt: skip
+    return race("65,536 Hénon–Heiles x 1,000, leapfrog", rows, repeat, w.MEMBERS * w.STEPS, WHOLE, limits=limits)
 
 
 def one_pendulum(repeat: int, strict, fast) -> Row:
@@ -125,7 +129,9 @@ def time_to_solution(repeat: int, strict, fast) -> Row:
             rows[name] = lambda solve=solve, rung=rung, m=members: solve(q[:m], p[:m], rung)
             work[name] = members * w.T
             settings[name] = f"tolerance {rung:g}" if isinstance(rung, float) else f"dt {w.T / rung:g}"
-    return race("65,536 pendulums to 1e-9 at T = 100", rows, repeat, w.MEMBERS * w.T, whole, work, settings)
+    per_step = fewest_cycles(w.pendulum, dt=w.T / n, order=8) * cycle(strict.clock_chain)
+    limits = {"tinyphysics": per_step * n / w.T}
+    return race("65,536 pendulums to 1e-9 at T = 100", rows, repeat, w.MEMBERS * w.T, whole, work, settings, limits)
 
 
 ROWS = (ensemble_of_pendulums, ensemble_of_stars, one_pendulum, sun_and_planets, time_to_solution)

@@ -23,7 +23,7 @@ RESULTS = Path(__file__).parent / "results" / "results.jsonl"
 
 
 def show(rows: Sequence[Row]) -> None:
-    table = Table("workload", "who", "cost", "x by hand", "away", "setting", title="CPU time of one thread")
+    table = Table("workload", "who", "cost", "x by hand", "port limit", "away", "setting", title="CPU time of one thread")
     missing = {peer for peer, found in versions().items() if found is None}
     for row in rows:
         reference = row.cost.get("C by hand")
@@ -31,15 +31,17 @@ def show(rows: Sequence[Row]) -> None:
         for name, cost in row.cost.items():
             head = heads.pop(0) if heads else ""
             if cost is None:
-                table.add_row(head, name, "not installed" if name in missing else "–", "", "", "")
+                table.add_row(head, name, "not installed" if name in missing else "–", "", "", "", "")
                 continue
             ratio = f"{cost / reference:.2f}" if reference else ""
             away = f"{row.away[name]:.0e}" if name in row.away else ""
-            table.add_row(head, name, f"{cost:.4g}", ratio, away, row.settings.get(name, ""))
+            limit = f"{row.limits[name]:.3g} ({row.limits[name] / cost:.0%})" if name in row.limits else ""
+            table.add_row(head, name, f"{cost:.4g}", ratio, limit, away, row.settings.get(name, ""))
         table.add_section()
     console = Console(width=120)
     console.print(table)
     console.print("cost: smallest of the repetitions; away: largest difference of a last position from the C by hand")
+    console.print("port limit: the cost if the busiest port of this core were always busy, and how much of it is reached")
     console.print("–: the row makes no sense for that program", *notes(), sep="\n", highlight=False, soft_wrap=True)
 
 

@@ -17,8 +17,10 @@ import numpy as np
 import tinyphysics as tp
 from tinyphysics.device.cc import compiler
 from tinyphysics.device.engine import KernelEngine
+from tinyphysics.planner.machine import cycles
 from tinyphysics.runtime.loaders import LlvmLoader
 from tinyphysics.synth.coefficients import COMPOSITION
+from tinyphysics.tpir.kernel import build_kernel
 
 Contender = Callable[[], Any]
 # -fno-math-errno: a square root is an instruction; -Wno-psabi: vectors wider than the machine's stay inside a function
@@ -88,6 +90,13 @@ def ours(system, start: dict, steps: int, params: dict | None = None, **options)
         return engine.synchronised(m)["q"]
 
     return run
+
+
+def fewest_cycles(system, **options) -> float:
+    """Of one member and step, if the ports of this core were always busy."""
+    loader = LlvmLoader()
+    step = build_kernel(tp.compile(system, backend="llvm", **options).tpir).section("step")
+    return cycles(step, loader.core, loader.width(step))
 
 
 # --- C ----------------------------------------------------------------------------------------

@@ -30,6 +30,12 @@ class Report:
         """Without what depends on the machine."""
         return Report(self.title, tuple(s for s in self.sections if not s.machine))
 
+    def with_machine(self, rows: tuple[Row, ...]) -> Report:
+        """With more about the machine, which is looked at only when someone asks."""
+        return Report(self.title, tuple(
+            Section(s.title, s.rows + rows, s.machine) if s.machine else s for s in self.sections
+        ))  # fmt: skip
+
     def __str__(self) -> str:
         lines = [self.title]
         for section in self.sections:

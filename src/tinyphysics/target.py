@@ -18,10 +18,52 @@ class VectorShape:
 
     width: int  # lanes of a vector
     unroll: int  # vectors side by side
+    in_turn: bool = False  # copy after copy, not operation by operation; what is only added to stays on the stack
 
     @property
     def lanes(self) -> int:
         return self.width * self.unroll
+
+
+@dataclass(frozen=True)
+class Core:
+    """What a processor core begins in a cycle, counted in double vectors of its full width."""
+
+    name: str
+    registers: int  # vector registers
+    multiply: float  # products and fused multiply-adds
+    add: float  # sums and comparisons on pipes of their own; 0 where they share those of the products
+    any: float  # vector operations of all kinds together
+    divide: float  # cycles that one division keeps the divider
+    root: float  # cycles that one square root does
+    window: int  # vector operations that may wait for their operands
+
+
+# AMD: Software Optimization Guides 56665 (Zen 3) and 57647 (Zen 4: 512-bit operations take a pipe for two cycles).
+# Intel: Optimization Reference Manual 248966, ports 0, 1 and 5. Dividers: Zen 3 measured (Zen 4 is taken as twice that,
+# for twice the width), Intel from uops.info; the smaller number where there is a range, because this is a bound.
+CORES: dict[str, Core] = {
+    c.name: c for c in (
+        Core("Zen 3",           16, 2, 2, 4,  4.5,  8.5, 128),
+        Core("Zen 4",           32, 1, 1, 2,  9.0, 17.0, 128),
+        Core("Skylake",         16, 2, 0, 3,  8.0,  9.0,  97),
+        Core("Skylake-X",       32, 2, 0, 2, 16.0, 18.0,  97),
+        Core("an unknown core", 16, 4, 0, 4,  2.0,  2.0,  64),  # faster than any: the bound stays one
+        Core("an unknown AVX-512 core", 32, 2, 2, 4, 4.0, 4.0, 64),
+    )
+}  # fmt: skip
+ZEN_3 = ("znver2", "znver3")
+SKYLAKE_X = ("skylake-avx512", "cascadelake", "icelake-server", "sapphirerapids", "emeraldrapids", "graniterapids")
+SKYLAKE = ("haswell", "broadwell", "skylake", "alderlake", "raptorlake")
+
+
+def core_of(name: str, width: int) -> Core:
+    """The class of a processor, by LLVM's name for it and the doubles in its vectors."""
+    if width == 8:
+        known = "Skylake-X" if name in SKYLAKE_X else "Zen 4" if name == "znver4" else "an unknown AVX-512 core"
+    else:
+        known = "Zen 3" if name in ZEN_3 else "Skylake" if name in SKYLAKE else "an unknown core"
+    return CORES[known]
 
 
 PYTHON = Target("python", "the TP-IR virtual machine", ("f64", "f32", "i64", "i32", "u64", "u32"), True)

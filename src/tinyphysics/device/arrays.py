@@ -133,6 +133,7 @@ class ArraysLoader:
         once = Evaluator(list(f.invariants.values()))
         step = Evaluator([*f.roots, *f.guards])
         look = Evaluator([*f.watched, *f.watched_guards])
+        weights = [Evaluator([row[k] for row in f.weights.values()]) for k in range(f.stages)]
 
         def call(
             source: Array, out: Array, uniform: Array, own: Array, flags: Array, series: Array, begin: int,
@@ -145,23 +146,25 @@ class ArraysLoader:
             }
             with np.errstate(all="ignore"):
                 env |= dict(zip(f.invariants, once(env)))
+                stages = [dict(zip(f.weights, w(env))) for w in weights]
                 state = [np.array(source[k, here]) for k in range(len(f.loads))]
                 seen = np.zeros(end - begin, bool)
 
-                def evaluate(e: Evaluator, n: int, count: int) -> list[Array]:
+                def evaluate(e: Evaluator, n: int, count: int, stage: dict[UOp, Array]) -> list[Array]:
                     now = np.array([float(first + n)])
-                    values = e(env | {NOW: now} | dict(zip(f.loads, state)))
+                    values = e(env | stage | {NOW: now} | dict(zip(f.loads, state)))
                     for g in values[count:]:
                         np.logical_or(seen, g, out=seen)
                     return [np.broadcast_to(v, end - begin) for v in values[:count]]
 
                 if not f.loops:
-                    state = evaluate(step, 0, len(f.roots))
+                    state = evaluate(step, 0, len(f.roots), {})
                 for j in range(rows if f.loops else 0):
                     for i in range(stride):
-                        state = evaluate(step, j * stride + i, len(f.roots))
+                        for stage in stages:
+                            state = evaluate(step, j * stride + i, len(f.roots), stage)
                     if f.watched:
-                        for k, v in enumerate(evaluate(look, (j + 1) * stride, len(f.watched))):
+                        for k, v in enumerate(evaluate(look, (j + 1) * stride, len(f.watched), {})):
                             series[j, k, here] = v
             flags[here] = seen
             for k, v in enumerate(state):

@@ -67,6 +67,7 @@ class KernelEngine:
         self.numbers = len(kernel.carried)
         self._functions: dict[Any, Any] = {}
         self._lock = threading.RLock()
+        self._shapes: dict[int, VectorShape] = {}  # by the number of members
         self.launches = 0
         self.compiling = 0.0  # seconds
 
@@ -89,8 +90,10 @@ class KernelEngine:
 
     def shape(self, members: int, loops: bool = True) -> VectorShape:
         """One for all sections that loop, so that chunks agree; the others need no interleaving."""
-        loop = self.kernel.section("watch" if self.kernel.watched else "step")
-        widest = self.loader.shape(loop, max(members, 1))
+        if members not in self._shapes:
+            loop = self.kernel.section("watch" if self.kernel.watched else "step")
+            self._shapes[members] = self.loader.shape(loop, max(members, 1))
+        widest = self._shapes[members]
         return widest if loops else VectorShape(widest.width, 1)
 
     def call(

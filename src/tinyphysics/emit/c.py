@@ -112,7 +112,7 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
     R = TYPE[f.roots[0].dtype.name] if f.roots else T  # of what it gives: a probe makes doubles of floats
     out = [f"void {name or f.name}({ARGUMENTS.format(T=T, R=R)}) {{"]
     out += ["  (void)uniform; (void)varying; (void)flags; (void)series; (void)first; (void)steps; (void)stride;"]
-    needed = dict.fromkeys(toposort([*f.everything, *f.invariants.values()]))
+    needed = f.needed
     outer = Names()
     own = frozenset(p for slot, p in enumerate(params) if varying[slot])
     for slot, p in enumerate(params):
@@ -123,6 +123,11 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
     out += outer.lines(list(shared.values()), "  ")
     for c, u in shared.items():
         outer.table[c] = outer.of(u)
+    # what a stage is weighed by, the same for all members or a row for each stage
+    apart = {v for v, row in f.weights.items() if any(u in own or u in f.invariants and u not in shared for u in row)}
+    for k, (v, row) in enumerate(f.weights.items()):
+        if v not in apart:
+            out.append(f"  const {TYPE[v.dtype.name]} w{k}[] = {{{', '.join(map(outer.of, row))}}};")
     out.append(f"  for (int64_t lane = begin; lane < end; lane += {chunk}) {{")
     for slot, v in enumerate(f.loads):
         out.append(f"    {T} s{slot}[{chunk}]; memcpy(s{slot}, in + {slot}*members + lane, sizeof s{slot});"
@@ -141,6 +146,8 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
         names.table |= {p: f"p{slot}[{lane}]" for slot, p in enumerate(params) if p in own}
         for slot, v in enumerate(f.loads):
             names.table[v] = f"s{slot}[{lane}]"
+        for k, v in enumerate(f.weights):
+            names.table[v] = f"w{k}[s][{lane}]" if v in apart else f"w{k}[s]"
         return names
 
     def lanes(indent: str, roots: Sequence[UOp], guards: Sequence[UOp], store: Sequence[str]) -> list[str]:
@@ -164,6 +171,10 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
             return body
         return ["#pragma GCC ivdep", f"{indent}for (int l = 0; l < {chunk}; l++) {{", *body, f"{indent}}}"]
 
+    for k, (v, row) in enumerate(f.weights.items()):
+        if v in apart:
+            out.append(f"    {TYPE[v.dtype.name]} w{k}[{f.stages}][{chunk}];")
+            out += lanes("    ", row, (), [f"w{k}[{stage}][{lane}]" for stage in range(f.stages)])
     if f.loops:
         state = [f"s{k}[{lane}]" for k in range(len(f.loads))]
         if f.watched:
@@ -174,8 +185,10 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
             clock = "first + i"
         if NOW in needed:
             out.append(f"      const double now = (double)({clock});")
+        if f.stages > 1:
+            out.append(f"      for (int s = 0; s < {f.stages}; s++) {{")
         out += lanes("      ", f.roots, f.guards, state)
-        out.append("    }")
+        out.append("    }" if f.stages == 1 else "    }}")
         if f.watched:
             if NOW in needed:
                 out.append("      const double now = (double)(first + (j + 1)*stride);")

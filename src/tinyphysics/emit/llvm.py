@@ -7,7 +7,7 @@ hides behind the others. No pass runs on this text: the graph is already simplif
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tinyphysics.ir.dtype import DType, bool_, f32, f64, i32, i64
@@ -164,7 +164,7 @@ def function(
         w.lines.append(SET_MODE)
         w.declared["@llvm.x86.sse.ldmxcsr"] = "declare void @llvm.x86.sse.ldmxcsr(ptr)"
         w.declared["@llvm.x86.sse.stmxcsr"] = "declare void @llvm.x86.sse.stmxcsr(ptr)"
-    needed = dict.fromkeys(toposort([*f.everything, *f.invariants.values()]))
+    needed = f.needed
     # what all members share is computed once, before the first chunk
     shared: dict[UOp, str] = {}
     for slot, p in enumerate(params):
@@ -180,6 +180,15 @@ def function(
     for c, u in common.items():
         shared[c] = w.ref(u, shared)
     envs = [dict(shared) for _ in U]
+    apart = {v: row for v, row in f.weights.items() if any(u in own or u in f.invariants and u not in common for u in row)}
+    for slot in stacked(f, shape):
+        for r in U:
+            t = f.loads[slot].dtype
+            w.lines.append(f"  %k{slot}.{r} = alloca {w.type(t)}, align {w.width * t.bits // 8}")
+    for v in f.weights:  # room on the stack for what a stage is weighed by
+        rows = f.stages * (len(U) if v in apart else 1)
+        w.lines.append(f"  %{v.arg} = alloca [{rows} x {w.type(v.dtype)}], align {w.width * v.dtype.bits // 8}")
+    table(w, {v: row for v, row in f.weights.items() if v not in apart}, envs[:1])
     w.lines += ["  br label %chunk", "chunk:",
                 "  %lane = phi i64 [ %begin, %entry ], [ %lane.next, %next ]"]  # fmt: skip
     for slot, p in enumerate(params):
@@ -191,9 +200,10 @@ def function(
     for c, u in rest.items():
         for env in envs:
             env[c] = w.ref(u, env)
+    table(w, apart, envs)
     start = [[load(w, "%in", slot, r, v.dtype) for r in U] for slot, v in enumerate(f.loads)]
     if f.loops:
-        seen = loop(w, f, envs, start, NOW in needed)
+        seen = loop(w, f, envs, start, NOW in needed, frozenset(apart), shape)
     else:
         for slot, v in enumerate(f.loads):
             for r in U:
@@ -220,55 +230,87 @@ def set_clock(w: Writer, envs: list[dict[UOp, str]], step: str, wanted: bool) ->
 
 
 def watched_lines(
-    w: Writer, roots: Sequence[UOp], guards: Sequence[UOp], envs: list[dict[UOp, str]], seen: list[str]
-) -> list[str]:
+    w: Writer, roots: Sequence[UOp], guards: Sequence[UOp], envs: list[dict[UOp, str]], seen: list[str],
+    kept: Mapping[UOp, tuple[UOp, int]] | None = None, in_turn: bool = False,
+) -> list[str]:  # fmt: skip
     """The roots, with every guard folded into what was seen so far as soon as it is known.
 
-    As a word per lane: masks of single bits are slow without AVX-512.
+    As a word per lane: masks of single bits are slow without AVX-512. `kept` are the roots whose old and new
+    value is on the stack.
     """
     marks = dict.fromkeys(guards)
     t = w.type(w.word)
-    for u in early(roots, guards):
-        if not all(u in env for env in envs):
-            for env in envs:
-                w.operation(u, env)
+    order = early(roots, guards)
+    groups = [[r] for r in range(len(envs))] if in_turn else [list(range(len(envs)))]
+    for u, r in ((u, r) for group in groups for u in order for r in group):
+        env = envs[r]
+        old, slot = kept[u] if kept and u in kept else (None, 0)
+        if old is not None:
+            env[old] = w.new(f"load {w.type(u.dtype)}, ptr %k{slot}.{r}")
+        if u not in env:
+            w.operation(u, env)
+        if old is not None:
+            w.lines.append(f"  store {w.type(u.dtype)} {env[u]}, ptr %k{slot}.{r}")
         if u in marks:
-            for r, env in enumerate(envs):
-                word = w.new(f"sext {w.type(bool_)} {w.ref(u, env)} to {t}")
-                seen[r] = w.new(f"or {t} {seen[r]}, {word}") if seen[r] else word
+            word = w.new(f"sext {w.type(bool_)} {w.ref(u, env)} to {t}")
+            seen[r] = w.new(f"or {t} {seen[r]}, {word}") if seen[r] else word
     return seen if all(seen) else []
 
 
+def stacked(f: Section, shape: VectorShape) -> list[int]:
+    """The slots that are kept on the stack while the loop runs."""
+    return [k for k, v in enumerate(f.loads) if shape.in_turn and f.loops and v in f.accumulators]
+
+
 def loop(
-    w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]], clock: bool
-) -> list[str]:
+    w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]], clock: bool, apart: frozenset[UOp],
+    shape: VectorShape,
+) -> list[str]:  # fmt: skip
     """The time loop. Afterwards the names in `envs` are those of the last step; returns the guards.
 
     With something to watch there are two: rows outside, `stride` steps inside, the watched expressions
-    between them.
+    between them. Stages are no loop of their own: a pass is one of them, and after the last a step is done.
     """
     U = range(len(envs))
     before = "chunk"
+    on_stack = stacked(f, shape)
+    slots = [k for k in range(len(f.loads)) if k not in on_stack]
+    for slot in on_stack:
+        for r in U:
+            w.lines.append(f"  store {w.type(f.loads[slot].dtype)} {start[slot][r]}, ptr %k{slot}.{r}")
     if f.watched:
         w.lines += ["  br label %row", "row:", "  %j = phi i64 [ 0, %chunk ], [ %j.next, %look ]"]
-        outer = open_phis(w, f, envs, start, "o", "chunk", "look")
-        start = [[envs[r][v] for r in U] for v in f.loads]
+        outer = open_phis(w, f, slots, envs, start, "o", "chunk", "look")
+        start = [[envs[r].get(v, "") for r in U] for v in f.loads]
         guards = [f"%og.{r}" for r in U]
         w.lines.append("  %done.steps = mul i64 %j, %stride")
         before = "row"
     w.lines += ["  br label %loop", "loop:", f"  %i = phi i64 [ 0, %{before} ], [ %i.next, %loop ]"]
-    inner = open_phis(w, f, envs, start, "s", before, "loop", guards if f.watched else None)
+    if f.stages > 1:
+        w.lines.append(f"  %stage = phi i64 [ 0, %{before} ], [ %stage.next, %loop ]")
+    inner = open_phis(w, f, slots, envs, start, "s", before, "loop", guards if f.watched else None)
     shared = [dict(env) for env in envs]
     if clock:
         step = w.new("add i64 %first, %i")
         set_clock(w, envs, w.new(f"add i64 {step}, %done.steps") if f.watched else step, True)
+    for v in f.weights:
+        for r in U:
+            envs[r][v] = envs[0][v] if r and v not in apart else weight(w, v, "%stage", r, len(U) if v in apart else 1)
     guarded = bool(f.guards or f.watched_guards)
-    seen = watched_lines(w, f.roots, f.guards, envs, [f"%sg.{r}" if guarded else "" for r in U])
-    close_phis(w, inner, [[w.ref(u, envs[r]) for r in U] for u in f.roots], seen)
+    kept = {f.roots[k]: (f.loads[k], k) for k in on_stack}
+    marks = [f"%sg.{r}" if guarded else "" for r in U]
+    seen = watched_lines(w, f.roots, f.guards, envs, marks, kept, shape.in_turn)
+    close_phis(w, inner, [[w.ref(f.roots[k], envs[r]) for r in U] for k in slots], seen)
     count = "%stride" if f.watched else "%steps"
     after = "look" if f.watched else "done"
-    w.lines += ["  %i.next = add i64 %i, 1", f"  %again = icmp slt i64 %i.next, {count}",
+    if f.stages > 1:
+        w.lines += ["  %stage.up = add i64 %stage, 1", f"  %last = icmp eq i64 %stage.up, {f.stages}",
+                    "  %stage.next = select i1 %last, i64 0, i64 %stage.up", "  %whole = zext i1 %last to i64"]  # fmt: skip
+    w.lines += [f"  %i.next = add i64 %i, {'%whole' if f.stages > 1 else '1'}", f"  %again = icmp slt i64 %i.next, {count}",
                 f"  br i1 %again, label %loop, label %{after}", f"{after}:"]  # fmt: skip
+    for k in on_stack:  # read again, so that it need not stay in a register
+        for r in U:
+            envs[r][f.roots[k]] = w.new(f"load {w.type(f.roots[k].dtype)}, ptr %k{k}.{r}")
     if not f.watched:
         return seen
     values = [[w.ref(u, envs[r]) for r in U] for u in f.roots]
@@ -284,7 +326,7 @@ def loop(
     for slot, u in enumerate(f.watched):
         for r in U:
             store(w, "%series", w.new(f"add i64 {row}, {slot}"), r, u.dtype, w.ref(u, envs[r]))
-    close_phis(w, outer, values, seen)
+    close_phis(w, outer, [values[k] for k in slots], seen)
     w.lines += ["  %more.rows = icmp slt i64 %j.next, %steps",
                 "  br i1 %more.rows, label %row, label %done", "done:"]  # fmt: skip
     for r in U:
@@ -292,16 +334,32 @@ def loop(
     return seen
 
 
+def table(w: Writer, weights: Mapping[UOp, Sequence[UOp]], envs: Sequence[dict[UOp, str]]) -> None:
+    """Writes what a stage is weighed by where the loop will look for it: a vector for each stage and copy."""
+    for v, row in weights.items():
+        for k, u in enumerate(row):
+            for r, env in enumerate(envs):
+                at = w.new(f"getelementptr {w.type(v.dtype)}, ptr %{v.arg}, i64 {k * len(envs) + r}")
+                w.lines.append(f"  store {w.type(v.dtype)} {w.ref(u, env)}, ptr {at}")
+
+
+def weight(w: Writer, v: UOp, stage: str, r: int, copies: int) -> str:
+    place = stage if copies == 1 else w.new(f"add i64 {w.new(f'mul i64 {stage}, {copies}')}, {r}")
+    at = w.new(f"getelementptr {w.type(v.dtype)}, ptr %{v.arg}, i64 {place}")
+    return w.new(f"load {w.type(v.dtype)}, ptr {at}")
+
+
 Phis = tuple[list[tuple[int, str]], list[int], str, str]
 
 
 def open_phis(
-    w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]], prefix: str, before: str,
-    latch: str, guards: list[str] | None = None,
+    w: Writer, f: Section, slots: Sequence[int], envs: list[dict[UOp, str]], start: list[list[str]], prefix: str,
+    before: str, latch: str, guards: list[str] | None = None,
 ) -> Phis:  # fmt: skip
     """The loaded variables as they go round a loop; their next values are filled in by `close_phis`."""
     lines: list[tuple[int, str]] = []
-    for slot, v in enumerate(f.loads):
+    for slot in slots:
+        v = f.loads[slot]
         for r in range(len(envs)):
             envs[r][v] = f"%{prefix}{slot}.{r}"
             text = f"  {envs[r][v]} = phi {w.type(v.dtype)} [ {start[slot][r]}, %{before} ], "

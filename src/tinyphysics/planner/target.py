@@ -5,6 +5,7 @@ from tinyphysics.errors import BackendError
 from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.stages import stages_of
 from tinyphysics.util import did_you_mean, one_of
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
@@ -25,7 +26,9 @@ def choose_target(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why)."""
     if requested != "auto":
         return BUILT[requested], "asked for"
-    count = sum(operations(program.step, program).values())
+    stages = stages_of(program, lambda r: r.kind != "S")
+    part, name = (program.step, "step") if stages is None else (stages.body, "stage")
+    count = sum(operations(part, program).values())
     if count > MOST_OPERATIONS:
-        return BUILT["python"], f"auto: a step of {count:,} operations is too long to be written out for a compiler"
+        return BUILT["python"], f"auto: a {name} of {count:,} operations is too long to be written out for a compiler"
     return BUILT["llvm"], "auto"

@@ -10,6 +10,9 @@ from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu
 from tinyphysics.emit.cmain import complete_program
 from tinyphysics.emit.llvm import module as llvm_module
+from tinyphysics.errors import PlanError
+from tinyphysics.planner.machine import rows
+from tinyphysics.report import Row
 from tinyphysics.runtime.loaders import CLoader, LlvmLoader
 from tinyphysics.target import Target, VectorShape
 from tinyphysics.tpir.isa import Program
@@ -38,6 +41,20 @@ def notes(target: Target) -> tuple[str, ...]:
     """What a run on this machine should say about itself."""
     compiled = target.backend in ("llvm", "c")  # the others never use the processor's own
     return (NO_FMA,) if compiled and not host_cpu().has_fma else ()
+
+
+@lru_cache(maxsize=64)
+def layout(target: Target, program: Program) -> tuple[Row, ...]:
+    """How an ensemble lies on this processor, for backends that make machine code."""
+    if target.backend not in ("llvm", "c"):
+        return ()
+    try:
+        step = build_kernel(program).section("step")
+    except PlanError as error:
+        return (Row("kernel", "none", str(error).splitlines()[0]),)
+    loader = LlvmLoader()
+    found = rows(step, loader.shape(step, 1 << 16), loader.core, loader.width(step))
+    return tuple(r for r in found if target.backend == "llvm" or r.name not in ("ensembles", "registers"))
 
 
 SECTIONS = ("init", "step", "final")

@@ -13,15 +13,10 @@ from tinyphysics.emit import cnests as emit_cnests
 from tinyphysics.emit import llvm as emit_llvm
 from tinyphysics.emit import nests as emit_nests
 from tinyphysics.ir.uop import UOp
-from tinyphysics.target import VectorShape
+from tinyphysics.planner.machine import shape_for
+from tinyphysics.target import VectorShape, core_of
 from tinyphysics.tpir.kernel import Section
 from tinyphysics.tpir.nests import LoopKernel
-
-# Vectors side by side: enough to hide latency, few enough that the state stays in registers and the loop in
-# the cache of decoded operations. Measured on AVX2; on AVX-512 the first bound is the one that acts.
-MOST_UNROLL = 6
-LEAST_UNROLL = 2
-MOST_CODE = 1_700  # operations in a loop body
 
 
 def per_double(section: Section) -> int:
@@ -36,21 +31,17 @@ class LlvmLoader:
 
     def __init__(self, cpu: Cpu | None = None, shape: VectorShape | None = None) -> None:
         self.cpu = host_cpu() if cpu is None else cpu
+        self.core = core_of(self.cpu.name, self.cpu.width)
         self.fixed = shape
 
+    def width(self, section: Section) -> int:
+        """Numbers of a section in one vector."""
+        return self.cpu.width * per_double(section)
+
     def shape(self, section: Section, members: int) -> VectorShape:
-        """One lane for one member; else full vectors, as many side by side as the registers hold."""
         if self.fixed is not None:
             return self.fixed
-        if members == 1:
-            return VectorShape(1, 1)
-        width = self.cpu.width * per_double(section)
-        enough = -(-members // width)
-        if not section.loops:
-            return VectorShape(width, 1)
-        registers = 32 if self.cpu.width == 8 else 16
-        fitting = min(registers // max(len(section.loads), 1), MOST_CODE // max(section.operations, 1))
-        return VectorShape(width, min(enough, max(LEAST_UNROLL, min(MOST_UNROLL, fitting))))
+        return shape_for(section, members, self.core, self.width(section))
 
     def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
         text = emit_llvm.module(parts, params, varying, self.cpu.x86)

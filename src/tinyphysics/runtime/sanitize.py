@@ -69,7 +69,7 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     if len(kernel.inputs) > MOST_COMPONENTS:
         raise InputError(f"{len(kernel.inputs)} components are too many to write the Jacobian out")
     start = dict(zip(kernel.carried, kernel.functions["init"]))
-    after = dict(zip(kernel.carried, substitute(kernel.functions["step"], start)))
+    after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))
     outputs = inline(substitute(kernel.functions["final"], after))
     columns = []
     for k in range(len(kernel.inputs)):

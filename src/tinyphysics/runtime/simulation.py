@@ -17,7 +17,7 @@ from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
-from tinyphysics.runtime.backend import listing, notes
+from tinyphysics.runtime.backend import layout, listing, notes
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
@@ -85,7 +85,7 @@ class Simulation:
 
     def explain(self) -> Report:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
-        return self.built.report
+        return self.built.report.with_machine(layout(self.target, self.built.program))
 
     def cite(self) -> tuple[str, ...]:
         """The sources of the method."""

@@ -5,7 +5,8 @@ by their expansions, all bit for bit. What depends on parameters alone is comput
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,6 +21,7 @@ from tinyphysics.rules.exact import exact
 from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
+from tinyphysics.tpir.stages import Stages, stages_of
 from tinyphysics.tpir.symbolic import Symbolic
 
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
@@ -32,7 +34,8 @@ class Section:
     """A function of its loads and of the parameters: what a machine evaluates for every member.
 
     `guards` are the conditions under which the roots must not be trusted: an argument was too large for
-    the fast path of a function. `invariants` are evaluated once, from parameters alone.
+    the fast path of a function. `invariants` are evaluated once, from parameters alone. With `stages` the
+    roots are one stage of a step, done that often; `weights` says what a variable is in each of them.
     """
 
     name: str
@@ -43,22 +46,53 @@ class Section:
     loops: bool = False
     watched: tuple[UOp, ...] = ()  # evaluated after every `stride` steps, from the loads
     watched_guards: tuple[UOp, ...] = ()
+    stages: int = 1
+    weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # constants, parameters, invariants
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
         if self.invariants:
             names = " ".join(str(v.arg) for v in self.invariants)
             lines += [f"  once {names}:", *_indented(list(self.invariants.values()))]
+        if self.stages > 1:
+            lines.append(f"  {self.stages} stages:")
+            lines += [f"  {w.arg} = {' '.join(str(u.arg) for u in row)}" for w, row in self.weights.items()]
         return "\n".join([*lines, *_indented(self.everything)])
 
     @cached_property
+    def accumulators(self) -> frozenset[UOp]:
+        """Loads that are read once, to be added to: v becomes a*b + v. No chain of operations waits for them."""
+        users = Counter(s for u in toposort([*self.roots, *self.guards]) for s in u.src)
+        ends = Counter(self.roots)  # a + b may be what becomes of both
+        return frozenset(
+            v for v, r in zip(self.loads, self.roots)
+            if users[v] == 1 and v not in ends and ends[r] == 1
+            and (r.op is Ops.FMA and r.src[2] is v or r.op is Ops.ADD and any(s is v for s in r.src))
+        )  # fmt: skip
+
+    @cached_property
+    def code(self) -> int:
+        """Operations as they are written, a loop over stages once."""
+        return count(self.everything)
+
+    @cached_property
     def operations(self) -> int:
-        """How many a machine does for one member, once."""
-        return sum(u.op not in (Ops.CONST, Ops.VAR) for u in toposort(self.everything))
+        """How many a machine does for one member in one step."""
+        return self.code + (self.stages - 1) * count([*self.roots, *self.guards])
 
     @property
     def everything(self) -> list[UOp]:
         return [*self.roots, *self.guards, *self.watched, *self.watched_guards]
+
+    @cached_property
+    def needed(self) -> dict[UOp, None]:
+        """All that is read or computed, before the loop and in it."""
+        weights = [u for row in self.weights.values() for u in row]
+        return dict.fromkeys(toposort([*self.everything, *self.invariants.values(), *weights]))
+
+
+def count(roots: Sequence[UOp]) -> int:
+    return sum(u.op not in (Ops.CONST, Ops.VAR) for u in toposort(roots))
 
 
 def early(roots: Sequence[UOp], guards: Sequence[UOp]) -> list[UOp]:
@@ -90,20 +124,25 @@ class Kernel:
     params: tuple[UOp, ...]
     carried: tuple[UOp, ...]
     outputs: dict[str, tuple[DType, tuple[int, ...]]]  # what `final` gives: dtype and shape by name
-    functions: dict[str, tuple[UOp, ...]]  # init, step, final: before functions are expanded
+    functions: dict[str, tuple[UOp, ...]]  # init, step (one stage of it), final: before functions are expanded
     watched: tuple[UOp, ...] = ()  # observables, as functions of what is carried
     observed: dict[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
+    stages: int = 1
+    weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
     _cache: dict[tuple[str, bool], Section] = field(default_factory=dict)
 
     def section(self, name: str, careful: bool = False) -> Section:
         """One section in the minimal operator set; `careful` is right for any argument."""
         if (name, careful) not in self._cache:
+            loops = name in ("step", "watch")
+            stages, weights = (self.stages, self.weights) if loops else (1, {})
+            values = [u for row in weights.values() for u in row]
             groups: list[list[UOp]] = []
-            for roots in (self.functions[name], self.watched if name == "watch" else ()):
+            for roots in (self.functions[name], self.watched if name == "watch" else (), values):
                 plain = inline(roots)
                 groups += [lower(plain), []] if careful else guarded(plain)
             flat = graph_rewrite([u for group in groups for u in group], exact)
-            size = sum(u.op not in (Ops.CONST, Ops.VAR) for u in toposort(flat))
+            size = count(flat)
             if size > LARGEST:
                 raise PlanError(f"one {name} of `{self.name}` is {size:,} operations when written out")
             rest, invariants = hoist(flat, frozenset(self.params))
@@ -112,11 +151,19 @@ class Kernel:
                 parts.append(tuple(rest[: len(group)]))
                 rest = rest[len(group) :]
             loads = self.inputs if name == "init" else self.carried
-            loops = name in ("step", "watch")
+            table = {w: parts[4][k * stages : (k + 1) * stages] for k, w in enumerate(weights)}
             self._cache[name, careful] = Section(
-                name, loads, parts[0], parts[1], invariants, loops, parts[2], parts[3]
+                name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table
             )
         return self._cache[name, careful]
+
+    def whole_step(self) -> list[UOp]:
+        """A step with its stages one after the other, as functions of what is carried."""
+        values = list(self.carried)
+        for k in range(self.stages):
+            here = dict(zip(self.carried, values)) | {w: row[k] for w, row in self.weights.items()}
+            values = substitute(self.functions["step"], here)
+        return values
 
     def __str__(self) -> str:
         used = [n for n in ("init", "step", "final") if self.functions[n]]
@@ -145,8 +192,8 @@ class Meaning(Symbolic):
                     out[i.dst] = self.read(i.args[0], i.type, where)
                 case "TIME":
                     c = i.args[0]
-                    assert isinstance(c, float)
-                    steps = NOW if c == 0 else NOW + c
+                    after = self.env[c] if isinstance(c, Register) else c
+                    steps = NOW if after is c and c == 0 else NOW + after
                     self.env[i.dst] = steps.fma(STEP, ORIGIN).cast(i.type.dtype)
                 case _:
                     value = self.value(i, where)
@@ -195,14 +242,15 @@ def build_kernel(program: Program) -> Kernel:
     shaped: dict[Operand, UOp] = {
         r: UOp.var(f"{r}", start[r].shape, start[r].dtype) for r in carried_registers
     }
+    known = {r: u for r, u in start.items() if isinstance(r, Param) or r in needed and r not in shaped} | shaped
     loop = Meaning(program)
-    loop.env |= {r: u for r, u in start.items() if isinstance(r, Param) or r in needed and r not in shaped}
-    loop.env |= shaped
-    loop.run(program.step)
+    loop.env |= known
+    stages, weights = rolled(program, start, [r for r in carried_registers if r in rewritten], fixed)
+    loop.env |= {w: UOp.var(str(w), row[0].shape, row[0].dtype) for w, row in weights.items()}
+    loop.run(stages.body)
     next_values = [loop.env[r] for r in carried_registers]
     end = Meaning(program)
-    end.env |= {r: u for r, u in start.items() if isinstance(r, Param) or r in needed and r not in shaped}
-    end.env |= shaped
+    end.env |= known
     stored = end.run(program.final)
     outputs = [r for r in stored if isinstance(r, Pointer)]
     if sum(u.size for u in next_values) > LARGEST:
@@ -216,16 +264,37 @@ def build_kernel(program: Program) -> Kernel:
     carried = [e for r in carried_registers for e in elements(shaped[r])]
     inputs = [e for i in range(len(program.states)) for e in elements(input_of(program, i))]
     params = [e for p in program.params for e in elements(meaning.env[Param(p.name)])]
+    weighed: dict[UOp, tuple[UOp, ...]] = {}
+    for w, row in weights.items():
+        flat = scalars(row)
+        weighed |= {e: tuple(flat[k :: row[0].size]) for k, e in enumerate(elements(loop.env[w]))}
     names: dict[UOp, UOp] = {}
-    for u in (*carried, *inputs, *params):
+    for u in (*carried, *inputs, *params, *weighed):
         name = f"{u.src[0].arg}.{u.arg}" if u.op is Ops.ELEMENT else str(u.arg)
         names[u] = UOp.var(name, (), u.dtype)
     functions = {title: tuple(substitute(roots, names)) for title, roots in sections.items()}
     own = tuple(dict.fromkeys([*(names[u] for u in params), STEP, ORIGIN]))
     return Kernel(
         program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
-        {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions,
+        {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions, stages=stages.count,
+        weights={names[w]: tuple(substitute(row, names)) for w, row in weighed.items()},
     )  # fmt: skip
+
+
+def rolled(
+    program: Program, start: dict[Operand, UOp], carried: Sequence[Register], fixed: Callable[[Register], bool]
+) -> tuple[Stages, dict[Register, list[UOp]]]:
+    """The stages of a step and the values of their weights; where they differ otherwise, the step is one stage."""
+    whole = Stages(1, program.step, {})
+    found = stages_of(program, lambda r: r in start and fixed(r))
+    if found is None or any(r.kind != "S" for r in carried):
+        return whole, {}
+    weights = {
+        w: [UOp.const(x, NOW.dtype) if isinstance(x, float) else start[x] for x in row]
+        for w, row in found.weights.items()
+    }
+    alike = all(u.shape == row[0].shape and u.dtype is row[0].dtype for row in weights.values() for u in row)
+    return (found, weights) if alike else (whole, {})
 
 
 def watching(k: Kernel, probe: Kernel) -> Kernel:
@@ -234,7 +303,9 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
     loaded = dict(zip(probe.carried, substitute(probe.functions["init"], state)))
     watched = tuple(substitute(probe.functions["final"], loaded))
     functions = k.functions | {"watch": k.functions["step"]}
-    return Kernel(k.name, k.inputs, k.params, k.carried, k.outputs, functions, watched, probe.outputs)
+    return Kernel(
+        k.name, k.inputs, k.params, k.carried, k.outputs, functions, watched, probe.outputs, k.stages, k.weights
+    )
 
 
 def hoist(roots: Sequence[UOp], params: frozenset[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
