@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tinyphysics.emit.c import PRELUDE, TYPE, expression, literal
-from tinyphysics.emit.nests import IDENTITY
+from tinyphysics.emit.nest_writer import IDENTITY
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
@@ -267,7 +267,8 @@ class NestText:
 
 def driver(kernel: LoopKernel, section: LoopSection) -> str:
     slots = list(kernel.buffers)
-    lines = [f"void {section.name}(void **buffers, const double *uniform, signed char *flags, int64_t first, int64_t steps) {{",
+    given = "void **buffers, const double *uniform, signed char *flags, int64_t first, int64_t steps"
+    lines = [f"void {section.name}({given}) {{",
              "  for (int64_t k = 0; k < steps; k++) {"]  # fmt: skip
     for k, nest in enumerate(section.nests):
         lines.append(f"    part_{section.name}_{k}(buffers, uniform, flags, 0, {nest.extent}, first + k);")

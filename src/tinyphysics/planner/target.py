@@ -1,13 +1,17 @@
-"""Which backend does a program get when none is asked for?  Compiled code, unless it would be too long to write out."""
+"""Which backend does a program get when none is asked for, and in which form?  Compiled, number by number or in loops."""
 from __future__ import annotations
 
 from tinyphysics.errors import BackendError
+from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
+from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.loops import FEW, build_loops, longest_axis
 from tinyphysics.util import did_you_mean, one_of
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
+FEW_MEMBERS = 3  # that leave most lanes of a vector empty
 
 
 def checked(backend: str) -> str:
@@ -21,11 +25,35 @@ def checked(backend: str) -> str:
                        fix=f"{did_you_mean(backend, [*BUILT, *PLANNED])}Backends: {there}.")  # fmt: skip
 
 
+def steps_operations(program: Program) -> int:
+    return sum(operations(program.step, program).values())
+
+
+def loops_refuse(program: Program) -> str:
+    """Why a program cannot run as loops along its axes; empty if it can."""
+    if longest_axis(program) <= FEW:
+        return "it has no axis that is long enough for a loop"
+    try:
+        build_loops(program)
+    except Unsupported as why:
+        return f"loops do not follow {why}"
+    return ""
+
+
+def in_loops(program: Program, members: int) -> bool:
+    """Does a run of so many members go through loops?  Many small systems fill the lanes of vectors instead."""
+    if longest_axis(program) <= FEW or steps_operations(program) <= MOST_OPERATIONS and (
+        members > FEW_MEMBERS or longest_axis(program) <= COMPONENTS
+    ):
+        return False
+    return not loops_refuse(program)
+
+
 def choose_target(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why)."""
     if requested != "auto":
         return BUILT[requested], "asked for"
-    count = sum(operations(program.step, program).values())
-    if count > MOST_OPERATIONS:
-        return BUILT["python"], f"auto: a step of {count:,} operations is too long to be written out for a compiler"
+    count = steps_operations(program)
+    if count > MOST_OPERATIONS and (why := loops_refuse(program)):
+        return BUILT["python"], f"auto: a step of {count:,} operations is too long to be written out, and {why}"
     return BUILT["llvm"], "auto"
