@@ -5,17 +5,17 @@ A run whose guard fired is done again from where it began, with the nests that a
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.kernel import ORIGIN, STEP
 from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.nests import Buffer, LoopKernel
 from tinyphysics.tpir.pull import is_component
@@ -25,6 +25,7 @@ Arrays = Mapping[str, Any]
 BLOCK_WORK = 4e8  # operations in a block of time: some tenths of a second
 THREAD_WORK = 2e6  # operations of a step that are worth a second thread
 PARTS_PER_THREAD = 4
+ROWS_BYTES = 4e6  # of observables that one call fills
 
 
 class LoopLoader(Protocol):
@@ -61,7 +62,7 @@ class Memory:
     uniform: Any
 
     def copy(self) -> Memory:
-        own = {name: a.copy() for name, a in self.own.items()}
+        own = {name: a if name.startswith("$") else a.copy() for name, a in self.own.items()}
         moved = {a.ctypes.data: own[name].ctypes.data for name, a in self.own.items()}
         table = np.array([moved.get(int(p), int(p)) for p in self.table], np.uintp)
         return Memory(own, table, self.uniform)
@@ -72,12 +73,37 @@ class Memory:
 
 
 @dataclass
+class Scratch:
+    """Buffers that nobody keeps beyond a step or a frame: one set for all members of a run."""
+
+    kernel: LoopKernel
+    buffers: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.buffers:
+            self.buffers[name] = aligned(self.kernel.buffers[name])
+        return self.buffers[name]
+
+
+@dataclass
 class Grids:
+    """A run between two blocks. With nothing to step, members come into memory one at a time, when asked for."""
+
     members: list[Memory]
     steps: int
+    scratch: Scratch
+    later: Callable[[int], Memory] | None = None
+    count: int = 0
+    watching: Scratch | None = None
+
+    def each(self) -> Iterator[Memory]:
+        yield from self.members if self.later is None else map(self.later, range(self.count))
 
 
 class LoopEngine:
+    numbers = 0  # the engine keeps the states of its members
+    workers = 1  # and spreads each nest over threads by itself
+
     def __init__(
         self, program: Program, loader: LoopLoader, probe: Program | None = None, threads: int | None = None
     ) -> None:
@@ -89,39 +115,44 @@ class LoopEngine:
         self.launches = 0
         self.compiling = 0.0
         self._functions: dict[bool, Mapping[str, Any]] = {}
-        # what one step or frame needs and nobody keeps is shared by all members
-        kept = {*self.kernel.inputs.values(), *(b for b in self.kernel.buffers if b.startswith(("K", "T", "G", "F", "E")))}
-        kept |= {x for s in self.kernel.sections["step"].swaps for x in s}
-        kept |= {x for s in self.kernel.sections["init"].swaps for x in s}
+        self._lock = threading.RLock()
+        stored = {s.buffer for n in self.kernel.sections["init"].nests for p in n.pieces for s in p.stores}
+        swapped = {x for name in ("init", "step") for s in self.kernel.sections[name].swaps for x in s}
+        kept = {*self.kernel.inputs.values(), *swapped, *(b for b in stored if not b.startswith("init."))}
         self.kept = [n for n in self.kernel.buffers if n in kept]
-        self._scratch: dict[str, Any] = {}
 
     def functions(self, careful: bool) -> Mapping[str, Any]:
-        if careful not in self._functions:
-            began = time.perf_counter()
-            self._functions[careful] = self.loader.load(self.kernel, careful)
-            self.compiling += time.perf_counter() - began
-        return self._functions[careful]
+        with self._lock:
+            if careful not in self._functions:
+                began = time.perf_counter()
+                self._functions[careful] = self.loader.load(self.kernel, careful)
+                self.compiling += time.perf_counter() - began
+            return self._functions[careful]
 
     # --- memory -------------------------------------------------------------------------------
-    def allocate(self, names: Sequence[str]) -> dict[str, Any]:
-        return {n: aligned(self.kernel.buffers[n]) for n in names}
+    def parameters(self, params: Arrays, k: int) -> dict[str, Any]:
+        """The array parameters of a member, in their layout; what all share is laid out once."""
+        out = {}
+        for name, buffer in self.kernel.arrays.items():
+            b = self.kernel.buffers[buffer]
+            out[buffer] = aligned(b)
+            to_planes(params[name][k if len(params[name]) > 1 else 0], b, self.kernel.components, out[buffer])
+        return out
 
-    def memory(self, state: Arrays, params: Arrays, k: int, dt: float, t0: float) -> Memory:
+    def memory(
+        self, state: Arrays, params: Arrays, k: int, dt: float, t0: float, scratch: Scratch, shared: dict[str, Any]
+    ) -> Memory:
         kernel = self.kernel
-        own = self.allocate(self.kept)
-        arrays = {name: v[k if len(v) > 1 else 0] for name, v in params.items()}
-        for name, buffer in kernel.arrays.items():
-            own[buffer] = aligned(kernel.buffers[buffer])
-            to_planes(arrays[name], kernel.buffers[buffer], kernel.components, own[buffer])
+        own = {n: aligned(kernel.buffers[n]) for n in self.kept}
+        varies = any(len(params[name]) > 1 for name in kernel.arrays)
+        own |= self.parameters(params, k) if varies else shared
         for name, buffer in kernel.inputs.items():
             to_planes(state[name][k], kernel.buffers[buffer], kernel.components, own[buffer])
-        missing = [n for n in kernel.buffers if n not in own and n not in self._scratch]
-        self._scratch |= self.allocate(missing)
-        table = np.array([(own[n] if n in own else self._scratch[n]).ctypes.data for n in kernel.buffers], np.uintp)
+        table = np.array([(own[n] if n in own else scratch[n]).ctypes.data for n in kernel.buffers], np.uintp)
         uniform = np.zeros(len(kernel.params))
         for slot, p in enumerate(kernel.params):
-            uniform[slot] = dt if p is STEP else t0 if p is ORIGIN else arrays[str(p.arg)[1:]]
+            name = str(p.arg)[1:]
+            uniform[slot] = dt if name == "dt" else t0 if name == "t0" else params[name][k if len(params[name]) > 1 else 0]
         return Memory(own, table, uniform)
 
     # --- calls --------------------------------------------------------------------------------
@@ -129,9 +160,7 @@ class LoopEngine:
         """Some steps of a section; was every argument small enough?"""
         f = self.functions(careful)
         flags = np.zeros(8, np.int8)
-        nests = self.kernel.sections[section].nests
-        work = sum(n.items * n.operations for n in nests)
-        workers = min(self.threads, int(work // THREAD_WORK)) if self.loader.threads else 1
+        workers = min(self.threads, int(self.work(section) // THREAD_WORK)) if self.loader.threads else 1
         self.launches += 1
         if workers <= 1:
             f[section](m.table, m.uniform, flags, first, steps)
@@ -140,6 +169,10 @@ class LoopEngine:
                 for k in range(steps):
                     self.step(section, m, first + k, flags, pool, workers, careful)
         return not flags[0]
+
+    def work(self, section: str) -> float:
+        """Operations of one run of a section."""
+        return float(sum(n.items * n.operations for n in self.kernel.sections[section].nests))
 
     def step(self, section: str, m: Memory, now: int, flags: Any, pool: Any, workers: int, careful: bool) -> None:
         s = self.kernel.sections[section]
@@ -168,23 +201,39 @@ class LoopEngine:
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
         self.functions(False)
-        work = sum(n.items * n.operations for n in self.kernel.sections["step"].nests)
-        return max(1, int(BLOCK_WORK / (work * max(members, 1) + 1)))
+        return max(1, int(BLOCK_WORK / (self.work("step") * max(members, 1) + 1)))
 
-    def start(self, state: Arrays, params: Arrays, members: int, dt: float, t0: float) -> Grids:
-        m = Grids([self.memory(state, params, k, dt, t0) for k in range(members)], 0)
-        for one in m.members:
-            self.careful_run("init", one, 0, 1)
-        return m
+    def rows(self, m: Grids) -> int:
+        assert self.probe is not None
+        one = sum(prod(shape) * d.bits // 8 for _, d, shape in self.probe.kernel.outputs.values())
+        return max(1, int(ROWS_BYTES / (one * max(len(m.members), 1) + 1)))
+
+    def start(
+        self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
+    ) -> Grids:
+        scratch = Scratch(self.kernel)
+        varies = any(len(params[name]) > 1 for name in self.kernel.arrays)
+        shared = {} if varies else self.parameters(params, 0)
+
+        def one(k: int) -> Memory:
+            m = self.memory(state, params, k, dt, t0, scratch, shared)
+            self.careful_run("init", m, 0, 1)
+            return m
+
+        if not self.kernel.sections["step"].nests:
+            return Grids([], 0, scratch, one, members)
+        return Grids([one(k) for k in range(members)], 0, scratch)
 
     def snapshot(self, m: Grids) -> Grids:
-        return Grids([one.copy() for one in m.members], m.steps)
+        return self.some(m, range(len(m.members)))
 
-    def member(self, m: Grids, k: int) -> Grids:
-        return Grids([m.members[k].copy()], m.steps)
+    def some(self, m: Grids, members: Sequence[int]) -> Grids:
+        chosen = [m.members[k].copy() for k in members] if m.members else []
+        return replace(m, members=chosen)
 
-    def put(self, m: Grids, k: int, alone: Grids) -> None:
-        m.members[k] = alone.members[0].copy()
+    def overwrite(self, m: Grids, members: Sequence[int], well: int) -> None:
+        for k in members:
+            m.members[k] = m.members[well].copy()
 
     def advance(self, m: Grids, steps: int) -> None:
         for one in m.members:
@@ -194,65 +243,68 @@ class LoopEngine:
     def watch(self, m: Grids, rows: int, stride: int) -> dict[str, Any]:
         """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
         assert self.probe is not None
-        out: dict[str, list[Any]] = {name: [] for name in self.probe.kernel.outputs}
+        k = self.probe.kernel
+        out: dict[str, list[Any]] = {name: [] for name in k.outputs}
         for _ in range(rows):
             self.advance(m, stride)
             for one in m.members:
-                for name, value in self.observe(one, m.steps).items():
+                for name, value in self.observe(m, one).items():
                     out[name].append(value)
-        return {name: np.array(v).reshape(rows, len(m.members), *np.shape(v[0])) for name, v in out.items()}
+        return {name: np.array(v, NUMPY_DTYPE[k.outputs[name][1].name]).reshape(rows, len(m.members), *k.outputs[name][2])
+                for name, v in out.items()}  # fmt: skip
 
-    def observe(self, one: Memory, steps: int) -> dict[str, Any]:
+    def observe(self, m: Grids, one: Memory) -> dict[str, Any]:
+        """The probe's values, from the synchronised state where it lies."""
         p = self.probe
         assert p is not None
-        self.careful_run("final", one, steps, 1)
-        table = self.watching(one)
-        p.careful_run("final", table, steps, 1)
-        return p.outputs(table)
-
-    def watching(self, one: Memory) -> Memory:
-        """The probe's memory, with the synchronised state where it lies."""
-        p = self.probe
-        assert p is not None
-        k = p.kernel
-        own = {}
-        for name, buffer in k.inputs.items():
-            own[buffer] = self._scratch[f"&{name}"]
-        for buffer in k.arrays.values():
-            own[buffer] = one.own[buffer]
-        missing = [n for n in k.buffers if n not in own and n not in p._scratch]
-        p._scratch |= p.allocate(missing)
-        table = np.array([(own[n] if n in own else p._scratch[n]).ctypes.data for n in k.buffers], np.uintp)
+        self.careful_run("final", one, m.steps, 1)
+        if m.watching is None:
+            m.watching = Scratch(p.kernel)
+        own = {buffer: m.scratch[f"&{name}"] for name, buffer in p.kernel.inputs.items()}
+        own |= {buffer: one.own[buffer] for buffer in p.kernel.arrays.values()}
+        scratch = m.watching
+        table = np.array([(own[n] if n in own else scratch[n]).ctypes.data for n in p.kernel.buffers], np.uintp)
         values = dict(zip(self.kernel.params, one.uniform))
-        return Memory(own, table, np.array([values[q] for q in k.params]))
+        look = Memory(own, table, np.array([values[q] for q in p.kernel.params]))
+        p.careful_run("init", look, m.steps, 1)
+        p.careful_run("final", look, m.steps, 1)
+        return p.outputs(scratch)
 
-    def outputs(self, one: Memory) -> dict[str, Any]:
+    def outputs(self, scratch: Scratch) -> dict[str, Any]:
         k = self.kernel
-        return {name: from_planes(self._scratch[buffer], k.buffers[buffer], shape, k.components)
+        return {name: from_planes(scratch[buffer], k.buffers[buffer], shape, k.components)
                 for name, (buffer, _, shape) in k.outputs.items()}  # fmt: skip
 
     def bad(self, m: Grids) -> list[int]:
         """The members with a number that is not finite."""
-        return [k for k, one in enumerate(m.members) if self.first_bad(Grids([one], m.steps)) is not None]
+        return [k for k in range(len(m.members)) if self.first_bad(m, k) is not None]
 
-    def first_bad(self, m: Grids) -> tuple[str, int] | None:
-        """(state, index) of the first bad number of a lone member."""
-        one, k = m.members[0], self.kernel
+    def first_bad(self, m: Grids, k: int) -> tuple[str, int] | None:
+        """(state, index) of the first bad number of a member."""
+        kernel = self.kernel
         for s in self.program.states:
-            b = k.buffers[k.inputs[s.name]]
-            data = one.at(self.slots[b.name])
+            b = kernel.buffers[kernel.inputs[s.name]]
+            data = m.members[k].at(self.slots[b.name])
             rows = data.reshape(b.planes, b.plane)[:, : prod(b.axes)]
             if not np.isfinite(rows).all():
-                whole = from_planes(data, b, s.type.shape, k.components)
+                whole = from_planes(data, b, s.type.shape, kernel.components)
                 return s.name, int(np.flatnonzero(~np.isfinite(whole))[0])
         return None
 
     def synchronised(self, m: Grids) -> dict[str, Any]:
         found = []
-        for one in m.members:
+        for one in m.each():
             self.careful_run("final", one, m.steps, 1)
-            found.append(self.outputs(one))
-        return {name: np.stack([f[name] for f in found]) for name in self.kernel.outputs}
+            found.append(self.outputs(m.scratch))
+        k = self.kernel.outputs
+        return {name: np.array([f[name] for f in found], NUMPY_DTYPE[d.name]).reshape(len(found), *shape)
+                for name, (_, d, shape) in k.items()}  # fmt: skip
+
+    def held(self, m: Grids) -> Any:
+        raise AssertionError("this engine keeps the states of its members itself")
+
+    def resume(self, *_: Any) -> Any:
+        raise AssertionError("this engine keeps the states of its members itself")
 
 
 def aligned(b: Buffer) -> Any:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tinyphysics.emit.c import PRELUDE, TYPE, expression, literal
-from tinyphysics.emit.nests import IDENTITY
+from tinyphysics.emit.nest_writer import IDENTITY
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.kernel import NOW
 from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.wavefront import Wavefront, wavefront
 from tinyphysics.util import prod
 
 ARGUMENTS = "void **buffers, const double *uniform, signed char *flags, int64_t lo, int64_t hi, int64_t now"
@@ -267,14 +268,40 @@ class NestText:
 
 def driver(kernel: LoopKernel, section: LoopSection) -> str:
     slots = list(kernel.buffers)
-    lines = [f"void {section.name}(void **buffers, const double *uniform, signed char *flags, int64_t first, int64_t steps) {{",
-             "  for (int64_t k = 0; k < steps; k++) {"]  # fmt: skip
+    given = "void **buffers, const double *uniform, signed char *flags, int64_t first, int64_t steps"
+    lines = [f"void {section.name}({given}) {{", "  int64_t k = 0;"]
+    if (wave := wavefront(section, kernel.buffers)) is not None:
+        lines += passes(section, wave)
+    lines.append("  for (; k < steps; k++) {")
     for k, nest in enumerate(section.nests):
         lines.append(f"    part_{section.name}_{k}(buffers, uniform, flags, 0, {nest.extent}, first + k);")
     for a, b in section.swaps:
         i, j = slots.index(a), slots.index(b)
         lines.append(f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */")
     return "\n".join([*lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
+
+
+def passes(section: LoopSection, wave: Wavefront) -> list[str]:
+    """Whole passes of several steps, each nest some rows behind the one before it."""
+    lines = [f"  for (; k + {wave.steps} <= steps; k += {wave.steps}) {{",
+             f"    for (int64_t t = 0; t < {wave.ticks}; t++) {{"]  # fmt: skip
+
+    def part(s: int, lo: str, hi: str) -> str:
+        name = f"part_{section.name}_{s % wave.nests}"
+        return f"{name}(buffers, uniform, flags, {lo}, {hi}, first + k + {s // wave.nests});"
+
+    for s in range(wave.stages):
+        low, high = wave.sweep(s)
+        lag = s * wave.reach
+        lines += [f"      {{ int64_t lo = t*{wave.rows} - {lag}, hi = lo + {wave.rows};",
+                  f"        lo = lo < {low} ? {low} : lo; hi = hi > {high} ? {high} : hi;",
+                  f"        if (lo < hi) {part(s, 'lo', 'hi')} }}"]  # fmt: skip
+    lines.append("    }")
+    for s in range(1, wave.stages):
+        low, high = wave.sweep(s)
+        lines += [f"    {part(s, str(high), str(wave.extent))}"] if high < wave.extent else []
+        lines.append(f"    {part(s, '0', str(low))}")
+    return [*lines, "  }"]
 
 
 def module(kernel: LoopKernel, careful: bool = False) -> str:

@@ -1,14 +1,18 @@
-"""Which backend does a program get when none is asked for?  Compiled code, unless it would be too long to write out."""
+"""Which backend does a program get when none is asked for, and in which form?  Compiled, number by number or in loops."""
 from __future__ import annotations
 
 from tinyphysics.errors import BackendError
+from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
+from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.loops import FEW, build_loops, longest_axis
 from tinyphysics.tpir.stages import stages_of
 from tinyphysics.util import did_you_mean, one_of
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
+FEW_MEMBERS = 3  # that leave most lanes of a vector empty
 
 
 def checked(backend: str) -> str:
@@ -22,13 +26,39 @@ def checked(backend: str) -> str:
                        fix=f"{did_you_mean(backend, [*BUILT, *PLANNED])}Backends: {there}.")  # fmt: skip
 
 
+def written(program: Program) -> tuple[int, str]:
+    """(operations, of what) that would be written out: of a step that repeats itself, one stage."""
+    stages = stages_of(program, lambda r: r.kind != "S")
+    body, part = (program.step, "step") if stages is None else (stages.body, "stage")
+    return sum(operations(body, program).values()), part
+
+
+def lanes_enough(axis: int, count: int, members: int) -> bool:
+    """Is a run written out number by number, by the length of its longest axis and of what is written?"""
+    return axis <= FEW or count <= MOST_OPERATIONS and (members > FEW_MEMBERS or axis <= COMPONENTS)
+
+
+def loops_refuse(program: Program) -> str:
+    """Why a program cannot run as loops along its axes; empty if it can."""
+    if longest_axis(program) <= FEW:
+        return "it has no axis that is long enough for a loop"
+    try:
+        build_loops(program)
+    except Unsupported as why:
+        return f"loops do not follow {why}"
+    return ""
+
+
+def in_loops(program: Program, members: int) -> bool:
+    """Does a run of so many members go through loops?  Many small systems fill the lanes of vectors instead."""
+    return not lanes_enough(longest_axis(program), written(program)[0], members) and not loops_refuse(program)
+
+
 def choose_target(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why)."""
     if requested != "auto":
         return BUILT[requested], "asked for"
-    stages = stages_of(program, lambda r: r.kind != "S")
-    part, name = (program.step, "step") if stages is None else (stages.body, "stage")
-    count = sum(operations(part, program).values())
-    if count > MOST_OPERATIONS:
-        return BUILT["python"], f"auto: a {name} of {count:,} operations is too long to be written out for a compiler"
+    count, part = written(program)
+    if count > MOST_OPERATIONS and (why := loops_refuse(program)):
+        return BUILT["python"], f"auto: a {part} of {count:,} operations is too long to be written out, and {why}"
     return BUILT["llvm"], "auto"

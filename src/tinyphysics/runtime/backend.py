@@ -1,6 +1,7 @@
 """Which engine runs a program on a target?"""
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -8,22 +9,31 @@ from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.engine import KernelEngine
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu
+from tinyphysics.device.loops import LoopEngine
+from tinyphysics.device.nests import ArrayLoops
 from tinyphysics.emit.cmain import complete_program
+from tinyphysics.emit.cnests import module as cnests_module
 from tinyphysics.emit.llvm import module as llvm_module
+from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.errors import PlanError
 from tinyphysics.planner.machine import rows
+from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
-from tinyphysics.runtime.loaders import CLoader, LlvmLoader
+from tinyphysics.runtime.loaders import CLoader, CLoops, LlvmLoader, LlvmLoops
 from tinyphysics.target import Target, VectorShape
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.tpir.loops import build_loops
+from tinyphysics.tpir.nests import LoopKernel
 
 
 @lru_cache(maxsize=64)
 def engine_for(
-    target: Target, program: Program, probe: Program | None = None, threads: int | None = None
+    target: Target, program: Program, probe: Program | None = None, threads: int | None = None, loops: bool = False
 ) -> Any:
     """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
+    if loops and target.backend in LOOPS:
+        return LoopEngine(program, LOOPS[target.backend](), probe, threads)
     match target.backend:
         case "llvm":
             return KernelEngine(program, LlvmLoader(), probe, threads)
@@ -34,6 +44,8 @@ def engine_for(
     return Host(program, probe)
 
 
+LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops}
+
 NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed does not"
 
 
@@ -43,25 +55,30 @@ def notes(target: Target) -> tuple[str, ...]:
     return (NO_FMA,) if compiled and not host_cpu().has_fma else ()
 
 
+SECTIONS = ("init", "step", "final")
+ENSEMBLE = 1 << 16  # members of the runs that are described
+
+
 @lru_cache(maxsize=64)
 def layout(target: Target, program: Program) -> tuple[Row, ...]:
     """How an ensemble lies on this processor, for backends that make machine code."""
     if target.backend not in ("llvm", "c"):
         return ()
+    if in_loops(program, ENSEMBLE):
+        return (Row("ensembles", "in loops", "member after member, along the axes: a step is too long to be written out"),)
     try:
         step = build_kernel(program).section("step")
     except PlanError as error:
         return (Row("kernel", "none", str(error).splitlines()[0]),)
     loader = LlvmLoader()
-    found = rows(step, loader.shape(step, 1 << 16), loader.core, loader.width(step))
+    found = rows(step, loader.shape(step, ENSEMBLE), loader.core, loader.width(step))
     return tuple(r for r in found if target.backend == "llvm" or r.name not in ("ensembles", "registers"))
-
-
-SECTIONS = ("init", "step", "final")
 
 
 def listing(program: Program, level: str) -> str:
     """A program below TP-IR, as text: "kernel", "llvm", "asm" or "c", for an ensemble on this processor."""
+    if in_loops(program, 1):
+        return loop_listing(build_loops(program), level)
     kernel = build_kernel(program)
     if level == "kernel":
         return str(kernel)
@@ -69,8 +86,18 @@ def listing(program: Program, level: str) -> str:
     if level == "c":
         return complete_program(kernel, program)
     loader = LlvmLoader()
-    shape = loader.shape(kernel.section("step"), 1 << 16)
+    shape = loader.shape(kernel.section("step"), ENSEMBLE)
     sections = [kernel.section(name) for name in SECTIONS]
     parts = [(f, shape if f.loops else VectorShape(shape.width, 1)) for f in sections]
     text = llvm_module(parts, kernel.params, shared, loader.cpu.x86)
     return text if level == "llvm" else assembly(text, loader.cpu)
+
+
+def loop_listing(kernel: LoopKernel, level: str) -> str:
+    if level == "kernel":
+        return str(kernel)
+    if level == "c":
+        return cnests_module(kernel)
+    cpu = host_cpu()
+    text = nests_module(kernel, False, cpu.width, cpu.x86)
+    return text if level == "llvm" else assembly(text, cpu)

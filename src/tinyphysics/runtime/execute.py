@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import UOp
+from tinyphysics.planner.target import in_loops
 from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.loop import Running, Sink
@@ -69,13 +70,14 @@ def execute(
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s = record.schedule
+    loops = in_loops(r.program, r.given.members)
     if record.frames and r.target.backend != "python" and fusible(s):
         fused = {x.name: f"frame.{x.name}" for x in r.system.states}
         states = {fused[x.name]: x.var for x in r.system.states}
-        engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads)
+        engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads, loops)
         if s.save_every is not None and engine.block(r.given.members) >= 2 * s.save_every:
             return engine, fused
-    engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads)
+    engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads, loops)
     engine.block(r.given.members)  # writes the kernel out
     return engine, {}
 
@@ -92,7 +94,7 @@ def looking(
     r: Run, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: Sequence[int]
 ) -> dict[str, Any]:
     """Observables of synchronised states (frames, members, shape...) at these steps, by a program of their own."""
-    engine = engine_for(r.target, watcher(r, values), None, r.threads)
+    engine = engine_for(r.target, watcher(r, values), None, r.threads, in_loops(r.program, r.given.members))
     members, clock = r.given.members, clock_of(r.system)
     out = {name: np.empty((len(steps), members, *u.shape)) for name, u in values.items()}
     timeless = not any(clock in u.leaves for u in values.values())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from tinyphysics.ir.ops import ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.reduction import COMPONENTS
@@ -71,8 +72,18 @@ def dear_parameters(roots: Sequence[UOp], homes: dict[UOp, Home]) -> list[UOp]:
     return list(found)
 
 
-def build_loops(program: Program, components: int = COMPONENTS) -> LoopKernel:
+FEW = 8  # components of a system that has no axis longer than COMPONENTS
+
+
+def longest_axis(program: Program) -> int:
+    return max((n for s in program.states for n in s.type.shape), default=1)
+
+
+@lru_cache(maxsize=16)
+def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     """The nests of a program; `Unsupported` if it moves long axes in a way that loops do not follow."""
+    if components is None:
+        components = COMPONENTS if longest_axis(program) > COMPONENTS else FEW
     start = Meaning(program)
     init_marks, _ = updates(start, program.init)
     needed = reads_before_writing((*program.step, *program.final))

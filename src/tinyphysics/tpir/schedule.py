@@ -176,7 +176,7 @@ def task_of(u: UOp, home: Home, components: int) -> Task:
         return Task(u, home, "pairs", (shape[axis],))
     if one_by_one(shape, axis):
         return Task(u, home, "sequence", long_axes(u.shape, components), shape[axis])
-    return Task(u, home, "lanes", long_axes(shape, components))
+    return Task(u, home, "lanes", (*long_axes(u.shape, components), shape[axis]))
 
 
 def component_places(shape: Shape, components: int, at: Sequence[Place]) -> list[tuple[int, Places]]:

@@ -1,0 +1,128 @@
+"""How does a nest over pairs run in LLVM IR?  Rows in slabs, eight columns at a time, both sums of a pair at once."""
+from __future__ import annotations
+
+from tinyphysics.emit.llvm import TYPE
+from tinyphysics.emit.nest_writer import BYTES, Names, NestWriter, value_nodes
+from tinyphysics.ir.dtype import bool_, i64
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import PAIR_LANES, slabs
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.nests import Piece, Store
+
+
+def pairs(f: NestWriter) -> None:
+    """Rows i of a slab; for each, blocks of eight columns j, masked where j is not above i or past the end."""
+    n = f.nest
+    (size,), (piece,) = n.sizes, n.pieces
+    i_var, j_var = n.variables
+    cuts = slabs(size)
+    rows = [s for s in piece.stores if s.index[0] is i_var]
+    columns = [s for s in piece.stores if s.index[0] is j_var]
+    width = min(f.width, PAIR_LANES)
+    f.begin()
+    nodes = toposort(piece.roots)
+
+    def slab(k: str) -> None:
+        low = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr @cuts.{size}, i64 {k}')}")
+        after = f.new(f"add i64 {k}, 1")
+        high = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr @cuts.{size}, i64 {after}')}")
+        own: dict[int, str] = {}
+        for c, s in enumerate(columns):
+            b = f.kernel.buffers[s.buffer]
+            plane = f.new(f"add i64 {f.new(f'mul i64 {k}, {b.planes // (len(cuts) - 1)}')}, {s.plane}")
+            own[c] = f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar)
+            clear(f, s, own[c], -(-size // PAIR_LANES) * PAIR_LANES, width)
+        f.loop(low, high, 1, lambda i: row(i, own))
+
+    def row(i: str, own: dict[int, str]) -> None:
+        f.scalar[i_var] = i
+        for u in [u for u in f.scalar if i_var in u.leaves and u is not i_var]:
+            del f.scalar[u]
+        f.scalars(nodes, 1)
+        f.rows.clear()
+        prepare_pair_rows(f, piece, j_var)
+        shared: Names = {}
+        roots = [s.value for s in piece.stores] + list(piece.guards)
+        f.splats(roots, j_var, shared, width)
+        for k, s in enumerate(rows):
+            clear(f, s, f"%row{k}", PAIR_LANES, width)
+        first = f.new(f"and i64 {f.new(f'add i64 {i}, 1')}, {-PAIR_LANES}")
+        inner = f.new(f"add i64 {first}, {PAIR_LANES}")
+        last = size // PAIR_LANES * PAIR_LANES
+        begins = f.new(f"icmp slt i64 {inner}, {last}")
+        stop = f.new(f"select i1 {begins}, i64 {last}, i64 {inner}")
+        block_of(f, first, i, True, own, piece, rows, columns, shared, width)
+        f.loop(inner, stop, PAIR_LANES, lambda j: block_of(f, j, i, False, own, piece, rows, columns, shared, width))
+        if size % PAIR_LANES:
+            f.loop(stop, str(size), PAIR_LANES, lambda j: block_of(f, j, i, True, own, piece, rows, columns, shared, width))
+        for k, s in enumerate(rows):
+            at = f.address(s.buffer, s.plane, s.index, f.scalar)
+            f.line(f"store {TYPE[s.value.dtype.name]} {f.fold(s, f'%row{k}', PAIR_LANES)}, ptr {at}")
+
+    for k, s in enumerate(rows):
+        f.line(f"%row{k} = alloca [{PAIR_LANES} x {TYPE[s.value.dtype.name]}], align 64")
+    f.loop("%lo", "%hi", 1, slab)
+
+
+def clear(f: NestWriter, s: Store, base: str, count: int, width: int) -> None:
+    """Accumulators without an item."""
+
+    def one(j: str) -> None:
+        f.w.width = width
+        d = s.value.dtype
+        at = f.new(f"getelementptr {TYPE[d.name]}, ptr {base}, i64 {j}")
+        f.line(f"store {f.w.type(d)} {f.identity(s)}, ptr {at}, align {BYTES[d.name]}")
+        f.w.width = 1
+
+    f.loop("0", str(count), width, one)
+
+
+def prepare_pair_rows(f: NestWriter, piece: Piece, x: UOp) -> None:
+    for u in value_nodes([s.value for s in piece.stores] + list(piece.guards)):
+        if u.op is Ops.LOAD and f.contiguous(u.src, x):
+            f.row(u.arg[0], u.arg[1], u.src)
+
+
+def block_of(
+    f: NestWriter, j: str, i: str, masked: bool, own: dict[int, str], piece: Piece, rows: list[Store],
+    columns: list[Store], shared: Names, width: int,
+) -> None:  # fmt: skip
+    """Eight pairs: added to the accumulators of the row, and to the columns of the slab."""
+    roots = [s.value for s in piece.stores] + list(piece.guards)
+    for v in range(PAIR_LANES // width):
+        at = f.new(f"add i64 {j}, {v * width}") if v else j
+        env, _ = f.body(roots, f.nest.variables[1], at, shared, width)
+        inside = mask(f, at, i) if masked else ""
+
+        def kept(s: Store, env: Names = env, inside: str = inside) -> str:
+            value = f.w.ref(s.value, env)
+            if not inside:
+                return value
+            t = f.w.type(s.value.dtype)
+            return f.new(f"select {f.w.type(bool_)} {inside}, {t} {value}, {t} {f.identity(s)}")
+
+        sums = [(s, f"%row{k}", str(v * width)) for k, s in enumerate(rows)]
+        sums += [(s, own[k], at) for k, s in enumerate(columns)]
+        for s, base, offset in sums:
+            d = s.value.dtype
+            place = f.new(f"getelementptr {TYPE[d.name]}, ptr {base}, i64 {offset}")
+            old = f.new(f"load {f.w.type(d)}, ptr {place}, align {BYTES[d.name]}")
+            f.line(f"store {f.w.type(d)} {f.combined(s, old, kept(s))}, ptr {place}, align {BYTES[d.name]}")
+        if piece.guards and inside:
+            for g in piece.guards:
+                t = f.w.type(bool_)
+                env[g] = f.new(f"and {t} {f.w.ref(g, env)}, {inside}")
+        f.note_guards(piece.guards, env)
+        f.w.width = 1
+
+
+def mask(f: NestWriter, j: str, i: str) -> str:
+    """The lanes with i < j < n."""
+    t = f.w.type(i64)
+    steps = ", ".join(f"i64 {k}" for k in range(f.w.width))
+    first = f.w.splat(j, i64)
+    lane = f.new(f"add {t} {first}, <{steps}>") if f.w.width > 1 else j
+    above = f.new(f"icmp sgt {t} {lane}, {f.w.splat(i, i64)}")
+    size = f.w.constant(UOp.const(f.nest.sizes[0], i64))
+    inside = f.new(f"icmp slt {t} {lane}, {size}")
+    return f.new(f"and {f.w.type(bool_)} {above}, {inside}")
