@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tinyphysics.ir.dtype import DType
@@ -100,6 +101,31 @@ class Rule:
     action: Action
     name: str
 
+    @cached_property
+    def wants(self) -> tuple[tuple[int, frozenset[Ops]], ...]:
+        """The sources whose operation the pattern prescribes."""
+        return tuple((k, s.op) for k, s in enumerate(self.pattern.src or ()) if s.op is not None)
+
+    def may_fit(self, u: UOp) -> bool:
+        """A look at the sources: most rules do not fit most nodes, and this is cheaper than a match."""
+        src = u.src
+        pattern = self.pattern.src
+        if pattern is None:
+            return True
+        if len(src) != len(pattern):
+            return False
+        for k, ops in self.wants:
+            if src[k].op not in ops:
+                break
+        else:
+            return True
+        if len(src) != 2 or u.op not in COMMUTATIVE:
+            return False
+        for k, ops in self.wants:
+            if src[1 - k].op not in ops:
+                return False
+        return True
+
 
 class PatternMatcher:
     """A table of (pattern, function) rows; the first row that fits and does not answer None wins."""
@@ -118,6 +144,8 @@ class PatternMatcher:
 
     def fire(self, u: UOp) -> tuple[Rule, UOp] | None:
         for rule in self.candidates(u.op):
+            if not rule.may_fit(u):
+                continue
             for bound in rule.pattern.match(u):
                 new = rule.action(**bound)
                 if new is not None and new is not u:

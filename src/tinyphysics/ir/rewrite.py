@@ -57,7 +57,7 @@ def graph_rewrite(
                 continue
             if sites is not None:
                 sites.current = sites.table.get(u)
-            rebuilt = u.replace(tuple(done[s] for s in u.src))
+            rebuilt = u.replace(tuple([done[s] for s in u.src]))
             if rebuilt is not u:
                 becomes[u] = rebuilt
                 continue
