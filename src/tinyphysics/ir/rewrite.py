@@ -41,19 +41,20 @@ def graph_rewrite(
                 active.pop(u, None)
                 stack.pop()
                 continue
-            active[u] = None
-            if u in becomes:
-                waiting = [becomes[u]] if becomes[u] not in done else []
-                if not waiting:
-                    done[u] = done[becomes[u]]
-            else:
+            after = becomes.get(u)
+            if after is None:
                 waiting = [s for s in reversed(u.src) if s not in done]
-            if waiting:
-                if any(w in active for w in waiting):
-                    raise EndlessRewrite(f"a rule leads from {u} back to itself")
-                stack.extend(waiting)
+            elif after in done:
+                done[u] = done[after]
                 continue
-            if u in done:
+            else:
+                waiting = [after]
+            if waiting:
+                active[u] = None
+                for w in waiting:
+                    if w in active:
+                        raise EndlessRewrite(f"a rule leads from {u} back to itself")
+                stack += waiting
                 continue
             if sites is not None:
                 sites.current = sites.table.get(u)

@@ -240,7 +240,11 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
 def hoist(roots: Sequence[UOp], params: frozenset[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
     """The roots with what depends on parameters alone replaced by variables, and those variables' values."""
     order = toposort(roots)
-    fixed = {u: bool(u.src) and bool(u.leaves) and u.leaves <= params for u in order}
+    varies: dict[UOp, bool | None] = {}  # None: a number
+    for u in order:
+        below = [v for s in u.src if (v := varies[s]) is not None]
+        varies[u] = any(below) if below else u not in params if u.op is Ops.VAR else None
+    fixed = {u: bool(u.src) and varies[u] is False for u in order}
     outside = {u: None for u in roots if fixed[u]}
     for u in order:
         if not fixed[u]:
