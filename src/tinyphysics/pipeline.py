@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from tinyphysics.analysis.facts_of import facts_of
@@ -36,7 +37,13 @@ class Build:
     program: Program
     certificate: Certificate
     target: Target
-    report: Report
+    why: str  # this target
+    goal: Goal
+
+    @cached_property
+    def report(self) -> Report:
+        return explain(self.system, self.facts, self.goal, self.plan, self.step, self.program, self.certificate,
+                       self.target, self.why)  # fmt: skip
 
 
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
@@ -54,8 +61,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
     target, why = choose_target(program, requested)
-    report = explain(system, facts, goal, plan, step, program, certificate, target, why)
-    return Build(system, facts, plan, step, program, certificate, target, report)
+    return Build(system, facts, plan, step, program, certificate, target, why, goal)
 
 
 def kinetic(system: System) -> UOp:

@@ -41,6 +41,7 @@ class Host:
 
     launches = 0
     compiling = 0.0
+    made = found = 0
 
     def __init__(self, program: Program, probe: Program | None = None) -> None:
         self.machine = Machine(program)

@@ -5,30 +5,43 @@ from functools import lru_cache
 from typing import Any
 
 from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly
 from tinyphysics.emit.cmain import complete_program
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.runtime.loaders import CLoader, LlvmLoader
+from tinyphysics.runtime.plans import Recipe, made, outline
 from tinyphysics.target import Target, VectorShape
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.tpir.outline import Outline
+from tinyphysics.util import digest
+
+
+Source = Program | Recipe
 
 
 @lru_cache(maxsize=64)
-def engine_for(
-    target: Target, program: Program, probe: Program | None = None, threads: int | None = None
-) -> Any:
+def engine_for(target: Target, program: Source, probe: Source | None = None, threads: int | None = None) -> Any:
     """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
+    if target.backend == "llvm" and isinstance(program, Recipe) and (probe is None or isinstance(probe, Recipe)):
+        return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe))
+    whole, watch = made(program), None if probe is None else made(probe)
     match target.backend:
         case "llvm":
-            return KernelEngine(program, LlvmLoader(), probe, threads)
+            return KernelEngine(whole, LlvmLoader(), watch, threads)
         case "c":
-            return KernelEngine(program, CLoader(), probe, threads)
+            return KernelEngine(whole, CLoader(), watch, threads)
         case "numpy":
-            return KernelEngine(program, ArraysLoader(), probe, threads)
-    return Host(program, probe)
+            return KernelEngine(whole, ArraysLoader(), watch, threads)
+    return Host(whole, watch)
+
+
+def outlined(program: Recipe, probe: Recipe | None) -> Outline:
+    """What the engine needs of the kernel, without the kernel if it was written out before."""
+    key = program.key if probe is None else digest(f"{program.key} {probe.key}".encode())
+    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program))
 
 
 SECTIONS = ("init", "step", "final")

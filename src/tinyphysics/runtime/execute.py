@@ -10,6 +10,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.loop import Record, Running, Sink
+from tinyphysics.runtime.plans import Recipe, probe_key
 from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.system import System
 from tinyphysics.target import Target
@@ -21,7 +22,7 @@ from tinyphysics.tpir.probe import probe
 class Run:
     """Enough to do a run again, bit for bit."""
 
-    program: Program
+    program: Program | Recipe
     system: System
     target: Target
     given: Inputs
@@ -36,22 +37,27 @@ def clock_of(system: System) -> UOp:
     return UOp.var("t") if system.time is None else system.time
 
 
-def watcher(r: Run, values: Mapping[str, UOp]) -> Program:
-    return probe(r.system.states, r.system.parameters, clock_of(r.system), values)
+def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
+    def make() -> Program:
+        return probe(r.system.states, r.system.parameters, clock_of(r.system), values)
+
+    key = probe_key(r.system, values)
+    return make() if key is None else Recipe(key, make)
 
 
 def execute(
     r: Run, schedule: Schedule, values: Mapping[str, UOp], tick: Callable[[int], None], sink: Sink | None = None
-) -> tuple[Record, int, float]:
-    """(what was recorded, how often the engine was launched, seconds it spent compiling)."""
+) -> tuple[Record, int, float, str]:
+    """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
     began = time.perf_counter()
     engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads)
     engine.block(r.given.members)  # writes the kernel out
     built = time.perf_counter() - began
-    launches, compiling = engine.launches, engine.compiling
+    launches, compiling, made, found = engine.launches, engine.compiling, engine.made, engine.found
     running = Running(engine, r.given, schedule, r.dt, r.t0, looking(r, values) if values else None, sink)
     record = running.go(tick)
-    return record, engine.launches - launches, built + engine.compiling - compiling
+    code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
+    return record, engine.launches - launches, built + engine.compiling - compiling, code
 
 
 def looking(r: Run, values: Mapping[str, UOp]) -> Callable[[Mapping[str, Any], int], Mapping[str, Any]]:

@@ -25,6 +25,8 @@ class Engine(Protocol):
 
     launches: int
     compiling: float  # seconds spent so far
+    made: int  # modules compiled so far
+    found: int  # modules that were compiled before
 
     def block(self, members: int) -> int: ...
     def start(self, state: States, params: States, members: int, dt: float, t0: float) -> Any: ...

@@ -12,11 +12,12 @@ import numpy as np
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import UOp, dump
-from tinyphysics.pipeline import Build, build
+from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
 from tinyphysics.runtime.backend import listing
+from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
@@ -25,7 +26,7 @@ from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, whole
 from tinyphysics.system import SLOTS, Family, System
-from tinyphysics.target import Target
+from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.trajectory import Frame, Trajectory
 from tinyphysics.util import one_of
@@ -43,28 +44,32 @@ class Simulation:
     requested: str
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    _built: Build | None = None
+    _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.source, System):
-            self._built = build(self.source, self.goal, self.requested)
+            self._compiled = Compiled(self.source, self.goal, self.requested)
 
     # --- looking ------------------------------------------------------------------------------
     @property
-    def built(self) -> Build:
-        if self._built is None:
+    def compiled(self) -> Compiled:
+        if self._compiled is None:
             assert isinstance(self.source, Family)
             letters = ", ".join(self.source.letters)
             raise ShapeError(
                 f"`{self.source.name}` is not compiled yet: its size {letters} is unknown",
                 fix=f"Pass sizes={{{self.source.letters[0]!r}: 16}} to compile, or run it first.",
             )
-        return self._built
+        return self._compiled
+
+    @property
+    def built(self) -> Build:
+        return self.compiled.built
 
     @property
     def system(self) -> System:
-        return self.built.system
+        return self.compiled.system
 
     @property
     def tpir(self) -> Program:
@@ -72,7 +77,7 @@ class Simulation:
 
     @property
     def target(self) -> Target:
-        return self.built.target
+        return BUILT[self.compiled.known.backend]
 
     @property
     def certificate(self) -> Any:
@@ -127,9 +132,9 @@ class Simulation:
         return {"seconds": per_step * steps * members, "bytes": 8.0 * rows * members * (frames + 4)}
 
     def __repr__(self) -> str:
-        if self._built is None:
+        if self._compiled is None:
             return f"<Simulation of {self.source!r}, sizes still open>"
-        return f"<Simulation of {self.system.name}: {self.built.plan.method}, {self.target.backend}>"
+        return f"<Simulation of {self.system.name}: {self.compiled.known.method}, {self.target.backend}>"
 
     # --- running ------------------------------------------------------------------------------
     def evolve(
@@ -161,19 +166,21 @@ class Simulation:
             None if hash_every is None else whole("hash_every", hash_every, 1),
         )
         threads = None if threads is None else whole("threads", threads, 1)
-        r = Run(self.built.program, system, self.target, i, schedule, dt, float(t0), threads)
+        compiled = self.compiled
+        r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads)
         values = {n: self.traced(f, n) for n, f in watched.items()}
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps) as tick:
-            record, launches, compiling = execute(r, schedule, values, tick)
+            record, launches, compiling, code = execute(r, schedule, values, tick)
         done = clock.perf_counter()
         out = self.trajectory(r, record)
         work = record.last * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
             "backend": {"requested": self.requested, "used": self.target.backend},
-            "device": self.target.device, "program": self.built.program.hash, "bits": BITS,
-            "seconds": {"prepare": ready - began, "compile": compiling, "run": running},
+            "device": self.target.device, "program": compiled.known.program, "bits": BITS,
+            "seconds": {"plan": compiled.seconds, "prepare": ready - began, "compile": compiling, "run": running},
+            "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
             "steps": record.last, "members": i.members, "seed": seed,
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
@@ -188,8 +195,8 @@ class Simulation:
 
     def bind(self, source: Family, sizes: dict[str, int]) -> None:
         """The first run decides the sizes; later ones must agree."""
-        if self._built is None:
-            self._built, self._sizes = build(source.bind(sizes), self.goal, self.requested), sizes
+        if self._compiled is None:
+            self._compiled, self._sizes = Compiled(source.bind(sizes), self.goal, self.requested), sizes
         for letter, n in self._sizes.items():
             if sizes[letter] != n:
                 raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
