@@ -58,18 +58,19 @@ def graph_rewrite(
                 continue
             if sites is not None:
                 sites.current = sites.table.get(u)
-            rebuilt = u.replace(tuple([done[s] for s in u.src]))
-            if rebuilt is not u:
-                becomes[u] = rebuilt
-                continue
-            hit = rules.fire(u)
-            if hit is None:
-                done[u] = u
-                continue
-            rule, becomes[u] = hit
-            count += 1
-            if fired is not None:
-                fired.log.append((rule.name, u, becomes[u]))
-            if count > limit:
-                raise EndlessRewrite(f"{count} rewrites; the last was {rule.name} on {u}")
+            for s in u.src:
+                if done[s] is not s:
+                    becomes[u] = u.replace(tuple([done[s] for s in u.src]))
+                    break
+            else:
+                hit = rules.fire(u) if rules.candidates(u.op) else None
+                if hit is None:
+                    done[u] = u
+                    continue
+                rule, becomes[u] = hit
+                count += 1
+                if fired is not None:
+                    fired.log.append((rule.name, u, becomes[u]))
+                if count > limit:
+                    raise EndlessRewrite(f"{count} rewrites; the last was {rule.name} on {u}")
     return [done[r] for r in roots]

@@ -249,5 +249,7 @@ def hoist(roots: Sequence[UOp], params: frozenset[UOp]) -> tuple[list[UOp], dict
     for u in order:
         if not fixed[u]:
             outside |= {s: None for s in u.src if fixed[s]}
+    if not outside:
+        return list(roots), {}
     names = {u: UOp.var(f"c{k}", (), u.dtype) for k, u in enumerate(outside)}
     return substitute(roots, names), {v: u for u, v in names.items()}
