@@ -1,6 +1,7 @@
 """How does a section become a function?  Rendered as text by emit/, compiled and loaded by device/."""
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from tinyphysics.util import digest
 MOST_UNROLL = 6
 LEAST_UNROLL = 2
 MOST_CODE = 1_700  # operations in a loop body
+OBJECT = re.compile(r"[0-9a-f]{32}\.o")  # names that `object_name` gives
 
 
 class LlvmLoader:
@@ -54,8 +56,8 @@ class LlvmLoader:
     ) -> list[Any]:
         level = llvm.QUICK if quick else llvm.OPTIMISATION
         note = self.note(parts, varying, level)
-        name = cache.read(note) if note else None  # what its module is called, if it was written before
-        code = cache.read(name.decode()) if name else None
+        name = (cache.read(note) or b"").decode("ascii", "replace") if note else ""
+        code = cache.read(name) if OBJECT.fullmatch(name) else None
         found = code is not None
         if code is None:
             whole = [(f.whole() if isinstance(f, SectionOutline) else f, shape) for f, shape in parts]
