@@ -41,7 +41,7 @@ def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
     def make() -> Program:
         return probe(r.system.states, r.system.parameters, clock_of(r.system), values)
 
-    key = probe_key(r.system, values)
+    key = probe_key(r.program.key, r.system, values) if isinstance(r.program, Recipe) else None
     return make() if key is None else Recipe(key, make)
 
 

@@ -60,7 +60,7 @@ class LlvmLoader:
         code = cache.read(name) if OBJECT.fullmatch(name) else None
         found = code is not None
         if code is None:
-            whole = [(f.whole() if isinstance(f, SectionOutline) else f, shape) for f, shape in parts]
+            whole = [(f.written(quick) if isinstance(f, SectionOutline) else f, shape) for f, shape in parts]
             text = emit_llvm.module(whole, params, varying, self.cpu.x86)
             named = llvm.object_name(text, self.cpu, level)
             code, found = llvm.stored(named, text, self.cpu, level)

@@ -111,9 +111,9 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     return key_of(system.kind, roots, [*variables(system), len(system.forces), asked, requested])
 
 
-def probe_key(system: System, values: Mapping[str, UOp]) -> str | None:
-    """Of a program that observes values of a system's state."""
-    return key_of("probe", list(values.values()), [*variables(system), list(values)])
+def probe_key(program: str, system: System, values: Mapping[str, UOp]) -> str | None:
+    """Of the program that observes values in runs of the program with a key."""
+    return key_of("probe", list(values.values()), [program, *variables(system), list(values)])
 
 
 # --- what is kept -----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
-from tinyphysics.rules.transcendental import guarded, lower
+from tinyphysics.rules.transcendental import conditions, guarded, lower, weight
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
 from tinyphysics.tpir.symbolic import Symbolic
@@ -43,6 +43,7 @@ class Section:
     loops: bool = False
     watched: tuple[UOp, ...] = ()  # evaluated after every `stride` steps, from the loads
     watched_guards: tuple[UOp, ...] = ()
+    careful: bool = False  # which of their forms the functions in it have, where they are not written out
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
@@ -54,7 +55,7 @@ class Section:
     @cached_property
     def operations(self) -> int:
         """How many a machine does for one member, once."""
-        return sum(u.op not in (Ops.CONST, Ops.VAR) for u in toposort(self.everything))
+        return sum(map(weight, toposort(self.everything)))
 
     @property
     def everything(self) -> list[UOp]:
@@ -93,17 +94,25 @@ class Kernel:
     functions: dict[str, tuple[UOp, ...]]  # init, step, final: before functions are expanded
     watched: tuple[UOp, ...] = ()  # observables, as functions of what is carried
     observed: dict[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
-    _cache: dict[tuple[str, bool], Section] = field(default_factory=dict)
+    _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
 
-    def section(self, name: str, careful: bool = False) -> Section:
-        """One section in the minimal operator set; `careful` is right for any argument."""
-        if (name, careful) not in self._cache:
+    def section(self, name: str, careful: bool = False, short: bool = False) -> Section:
+        """One section in the minimal operator set; `careful` is right for any argument.
+
+        With `short`, functions stay what they are, to be called: the same bits from less text.
+        """
+        if (name, careful, short) not in self._cache:
             groups: list[list[UOp]] = []
             for roots in (self.functions[name], self.watched if name == "watch" else ()):
                 plain = inline(roots)
-                groups += [lower(plain), []] if careful else guarded(plain)
-            flat = graph_rewrite([u for group in groups for u in group], exact)
-            size = sum(u.op not in (Ops.CONST, Ops.VAR) for u in toposort(flat))
+                if short:
+                    groups += [plain, [] if careful else conditions(plain)]
+                else:
+                    groups += [lower(plain), []] if careful else guarded(plain)
+            flat = [u for group in groups for u in group]
+            if not short:
+                flat = graph_rewrite(flat, exact)
+            size = sum(map(weight, toposort(flat)))
             if size > LARGEST:
                 raise PlanError(f"one {name} of `{self.name}` is {size:,} operations when written out")
             rest, invariants = hoist(flat, frozenset(self.params))
@@ -113,10 +122,10 @@ class Kernel:
                 rest = rest[len(group) :]
             loads = self.inputs if name == "init" else self.carried
             loops = name in ("step", "watch")
-            self._cache[name, careful] = Section(
-                name, loads, parts[0], parts[1], invariants, loops, parts[2], parts[3]
+            self._cache[name, careful, short] = Section(
+                name, loads, parts[0], parts[1], invariants, loops, parts[2], parts[3], careful=careful
             )
-        return self._cache[name, careful]
+        return self._cache[name, careful, short]
 
     def __str__(self) -> str:
         used = [n for n in ("init", "step", "final") if self.functions[n]]

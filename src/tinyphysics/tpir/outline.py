@@ -20,15 +20,15 @@ class SectionOutline:
 
     def __init__(
         self, key: str, name: str, careful: bool, loads: tuple[UOp, ...], operations: int | None,
-        whole: Callable[[], Section],
+        written: Callable[[bool], Section],
     ) -> None:  # fmt: skip
-        self.key, self.name, self.careful, self.loads, self.whole = key, name, careful, loads, whole
+        self.key, self.name, self.careful, self.loads, self.written = key, name, careful, loads, written
         self.loops = name in ("step", "watch")
         if operations is not None:
             self.operations = operations
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.whole(), name)
+        return getattr(self.written(False), name)
 
 
 class Outline:
@@ -51,7 +51,8 @@ class Outline:
     def section(self, name: str, careful: bool = False) -> Any:
         loads = self.inputs if name == "init" else self.carried
         count = None if careful else self.operations[name]
-        return SectionOutline(self.key, name, careful, loads, count, lambda: self.kernel.section(name, careful))
+        return SectionOutline(self.key, name, careful, loads, count,
+                              lambda short: self.kernel.section(name, careful, short))  # fmt: skip
 
 
 def described(k: Kernel) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def described(k: Kernel) -> dict[str, Any]:
         "name": k.name, "inputs": named(k.inputs), "params": named(k.params), "carried": named(k.carried),
         "watched": [[f"watched{i}", u.dtype.name] for i, u in enumerate(k.watched)],
         "outputs": sized(k.outputs), "observed": sized(k.observed),
-        "operations": {name: k.section(name).operations for name in k.functions},
+        "operations": {name: k.section(name, short=True).operations for name in k.functions},
     }  # fmt: skip
 
 
