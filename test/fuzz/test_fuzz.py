@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tinyphysics as tp
+from tinyphysics.context import QUICK
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.cc import build, load_library
 from tinyphysics.runtime.loaders import LlvmLoader
@@ -67,11 +68,12 @@ def test_random_expressions_agree_everywhere(batch):
         if dtype is f32:
             with np.errstate(over="ignore"):
                 points = np.array(points, np.float32).astype(float).tolist()
-        cases.append((low[0], short[0], section, points))
+        called = Section(f"f{k}", tuple(variables), (root,), (), {}, careful=True)  # its functions not written out
+        cases.append((low[0], short[0], section, called, points))
     source = emit_c.module([(c[2], VectorShape(16, 1)) for c in cases], (), ())
     library = load_library(build(source, FLAGS))
     llvm, arrays = LlvmLoader(shape=VectorShape(4, 2)), ArraysLoader()
-    for k, (low, short, section, points) in enumerate(cases):
+    for k, (low, short, section, called, points) in enumerate(cases):
         env = [{"x0": p[0], "x1": p[1], "x2": p[2]} for p in points]
         expected = bits([evaluate([low], e)[0] for e in env], dtype)
         assert bits([evaluate([short], e)[0] for e in env], dtype) == expected, (k, low)
@@ -81,6 +83,8 @@ def test_random_expressions_agree_everywhere(batch):
         }
         if k % 5 == 0:
             results["llvm"] = columns(llvm.load([(section, VectorShape(4, 2))], (), ())[0], section, points, dtype)
+            (quick,) = llvm.load([(called, VectorShape(1, 1))], (), (), quick=True)
+            results["llvm, quick"] = columns(quick, called, points, dtype)
         for name, values in results.items():
             assert bits(values, dtype) == expected, (name, k, short)
 
@@ -97,6 +101,8 @@ def test_random_hamiltonians_agree_on_every_backend(seed):
     options = rng.choice([dict(), dict(order=4), dict(method="rk4"), dict(method="leapfrog_dkd")])
     runs = {b: tp.compile(system, dt=0.05, backend=b, **options).evolve(steps=6, **start)
             for b in ("python", "numpy", "c", "llvm")}  # fmt: skip
+    with QUICK(0):
+        runs["llvm, fast"] = tp.compile(system, dt=0.05, backend="llvm", **options).evolve(steps=6, **start)
     assert len({r.hash for r in runs.values()}) == 1, (seed, system.energy)
 
 

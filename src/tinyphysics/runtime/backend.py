@@ -18,7 +18,6 @@ from tinyphysics.tpir.kernel import build_kernel
 from tinyphysics.tpir.outline import Outline
 from tinyphysics.util import digest
 
-
 Source = Program | Recipe
 
 
