@@ -66,6 +66,7 @@ def llvm_version() -> str:
     return ".".join(map(str, binding().llvm_version_info))
 
 
+@lru_cache(maxsize=8)
 def target_machine(ll: Any, cpu: Cpu, level: int = OPTIMISATION) -> Any:
     target = ll.Target.from_triple(cpu.triple)
     return target.create_target_machine(cpu=cpu.name, features=cpu.features, opt=level, jit=True)
