@@ -108,7 +108,8 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     """Of all that `build` decides by."""
     roots = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
     asked = {name: value for name, value in vars(goal).items() if name != "dt"}
-    return key_of(system.kind, roots, [*variables(system), len(system.forces), asked, requested])
+    own = [system.kind, system.name, len(system.forces)]  # a map's program has the name of its function
+    return key_of("plan", roots, [*own, *variables(system), asked, requested])
 
 
 def probe_key(program: str, system: System, values: Mapping[str, UOp]) -> str | None:
