@@ -190,7 +190,7 @@ def run(args: argparse.Namespace) -> int:
     target = None if args.out is None else writable(Path(args.out))
     sim = simulation(args, loaded, system, default=None)
     out = sim.evolve(**given, steps=steps, until=args.until, save_every=args.save_every)
-    print(f"{system.name}: {sim.built.plan.method}, {plural(out.final.step, 'step')} to t = {out.final.t:g}")
+    print(f"{system.name}: {sim.compiled.known.method}, {plural(out.final.step, 'step')} to t = {out.final.t:g}")
     for name, value in out.final.states.items():
         print(f"  {name} = {numbers(np.asarray(value), indent=len(name) + 5)}")
     if system.energy is not None:

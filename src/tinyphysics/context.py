@@ -9,11 +9,14 @@ A flag is read from the environment as TINYPHYSICS_<NAME> and set in code with `
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from tinyphysics.errors import InputError
+
+BEGAN = time.time()  # the code that runs is what the files held then
 
 
 class Flag:
@@ -47,4 +50,5 @@ def flag(name: str, default: int, sentence: str) -> Flag:
 
 
 CHECK = flag("CHECK", 0, "check the graph against its stage's spec after every pass")
+QUICK = flag("QUICK", 1, "do little work with machine code that is made quickly; 0 always makes the fast code")
 REWRITE_LIMIT = flag("REWRITE_LIMIT", 200_000, "rules fired in one rewrite before it counts as endless")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from tinyphysics.analysis.facts_of import facts_of
@@ -38,7 +39,14 @@ class Build:
     program: Program
     certificate: Certificate
     target: Target
-    report: Report
+    why: str  # this target
+    goal: Goal
+    units: tuple[Row, ...]  # what was said about other units
+
+    @cached_property
+    def report(self) -> Report:
+        return explain(self.system, self.facts, self.goal, self.plan, self.step, self.program, self.certificate,
+                       self.target, self.why, self.units)  # fmt: skip
 
 
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
@@ -61,8 +69,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         )
     program = in_precision(shown, goal.precision)
     target, why = choose_target(program, requested)
-    report = explain(system, facts, goal, plan, step, program, certificate, target, why, units)
-    return Build(system, facts, plan, step, program, certificate, target, report)
+    return Build(system, facts, plan, step, program, certificate, target, why, goal, units)
 
 
 def kinetic(system: System) -> UOp:

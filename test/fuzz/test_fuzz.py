@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tinyphysics as tp
+from tinyphysics.context import QUICK
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.cc import build, load_library
 from tinyphysics.runtime.loaders import LlvmLoader
@@ -82,12 +83,14 @@ def test_random_expressions_agree_everywhere(batch):
         if dtype is f32:
             with np.errstate(over="ignore"):
                 points = np.array(points, np.float32).astype(float).tolist()
-        cases.append((low[0], short[0], section, points, Machine(observing(variables, root))))
-    sections = [case[2] for case in cases]
+        called = Section(f"f{k}", tuple(variables), (root,), (), {}, careful=True)  # its functions not written out
+        cases.append((low[0], short[0], section, called, points, Machine(observing(variables, root))))
+    sections, callers = [case[2] for case in cases], [case[3] for case in cases]
     library = load_library(build(emit_c.module([(f, VectorShape(16, 1)) for f in sections], (), ()), FLAGS))
     parts = [(f, PLAIN if k % 5 else PAIRED) for k, f in enumerate(sections)]
     llvm, arrays = LlvmLoader().load(parts, (), ()), ArraysLoader()
-    for k, (low, short, section, points, machine) in enumerate(cases):
+    quick = LlvmLoader().load([(f, VectorShape(1, 1)) for f in callers], (), (), quick=True)
+    for k, (low, short, section, called, points, machine) in enumerate(cases):
         env = [{"x0": p[0], "x1": p[1], "x2": p[2]} for p in points]
         expected = bits([evaluate([low], e)[0] for e in env], dtype)
         results = {
@@ -96,6 +99,7 @@ def test_random_expressions_agree_everywhere(batch):
             "numpy": columns(arrays.one(section, (), ()), section, points, dtype),
             "c": columns(calling(SIGNATURE((section.name, library))), section, points, dtype),
             "llvm": columns(llvm[k], section, points, dtype),
+            "llvm, quick": columns(quick[k], called, points, dtype),
         }
         for name, values in results.items():
             assert bits(values, dtype) == expected, (name, k, short)
@@ -112,8 +116,11 @@ def test_random_hamiltonians_agree_on_every_backend(seed):
     start = dict(q=np.random.default_rng(seed).normal(size=(5, 3)), p=np.zeros((5, 3)))
     options = rng.choice([dict(), dict(order=4), dict(method="rk4"), dict(method="leapfrog_dkd")])
     for precision in ("float64", "float32")[: 1 + (seed % 4 == 0)]:
-        runs = {b: tp.compile(system, dt=0.05, backend=b, precision=precision, **options).evolve(steps=6, **start)
+        asked = dict(dt=0.05, precision=precision, **options)
+        runs = {b: tp.compile(system, backend=b, **asked).evolve(steps=6, **start)
                 for b in ("python", "numpy", "c", "llvm")}  # fmt: skip
+        with QUICK(0):
+            runs["llvm, fast"] = tp.compile(system, backend="llvm", **asked).evolve(steps=6, **start)
         assert len({r.hash for r in runs.values()}) == 1, (seed, precision, system.energy)
 
 

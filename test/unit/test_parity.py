@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.context import QUICK
 from tinyphysics.device import cc
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.runtime import backend as engines, loaders
@@ -89,6 +90,13 @@ SUITE = {
 }
 
 
+@pytest.fixture(autouse=True)
+def fast_code():
+    """The code of long runs, also where runs are short."""
+    with QUICK(0):
+        yield
+
+
 def ensemble(start, members, seed=0):
     rng = np.random.default_rng(seed)
     return {k: np.asarray(v) + 0.02 * rng.normal(size=(members, *np.shape(v))) for k, v in start.items()}
@@ -112,6 +120,14 @@ def test_every_backend_gives_the_hash_of_the_virtual_machine(name, precision):
         assert out.hashes == reference.hashes, backend
         assert all(np.array_equal(out.frames[s], reference.frames[s]) for s in out.frames), backend
         assert all(out.frames[s].dtype == precision and out.final[s].dtype == precision for s in out.frames), backend
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_code_that_is_made_quickly_gives_the_same_bits(name, precision):
+    options = dict(members=5, steps=10, hash_every=1)
+    fast = run(name, "llvm", precision, **options)
+    with QUICK(1):
+        assert run(name, "llvm", precision, **options).hashes == fast.hashes
 
 
 @pytest.mark.parametrize("name", ["pendulum", "torture", "growth", "driven"])

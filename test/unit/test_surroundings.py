@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -15,7 +16,9 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device import cache, cc
+from tinyphysics.context import QUICK, REWRITE_LIMIT
+from tinyphysics.device import cache, cc, engine
+from tinyphysics.runtime import compiled, plans
 from tinyphysics.runtime.backend import engine_for
 
 START = dict(q=[1.0, 0.0], p=[0.0, 1.2])
@@ -32,15 +35,20 @@ def expected():
 
 @pytest.fixture
 def fresh(monkeypatch, tmp_path):
-    """An empty cache directory, and engines that have not been built."""
+    """An empty cache directory, and a process that remembers nothing."""
     monkeypatch.setenv("TINYPHYSICS_CACHE", str(tmp_path / "cache"))
-    engine_for.cache_clear()
+    forget()
     yield tmp_path / "cache"
+    forget()
+
+
+def forget():
     engine_for.cache_clear()
+    plans.forget()
 
 
 def run(backend="llvm"):
-    engine_for.cache_clear()
+    forget()
     return tp.compile(kepler, dt=0.01, backend=backend).evolve(steps=20, **START).hash
 
 
@@ -111,6 +119,244 @@ def test_an_object_for_another_processor_has_another_name(fresh):
         before = len(list(fresh.iterdir())) if fresh.exists() else 0
         KernelEngine(program, LlvmLoader(cpu)).start(arrays, {"mu": np.ones(1)}, 1, 0.01, 0.0)
         assert len(list(fresh.iterdir())) > before
+
+
+# --- plans ------------------------------------------------------------------------------------------
+def origins(system=kepler, start=START, **options):
+    """Where a run has its plan and its code from."""
+    return tp.compile(system, **{"dt": 0.01, **options}).evolve(steps=2, **start).metrics["cache"]
+
+
+def test_a_plan_is_made_once_then_read_then_remembered(fresh):
+    assert origins() == {"plan": "made", "code": "made"}
+    assert origins() == {"plan": "memory", "code": "memory"}
+    forget()
+    assert origins() == {"plan": "disk", "code": "disk"}
+
+
+def test_a_plan_that_is_known_is_not_made_again_for_a_run(fresh, monkeypatch):
+    wanted = run()
+    monkeypatch.setattr(compiled, "build", lambda *_: pytest.fail("analysed again"))
+    monkeypatch.setattr(cache, "write", lambda *_: pytest.fail("compiled again"))
+    assert run() == wanted
+
+
+@pytest.mark.parametrize("options", [dict(scale="auto"), dict(precision="float32"), dict(order=4, precision="float32"),
+                                     dict(scale="auto", precision="float32")], ids=str)  # fmt: skip
+def test_plans_in_other_units_and_precisions_are_found_again(fresh, monkeypatch, options):
+    """With all that a run asks of them: units, the format of the states, whether there is a clock, weights of stages."""
+
+    @tp.hamiltonian
+    def driven(q, p, t, k: float = 1.0):
+        return p**2 / 2 + k * q**4 / 4 - q * tp.cos(t)
+
+    def both():
+        forget()
+        sim = tp.compile(driven, dt=0.01, **options)
+        start = dict(q=np.linspace(0.5, 1.5, 9), p=np.zeros(9))
+        out = sim.evolve(steps=60, save_every=2, observe={"q2": lambda q: q * q}, **start)
+        refused = []
+        for wrong in (dict(dt=1e-300), dict(t0=1e9)):
+            try:
+                refused.append(sim.evolve(steps=1, **start, **wrong).hash)
+            except tp.InputError as error:
+                refused.append(str(error))
+        return out.hash, out.final.q.dtype, out["q2"].tolist(), refused, out.metrics["cache"]["plan"]
+
+    *first, made = both()
+    monkeypatch.setattr(compiled, "build", lambda *_: pytest.fail("analysed again"))
+    *again, found = both()
+    assert first == again and (made, found) == ("made", "disk")
+    assert any("out of the range" in str(x) or "cannot be kept" in str(x) for x in first[3])
+
+
+def test_what_is_said_of_a_known_plan_is_what_is_said_of_a_new_one(fresh):
+    def said():
+        forget()
+        sim = tp.compile(kepler, dt=0.01, order=4)
+        levels = [sim.ir(level) for level in ("uop", "tpir", "kernel", "llvm", "asm", "c")]
+        return [repr(sim), sim.explain(), sim.certificate, sim.cite(), sim.tpir, *levels], sim
+
+    first, new = said()
+    again, known = said()
+    assert new.compiled.found == "made" and known.compiled.found == "disk"
+    assert first == again
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{}", b'{"program": 1}', b"no json", b"\xff"])
+@pytest.mark.parametrize("kind", ["plan", "kernel", "note"])
+def test_an_entry_that_is_not_what_it_should_be_is_made_again(fresh, kind, body):
+    run()
+    (file,) = fresh.glob(f"*.{kind}")
+    cache.write(file.name, body)  # with a checksum that fits
+    assert run() == expected()
+    assert run() == expected()
+
+
+def test_a_plan_for_a_backend_that_does_not_exist_is_made_again(fresh):
+    run()
+    (file,) = fresh.glob("*.plan")
+    cache.write(file.name, cache.read(file.name).replace(b"llvm", b"abacus"))
+    assert run() == expected()
+
+
+def test_a_plan_whose_object_is_gone_is_compiled_again(fresh):
+    run()
+    for file in fresh.glob("*.o"):
+        file.unlink()
+    assert run() == expected()
+    assert list(fresh.glob("*.o"))
+
+
+def test_another_version_of_this_package_has_other_plans(fresh, monkeypatch):
+    origins()
+    forget()
+    monkeypatch.setattr(plans, "sources", lambda: "another text")
+    assert origins() == {"plan": "made", "code": "disk"}  # the same text of the same module
+
+
+def test_a_package_whose_text_changed_since_it_was_imported_has_no_plans(fresh, monkeypatch):
+    monkeypatch.setattr(plans, "BEGAN", 0.0)
+    plans.sources.cache_clear()
+    try:
+        assert origins()["plan"] == origins()["plan"] == "made"
+        assert run() == expected() and not list(fresh.glob("*.plan"))
+    finally:
+        plans.sources.cache_clear()
+
+
+def test_a_plan_that_says_another_program_is_found_out(fresh):
+    run()
+    (file,) = fresh.glob("*.plan")
+    text = cache.read(file.name)
+    cache.write(file.name, text.replace(b'"program": "', b'"program": "0'))
+    forget()
+    with pytest.raises(tp.StoreError, match="another program"):
+        tp.compile(kepler, dt=0.01, backend="llvm").explain()
+
+
+def test_run_time_values_do_not_decide_a_plan():
+    def spring(k):
+        def H(q, p, k: float = k):
+            return p**2 / 2 + k * q**2 / 2
+
+        return tp.hamiltonian(H)
+
+    first, second = spring(1.0), spring(2.0)
+    assert plans.plan_key(first, plans.Goal(0.01), "auto") == plans.plan_key(second, plans.Goal(0.5), "auto")
+
+
+def test_what_decides_a_plan_is_in_its_key():
+    @tp.hamiltonian
+    def base(q, p, k: float = 1.0):
+        return p**2 / 2 + k * q**2 / 2
+
+    @tp.hamiltonian
+    def constant(q, p, k: float = 1.0):
+        return p**2 / 2 + k * q**2 / 2.0000000000000004
+
+    @tp.hamiltonian
+    def sign(q, p, k: float = 1.0):
+        return p**2 / 2 + k * q**2 / -2
+
+    @tp.hamiltonian
+    def named(q, p, s: float = 1.0):
+        return p**2 / 2 + s * q**2 / 2
+
+    @tp.hamiltonian
+    def states(x, v, k: float = 1.0):
+        return v**2 / 2 + k * x**2 / 2
+
+    @tp.hamiltonian
+    def shaped(q: tp.Vec[1], p: tp.Vec[1], k: float = 1.0):
+        return (p[0] ** 2) / 2 + k * q[0] ** 2 / 2
+
+    @tp.hamiltonian
+    def timed(q, p, t, k: float = 1.0):
+        return p**2 / 2 + k * q**2 / 2
+
+    @tp.hamiltonian(pairs=[("p", "q")])
+    def turned(q, p, k: float = 1.0):
+        return p**2 / 2 + k * q**2 / 2
+
+    @tp.map
+    def swap(x, y):
+        return y, x
+
+    @tp.map
+    def exchange(x, y):  # its program has another name
+        return y, x
+
+    goal = plans.Goal(0.01)
+    systems = [swap, exchange, base, constant, sign, named, states, shaped, timed, turned]
+    keys = [plans.plan_key(s, goal, "auto") for s in systems]
+    keys += [plans.plan_key(base, plans.Goal(0.01, **o), "auto")
+             for o in (dict(method="rk4"), dict(order=4), dict(forbid=("leapfrog_kdk",)), dict(precision="float32"),
+                       dict(scale="auto"))]  # fmt: skip
+    assert {f.name for f in fields(plans.Goal)} == {"dt", "method", "order", "forbid", "precision", "scale"}
+    keys += [plans.plan_key(base, goal, "numpy")]
+    with REWRITE_LIMIT(100):
+        keys += [plans.plan_key(base, goal, "auto")]
+    assert None not in keys and len(set(keys)) == len(keys)
+
+
+def test_a_user_operation_is_looked_at_every_time(fresh):
+    def moved(factor):
+        twice = tp.op("scaled_here", lambda x: x * factor, lambda x: (0 * x + factor,))
+
+        @tp.hamiltonian
+        def H(q, p):
+            return p**2 / 2 + twice(q)
+
+        assert plans.plan_key(H, plans.Goal(0.1), "auto") is None
+        return tp.compile(H, dt=0.1).evolve(q=0.0, p=0.0, steps=1).final.p
+
+    assert moved(1.0) == pytest.approx(-0.1) and moved(2.0) == pytest.approx(-0.2)
+
+
+def test_lines_are_those_of_the_function_that_was_compiled(fresh):
+    def wave(q, p):
+        return p**2 / 2 + tp.exp(q)
+
+    first = tp.compile(tp.hamiltonian(wave), dt=0.1)
+
+    def wave(q, p):
+        return p**2 / 2 + tp.exp(q)
+
+    again = tp.compile(tp.hamiltonian(wave), dt=0.1)
+    assert (first.compiled.found, again.compiled.found) == ("made", "memory")
+    line = f"test_surroundings.py:{wave.__code__.co_firstlineno + 1}"
+    assert line in again.ir("tpir") and line not in first.ir("tpir")
+
+
+def test_observables_are_found_again(fresh):
+    def look():
+        forget()
+        out = tp.compile(kepler, dt=0.01).evolve(steps=5, observe={"r": lambda q: tp.norm(q)}, **START)
+        return out["r"].tolist(), out.metrics["cache"]["code"]
+
+    (first, made), (again, found) = look(), look()
+    assert first == again and (made, found) == ("made", "disk")
+
+
+# --- code that is made quickly ----------------------------------------------------------------------
+@pytest.mark.parametrize("members", [1, 3, 40])
+def test_quick_code_and_fast_code_give_the_same_bits(members, monkeypatch):
+    """Also where a run begins with the one and ends with the other, and where arguments leave the fast path."""
+
+    @tp.hamiltonian
+    def rotor(q, p):
+        return p**2 / 2 - tp.cos(q) + tp.exp(-q * q) * tp.sin(3 * q)
+
+    q, p = np.linspace(-2.0, 2.0, members), np.linspace(1.0, 2.0, members)
+    q[-1], p[-1] = 1.0, 2.0**31  # its sines need the careful section
+    hashes = set()
+    for quick, most in ((0, 0.0), (1, 1e9), (1, 3_000.0 * members)):
+        monkeypatch.setattr(engine, "QUICK_WORK", most)
+        engine_for.cache_clear()
+        with QUICK(quick):
+            hashes.add(tp.compile(rotor, dt=0.01).evolve(q=q, p=p, steps=200, save_every=10).hash)
+    assert hashes == {tp.compile(rotor, dt=0.01, backend="python").evolve(q=q, p=p, steps=200).hash}
 
 
 def test_a_missing_compiler_is_an_error_that_says_so(monkeypatch):

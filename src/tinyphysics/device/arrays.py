@@ -122,11 +122,15 @@ class Evaluator:
 
 class ArraysLoader:
     threads = False
+    quick = None
+    made = found = 0
 
     def shape(self, section: Section, members: int) -> VectorShape:
         return VectorShape(1, 1)
 
-    def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
+    def load(
+        self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
+    ) -> list[Any]:
         return [self.one(f, params, varying) for f, _ in parts]
 
     def one(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Any:

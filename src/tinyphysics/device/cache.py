@@ -1,4 +1,4 @@
-"""Where are compiled objects kept between processes?  In a private directory, by content hash, or nowhere.
+"""Where are plans and objects kept between processes?  In a private directory, by content hash, or nowhere.
 
 The directory holds machine code, so it must belong to the user and to nobody else. Files appear by an
 atomic rename and carry a checksum: a torn, foreign or damaged file is ignored and written again.
@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 LIMIT = 256 * 2**20  # bytes; the oldest files go first
+TRIMS = 64  # looks at the whole directory while it fills once; which writes look, their content decides
 CHECKSUM = 16  # bytes in front of the content
 
 
@@ -51,13 +52,15 @@ def write(key: str, body: bytes) -> None:
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=".new")
         try:
+            mark = hashlib.blake2b(body, digest_size=CHECKSUM).digest()
             with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.blake2b(body, digest_size=CHECKSUM).digest() + body)
+                file.write(mark + body)
             os.replace(name, folder / key)
         except BaseException:
             os.unlink(name)
             raise
-        trim(folder)
+        if int.from_bytes(mark[:4], "little") * (LIMIT // TRIMS) <= len(body) << 32:
+            trim(folder)
     except OSError:
         return
 

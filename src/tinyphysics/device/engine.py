@@ -15,11 +15,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tinyphysics.context import QUICK
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.kernel import Section, build_kernel, watching
+from tinyphysics.tpir.kernel import Kernel, Section, build_kernel, watching
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
@@ -28,6 +29,7 @@ LEAST_BLOCK = 64  # steps: fewer, and a large ensemble would go through memory a
 THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer
 ROWS_BYTES = 4e6  # of observables that one call fills
+QUICK_WORK = 4e6  # operations done by code that is made quickly: a few milliseconds, less than good code takes to make
 
 
 Parts = Sequence[tuple[Section, VectorShape]]  # sections that are compiled together, each for its shape
@@ -37,9 +39,15 @@ class Loader(Protocol):
     """What a backend offers: a shape of vectors, and functions of sections."""
 
     threads: bool
+    made: int  # modules compiled
+    found: int  # modules that were there already
 
+    @property
+    def quick(self) -> VectorShape | None: ...  # of code that is made sooner and runs slower
     def shape(self, section: Section, members: int) -> VectorShape: ...
-    def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]: ...
+    def load(
+        self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
+    ) -> list[Any]: ...
 
 
 @dataclass
@@ -56,37 +64,57 @@ class Lanes:
 
 
 class KernelEngine:
-    def __init__(self, program: Program, loader: Loader, probe: Program | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self, program: Any, loader: Loader, probe: Program | None = None, threads: int | None = None,
+        kernel: Any = None,
+    ) -> None:  # fmt: skip
+        """With a kernel or its outline given, nothing is asked of the program but its states."""
         self.program = program
         self.loader = loader
-        kernel = build_kernel(program)
-        self.kernel = kernel if probe is None else watching(kernel, build_kernel(probe))
-        assert len({v.dtype for v in kernel.carried}) <= 1, "a row for each number: all have one type"
+        self.kernel = kernel_of(program, probe) if kernel is None else kernel
+        assert len({v.dtype for v in self.kernel.carried}) <= 1, "a row for each number: all have one type"
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
-        self.numbers = len(kernel.carried)
+        self.numbers = len(self.kernel.carried)
         self._functions: dict[Any, Any] = {}
         self._lock = threading.RLock()
         self._shapes: dict[int, VectorShape] = {}  # by the number of members
+        self._work: dict[str, float] = {}  # operations done so far, by section
         self.launches = 0
         self.compiling = 0.0  # seconds
 
+    @property
+    def made(self) -> int:
+        """Modules compiled so far."""
+        return self.loader.made
+
+    @property
+    def found(self) -> int:
+        """Modules that were compiled before and kept."""
+        return self.loader.found
+
     # --- functions ----------------------------------------------------------------------------
-    def function(self, name: str, careful: bool, mask: tuple[bool, ...], members: int) -> Any:
-        """A section as a function. A run needs several, and one module is cheaper than many."""
-        key = (name, careful, mask, self.shape(members, self.kernel.section(name).loops))
+    def function(self, name: str, careful: bool, m: Lanes, quick: VectorShape | None) -> tuple[Any, VectorShape]:
+        """A section as a function, and its shape. A run needs several, and one module is cheaper than many."""
+
+        def shape(loops: bool) -> VectorShape:
+            return quick or self.shape(m.members, loops)
+
+        key = (name, careful, m.mask, shape(self.kernel.section(name).loops), quick is None)
         with self._lock:  # tiles of an ensemble ask at the same time
             if key not in self._functions:
                 began = time.perf_counter()
                 loop = "watch" if self.kernel.watched else "step"
                 usual = ("init", "final", loop) if self.kernel.section(loop).operations else ("init", "final")
-                together = usual if name in usual and not careful else (name,)
-                sections = [self.kernel.section(n, careful) for n in together]
-                parts = [(f, self.shape(members, f.loops)) for f in sections]
-                for (f, shape), call in zip(parts, self.loader.load(parts, self.kernel.params, mask)):
-                    self._functions[f.name, careful, mask, shape] = call
+                # what is hot is compiled for itself: the others of its module may never be
+                alone = careful or name not in usual or quick is None and self.loader.quick is not None
+                sections = [self.kernel.section(n, careful) for n in ((name,) if alone else usual)]
+                parts = [(f, shape(f.loops)) for f in sections]
+                calls = self.loader.load(parts, self.kernel.params, m.mask, quick is not None)
+                for (f, s), call in zip(parts, calls):
+                    self._functions[f.name, careful, m.mask, s, quick is None] = call
                 self.compiling += time.perf_counter() - began
-            return self._functions[key]
+            return self._functions[key], key[3]
 
     def shape(self, members: int, loops: bool = True) -> VectorShape:
         """One for all sections that loop, so that chunks agree; the others need no interleaving."""
@@ -103,14 +131,16 @@ class KernelEngine:
         if not m.members:  # the loop over lanes runs at least once
             return
         section = self.kernel.section(name)
-        shape = self.shape(m.members, section.loops)
         flags = np.zeros(source.shape[1], np.int8)
         work = section.operations * source.shape[1] * rows * stride
-        f = self.function(name, False, m.mask, m.members)
+        with self._lock:
+            done = self._work[name] = self._work.get(name, 0) + work
+        quick = self.loader.quick if QUICK.value and done <= QUICK_WORK else None
+        f, shape = self.function(name, False, m, quick)
         self.spread(f, shape, m, source, out, flags, rows, stride, series, work)
         bad = np.flatnonzero(flags)
         if len(bad):
-            f = self.function(name, True, m.mask, m.members)
+            f, _ = self.function(name, True, m, quick)
             for begin in bad:
                 self.launch(f, m, source, out, flags, int(begin), int(begin) + shape.lanes, rows, stride, series)
 
@@ -233,6 +263,12 @@ class KernelEngine:
         out = np.empty((rows, m.carried.shape[1]), dtype)
         self.call("final", m, m.carried, out, 1)
         return unpacked(out, k.outputs, m.members)
+
+
+def kernel_of(program: Program, probe: Program | None) -> Kernel:
+    """The kernel of a program, with the observables of a probe fused into its loop."""
+    kernel = build_kernel(program)
+    return kernel if probe is None else watching(kernel, build_kernel(probe))
 
 
 def unpacked(rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int) -> dict[str, Any]:

@@ -43,6 +43,7 @@ class Host:
     compiling = 0.0
     numbers = 0  # nobody else can keep the registers of a loop
     workers = 1
+    made = found = 0
 
     def __init__(self, program: Program, probe: Program | None = None) -> None:
         self.machine = Machine(program)

@@ -2,20 +2,23 @@
 from __future__ import annotations
 
 import ctypes
-import functools
+import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tinyphysics.device import cache
 from tinyphysics.util import digest
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 6)
-OPTIMISATION = 2  # of code generation; 0 makes slow code, 3 the same code
+OPTIMISATION = 2  # of code generation; 3 makes the same code
+QUICK = 0  # slow code, five times sooner
 
 _lock = threading.Lock()  # LLVM's global state
 _ready = False
+_count = itertools.count()  # of libraries: each has a name of its own
 
 
 def binding() -> Any:
@@ -51,35 +54,66 @@ class Cpu:
         return not self.x86 or "+fma" in self.features.split(",")
 
 
-@functools.cache  # asking takes milliseconds
+@lru_cache(maxsize=1)  # asking takes milliseconds
 def host_cpu() -> Cpu:
     with _lock:
         ll = binding()
         return Cpu(ll.get_host_cpu_name(), ll.get_host_cpu_features().flatten(), ll.get_process_triple())
 
 
-def target_machine(ll: Any, cpu: Cpu) -> Any:
+@lru_cache(maxsize=1)
+def llvm_version() -> str:
+    return ".".join(map(str, binding().llvm_version_info))
+
+
+@lru_cache(maxsize=8)
+def target_machine(ll: Any, cpu: Cpu, level: int = OPTIMISATION) -> Any:
     target = ll.Target.from_triple(cpu.triple)
-    return target.create_target_machine(cpu=cpu.name, features=cpu.features, opt=OPTIMISATION, jit=True)
+    return target.create_target_machine(cpu=cpu.name, features=cpu.features, opt=level, jit=True)
 
 
-def compile_text(text: str, names: Sequence[str], cpu: Cpu) -> list[Any]:
-    """Functions of a module, by name; its object comes from the cache if it was made before."""
+@lru_cache(maxsize=1)
+def linker(ll: Any) -> Any:
+    """One for the process: with one of its own, every object would be linked four times as slowly."""
+    target = ll.Target.from_triple(ll.get_process_triple())
+    return ll.create_lljit_compiler(target.create_target_machine(jit=True))
+
+
+def object_name(text: str, cpu: Cpu, level: int = OPTIMISATION) -> str:
+    """The name of a module's object in the cache."""
+    return digest("\n".join([text, llvm_version(), cpu.name, cpu.features, str(level)]).encode()) + ".o"
+
+
+def compile_text(text: str, cpu: Cpu, level: int = OPTIMISATION) -> bytes:
+    """The object of a module."""
     with _lock:
         ll = binding()
-        version = ".".join(map(str, ll.llvm_version_info))
-        key = digest("\n".join([text, version, cpu.name, cpu.features]).encode()) + ".o"
-        stored = cache.read(key)
-        if stored is None:
-            stored = target_machine(ll, cpu).emit_object(ll.parse_assembly(text))
-            cache.write(key, stored)
-        engine = ll.create_mcjit_compiler(ll.parse_assembly("", None), target_machine(ll, cpu))
-        engine.add_object_file(ll.ObjectFileRef.from_data(stored))
-        engine.finalize_object()
-        functions: list[Any] = [SIGNATURE(engine.get_function_address(name)) for name in names]
-        for f in functions:
-            f.engine = engine  # the code lives as long as a function that points into it
+        out: bytes = target_machine(ll, cpu, level).emit_object(ll.parse_assembly(text))
+        return out
+
+
+def link(code: bytes, signatures: Mapping[str, Any]) -> dict[str, Any]:
+    """The functions of an object, by name."""
+    with _lock:
+        ll = binding()
+        library = ll.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in signatures:
+            library.export_symbol(name)
+        tracker = library.link(linker(ll), f"library{next(_count)}")
+        functions: dict[str, Any] = {name: signature(tracker[name]) for name, signature in signatures.items()}
+        for f in functions.values():
+            f.library = tracker  # the code lives as long as a function that points into it
         return functions
+
+
+def stored(name: str, text: str, cpu: Cpu, level: int = OPTIMISATION) -> tuple[bytes, bool]:
+    """(the object of a module, whether it was made before and came from the cache)."""
+    code = cache.read(name)
+    if code is not None:
+        return code, True
+    code = compile_text(text, cpu, level)
+    cache.write(name, code)
+    return code, False
 
 
 def assembly(text: str, cpu: Cpu) -> str:

@@ -32,6 +32,8 @@ class LoopLoader(Protocol):
     """What a backend offers: every function of a kernel, by name."""
 
     threads: bool
+    made: int  # modules compiled
+    found: int  # modules that were there already
 
     def load(self, kernel: LoopKernel, careful: bool) -> Mapping[str, Any]: ...
 
@@ -120,6 +122,16 @@ class LoopEngine:
         swapped = {x for name in ("init", "step") for s in self.kernel.sections[name].swaps for x in s}
         kept = {*self.kernel.inputs.values(), *swapped, *(b for b in stored if not b.startswith("init."))}
         self.kept = [n for n in self.kernel.buffers if n in kept]
+
+    @property
+    def made(self) -> int:
+        """Modules compiled so far."""
+        return self.loader.made
+
+    @property
+    def found(self) -> int:
+        """Modules that were compiled before and kept."""
+        return self.loader.found
 
     def functions(self, careful: bool) -> Mapping[str, Any]:
         with self._lock:

@@ -177,6 +177,7 @@ def view(address: int, buffer: Any) -> Array:
 
 class ArrayLoops:
     threads = False
+    made = found = 0
 
     def load(self, kernel: LoopKernel, careful: bool) -> Mapping[str, Any]:
         out: dict[str, Any] = {}

@@ -9,12 +9,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tinyphysics.ir.dtype import DType, bool_, f32, f64, i32, i64
-from tinyphysics.ir.ops import COMPARE, Ops
+from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
+from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.rules.transcendental import alone, expanded
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import NOW, Section, early
+from tinyphysics.util import digest
 
 TYPE = {"f64": "double", "f32": "float", "i64": "i64", "i32": "i32", "u64": "i64", "u32": "i32", "bool": "i1"}
 FLOAT = {Ops.ADD: "fadd", Ops.SUB: "fsub", Ops.MUL: "fmul", Ops.DIV: "fdiv"}
@@ -43,6 +47,7 @@ class Writer:
 
     width: int
     word: DType = i64  # the integers that are as wide as the states
+    careful: bool = False  # which form functions have
     lines: list[str] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
     count: int = 0
@@ -83,6 +88,9 @@ class Writer:
         """One node, in one copy."""
         if u.op in (Ops.CONST, Ops.VAR):
             return
+        if u.op not in MINIMAL:
+            env[u] = self.function(u, env)
+            return
         a = [self.ref(s, env) for s in u.src]
         t, d = self.type(u.dtype), u.dtype
         source = u.src[0].dtype
@@ -117,6 +125,13 @@ class Writer:
             name = FLOAT[u.op] if d.is_float else INTEGER[u.op]
             env[u] = self.new(f"{name} {t} {a[0]}, {a[1]}")
 
+    def function(self, u: UOp, env: dict[UOp, str]) -> str:
+        """A call of what the machine does not have, written once for the module."""
+        name, text, wants = helper(alone(u), self.careful, self.width)
+        self.declared |= wants | {name: text}
+        args = [f"{self.type(s.dtype)} {env[s]}" for s in u.src if s.op is not Ops.CONST]
+        return self.new(f"call {self.type(u.dtype)} {name}({', '.join(args)})")
+
     def cast(self, source: DType, d: DType, a: str) -> str:
         s, t = self.type(source), self.type(d)
         if source.is_float and d.is_float:
@@ -130,6 +145,20 @@ class Writer:
         if source.bits > d.bits:
             return self.new(f"trunc {s} {a} to {t}")
         return self.new(f"{'sext' if source.kind == 'i' else 'zext'} {s} {a} to {t}")
+
+
+@lru_cache(maxsize=256)
+def helper(u: UOp, careful: bool, width: int) -> tuple[str, str, dict[str, str]]:
+    """(name, text, intrinsics) of a function of its operands that are not numbers."""
+    w = Writer(width, careful=careful)
+    value = expanded(u, careful)
+    args = [s for s in u.src if s.op is not Ops.CONST]
+    env = {x: f"%{x.arg}" for x in args}
+    lines_for(w, [value], [env])
+    name = f"@{u.op.value}.{digest(dump([u]).encode())[:16]}" + (".any" if careful else "")
+    head = f"define internal {w.type(u.dtype)} {name}({', '.join(f'{w.type(x.dtype)} %{x.arg}' for x in args)}) nounwind {{"
+    end = f"  ret {w.type(u.dtype)} {w.ref(value, env)}"
+    return name, "\n".join([head, *w.lines, end, "}"]), w.declared
 
 
 def lines_for(w: Writer, roots: Sequence[UOp], envs: Sequence[dict[UOp, str]]) -> None:
@@ -158,7 +187,7 @@ def function(
     f: Section, params: Sequence[UOp], varying: Sequence[bool], shape: VectorShape, x86: bool
 ) -> tuple[list[str], dict[str, str]]:
     """The text of one section, and the intrinsics that it needs."""
-    w = Writer(shape.width, i32 if register_bits(f) == 32 else i64)
+    w = Writer(shape.width, i32 if register_bits(f) == 32 else i64, f.careful)
     U = range(shape.unroll)
     if x86:
         w.lines.append(SET_MODE)
@@ -337,6 +366,7 @@ def loop(
 def table(w: Writer, weights: Mapping[UOp, Sequence[UOp]], envs: Sequence[dict[UOp, str]]) -> None:
     """Writes what a stage is weighed by where the loop will look for it: a vector for each stage and copy."""
     for v, row in weights.items():
+        lines_for(w, row, envs)
         for k, u in enumerate(row):
             for r, env in enumerate(envs):
                 at = w.new(f"getelementptr {w.type(v.dtype)}, ptr %{v.arg}, i64 {k * len(envs) + r}")

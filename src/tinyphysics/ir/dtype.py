@@ -51,7 +51,7 @@ Number = float | int | bool
 
 
 def promote(a: DType, b: DType) -> DType:
-    return max(a, b, key=PRIORITY.index)
+    return a if a is b else max(a, b, key=PRIORITY.index)
 
 
 def round_f32(x: float) -> float:

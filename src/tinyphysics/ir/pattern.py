@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tinyphysics.ir.dtype import DType
@@ -100,6 +101,40 @@ class Rule:
     action: Action
     name: str
 
+    @cached_property
+    def wants(self) -> tuple[tuple[int, frozenset[Ops], Any], ...]:
+        """(which, operations, number) of the sources for which the pattern prescribes them."""
+        return tuple((k, s.op, s.value) for k, s in enumerate(self.pattern.src or ()) if s.op is not None)
+
+    @cached_property
+    def whole(self) -> str | None:
+        """The name of the node, where the pattern asks for nothing but its operation."""
+        p = self.pattern
+        plain = p.dtype is None and p.src is None and p.value is None and p.when is None
+        return p.name if plain else None
+
+    def may_fit(self, u: UOp) -> bool:
+        """A look at the sources: most rules do not fit most nodes, and this is cheaper than a match."""
+        src = u.src
+        pattern = self.pattern.src
+        if pattern is None:
+            return True
+        if len(src) != len(pattern):
+            return False
+        for k, ops, value in self.wants:
+            s = src[k]
+            if s.op not in ops or value is not None and s.arg != value:
+                break
+        else:
+            return True
+        if len(src) != 2 or u.op not in COMMUTATIVE:
+            return False
+        for k, ops, value in self.wants:
+            s = src[1 - k]
+            if s.op not in ops or value is not None and s.arg != value:
+                return False
+        return True
+
 
 class PatternMatcher:
     """A table of (pattern, function) rows; the first row that fits and does not answer None wins."""
@@ -112,16 +147,22 @@ class PatternMatcher:
         return PatternMatcher(self.rules + other.rules)
 
     def candidates(self, op: Ops) -> list[Rule]:
-        if op not in self._by_op:
-            self._by_op[op] = [r for r in self.rules if r.pattern.op is None or op in r.pattern.op]
-        return self._by_op[op]
+        found = self._by_op.get(op)
+        if found is None:
+            found = self._by_op[op] = [r for r in self.rules if r.pattern.op is None or op in r.pattern.op]
+        return found
 
     def fire(self, u: UOp) -> tuple[Rule, UOp] | None:
         for rule in self.candidates(u.op):
-            for bound in rule.pattern.match(u):
-                new = rule.action(**bound)
+            if rule.whole is not None:
+                new = rule.action(**{rule.whole: u})
                 if new is not None and new is not u:
                     return rule, new
+            elif rule.may_fit(u):
+                for bound in rule.pattern.match(u):
+                    new = rule.action(**bound)
+                    if new is not None and new is not u:
+                        return rule, new
         return None
 
     def rewrite(self, u: UOp) -> UOp | None:

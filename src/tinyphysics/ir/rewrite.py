@@ -41,34 +41,36 @@ def graph_rewrite(
                 active.pop(u, None)
                 stack.pop()
                 continue
-            active[u] = None
-            if u in becomes:
-                waiting = [becomes[u]] if becomes[u] not in done else []
-                if not waiting:
-                    done[u] = done[becomes[u]]
-            else:
+            after = becomes.get(u)
+            if after is None:
                 waiting = [s for s in reversed(u.src) if s not in done]
-            if waiting:
-                if any(w in active for w in waiting):
-                    raise EndlessRewrite(f"a rule leads from {u} back to itself")
-                stack.extend(waiting)
+            elif after in done:
+                done[u] = done[after]
                 continue
-            if u in done:
+            else:
+                waiting = [after]
+            if waiting:
+                active[u] = None
+                for w in waiting:
+                    if w in active:
+                        raise EndlessRewrite(f"a rule leads from {u} back to itself")
+                stack += waiting
                 continue
             if sites is not None:
                 sites.current = sites.table.get(u)
-            rebuilt = u.replace(tuple(done[s] for s in u.src))
-            if rebuilt is not u:
-                becomes[u] = rebuilt
-                continue
-            hit = rules.fire(u)
-            if hit is None:
-                done[u] = u
-                continue
-            rule, becomes[u] = hit
-            count += 1
-            if fired is not None:
-                fired.log.append((rule.name, u, becomes[u]))
-            if count > limit:
-                raise EndlessRewrite(f"{count} rewrites; the last was {rule.name} on {u}")
+            for s in u.src:
+                if done[s] is not s:
+                    becomes[u] = u.replace(tuple([done[s] for s in u.src]))
+                    break
+            else:
+                hit = rules.fire(u) if rules.candidates(u.op) else None
+                if hit is None:
+                    done[u] = u
+                    continue
+                rule, becomes[u] = hit
+                count += 1
+                if fired is not None:
+                    fired.log.append((rule.name, u, becomes[u]))
+                if count > limit:
+                    raise EndlessRewrite(f"{count} rewrites; the last was {rule.name} on {u}")
     return [done[r] for r in roots]

@@ -47,10 +47,16 @@ RECORD: ContextVar[Sites | None] = ContextVar("RECORD", default=None)
 NUMPY: dict[str, Callable[..., Any]] = {}  # NumPy's functions on symbols, by name; filled by front/
 
 _cache: WeakValueDictionary[tuple[Any, ...], UOp] = WeakValueDictionary()
+_known: dict[tuple[Any, ...], Any] = _cache.data  # type: ignore[attr-defined]  # its references: a get without a call
 _lock = threading.Lock()
 
 
+_put = object.__setattr__
+
+
 def _arg_key(arg: Any) -> Any:
+    if arg is None or type(arg) is str:  # no other key is one of these
+        return arg
     if isinstance(arg, float):  # -0.0 and NaN have identities of their own
         return struct.pack("<d", arg)
     return (type(arg), arg)
@@ -69,14 +75,19 @@ class UOp(Arithmetic):
         cls, op: Ops, dtype: DType, shape: Shape = (), src: tuple[UOp, ...] = (), arg: Any = None
     ) -> UOp:
         key = (op, dtype, shape, tuple(map(id, src)), _arg_key(arg))
-        u = _cache.get(key)
+        found = _known.get(key)
+        u: UOp | None = None if found is None else found()
         if u is None:
             with _lock:
                 u = _cache.get(key)
                 if u is None:
                     u = object.__new__(cls)
-                    for name, value in zip(cls.__slots__, (op, dtype, shape, src, arg, None)):
-                        object.__setattr__(u, name, value)
+                    _put(u, "op", op)
+                    _put(u, "dtype", dtype)
+                    _put(u, "shape", shape)
+                    _put(u, "src", src)
+                    _put(u, "arg", arg)
+                    _put(u, "_leaves", None)
                     _cache[key] = u
         if (sites := RECORD.get()) is not None:
             sites.note(u)
@@ -130,14 +141,21 @@ class UOp(Arithmetic):
         return UOp.const(0.0) if out is None else out
 
     def replace(self, src: tuple[UOp, ...]) -> UOp:
-        same = len(src) == len(self.src) and all(a is b for a, b in zip(src, self.src))
+        same = len(src) == len(self.src) and all(map(operator.is_, src, self.src))
         return self if same else UOp(self.op, self.dtype, self.shape, src, self.arg)
 
     def lift(self, x: Any) -> UOp:
         return as_uop(x, self.dtype)
 
     def alu(self, op: Ops, *others: Any) -> UOp:
-        operands = [self, *(self.lift(x) for x in others)]
+        dtype, shape = self.dtype, self.shape
+        operands = [self, *[x if isinstance(x, UOp) else as_uop(x, dtype) for x in others]]
+        if dtype.kind == "f" and op not in BITS and op is not Ops.WHERE:
+            for x in operands:
+                if x.dtype is not dtype or x.shape != shape:
+                    break
+            else:  # nothing to promote, cast or expand
+                return UOp(op, bool_ if op in COMPARE else dtype, shape, tuple(operands))
         data = operands[1:] if op is Ops.WHERE else operands
         dtype = data[0].dtype
         for x in data[1:]:
@@ -454,6 +472,9 @@ def component(u: UOp, axis: int, k: int) -> UOp:
 
 
 def broadcast_shape(*shapes: Shape) -> Shape:
+    first = shapes[0] if shapes else ()
+    if all([s == first for s in shapes]):
+        return first
     out: list[int] = []
     for i in range(1, max((len(s) for s in shapes), default=0) + 1):
         sizes = {s[-i] for s in shapes if len(s) >= i} - {1}
@@ -557,16 +578,17 @@ def _numpy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def toposort(roots: Sequence[UOp]) -> list[UOp]:
     """Every node below the roots once, sources before users, in an order that only the graph decides."""
     order: dict[UOp, None] = {}
-    stack: list[tuple[UOp, bool]] = [(u, False) for u in reversed(roots)]
+    stack = list(reversed(roots))
     while stack:
-        u, ready = stack.pop()
+        u = stack[-1]
         if u in order:
+            stack.pop()
             continue
-        if ready:
-            order[u] = None
+        if waiting := [s for s in reversed(u.src) if s not in order]:
+            stack += waiting
         else:
-            stack.append((u, True))
-            stack.extend((s, False) for s in reversed(u.src) if s not in order)
+            order[u] = None
+            stack.pop()
     return list(order)
 
 
@@ -574,5 +596,5 @@ def substitute(roots: Sequence[UOp], table: dict[UOp, UOp]) -> list[UOp]:
     """The roots with some nodes replaced by others of the same shape."""
     new: dict[UOp, UOp] = {}
     for u in toposort(roots):
-        new[u] = table[u] if u in table else u.replace(tuple(new[s] for s in u.src))
+        new[u] = table[u] if u in table else u.replace(tuple([new[s] for s in u.src]))
     return [new[u] for u in roots]

@@ -1,16 +1,13 @@
 """How is a loop laid over a core, and how fast can it be at best?  Registers and ports, counted on the kernel."""
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-
 from tinyphysics.ir.dtype import f32
-from tinyphysics.ir.ops import COMPARE, Ops
-from tinyphysics.ir.uop import toposort
 from tinyphysics.planner.cost import describe
 from tinyphysics.report import Row
 from tinyphysics.target import Core, VectorShape
-from tinyphysics.tpir.kernel import Section, early
+from tinyphysics.tpir.kernel import Section
+from tinyphysics.tpir.outline import SectionOutline
+from tinyphysics.tpir.pressure import Pressure, kinds, pressure
 
 # Vectors side by side: enough to hide latency, few enough that the state stays in registers and the loop in
 # the cache of decoded operations. Measured on AVX2; on AVX-512 the first bound is the one that acts.
@@ -18,46 +15,6 @@ MOST_UNROLL = 6
 GOOD_UNROLL = 4
 LEAST_UNROLL = 2
 MOST_CODE = 1_700  # operations in a loop body
-
-FREE = (Ops.CONST, Ops.VAR, Ops.BITCAST)
-
-
-@dataclass(frozen=True)
-class Pressure:
-    """Vector registers that one copy of a loop body would like to have."""
-
-    state: int  # what goes round the loop
-    adders: int  # of which only added to: they may wait in memory
-    temporaries: int  # at most alive at once
-    constants: int  # shared by all copies; those that do not fit are read from memory, which is cheap
-
-
-def pressure(f: Section) -> Pressure:
-    order = early(f.roots, f.guards)
-    last = {s: k for k, u in enumerate(order) for s in u.src}
-    values = [u for u in order if u.op not in (Ops.CONST, Ops.VAR)]
-    ends = set(f.roots)
-    most = alive = 0
-    for k, u in enumerate(order):
-        if u.op not in FREE and u not in ends:
-            alive += 1
-            most = max(most, alive)
-        alive -= sum(s.op not in FREE and s not in ends and last[s] == k for s in set(u.src))
-    changing = {*f.loads, *f.weights}
-    constants = {s for u in values for s in u.src if s.op is Ops.CONST or s.op is Ops.VAR and s not in changing}
-    return Pressure(len(f.loads), len(f.accumulators), most, len(constants))
-
-
-def kinds(f: Section) -> Counter[str]:
-    """Operations of one step in the minimal set; a sign that goes into a fused multiply-add costs nothing."""
-    out: Counter[str] = Counter()
-    order = toposort([*f.roots, *f.guards])
-    bare = {s for u in order if u.op is not Ops.FMA for s in u.src} | set(f.roots)
-    for u in order:
-        if u.op in FREE or u.op is Ops.NEG and u not in bare:
-            continue
-        out["compare" if u.op in COMPARE else u.op.value] += f.stages
-    return out
 
 
 def cycles(f: Section, core: Core, width: int) -> float:
@@ -71,7 +28,12 @@ def cycles(f: Section, core: Core, width: int) -> float:
     return max(*own, sum(n.values()) / core.any, divider) / width
 
 
-def shape_for(f: Section, members: int, core: Core, width: int) -> VectorShape:
+def wanted(f: Section | SectionOutline) -> Pressure | None:
+    """The pressure of a section; None if its outline says that it is too long to be written in turn."""
+    return f.pressure if isinstance(f, SectionOutline) else pressure(f)
+
+
+def shape_for(f: Section | SectionOutline, members: int, core: Core, width: int) -> VectorShape:
     """One lane for one member; else full vectors, as many side by side as the registers hold.
 
     Where those are too few, a short step is written copy after copy, which needs the fewest registers: the core
@@ -83,14 +45,16 @@ def shape_for(f: Section, members: int, core: Core, width: int) -> VectorShape:
     enough = -(-members // width)
     if not f.loops:
         return VectorShape(width, 1)
-    p = pressure(f)
-    fitting = min(core.registers // max(p.state, 1), MOST_CODE // max(f.code, 1))
+    state = len(f.loads)
+    fitting = min(core.registers // max(state, 1), MOST_CODE // max(f.code, 1))
     unroll = min(enough, max(LEAST_UNROLL, min(MOST_UNROLL, fitting)))
-    few = unroll * p.state + p.constants > core.registers or unroll < GOOD_UNROLL
-    if p.adders and few:
-        room = (core.registers - p.constants - p.temporaries) // max(p.state - p.adders, 1)
+    p = wanted(f)
+    if p is None or not p.adders:
+        return VectorShape(width, unroll)
+    if unroll * state + p.constants > core.registers or unroll < GOOD_UNROLL:
+        room = (core.registers - p.constants - p.temporaries) // max(state - p.adders, 1)
         turns = min(enough, MOST_UNROLL, room)
-        if turns >= unroll and turns * sum(kinds(f).values()) <= core.window * f.stages:
+        if turns >= unroll and turns * p.operations <= core.window:
             return VectorShape(width, turns, in_turn=True)
     return VectorShape(width, unroll)
 

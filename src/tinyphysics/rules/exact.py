@@ -22,7 +22,10 @@ def is_power_of_two(u: UOp) -> bool:
 
 def fold(u: UOp) -> UOp | None:
     """An operation on constants is the constant that it computes."""
-    if u.op is Ops.CUSTOM or not all(s.op is Ops.CONST for s in u.src):
+    for s in u.src:
+        if s.op is not Ops.CONST:
+            return None
+    if u.op is Ops.CUSTOM:
         return None
     value = scalar(u.op, u.dtype, [s.dtype for s in u.src])(*(s.arg for s in u.src))
     return UOp.const(value, u.dtype, u.shape)

@@ -142,6 +142,8 @@ class Normal:
 
     # --- graphs -------------------------------------------------------------------------------
     def form(self, root: UOp) -> Poly:
+        if root in self.memo:
+            return self.memo[root]
         for u in toposort([root]):
             if u not in self.memo:
                 try:

@@ -7,9 +7,12 @@ an observable changes no trajectory. float32 functions use 32-bit operations onl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, graph_rewrite, toposort
+from tinyphysics.ir.ops import MINIMAL
 from tinyphysics.rules import explog, inverse, power, trig
+from tinyphysics.rules.exact import exact
 from tinyphysics.rules.floats import bits, format_of, magnitude
 
 # The largest error in units in the last place, (float64, float32), a little above what tools/ulp.py finds:
@@ -127,6 +130,33 @@ def lower(roots: Sequence[UOp]) -> list[UOp]:
     [bitcast(bitcast(q) & 9223372036854775807)]
     """
     return graph_rewrite(roots, any_argument)
+
+
+def conditions(roots: Sequence[UOp]) -> list[UOp]:
+    """Where the fast path of a function below the roots must not be used: one for each argument."""
+    arguments = dict.fromkeys(u.src[0] for u in toposort(roots) if u.op in PERIODIC)
+    return [trig.too_large(a) for a in arguments]
+
+
+def alone(u: UOp) -> UOp:
+    """A function of variables x0, x1, ...: what it becomes depends on the function, and on operands that are numbers."""
+    return u.replace(tuple(s if s.op is Ops.CONST else UOp.var(f"x{k}", (), s.dtype) for k, s in enumerate(u.src)))
+
+
+@lru_cache(maxsize=256)
+def expanded(u: UOp, careful: bool) -> UOp:
+    """What a function becomes; without `careful`, for arguments that no condition forbids."""
+    return graph_rewrite(graph_rewrite([u], any_argument if careful else small_arguments), exact)[0]
+
+
+def weight(u: UOp) -> int:
+    """How many operations of the minimal set a node stands for."""
+    return u.op not in (Ops.CONST, Ops.VAR) if u.op in MINIMAL else _weight(alone(u))
+
+
+@lru_cache(maxsize=256)
+def _weight(u: UOp) -> int:
+    return sum(x.op not in (Ops.CONST, Ops.VAR) for x in toposort([expanded(u, False)]))
 
 
 def guarded(roots: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:

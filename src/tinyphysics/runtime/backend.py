@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu
 from tinyphysics.device.loops import LoopEngine
@@ -20,28 +20,42 @@ from tinyphysics.planner.machine import rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
 from tinyphysics.runtime.loaders import CLoader, CLoops, LlvmLoader, LlvmLoops
+from tinyphysics.runtime.plans import Recipe, made, outline
 from tinyphysics.target import Target, VectorShape
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import build_kernel
 from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.nests import LoopKernel
+from tinyphysics.tpir.outline import Outline
+from tinyphysics.util import digest
+
+Source = Program | Recipe
 
 
 @lru_cache(maxsize=64)
 def engine_for(
-    target: Target, program: Program, probe: Program | None = None, threads: int | None = None, loops: bool = False
+    target: Target, program: Source, probe: Source | None = None, threads: int | None = None, loops: bool = False
 ) -> Any:
     """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
+    if target.backend == "llvm" and not loops and isinstance(program, Recipe) and isinstance(probe, Recipe | None):
+        return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe))
+    whole, watch = made(program), None if probe is None else made(probe)
     if loops and target.backend in LOOPS:
-        return LoopEngine(program, LOOPS[target.backend](), probe, threads)
+        return LoopEngine(whole, LOOPS[target.backend](), watch, threads)
     match target.backend:
         case "llvm":
-            return KernelEngine(program, LlvmLoader(), probe, threads)
+            return KernelEngine(whole, LlvmLoader(), watch, threads)
         case "c":
-            return KernelEngine(program, CLoader(), probe, threads)
+            return KernelEngine(whole, CLoader(), watch, threads)
         case "numpy":
-            return KernelEngine(program, ArraysLoader(), probe, threads)
-    return Host(program, probe)
+            return KernelEngine(whole, ArraysLoader(), watch, threads)
+    return Host(whole, watch)
+
+
+def outlined(program: Recipe, probe: Recipe | None) -> Outline:
+    """What the engine needs of the kernel, without the kernel if it was written out before."""
+    key = program.key if probe is None else digest(f"{program.key} {probe.key}".encode())
+    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program))
 
 
 LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops}

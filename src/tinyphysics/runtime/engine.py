@@ -12,6 +12,8 @@ class Engine(Protocol):
 
     launches: int
     compiling: float  # seconds spent so far
+    made: int  # modules compiled so far
+    found: int  # modules that were compiled before
     numbers: int  # carried round the loop for each member; 0 if only the engine can keep them
     workers: int  # threads that may call at once
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.ir import UOp
-from tinyphysics.planner.target import in_loops
+from tinyphysics.ir import DType, UOp
 from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.loop import Running, Sink
+from tinyphysics.runtime.plans import Recipe, probe_key
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.runtime.tiles import cut
@@ -20,7 +20,6 @@ from tinyphysics.runtime.workers import spread
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.precision import format_of
 from tinyphysics.tpir.probe import probe
 
 MANY_FRAMES = 16  # beyond, the loop itself observes the states: a block need not end at every frame
@@ -30,7 +29,7 @@ MANY_FRAMES = 16  # beyond, the loop itself observes the states: a block need no
 class Run:
     """Enough to do a run again, bit for bit."""
 
-    program: Program
+    program: Program | Recipe
     system: System
     target: Target
     given: Inputs
@@ -38,6 +37,8 @@ class Run:
     dt: float
     t0: float
     threads: int | None
+    stored: DType  # the format of the states
+    loops: bool  # along the axes of a system, instead of number by number
 
 
 def clock_of(system: System) -> UOp:
@@ -45,18 +46,22 @@ def clock_of(system: System) -> UOp:
     return UOp.var("t") if system.time is None else system.time
 
 
-def watcher(r: Run, values: Mapping[str, UOp]) -> Program:
-    return probe(r.system.states, r.system.parameters, clock_of(r.system), values, format_of(r.program))
+def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
+    def make() -> Program:
+        return probe(r.system.states, r.system.parameters, clock_of(r.system), values, r.stored)
+
+    key = probe_key(r.program.key, r.system, values) if isinstance(r.program, Recipe) else None
+    return make() if key is None else Recipe(key, make)
 
 
 def execute(
     r: Run, record: Record, values: Mapping[str, UOp], tick: Callable[[int], None], sink: Sink | None = None
-) -> tuple[Record, int, float]:
-    """(what was recorded, how often the engine was launched, seconds it spent compiling)."""
+) -> tuple[Record, int, float, str]:
+    """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
     began = time.perf_counter()
     engine, fused = chosen(r, record, values)
     built = time.perf_counter() - began
-    launches, compiling = engine.launches, engine.compiling
+    launches, compiling, made, found = engine.launches, engine.compiling, engine.made, engine.found
     if values:
         first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [0])
         if sink is not None:
@@ -64,20 +69,21 @@ def execute(
         else:
             record.watch({name: v[0] for name, v in first.items()})
     running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused)
-    return running.go(tick), engine.launches - launches, built + engine.compiling - compiling
+    running.go(tick)
+    code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
+    return record, engine.launches - launches, built + engine.compiling - compiling, code
 
 
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s = record.schedule
-    loops = in_loops(r.program, r.given.members)
     if record.frames and r.target.backend != "python" and fusible(s):
         fused = {x.name: f"frame.{x.name}" for x in r.system.states}
         states = {fused[x.name]: x.var for x in r.system.states}
-        engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads, loops)
+        engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads, r.loops)
         if s.save_every is not None and engine.block(r.given.members) >= 2 * s.save_every:
             return engine, fused
-    engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads, loops)
+    engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads, r.loops)
     engine.block(r.given.members)  # writes the kernel out
     return engine, {}
 
@@ -94,7 +100,7 @@ def looking(
     r: Run, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: Sequence[int]
 ) -> dict[str, Any]:
     """Observables of synchronised states (frames, members, shape...) at these steps, by a program of their own."""
-    engine = engine_for(r.target, watcher(r, values), None, r.threads, in_loops(r.program, r.given.members))
+    engine = engine_for(r.target, watcher(r, values), None, r.threads, r.loops)
     members, clock = r.given.members, clock_of(r.system)
     out = {name: np.empty((len(steps), members, *u.shape)) for name, u in values.items()}
     timeless = not any(clock in u.leaves for u in values.values())

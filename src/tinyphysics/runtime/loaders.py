@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from tinyphysics.device import cache, llvm
 from tinyphysics.device.cc import build, load_library
 from tinyphysics.device.engine import Parts, calling, pointer
-from tinyphysics.device.llvm import SIGNATURE, Cpu, compile_text, host_cpu
+from tinyphysics.device.llvm import SIGNATURE, Cpu, host_cpu
 from tinyphysics.emit import c as emit_c
 from tinyphysics.emit import cnests as emit_cnests
 from tinyphysics.emit import llvm as emit_llvm
@@ -17,6 +19,10 @@ from tinyphysics.planner.machine import shape_for
 from tinyphysics.target import VectorShape, core_of
 from tinyphysics.tpir.kernel import Section
 from tinyphysics.tpir.nests import LoopKernel
+from tinyphysics.tpir.outline import SectionOutline
+from tinyphysics.util import digest
+
+OBJECT = re.compile(r"[0-9a-f]{32}\.o")  # names that `object_name` gives
 
 
 def per_double(section: Section) -> int:
@@ -33,6 +39,8 @@ class LlvmLoader:
         self.cpu = host_cpu() if cpu is None else cpu
         self.core = core_of(self.cpu.name, self.cpu.width)
         self.fixed = shape
+        self.quick = VectorShape(1, 1) if shape is None else None
+        self.made = self.found = 0  # modules compiled, and taken from the cache
 
     def width(self, section: Section) -> int:
         """Numbers of a section in one vector."""
@@ -43,21 +51,46 @@ class LlvmLoader:
             return self.fixed
         return shape_for(section, members, self.core, self.width(section))
 
-    def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
-        text = emit_llvm.module(parts, params, varying, self.cpu.x86)
-        compiled = compile_text(text, [f.name for f, _ in parts], self.cpu)
-        return [calling(f) for f in compiled]
+    def load(
+        self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
+    ) -> list[Any]:
+        level = llvm.QUICK if quick else llvm.OPTIMISATION
+        note = self.note(parts, varying, level)
+        name = (cache.read(note) or b"").decode("ascii", "replace") if note else ""
+        code = cache.read(name) if OBJECT.fullmatch(name) else None
+        found = code is not None
+        if code is None:
+            whole = [(f.written(quick) if isinstance(f, SectionOutline) else f, shape) for f, shape in parts]
+            text = emit_llvm.module(whole, params, varying, self.cpu.x86)
+            named = llvm.object_name(text, self.cpu, level)
+            code, found = llvm.stored(named, text, self.cpu, level)
+            if note:
+                cache.write(note, named.encode())
+        self.found += found
+        self.made += not found
+        return [calling(f) for f in llvm.link(code, {f.name: SIGNATURE for f, _ in parts}).values()]
+
+    def note(self, parts: Parts, varying: tuple[bool, ...], level: int) -> str | None:
+        """Where it is noted which object these sections became; None for sections without a key."""
+        known = [(f.key, f.name, f.careful, shape) for f, shape in parts if isinstance(f, SectionOutline)]
+        if len(known) < len(parts):
+            return None
+        return digest(repr([known, varying, level, llvm.llvm_version(), self.cpu]).encode()) + ".note"
 
 
 class CLoader:
     """Through the C compiler that is there."""
 
     threads = True
+    quick = None
+    made = found = 0
 
     def shape(self, section: Section, members: int) -> VectorShape:
         return VectorShape(1, 1) if members == 1 else VectorShape(emit_c.CHUNK * per_double(section), 1)
 
-    def load(self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]) -> list[Any]:
+    def load(
+        self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
+    ) -> list[Any]:
         library = load_library(build(emit_c.module(parts, params, varying)))
         return [calling(SIGNATURE((f.name, library))) for f, _ in parts]
 
@@ -93,18 +126,21 @@ class LlvmLoops:
     def __init__(self, cpu: Cpu | None = None, width: int | None = None) -> None:
         self.cpu = host_cpu() if cpu is None else cpu
         self.width = self.cpu.width if width is None else width
+        self.made = self.found = 0
 
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
-        names = function_names(kernel)
-        compiled = compile_text(emit_nests.module(kernel, careful, self.width, self.cpu.x86), list(names), self.cpu)
-        return {n: on_arrays(signature(ctypes.cast(f, ctypes.c_void_p).value), f)
-                for (n, signature), f in zip(names.items(), compiled)}  # fmt: skip
+        text = emit_nests.module(kernel, careful, self.width, self.cpu.x86)
+        code, found = llvm.stored(llvm.object_name(text, self.cpu), text, self.cpu)
+        self.found += found
+        self.made += not found
+        return {name: on_arrays(f, f) for name, f in llvm.link(code, function_names(kernel)).items()}
 
 
 class CLoops:
     """Loop nests through the C compiler that is there."""
 
     threads = True
+    made = found = 0
 
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
         library = load_library(build(emit_cnests.module(kernel, careful)))

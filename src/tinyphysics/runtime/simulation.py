@@ -12,12 +12,13 @@ import numpy as np
 
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError, StoreError
 from tinyphysics.front.trace import observable
-from tinyphysics.ir import UOp, dump, f64
-from tinyphysics.pipeline import Build, build
+from tinyphysics.ir import DType, UOp, dump, f64
+from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
 from tinyphysics.runtime.backend import layout, listing, notes
+from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
@@ -29,9 +30,9 @@ from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_a
 from tinyphysics.runtime.units import check_units
 from tinyphysics.runtime.workers import available, copy
 from tinyphysics.system import SLOTS, Family, System
-from tinyphysics.target import Target
+from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, fits, format_of
+from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, fits
 from tinyphysics.trajectory import Frame, Trajectory
 from tinyphysics.util import one_of
 
@@ -48,28 +49,32 @@ class Simulation:
     requested: str
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    _built: Build | None = None
+    _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.source, System):
-            self._built = build(self.source, self.goal, self.requested)
+            self._compiled = Compiled(self.source, self.goal, self.requested)
 
     # --- looking ------------------------------------------------------------------------------
     @property
-    def built(self) -> Build:
-        if self._built is None:
+    def compiled(self) -> Compiled:
+        if self._compiled is None:
             assert isinstance(self.source, Family)
             letters = ", ".join(self.source.letters)
             raise ShapeError(
                 f"`{self.source.name}` is not compiled yet: its size {letters} is unknown",
                 fix=f"Pass sizes={{{self.source.letters[0]!r}: 16}} to compile, or run it first.",
             )
-        return self._built
+        return self._compiled
+
+    @property
+    def built(self) -> Build:
+        return self.compiled.built
 
     @property
     def system(self) -> System:
-        return self.built.system
+        return self.compiled.system
 
     @property
     def tpir(self) -> Program:
@@ -77,7 +82,7 @@ class Simulation:
 
     @property
     def target(self) -> Target:
-        return self.built.target
+        return BUILT[self.compiled.known.backend]
 
     @property
     def certificate(self) -> Any:
@@ -105,7 +110,7 @@ class Simulation:
             return str(self.built.program)
         if level != "uop":
             return listing(self.built.program, level)
-        if self._built is None and isinstance(self.source, Family):
+        if self._compiled is None and isinstance(self.source, Family):
             return self.source.signature
         s = self.system
         roots = [s.energy] if s.energy is not None else [*s.forces, *s.update]
@@ -130,15 +135,16 @@ class Simulation:
         n, seconds = 1, 0.0
         while seconds < 0.02 and n < steps:
             n = min(2 * n, steps)
-            seconds = self.evolve(steps=n, progress=False, **trial, **given).metrics["seconds"]["run"]
+            runs = [self.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
+            seconds = min(out.metrics["seconds"]["run"] for out in runs)  # one alone may have had to wait
         per_step = seconds / max(n * min(members, 4096), 1)
         size = PRECISIONS[self.goal.precision].bits / 8
         return {"seconds": per_step * steps * members, "bytes": size * rows * members * frames}
 
     def __repr__(self) -> str:
-        if self._built is None:
+        if self._compiled is None:
             return f"<Simulation of {self.source!r}, sizes still open>"
-        return f"<Simulation of {self.system.name}: {self.built.plan.method}, {self.target.backend}>"
+        return f"<Simulation of {self.system.name}: {self.compiled.known.method}, {self.target.backend}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process can read: functions that it can import, and a system whose sizes are known."""
@@ -151,7 +157,7 @@ class Simulation:
                     f"the monitor `{name}` cannot be pickled: another process cannot import `{which}`",
                     fix="Write it as a def at the top of a module, or pass it to each run as observe=.",
                 ) from error
-        return self.__dict__ | {"source": self.built.system}
+        return self.__dict__ | {"source": self.system}
 
     def __copy__(self) -> Simulation:
         """Monitors of its own; the rest is frozen, and shared."""
@@ -181,7 +187,7 @@ class Simulation:
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         dt = 1.0 if system.kind == "map" else checked_step(dt)
-        i = inputs(system, given, format_of(self.built.program))
+        i = inputs(system, given, self.compiled.stored)
         if observe is not None and not isinstance(observe, Mapping):
             raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
         watched = {**self.monitors, **(observe or {})}
@@ -192,28 +198,31 @@ class Simulation:
             None if hash_every is None else whole("hash_every", hash_every, 1),
         )
         threads = None if threads is None else whole("threads", threads, 1)
-        check_clock(self.built.program, schedule.steps, dt, float(t0))
+        compiled = self.compiled
+        check_clock(compiled.stored, compiled.known.timed, schedule.steps, dt, float(t0))
         record = beginning(i, schedule)
         first = {name: v[0] for name, v in record.frames.items()}
         for name, v in first.items():
             copy(i.states[name], v, threads or available())
             v.flags.writeable = False  # energies and replays come from here
         i = replace(i, states=first)
-        r = Run(self.built.program, system, self.target, i, schedule, dt, float(t0), threads)
+        r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.stored,
+                compiled.in_loops(i.members))  # fmt: skip
         values = {n: self.traced(f, n) for n, f in watched.items()}
         if schedule.steps and i.members:
-            check_units(r, self.built.step.scales)
+            check_units(r, compiled.scales)
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps) as tick:
-            record, launches, compiling = execute(r, record, values, tick)
+            record, launches, compiling, code = execute(r, record, values, tick)
         done = clock.perf_counter()
         out = self.trajectory(r, record)
         work = record.last * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
             "backend": {"requested": self.requested, "used": self.target.backend},
-            "device": self.target.device, "precision": self.goal.precision, "program": self.built.program.hash, "bits": BITS,
-            "seconds": {"prepare": ready - began, "compile": compiling, "run": running},
+            "device": self.target.device, "precision": self.goal.precision, "program": compiled.known.program, "bits": BITS,
+            "seconds": {"plan": compiled.seconds, "prepare": ready - began, "compile": compiling, "run": running},
+            "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
             "steps": record.last, "members": i.members, "seed": seed,
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
@@ -229,8 +238,8 @@ class Simulation:
 
     def bind(self, source: Family, sizes: dict[str, int]) -> None:
         """The first run decides the sizes; later ones must agree."""
-        if self._built is None:
-            self._built, self._sizes = build(source.bind(sizes), self.goal, self.requested), sizes
+        if self._compiled is None:
+            self._compiled, self._sizes = Compiled(source.bind(sizes), self.goal, self.requested), sizes
         for letter, n in self._sizes.items():
             if sizes[letter] != n:
                 raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
@@ -286,16 +295,15 @@ def checked_step(dt: Any) -> float:
     return h
 
 
-def check_clock(program: Program, steps: int, dt: float, t0: float) -> None:
+def check_clock(dtype: DType, timed: bool, steps: int, dt: float, t0: float) -> None:
     """A format with few digits must still tell the steps of a run apart."""
-    dtype = format_of(program)
     if dtype is f64:
         return
     name = next(n for n, d in PRECISIONS.items() if d is dtype)
     if not fits(dt, dtype):
         raise InputError(f"dt={dt!r} is out of the range of {name}", fix="Choose other units of time.")
     last = max(abs(t0), abs(time_at(steps, dt, t0)))
-    if any(i.op == "TIME" for i in program.step) and last * ROUNDING[dtype] > abs(dt) / 2:
+    if timed and last * ROUNDING[dtype] > abs(dt) / 2:
         raise InputError(f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
                          fix='Run for a shorter time, or with precision="float64".')  # fmt: skip
 

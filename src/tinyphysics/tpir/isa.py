@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tinyphysics.ir.dtype import DType, f64
@@ -95,6 +96,10 @@ class Instruction:
         return self.operands[1:]
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         first, *rest = self.operands
         typed = f"{first}:{self.type}" if self.type != SCALAR else f"{first}"
         return f"{self.op} {', '.join([typed, *map(operand_text, rest)])}"
@@ -177,7 +182,7 @@ class Program:
                 lines += [f"  {i}" + (f"  ; {i.note}" if i.note else "") for i in body]
         return "\n".join(lines) + "\n"
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Of the text without its notes and defaults: the identity of a program, whatever runs it."""
         return digest(re.sub(r"\s+;.*|(?<=\]) = .*", "", str(self)).encode())

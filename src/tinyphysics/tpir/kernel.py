@@ -18,7 +18,7 @@ from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
-from tinyphysics.rules.transcendental import guarded, lower
+from tinyphysics.rules.transcendental import conditions, guarded, lower, weight
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
 from tinyphysics.tpir.stages import Stages, stages_of
@@ -48,6 +48,7 @@ class Section:
     watched_guards: tuple[UOp, ...] = ()
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # constants, parameters, invariants
+    careful: bool = False  # which of their forms the functions in it have, where they are not written out
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
@@ -92,7 +93,8 @@ class Section:
 
 
 def count(roots: Sequence[UOp]) -> int:
-    return sum(u.op not in (Ops.CONST, Ops.VAR) for u in toposort(roots))
+    """Operations of the minimal set, also where functions are not written out."""
+    return sum(map(weight, toposort(roots)))
 
 
 def early(roots: Sequence[UOp], guards: Sequence[UOp]) -> list[UOp]:
@@ -129,19 +131,27 @@ class Kernel:
     observed: dict[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
-    _cache: dict[tuple[str, bool], Section] = field(default_factory=dict)
+    _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
 
-    def section(self, name: str, careful: bool = False) -> Section:
-        """One section in the minimal operator set; `careful` is right for any argument."""
-        if (name, careful) not in self._cache:
+    def section(self, name: str, careful: bool = False, short: bool = False) -> Section:
+        """One section in the minimal operator set; `careful` is right for any argument.
+
+        With `short`, functions stay what they are, to be called: the same bits from less text.
+        """
+        if (name, careful, short) not in self._cache:
             loops = name in ("step", "watch")
             stages, weights = (self.stages, self.weights) if loops else (1, {})
             values = [u for row in weights.values() for u in row]
             groups: list[list[UOp]] = []
             for roots in (self.functions[name], self.watched if name == "watch" else (), values):
                 plain = inline(roots)
-                groups += [lower(plain), []] if careful else guarded(plain)
-            flat = graph_rewrite([u for group in groups for u in group], exact)
+                if short:
+                    groups += [plain, [] if careful else conditions(plain)]
+                else:
+                    groups += [lower(plain), []] if careful else guarded(plain)
+            flat = [u for group in groups for u in group]
+            if not short:
+                flat = graph_rewrite(flat, exact)
             size = count(flat)
             if size > LARGEST:
                 raise PlanError(f"one {name} of `{self.name}` is {size:,} operations when written out")
@@ -152,10 +162,10 @@ class Kernel:
                 rest = rest[len(group) :]
             loads = self.inputs if name == "init" else self.carried
             table = {w: parts[4][k * stages : (k + 1) * stages] for k, w in enumerate(weights)}
-            self._cache[name, careful] = Section(
-                name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table
+            self._cache[name, careful, short] = Section(
+                name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table, careful
             )
-        return self._cache[name, careful]
+        return self._cache[name, careful, short]
 
     def whole_step(self) -> list[UOp]:
         """A step with its stages one after the other, as functions of what is carried."""
@@ -311,10 +321,16 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
 def hoist(roots: Sequence[UOp], params: frozenset[UOp]) -> tuple[list[UOp], dict[UOp, UOp]]:
     """The roots with what depends on parameters alone replaced by variables, and those variables' values."""
     order = toposort(roots)
-    fixed = {u: bool(u.src) and bool(u.leaves) and u.leaves <= params for u in order}
+    varies: dict[UOp, bool | None] = {}  # None: a number
+    for u in order:
+        below = [v for s in u.src if (v := varies[s]) is not None]
+        varies[u] = any(below) if below else u not in params if u.op is Ops.VAR else None
+    fixed = {u: bool(u.src) and varies[u] is False for u in order}
     outside = {u: None for u in roots if fixed[u]}
     for u in order:
         if not fixed[u]:
             outside |= {s: None for s in u.src if fixed[s]}
+    if not outside:
+        return list(roots), {}
     names = {u: UOp.var(f"c{k}", (), u.dtype) for k, u in enumerate(outside)}
     return substitute(roots, names), {v: u for u, v in names.items()}

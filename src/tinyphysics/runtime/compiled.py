@@ -1,0 +1,71 @@
+"""A system and what was decided about it: known from the caches, or built now; looked into only where asked."""
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tinyphysics.errors import StoreError
+from tinyphysics.ir import DType, parse
+from tinyphysics.pipeline import Build, build
+from tinyphysics.plan import Goal
+from tinyphysics.planner.target import lanes_enough, loops_refuse
+from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_key
+from tinyphysics.step import Scale
+from tinyphysics.system import System
+from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.precision import PRECISIONS
+
+
+class Compiled:
+    """What a run needs is in `known` and `program`; facts, plan, certificate and report are made by `built`."""
+
+    def __init__(self, system: System, goal: Goal, requested: str) -> None:
+        began = time.perf_counter()
+        self.system, self.goal, self.requested = system, goal, requested
+        self._built: Build | None = None
+        self.key = plan_key(system, goal, requested)
+        known, self.found = find(self.key)
+        self.known = self.build() if known is None else known
+        self.seconds = time.perf_counter() - began
+
+    def build(self) -> Known:
+        """Analysed, planned, lowered and verified now, and kept for the next time."""
+        b = self._built = build(self.system, self.goal, self.requested)
+        known = known_of(b)
+        keep(self.key, known)
+        return known
+
+    @property
+    def built(self) -> Build:
+        if self._built is None:
+            b = build(self.system, self.goal, self.requested)
+            if b.program.hash != self.known.program:
+                raise StoreError("the plan cache knows this system by another program than it compiles to",
+                                 fix="Empty the cache directory that `tp doctor` names.")  # fmt: skip
+            self._built = b
+        return self._built
+
+    @property
+    def program(self) -> Program | Recipe:
+        """The program, or a promise of it: its code may be there already."""
+        return self.built.program if self.key is None else Recipe(self.key, lambda: self.built.program)
+
+    @property
+    def stored(self) -> DType:
+        """The format of the states."""
+        return PRECISIONS[self.goal.precision]
+
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """The units that a run keeps its states in."""
+        states = {str(s.var.arg): s.var for s in self.system.states}
+        return tuple(Scale(states[name], *parse(factor)) for name, factor in self.known.scales)
+
+    def in_loops(self, members: int) -> bool:
+        """Does a run of so many members go along the axes of its states?"""
+        k = self.known
+        return k.backend != "python" and not lanes_enough(k.axis, k.written, members) and not loops_refuse(self.built.program)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With everything made, and without the key: elsewhere it may mean another program."""
+        return self.__dict__ | {"_built": self.built, "key": None}

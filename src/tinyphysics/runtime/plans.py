@@ -1,0 +1,192 @@
+"""What has been compiled before?  Plans and kernel outlines, found again by what decides them.
+
+A key is made of the graph as traced, what was asked, the flags, and the text of this package: with equal keys,
+analysing, planning, lowering and verifying would give what they gave before. Run-time values (dt, the defaults
+of parameters) and places in the user's file are not in it, and nothing that depends on them is kept. What is
+kept is JSON; whatever cannot be read as what it should be counts as not found.
+"""
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from tinyphysics.context import BEGAN, CHECK, FLAGS
+from tinyphysics.device import cache
+from tinyphysics.errors import InputError
+from tinyphysics.ir import Ops, UOp, dump, parse, toposort
+from tinyphysics.pipeline import Build
+from tinyphysics.plan import Goal
+from tinyphysics.planner.target import written
+from tinyphysics.system import System
+from tinyphysics.target import BUILT
+from tinyphysics.tpir.isa import Program, StateDecl
+from tinyphysics.tpir.kernel import Kernel
+from tinyphysics.tpir.loops import longest_axis
+from tinyphysics.tpir.outline import Outline, described
+from tinyphysics.util import PACKAGE, digest
+
+FORMAT = 1
+MOST = 256  # plans remembered in this process
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a run has to know of a plan."""
+
+    program: str  # the program's hash
+    method: str
+    backend: str
+    timed: bool  # does a step ask for the time?
+    axis: int  # the longest of a state
+    written: int  # operations of a step, if it is written out number by number
+    scales: tuple[tuple[str, str], ...]  # (state, factor) where a run keeps other units
+
+
+def known_of(b: Build) -> Known:
+    scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.scales)
+    timed = any(i.op == "TIME" for i in b.program.step)
+    return Known(b.program.hash, b.plan.method, b.target.backend, timed, longest_axis(b.program),
+                 written(b.program)[0], scales)  # fmt: skip
+
+
+def read(text: bytes) -> Known:
+    """What `keep` wrote; anything else raises."""
+    data = json.loads(text)
+    scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
+    types = {"program": str, "method": str, "backend": str, "timed": bool, "axis": int, "written": int}
+    if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
+        raise ValueError("not a plan")
+    BUILT[data["backend"]]
+    for _, factor in scales:
+        parse(factor)
+    return Known(**data, scales=scales)
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A program that is made when somebody looks at it; those with one key are one program."""
+
+    key: str
+    make: Callable[[], Program]
+
+    @property
+    def program(self) -> Program:
+        return self.make()
+
+    @property
+    def states(self) -> tuple[StateDecl, ...]:
+        return self.program.states
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe) and self.key == other.key
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return made, (self.program,)  # elsewhere the key may mean something else
+
+
+def made(program: Program | Recipe) -> Program:
+    return program if isinstance(program, Program) else program.program
+
+
+# --- keys -------------------------------------------------------------------------------------------
+@lru_cache(maxsize=1)
+def sources() -> str | None:
+    """The text of this package, or None if it is not what was imported."""
+    digests, folders = [], [PACKAGE]
+    try:
+        while folders:
+            with os.scandir(folders.pop()) as entries:
+                for e in entries:
+                    if e.is_dir() and e.name != "__pycache__":
+                        folders.append(e.path)
+                    elif e.name.endswith(".py"):
+                        if e.stat().st_mtime >= BEGAN:
+                            return None
+                        with open(e.path, "rb", buffering=0) as file:
+                            digests.append(e.path.removeprefix(PACKAGE) + digest(file.read()))
+    except OSError:
+        return None
+    return digest("".join(sorted(digests)).encode())
+
+
+def key_of(kind: str, roots: list[UOp], rest: Any) -> str | None:
+    """None where the same key might mean two things: user operations are code of the user's."""
+    package = sources()
+    if package is None or CHECK.value or any(u.op is Ops.CUSTOM for u in toposort(roots)):
+        return None
+    flags = {name: f.value for name, f in FLAGS.items()}
+    return digest(repr([FORMAT, sys.version, sys.platform, package, flags, kind, dump(roots), rest]).encode())
+
+
+def variables(system: System) -> list[Any]:
+    states = [(s.name, s.role, str(s.var.dtype), s.var.shape, s.unit) for s in system.states]
+    parameters = [(p.name, str(p.var.dtype), p.var.shape, p.unit) for p in system.parameters]
+    return [states, parameters, None if system.time is None else system.time.arg]
+
+
+def plan_key(system: System, goal: Goal, requested: str) -> str | None:
+    """Of all that `build` decides by."""
+    roots = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
+    asked = {name: value for name, value in vars(goal).items() if name != "dt"}
+    own = [system.kind, system.name, len(system.forces)]  # a map's program has the name of its function
+    return key_of("plan", roots, [*own, *variables(system), asked, requested])
+
+
+def probe_key(program: str, system: System, values: Mapping[str, UOp]) -> str | None:
+    """Of the program that observes values in runs of the program with a key."""
+    return key_of("probe", list(values.values()), [program, *variables(system), list(values)])
+
+
+# --- what is kept -----------------------------------------------------------------------------------
+_plans: dict[str, Known] = {}
+
+
+def forget() -> None:
+    """Everything that this process remembers; the directory keeps what it has."""
+    _plans.clear()
+
+
+def find(key: str | None) -> tuple[Known | None, str]:
+    """(the plan or None, where it was found)."""
+    if key is None:
+        return None, "made"
+    if key in _plans:
+        return _plans[key], "memory"
+    try:
+        known = read(cache.read(f"{key}.plan") or b"null")
+    except (ValueError, TypeError, AttributeError, KeyError, InputError):
+        return None, "made"
+    remember(key, known)
+    return known, "disk"
+
+
+def keep(key: str | None, known: Known) -> None:
+    if key is not None:
+        remember(key, known)
+        cache.write(f"{key}.plan", json.dumps(asdict(known)).encode())
+
+
+def remember(key: str, known: Known) -> None:
+    if len(_plans) >= MOST:
+        _plans.clear()
+    _plans[key] = known
+
+
+def outline(key: str, make: Callable[[], Kernel]) -> Outline:
+    """The outline of a kernel: as it was kept, or of the kernel made now."""
+    name = f"{key}.kernel"
+    try:
+        return Outline(key, json.loads(cache.read(name) or b"null"), make)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        kernel = make()
+    data = described(kernel)
+    cache.write(name, json.dumps(data).encode())
+    return Outline(key, data, lambda: kernel)
