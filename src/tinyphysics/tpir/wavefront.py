@@ -14,8 +14,9 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.nests import Buffer, LoopSection, Nest
 from tinyphysics.util import prod
 
-CACHE = 192 * 1024  # bytes of rows that are kept at once: half of a second-level cache, less what else is there
+CACHES = (20 * 1024, 256 * 1024)  # bytes of rows that are kept at once: most of a first-level cache, half of a second
 MOST_STEPS = 8
+ENOUGH = 4  # steps in a pass, beyond which a smaller cache is better than more of them
 WORTH = 4  # rows of work for each row at the edge that has to wait
 
 
@@ -86,12 +87,19 @@ def wavefront(section: LoopSection, buffers: dict[str, Buffer]) -> Wavefront | N
     used = {u.arg[0] for nest in section.nests for u in nest.loads()} | changing
     row_bytes = sum(b.planes * prod(b.axes[1:]) * b.dtype.bits // 8 for name in used
                     if (b := buffers[name]).axes[:1] == (n,))  # fmt: skip
-    whole = row_bytes * n
-    if whole <= CACHE:
+    found = None
+    for cache in CACHES:
+        if found is None or found.steps < ENOUGH:
+            found = in_cache(cache, row_bytes, n, reach, len(section.nests)) or found
+    return found
+
+
+def in_cache(cache: int, row_bytes: int, n: int, reach: int, nests: int) -> Wavefront | None:
+    if row_bytes * n <= cache:  # all of it stays there anyway
         return None
-    fitting = CACHE // row_bytes  # rows that are kept at once
+    fitting = cache // row_bytes
     rows = max(1, fitting // 4)
-    steps = min(MOST_STEPS, (fitting - rows) // (reach * len(section.nests)))
-    if steps < 1 or n < WORTH * steps * len(section.nests) * reach + rows:
+    steps = min(MOST_STEPS, (fitting - rows) // (reach * nests))
+    if steps < 1 or n < WORTH * steps * nests * reach + rows:
         return None
-    return Wavefront(n, reach, rows, steps, len(section.nests))
+    return Wavefront(n, reach, rows, steps, nests)
