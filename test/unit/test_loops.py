@@ -228,7 +228,7 @@ def test_a_system_of_any_size_is_certified(system):
 
 
 # --- several steps in one pass ------------------------------------------------------------------------
-@pytest.mark.parametrize("caches", [(4_000,), (9_000,), (12_000, 40_000)])
+@pytest.mark.parametrize("caches", [(6_500,), (9_000,), (12_000, 40_000)])
 @pytest.mark.parametrize("steps", [1, 2, 5, 16])
 def test_steps_that_go_through_memory_together_have_the_same_bits(caches, steps, monkeypatch):
     for system, n in ((wave, 97), (fput, 3_000)):
