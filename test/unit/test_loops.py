@@ -239,22 +239,33 @@ def test_steps_that_go_through_memory_together_have_the_same_bits(caches, steps,
         plain = loops(sim, LlvmLoops(), state, params, steps)
         monkeypatch.setattr(wavefront, "CACHES", caches)
         assert wavefront.wavefront(build_loops(sim.tpir).sections["step"], build_loops(sim.tpir).buffers) is not None
-        for loader in (LlvmLoops(), CLoops()):
-            together = loops(sim, loader, state, params, steps)
+        monkeypatch.setattr(device_loops, "THREAD_WORK", 1)
+        for loader, threads in ((LlvmLoops(), 1), (LlvmLoops(), 3), (CLoops(), 1), (CLoops(), 2)):
+            together = loops(sim, loader, state, params, steps, threads)
             assert all(np.array_equal(plain[k], together[k]) for k in state)
 
 
 def test_a_pass_covers_every_row_of_every_stage_once():
-    w = wavefront.Wavefront(extent=50, reach=2, rows=3, steps=2, nests=2)
-    done = {s: [] for s in range(w.stages)}
-    for t in range(w.ticks):
-        for s in range(w.stages):
-            low, high = w.sweep(s)
-            begin = t * w.rows - s * w.reach
-            done[s] += range(max(begin, low), min(begin + w.rows, high))
-    for s in range(w.stages):
-        low, high = w.sweep(s)
-        assert done[s] == list(range(low, high))
+    """And never before what it reads, nor after what it reads has been replaced: on a table of versions."""
+    w = wavefront.Wavefront(extent=120, reach=2, rows=3, steps=2, nests=2)
+    for cuts in ([0, 120], w.slabs(4)):
+        version = [-1] * w.extent
+
+        def do(s, rows):
+            for r in rows:
+                near = [version[(r + k) % w.extent] for k in range(-w.reach, w.reach + 1)]  # noqa: B023
+                assert version[r % w.extent] == s - 1 and all(s - 1 <= v <= s for v in near)  # noqa: B023
+                version[r % w.extent] = s  # noqa: B023
+
+        for lo, hi in zip(cuts, cuts[1:]):
+            for r in range(lo, hi, w.rows):
+                for s in range(w.stages):
+                    begin, lag = r - w.lag(s), w.lag(s)
+                    do(s, range(max(begin, lo + lag), min(begin + w.rows, hi - lag)))
+        for c in cuts[:-1]:
+            for s in range(1, w.stages):
+                do(s, range(c - w.lag(s), c + w.lag(s)))
+        assert version == [w.stages - 1] * w.extent
 
 
 def test_what_is_no_stencil_takes_one_step_at_a_time():

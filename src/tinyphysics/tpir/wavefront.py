@@ -1,9 +1,10 @@
 """How many steps can go through memory at once?  Nests that follow each other row by row, while the rows are in a cache.
 
 A stencil reads its neighbours: a nest that reads up to `reach` rows away follows the one before it by as many
-rows, and the next step follows the last nest of this one in the same way. The rows whose neighbours lie
-across the edge are left to the end, when all others are done. Every number is computed from the same numbers
-as before, so no bit changes.
+rows, and the next step follows the last nest of this one in the same way. A slab of rows is swept so, each
+stage on fewer rows than the one before, since what lies beyond its edges is not done yet; then the rows around
+the edges, stage by stage. Slabs are independent of each other, and so are edges: threads share them. Every
+number is computed from the same numbers as before, so no bit changes.
 """
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ WORTH = 4  # rows of work for each row at the edge that has to wait
 
 @dataclass(frozen=True)
 class Wavefront:
-    """`steps` steps in one pass over `extent` rows, `rows` at a time."""
+    """`steps` steps in one pass over `extent` rows, `rows` at a time; the rows are a ring."""
 
     extent: int
     reach: int
@@ -34,13 +35,14 @@ class Wavefront:
     def stages(self) -> int:
         return self.steps * self.nests
 
-    def sweep(self, stage: int) -> tuple[int, int]:
-        """The rows that a stage does on the way; the others wait for those across the edge."""
-        return stage * self.reach, self.extent - max(stage - 1, 0) * self.reach
+    def lag(self, stage: int) -> int:
+        """By how many rows a stage is behind the first, and away from the edges of its slab."""
+        return stage * self.reach
 
-    @property
-    def ticks(self) -> int:
-        return -(-(self.extent + self.stages * self.reach) // self.rows)
+    def slabs(self, wanted: int) -> list[int]:
+        """Where the rows are cut into slabs, each high enough for its last stage."""
+        count = max(1, min(wanted, self.extent // (WORTH * self.stages * self.reach)))
+        return [self.extent * k // count for k in range(count + 1)]
 
 
 def offset(u: UOp, row: UOp, n: int) -> int | None:
