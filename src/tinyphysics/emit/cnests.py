@@ -270,38 +270,46 @@ def driver(kernel: LoopKernel, section: LoopSection) -> str:
     slots = list(kernel.buffers)
     given = "void **buffers, const double *uniform, signed char *flags, int64_t first, int64_t steps"
     lines = [f"void {section.name}({given}) {{", "  int64_t k = 0;"]
+    before: list[str] = []
     if (wave := wavefront(section, kernel.buffers)) is not None:
-        lines += passes(section, wave)
+        before = [*sweep(section, wave), *edge(section, wave)]
+        arguments = "buffers, uniform, flags, 0"
+        lines += [f"  for (; k + {wave.steps} <= steps; k += {wave.steps}) {{",
+                  f"    part_sweep_{section.name}({arguments}, {wave.extent}, first + k);",
+                  f"    part_edge_{section.name}({arguments}, 0, first + k);", "  }"]  # fmt: skip
     lines.append("  for (; k < steps; k++) {")
     for k, nest in enumerate(section.nests):
         lines.append(f"    part_{section.name}_{k}(buffers, uniform, flags, 0, {nest.extent}, first + k);")
     for a, b in section.swaps:
         i, j = slots.index(a), slots.index(b)
         lines.append(f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */")
-    return "\n".join([*lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
+    return "\n".join([*before, *lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
 
 
-def passes(section: LoopSection, wave: Wavefront) -> list[str]:
-    """Whole passes of several steps, each nest some rows behind the one before it."""
-    lines = [f"  for (; k + {wave.steps} <= steps; k += {wave.steps}) {{",
-             f"    for (int64_t t = 0; t < {wave.ticks}; t++) {{"]  # fmt: skip
+def stage(section: LoopSection, wave: Wavefront, s: int, lo: str, hi: str) -> str:
+    return f"part_{section.name}_{s % wave.nests}(buffers, uniform, flags, {lo}, {hi}, now + {s // wave.nests});"
 
-    def part(s: int, lo: str, hi: str) -> str:
-        name = f"part_{section.name}_{s % wave.nests}"
-        return f"{name}(buffers, uniform, flags, {lo}, {hi}, first + k + {s // wave.nests});"
 
+def sweep(section: LoopSection, wave: Wavefront) -> list[str]:
+    """Several steps on a slab of rows, each nest some rows behind the one before it."""
+    lines = [f"void part_sweep_{section.name}({ARGUMENTS}) {{",
+             f"  for (int64_t r = lo; r < hi; r += {wave.rows}) {{"]  # fmt: skip
     for s in range(wave.stages):
-        low, high = wave.sweep(s)
-        lag = s * wave.reach
-        lines += [f"      {{ int64_t lo = t*{wave.rows} - {lag}, hi = lo + {wave.rows};",
-                  f"        lo = lo < {low} ? {low} : lo; hi = hi > {high} ? {high} : hi;",
-                  f"        if (lo < hi) {part(s, 'lo', 'hi')} }}"]  # fmt: skip
-    lines.append("    }")
+        lag = wave.lag(s)
+        lines += [f"    {{ int64_t a = r - {lag}, b = a + {wave.rows};",
+                  f"      a = a < lo + {lag} ? lo + {lag} : a; b = b > hi - {lag} ? hi - {lag} : b;",
+                  f"      if (a < b) {stage(section, wave, s, 'a', 'b')} }}"]  # fmt: skip
+    return [*lines, "  }", "}"]
+
+
+def edge(section: LoopSection, wave: Wavefront) -> list[str]:
+    """The rows around an edge that the sweeps of both sides have left, stage by stage."""
+    lines = [f"void part_edge_{section.name}({ARGUMENTS}) {{",
+             f"  const int64_t end = lo ? lo : {wave.extent}; (void)hi;"]  # fmt: skip
     for s in range(1, wave.stages):
-        low, high = wave.sweep(s)
-        lines += [f"    {part(s, str(high), str(wave.extent))}"] if high < wave.extent else []
-        lines.append(f"    {part(s, '0', str(low))}")
-    return [*lines, "  }"]
+        lag = wave.lag(s)
+        lines += [f"  {stage(section, wave, s, f'end - {lag}', 'end')}", f"  {stage(section, wave, s, 'lo', f'lo + {lag}')}"]
+    return [*lines, "}"]
 
 
 def module(kernel: LoopKernel, careful: bool = False) -> str:

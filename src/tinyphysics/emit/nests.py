@@ -19,9 +19,8 @@ def function_name(section: LoopSection, k: int) -> str:
     return f"{section.name}.{k}"
 
 
-def call(section: LoopSection, k: int, lo: str, hi: str, now: str = "%now") -> str:
-    given = f"ptr %buffers, ptr %uniform, ptr %flags, i64 {lo}, i64 {hi}, i64 {now}"
-    return f'  call void @"{function_name(section, k)}"({given})'
+def call(name: str, lo: str, hi: str, now: str = "%now") -> str:
+    return f'  call void @"{name}"(ptr %buffers, ptr %uniform, ptr %flags, i64 {lo}, i64 {hi}, i64 {now})'
 
 
 def driver(kernel: LoopKernel, section: LoopSection, slots: dict[str, int], x86: bool) -> list[str]:
@@ -32,59 +31,71 @@ def driver(kernel: LoopKernel, section: LoopSection, slots: dict[str, int], x86:
     wave = wavefront(section, kernel.buffers)
     if wave is None:
         lines += ["  br label %rest", "rest:"]
-        begin = ("0", "%rest")
     else:
-        lines += passes(section, wave)
-        begin = ("%g", "%rest")
-    lines += ["  br label %head", "head:", f"  %k = phi i64 [ {begin[0]}, {begin[1]} ], [ %k.next, %body ]",
+        lines += ["  br label %group", "group:", "  %g = phi i64 [ 0, %entry ], [ %g.next, %pass ]",
+                  f"  %g.next = add i64 %g, {wave.steps}", "  %fits = icmp sle i64 %g.next, %steps",
+                  "  br i1 %fits, label %pass, label %rest", "pass:", "  %g.now = add i64 %first, %g",
+                  call(f"sweep.{section.name}", "0", str(wave.extent), "%g.now"),
+                  call(f"edge.{section.name}", "0", "0", "%g.now"), "  br label %group", "rest:"]  # fmt: skip
+    done = "0" if wave is None else "%g"
+    lines += ["  br label %head", "head:", f"  %k = phi i64 [ {done}, %rest ], [ %k.next, %body ]",
               "  %more = icmp slt i64 %k, %steps", "  br i1 %more, label %body, label %exit", "body:",
               "  %now = add i64 %first, %k"]  # fmt: skip
     for k, nest in enumerate(section.nests):
-        lines.append(call(section, k, "0", str(nest.extent)))
+        lines.append(call(function_name(section, k), "0", str(nest.extent)))
     for k, (a, b) in enumerate(section.swaps):
         for name, slot in (("a", slots[a]), ("b", slots[b])):
             lines += [f"  %{name}{k} = getelementptr ptr, ptr %buffers, i64 {slot}",
                       f"  %{name}v{k} = load ptr, ptr %{name}{k}"]  # fmt: skip
         lines += [f"  store ptr %bv{k}, ptr %a{k}", f"  store ptr %av{k}, ptr %b{k}"]
     lines += ["  %k.next = add i64 %k, 1", "  br label %head", "exit:"]
-    return [*lines, *([RESTORE_MODE] if x86 else []), "  ret void", "}"]
+    lines += [*([RESTORE_MODE] if x86 else []), "  ret void", "}"]
+    if wave is not None:
+        lines += [*sweep(section, wave), *edge(section, wave)]
+        lines += [*outside(f"sweep.{section.name}", x86), *outside(f"edge.{section.name}", x86)]
+    return lines
 
 
-def passes(section: LoopSection, wave: Wavefront) -> list[str]:
-    """Whole passes of several steps; %g is how many steps they have done."""
-    lines = ["  br label %group", "group:", "  %g = phi i64 [ 0, %entry ], [ %g.next, %edge ]",
-             f"  %g.next = add i64 %g, {wave.steps}", "  %fits = icmp sle i64 %g.next, %steps",
-             "  br i1 %fits, label %sweep, label %rest", "sweep:"]  # fmt: skip
+def sweep(section: LoopSection, wave: Wavefront) -> list[str]:
+    """Several steps on a slab of rows, each nest some rows behind the one before it."""
+    lines = [f'define internal void @"sweep.{section.name}"({NEST_ARGUMENTS}) #0 {{', "entry:"]
     for k in range(wave.steps):
-        lines += [f"  %at{k} = add i64 %g, {k}", f"  %now{k} = add i64 %first, %at{k}"]
-    lines += ["  br label %tick", "tick:", "  %t = phi i64 [ 0, %sweep ], [ %t.next, %tock ]",
-              f"  %going = icmp slt i64 %t, {wave.ticks}", "  br i1 %going, label %stage0, label %edge"]  # fmt: skip
+        lines.append(f"  %now{k} = add i64 %now, {k}")
+    lines += ["  br label %tick", "tick:", "  %r = phi i64 [ %lo, %entry ], [ %r.next, %tock ]",
+              "  %going = icmp slt i64 %r, %hi", "  br i1 %going, label %stage0, label %exit"]  # fmt: skip
     for s in range(wave.stages):
-        low, high = wave.sweep(s)
-        lag = s * wave.reach
-        lines += [f"stage{s}:", f"  %a{s} = mul i64 %t, {wave.rows}", f"  %b{s} = sub i64 %a{s}, {lag}",
-                  f"  %c{s} = add i64 %b{s}, {wave.rows}",
-                  f"  %under{s} = icmp slt i64 %b{s}, {low}", f"  %lo{s} = select i1 %under{s}, i64 {low}, i64 %b{s}",
-                  f"  %over{s} = icmp sgt i64 %c{s}, {high}", f"  %hi{s} = select i1 %over{s}, i64 {high}, i64 %c{s}",
-                  f"  %some{s} = icmp slt i64 %lo{s}, %hi{s}"]  # fmt: skip
+        lag = wave.lag(s)
+        lines += [f"stage{s}:", f"  %b{s} = sub i64 %r, {lag}", f"  %c{s} = add i64 %b{s}, {wave.rows}",
+                  f"  %low{s} = add i64 %lo, {lag}", f"  %high{s} = sub i64 %hi, {lag}",
+                  f"  %under{s} = icmp slt i64 %b{s}, %low{s}",
+                  f"  %from{s} = select i1 %under{s}, i64 %low{s}, i64 %b{s}",
+                  f"  %over{s} = icmp sgt i64 %c{s}, %high{s}",
+                  f"  %to{s} = select i1 %over{s}, i64 %high{s}, i64 %c{s}",
+                  f"  %some{s} = icmp slt i64 %from{s}, %to{s}"]  # fmt: skip
         following = f"stage{s + 1}" if s + 1 < wave.stages else "tock"
         lines += [f"  br i1 %some{s}, label %do{s}, label %{following}", f"do{s}:",
-                  call(section, s % wave.nests, f"%lo{s}", f"%hi{s}", f"%now{s // wave.nests}"),
+                  call(function_name(section, s % wave.nests), f"%from{s}", f"%to{s}", f"%now{s // wave.nests}"),
                   f"  br label %{following}"]  # fmt: skip
-    lines += ["tock:", "  %t.next = add i64 %t, 1", "  br label %tick", "edge:"]
+    return [*lines, "tock:", f"  %r.next = add i64 %r, {wave.rows}", "  br label %tick", "exit:", "  ret void", "}"]
+
+
+def edge(section: LoopSection, wave: Wavefront) -> list[str]:
+    """The rows around the edge at %lo that the sweeps of both sides have left, stage by stage."""
+    lines = [f'define internal void @"edge.{section.name}"({NEST_ARGUMENTS}) #0 {{', "entry:",
+             "  %zero = icmp eq i64 %lo, 0", f"  %end = select i1 %zero, i64 {wave.extent}, i64 %lo"]  # fmt: skip
     for s in range(1, wave.stages):
-        low, high = wave.sweep(s)
-        now = f"%now{s // wave.nests}"
-        lines += [call(section, s % wave.nests, str(high), str(wave.extent), now)] if high < wave.extent else []
-        lines.append(call(section, s % wave.nests, "0", str(low), now))
-    return [*lines, "  br label %group", "rest:"]
+        lag = wave.lag(s)
+        lines += [f"  %a{s} = sub i64 %end, {lag}", f"  %b{s} = add i64 %lo, {lag}",
+                  f"  %now{s} = add i64 %now, {s // wave.nests}"]  # fmt: skip
+        name = function_name(section, s % wave.nests)
+        lines += [call(name, f"%a{s}", "%end", f"%now{s}"), call(name, "%lo", f"%b{s}", f"%now{s}")]
+    return [*lines, "  ret void", "}"]
 
 
-def part(section: LoopSection, k: int, x86: bool) -> list[str]:
-    """One nest over a range, called from outside."""
-    lines = [f'define void @"part.{function_name(section, k)}"({NEST_ARGUMENTS}) #0 {{', "entry:"]
-    lines += [SET_MODE] if x86 else []
-    lines.append(call(section, k, "%lo", "%hi"))
+def outside(name: str, x86: bool) -> list[str]:
+    """A function over a range, as it is called from outside."""
+    lines = [f'define void @"part.{name}"({NEST_ARGUMENTS}) #0 {{', "entry:", *([SET_MODE] if x86 else [])]
+    lines.append(call(name, "%lo", "%hi"))
     return [*lines, *([RESTORE_MODE] if x86 else []), "  ret void", "}"]
 
 
@@ -102,7 +113,7 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
             body = write(w)
             text += [f'define internal void @"{function_name(section, k)}"({NEST_ARGUMENTS}) #0 {{', "entry:",
                      *body, "  ret void", "}"]  # fmt: skip
-            text += part(section, k, x86)
+            text += outside(function_name(section, k), x86)
             declared |= w.w.declared
             if nest.kind == "pairs":
                 sizes[nest.sizes[0]] = None

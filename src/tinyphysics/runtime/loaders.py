@@ -20,6 +20,7 @@ from tinyphysics.target import VectorShape, core_of
 from tinyphysics.tpir.kernel import Section
 from tinyphysics.tpir.nests import LoopKernel
 from tinyphysics.tpir.outline import SectionOutline
+from tinyphysics.tpir.wavefront import wavefront
 from tinyphysics.util import digest
 
 OBJECT = re.compile(r"[0-9a-f]{32}\.o")  # names that `object_name` gives
@@ -115,6 +116,8 @@ def function_names(kernel: LoopKernel) -> dict[str, Any]:
     for section in kernel.sections.values():
         out[section.name] = SECTION
         out |= {f"part.{section.name}.{k}": PART for k in range(len(section.nests))}
+        if wavefront(section, kernel.buffers) is not None:
+            out |= {f"part.{half}.{section.name}": PART for half in ("sweep", "edge")}
     return out
 
 

@@ -1,9 +1,10 @@
 """How many steps can go through memory at once?  Nests that follow each other row by row, while the rows are in a cache.
 
 A stencil reads its neighbours: a nest that reads up to `reach` rows away follows the one before it by as many
-rows, and the next step follows the last nest of this one in the same way. The rows whose neighbours lie
-across the edge are left to the end, when all others are done. Every number is computed from the same numbers
-as before, so no bit changes.
+rows, and the next step follows the last nest of this one in the same way. A slab of rows is swept so, each
+stage on fewer rows than the one before, since what lies beyond its edges is not done yet; then the rows around
+the edges, stage by stage. Slabs are independent of each other, and so are edges: threads share them. Every
+number is computed from the same numbers as before, so no bit changes.
 """
 from __future__ import annotations
 
@@ -14,14 +15,15 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.nests import Buffer, LoopSection, Nest
 from tinyphysics.util import prod
 
-CACHE = 192 * 1024  # bytes of rows that are kept at once: half of a second-level cache, less what else is there
+CACHES = (20 * 1024, 256 * 1024)  # bytes of rows that are kept at once: most of a first-level cache, half of a second
 MOST_STEPS = 8
+ENOUGH = 4  # steps in a pass, beyond which a smaller cache is better than more of them
 WORTH = 4  # rows of work for each row at the edge that has to wait
 
 
 @dataclass(frozen=True)
 class Wavefront:
-    """`steps` steps in one pass over `extent` rows, `rows` at a time."""
+    """`steps` steps in one pass over `extent` rows, `rows` at a time; the rows are a ring."""
 
     extent: int
     reach: int
@@ -33,13 +35,14 @@ class Wavefront:
     def stages(self) -> int:
         return self.steps * self.nests
 
-    def sweep(self, stage: int) -> tuple[int, int]:
-        """The rows that a stage does on the way; the others wait for those across the edge."""
-        return stage * self.reach, self.extent - max(stage - 1, 0) * self.reach
+    def lag(self, stage: int) -> int:
+        """By how many rows a stage is behind the first, and away from the edges of its slab."""
+        return stage * self.reach
 
-    @property
-    def ticks(self) -> int:
-        return -(-(self.extent + self.stages * self.reach) // self.rows)
+    def slabs(self, wanted: int) -> list[int]:
+        """Where the rows are cut into slabs, each high enough for its last stage."""
+        count = max(1, min(wanted, self.extent // (WORTH * self.stages * self.reach)))
+        return [self.extent * k // count for k in range(count + 1)]
 
 
 def offset(u: UOp, row: UOp, n: int) -> int | None:
@@ -86,12 +89,19 @@ def wavefront(section: LoopSection, buffers: dict[str, Buffer]) -> Wavefront | N
     used = {u.arg[0] for nest in section.nests for u in nest.loads()} | changing
     row_bytes = sum(b.planes * prod(b.axes[1:]) * b.dtype.bits // 8 for name in used
                     if (b := buffers[name]).axes[:1] == (n,))  # fmt: skip
-    whole = row_bytes * n
-    if whole <= CACHE:
+    found = None
+    for cache in CACHES:
+        if found is None or found.steps < ENOUGH:
+            found = in_cache(cache, row_bytes, n, reach, len(section.nests)) or found
+    return found
+
+
+def in_cache(cache: int, row_bytes: int, n: int, reach: int, nests: int) -> Wavefront | None:
+    if row_bytes * n <= cache:  # all of it stays there anyway
         return None
-    fitting = CACHE // row_bytes  # rows that are kept at once
+    fitting = cache // row_bytes
     rows = max(1, fitting // 4)
-    steps = min(MOST_STEPS, (fitting - rows) // (reach * len(section.nests)))
-    if steps < 1 or n < WORTH * steps * len(section.nests) * reach + rows:
+    steps = min(MOST_STEPS, (fitting - rows) // (reach * nests))
+    if steps < 1 or n < WORTH * steps * nests * reach + rows:
         return None
-    return Wavefront(n, reach, rows, steps, len(section.nests))
+    return Wavefront(n, reach, rows, steps, nests)
