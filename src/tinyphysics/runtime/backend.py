@@ -15,8 +15,11 @@ from tinyphysics.emit.cmain import complete_program
 from tinyphysics.emit.cnests import module as cnests_module
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
+from tinyphysics.emit.opencl import module as opencl_module
+from tinyphysics.emit.opencl import nests_module as opencl_nests_module
 from tinyphysics.planner.target import in_loops
 from tinyphysics.runtime.loaders import CLoader, CLoops, LlvmLoader, LlvmLoops
+from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.target import Target, VectorShape
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import build_kernel
@@ -38,10 +41,12 @@ def engine_for(
             return KernelEngine(program, CLoader(), probe, threads)
         case "numpy":
             return KernelEngine(program, ArraysLoader(), probe, threads)
+        case "opencl":
+            return KernelEngine(program, OpenClLoader(), probe, threads)
     return Host(program, probe)
 
 
-LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops}
+LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}
 
 NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed does not"
 
@@ -56,7 +61,7 @@ SECTIONS = ("init", "step", "final")
 
 
 def listing(program: Program, level: str) -> str:
-    """A program below TP-IR, as text: "kernel", "llvm", "asm" or "c", for an ensemble on this processor."""
+    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c" or "opencl", for an ensemble on this processor."""
     if in_loops(program, 1):
         return loop_listing(build_loops(program), level)
     kernel = build_kernel(program)
@@ -65,6 +70,8 @@ def listing(program: Program, level: str) -> str:
     shared = (False,) * len(kernel.params)
     if level == "c":
         return complete_program(kernel, program)
+    if level == "opencl":  # a member for each work-item, as on a device with many cores
+        return opencl_module([(kernel.section(name), VectorShape(1, 1)) for name in SECTIONS], kernel.params, shared)
     loader = LlvmLoader()
     shape = loader.shape(kernel.section("step"), 1 << 16)
     sections = [kernel.section(name) for name in SECTIONS]
@@ -78,6 +85,8 @@ def loop_listing(kernel: LoopKernel, level: str) -> str:
         return str(kernel)
     if level == "c":
         return cnests_module(kernel)
+    if level == "opencl":
+        return opencl_nests_module(kernel)
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)

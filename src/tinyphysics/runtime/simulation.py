@@ -36,8 +36,8 @@ from tinyphysics.trajectory import Frame, Trajectory
 from tinyphysics.util import one_of
 
 BITS = 1  # changes when a release changes results
-LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c")
-LATER_LEVELS = ("ptx", "cuda", "opencl", "wgsl")
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
+LATER_LEVELS = ("ptx", "cuda", "wgsl")
 LATER_ARGUMENTS = ("save", "checkpoint", "checkpoint_every", "resume")
 
 
