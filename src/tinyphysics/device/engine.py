@@ -108,8 +108,8 @@ class KernelEngine:
         bad = np.flatnonzero(flags)
         if len(bad):
             f = self.function(name, True, m.mask, m.members)
-            for begin in bad:
-                self.launch(f, m, source, out, flags, int(begin), int(begin) + shape.lanes, rows, stride, series)
+            for begin, end in stretches(bad, shape.lanes):
+                self.launch(f, m, source, out, flags, begin, end, rows, stride, series)
 
     def spread(
         self, f: Any, shape: VectorShape, m: Lanes, source: Any, out: Any, flags: Any,
@@ -230,6 +230,12 @@ class KernelEngine:
         out = np.empty((rows, m.carried.shape[1]), dtype)
         self.call("final", m, m.carried, out, 1)
         return unpacked(out, k.outputs, m.members)
+
+
+def stretches(starts: Any, lanes: int) -> list[tuple[int, int]]:
+    """(begin, end) of chunks that lie side by side."""
+    cuts = np.flatnonzero(np.diff(starts) != lanes) + 1
+    return [(int(part[0]), int(part[-1]) + lanes) for part in np.split(starts, cuts)]
 
 
 def unpacked(rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int) -> dict[str, Any]:

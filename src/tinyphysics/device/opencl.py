@@ -13,7 +13,7 @@ import numpy as np
 from tinyphysics.context import OPENCL_DEVICE
 from tinyphysics.device.nests import view
 from tinyphysics.errors import BackendError
-from tinyphysics.tpir.nests import LoopSection, Buffer
+from tinyphysics.tpir.nests import Buffer, LoopSection
 from tinyphysics.util import plural
 
 INSTALL = "pip install tinyphysics[opencl] brings pyopencl and PoCL, which runs on any processor."
@@ -74,8 +74,8 @@ def devices() -> Iterator[Found]:
         yield from (Found(f"{p.name.strip()}: {d.name.strip()}", lacks(d), d) for d in there)
 
 
-def chosen() -> Found:
-    """The device that runs: of those with float64 the first, or the one that the flag counts."""
+def chosen(number: int) -> Found:
+    """The device that runs: of those with float64 the one of this number."""
     every = list(devices())
     usable = [f for f in every if not f.lacks]
     if not every:
@@ -83,17 +83,16 @@ def chosen() -> Found:
     if not usable:
         told = "; ".join(f"{f.name} ({f.lacks})" for f in every)
         raise BackendError(f"no OpenCL device has the float64 that the backend needs: {told}", fix=INSTALL)
-    if not 0 <= OPENCL_DEVICE.value < len(usable):
-        raise BackendError(f"TINYPHYSICS_OPENCL_DEVICE={OPENCL_DEVICE.value}, and there "
-                           f"{'is' if len(usable) == 1 else 'are'} {plural(len(usable), 'device')}",
-                           fix="They count from 0; `tp doctor` lists them.")  # fmt: skip
-    return usable[OPENCL_DEVICE.value]
+    if not 0 <= number < len(usable):
+        raise BackendError(f"there is no OpenCL device {number} (TINYPHYSICS_OPENCL_DEVICE)",
+                           fix=f"They count from 0; {plural(len(usable), 'device')} can run: see tp doctor.")  # fmt: skip
+    return usable[number]
 
 
 def described() -> str:
     """What is here, for the doctor; never an error."""
     try:
-        found = chosen()
+        found = chosen(OPENCL_DEVICE.value)
         every = [f"{f.name} ({f.lacks or 'float64'})" for f in devices()]
     except BackendError as error:
         return f"none: {error.what}"
@@ -112,8 +111,8 @@ class Device:
 
 
 @once
-def opened(_: int) -> Device:
-    cl, found = api(), chosen()
+def opened(number: int) -> Device:
+    cl, found = api(), chosen(number)
     try:
         context = cl.Context([found.device])
         queue = cl.CommandQueue(context)
@@ -149,13 +148,17 @@ def enqueue(kernel: Any, items: int, args: Sequence[Any]) -> None:
 
 
 def there(a: Any) -> Any:
-    """A copy of an array on the device."""
+    """A copy of an array on the device; nothing of nothing."""
     cl = api()
+    if a is None or not a.size:
+        return None
     return cl.Buffer(device().context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=a)
 
 
 def back(buffer: Any, out: Any) -> None:
     """The copy back; returns when it is there."""
+    if buffer is None:
+        return
     api().enqueue_copy(device().queue, out, buffer, is_blocking=True)
 
 
@@ -179,17 +182,18 @@ def on_lanes(kernel: Any, lanes: int) -> Callable[..., None]:
         begin: int, end: int, members: int, *numbers: int,
     ) -> None:  # fmt: skip
         here, count = slice(begin, end), end - begin
-        given = [np.ascontiguousarray(a[..., here]) if a is not None else None for a in (source, out, varying, flags, series)]
-        to, to_out, to_varying, to_flags, to_series = (a if a is None or not a.size else there(a) for a in given)
-        shared = there(uniform) if uniform.size else None
+
+        def part(a: Any) -> Any:
+            return a if a is None or count == a.shape[-1] else np.ascontiguousarray(a[..., here])
+
+        columns = [part(a) for a in (source, out, varying, flags, series)]
+        copies = [there(a) for a in columns]
         scalars = [np.int64(n) for n in (0, count, count, *numbers)]
-        enqueue(kernel, count // lanes, [to, to_out, shared, to_varying, to_flags, to_series, *scalars])
-        for buffer, host, array in zip((to_out, to_flags, to_series), (given[1], given[3], given[4]), (out, flags, series)):
-            if buffer is None or not array.size:
-                continue
-            back(buffer, host)
-            if host is not array:
-                array[..., here] = host
+        enqueue(kernel, count // lanes, [*copies[:2], there(uniform), *copies[2:], *scalars])
+        for k, array in ((1, out), (3, flags), (4, series)):
+            back(copies[k], columns[k])
+            if columns[k] is not array:
+                array[..., here] = columns[k]
 
     return failing(call)
 
@@ -210,7 +214,7 @@ def on_loops(
         arrays = {name: view(int(table[slots[name]]), buffers[name]) for name in used}
         copies = {name: there(a) for name, a in arrays.items()}
         held = dict(copies)  # which copy a buffer's name stands for, after so many swaps
-        shared, raised = there(uniform) if uniform.size else None, there(flags)
+        shared, raised = there(uniform), there(flags)
         spans = [span(nest.extent) for nest in section.nests]
         for k in range(steps):
             for kernel, nest, mine, share in zip(kernels, section.nests, touched, spans):

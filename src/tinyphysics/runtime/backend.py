@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from tinyphysics.device import opencl
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.engine import KernelEngine
 from tinyphysics.device.host import Host
@@ -44,6 +45,17 @@ def engine_for(
         case "opencl":
             return KernelEngine(program, OpenClLoader(), probe, threads)
     return Host(program, probe)
+
+
+def ready(backend: str) -> None:
+    """A BackendError, before anything is compiled, if a backend's driver is not there."""
+    if backend == "opencl":
+        opencl.device()
+
+
+def running_on(target: Target) -> str:
+    """The device of a run, by its own name if it has one."""
+    return opencl.device().name if target.backend == "opencl" else target.device
 
 
 LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}

@@ -17,7 +17,7 @@ from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
-from tinyphysics.runtime.backend import listing, notes
+from tinyphysics.runtime.backend import listing, notes, running_on
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
@@ -212,7 +212,8 @@ class Simulation:
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
             "backend": {"requested": self.requested, "used": self.target.backend},
-            "device": self.target.device, "precision": self.goal.precision, "program": self.built.program.hash, "bits": BITS,
+            "device": running_on(self.target), "precision": self.goal.precision,
+            "program": self.built.program.hash, "bits": BITS,
             "seconds": {"prepare": ready - began, "compile": compiling, "run": running},
             "steps": record.last, "members": i.members, "seed": seed,
             "ns_per_step": 1e9 * running / work if work else 0.0,
