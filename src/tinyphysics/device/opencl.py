@@ -1,6 +1,7 @@
 """The OpenCL device: which one is there, programs built for it, and arrays copied there and back."""
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.context import OPENCL_DEVICE
+from tinyphysics.device.cache import directory
 from tinyphysics.device.nests import view
 from tinyphysics.errors import BackendError
 from tinyphysics.tpir.nests import Buffer, LoopSection
@@ -26,7 +28,13 @@ _lock = threading.RLock()  # setting a kernel's arguments and queueing it are on
 
 @once
 def api() -> Any:
-    """pyopencl, imported when first asked for."""
+    """pyopencl, imported when first asked for.
+
+    Both it and PoCL fail where they cannot write what they keep: drivers cache by themselves, PoCL beside our objects.
+    """
+    os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
+    if (folder := directory()) is not None:
+        os.environ.setdefault("POCL_CACHE_DIR", str(folder / "pocl"))
     try:
         import pyopencl
     except ImportError as error:
@@ -79,7 +87,8 @@ def chosen(number: int) -> Found:
     every = list(devices())
     usable = [f for f in every if not f.lacks]
     if not every:
-        raise BackendError("OpenCL is there, but no device", fix=INSTALL)
+        raise BackendError("an OpenCL driver is installed, but finds no device",
+                           fix="PoCL finds none where it may not write: set POCL_CACHE_DIR.")  # fmt: skip
     if not usable:
         told = "; ".join(f"{f.name} ({f.lacks})" for f in every)
         raise BackendError(f"no OpenCL device has the float64 that the backend needs: {told}", fix=INSTALL)
@@ -111,8 +120,9 @@ class Device:
 
 
 @once
-def opened(number: int) -> Device:
-    cl, found = api(), chosen(number)
+def device() -> Device:
+    """The one that all kernels of this process are built for."""
+    cl, found = api(), chosen(OPENCL_DEVICE.value)
     try:
         context = cl.Context([found.device])
         queue = cl.CommandQueue(context)
@@ -120,10 +130,6 @@ def opened(number: int) -> Device:
         raise BackendError(f"`{found.name}` could not be opened: {error}") from error
     processor = bool(found.device.type & cl.device_type.CPU)
     return Device(found.name, context, queue, processor, int(found.device.max_compute_units))
-
-
-def device() -> Device:
-    return opened(OPENCL_DEVICE.value)
 
 
 def build(source: str, names: Sequence[str]) -> list[Any]:

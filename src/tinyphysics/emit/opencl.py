@@ -25,6 +25,12 @@ typedef uint uint32_t;
 #define UINT32_C(x) x##U
 #define f64_to_i64 as_long
 #define i64_to_f64 as_double
+#if defined(__clang__) && defined(__FMA__)  /* instructions of this processor, where PoCL calls a library */
+#undef fma
+#define fma __builtin_fma
+#undef sqrt
+#define sqrt __builtin_sqrt
+#endif
 """
 OPENCL = Dialect(
     PRELUDE, "__kernel void", "__global ", "__constant", "",
