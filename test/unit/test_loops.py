@@ -11,6 +11,7 @@ from tinyphysics.device.nests import ArrayLoops
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import f64
 from tinyphysics.runtime.loaders import CLoops, LlvmLoops
+from tinyphysics.tpir import wavefront
 from tinyphysics.tpir.index import Cut, Index, Unsupported, rolled
 from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.nests import Buffer
@@ -217,3 +218,57 @@ def test_layouts_are_inverses(shape):
     data = np.zeros(b.size)
     to_planes(a, b, 32, data)
     assert np.array_equal(from_planes(data, b, shape, 32), a)
+
+
+@pytest.mark.parametrize("system", [fput, wave, cluster], ids=lambda s: s.name)
+def test_a_system_of_any_size_is_certified(system):
+    """Proved on whole arrays: nothing is written out number by number."""
+    c = tp.compile(system, dt=0.01, sizes={"n": 1_000}).certificate
+    assert c.symplectic and c.consistent and c.symmetric and c.reversible
+
+
+# --- several steps in one pass ------------------------------------------------------------------------
+@pytest.mark.parametrize("caches", [(6_500,), (9_000,), (12_000, 40_000)])
+@pytest.mark.parametrize("steps", [1, 2, 5, 16])
+def test_steps_that_go_through_memory_together_have_the_same_bits(caches, steps, monkeypatch):
+    for system, n in ((wave, 97), (fput, 3_000)):
+        state, params = start_of(system, n)
+        sim = compiled(system, n)
+        monkeypatch.setattr(wavefront, "CACHES", (1 << 40,))
+        assert wavefront.wavefront(build_loops(sim.tpir).sections["step"], build_loops(sim.tpir).buffers) is None
+        plain = loops(sim, LlvmLoops(), state, params, steps)
+        monkeypatch.setattr(wavefront, "CACHES", caches)
+        assert wavefront.wavefront(build_loops(sim.tpir).sections["step"], build_loops(sim.tpir).buffers) is not None
+        monkeypatch.setattr(device_loops, "THREAD_WORK", 1)
+        for loader, threads in ((LlvmLoops(), 1), (LlvmLoops(), 3), (CLoops(), 1), (CLoops(), 2)):
+            together = loops(sim, loader, state, params, steps, threads)
+            assert all(np.array_equal(plain[k], together[k]) for k in state)
+
+
+def test_a_pass_covers_every_row_of_every_stage_once():
+    """And never before what it reads, nor after what it reads has been replaced: on a table of versions."""
+    w = wavefront.Wavefront(extent=120, reach=2, rows=3, steps=2, nests=2)
+    for cuts in ([0, 120], w.slabs(4)):
+        version = [-1] * w.extent
+
+        def do(s, rows):
+            for r in rows:
+                near = [version[(r + k) % w.extent] for k in range(-w.reach, w.reach + 1)]  # noqa: B023
+                assert version[r % w.extent] == s - 1 and all(s - 1 <= v <= s for v in near)  # noqa: B023
+                version[r % w.extent] = s  # noqa: B023
+
+        for lo, hi in zip(cuts, cuts[1:]):
+            for r in range(lo, hi, w.rows):
+                for s in range(w.stages):
+                    begin, lag = r - w.lag(s), w.lag(s)
+                    do(s, range(max(begin, lo + lag), min(begin + w.rows, hi - lag)))
+        for c in cuts[:-1]:
+            for s in range(1, w.stages):
+                do(s, range(c - w.lag(s), c + w.lag(s)))
+        assert version == [w.stages - 1] * w.extent
+
+
+def test_what_is_no_stencil_takes_one_step_at_a_time():
+    for system in (cluster, mean_field, rotors):
+        kernel = build_loops(compiled(system, 300 if system is not rotors else 40).tpir)
+        assert wavefront.wavefront(kernel.sections["step"], kernel.buffers) is None

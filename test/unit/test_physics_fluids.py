@@ -47,6 +47,7 @@ def decay(amplitudes, steps, k2):
     return -np.log(amplitudes[-1] / amplitudes[0]) / steps / k2
 
 
+@pytest.mark.requirement("S2-32")
 def test_a_shear_wave_decays_with_the_promised_viscosity():
     h, start, tau = 16, shear_wave(16, 1), np.array([0.8, 0.9, 1.0])
     out = tp.compile(fluid).evolve(f=start, tau=tau, steps=90, save_every=45)
@@ -78,19 +79,21 @@ def test_taylor_green_vortices_keep_their_shape_and_decay():
 
 
 # --- walls ------------------------------------------------------------------------------------------
-def settled(tau, h=10, g=1e-5, **more):
-    out = tp.compile(fluid).evolve(f=still(h, 1), solid=channel(h, 1), tau=tau, gx=g, steps=3000, **more)
+def settled(tau, h=12, g=1e-5):
+    out = tp.compile(fluid).evolve(f=still(h, 1), solid=channel(h, 1), tau=tau, gx=g, steps=4000)
     y = np.arange(1, h - 1) - 0.5  # the walls are half-way between the rows
     return out, density_and_velocity(out.final.f, (0.0, g))[1][1, 1:-1, 0], g / (2 * viscosity(tau)) * y * (h - 2 - y)
 
 
+@pytest.mark.requirement("S2-32")
 def test_a_pushed_fluid_in_a_channel_has_poiseuilles_profile():
     out, u, parabola = settled(tau=0.8)
-    assert np.abs(u - parabola).max() < 0.015 * parabola.max()
-    assert out.final.f[:, 1:-1].sum() == pytest.approx(8, rel=1e-13)  # mass
-    assert (out.final.f[:, [0, -1]] == still(10, 1)[:, [0, -1]]).all()  # nothing enters a wall
+    assert np.linalg.norm(u - parabola) < 0.01 * np.linalg.norm(parabola)
+    assert out.final.f[:, 1:-1].sum() == pytest.approx(10, rel=1e-12)  # mass
+    assert (out.final.f[:, [0, -1]] == still(12, 1)[:, [0, -1]]).all()  # nothing enters a wall
 
 
+@pytest.mark.requirement("S2-32")
 def test_at_one_relaxation_time_the_profile_is_exact():
     """(tau - 1/2)**2 = 3/16: there the half-way wall is where it is said to be (Ginzbourg & Adler 1994)."""
     _, u, parabola = settled(tau=0.5 + np.sqrt(3 / 16))
@@ -107,6 +110,7 @@ def test_a_moving_wall_drags_the_fluid_along():
     assert out.final.f[:, 1:-1].sum() == pytest.approx(h - 2, rel=1e-12)
 
 
+@pytest.mark.requirement("S2-32")
 def test_a_lid_turns_the_fluid_in_a_cavity_and_loses_no_mass():
     n, f, solid = 10, still(10, 10), cavity(10, 10)
     for _ in range(300):

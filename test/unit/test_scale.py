@@ -340,6 +340,11 @@ UNDO_P = "  SCALE S1:f64[2], over, $dt\n"
     ([("ELEM T11, mul, T10, 2.0", "ELEM T11, mul, T10, 1.8")], "curl"),                       # one component of the force
     ([("SHIFT S0:f64[2], T20", "SHIFT S0:f64[2], T20\n  SHIFT S0:f64[2], T20")], "does not enter"),  # its old value
     ([(SCALE_P, "SCALE S1:f64[2], times, 0.0")], "zero"),
+    ([(SCALE_P, "SCALE S1:f64[2], over, 0.0")], "zero"),
+    ([(SCALE_P, "SCALE S1:f64[2], times, inf"), ("over, $dt", "over, inf")], "inf"),
+    ([(UNDO_P, "  ELEM T9, mul, $dt, 1.0000000000000002\n  SCALE S1:f64[2], over, T9\n")], "in other units"),  # by an ulp
+    ([("ELEM T28:f64[2], sub, S1, T27", "ELEM T19:f64[2], neg, T27\n  FMA T28:f64[2], S1, 1.0000000000000002, T19")],
+     "does not enter"),  # grows by an ulp a step
     ([(SCALE_P, "ELEM T9, sub, $dt, $dt\n  SCALE S1:f64[2], times, T9")], "zero"),
     ([(SCALE_P, "MOVE T9, element, S0, (0,)\n  SCALE S1:f64[2], times, T9")], "depends on S0"),
     ([(SCALE_P, "TIME T9, 0.0\n  SCALE S1:f64[2], times, T9")], "depends on time"),

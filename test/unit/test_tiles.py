@@ -57,6 +57,10 @@ def start(system, members=MEMBERS):
     return {s.name: rng.uniform(-1, 1, members) for s in system.states}
 
 
+def options_id(options):
+    return " ".join(f"{k}={sorted(v) if isinstance(v, dict) else v}" for k, v in options.items()) or "plain"
+
+
 def same_bits(a, b):
     a, b = np.asarray(a), np.asarray(b)
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
@@ -102,7 +106,7 @@ def test_the_virtual_machine_keeps_its_own_state():
 
 
 # --- the same run --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=options_id)
 @pytest.mark.parametrize("system", [pendulum, kepler, driven], ids=lambda s: s.name)
 def test_tiles_change_no_bit(small_tiles, monkeypatch, system, options):
     tiled = evolve(system, threads=2, **options)
@@ -132,7 +136,7 @@ def test_what_a_loop_carries_beside_its_state_is_kept_too(small_tiles, monkeypat
 
 
 @pytest.mark.parametrize("options", [dict(steps=150, save_every=5), dict(steps=150), dict(steps=150, save_every=40, hash_every=40),
-                                     dict(steps=150, save_every=10, observe={"x": lambda q: q * 2})], ids=str)  # fmt: skip
+                                     dict(steps=150, save_every=10, observe={"x": lambda q: q * 2})], ids=options_id)  # fmt: skip
 def test_members_that_stop_in_a_tile_stop_as_they_do_alone(small_tiles, monkeypatch, options):
     q = np.full(MEMBERS, 0.01)
     q[[0, 5, 9000, 9001, MEMBERS - 1]] = [2.0, 3.0, 1.9, 4.0, 2.5]
@@ -148,7 +152,7 @@ def test_members_that_stop_in_a_tile_stop_as_they_do_alone(small_tiles, monkeypa
         assert np.isnan(tiled.q[tiled.steps >= s.step, s.member]).all()
 
 
-@pytest.mark.parametrize("options", [dict(), dict(save_every=7), dict(save_every=1, observe={"x": lambda q: q})], ids=str)
+@pytest.mark.parametrize("options", [dict(), dict(save_every=7), dict(save_every=1, observe={"x": lambda q: q})], ids=options_id)
 def test_a_tile_whose_members_have_all_stopped_leaves_the_others_alone(small_tiles, monkeypatch, options):
     q = np.full(MEMBERS, 0.01)
     q[8192:16384] = np.linspace(2.0, 3.0, 8192)
@@ -216,7 +220,7 @@ def test_an_error_in_a_thread_is_raised_here():
 # --- frames inside the loop ------------------------------------------------------------------------------
 @pytest.mark.parametrize("options", [dict(save_every=1), dict(save_every=3), dict(save_every=4, observe={"x": lambda q: q}, observe_every=2),
                                      dict(save_every=2, observe={"x": lambda q: q}, observe_every=6),
-                                     dict(save_every=2, hash_every=7, observe={"q": lambda p: p})], ids=str)  # fmt: skip
+                                     dict(save_every=2, hash_every=7, observe={"q": lambda p: p})], ids=options_id)  # fmt: skip
 @pytest.mark.parametrize("members", [None, 5])
 @pytest.mark.parametrize("system", [pendulum, driven, steep], ids=lambda s: s.name)
 def test_frames_saved_inside_the_loop_are_those_saved_one_by_one(monkeypatch, system, members, options):

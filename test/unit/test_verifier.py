@@ -127,8 +127,12 @@ def run_dual(program, z, steps, dt, params=(), t0=0.0, energies=False):
                 env[i.dst] = Dual(a.v * b.v + c.v, a.d * b.v + a.v * b.d + c.d)
             case "SUM":
                 env[i.dst] = read(i.args[0], shape).linear(lambda x: x.sum(i.args[1]))
-            case "GRAD_INIT":
+            case "GRAD_INIT" | "SHIFT":
                 env[i.dst] = read(i.args[0], shape)
+            case "SCALE":
+                factor = read(i.args[1], ()).v
+                by = factor if i.args[0].text == "times" else 1 / factor
+                env[i.dst] = env[i.dst].linear(lambda x: x * by)
             case "POISSON_J":
                 g = read(i.args[0], shape)
                 env[i.dst] = elementwise("neg", [g]) if i.args[1].text == "negate" else g
@@ -1204,15 +1208,17 @@ def test_no_random_program_is_certified_wrongly():
     assert yes["symplectic"] > 0.5 * held["symplectic"], (yes, held)  # and the verifier is not just a no
 
 
-def test_a_line_taken_out_or_doubled_or_swapped_is_never_certified_wrongly():
+@pytest.mark.parametrize("scale", ["off", "auto"])
+def test_a_line_taken_out_or_doubled_or_swapped_is_never_certified_wrongly(scale):
     """Mutations of a compiled program: they fail, lose a claim, or keep it rightly."""
 
     @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])
     def system(x, px, y, py):
         return px**2 / 2 + py**2 / 2 + x**2 * y + x**2
 
-    lines = str(tp.compile(system, dt=0.05).tpir).splitlines()
+    lines = str(tp.compile(system, dt=0.05, scale=scale).tpir).splitlines()
     lines = [x for x in lines if not x.startswith("claim")]
+    assert any("SCALE" in x for x in lines) == (scale == "auto")
     lost = 0
     for k in range(lines.index("init:"), len(lines)):
         for changed in ([*lines[:k], *lines[k + 1 :]], [*lines[: k + 1], *lines[k:]],
@@ -1223,6 +1229,47 @@ def test_a_line_taken_out_or_doubled_or_swapped_is_never_certified_wrongly():
             except VerifyError:
                 lost += 1
     assert lost > 40
+
+
+def mutated(rng, lines, begin):
+    """A listing with one operand exchanged for another that is written there, or one word or number changed."""
+    k = rng.choice([k for k in range(begin, len(lines)) if lines[k].startswith("  ") and "OAD" not in lines[k]])
+    op, *operands = re.split(r"(?<=[A-Z]) |, ", lines[k].partition("  ;")[0].strip(), maxsplit=1)
+    operands = operands[0].split(", ")
+    n = rng.randrange(1, len(operands))
+    words = {"add": "sub", "sub": "add", "mul": "add", "times": "over", "over": "times", "neg": "abs"}
+    known = sorted({x for line in lines[begin:] for x in re.findall(r"(?<= )(?:[ST]\d+|\$\w+)(?=,|$)", line)})
+    if operands[n] in words:
+        operands[n] = words[operands[n]]
+    elif re.fullmatch(r"[ST]\d+|\$\w+", operands[n]):
+        operands[n] = rng.choice([*known, "0.5", "1.0", "-1.0"])
+    elif re.fullmatch(r"-?\d+\.\d+", operands[n]):
+        operands[n] = rng.choice(["1.0", "-1.0", "0.5", "2.0", *known])
+    return [*lines[:k], f"  {op} {', '.join(operands)}", *lines[k + 1 :]]
+
+
+@pytest.mark.parametrize("method", ["leapfrog", "symplectic_euler"])
+def test_a_scaled_program_with_another_operand_is_never_certified_wrongly(method):
+    """Factors forgotten, doubled, undone by another: refused, or right in the user's variables."""
+
+    @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])
+    def system(x, px, y, py, m: float = 1.0):
+        return (px**2 + py**2) / (2 * m) + x**2 / 2 + y**2 / 2 + x**2 * y
+
+    lines = str(tp.compile(system, dt=0.05, method=method, scale="auto").tpir).splitlines()
+    lines = [x for x in lines if not x.startswith("claim")]
+    rng, begin = random.Random(7), lines.index("init:")
+    refused = wrong = right = 0
+    for _ in range(120):
+        try:
+            program = parse("\n".join(mutated(rng, lines, begin)))
+            certificate, _ = assert_true(program, [0.4, -0.3, 0.2, 0.6], params={"m": 1.3})
+        except VerifyError:
+            refused += 1
+        else:
+            wrong += not (certificate.symplectic and certificate.consistent)
+            right += bool(certificate.symplectic and certificate.consistent)
+    assert refused > 20 and wrong > 40 and right > 0, (refused, wrong, right)
 
 
 # --- no honest energy is refused -------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.nests import Buffer, LoopKernel
 from tinyphysics.tpir.pull import is_component
+from tinyphysics.tpir.wavefront import wavefront
 from tinyphysics.util import prod
 
 Arrays = Mapping[str, Any]
@@ -166,9 +167,30 @@ class LoopEngine:
             f[section](m.table, m.uniform, flags, first, steps)
         else:
             with ThreadPoolExecutor(workers) as pool:
-                for k in range(steps):
+                done = self.passes(section, m, first, steps, flags, pool, workers, careful)
+                for k in range(done, steps):
                     self.step(section, m, first + k, flags, pool, workers, careful)
         return not flags[0]
+
+    def passes(
+        self, section: str, m: Memory, first: int, steps: int, flags: Any, pool: Any, workers: int, careful: bool
+    ) -> int:
+        """Several steps at once on slabs of rows, then around their edges; how many steps were done."""
+        s, f = self.kernel.sections[section], self.functions(careful)
+        wave = wavefront(s, self.kernel.buffers)
+        if wave is None or f"part.sweep.{section}" not in f:
+            return 0
+        cuts = wave.slabs(workers * PARTS_PER_THREAD)
+        done = 0
+        while done + wave.steps <= steps:
+            halves = ((f[f"part.sweep.{section}"], list(zip(cuts, cuts[1:]))),
+                      (f[f"part.edge.{section}"], [(c, c) for c in cuts[:-1]]))  # fmt: skip
+            for call, ranges in halves:
+                jobs = [pool.submit(call, m.table, m.uniform, flags, a, b, first + done) for a, b in ranges]
+                for job in jobs:
+                    job.result()
+            done += wave.steps
+        return done
 
     def work(self, section: str) -> float:
         """Operations of one run of a section."""

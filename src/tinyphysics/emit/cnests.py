@@ -16,6 +16,7 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.kernel import NOW
 from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.wavefront import Wavefront, wavefront
 from tinyphysics.util import prod
 
 ARGUMENTS = "void **buffers, const double *uniform, signed char *flags, int64_t lo, int64_t hi, int64_t now"
@@ -280,14 +281,47 @@ class NestText:
 def driver(kernel: LoopKernel, section: LoopSection) -> str:
     slots = list(kernel.buffers)
     given = "void **buffers, const double *uniform, signed char *flags, int64_t first, int64_t steps"
-    lines = [f"void {section.name}({given}) {{",
-             "  for (int64_t k = 0; k < steps; k++) {"]  # fmt: skip
+    lines = [f"void {section.name}({given}) {{", "  int64_t k = 0;"]
+    before: list[str] = []
+    if (wave := wavefront(section, kernel.buffers)) is not None:
+        before = [*sweep(section, wave), *edge(section, wave)]
+        arguments = "buffers, uniform, flags, 0"
+        lines += [f"  for (; k + {wave.steps} <= steps; k += {wave.steps}) {{",
+                  f"    part_sweep_{section.name}({arguments}, {wave.extent}, first + k);",
+                  f"    part_edge_{section.name}({arguments}, 0, first + k);", "  }"]  # fmt: skip
+    lines.append("  for (; k < steps; k++) {")
     for k, nest in enumerate(section.nests):
         lines.append(f"    part_{section.name}_{k}(buffers, uniform, flags, 0, {nest.extent}, first + k);")
     for a, b in section.swaps:
         i, j = slots.index(a), slots.index(b)
         lines.append(f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */")
-    return "\n".join([*lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
+    return "\n".join([*before, *lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
+
+
+def stage(section: LoopSection, wave: Wavefront, s: int, lo: str, hi: str) -> str:
+    return f"part_{section.name}_{s % wave.nests}(buffers, uniform, flags, {lo}, {hi}, now + {s // wave.nests});"
+
+
+def sweep(section: LoopSection, wave: Wavefront) -> list[str]:
+    """Several steps on a slab of rows, each nest some rows behind the one before it."""
+    lines = [f"void part_sweep_{section.name}({ARGUMENTS}) {{",
+             f"  for (int64_t r = lo; r < hi; r += {wave.rows}) {{"]  # fmt: skip
+    for s in range(wave.stages):
+        lag = wave.lag(s)
+        lines += [f"    {{ int64_t a = r - {lag}, b = a + {wave.rows};",
+                  f"      a = a < lo + {lag} ? lo + {lag} : a; b = b > hi - {lag} ? hi - {lag} : b;",
+                  f"      if (a < b) {stage(section, wave, s, 'a', 'b')} }}"]  # fmt: skip
+    return [*lines, "  }", "}"]
+
+
+def edge(section: LoopSection, wave: Wavefront) -> list[str]:
+    """The rows around an edge that the sweeps of both sides have left, stage by stage."""
+    lines = [f"void part_edge_{section.name}({ARGUMENTS}) {{",
+             f"  const int64_t end = lo ? lo : {wave.extent}; (void)hi;"]  # fmt: skip
+    for s in range(1, wave.stages):
+        lag = wave.lag(s)
+        lines += [f"  {stage(section, wave, s, f'end - {lag}', 'end')}", f"  {stage(section, wave, s, 'lo', f'lo + {lag}')}"]
+    return [*lines, "}"]
 
 
 def module(kernel: LoopKernel, careful: bool = False) -> str:

@@ -10,6 +10,7 @@ from tinyphysics.emit.nest_kinds import write
 from tinyphysics.emit.nest_writer import NestWriter
 from tinyphysics.ir.reduction import slabs
 from tinyphysics.tpir.nests import LoopKernel, LoopSection
+from tinyphysics.tpir.wavefront import Wavefront, wavefront
 
 NEST_ARGUMENTS = "ptr %buffers, ptr %uniform, ptr %flags, i64 %lo, i64 %hi, i64 %now"
 
@@ -18,35 +19,83 @@ def function_name(section: LoopSection, k: int) -> str:
     return f"{section.name}.{k}"
 
 
-def call(section: LoopSection, k: int, lo: str, hi: str) -> str:
-    given = f"ptr %buffers, ptr %uniform, ptr %flags, i64 {lo}, i64 {hi}, i64 %now"
-    return f'  call void @"{function_name(section, k)}"({given})'
+def call(name: str, lo: str, hi: str, now: str = "%now") -> str:
+    return f'  call void @"{name}"(ptr %buffers, ptr %uniform, ptr %flags, i64 {lo}, i64 {hi}, i64 {now})'
 
 
-def driver(section: LoopSection, slots: dict[str, int], x86: bool) -> list[str]:
-    """All nests of a section in turn, as often as asked, then the exchange of buffers."""
+def driver(kernel: LoopKernel, section: LoopSection, slots: dict[str, int], x86: bool) -> list[str]:
+    """All nests of a section in turn, as often as asked; several steps in one pass where they can follow each other."""
     given = "ptr %buffers, ptr %uniform, ptr %flags, i64 %first, i64 %steps"
     lines = [f"define void @{section.name}({given}) #0 {{", "entry:"]
     lines += [SET_MODE] if x86 else []
-    lines += ["  br label %head", "head:", "  %k = phi i64 [ 0, %entry ], [ %k.next, %body ]",
+    wave = wavefront(section, kernel.buffers)
+    if wave is None:
+        lines += ["  br label %rest", "rest:"]
+    else:
+        lines += ["  br label %group", "group:", "  %g = phi i64 [ 0, %entry ], [ %g.next, %pass ]",
+                  f"  %g.next = add i64 %g, {wave.steps}", "  %fits = icmp sle i64 %g.next, %steps",
+                  "  br i1 %fits, label %pass, label %rest", "pass:", "  %g.now = add i64 %first, %g",
+                  call(f"sweep.{section.name}", "0", str(wave.extent), "%g.now"),
+                  call(f"edge.{section.name}", "0", "0", "%g.now"), "  br label %group", "rest:"]  # fmt: skip
+    done = "0" if wave is None else "%g"
+    lines += ["  br label %head", "head:", f"  %k = phi i64 [ {done}, %rest ], [ %k.next, %body ]",
               "  %more = icmp slt i64 %k, %steps", "  br i1 %more, label %body, label %exit", "body:",
               "  %now = add i64 %first, %k"]  # fmt: skip
     for k, nest in enumerate(section.nests):
-        lines.append(call(section, k, "0", str(nest.extent)))
+        lines.append(call(function_name(section, k), "0", str(nest.extent)))
     for k, (a, b) in enumerate(section.swaps):
         for name, slot in (("a", slots[a]), ("b", slots[b])):
             lines += [f"  %{name}{k} = getelementptr ptr, ptr %buffers, i64 {slot}",
                       f"  %{name}v{k} = load ptr, ptr %{name}{k}"]  # fmt: skip
         lines += [f"  store ptr %bv{k}, ptr %a{k}", f"  store ptr %av{k}, ptr %b{k}"]
     lines += ["  %k.next = add i64 %k, 1", "  br label %head", "exit:"]
-    return [*lines, *([RESTORE_MODE] if x86 else []), "  ret void", "}"]
+    lines += [*([RESTORE_MODE] if x86 else []), "  ret void", "}"]
+    if wave is not None:
+        lines += [*sweep(section, wave), *edge(section, wave)]
+        lines += [*outside(f"sweep.{section.name}", x86), *outside(f"edge.{section.name}", x86)]
+    return lines
 
 
-def part(section: LoopSection, k: int, x86: bool) -> list[str]:
-    """One nest over a range, called from outside."""
-    lines = [f'define void @"part.{function_name(section, k)}"({NEST_ARGUMENTS}) #0 {{', "entry:"]
-    lines += [SET_MODE] if x86 else []
-    lines.append(call(section, k, "%lo", "%hi"))
+def sweep(section: LoopSection, wave: Wavefront) -> list[str]:
+    """Several steps on a slab of rows, each nest some rows behind the one before it."""
+    lines = [f'define internal void @"sweep.{section.name}"({NEST_ARGUMENTS}) #0 {{', "entry:"]
+    for k in range(wave.steps):
+        lines.append(f"  %now{k} = add i64 %now, {k}")
+    lines += ["  br label %tick", "tick:", "  %r = phi i64 [ %lo, %entry ], [ %r.next, %tock ]",
+              "  %going = icmp slt i64 %r, %hi", "  br i1 %going, label %stage0, label %exit"]  # fmt: skip
+    for s in range(wave.stages):
+        lag = wave.lag(s)
+        lines += [f"stage{s}:", f"  %b{s} = sub i64 %r, {lag}", f"  %c{s} = add i64 %b{s}, {wave.rows}",
+                  f"  %low{s} = add i64 %lo, {lag}", f"  %high{s} = sub i64 %hi, {lag}",
+                  f"  %under{s} = icmp slt i64 %b{s}, %low{s}",
+                  f"  %from{s} = select i1 %under{s}, i64 %low{s}, i64 %b{s}",
+                  f"  %over{s} = icmp sgt i64 %c{s}, %high{s}",
+                  f"  %to{s} = select i1 %over{s}, i64 %high{s}, i64 %c{s}",
+                  f"  %some{s} = icmp slt i64 %from{s}, %to{s}"]  # fmt: skip
+        following = f"stage{s + 1}" if s + 1 < wave.stages else "tock"
+        lines += [f"  br i1 %some{s}, label %do{s}, label %{following}", f"do{s}:",
+                  call(function_name(section, s % wave.nests), f"%from{s}", f"%to{s}", f"%now{s // wave.nests}"),
+                  f"  br label %{following}"]  # fmt: skip
+    return [*lines, "tock:", f"  %r.next = add i64 %r, {wave.rows}", "  br label %tick", "exit:", "  ret void", "}"]
+
+
+def edge(section: LoopSection, wave: Wavefront) -> list[str]:
+    """The rows around the edge at %lo that the sweeps of both sides have left, stage by stage."""
+    lines = [f'define internal void @"edge.{section.name}"({NEST_ARGUMENTS}) #0 {{', "entry:",
+             "  %zero = icmp eq i64 %lo, 0", f"  %end = select i1 %zero, i64 {wave.extent}, i64 %lo"]  # fmt: skip
+    for s in range(1, wave.stages):
+        lag = wave.lag(s)
+        lines += [f"  %a{s} = sub i64 %end, {lag}", f"  %b{s} = add i64 %lo, {lag}",
+                  f"  %now{s} = add i64 %now, {s // wave.nests}"]  # fmt: skip
+        name = function_name(section, s % wave.nests)
+        lines += [call(name, f"%a{s}", "%end", f"%now{s}"), call(name, "%lo", f"%b{s}", f"%now{s}")]
+    return [*lines, "  ret void", "}"]
+
+
+def outside(name: str, x86: bool) -> list[str]:
+    """A function over a range, as it is called from outside."""
+    lines = [f'define void @"part.{name}"({NEST_ARGUMENTS}) #0 {{', "entry:", *([SET_MODE] if x86 else [])]
+    lines.append(call(name, "%lo", "%hi"))
     return [*lines, *([RESTORE_MODE] if x86 else []), "  ret void", "}"]
 
 
@@ -64,11 +113,11 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
             body = write(w)
             text += [f'define internal void @"{function_name(section, k)}"({NEST_ARGUMENTS}) #0 {{', "entry:",
                      *body, "  ret void", "}"]  # fmt: skip
-            text += part(section, k, x86)
+            text += outside(function_name(section, k), x86)
             declared |= w.w.declared
             if nest.kind == "pairs":
                 sizes[nest.sizes[0]] = None
-        text += driver(section, slots, x86)
+        text += driver(kernel, section, slots, x86)
     if x86:
         declared["ld"] = "declare void @llvm.x86.sse.ldmxcsr(ptr)"
         declared["st"] = "declare void @llvm.x86.sse.stmxcsr(ptr)"

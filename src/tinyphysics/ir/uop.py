@@ -443,6 +443,16 @@ def elements(u: UOp) -> list[UOp]:
     return [u.element(i) for i in range(u.size)]
 
 
+def component(u: UOp, axis: int, k: int) -> UOp:
+    """u at one place of an axis; an axis that it is the same along is not looked at."""
+    if u.op is Ops.CONST:
+        return UOp.const(u.arg, u.dtype, u.shape[:axis] + u.shape[axis + 1 :])
+    shape = u.shape[:axis] + u.shape[axis + 1 :]
+    if u.ndim == 1:
+        return u.element(k)
+    return u.slice([(k, k + 1, 1) if a == axis else (0, n, 1) for a, n in enumerate(u.shape)]).reshape(shape)
+
+
 def broadcast_shape(*shapes: Shape) -> Shape:
     out: list[int] = []
     for i in range(1, max((len(s) for s in shapes), default=0) + 1):

@@ -5,6 +5,8 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, MAP
 from tinyphysics.planner.cost import describe, operations
+from tinyphysics.planner.loops import loop_rows
+from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Step
 from tinyphysics.system import System
@@ -67,5 +69,6 @@ def explain(
             Row("backend", target.backend, f"{why}; {target.device}"),
             Row("bits", "exact" if target.bit_exact else "not in the contract",
                 f"program {program.hash}"),
+            *(loop_rows(program) if target.backend != "python" and in_loops(program, 1) else []),
         ), machine=True),
     ))  # fmt: skip

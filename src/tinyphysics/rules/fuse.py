@@ -8,9 +8,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import RECORD, UOp, toposort
+from tinyphysics.ir.uop import RECORD, UOp, component, toposort
 
 Rebuild = Callable[[UOp, dict[UOp, UOp], dict[UOp, int]], UOp | None]
+
+
+SHORT = 4  # components of a product that is summed: written out, each but the first joins by one fma
+
+
+def short_dots(roots: Sequence[UOp]) -> list[UOp]:
+    """Sums of products along an axis of a few components, written out so that the products can join the sum.
+
+    >>> q = UOp.var("q", (2,))
+    >>> short_dots([(q * q).sum()])
+    [q[0]*q[0] + q[1]*q[1]]
+    """
+    return _walk(roots, _dot)
+
+
+def _dot(u: UOp, new: dict[UOp, UOp], users: dict[UOp, int]) -> UOp | None:
+    if u.op is not Ops.REDUCE or u.arg[0] != "sum" or len(u.arg[1]) != 1 or not u.dtype.is_float:
+        return None
+    x, (axis,) = u.src[0], u.arg[1]
+    if x.op is not Ops.MUL or users[x] > 1 or not 1 < x.shape[axis] <= SHORT:
+        return None
+    factors = [new[s] for s in x.src]
+    parts = [[component(f, axis, k) for f in factors] for k in range(x.shape[axis])]
+    return UOp.sum_of(a * b for a, b in parts)
 
 
 def fuse(roots: Sequence[UOp]) -> list[UOp]:

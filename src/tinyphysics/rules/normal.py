@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import Shape, UOp, toposort
+from tinyphysics.ir.uop import Shape, UOp, component, toposort
 from tinyphysics.rules.unroll import unroll
 
 Monomial = tuple[tuple[int, Fraction], ...]  # (atom, exponent), by atom
@@ -23,6 +24,7 @@ MOST_TERMS = 4_000  # an expanded product larger than this stays closed: no proo
 LARGEST_POWER = 12
 LARGEST_EXPONENT = 1_000  # of a coefficient: 0.1**1000 has 56,000 bits
 MOST_COMPONENTS = 64
+FEW = 4  # terms of a sum that is written out: it may be compared with one that was
 MOST_DENOMINATORS = 6  # sums that are multiplied out to compare two fractions
 TOL = Fraction(1, 2**48)  # a derivative's constants are rounded a few times: 16 ulp
 ODD = (Ops.SIN, Ops.TAN, Ops.ASIN, Ops.ATAN, Ops.SINH, Ops.TANH, Ops.ERF, Ops.CBRT, Ops.SIGN)
@@ -186,6 +188,9 @@ class Normal:
             case Ops.REDUCE if u.arg[0] == "pairs":
                 kept = self.triangle(u.arg[2], u.src[0].shape, src[0])
                 return self.sum_over(("sum", u.arg[1]), u, kept)
+            case Ops.REDUCE if u.arg[0] == "sum" and len(u.arg[1]) == 1 and u.src[0].shape[u.arg[1][0]] <= FEW:
+                (axis,), x = u.arg[1], u.src[0]
+                return reduce(add, (self.form(component(x, axis, k)) for k in range(x.shape[axis])), {})
             case Ops.REDUCE if u.arg[0] == "sum":
                 return self.sum_over(u.arg, u, src[0])
             case op if op in ODD or op in EVEN:

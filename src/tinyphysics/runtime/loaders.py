@@ -16,6 +16,7 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
 from tinyphysics.tpir.nests import LoopKernel
+from tinyphysics.tpir.wavefront import wavefront
 
 # Vectors side by side: enough to hide latency, few enough that the state stays in registers and the loop in
 # the cache of decoded operations. Measured on AVX2; on AVX-512 the first bound is the one that acts.
@@ -91,6 +92,8 @@ def function_names(kernel: LoopKernel) -> dict[str, Any]:
     for section in kernel.sections.values():
         out[section.name] = SECTION
         out |= {f"part.{section.name}.{k}": PART for k in range(len(section.nests))}
+        if wavefront(section, kernel.buffers) is not None:
+            out |= {f"part.{half}.{section.name}": PART for half in ("sweep", "edge")}
     return out
 
 

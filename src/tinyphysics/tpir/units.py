@@ -5,11 +5,16 @@ certified is the map that the user sees, and a factor that is forgotten or undon
 """
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
 from tinyphysics.errors import VerifyError
+from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute
-from tinyphysics.rules.normal import MOST_COMPONENTS, Normal
+from tinyphysics.rules.normal import MOST_COMPONENTS, Normal, add
 from tinyphysics.rules.unroll import unroll
-from tinyphysics.tpir.isa import Instruction, Program, Register
+from tinyphysics.tpir.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.symbolic import Symbolic, clocks, state_var
 
 DT = UOp.var("$dt")
@@ -26,26 +31,29 @@ def moving(u: UOp) -> set[int]:
     return {int(str(v.arg)[1:].partition("@")[0]) for v in u.leaves if str(v.arg)[0] == "S"}
 
 
-def same(u: UOp, v: UOp, normal: Normal) -> bool:
-    """Shown to be the same function, as a whole or number by number?"""
-    if normal.same(u, v):
+def everywhere(holds: Callable[[UOp, UOp], bool], u: UOp, v: UOp) -> bool:
+    """Does it hold as a whole, or number by number?"""
+    if holds(u, v):
         return True
-    if not 1 < u.size <= MOST_COMPONENTS:
-        return False
-    return all(normal.same(a, b) for a, b in zip(*unroll([u, v])))
+    return 1 < u.size <= MOST_COMPONENTS and all(holds(a, b) for a, b in zip(*unroll([u, v])))
+
+
+def exactly(u: UOp, v: UOp, normal: Normal) -> bool:
+    """The same function, constants to the last bit: a factor of 1 + 2**-52 at every step is a growth."""
+    return everywhere(lambda a, b: not add(normal.form(a), normal.form(b), Fraction(-1)), u, v)
 
 
 def added(value: UOp, own: UOp, variable: UOp, normal: Normal) -> UOp | None:
     """The d with value = own + d that the variable of `own` does not enter; None if that is not shown."""
     (d,) = substitute([value], {variable: UOp.const(0.0, variable.dtype, variable.shape)})
-    return d if same(value, own + d, normal) else None
+    return d if exactly(value, own + d, normal) else None
 
 
 def rate(d: UOp, normal: Normal) -> tuple[UOp, UOp]:
     """(flow, h) with d = h*flow: h is dt where d is shown to be proportional to it, else 1."""
     if DT in d.leaves:
         (flow,) = substitute([d], {DT: ONE})
-        if same(d, DT.expand(d.shape) * flow, normal):
+        if everywhere(normal.same, d, DT.expand(d.shape) * flow):
             return flow, DT
     return d, ONE
 
@@ -56,17 +64,19 @@ def rescale(symbolic: Symbolic, i: Instruction, where: str, normal: Normal) -> N
     k = i.dst.index
     symbolic.read(i.dst, i.type, where)
     one = UOp.const(1.0, i.type.dtype, i.type.shape)
-    factor = symbolic.scaled(one, i, where)
+    factor, given = symbolic.scaled(one, i, where), symbolic.read(i.args[1], Type(i.type.dtype), where)
     if held := sorted(moving(factor)):
         raise VerifyError(f"{where} has a factor that depends on S{held[0]}",
                           fix="A unit is a number or made of parameters: ELEM T0, mul, $dt, $k.")  # fmt: skip
     if clocks(factor):
         raise VerifyError(f"{where} has a factor that depends on time", fix="A unit holds for a whole run.")
-    if not normal.form(factor) or any(not normal.form(x) for x in unroll([factor])[0]):
-        raise VerifyError(f"{where} has a factor of zero", fix="A unit can be undone: it is not zero.")
+    for x in (given, *unroll([given])[0]):
+        if not normal.form(x) or x.op is Ops.CONST and not math.isfinite(x.arg):
+            raise VerifyError(f"{where} has a factor of {'zero' if not normal.form(x) else x.arg}",
+                              fix="A unit can be undone: it is finite, and not zero.")  # fmt: skip
     unit = symbolic.units.pop(k, one) * factor
     variable = state_var(symbolic.program, k, symbolic.version[k])
-    if not same(unit, one, normal):
+    if not exactly(unit, one, normal):
         symbolic.units[k] = unit
         variable = variable * unit
     symbolic.env[i.dst] = variable
