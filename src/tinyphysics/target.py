@@ -70,6 +70,8 @@ PYTHON = Target("python", "the TP-IR virtual machine", ("f64", "f32", "i64", "i3
 LLVM = Target("llvm", "this processor, through LLVM", ("f64", "f32", "i64", "i32", "u64", "u32"), True)
 C = Target("c", "this processor, through a C compiler", LLVM.dtypes, True)
 NUMPY = Target("numpy", "NumPy, an array at a time", LLVM.dtypes, True)
+# the float32 of OpenCL need not divide or take roots to the last bit
+OPENCL = Target("opencl", "an OpenCL device with float64", ("f64", "i64", "i32", "u64", "u32"), True)
 
-BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, C, NUMPY, PYTHON)}
-PLANNED = ("opencl", "cuda", "gpu", "jax", "torch", "wgsl")
+BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, C, NUMPY, PYTHON, OPENCL)}
+PLANNED = ("cuda", "gpu", "jax", "torch", "wgsl")

@@ -16,6 +16,8 @@ from tinyphysics.physics.zoo import ZOO
 from tinyphysics.target import BUILT
 from tinyphysics.tpir import parse
 
+from here import HERE, need
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 SPRING = """
@@ -100,6 +102,7 @@ def test_run_in_float32_writes_float32_frames(capsys, file, tmp_path):
 @pytest.mark.requirement("S1-45")
 @pytest.mark.parametrize("backend", BUILT)
 def test_the_perf_line_adds_up(capsys, file, backend):
+    need(backend)
     _, out, _ = tp_(capsys, "run", file(SPRING), "--steps", 500, "--backend", backend)
     line = out.splitlines()[-1]
     number = r"([0-9.e+-]+)"
@@ -216,8 +219,8 @@ def test_version(capsys):
 # --- doctor -----------------------------------------------------------------------------------
 def test_the_doctor_compares_every_backend(capsys):
     code, out, _ = tp_(capsys, "doctor")
-    assert code == 0 and "every backend gives the same bits" in out
-    hashes = {b: re.search(rf"^  {b}\s+([0-9a-f]{{32}})$", out, re.M) for b in BUILT}
+    assert code == 0 and f"every backend{'' if len(HERE) == len(BUILT) else ' that is here'} gives the same bits" in out
+    hashes = {b: re.search(rf"^  {b}\s+([0-9a-f]{{32}})$", out, re.M) for b in HERE}
     assert all(hashes.values()) and len({h[1] for h in hashes.values()}) == 1
     for word in ("python", "platform", "cpu", "numpy", "llvmlite", "rich", "compilers", "cache"):
         assert word in out

@@ -72,6 +72,8 @@ def trim(folder: Path) -> None:
             info = path.stat()
         except OSError:  # another process was faster
             continue
+        if stat.S_ISDIR(info.st_mode):  # a driver's own
+            continue
         files.append((info.st_mtime, info.st_size, path))
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):

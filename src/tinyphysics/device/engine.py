@@ -141,8 +141,8 @@ class KernelEngine:
         bad = np.flatnonzero(flags)
         if len(bad):
             f, _ = self.function(name, True, m, quick)
-            for begin in bad:
-                self.launch(f, m, source, out, flags, int(begin), int(begin) + shape.lanes, rows, stride, series)
+            for begin, end in stretches(bad, shape.lanes):
+                self.launch(f, m, source, out, flags, begin, end, rows, stride, series)
 
     def spread(
         self, f: Any, shape: VectorShape, m: Lanes, source: Any, out: Any, flags: Any,
@@ -269,6 +269,12 @@ def kernel_of(program: Program, probe: Program | None) -> Kernel:
     """The kernel of a program, with the observables of a probe fused into its loop."""
     kernel = build_kernel(program)
     return kernel if probe is None else watching(kernel, build_kernel(probe))
+
+
+def stretches(starts: Any, lanes: int) -> list[tuple[int, int]]:
+    """(begin, end) of chunks that lie side by side."""
+    cuts = np.flatnonzero(np.diff(starts) != lanes) + 1
+    return [(int(part[0]), int(part[-1]) + lanes) for part in np.split(starts, cuts)]
 
 
 def unpacked(rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ gives the bits of every other backend.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tinyphysics.ir.dtype import DType, bool_, f32
 from tinyphysics.ir.ops import Ops
@@ -25,9 +26,29 @@ static inline double i64_to_f64(int64_t b) { double x; memcpy(&x, &b, 8); return
 static inline int32_t f32_to_i32(float x) { int32_t b; memcpy(&b, &x, 4); return b; }
 static inline float i32_to_f32(int32_t b) { float x; memcpy(&x, &b, 4); return x; }
 """
-ARGUMENTS = ("const {T} *in, {R} *out, const double *uniform, const {T} *varying, signed char *flags, "
-             "double *series, int64_t begin, int64_t end, int64_t members, int64_t first, int64_t steps, "
+ARGUMENTS = ("{S}const {T} *in, {S}{R} *out, {S}const double *uniform, {S}const {T} *varying, {S}signed char *flags, "
+             "{S}double *series, int64_t {begin}, int64_t {end}, int64_t members, int64_t first, int64_t steps, "
              "int64_t stride")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What languages of the C family say differently; all else is the same text after their preludes."""
+
+    prelude: str
+    function: str  # what stands before the name of a function that the host calls
+    space: str  # before a pointer to memory that the host gave
+    constant: str  # before a table of constants inside a function
+    independent: str  # a line before a loop whose iterations share nothing; empty: none
+    load: str  # a local array {a} of {n} numbers, filled from a place {at} in memory
+    store: str
+    share: str  # which lanes are its own, where a function is called for all at once; {n}: lanes of a chunk
+
+
+C = Dialect(
+    PRELUDE, "void", "", "static const", "#pragma GCC ivdep",
+    "memcpy({a}, {at}, sizeof {a});", "memcpy({at}, {a}, sizeof {a});", "",
+)  # fmt: skip
 
 INFIX = {Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.DIV: "/", Ops.AND: "&", Ops.OR: "|", Ops.XOR: "^",
          Ops.LT: "<", Ops.LE: "<=", Ops.EQ: "==", Ops.NE: "!="}  # fmt: skip
@@ -105,12 +126,18 @@ class Names:
         return out
 
 
-def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: int, name: str = "") -> str:
+def function(
+    f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: int, name: str = "", dialect: Dialect = C
+) -> str:
     """One section as a C function; with a chunk of 1 the lane loop disappears."""
     T = TYPE[f.loads[0].dtype.name] if f.loads else "double"
     lane = "l" if chunk > 1 else "0"
     R = TYPE[f.roots[0].dtype.name] if f.roots else T  # of what it gives: a probe makes doubles of floats
-    out = [f"void {name or f.name}({ARGUMENTS.format(T=T, R=R)}) {{"]
+    begin, end = ("start", "stop") if dialect.share else ("begin", "end")
+    given = ARGUMENTS.format(T=T, R=R, S=dialect.space, begin=begin, end=end)
+    out = [f"{dialect.function} {name or f.name}({given}) {{"]
+    if dialect.share:
+        out.append("  " + dialect.share.format(n=chunk))
     out += ["  (void)uniform; (void)varying; (void)flags; (void)series; (void)first; (void)steps; (void)stride;"]
     needed = f.needed
     outer = Names()
@@ -130,15 +157,15 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
             out.append(f"  const {TYPE[v.dtype.name]} w{k}[] = {{{', '.join(map(outer.of, row))}}};")
     out.append(f"  for (int64_t lane = begin; lane < end; lane += {chunk}) {{")
     for slot, v in enumerate(f.loads):
-        out.append(f"    {T} s{slot}[{chunk}]; memcpy(s{slot}, in + {slot}*members + lane, sizeof s{slot});"
-                   f"  /* {v.arg} */")  # fmt: skip
+        copied = dialect.load.format(a=f"s{slot}", at=f"in + {slot}*members + lane", n=chunk)
+        out.append(f"    {T} s{slot}[{chunk}]; {copied}  /* {v.arg} */")
     guarded = bool(f.guards or f.watched_guards)
     if guarded:
         word = "int32_t" if T == "float" else "int64_t"  # as wide as the states
         out.append(f"    {word} seen[{chunk}] = {{0}};")
     for slot, p in enumerate(params):
         if p in needed and varying[slot]:
-            out.append(f"    const {T} *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */")
+            out.append(f"    {dialect.space}const {T} *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */")
 
     def inner(indent: str) -> Names:
         names = Names()
@@ -169,7 +196,12 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
         body += [f"{deeper}{where} = {v};" for where, v in zip(store, values)]
         if chunk == 1:
             return body
-        return ["#pragma GCC ivdep", f"{indent}for (int l = 0; l < {chunk}; l++) {{", *body, f"{indent}}}"]
+        mark = [dialect.independent] if dialect.independent else []
+        return [*mark, f"{indent}for (int l = 0; l < {chunk}; l++) {{", *body, f"{indent}}}"]
+
+    def stored(name: str, count: int) -> list[str]:
+        return ["    " + dialect.store.format(a=f"{name}{k}", at=f"out + {k}*members + lane", n=chunk)
+                for k in range(count)]  # fmt: skip
 
     for k, (v, row) in enumerate(f.weights.items()):
         if v in apart:
@@ -196,7 +228,7 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
             where = [f"series[(j*{rows} + {k})*members + lane + {lane}]" for k in range(rows)]
             out += [*lanes("      ", f.watched, f.watched_guards, where), "    }"]
         out += flag(chunk) if guarded else []
-        out += [f"    memcpy(out + {k}*members + lane, s{k}, sizeof s{k});" for k in range(len(f.loads))]
+        out += stored("s", len(f.loads))
     else:
         if NOW in needed:
             out.append("    const double now = (double)first;")
@@ -204,7 +236,7 @@ def function(f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: 
             out.append(f"    {R} o{k}[{chunk}];")
         out += lanes("    ", f.roots, f.guards, [f"o{k}[{lane}]" for k in range(len(f.roots))])
         out += flag(chunk) if guarded else []
-        out += [f"    memcpy(out + {k}*members + lane, o{k}, sizeof o{k});" for k in range(len(f.roots))]
+        out += stored("o", len(f.roots))
     return "\n".join([*out, "  }", "}"])
 
 

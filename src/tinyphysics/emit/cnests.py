@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tinyphysics.emit.c import PRELUDE, TYPE, expression, literal
+from tinyphysics.emit.c import TYPE, C, Dialect, expression, literal
 from tinyphysics.emit.nest_writer import IDENTITY
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
@@ -26,10 +26,17 @@ def c_name(text: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in text)
 
 
+def touched(nest: Nest) -> list[str]:
+    """The buffers that a nest reads or writes."""
+    used = dict.fromkeys(u.arg[0] for u in nest.loads())
+    return list(used | dict.fromkeys(s.buffer for p in nest.pieces for s in p.stores))
+
+
 @dataclass
 class NestText:
     kernel: LoopKernel
     nest: Nest
+    dialect: Dialect = C
     lines: list[str] = field(default_factory=list)
     names: dict[UOp, str] = field(default_factory=dict)
     pointers: dict[str, str] = field(default_factory=dict)
@@ -42,6 +49,9 @@ class NestText:
     def open(self, text: str) -> None:
         self.line(text + " {")
         self.depth += 1
+
+    def independent(self) -> None:
+        self.lines += [self.dialect.independent] if self.dialect.independent else []
 
     def close(self) -> None:
         self.depth -= 1
@@ -74,15 +84,17 @@ class NestText:
     def scoped(self, keep: dict[UOp, str]) -> None:
         self.names = dict(keep)
 
+    def pointer(self, buffer: str) -> str:
+        """A buffer as it is declared."""
+        self.pointers[buffer] = c_name(f"b_{buffer}")
+        return f"{self.dialect.space}{TYPE[self.kernel.buffers[buffer].dtype.name]} *{self.pointers[buffer]}"
+
     def begin(self) -> list[UOp]:
         nodes = toposort([u for p in self.nest.pieces for u in p.roots])
-        used = dict.fromkeys(u.arg[0] for u in self.nest.loads())
-        used |= dict.fromkeys(s.buffer for p in self.nest.pieces for s in p.stores)
         slots = list(self.kernel.buffers)
-        for name in used:
-            self.pointers[name] = c_name(f"b_{name}")
-            t = TYPE[self.kernel.buffers[name].dtype.name]
-            self.line(f"{t} *{self.pointers[name]} = buffers[{slots.index(name)}];  /* {name} */")
+        for name in touched(self.nest):
+            if name not in self.pointers:  # an argument of its own otherwise
+                self.line(f"{self.pointer(name)} = buffers[{slots.index(name)}];  /* {name} */")
         for slot, p in enumerate(self.kernel.params):
             if any(p is u for u in nodes):
                 self.names[p] = c_name(str(p.arg))
@@ -163,7 +175,7 @@ class NestText:
         for p in self.nest.pieces:
             self.scoped(keep)
             loop = self.along_x(p, True)
-            self.lines.append("#pragma GCC ivdep")
+            self.independent()
             self.open(loop)
             self.stores(p)
             self.close()
@@ -218,13 +230,13 @@ class NestText:
         rows = [s for s in piece.stores if s.index[0] is i]
         columns = [s for s in piece.stores if s.index[0] is j]
         cuts = slabs(size)
-        self.line(f"static const int64_t cuts[] = {{{', '.join(map(str, cuts))}}};")
+        self.line(f"{self.dialect.constant} int64_t cuts[] = {{{', '.join(map(str, cuts))}}};")
         self.open("for (int64_t slab = lo; slab < hi; slab++)")
         for k, s in enumerate(columns):
             b = self.kernel.buffers[s.buffer]
             plane = f"slab*{b.planes // (len(cuts) - 1)} + {s.plane}"
             t = TYPE[s.value.dtype.name]
-            self.line(f"{t} *column{k} = &{self.place(s.buffer, plane, ())};")
+            self.line(f"{self.dialect.space}{t} *column{k} = &{self.place(s.buffer, plane, ())};")
             self.line(f"for (int64_t l = 0; l < {size}; l++) column{k}[l] = {self.identity(s)};")
         self.names[i], self.names[j] = "i", "j"
         self.open("for (int64_t i = cuts[slab]; i < cuts[slab + 1]; i++)")
@@ -249,7 +261,7 @@ class NestText:
         body(f"j & {PAIR_LANES - 1}")
         self.close()
         self.open(f"for (; block + {PAIR_LANES} <= {size}; block += {PAIR_LANES})")
-        self.lines.append("#pragma GCC ivdep")
+        self.independent()
         self.open(f"for (int l = 0; l < {PAIR_LANES}; l++)")
         self.line("const int64_t j = block + l;")
         body("l")
@@ -315,7 +327,7 @@ def edge(section: LoopSection, wave: Wavefront) -> list[str]:
 def module(kernel: LoopKernel, careful: bool = False) -> str:
     """C of every section."""
     sections = kernel.careful if careful else kernel.sections
-    out = [PRELUDE]
+    out = [C.prelude]
     for section in sections.values():
         for k, nest in enumerate(section.nests):
             body = NestText(kernel, nest).write()

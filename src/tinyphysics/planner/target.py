@@ -1,13 +1,14 @@
 """Which backend does a program get when none is asked for, and in which form?  Compiled, number by number or in loops."""
 from __future__ import annotations
 
-from tinyphysics.errors import BackendError
+from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.loops import FEW, build_loops, longest_axis
+from tinyphysics.tpir.precision import PRECISIONS, format_of
 from tinyphysics.tpir.stages import stages_of
 from tinyphysics.util import did_you_mean, one_of
 
@@ -57,7 +58,13 @@ def in_loops(program: Program, members: int) -> bool:
 def choose_target(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why)."""
     if requested != "auto":
-        return BUILT[requested], "asked for"
+        target, dtype = BUILT[requested], format_of(program)
+        if dtype.name not in target.dtypes:
+            asked = next(name for name, d in PRECISIONS.items() if d is dtype)
+            there = one_of([name for name, d in PRECISIONS.items() if d.name in target.dtypes])
+            raise PlanError(f"the backend `{requested}` does not run {asked}: there its bits are not those of the others",
+                            fix=f"Choose precision={there}, or another backend.")  # fmt: skip
+        return target, "asked for"
     count, part = written(program)
     if count > MOST_OPERATIONS and (why := loops_refuse(program)):
         return BUILT["python"], f"auto: a {part} of {count:,} operations is too long to be written out, and {why}"

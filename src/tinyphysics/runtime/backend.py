@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from tinyphysics.device import opencl
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
@@ -15,11 +16,14 @@ from tinyphysics.emit.cmain import complete_program
 from tinyphysics.emit.cnests import module as cnests_module
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
+from tinyphysics.emit.opencl import module as opencl_module
+from tinyphysics.emit.opencl import nests_module as opencl_nests_module
 from tinyphysics.errors import PlanError
 from tinyphysics.planner.machine import rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
 from tinyphysics.runtime.loaders import CLoader, CLoops, LlvmLoader, LlvmLoops
+from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.plans import Recipe, made, outline
 from tinyphysics.target import Target, VectorShape
 from tinyphysics.tpir.isa import Program
@@ -49,6 +53,8 @@ def engine_for(
             return KernelEngine(whole, CLoader(), watch, threads)
         case "numpy":
             return KernelEngine(whole, ArraysLoader(), watch, threads)
+        case "opencl":
+            return KernelEngine(whole, OpenClLoader(), watch, threads)
     return Host(whole, watch)
 
 
@@ -58,7 +64,18 @@ def outlined(program: Recipe, probe: Recipe | None) -> Outline:
     return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program))
 
 
-LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops}
+def ready(backend: str) -> None:
+    """A BackendError, before anything is compiled, if a backend's driver is not there."""
+    if backend == "opencl":
+        opencl.device()
+
+
+def running_on(target: Target) -> str:
+    """The device of a run, by its own name if it has one."""
+    return opencl.device().name if target.backend == "opencl" else target.device
+
+
+LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}
 
 NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed does not"
 
@@ -88,7 +105,7 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
 
 
 def listing(program: Program, level: str) -> str:
-    """A program below TP-IR, as text: "kernel", "llvm", "asm" or "c", for an ensemble on this processor."""
+    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c" or "opencl", for an ensemble on this processor."""
     if in_loops(program, 1):
         return loop_listing(build_loops(program), level)
     kernel = build_kernel(program)
@@ -97,6 +114,8 @@ def listing(program: Program, level: str) -> str:
     shared = (False,) * len(kernel.params)
     if level == "c":
         return complete_program(kernel, program)
+    if level == "opencl":  # a member for each work-item, as on a device with many cores
+        return opencl_module([(kernel.section(name), VectorShape(1, 1)) for name in SECTIONS], kernel.params, shared)
     loader = LlvmLoader()
     shape = loader.shape(kernel.section("step"), ENSEMBLE)
     sections = [kernel.section(name) for name in SECTIONS]
@@ -110,6 +129,8 @@ def loop_listing(kernel: LoopKernel, level: str) -> str:
         return str(kernel)
     if level == "c":
         return cnests_module(kernel)
+    if level == "opencl":
+        return opencl_nests_module(kernel)
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)

@@ -10,6 +10,7 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
 from tinyphysics.planner.target import checked
+from tinyphysics.runtime.backend import ready
 from tinyphysics.runtime.simulation import Simulation, checked_step
 from tinyphysics.system import Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
@@ -84,6 +85,7 @@ def compile(
     if method not in CHOICES:
         named(method)
     requested = checked(backend)
+    ready(requested)
     source = system
     check_sizes(system, sizes)
     if not isinstance(system, Family) or sizes is not None:

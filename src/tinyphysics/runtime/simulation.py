@@ -17,7 +17,7 @@ from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
-from tinyphysics.runtime.backend import layout, listing, notes
+from tinyphysics.runtime.backend import layout, listing, notes, running_on
 from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
@@ -37,8 +37,8 @@ from tinyphysics.trajectory import Frame, Trajectory
 from tinyphysics.util import one_of
 
 BITS = 2  # changes when a release changes results
-LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c")
-LATER_LEVELS = ("ptx", "cuda", "opencl", "wgsl")
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
+LATER_LEVELS = ("ptx", "cuda", "wgsl")
 LATER_ARGUMENTS = ("save", "checkpoint", "checkpoint_every", "resume")
 
 
@@ -220,7 +220,8 @@ class Simulation:
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
             "backend": {"requested": self.requested, "used": self.target.backend},
-            "device": self.target.device, "precision": self.goal.precision, "program": compiled.known.program, "bits": BITS,
+            "device": running_on(self.target), "precision": self.goal.precision, "program": compiled.known.program,
+            "bits": BITS,
             "seconds": {"plan": compiled.seconds, "prepare": ready - began, "compile": compiling, "run": running},
             "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
             "steps": record.last, "members": i.members, "seed": seed,

@@ -1,0 +1,50 @@
+"""How does a program become kernels of an OpenCL device?  Text from emit/, built and called by device/."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tinyphysics.device import opencl as device
+from tinyphysics.device.engine import Parts
+from tinyphysics.emit import opencl as emit
+from tinyphysics.emit.c import CHUNK
+from tinyphysics.emit.cnests import touched
+from tinyphysics.ir.uop import UOp
+from tinyphysics.target import VectorShape
+from tinyphysics.tpir.kernel import Section
+from tinyphysics.tpir.nests import LoopKernel
+
+
+class OpenClLoader:
+    """Members as work-items: one each on many small cores, a chunk each on a processor with vectors."""
+
+    threads = False  # the driver has its own
+    quick = None
+    made = found = 0
+
+    def shape(self, section: Section, members: int) -> VectorShape:
+        return VectorShape(CHUNK if members > 1 and device.device().processor else 1, 1)
+
+    def load(
+        self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
+    ) -> list[Any]:
+        kernels = device.build(emit.module(parts, params, varying), [emit.section_name(f) for f, _ in parts])
+        return [device.on_lanes(kernel, shape.lanes) for kernel, (_, shape) in zip(kernels, parts)]
+
+
+class OpenClLoops:
+    """Loop nests as kernels, queued in order."""
+
+    threads = False
+
+    def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
+        sections = (kernel.careful if careful else kernel.sections).values()
+        names = [emit.part_name(s.name, k) for s in sections for k in range(len(s.nests))]
+        built = dict(zip(names, device.build(emit.nests_module(kernel, careful), names)))
+        return {
+            s.name: device.on_loops(
+                [built[emit.part_name(s.name, k)] for k in range(len(s.nests))],
+                kernel.buffers, s, [touched(n) for n in s.nests],
+            )
+            for s in sections
+        }  # fmt: skip
