@@ -36,6 +36,7 @@ class OpenClLoops:
     """Loop nests as kernels, queued in order."""
 
     threads = False
+    made = found = 0
 
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
         sections = (kernel.careful if careful else kernel.sections).values()
