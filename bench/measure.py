@@ -36,14 +36,20 @@ def spent(f: Contender) -> float:
     return thread if process < 1.05 * thread else process
 
 
+def positions(f: Contender) -> Any:
+    """What it returns, or what the function that it returns reads."""
+    found = f()
+    return found() if callable(found) else found
+
+
 def race(
     workload: str, rows: Mapping[str, Contender | None], repeat: int, work: float, compared: int,
     works: Mapping[str, float] | None = None, settings: Mapping[str, str] | None = None,
-    limits: Mapping[str, float] | None = None,
+    limits: Mapping[str, float] | None = None, unit: str = "",
 ) -> Row:  # fmt: skip
     """The smallest time of each, repetitions interleaved so that all see the same machine."""
     there = {name: f for name, f in rows.items() if f is not None}
-    last = {name: np.ravel(f())[:compared] for name, f in there.items()}  # what is compiled at the first call is now
+    last = {name: np.ravel(positions(f))[:compared] for name, f in there.items()}  # what compiles at the first call does now
     reference = last["C by hand"]
     away = {name: float(np.abs(q - reference[: q.size]).max()) for name, q in last.items()}
     best = dict.fromkeys(there, float("inf"))
@@ -51,8 +57,8 @@ def race(
         for name, f in there.items():
             best[name] = min(best[name], spent(f))
     cost = {name: 1e9 * best[name] / (works or {}).get(name, work) if name in best else None for name in rows}
-    unit = "ns per member and unit of time" if settings else "ns per member and step"
-    return Row(workload, unit, cost, away, settings or {}, limits or {})
+    usual = "ns per member and unit of time" if settings else "ns per member and step"
+    return Row(workload, unit or usual, cost, away, settings or {}, limits or {})
 
 
 def cycle(clock_chain: Any) -> float:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import array_rows
 import numpy as np
 import workloads as w
 from measure import Row, cycle, race, start_up
@@ -140,11 +141,14 @@ ROWS = (ensemble_of_pendulums, ensemble_of_stars, one_pendulum, sun_and_planets,
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=5)
-    repeat = parser.parse_args().repeat
+    parser.add_argument("--only", default="", help="rows whose name contains this, for instance gravity")
+    asked = parser.parse_args()
     pin()
     where = surroundings()  # of what is about to run, whatever is committed meanwhile
-    strict, fast = library(w.STRICT), library(w.FAST)
-    rows = [row(repeat, strict, fast) for row in ROWS] + start_up()
+    kernels, arrays = ([library(flags, name) for flags in (w.STRICT, w.FAST)] for name in ("kernels.c", "arrays.c"))
+    rows = [row(asked.repeat, *kernels) for row in ROWS if asked.only in row.__name__]
+    rows += start_up() if asked.only in "start_up" else []
+    rows += [row(asked.repeat, *arrays, peers) for row in array_rows.ROWS if asked.only in row.__name__]
     show(rows)
     keep(rows, where)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import platform
 import subprocess
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ def surroundings() -> dict[str, Any]:
     return {
         "date": datetime.date.today().isoformat(), "commit": commit, "changed": bool(changed), "cpu": cpu.name,
         "width": cpu.width, "python": platform.python_version(), "compiler": gcc, "numpy": np.__version__,
-        "tinyphysics": tp.__version__, "peers": versions(),
+        "tinyphysics": tp.__version__, "peers": versions(), "load": round(os.getloadavg()[0], 1),
     }  # fmt: skip
 
 
@@ -66,4 +67,4 @@ def keep(rows: Sequence[Row], entry: dict[str, Any]) -> None:
     peers = ", ".join(f"{name} {number or 'not installed'}" for name, number in entry["peers"].items())
     print(f"{entry['cpu']}, vectors of {entry['width']} doubles, {entry['compiler']}, Python {entry['python']}")
     print(f"tinyphysics {entry['tinyphysics']}, numpy {entry['numpy']}, {peers}")
-    print(f"commit {entry['commit'][:12]}{' with changes' if entry['changed'] else ''}; kept in {RESULTS}")
+    print(f"commit {entry['commit'][:12]}{' with changes' if entry['changed'] else ''}; load {entry['load']}; kept in {RESULTS}")

@@ -100,9 +100,9 @@ def fewest_cycles(system, **options) -> float:
 
 
 # --- C ----------------------------------------------------------------------------------------
-def library(flags: tuple[str, ...]) -> ctypes.CDLL:
-    out = Path(tempfile.mkdtemp(), "kernels.so")
-    source = Path(__file__).with_name("kernels.c")
+def library(flags: tuple[str, ...], name: str = "kernels.c") -> ctypes.CDLL:
+    source = Path(__file__).with_name(name)
+    out = Path(tempfile.mkdtemp(), name).with_suffix(".so")
     subprocess.run([*compiler(), *flags, str(source), "-o", str(out), "-lmvec", "-lm"], check=True)
     return ctypes.CDLL(str(out))
 
