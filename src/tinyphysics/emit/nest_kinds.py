@@ -45,30 +45,58 @@ def mapped(f: NestWriter) -> None:
         f.rows.clear()
         f.prepare_rows(n.pieces, x)
         for p in n.pieces:
-            roots = [s.value for s in p.stores] + list(p.guards)
-            shared: Names = {}
-            f.splats(roots, x, shared, f.width)
-            begin, end = f.bounds(p, len(n.variables) == 1)
-            length = f.new(f"sub i64 {end}, {begin}")
-            whole = f.new(f"and i64 {length}, {-f.width}")
-            middle = f.new(f"add i64 {begin}, {whole}")
-
-            def vector(i: str, width: int, p: Piece = p, roots: list[UOp] = roots, shared: Names = shared) -> None:
-                env, index_env = f.body(roots, x, i, shared, width)
-                for s in p.stores:
-                    f.vector_store(s, f.w.ref(s.value, env), index_env, x)
-                f.note_guards(p.guards, env)
-                f.w.width = 1
-
-            if p.hi - p.lo >= f.width:
-                positive = f.new(f"icmp sgt i64 {length}, 0")
-                middle = f.new(f"select i1 {positive}, i64 {middle}, i64 {begin}")
-                f.loop(begin, middle, f.width, lambda i: vector(i, f.width))
-                f.loop(middle, end, 1, lambda i: vector(i, 1))
-            else:
-                f.loop(begin, end, 1, lambda i: vector(i, 1))
+            one_piece(f, p, x)
 
     f.outer_loops(inside, len(n.variables) - 1)
+
+
+def one_piece(f: NestWriter, p: Piece, x: UOp) -> None:
+    """One range of the innermost loop: vectors, and what is left over."""
+    roots = [s.value for s in p.stores] + list(p.guards)
+
+    def at(i: str, width: int, shared: Names) -> None:
+        env, index_env = f.body(roots, x, i, shared, width)
+        for s in p.stores:
+            f.vector_store(s, f.w.ref(s.value, env), index_env, x)
+        f.note_guards(p.guards, env)
+        f.w.width = 1
+
+    def lanes_share(width: int) -> Names:
+        shared: Names = {}
+        f.splats(roots, x, shared, width)
+        return shared
+
+    if not f.shared_out:
+        for begin, end, width in spans(p.lo, p.hi, f.width):
+            shared = lanes_share(width)
+            f.span(begin, end, width, lambda i, w=width, s=shared: at(i, w, s))  # type: ignore[misc]
+        return
+    begin, end = f.bounds(p)
+    middle = begin
+    if p.hi - p.lo >= f.width:
+        length = f.new(f"sub i64 {end}, {begin}")
+        positive = f.new(f"icmp sgt i64 {length}, 0")
+        whole = f.new(f"add i64 {begin}, {f.new(f'and i64 {length}, {-f.width}')}")
+        middle = f.new(f"select i1 {positive}, i64 {whole}, i64 {begin}")
+        shared = lanes_share(f.width)
+        f.loop(begin, middle, f.width, lambda i: at(i, f.width, shared))
+    f.loop(middle, end, 1, lambda i: at(i, 1, {}))
+
+
+def spans(lo: int, hi: int, width: int) -> list[tuple[int, int, int]]:
+    """A range as (begin, end, width): vectors at multiples of their width, the widest in the middle.
+
+    A vector that lies across two that were just stored waits until both have reached the cache.
+
+    >>> spans(1, 63, 4)
+    [(1, 2, 1), (2, 4, 2), (4, 60, 4), (60, 62, 2), (62, 63, 1)]
+    """
+    if width == 1:
+        return [(lo, hi, 1)] if lo < hi else []
+    first, last = -(-lo // width) * width, hi // width * width
+    if first >= last:
+        return spans(lo, hi, width // 2)
+    return [*spans(lo, first, width // 2), (first, last, width), *spans(last, hi, width // 2)]
 
 
 def single(f: NestWriter, p: Piece) -> None:
@@ -142,7 +170,7 @@ def sequence(f: NestWriter) -> None:
     def inside() -> None:
         f.rows.clear()
         for p in n.pieces:
-            begin, end = f.bounds(p, len(n.variables) == 1)
+            begin, end = f.bounds(p)
             f.loop(begin, end, 1, lambda i, p=p: one(i, p))  # type: ignore[misc]
 
     def one(i: str, p: Piece) -> None:

@@ -20,6 +20,7 @@ from tinyphysics.util import prod
 
 IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -math.inf, Ops.MIN: math.inf}  # x + -0.0 is x, bit for bit
 BYTES = {"f64": 8, "f32": 4, "i64": 8, "i32": 4, "u64": 8, "u32": 4}
+MOST_WRITTEN_OUT = 160  # operations of a loop that is written out
 Names = dict[UOp, str]
 
 
@@ -62,6 +63,7 @@ class NestWriter:
     slots: dict[str, int]
     nest: Nest
     width: int
+    whole: bool = False  # all of the nest at once, whatever range is asked for
     w: Writer = field(default_factory=lambda: Writer(1))
     scalar: Names = field(default_factory=dict)
     pointer: dict[str, str] = field(default_factory=dict)
@@ -97,6 +99,14 @@ class NestWriter:
         self.line(f"{i}.next = add i64 {i}, {step}")
         self.line(f"br label %h{n}")
         self.label(f"e{n}")
+
+    def span(self, begin: int, end: int, step: int, body: Callable[[str], None]) -> None:
+        """A loop between numbers that are known, written out if it is short."""
+        if (end - begin) // step * self.nest.operations > MOST_WRITTEN_OUT and end - begin > step:
+            self.loop(str(begin), str(end), step, body)
+            return
+        for i in range(begin, end, step):
+            body(str(i))
 
     def level(self, u: UOp) -> int:
         """The innermost loop that u changes with, counted from 1; 0 if it is the same everywhere."""
@@ -322,9 +332,14 @@ class NestWriter:
 
         at(0)
 
-    def bounds(self, p: Piece, alone: bool) -> tuple[str, str]:
-        """The piece, cut to the range of this call if the innermost loop is the one that is shared out."""
-        if not alone:
+    @property
+    def shared_out(self) -> bool:
+        """Is the innermost loop the one that threads share?"""
+        return len(self.nest.variables) == 1 and not self.whole
+
+    def bounds(self, p: Piece) -> tuple[str, str]:
+        """The piece, cut to the range of this call."""
+        if not self.shared_out:
             return str(p.lo), str(p.hi)
         low = self.new(f"icmp sgt i64 %lo, {p.lo}")
         high = self.new(f"icmp slt i64 %hi, {p.hi}")

@@ -9,14 +9,19 @@ from tinyphysics.emit.llvm import RESTORE_MODE, SET_MODE
 from tinyphysics.emit.nest_kinds import write
 from tinyphysics.emit.nest_writer import NestWriter
 from tinyphysics.ir.reduction import slabs
-from tinyphysics.tpir.nests import LoopKernel, LoopSection
+from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest
 from tinyphysics.tpir.wavefront import Wavefront, wavefront
 
+SHORT = 4096  # a map along one axis that is not longer has a second form, for the whole of it: bounds are numbers
 NEST_ARGUMENTS = "ptr %buffers, ptr %uniform, ptr %flags, i64 %lo, i64 %hi, i64 %now"
 
 
 def function_name(section: LoopSection, k: int) -> str:
     return f"{section.name}.{k}"
+
+
+def is_short(nest: Nest) -> bool:
+    return nest.kind == "map" and len(nest.variables) == 1 and nest.sizes[0] <= SHORT
 
 
 def call(name: str, lo: str, hi: str, now: str = "%now") -> str:
@@ -42,7 +47,7 @@ def driver(kernel: LoopKernel, section: LoopSection, slots: dict[str, int], x86:
               "  %more = icmp slt i64 %k, %steps", "  br i1 %more, label %body, label %exit", "body:",
               "  %now = add i64 %first, %k"]  # fmt: skip
     for k, nest in enumerate(section.nests):
-        lines.append(call(function_name(section, k), "0", str(nest.extent)))
+        lines.append(call(function_name(section, k) + (".whole" if is_short(nest) else ""), "0", str(nest.extent)))
     for k, (a, b) in enumerate(section.swaps):
         for name, slot in (("a", slots[a]), ("b", slots[b])):
             lines += [f"  %{name}{k} = getelementptr ptr, ptr %buffers, i64 {slot}",
@@ -109,12 +114,13 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
     for section in sections.values():
         for k, nest in enumerate(section.nests):
             doubles = all(kernel.buffers[s.buffer].dtype.bits == 64 for p in nest.pieces for s in p.stores)
-            w = NestWriter(kernel, slots, nest, width if doubles else 2 * width)
-            body = write(w)
-            text += [f'define internal void @"{function_name(section, k)}"({NEST_ARGUMENTS}) #0 {{', "entry:",
-                     *body, "  ret void", "}"]  # fmt: skip
+            for whole in (False, True) if is_short(nest) else (False,):
+                w = NestWriter(kernel, slots, nest, width if doubles else 2 * width, whole)
+                name = function_name(section, k) + (".whole" if whole else "")
+                text += [f'define internal void @"{name}"({NEST_ARGUMENTS}) #0 {{', "entry:",
+                         *write(w), "  ret void", "}"]  # fmt: skip
+                declared |= w.w.declared
             text += outside(function_name(section, k), x86)
-            declared |= w.w.declared
             if nest.kind == "pairs":
                 sizes[nest.sizes[0]] = None
         text += driver(kernel, section, slots, x86)
