@@ -85,6 +85,8 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return f"{kind}({src[0][0]}{axis})", ATOM
         case Ops.ROLL:
             return f"roll({src[0][0]}, {', '.join(f'{s} on {a}' for s, a in u.arg)})", ATOM
+        case Ops.GATHER:
+            return f"{_wrap(src[0], ATOM)}[{', '.join(s[0] for s in src[1:])}]", ATOM
         case Ops.PERMUTE | Ops.FLIP | Ops.PAD:
             return f"{u.op.value}({src[0][0]})", ATOM
         case Ops.CUSTOM:
