@@ -338,7 +338,7 @@ class UOp(Arithmetic):
             f"{what} asks for a number, but `{self}` is a symbol while tracing",
             site=user_site(),
             fix="Use the functions of tp or NumPy: np.sin(q), not math.sin(q); np.stack([a, b]) makes an array; "
-            "np.take(table, i) for table[i] where the table is an array of numbers.",
+            "tp.take(table, i) for table[i] where the table is an array of numbers.",
         )
 
     def __float__(self) -> float:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.ops import CHOSEN, Ops
 from tinyphysics.ir.uop import Shape, UOp, component, toposort
 from tinyphysics.rules.unroll import unroll
 
@@ -75,6 +75,11 @@ def quotient(p: Poly, q: Poly) -> Fraction | None:
         return None
     r = p[m] / q[m]
     return None if difference(p, add({}, q, r)) else r
+
+
+def chooses(u: UOp) -> bool:
+    """Is an item chosen by an index that is not known?  Number by number that is a choice among all: no proof."""
+    return any(x.op in CHOSEN and any(s.leaves for s in x.src[1:]) for x in toposort([u]))
 
 
 class Normal:
@@ -279,7 +284,7 @@ class Normal:
         if not self.form(v):
             return None
         found = self._ratio(u, v)
-        if found is not None or not 1 < u.size <= MOST_COMPONENTS:
+        if found is not None or not 1 < u.size <= MOST_COMPONENTS or any(map(chooses, (u, v))):
             return found
         ratios = set()
         for x, y in zip(*unroll([u, v])):

@@ -21,6 +21,7 @@ from tinyphysics.runtime.backend import listing, notes
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
+from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.progress import progress_bar
@@ -201,6 +202,8 @@ class Simulation:
         i = replace(i, states=first)
         r = Run(self.built.program, system, self.target, i, schedule, dt, float(t0), threads)
         values = {n: self.traced(f, n) for n, f in watched.items()}
+        own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
+        check_indices([*own, *values.values()], i)
         if schedule.steps and i.members:
             check_units(r, self.built.step.scales)
         ready = clock.perf_counter()

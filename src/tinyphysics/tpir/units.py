@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.uop import UOp, substitute
-from tinyphysics.rules.normal import MOST_COMPONENTS, Normal
+from tinyphysics.rules.normal import MOST_COMPONENTS, Normal, chooses
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.tpir.isa import Instruction, Program, Register
 from tinyphysics.tpir.symbolic import Symbolic, clocks, state_var
@@ -30,7 +30,7 @@ def same(u: UOp, v: UOp, normal: Normal) -> bool:
     """Shown to be the same function, as a whole or number by number?"""
     if normal.same(u, v):
         return True
-    if not 1 < u.size <= MOST_COMPONENTS:
+    if not 1 < u.size <= MOST_COMPONENTS or any(map(chooses, (u, v))):
         return False
     return all(normal.same(a, b) for a, b in zip(*unroll([u, v])))
 
