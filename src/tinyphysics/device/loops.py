@@ -47,12 +47,13 @@ def to_planes(a: Any, b: Buffer, components: int, out: Any) -> None:
 
 
 def from_planes(data: Any, b: Buffer, shape: tuple[int, ...], components: int) -> Any:
+    """The array of a buffer, as a copy: the next step writes over the buffer."""
     short = [k for k, n in enumerate(shape) if is_component(n, components)]
     long = [k for k in range(len(shape)) if k not in short]
     order = [*short, *long]
     size = prod(b.axes)
     rows = data.reshape(b.planes, b.plane)[:, :size].reshape([shape[k] for k in order])
-    return np.ascontiguousarray(np.transpose(rows, np.argsort(order))) if order else rows.reshape(())
+    return np.array(np.transpose(rows, np.argsort(order)), order="C") if order else rows.reshape(()).copy()
 
 
 @dataclass
