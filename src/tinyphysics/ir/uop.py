@@ -542,18 +542,17 @@ def _index_keys(u: UOp, k: Any) -> tuple[Any, ...]:
     if isinstance(k, UOp) and k.dtype is not bool_:
         return (k,)
     if isinstance(k, list) and k:
-        items = [_index_keys(u, i)[0] for i in k]
-        return (UOp.stack([as_uop(i, i64) for i in items]),)
-    kind = getattr(getattr(k, "dtype", None), "kind", "")
+        return (as_uop([_index_keys(u, i)[0] for i in k], i64),)
+    mask = isinstance(k, UOp)
+    kind = "" if mask else getattr(getattr(k, "dtype", None), "kind", "")
     if kind == "b" and k.ndim:  # a mask of constants is the list of where it holds
         return tuple(as_uop(i, i64) for i in k.nonzero())
     if kind in ("i", "u"):
         return (as_uop(k, i64),)
-    mask = isinstance(k, UOp)
     raise TraceError(
         f"`{u}` is indexed with a {'condition' if mask else type(k).__name__}",
         site=user_site(),
-        fix="A condition chooses between values: tp.where(q > 0, q, 0.0). " if mask else
+        fix="A condition chooses between values: tp.where(q > 0, q, 0.0)." if mask else
         "Indices are whole numbers, slices, and arrays or symbols of whole numbers.",
     )  # fmt: skip
 
