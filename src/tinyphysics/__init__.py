@@ -47,6 +47,7 @@ from tinyphysics.front.functions import sin as sin
 from tinyphysics.front.functions import sinh as sinh
 from tinyphysics.front.functions import sqrt as sqrt
 from tinyphysics.front.functions import stack as stack
+from tinyphysics.front.functions import take as take
 from tinyphysics.front.functions import tan as tan
 from tinyphysics.front.functions import tanh as tanh
 from tinyphysics.front.functions import total as sum

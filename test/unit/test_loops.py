@@ -227,6 +227,17 @@ def test_a_system_of_any_size_is_certified(system):
     assert c.symplectic and c.consistent and c.symmetric and c.reversible
 
 
+def test_observables_of_neighbouring_steps_are_their_own():
+    """What a step observes is copied before the next one writes over it."""
+    state, params = start_of(fput, 300)
+    look = {"energy": "energy", "first": lambda q: q[0], "all": lambda q: q}
+    runs = [tp.compile(fput, dt=0.01, sizes={"n": 300}, backend=b).evolve(**state, **params, steps=5, observe=look)
+            for b in ("python", "llvm")]  # fmt: skip
+    for name in look:
+        series = [r.observed[name][1] for r in runs]
+        assert np.array_equal(*series) and len({row.tobytes() for row in series[1]}) == 6
+
+
 # --- several steps in one pass ------------------------------------------------------------------------
 @pytest.mark.parametrize("caches", [(6_500,), (9_000,), (12_000, 40_000)])
 @pytest.mark.parametrize("steps", [1, 2, 5, 16])

@@ -407,8 +407,8 @@ def an_index_into_a_scalar():
     tp.hamiltonian(lambda q, p: p**2 / 2 + q[0])  # wrong
 
 
-def an_index_that_is_a_symbol():
-    energy_of((2,), (2,))(lambda q, p: p @ p / 2 + q[q[0]])  # wrong
+def an_index_that_is_a_list_of_fractions():
+    energy_of((2,), (2,))(lambda q, p: p @ p / 2 + q[[0.5, 1.5]].sum())  # wrong
 
 
 def an_index_that_is_a_mask():

@@ -14,7 +14,7 @@ from tinyphysics.rules.vjp import gradient
 from tinyphysics.system import System
 
 LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.PAD, Ops.ELEMENT,
-          Ops.STACK, Ops.CONCAT, Ops.TRIU)  # fmt: skip
+          Ops.STACK, Ops.CONCAT, Ops.TRIU, Ops.GATHER, Ops.SCATTER)  # fmt: skip
 MOST_COMPONENTS = 32  # the Hessian is written out entry by entry
 
 

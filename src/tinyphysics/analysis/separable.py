@@ -14,7 +14,7 @@ x, y, z = (UPat.var(name) for name in "xyz")
 n = UPat.const("n")
 
 LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.PAD, Ops.ELEMENT,
-          Ops.TRIU)  # fmt: skip
+          Ops.TRIU, Ops.GATHER, Ops.SCATTER)  # fmt: skip
 
 
 def power_of_product(x: UOp, y: UOp, n: UOp) -> UOp | None:
@@ -52,7 +52,7 @@ def terms(u: UOp, mixed: Callable[[UOp], bool], minus: bool = False) -> Iterator
             yield u, minus
         elif u.op in LINEAR or u.op is Ops.REDUCE and u.arg[0] in ("sum", "pairs"):
             for term, sign in terms(u.src[0], mixed, minus):
-                yield u.replace((term,)), sign
+                yield u.replace((term, *u.src[1:])), sign
         elif (opened := open_product.rewrite(u)) is not None:
             waiting.append((opened, minus))
         else:

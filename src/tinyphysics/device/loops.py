@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ Arrays = Mapping[str, Any]
 BLOCK_WORK = 4e8  # operations in a block of time: some tenths of a second
 THREAD_WORK = 2e6  # operations of a step that are worth a second thread
 PARTS_PER_THREAD = 4
+FIXED = ("$", "flat.", "list.")  # buffers that no step writes
 ROWS_BYTES = 4e6  # of observables that one call fills
 
 
@@ -48,12 +50,13 @@ def to_planes(a: Any, b: Buffer, components: int, out: Any) -> None:
 
 
 def from_planes(data: Any, b: Buffer, shape: tuple[int, ...], components: int) -> Any:
+    """The array of a buffer, as a copy: the next step writes over the buffer."""
     short = [k for k, n in enumerate(shape) if is_component(n, components)]
     long = [k for k in range(len(shape)) if k not in short]
     order = [*short, *long]
     size = prod(b.axes)
     rows = data.reshape(b.planes, b.plane)[:, :size].reshape([shape[k] for k in order])
-    return np.ascontiguousarray(np.transpose(rows, np.argsort(order))) if order else rows.reshape(())
+    return np.array(np.transpose(rows, np.argsort(order)), order="C") if order else rows.reshape(()).copy()
 
 
 @dataclass
@@ -65,7 +68,7 @@ class Memory:
     uniform: Any
 
     def copy(self) -> Memory:
-        own = {name: a if name.startswith("$") else a.copy() for name, a in self.own.items()}
+        own = {name: a if name.startswith(FIXED) else a.copy() for name, a in self.own.items()}
         moved = {a.ctypes.data: own[name].ctypes.data for name, a in self.own.items()}
         table = np.array([moved.get(int(p), int(p)) for p in self.table], np.uintp)
         return Memory(own, table, self.uniform)
@@ -150,6 +153,25 @@ class LoopEngine:
             b = self.kernel.buffers[buffer]
             out[buffer] = aligned(b)
             to_planes(params[name][k if len(params[name]) > 1 else 0], b, self.kernel.components, out[buffer])
+        return out | self.tables(out)
+
+    def tables(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Array parameters once more, all their axes in a row; and lists of numbers."""
+        kernel, out = self.kernel, dict(self.lists)
+        for name, buffer in kernel.flat.items():
+            b, source = kernel.buffers[buffer], kernel.arrays[name]
+            out[buffer] = aligned(b)
+            to_planes(from_planes(given[source], kernel.buffers[source], b.axes, kernel.components), b, 0, out[buffer])
+        return out
+
+    @cached_property
+    def lists(self) -> dict[str, Any]:
+        out = {}
+        for name, u in self.kernel.constants.items():
+            b = self.kernel.buffers[name]
+            numbers = np.array([x.arg for x in u.src], NUMPY_DTYPE[b.dtype.name]).reshape(u.shape)
+            out[name] = aligned(b)
+            to_planes(numbers, b, self.kernel.components, out[name])
         return out
 
     def memory(
@@ -296,6 +318,7 @@ class LoopEngine:
             m.watching = Scratch(p.kernel)
         own = {buffer: m.scratch[f"&{name}"] for name, buffer in p.kernel.inputs.items()}
         own |= {buffer: one.own[buffer] for buffer in p.kernel.arrays.values()}
+        own |= p.tables(own)
         scratch = m.watching
         table = np.array([(own[n] if n in own else scratch[n]).ctypes.data for n in p.kernel.buffers], np.uintp)
         values = dict(zip(self.kernel.params, one.uniform))

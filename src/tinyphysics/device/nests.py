@@ -39,7 +39,8 @@ class Interpreter:
         env[NOW] = np.array([float(now)])
         self.flags = flags
         with np.errstate(all="ignore"):
-            {"map": self.map, "lanes": self.lanes, "sequence": self.sequence, "pairs": self.pairs}[self.nest.kind](env)
+            {"map": self.map, "lanes": self.lanes, "sequence": self.sequence, "pairs": self.pairs,
+             "scatter": self.scatter}[self.nest.kind](env)  # fmt: skip
 
     # --- values -------------------------------------------------------------------------------
     def place(self, buffer: str, plane: int, index: Sequence[Array]) -> Array:
@@ -139,6 +140,22 @@ class Interpreter:
             for s, a in zip(p.stores, acc):
                 at = self.place(s.buffer, s.plane, self.evaluate(s.index, here))
                 self.memory[s.buffer][np.broadcast_to(at, shape)] = a
+
+    def scatter(self, env: dict[UOp, Array]) -> None:
+        for name in {s.buffer for p in self.nest.pieces for s in p.stores}:
+            self.memory[name][:] = 0
+        for p in self.nest.pieces:
+            here = env | self.grid(p)
+            shape = list(self.nest.sizes) or [1]
+            for name in dict.fromkeys(s.buffer for s in p.stores):
+                own, step = [s for s in p.stores if s.buffer == name], self.kernel.buffers[name].plane
+                shifts = self.evaluate([s.shift for s in own if s.shift is not None], here)
+                places = [self.place(s.buffer, s.plane, self.evaluate(s.index, here)) + shift * step
+                          for s, shift in zip(own, shifts)]  # fmt: skip
+                values = self.evaluate([s.value for s in own], here)
+                at, what = (np.stack([np.broadcast_to(a, shape) for a in x], -1).ravel() for x in (places, values))
+                np.add.at(self.memory[name], at, what)  # one after the other, in this order
+            self.guards(p, here)
 
     def pairs(self, env: dict[UOp, Array]) -> None:
         (size,), (piece,) = self.nest.sizes, self.nest.pieces

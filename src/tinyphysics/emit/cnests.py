@@ -137,6 +137,8 @@ class NestText:
         match self.nest.kind:
             case "pairs":
                 self.pairs(nodes)
+            case "scatter":
+                self.scatter()
             case "map" if not self.nest.variables:
                 self.stores(self.nest.pieces[0])
             case _:
@@ -222,6 +224,26 @@ class NestText:
                 self.values(toposort(s.index))
                 self.line(f"{self.place(s.buffer, s.plane, s.index)} = acc{k};")
             self.close()
+        self.scoped(keep)
+
+    def scatter(self) -> None:
+        for name in dict.fromkeys(s.buffer for p in self.nest.pieces for s in p.stores):
+            size = self.kernel.buffers[name].size
+            self.line(f"for (int64_t k = 0; k < {size}; k++) {self.pointers[name]}[k] = 0;")
+        keep = dict(self.names)
+        for p in self.nest.pieces:
+            self.scoped(keep)
+            for k, (v, size) in enumerate(zip(self.nest.variables, self.nest.sizes)):
+                name = self.names[v] = c_name(str(v.arg)[1:])
+                self.open(f"for (int64_t {name} = 0; {name} < {size}; {name}++)")
+                self.values(toposort(p.roots), k + 1)
+            for s in p.stores:
+                assert s.shift is not None
+                place = self.place(s.buffer, f"{self.of(s.shift)} + {s.plane}", s.index)
+                self.line(f"{place} = {self.combined(s, place, self.of(s.value))};")
+            self.guards(p)
+            for _ in self.nest.variables:
+                self.close()
         self.scoped(keep)
 
     def pairs(self, nodes: Sequence[UOp]) -> None:

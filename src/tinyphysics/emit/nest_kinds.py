@@ -7,7 +7,7 @@ from tinyphysics.emit.nest_writer import BYTES, Names, NestWriter, value_nodes
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.nests import Piece
+from tinyphysics.tpir.nests import Piece, Store
 
 
 def write(f: NestWriter) -> list[str]:
@@ -21,6 +21,8 @@ def write(f: NestWriter) -> list[str]:
             lanes(f)
         case "sequence":
             sequence(f)
+        case "scatter":
+            scatter(f)
         case _:
             pairs(f)
     f.line("%was = load i8, ptr %seen")
@@ -203,3 +205,45 @@ def sequence(f: NestWriter) -> None:
     for k, s in enumerate(n.pieces[0].stores):
         f.line(f"%acc{k} = alloca {TYPE[s.value.dtype.name]}, align 64")
     f.outer_loops(inside, len(n.variables) - 1)
+
+
+def scatter(f: NestWriter) -> None:
+    """Buffers are cleared; then items are added one after the other, in an order that is part of the meaning."""
+    n = f.nest
+    f.begin()
+    for name in dict.fromkeys(s.buffer for p in n.pieces for s in p.stores):
+        b = f.kernel.buffers[name]
+        t = TYPE[b.dtype.name]
+
+        def clear(i: str, name: str = name, t: str = t) -> None:
+            f.line(f"store {t} zeroinitializer, ptr {f.new(f'getelementptr {t}, ptr {f.pointer[name]}, i64 {i}')}")
+
+        f.loop("0", str(b.size), 1, clear)
+    outside = dict(f.scalar)
+
+    def at(p: Piece, k: int) -> None:
+        if k == len(n.variables):
+            for s in p.stores:
+                add(f, s)
+            f.note_guards(p.guards, f.scalar)
+            return
+
+        def body(i: str) -> None:
+            f.scalar[n.variables[k]] = i
+            f.scalars(toposort(p.roots), k + 1)
+            at(p, k + 1)
+
+        f.loop("0", str(n.sizes[k]), 1, body)
+
+    for p in n.pieces:
+        f.scalar = dict(outside)
+        at(p, 0)
+
+
+def add(f: NestWriter, s: Store) -> None:
+    assert s.shift is not None
+    t = TYPE[s.value.dtype.name]
+    plane = f.new(f"add i64 {f.w.ref(s.shift, f.scalar)}, {s.plane}")
+    at = f.address(s.buffer, plane, s.index, f.scalar)
+    total = f.combined(s, f.new(f"load {t}, ptr {at}"), f.w.ref(s.value, f.scalar))
+    f.line(f"store {t} {total}, ptr {at}")

@@ -229,6 +229,15 @@ def transpose(x: Any, axes: Any = None) -> UOp:
 
 
 @on_symbols
+def take(x: Any, indices: Any, axis: int | None = None) -> UOp:
+    """x[indices] along an axis; of all elements in a row if none is named."""
+    x = as_uop(x)
+    if axis is None:
+        x, axis = x.reshape(x.size), 0
+    return x[(slice(None),) * axis_of(axis, x.ndim) + (indices,)]
+
+
+@on_symbols
 def roll(x: Any, shift: Any, axis: Any = None) -> UOp:
     """The elements shifted cyclically: periodic neighbours."""
     return as_uop(x).roll(shift, axis)
@@ -307,7 +316,7 @@ NUMPY.update({
     "dot": dot, "vdot": vdot, "inner": inner, "matmul": matmul, "vecdot": vecdot,
     "cross": cross, "outer": outer, "einsum": einsum, "linalg.norm": norm, "linalg.cross": cross,
     "stack": stack, "concatenate": concatenate, "reshape": reshape, "transpose": transpose,
-    "roll": roll, "diff": diff, "clip": clip,
+    "roll": roll, "take": take, "diff": diff, "clip": clip,
     "less": lambda a, b: as_uop(a) < b,           "less_equal": lambda a, b: as_uop(a) <= b,
     "greater": lambda a, b: as_uop(a) > b,        "greater_equal": lambda a, b: as_uop(a) >= b,
     "equal": lambda a, b: as_uop(a).eq(b),        "not_equal": lambda a, b: as_uop(a).ne(b),

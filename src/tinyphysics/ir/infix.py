@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinyphysics.ir.ops import COMPARE, Ops
+from tinyphysics.ir.ops import CHOSEN, COMPARE, Ops
 
 LONGEST = 400  # characters; what is longer is cut with an ellipsis
 
@@ -36,9 +36,21 @@ def infix(u: Any) -> str:
             stack.extend(missing)
             continue
         stack.pop()
-        text, level = _render(x, [memo[id(s)] for s in x.src])
+        shown = (x.src[0], *map(written, x.src[1:])) if x.op in CHOSEN else x.src
+        text, level = _render(x, [memo[id(s)] for s in shown])
         memo[id(x)] = (text, level) if len(text) <= LONGEST else ("(...)", ATOM)
     return memo[id(u)][0]
+
+
+def written(i: Any) -> Any:
+    """The index that the user wrote, below what makes a place of it (ir/uop.py, `places`)."""
+    while i.op in (Ops.EXPAND, Ops.RESHAPE):
+        i = i.src[0]
+    if i.op is Ops.WHERE and i.src[0].op is Ops.LT and i.src[1].op is Ops.ADD:
+        i = i.src[2]
+    if i.op is Ops.WHERE and i.src[0].op is Ops.EQ and i.src[1].op is Ops.CAST:
+        i = i.src[0].src[1]
+    return i
 
 
 def _wrap(part: tuple[str, float], level: float) -> str:
@@ -85,6 +97,8 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return f"{kind}({src[0][0]}{axis})", ATOM
         case Ops.ROLL:
             return f"roll({src[0][0]}, {', '.join(f'{s} on {a}' for s, a in u.arg)})", ATOM
+        case Ops.GATHER:
+            return f"{_wrap(src[0], ATOM)}[{', '.join(s[0] for s in src[1:])}]", ATOM
         case Ops.PERMUTE | Ops.FLIP | Ops.PAD:
             return f"{u.op.value}({src[0][0]})", ATOM
         case Ops.CUSTOM:

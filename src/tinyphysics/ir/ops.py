@@ -73,6 +73,9 @@ class Ops(Enum):
     STACK = "stack"      # scalars, row-major, into the node's shape
     ELEMENT = "element"  # arg: row-major index; one number out of an array
     TRIU = "triu"        # arg: (a, b); zero where the index along axis a is not below that along b
+    # chosen by indices: sources are the array, then an i64 array for each of its leading axes, all of one shape
+    GATHER = "gather"    # the items there, in the shape of the indices; NaN where an index is outside
+    SCATTER = "scatter"  # the items added there one after the other, to zeros; an index outside makes the first NaN
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
     LOAD = "load"
     # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone
@@ -95,8 +98,9 @@ TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE})
 ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM}
 MOVEMENT: Group = frozenset({
     Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
-    Ops.STACK, Ops.ELEMENT, Ops.TRIU,
+    Ops.STACK, Ops.ELEMENT, Ops.TRIU, Ops.GATHER, Ops.SCATTER,
 })  # fmt: skip
+CHOSEN: Group = frozenset({Ops.GATHER, Ops.SCATTER})  # linear in the first source; the others are indices
 LEAVES: Group = frozenset({Ops.CONST, Ops.VAR, Ops.RANGE})
 COMMUTATIVE: Group = frozenset({
     Ops.ADD, Ops.MUL, Ops.MIN, Ops.MAX, Ops.EQ, Ops.NE, Ops.AND, Ops.OR, Ops.XOR, Ops.HYPOT,
@@ -111,6 +115,6 @@ MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
 
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES} | {op: 1 for op in UNARY} | {op: 2 for op in BINARY}
-    | {op: 3 for op in TERNARY} | {op: 1 for op in MOVEMENT - {Ops.CONCAT, Ops.STACK}}
+    | {op: 3 for op in TERNARY} | {op: 1 for op in MOVEMENT - CHOSEN - {Ops.CONCAT, Ops.STACK}}
     | {Ops.REDUCE: 1}
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.dtype import bool_, i64, u32
-from tinyphysics.ir.ops import ARITY, COMPARE, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, Ops
+from tinyphysics.ir.ops import ARITY, CHOSEN, COMPARE, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, Ops
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.util import prod
 
@@ -75,6 +75,16 @@ def joins(u: UOp) -> bool:
     return u.shape[u.arg] == at_axis and all(rest(s.shape) == rest(u.shape) for s in u.src)
 
 
+def chooses(u: UOp) -> bool:
+    """GATHER and SCATTER: as many indices as leading axes, of one shape, and the rest of the axes kept."""
+    x, indices = u.src[0], u.src[1:]
+    if not indices or any(i.dtype is not i64 or i.shape != indices[0].shape for i in indices):
+        return False
+    short, long = (u.shape, x.shape) if u.op is Ops.SCATTER else (x.shape, u.shape)
+    axes, at = short[: len(indices)], indices[0].shape
+    return len(axes) == len(indices) and 0 not in axes and long == at + short[len(axes) :]
+
+
 def stacks(u: UOp) -> bool:
     return len(u.src) == prod(u.shape) and all(s.shape == () for s in u.src)
 
@@ -113,7 +123,9 @@ SHAPED: list[Row] = [
     (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),
     (frozenset({Ops.STACK}),                 stacks,                               "other than one scalar per element"),
     (frozenset({Ops.ELEMENT}),               lambda u: not u.shape and 0 <= u.arg < u.src[0].size, "no such element"),
-    (MOVEMENT | {Ops.REDUCE},                lambda u: all(s.dtype is u.dtype for s in u.src), "another dtype"),
+    (CHOSEN,                                 chooses,                              "indices that do not fit"),
+    (CHOSEN,                                 lambda u: u.src[0].dtype is u.dtype,  "another dtype"),
+    (MOVEMENT - CHOSEN | {Ops.REDUCE},       lambda u: all(s.dtype is u.dtype for s in u.src), "another dtype"),
 ]
 LOWERED: list[Row] = [
     *SHAPED,

@@ -250,6 +250,16 @@ class UOp(Arithmetic):
                              fix="A pair expression is square: q[:, None] - q[None, :].")  # fmt: skip
         return UOp(Ops.TRIU, self.dtype, self.shape, (self,), (a, b))
 
+    def gather(self, indices: Sequence[UOp]) -> UOp:
+        """The items at places along the leading axes, in the shape of the indices."""
+        shape = indices[0].shape + self.shape[len(indices) :]
+        return UOp(Ops.GATHER, self.dtype, shape, (self, *indices))
+
+    def scatter(self, indices: Sequence[UOp], axes: Shape) -> UOp:
+        """The items added to zeros at places along leading axes of these lengths."""
+        shape = axes + self.shape[indices[0].ndim :]
+        return UOp(Ops.SCATTER, self.dtype, shape, (self, *indices))
+
     def element(self, index: int) -> UOp:
         """The number at a row-major index."""
         return self if self.shape == () else UOp(Ops.ELEMENT, self.dtype, (), (self,), index)
@@ -345,7 +355,8 @@ class UOp(Arithmetic):
         return TraceError(
             f"{what} asks for a number, but `{self}` is a symbol while tracing",
             site=user_site(),
-            fix="Use the functions of tp or NumPy: np.sin(q), not math.sin(q); np.stack([a, b]) makes an array.",
+            fix="Use the functions of tp or NumPy: np.sin(q), not math.sin(q); np.stack([a, b]) makes an array; "
+            "tp.take(table, i) for table[i] where the table is an array of numbers.",
         )
 
     def __float__(self) -> float:
@@ -506,14 +517,8 @@ def _is_index(k: Any) -> bool:
 
 
 def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
-    """NumPy's basic indexing: integers, slices, None and an ellipsis."""
-    for k in keys:
-        if not (k is None or k is Ellipsis or isinstance(k, slice) or _is_index(k)):
-            raise TraceError(
-                f"`{u}` is indexed with a {'symbol' if isinstance(k, UOp) else type(k).__name__}",
-                site=user_site(),
-                fix="Indices are integers and slices; choose between values with tp.where.",
-            )
+    """NumPy's indexing: integers, slices, None, an ellipsis, and arrays or symbols of whole numbers."""
+    keys = tuple(part for k in keys for part in _index_keys(u, k))
     used = sum(k is not None and k is not Ellipsis for k in keys)
     if used > u.ndim:
         raise ShapeError(f"{used} indices for `{u}`, which has shape {u.shape}", site=user_site(),
@@ -522,6 +527,8 @@ def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
         keys = (*keys, Ellipsis)
     at = next(i for i, k in enumerate(keys) if k is Ellipsis)
     keys = (*keys[:at], *([slice(None)] * (u.ndim - used)), *keys[at + 1 :])
+    if any(isinstance(k, UOp) for k in keys):
+        return _chosen(u, keys)
     bounds, flips, shape, axis = [], [], [], 0
     for k in keys:
         if k is None:
@@ -544,6 +551,83 @@ def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
             bounds.append((i % n, i % n + 1, 1))
         axis += 1
     return u.slice(bounds).flip(flips).reshape(tuple(shape))
+
+
+FARTHEST = 2**52  # no array is so long; whole numbers below it are floats, and those of float32 among them
+
+
+def _index_keys(u: UOp, k: Any) -> tuple[Any, ...]:
+    """A key of an index as integers, slices, None, an ellipsis, and nodes where there is an array."""
+    if k is None or k is Ellipsis or isinstance(k, slice) or _is_index(k):
+        return (k,)
+    if isinstance(k, UOp) and k.dtype is not bool_:
+        return (k,)
+    if isinstance(k, list) and k:
+        return (as_uop([_index_keys(u, i)[0] for i in k], i64),)
+    mask = isinstance(k, UOp)
+    kind = "" if mask else getattr(getattr(k, "dtype", None), "kind", "")
+    if kind == "b" and k.ndim:  # a mask of constants is the list of where it holds
+        return tuple(as_uop(i, i64) for i in k.nonzero())
+    if kind in ("i", "u"):
+        return (as_uop(k, i64),)
+    raise TraceError(
+        f"`{u}` is indexed with a {'condition' if mask else type(k).__name__}",
+        site=user_site(),
+        fix="A condition chooses between values: tp.where(q > 0, q, 0.0)." if mask else
+        "Indices are whole numbers, slices, and arrays or symbols of whole numbers.",
+    )  # fmt: skip
+
+
+def places(k: UOp, n: int, u: UOp) -> UOp:
+    """An index as i64, counted from the front; what is no whole number is outside."""
+    if k.op is Ops.STACK and all(x.op is Ops.CONST for x in k.src):
+        known = [int(x.arg) for x in k.src]
+        if bad := [i for i in known if not -n <= i < n]:
+            raise ShapeError(f"index {bad[0]} is out of range for `{u}`, which has {n} there", site=user_site(),
+                             fix=f"Indices go from 0 to {n - 1}, or from -{n} to -1.")  # fmt: skip
+        return UOp.stack([UOp.const(i % n, i64) for i in known], k.shape)
+    if k.dtype.is_float:
+        near = (-float(FARTHEST) < k) & (k < float(FARTHEST))
+        whole = near.where(k, float(FARTHEST)).cast(i64)
+        k = whole.cast(k.dtype).eq(k).where(whole, UOp.const(FARTHEST, i64))
+    k = k.cast(i64)
+    return (k < UOp.const(0, i64)).where(k + UOp.const(n, i64), k)
+
+
+def _chosen(u: UOp, keys: tuple[Any, ...]) -> UOp:
+    """Some keys are arrays: what they choose stands where the first of them does, or in front if they are apart."""
+    v = index(u, tuple(slice(None) if isinstance(k, UOp) else k for k in keys))
+    axes, at = [], 0
+    for k in keys:
+        if isinstance(k, UOp):
+            axes.append(at)
+        at += not _is_index(k)
+    chooses = [i for i, k in enumerate(keys) if isinstance(k, UOp) or _is_index(k)]
+    together = chooses[-1] - chooses[0] == len(chooses) - 1
+    arrays = [k for k in keys if isinstance(k, UOp)]
+    shape = broadcast_shape(*(k.shape for k in arrays))
+    rest = [a for a in range(v.ndim) if a not in axes]
+    if len(axes) == 1 and (run := _run(arrays[0], v.shape[axes[0]])) is not None:  # evenly spaced: a slice
+        step = slice(run.start, run.stop if run.stop >= 0 else None, run.step)
+        return v[(*[slice(None)] * axes[0], step)]
+    chosen = v.permute([*axes, *rest]).gather(
+        [places(k, v.shape[a], u).expand(shape) for k, a in zip(arrays, axes)])  # fmt: skip
+    before = axes[0] if together else 0
+    new = len(shape)
+    order = [*range(new, new + before), *range(new), *range(new + before, chosen.ndim)]
+    return chosen.permute(order)
+
+
+def _run(k: UOp, n: int) -> range | None:
+    """The range that a constant index is, if it is one."""
+    if k.op is not Ops.STACK or k.ndim != 1 or not all(x.op is Ops.CONST for x in k.src):
+        return None
+    items = [int(x.arg) for x in k.src]
+    if not all(0 <= i < n for i in items):
+        return None
+    step = items[1] - items[0] if len(items) > 1 else 1
+    found = range(items[0], items[-1] + (1 if step > 0 else -1), step) if step else None
+    return found if found is not None and list(found) == items else None
 
 
 def matmul(a: UOp, b: UOp) -> UOp:

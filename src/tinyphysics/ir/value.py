@@ -320,6 +320,48 @@ def concat_index(u: UOp) -> list[tuple[int, int]]:
     return out
 
 
+def chosen_rows(axes: Shape, indices: Sequence[Value], scalar_index: bool) -> list[int | None]:
+    """The row of leading axes that each combination of indices chooses; None where one is outside."""
+    lists = [[i] for i in indices] if scalar_index else indices
+    step = strides(axes)
+    return [
+        sum(i * s for i, s in zip(at, step)) if all(0 <= i < n for i, n in zip(at, axes)) else None
+        for at in zip(*lists)
+    ]
+
+
+def gathered(u: UOp) -> Callable[..., Value]:
+    table, scalar_index = u.src[0], not u.src[1].shape
+    axes = table.shape[: len(u.src) - 1]
+    width = prod(table.shape[len(axes) :])
+    outside = [as_number(NAN, u.dtype)] * width
+
+    def take(x: Sequence[Number], *indices: Value) -> Value:
+        rows = chosen_rows(axes, indices, scalar_index)
+        out = [v for k in rows for v in (outside if k is None else x[k * width : (k + 1) * width])]
+        return out if u.shape else out[0]
+
+    return take
+
+
+def scattered(u: UOp) -> Callable[..., Value]:
+    values, scalar_index = u.src[0], not u.src[1].shape
+    axes = u.shape[: len(u.src) - 1]
+    width = prod(values.shape[u.src[1].ndim :])
+    add, nothing, outside = scalar(Ops.ADD, u.dtype, ()), as_number(0, u.dtype), as_number(NAN, u.dtype)
+
+    def put(x: Value, *indices: Value) -> Value:
+        flat = x if values.shape else [x]
+        out = [nothing] * u.size
+        for item, k in enumerate(chosen_rows(axes, indices, scalar_index)):
+            for c in range(width):
+                at = (k or 0) * width + c
+                out[at] = add(out[at], outside if k is None else flat[item * width + c])
+        return out
+
+    return put
+
+
 REDUCTION = {"sum": Ops.ADD, "pairs": Ops.ADD, "max": Ops.MAX, "min": Ops.MIN}
 
 
@@ -368,6 +410,10 @@ def node(u: UOp) -> Callable[..., Value]:
         return lambda *x: [x[k][i] for k, i in pieces]
     if u.op is Ops.REDUCE:
         return reduction(u)
+    if u.op is Ops.GATHER:
+        return gathered(u)
+    if u.op is Ops.SCATTER:
+        return scattered(u)
     origin = source_index(u)
     zero = as_number(0, u.dtype)
 

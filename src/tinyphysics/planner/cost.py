@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tinyphysics.tpir.isa import Instruction, Program, Word
+from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, Word
 from tinyphysics.util import prod
 
 FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "SHIFT", "TIME", "OBSERVE")
@@ -17,12 +17,33 @@ def kind(i: Instruction) -> str:
     return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add", "PAIRS": "add", "SCALE": "mul"}.get(i.op, i.op)
 
 
+CHOSEN = (Word("gather"), Word("scatter"))
+
+
+def is_constant(index: Operand, program: Program) -> bool:
+    """Is an index a list of numbers?  Then what it chooses is known beforehand, and free."""
+    return any(i.dst == index and i.args[:1] == (Word("stack"),) and all(isinstance(x, float) for x in i.args[1:])
+               for _, _, i in program.numbered())  # fmt: skip
+
+
+def choices(i: Instruction, shapes: dict[Operand, tuple[int, ...]]) -> int:
+    """What choosing costs where it is written out: every item is compared with every index."""
+    source, indices = shapes.get(i.args[1], ()), i.args[2:]
+    short, long = (i.type.shape, source) if i.args[0] == CHOSEN[1] else (source, i.type.shape)
+    return prod(short[: len(indices)]) * prod(long)
+
+
 def operations(instructions: tuple[Instruction, ...], program: Program) -> Counter[str]:
     """Floating-point operations by name; movement, signs and copies are free."""
     out: Counter[str] = Counter()
-    shapes = {i.dst: i.type.shape for _, _, i in program.numbered()}
+    shapes: dict[Operand, tuple[int, ...]] = {Param(p.name): p.type.shape for p in program.params}
+    shapes |= {Register("S", k): s.type.shape for k, s in enumerate(program.states)}
+    shapes |= {i.dst: i.type.shape for _, _, i in program.numbered()}
     for i in instructions:
         name = kind(i)
+        if i.op == "MOVE" and i.args[0] in CHOSEN and not is_constant(i.args[2], program):
+            out["where"] += choices(i, shapes)
+            continue
         if i.op in FREE or name in FREE:
             continue
         size = prod(i.type.shape)

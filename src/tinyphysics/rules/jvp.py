@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.ir.ops import ELEMENTWISE, Ops
+from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.partials import partials, times
 
@@ -32,6 +32,8 @@ def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
             if t is not None and d is not None:
                 out = times(t, d) if out is None else out + times(t, d)
         return out
+    if u.op in CHOSEN:  # an index does not move
+        return None if tangents[0] is None else u.replace((tangents[0], *u.src[1:]))
     full = tuple(
         UOp.const(0.0, s.dtype, s.shape) if t is None else t for s, t in zip(u.src, tangents)
     )

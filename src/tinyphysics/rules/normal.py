@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.ops import CHOSEN, Ops
 from tinyphysics.ir.uop import Shape, UOp, component, toposort
 from tinyphysics.rules.unroll import unroll
 
@@ -29,7 +29,7 @@ MOST_DENOMINATORS = 6  # sums that are multiplied out to compare two fractions
 TOL = Fraction(1, 2**48)  # a derivative's constants are rounded a few times: 16 ulp
 ODD = (Ops.SIN, Ops.TAN, Ops.ASIN, Ops.ATAN, Ops.SINH, Ops.TANH, Ops.ERF, Ops.CBRT, Ops.SIGN)
 EVEN = (Ops.COS, Ops.COSH, Ops.ABS)
-SPREADS = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.ELEMENT)
+SPREADS = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.ELEMENT, Ops.GATHER)
 
 
 class TooLarge(Exception):
@@ -75,6 +75,11 @@ def quotient(p: Poly, q: Poly) -> Fraction | None:
         return None
     r = p[m] / q[m]
     return None if difference(p, add({}, q, r)) else r
+
+
+def chooses(u: UOp) -> bool:
+    """Is an item chosen by an index that is not known?  Number by number that is a choice among all: no proof."""
+    return any(x.op in CHOSEN and any(s.leaves for s in x.src[1:]) for x in toposort([u]))
 
 
 class Normal:
@@ -177,6 +182,8 @@ class Normal:
                 return self.power(src[0], Fraction(-1, 2))
             case Ops.POW if src[1].keys() <= {()}:  # the exponent is a number
                 return self.power(src[0], snapped(src[1].get((), Fraction(0))))
+            case Ops.SCATTER:
+                return self.sum_over((Ops.SCATTER, self.indices(u)), u, src[0])
             case op if op in SPREADS:
                 return self.spread(u, src[0])
             case Ops.WHERE if u.dtype.is_float:  # c*a + (1 - c)*b
@@ -216,10 +223,14 @@ class Normal:
             out = add(out, {monomial(moved): c})
         return out
 
+    def indices(self, u: UOp) -> tuple[Key, ...]:
+        """By what a GATHER or SCATTER chooses."""
+        return tuple(key(self.memo[s]) for s in u.src[1:])
+
     def moved(self, a: int, u: UOp) -> int:
         one = a if u.src[0].shape == () else self.filled.get(a)
         if one is None:
-            return self.atom(("move", u.op, u.arg, u.shape, u.src[0].shape, a))
+            return self.atom(("move", u.op, u.arg, u.shape, u.src[0].shape, a, self.indices(u)))
         return self.everywhere(one, u.shape)  # wherever its elements go, they are one number
 
     def everywhere(self, one: int, shape: Shape) -> int:
@@ -275,7 +286,7 @@ class Normal:
         if not self.form(v):
             return None
         found = self._ratio(u, v)
-        if found is not None or not 1 < u.size <= MOST_COMPONENTS:
+        if found is not None or not 1 < u.size <= MOST_COMPONENTS or any(map(chooses, (u, v))):
             return found
         ratios = set()
         for x, y in zip(*unroll([u, v])):

@@ -19,7 +19,7 @@ x, y, z, w = (UPat.var(name) for name in "xyzw")
 a, b = UPat.const("a"), UPat.const("b")
 
 MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.ELEMENT,
-         Ops.TRIU)  # fmt: skip
+         Ops.TRIU, Ops.GATHER, Ops.SCATTER)  # fmt: skip
 MOST_ADDENDS = 32
 LARGEST_PRODUCT = 4  # x**4 is two multiplications; beyond, the power function is as accurate
 
@@ -66,15 +66,15 @@ def power(x: UOp, a: UOp) -> UOp | None:
 
 def move_factor(u: UOp) -> UOp | None:
     """A constant factor or sign inside a movement or a sum comes out of it."""
-    inner = u.src[0]
+    inner, indices = u.src[0], u.src[1:]
     if inner.op is Ops.NEG:
-        return -u.replace((inner.src[0],))
+        return -u.replace((inner.src[0], *indices))
     if inner.op is Ops.MUL and any(constant(s) for s in inner.src):
         factor, rest = inner.src if constant(inner.src[0]) else reversed(inner.src)
-        return UOp.const(factor.arg, u.dtype, u.shape) * u.replace((rest,))
+        return UOp.const(factor.arg, u.dtype, u.shape) * u.replace((rest, *indices))
     if inner.op is Ops.DIV and constant(inner.src[1]):
         divisor: float = inner.src[1].arg
-        return u.replace((inner.src[0],)) / divisor
+        return u.replace((inner.src[0], *indices)) / divisor
     return None
 
 

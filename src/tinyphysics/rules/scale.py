@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tinyphysics.ir.ops import MOVEMENT, Ops
+from tinyphysics.ir.ops import CHOSEN, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.fuse import fuse
 from tinyphysics.rules.invariant import set_aside
@@ -196,6 +196,8 @@ class Units:
     def _push(self, factor: Factor, u: UOp) -> UOp | None:
         if not u.leaves & self.positions:
             return self.product(factor, u)
+        if u.op in CHOSEN and any(s.leaves & self.positions for s in u.src[1:]):  # in other units another item
+            return self.product(factor, u) if self.unit == ONE else None
         if simple(u) or closed(u):
             return self.product(factor / self.unit, u)
         match u.op:
@@ -215,8 +217,8 @@ class Units:
         return self.product(factor, u) if self.unit == ONE else None
 
     def into(self, factor: Factor, u: UOp) -> UOp | None:
-        """The factor in every source."""
-        src = [self.push(factor, s) for s in u.src]
+        """The factor in every source that is no index."""
+        src = [s if k and u.op in CHOSEN else self.push(factor, s) for k, s in enumerate(u.src)]
         known = tuple(s for s in src if s is not None)
         return u.replace(known) if len(known) == len(src) else None
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.ir.ops import ELEMENTWISE, Ops
+from tinyphysics.ir.dtype import bool_, i64
+from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import along, fold, trees
-from tinyphysics.ir.uop import UOp, elements, toposort
-from tinyphysics.ir.value import REDUCTION, concat_index, empty, source_index
+from tinyphysics.ir.uop import Shape, UOp, elements, toposort
+from tinyphysics.ir.value import NAN, REDUCTION, concat_index, empty, source_index, strides
+from tinyphysics.util import prod
 
 
 def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
@@ -23,6 +25,8 @@ def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
         return [src[k][i] for k, i in concat_index(u)]
     if u.op is Ops.REDUCE:
         return reduced(u, src[0])
+    if u.op in CHOSEN:
+        return (gathered if u.op is Ops.GATHER else scattered)(u, src)
     zero = UOp.const(0, u.dtype)
     return [zero if i is None else src[0][i] for i in source_index(u)]
 
@@ -33,6 +37,69 @@ def reduced(u: UOp, items: list[UOp]) -> list[UOp]:
         found = [fold(tree, lambda x, y: x.alu(op, y), items.__getitem__) for tree in trees(axis)]
         items = [UOp.const(empty(axis), u.dtype) if x is None else x for x in found]
     return items
+
+
+def merged(axes: Shape, at: Sequence[UOp]) -> UOp:
+    """The row of leading axes that some indices choose, -1 if one of them is outside."""
+    if all(i.op is Ops.CONST for i in at):
+        known = [int(i.arg) for i in at]
+        fits = all(0 <= i < n for i, n in zip(known, axes))
+        return UOp.const(sum(i * s for i, s in zip(known, strides(axes))) if fits else -1, i64)
+    row, outside = UOp.const(0, i64), UOp.const(False, bool_)
+    for i, n, s in zip(at, axes, strides(axes)):
+        outside = outside | (i < UOp.const(0, i64)) | (UOp.const(n, i64) <= i)
+        row = row + i * UOp.const(s, i64)
+    return outside.where(UOp.const(-1, i64), row)
+
+
+def chosen(row: UOp, items: Sequence[UOp], first: int = 0) -> UOp:
+    """items[row - first] of a row that is inside, by choices between halves."""
+    if len(items) == 1:
+        return items[0]
+    half = len(items) // 2
+    left, right = chosen(row, items[:half], first), chosen(row, items[half:], first + half)
+    return (row < UOp.const(first + half, i64)).where(left, right)
+
+
+def gathered(u: UOp, src: list[list[UOp]]) -> list[UOp]:
+    table, indices = src[0], src[1:]
+    axes = u.src[0].shape[: len(indices)]
+    count = prod(axes)
+    width = len(table) // count
+    outside = UOp.const(NAN, u.dtype)
+    out = []
+    for at in zip(*indices):
+        row = merged(axes, at)
+        for c in range(width):
+            items = table[c::width]
+            if row.op is Ops.CONST:
+                out.append(outside if row.arg < 0 else items[row.arg])
+            else:
+                out.append((row < UOp.const(0, i64)).where(outside, chosen(row, items)))
+    return out
+
+
+def scattered(u: UOp, src: list[list[UOp]]) -> list[UOp]:
+    values, indices = src[0], src[1:]
+    axes = u.shape[: len(indices)]
+    count = prod(axes)
+    width = u.size // count
+    zero, outside = UOp.const(0, i64), UOp.const(NAN, u.dtype)
+    out = [UOp.const(0, u.dtype)] * u.size
+    for item, at in enumerate(zip(*indices)):
+        row = merged(axes, at)
+        for c in range(width):
+            value = values[item * width + c]
+            if row.op is Ops.CONST:
+                k = max(row.arg, 0) * width + c
+                out[k] = out[k] + (outside if row.arg < 0 else value)
+                continue
+            for r in range(count):
+                k = r * width + c
+                here = row.eq(UOp.const(r, i64)) if r else row <= zero
+                added = (row < zero).where(outside, value) if not r else value
+                out[k] = here.where(out[k] + added, out[k])
+    return out
 
 
 def unroll(roots: Sequence[UOp]) -> list[list[UOp]]:

@@ -74,6 +74,11 @@ def reduce(u: UOp, g: UOp) -> Cotangents:
     return (share * spread / share.sum(axes).reshape(kept).expand(x.shape),)
 
 
+def gather(u: UOp, g: UOp) -> Cotangents:
+    indices = u.src[1:]
+    return (g.scatter(indices, u.src[0].shape[: len(indices)]), *(None for _ in indices))
+
+
 # fmt: off
 VJP: dict[Ops, Callable[[UOp, UOp], Cotangents]] = {
     Ops.RESHAPE:  lambda u, g: (g.reshape(u.src[0].shape),),
@@ -88,6 +93,8 @@ VJP: dict[Ops, Callable[[UOp, UOp], Cotangents]] = {
     Ops.ELEMENT:  element,
     Ops.REDUCE:   reduce,
     Ops.TRIU:     lambda u, g: (g.triu(*u.arg),),
+    Ops.GATHER:   gather,
+    Ops.SCATTER:  lambda u, g: (g.gather(u.src[1:]), *(None for _ in u.src[1:])),
 }
 # fmt: on
 

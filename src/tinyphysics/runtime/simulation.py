@@ -22,6 +22,7 @@ from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
+from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.progress import progress_bar
@@ -209,6 +210,8 @@ class Simulation:
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.stored,
                 compiled.in_loops(i.members))  # fmt: skip
         values = {n: self.traced(f, n) for n, f in watched.items()}
+        own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
+        check_indices([*own, *values.values()], i)
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         ready = clock.perf_counter()

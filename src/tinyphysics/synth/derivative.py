@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from tinyphysics.ir import Ops, UOp, elements, toposort
 from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.ir.reduction import COMPONENTS
+from tinyphysics.rules.normal import chooses
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
@@ -27,7 +28,7 @@ def derivative(energy: UOp, states: Sequence[UOp]) -> list[UOp]:
     """
     whole = simplify(gradient(energy, states))
     in_pieces = any(u.op in PIECES for u in toposort(whole))
-    if not in_pieces or sum(s.size for s in states) > MOST_COMPONENTS:
+    if not in_pieces or sum(s.size for s in states) > MOST_COMPONENTS or chooses(energy):
         return whole
     numbers = [elements(s) for s in states]
     ((scalar,),) = unroll([energy])

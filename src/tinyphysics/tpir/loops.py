@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from tinyphysics.ir.ops import ELEMENTWISE, MOVEMENT, Ops
+from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.uop import UOp, toposort
@@ -62,14 +62,30 @@ def dear_parameters(roots: Sequence[UOp], homes: dict[UOp, Home]) -> list[UOp]:
         return u.op in ELEMENTWISE and bool(u.shape) and u.size <= largest and fixed(u) and cost(u, {}) >= DEAR
 
     for u in toposort(roots):
-        if fixed(u) and (worth(u) or u.op in MOVEMENT):
+        if fixed(u) and (worth(u) or u.op in MOVEMENT - CHOSEN):
             continue
         for s in u.src:
             while s.op in MOVEMENT and len(s.src) == 1:
                 s = s.src[0]
-            if worth(s) and any(weight(x) >= DEAR for x in toposort([s])):
+            if worth(s) and (s.dtype.is_int or any(weight(x) >= DEAR for x in toposort([s]))):
                 found[s] = None
     return list(found)
+
+
+MOST_CHOICES = 16  # between components of a table; a larger one lies flat in a buffer of its own
+
+
+def constant_arrays(roots: Sequence[UOp], components: int) -> list[UOp]:
+    """Lists of numbers that are too long to be written into a loop."""
+    return [u for u in toposort(roots) if u.op is Ops.STACK and long_axes(u.shape, components)
+            and all(s.op is Ops.CONST for s in u.src)]  # fmt: skip
+
+
+def large_tables(roots: Sequence[UOp], params: Sequence[UOp], components: int) -> list[UOp]:
+    """Parameters whose components are chosen by indices, more than a few choices would do."""
+    tables = dict.fromkeys(u.src[0] for u in toposort(roots) if u.op is Ops.GATHER and planes(
+        u.src[0].shape[: len(u.src) - 1], components) > MOST_CHOICES)  # fmt: skip
+    return [u for u in params if u in tables]
 
 
 FEW = 8  # components of a system that has no axis longer than COMPONENTS
@@ -119,14 +135,22 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     final_marks = [(f"&{name}", u) for name, u in stored.items()]
     dear = dear_parameters([u for _, u in (*step_marks, *final_marks)], here)
     constants = {u: Home(f"K{k}") for k, u in enumerate(dear)}
+    everything = [u for _, u in (*init_marks, *step_marks, *final_marks)] + [start.env[r] for r in others]
+    literals = constant_arrays(everything, components)
+    lists = {u: Home(f"list.{k}") for k, u in enumerate(literals)}
+    flat = {u: f"flat.{str(u.arg)[1:]}" for u in large_tables(everything, list(arrays.values()), components)}
+    for u, home in lists.items():
+        declare(home.buffer, u)
+    for u, name in flat.items():
+        buffers[name] = Buffer(name, 1, u.shape, u.dtype)
 
-    first = given | {input_of(program, i): Home(f"S{i}") for i in range(len(program.states))}
+    first = given | lists | {input_of(program, i): Home(f"S{i}") for i in range(len(program.states))}
     before: Marks = [*init_marks, *((str(r), start.env[r]) for r in others),
                      *((home.buffer, u) for u, home in constants.items())]  # fmt: skip
     sections, careful = {}, {}
-    for name, marks, homes in (("init", before, first), ("step", step_marks, here | constants),
-                               ("final", final_marks, here | constants)):  # fmt: skip
-        s = schedule(marks, homes, components, f"{name}.")
+    for name, marks, homes in (("init", before, first), ("step", step_marks, here | lists | constants),
+                               ("final", final_marks, here | lists | constants)):  # fmt: skip
+        s = schedule(marks, homes, components, f"{name}.", flat)
         for b in s.buffers.values():
             buffers.setdefault(b.name, b)
         sections[name] = LoopSection(name, tuple(finished(n, False) for n in s.nests), s.swaps)
@@ -136,4 +160,5 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         program.name, tuple(dict.fromkeys([*scalars, STEP, ORIGIN])), buffers, sections, careful, inputs,
         {name: f"${name}" for name in arrays},
         {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()}, components,
+        {home.buffer: u for u, home in lists.items()}, {str(u.arg)[1:]: name for u, name in flat.items()},
     )  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
-from tinyphysics.ir.ops import ELEMENTWISE
+from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse, short_dots
 from tinyphysics.rules.invariant import reciprocals, set_aside
@@ -103,7 +103,8 @@ class Builder:
 
     def compute(self, u: UOp, dst: Register, section: str) -> None:
         moves = u.op not in ELEMENTWISE
-        src = [self._array(s, section) if moves and s.op is Ops.CONST and s.shape else self._find(s)
+        typed = u.op in CHOSEN  # an index that is a number must say that it is a whole one
+        src = [self._array(s, section) if moves and s.op is Ops.CONST and (s.shape or typed) else self._find(s)
                for s in u.src]  # fmt: skip
         if u.op is Ops.FMA:
             self.emit(section, "FMA", dst, *src, u=u)

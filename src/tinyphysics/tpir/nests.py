@@ -41,6 +41,7 @@ class Store:
     index: tuple[UOp, ...]
     value: UOp
     combine: Ops | None = None  # of a reduction: how items are combined
+    shift: UOp | None = None  # of a scatter: how many planes further
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,8 @@ class Piece:
 
     @property
     def roots(self) -> list[UOp]:
-        return [*(s.value for s in self.stores), *(i for s in self.stores for i in s.index), *self.guards]
+        shifts = [s.shift for s in self.stores if s.shift is not None]
+        return [*(s.value for s in self.stores), *(i for s in self.stores for i in s.index), *shifts, *self.guards]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,7 @@ class Nest:
     sequence:  `along` is summed over, one item after the other, at every index
     pairs:     the first variable is i, the innermost j > i; stores indexed by i are sums over j and the others
                sums over i, in the slabs of ir/reduction.py, each with planes of its own
+    scatter:   buffers are cleared, then every store adds to what is there, in order: piece by piece, index by index
     """
 
     kind: str
@@ -79,6 +82,8 @@ class Nest:
         """How far the range goes that threads share out: slabs of pairs, else the outermost loop."""
         if self.kind == "pairs":
             return len(slabs(self.sizes[0])) - 1
+        if self.kind == "scatter":  # the order in which items are added is that of the loop
+            return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
 
     @property
@@ -133,6 +138,8 @@ class LoopKernel:
     arrays: dict[str, str]  # array parameter -> its buffer
     outputs: dict[str, tuple[str, DType, tuple[int, ...]]]  # name -> buffer, dtype, shape
     components: int
+    constants: dict[str, UOp] = field(default_factory=dict)  # buffer -> the numbers in it, one node each
+    flat: dict[str, str] = field(default_factory=dict)  # array parameter -> a buffer with all its axes in a row
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -12,7 +12,7 @@ from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import LANES, fold, sequence
 from tinyphysics.ir.uop import Shape, UOp
-from tinyphysics.ir.value import REDUCTION, empty, strides
+from tinyphysics.ir.value import NAN, REDUCTION, empty, strides
 from tinyphysics.tpir.index import (
     Index,
     Place,
@@ -52,9 +52,11 @@ def is_component(n: int, limit: int) -> bool:
 
 class Pull:
     def __init__(
-        self, homes: Mapping[UOp, Home], components: int, own: Mapping[UOp, Places | None] | None = None
-    ) -> None:
+        self, homes: Mapping[UOp, Home], components: int, own: Mapping[UOp, Places | None] | None = None,
+        flat: Mapping[UOp, str] | None = None,
+    ) -> None:  # fmt: skip
         self.homes, self.components = homes, components
+        self.flat = flat or {}  # parameters of which a buffer holds all axes in a row
         self.own = own or {}  # what this nest computes, and at which index; None: not before its end
         self.memo: dict[tuple[object, ...], UOp] = {}
 
@@ -130,6 +132,8 @@ class Pull:
                 return self.padded(u, where)
             case Ops.CONCAT:
                 return self.joined(u, where)
+            case Ops.GATHER:
+                return self.gathered(u, where)
             case Ops.STACK:
                 if not all(isinstance(i, int) for i in where):
                     raise Unsupported("an array of scalars along a long axis")
@@ -144,6 +148,41 @@ class Pull:
         if isinstance(condition, bool):
             return yes if condition else no
         return UOp(Ops.WHERE, yes.dtype, (), (condition, yes, no))
+
+    def gathered(self, u: UOp, where: Places) -> UOp:
+        """The item that indices choose: read at a place that is there, and NaN if they mean another."""
+        table, *indices = u.src
+        at, rest = where[: indices[0].ndim], where[indices[0].ndim :]
+        places: list[UOp] = []
+        outside: bool | UOp = False
+        for index, n in zip(indices, table.shape):
+            place, bad = inside(self.at(index, at), n)
+            places.append(place)
+            outside = bad if outside is False else outside | bad
+        value = self.chosen(table, places, (), rest)
+        return self.either(outside, UOp.const(NAN, u.dtype), value)
+
+    def chosen(self, table: UOp, places: Sequence[UOp], found: Places, rest: Places) -> UOp:
+        """The table at places that are known to be inside; between components by choices, unless it lies flat."""
+        k = len(found)
+        if not k and table in self.flat:
+            index = (*places, *(expr(i) for i in rest))
+            return UOp(Ops.LOAD, table.dtype, (), index, (self.flat[table], 0))
+        if k == len(places):
+            return self.at(table, (*found, *rest))
+        n, i = table.shape[k], places[k]
+        if i.op is Ops.CONST:
+            return self.chosen(table, places, (*found, int(i.arg)), rest)
+        if not is_component(n, self.components):
+            return self.chosen(table, places, (*found, Index(0, n - 1, base=i)), rest)
+
+        def between(lo: int, hi: int) -> UOp:
+            if hi - lo == 1:
+                return self.chosen(table, places, (*found, lo), rest)
+            half = (lo + hi) // 2
+            return self.either(i < UOp.const(half, i64), between(lo, half), between(half, hi))
+
+        return between(0, n)
 
     def padded(self, u: UOp, where: Places) -> UOp:
         zero, inside = UOp.const(0, u.dtype), None
@@ -189,6 +228,12 @@ class Pull:
         for condition, value in reversed(parts[:-1]):
             out = self.either(condition, value, out)
         return out
+
+
+def inside(i: UOp, n: int) -> tuple[UOp, UOp]:
+    """(the index, or 0 if it is outside; is it outside?)."""
+    outside = (i < UOp.const(0, i64)) | (UOp.const(n, i64) <= i)
+    return UOp(Ops.WHERE, i64, (), (outside, UOp.const(0, i64), i)), outside
 
 
 def thinned(i: Place, stride: int) -> tuple[bool | UOp, Place]:

@@ -6,7 +6,7 @@ indices become one. A value replaces its old one in place unless somebody still 
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -14,10 +14,11 @@ from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import CHUNK, LANES, one_by_one, pairs_of, slabs
 from tinyphysics.ir.uop import Shape, UOp, substitute, toposort
-from tinyphysics.ir.value import REDUCTION
-from tinyphysics.tpir.index import Cut, Index, Place, rolled
+from tinyphysics.ir.value import NAN, REDUCTION
+from tinyphysics.tpir.index import Cut, Index, Place, Unsupported, expr, rolled
 from tinyphysics.tpir.nests import Buffer, Nest, Piece, Store
-from tinyphysics.tpir.pull import Elsewhere, Home, Places, Pull, is_component, planes
+from tinyphysics.tpir.pull import Elsewhere, Home, Places, Pull, inside, is_component, planes
+from tinyphysics.util import prod
 
 WEIGHT = {Ops.DIV: 4, Ops.SQRT: 4}  # against one for + - * fma; functions count as a polynomial
 FUNCTION_WEIGHT = 16
@@ -62,7 +63,9 @@ def in_chunks(u: UOp) -> UOp:
 
 
 def is_stored(u: UOp) -> bool:
-    """A reduction that needs a nest of its own."""
+    """A reduction that needs a nest of its own, or a scatter, which is one."""
+    if u.op is Ops.SCATTER:
+        return True
     return u.op is Ops.REDUCE and (u.arg[0] == "pairs" or u.src[0].shape[u.arg[1][0]] > LANES)
 
 
@@ -78,6 +81,8 @@ def moves_long_axis(u: UOp, components: int) -> bool:
             return any(not is_component(u.shape[a], components) for a in u.arg)
         case Ops.CONCAT:
             return not is_component(u.shape[u.arg], components)
+        case Ops.GATHER:
+            return True
         case Ops.PERMUTE:
             long = [a for a in u.arg if not is_component(u.src[0].shape[a], components)]
             return long != sorted(long)
@@ -146,8 +151,9 @@ def to_store(roots: Sequence[UOp], homes: dict[UOp, Home], components: int) -> d
             continue
         far = moves_long_axis(u, components)
         for k, s in enumerate(u.src):
-            step = (u.op, u.arg, k)
-            reach[s] |= {(r, step) if far else r: None for r in reach[u]}
+            step = (u.op, u.arg, k, *map(id, u.src[1:] if u.op is Ops.GATHER else ()))
+            moved = far and not (k and u.op is Ops.GATHER)
+            reach[s] |= {(r, step) if moved else r: None for r in reach[u]}
             if broadcasts(u, components) or u in wide and u.op not in ELEMENTWISE and u not in stored:
                 wide[s] = None
     return stored
@@ -171,6 +177,8 @@ def long_axes(shape: Shape, components: int) -> tuple[int, ...]:
 def task_of(u: UOp, home: Home, components: int) -> Task:
     if not is_stored(u):
         return Task(u, home, "map", long_axes(u.shape, components))
+    if u.op is Ops.SCATTER:
+        return Task(u, home, "scatter", long_axes(u.src[0].shape, components))
     (axis,), shape = u.arg[1], u.src[0].shape
     if u.arg[0] == "pairs":
         return Task(u, home, "pairs", (shape[axis],))
@@ -232,8 +240,8 @@ def peeled(u: UOp, where: Places, homes: dict[UOp, Home]) -> tuple[UOp, Places, 
 class Builder:
     """Nests of one section, in order; homes grow as arrays are stored."""
 
-    def __init__(self, homes: dict[UOp, Home], components: int) -> None:
-        self.homes, self.components = dict(homes), components
+    def __init__(self, homes: dict[UOp, Home], components: int, flat: dict[UOp, str]) -> None:
+        self.homes, self.components, self.flat = dict(homes), components, flat
         self.groups: list[list[Task]] = []
         self.nests: list[Nest] = []
 
@@ -243,8 +251,8 @@ class Builder:
 
     def add(self, task: Task) -> None:
         """The task in the last nest, if it has the same loops and needs nothing of it elsewhere; else in a new one."""
-        last = self.groups[-1] if self.groups else None
-        if last is not None and (last[0].kind, last[0].sizes, last[0].along) == (task.kind, task.sizes, task.along):
+        last = self.groups[-1] if self.groups else []
+        if last and (last[0].kind, last[0].sizes, last[0].along) == (task.kind, task.sizes, task.along):
             try:
                 nest = self.nest([*last, task])
             except Elsewhere:
@@ -258,15 +266,19 @@ class Builder:
         self.nests.append(self.nest([task]))
 
     def close(self) -> None:
-        """What the last nest computes is in memory from now on."""
-        if self.groups:
-            self.homes |= {t.node: t.home for t in self.groups[-1] if t.node.op is not Ops.VAR}
+        """What the last nest computes is in memory from now on, and nothing joins it."""
+        for t in self.groups[-1] if self.groups else ():
+            if t.node.op is not Ops.VAR:  # a copy has another home already
+                self.homes.setdefault(t.node, t.home)
+        self.groups.append([])
 
     def nest(self, tasks: list[Task]) -> Nest:
         first = tasks[0]
         variables = self.variables(first)
         turn = UOp.var("@t", (), i64) if first.along else None
         sizes = first.sizes
+        if first.kind == "scatter":
+            return self.scatter(tasks, variables)
         if not sizes:
             return Nest("map", (), (), (self.piece(tasks, variables, None, 0, 1),))
         cuts = [0, sizes[-1]]
@@ -289,11 +301,53 @@ class Builder:
                 at[-1] = Index(lo, hi - 1, variables[-1], inner=True)
         own = {t.node: component_places(t.node.shape, self.components, at)[0][1] if t.kind == "map" else None
                for t in tasks if t.node not in self.homes}  # fmt: skip
-        pull = Pull(self.homes, self.components, own)
+        pull = Pull(self.homes, self.components, own, self.flat)
         stores: list[Store] = []
         for t in tasks:
             stores += self.stores(t, pull, at, turn)
         return Piece(lo, hi, tuple(stores))
+
+    def scatter(self, tasks: list[Task], variables: tuple[UOp, ...]) -> Nest:
+        """Short axes before the loops are taken one after the other, short axes within them at every index."""
+        at: list[Place] = [Index(0, n - 1, v) for v, n in zip(variables, tasks[0].sizes)]
+        pull = Pull(self.homes, self.components, {t.node: None for t in tasks if t.node not in self.homes}, self.flat)
+        passes: dict[int, list[Store]] = {}
+        for t in tasks:
+            for turn, store in self.scattered(t, pull, at):
+                passes.setdefault(turn, []).append(store)
+        end = tasks[0].sizes[-1] if tasks[0].sizes else 1
+        return Nest("scatter", variables, tasks[0].sizes, tuple(Piece(0, end, tuple(passes[k])) for k in sorted(passes)))
+
+    def scattered(self, t: Task, pull: Pull, at: list[Place]) -> Iterator[tuple[int, Store]]:
+        u, c = t.node, self.components
+        x, *indices = u.src
+        items, axes = indices[0].shape, u.shape[: len(indices)]
+        short = [is_component(n, c) for n in items]
+        first = short.index(False) if False in short else len(items)
+        last = len(items) - short[::-1].index(False) if False in short else len(items)
+        if any(short[first:last]):
+            raise Unsupported("a scatter along a short axis between long ones")
+        planes_behind = planes(u.shape[len(axes) :], c)
+        for number, (_, where) in enumerate(component_places(x.shape, c, at)):
+            here, rest = where[: len(items)], where[len(items) :]
+            index: list[UOp] = []
+            shift, outside = UOp.const(0, i64), None
+            for k, (i, n) in enumerate(zip(indices, axes)):
+                place, bad = inside(pull.at(i, here), n)
+                outside = bad if outside is None else outside | bad
+                if is_component(n, c):
+                    shift = shift + place * UOp.const(planes(axes[k + 1 :], c) * planes_behind, i64)
+                else:
+                    index.append(place)
+            assert outside is not None
+            own, plane = [(n, r) for n, r in zip(u.shape[len(axes) :], rest) if is_component(n, c)], 0
+            for n, r in own:
+                assert isinstance(r, int)
+                plane = plane * n + r
+            index += [expr(r) for n, r in zip(u.shape[len(axes) :], rest) if not is_component(n, c)]
+            value = pull.either(outside, UOp.const(NAN, u.dtype), pull.at(x, where))
+            turn = number // (prod(x.shape[k] for k in range(first, x.ndim) if is_component(x.shape[k], c)))
+            yield turn, Store(t.home.buffer, plane, tuple(index), value, Ops.ADD, shift)
 
     def stores(self, t: Task, pull: Pull, at: list[Place], turn: UOp | None) -> list[Store]:
         u, c = t.node, self.components
@@ -340,12 +394,14 @@ class Schedule:
 Marks = Sequence[tuple[str, UOp]]  # (buffer, its new value), in the order in which a program updates them
 
 
-def schedule(marks: Marks, homes: dict[UOp, Home], components: int, prefix: str) -> Schedule:
+def schedule(
+    marks: Marks, homes: dict[UOp, Home], components: int, prefix: str, flat: dict[UOp, str] | None = None
+) -> Schedule:
     """Nests that give every marked buffer its value; names of new buffers begin with the prefix."""
     short = short_sums([u for _, u in marks])
     wanted = [(name, short[u]) for name, u in marks]
     stored = to_store([u for _, u in wanted], homes, components)
-    b = Builder(homes, components)
+    b = Builder(homes, components, flat or {})
     logical: dict[str, UOp] = {}  # a buffer, or a version of one -> what it holds
     target: dict[str, str] = {}  # version -> buffer
     placed: dict[UOp, Home] = dict(homes)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute
-from tinyphysics.rules.normal import MOST_COMPONENTS, Normal, add
+from tinyphysics.rules.normal import MOST_COMPONENTS, Normal, add, chooses
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.tpir.isa import Instruction, Program, Register, Type
 from tinyphysics.tpir.symbolic import Symbolic, clocks, state_var
@@ -35,7 +35,9 @@ def everywhere(holds: Callable[[UOp, UOp], bool], u: UOp, v: UOp) -> bool:
     """Does it hold as a whole, or number by number?"""
     if holds(u, v):
         return True
-    return 1 < u.size <= MOST_COMPONENTS and all(holds(a, b) for a, b in zip(*unroll([u, v])))
+    if not 1 < u.size <= MOST_COMPONENTS or any(map(chooses, (u, v))):
+        return False
+    return all(holds(a, b) for a, b in zip(*unroll([u, v])))
 
 
 def exactly(u: UOp, v: UOp, normal: Normal) -> bool:

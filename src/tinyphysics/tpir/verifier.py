@@ -167,6 +167,9 @@ class Verifier:
         if size > MOST_COMPONENTS:
             return (f"step {g.updates[0].number}: no declared energy has this gradient, and "
                     f"{size} components are too many to test for a curl")  # fmt: skip
+        if any(chooses(u.flow) for u in g.updates):
+            return (f"step {g.updates[0].number}: no declared energy has this gradient, and an index that is not "
+                    "known chooses what it reads")  # fmt: skip
         for u in g.updates:
             pair = self.program.conjugate(u.state)
             assert pair is not None

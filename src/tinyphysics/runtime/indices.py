@@ -1,0 +1,71 @@
+"""Do the indices that a run was given point at something?  Those of parameters alone, before it begins."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import InputError
+from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.ir.infix import written
+from tinyphysics.ir.ops import CHOSEN
+from tinyphysics.ir.value import evaluate, source_index
+from tinyphysics.runtime.ensemble import Inputs
+
+MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.ELEMENT)
+
+
+def used(roots: Sequence[UOp], names: frozenset[str]) -> Iterator[tuple[UOp, UOp, int]]:
+    """(the array, the index as it was written, how many it chooses from) of indices made of these parameters."""
+    seen: dict[tuple[UOp, int], None] = {}
+    for u in toposort(roots):
+        if u.op not in CHOSEN:
+            continue
+        axes = u.src[0].shape if u.op is Ops.GATHER else u.shape
+        for place, n in zip(u.src[1:], axes):
+            index = written(place)
+            if (index, n) not in seen and index.leaves and {str(v.arg) for v in index.leaves} <= names:
+                seen[index, n] = None
+                yield u.src[0], index, n
+
+
+def values(index: UOp, given: Inputs) -> Any:
+    """The numbers of an index: (members or 1, numbers)."""
+    chain = [index]
+    while chain[-1].op in MOVES:
+        chain.append(chain[-1].src[0])
+    root = chain.pop()
+    if root.op is Ops.VAR:  # a rearranged parameter, of all members at once
+        a = given.params[str(root.arg)].reshape(-1, root.size)
+        for u in reversed(chain):
+            a = a[:, source_index(u)]
+        return a
+    names = [str(v.arg) for v in toposort([root]) if v.op is Ops.VAR]
+    members = max(len(given.params[n]) for n in names)
+    rows = []
+    for k in range(members):
+        env = {n: (p := given.params[n])[k if len(p) > 1 else 0].ravel().tolist() for n in names}
+        env = {n: v if root_shape(root, n) else v[0] for n, v in env.items()}
+        rows.append(np.ravel(evaluate([root], env)[0]))
+    return np.array(rows, float)
+
+
+def root_shape(root: UOp, name: str) -> tuple[int, ...]:
+    return next(v.shape for v in toposort([root]) if v.op is Ops.VAR and v.arg == name)
+
+
+def check_indices(roots: Sequence[UOp], given: Inputs) -> None:
+    """An InputError that names the parameter if an index of a run chooses nothing."""
+    for table, index, n in used(roots, frozenset(given.params)):
+        found = values(index, given)
+        bad = ~((found == np.floor(found)) & (-n <= found) & (found < n))
+        if not bad.any():
+            continue
+        member, k = (int(i) for i in np.argwhere(bad)[0])
+        name = next(str(v.arg) for v in toposort([index]) if v.op is Ops.VAR)
+        where = f" of member {member}" if len(found) > 1 else ""
+        raise InputError(
+            f"the index `{index}` holds {float(found[member, k]):g}{where}, and `{table}` has {n} there",
+            fix=f"`{name}` holds whole numbers from 0 to {n - 1}, or from -{n} to -1 counted from the end.",
+        )
