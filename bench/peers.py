@@ -1,7 +1,7 @@
 """Whom do we measure ourselves with?  One file each, with_NAME.py, whose functions are named like the rows.
 
-A file has what makes sense for its peer: pendulums, stars, one_pendulum, planets (each gives contenders by
-label), solvers (functions of q, p and a setting), FIRST (a program that defines `once(c)`), NOTE.
+A file has what makes sense for its peer: pendulums, stars, one_pendulum, planets, gravity, chain, fluid, wave (each
+gives contenders by label), solvers (functions of q, p and a setting), FIRST (a program that defines `once(c)`), NOTE.
 """
 from __future__ import annotations
 

@@ -67,4 +67,5 @@ def keep(rows: Sequence[Row], entry: dict[str, Any]) -> None:
     peers = ", ".join(f"{name} {number or 'not installed'}" for name, number in entry["peers"].items())
     print(f"{entry['cpu']}, vectors of {entry['width']} doubles, {entry['compiler']}, Python {entry['python']}")
     print(f"tinyphysics {entry['tinyphysics']}, numpy {entry['numpy']}, {peers}")
-    print(f"commit {entry['commit'][:12]}{' with changes' if entry['changed'] else ''}; load {entry['load']}; kept in {RESULTS}")
+    commit = entry["commit"][:12] + (" with changes" if entry["changed"] else "")
+    print(f"commit {commit}; load {entry['load']} on {os.cpu_count()} processors; kept in {RESULTS}")

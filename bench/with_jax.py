@@ -107,6 +107,82 @@ def solvers(T, weights):
     return {"jax, own sine": lambda q, p, n: np.asarray(jitted(q, p, n))}
 
 
+# --- arrays: a call goes on from where it was, and returns what reads the positions ----------------
+def going_on(force, q, p, dt, n):
+    """Half a kick, then n steps a call; buffers are given away, so that XLA may write in place."""
+
+    def steps(q, p):
+        def step(_, state):
+            q, p = state
+            q = q + dt * p
+            return q, p + dt * force(q)
+
+        return lax.fori_loop(0, n, step, (q, p))
+
+    jitted = jax.jit(steps, donate_argnums=(0, 1))
+    state = [jnp.array(q), jnp.asarray(p) + 0.5 * dt * force(jnp.asarray(q))]
+
+    def run():
+        state[:] = jax.block_until_ready(jitted(*state))
+        return lambda: np.asarray(state[0])
+
+    return run
+
+
+def gravity(q, v, m, eps, dt, n):
+    """All pairs, some rows at a time: tables of N by N would go through memory."""
+    mass = jnp.asarray(m)
+
+    def force(q):
+        def of(rows):
+            x, y, z = (q[k][None] - rows[k][:, None] for k in range(3))
+            r2 = x * x + y * y + z * z + eps**2
+            f = mass / (r2 * jnp.sqrt(r2))
+            return jnp.stack([(f * x).sum(axis=1), (f * y).sum(axis=1), (f * z).sum(axis=1)])
+
+        pulls = lax.map(of, jnp.moveaxis(q.reshape(3, -1, 16), 1, 0))
+        return jnp.moveaxis(pulls, 0, 1).reshape(q.shape)
+
+    run = going_on(force, q.T, v.T, dt, n)
+
+    def turned():
+        read = run()
+        return lambda: read().T
+
+    return {"jax": turned}
+
+
+def chain(q, p, alpha, dt, n):
+    def force(q):
+        r = jnp.diff(q, prepend=0.0, append=0.0)
+        return jnp.diff(r * (1 + alpha * r))
+
+    return {"jax": going_on(force, q, p, dt, n)}
+
+
+def wave(q, p, dt, n):
+    def force(u):
+        return jnp.roll(u, 1, 0) + jnp.roll(u, -1, 0) + jnp.roll(u, 1, 1) + jnp.roll(u, -1, 1) - 4 * u
+
+    return {"jax": going_on(force, q, p, dt, n)}
+
+
+def fluid(f, om, n):
+    from array_systems import CX, CY, collided
+
+    def step(_, f):
+        return jnp.stack(collided([jnp.roll(f[k], (CY[k], CX[k]), (0, 1)) for k in range(9)], om))
+
+    jitted = jax.jit(lambda f: lax.fori_loop(0, n, step, f), donate_argnums=0)
+    state = [jnp.array(f)]
+
+    def run():
+        state[0] = jax.block_until_ready(jitted(state[0]))
+        return lambda: np.asarray(state[0])
+
+    return {"jax": run}
+
+
 FIRST = """
 import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)

@@ -69,9 +69,9 @@ def one_piece(f: NestWriter, p: Piece, x: UOp) -> None:
         return shared
 
     if not f.shared_out:
-        for begin, end, width in spans(p.lo, p.hi, f.width):
+        for first, last, width in spans(p.lo, p.hi, f.width):
             shared = lanes_share(width)
-            f.span(begin, end, width, lambda i, w=width, s=shared: at(i, w, s))  # type: ignore[misc]
+            f.span(first, last, width, lambda i, w=width, s=shared: at(i, w, s))  # type: ignore[misc]
         return
     begin, end = f.bounds(p)
     middle = begin

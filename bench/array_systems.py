@@ -130,7 +130,7 @@ def call(f: Any, *values: Any) -> None:
     f(*(ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else kinds[type(a)](a) for a in values))
 
 
-def leaping(f: Any, state: tuple[Any, ...], rest: tuple[Any, ...], dt: float, n: int, read: Callable[[Any], Any]) -> Contender:
+def leaping(f: Any, state: tuple[Any, ...], rest: tuple[Any, ...], dt: float, n: int, read: Callable) -> Contender:
     """A C leapfrog on arrays of its own: half a kick, then n steps a call."""
     arrays = [at_lines(a) for a in state]
     call(f, *arrays, *rest, 0.0, dt / 2, 1)
