@@ -66,3 +66,28 @@ def test_a_peer_computes_what_we_compute(bench, package):
 
 def nothing(*arguments):
     return {}
+
+
+# --- array systems ----------------------------------------------------------------------------------
+SMALL = {"BODIES": 64, "CHAIN": 64, "FLUID": 32, "SHEET": 32}  # the C has chains of 64 and no other
+
+
+@pytest.mark.parametrize("row", ["gravity", "chain", "fluid", "wave"])
+def test_array_contenders_compute_the_same(bench, monkeypatch, row):
+    rows, systems, run, w = (bench(name) for name in ("array_rows", "array_systems", "run", "workloads"))
+    for name, size in SMALL.items():
+        monkeypatch.setattr(systems, name, size)
+    done = getattr(rows, row)(1, *(w.library(flags, "arrays.c") for flags in (w.STRICT, w.FAST)), run.peers)
+    assert {"tinyphysics", "C by hand"} <= set(done.away)
+    largest = {name: away for name, away in done.away.items() if away > 1e-11}
+    assert not largest, largest
+
+
+def test_an_array_contender_is_what_evolve_computes(bench):
+    import tinyphysics as tp
+
+    rows, systems = bench("array_rows"), bench("array_systems")
+    run = rows.chain_of(64, 1, 30)
+    q, p = systems.displaced(64)
+    out = tp.compile(systems.chain, dt=0.05, sizes={"n": 64}).evolve(q=q, p=p, steps=30)
+    assert np.array_equal(run()(), out.final.q) and not np.array_equal(run()(), out.final.q)

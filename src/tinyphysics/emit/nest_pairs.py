@@ -44,20 +44,30 @@ def pairs(f: NestWriter) -> None:
         shared: Names = {}
         roots = [s.value for s in piece.stores] + list(piece.guards)
         f.splats(roots, j_var, shared, width)
-        for k, s in enumerate(rows):
-            clear(f, s, f"%row{k}", PAIR_LANES, width)
         first = f.new(f"and i64 {f.new(f'add i64 {i}, 1')}, {-PAIR_LANES}")
         inner = f.new(f"add i64 {first}, {PAIR_LANES}")
         last = size // PAIR_LANES * PAIR_LANES
         begins = f.new(f"icmp slt i64 {inner}, {last}")
         stop = f.new(f"select i1 {begins}, i64 {last}, i64 {inner}")
-        block_of(f, first, i, True, own, piece, rows, columns, shared, width)
-        f.loop(inner, stop, PAIR_LANES, lambda j: block_of(f, j, i, False, own, piece, rows, columns, shared, width))
+
+        def block(j: str, masked: bool, sums: list[str]) -> list[str]:
+            return block_of(f, j, i, masked, own, piece, rows, columns, shared, width, sums)
+
+        f.w.width = width  # the sums of the row stay in registers
+        kinds = [f.w.type(s.value.dtype) for _ in range(PAIR_LANES // width) for s in rows]
+        sums = [f.identity(s) for _ in range(PAIR_LANES // width) for s in rows]
+        f.w.width = 1
+        sums = block(first, True, sums)
+        sums = f.carrying(inner, stop, PAIR_LANES, list(zip(kinds, sums)), lambda j, sums: block(j, False, sums))
         if size % PAIR_LANES:
-            f.loop(stop, str(size), PAIR_LANES, lambda j: block_of(f, j, i, True, own, piece, rows, columns, shared, width))
+            sums = f.carrying(stop, str(size), PAIR_LANES, list(zip(kinds, sums)), lambda j, sums: block(j, True, sums))
         for k, s in enumerate(rows):
+            t = TYPE[s.value.dtype.name]
+            for v in range(PAIR_LANES // width):
+                at = f.new(f"getelementptr {t}, ptr %row{k}, i64 {v * width}")
+                f.line(f"store {kinds[k]} {sums[v * len(rows) + k]}, ptr {at}, align {BYTES[s.value.dtype.name]}")
             at = f.address(s.buffer, s.plane, s.index, f.scalar)
-            f.line(f"store {TYPE[s.value.dtype.name]} {f.fold(s, f'%row{k}', PAIR_LANES)}, ptr {at}")
+            f.line(f"store {t} {f.fold(s, f'%row{k}', PAIR_LANES)}, ptr {at}")
 
     for k, s in enumerate(rows):
         f.line(f"%row{k} = alloca [{PAIR_LANES} x {TYPE[s.value.dtype.name]}], align 64")
@@ -85,9 +95,10 @@ def prepare_pair_rows(f: NestWriter, piece: Piece, x: UOp) -> None:
 
 def block_of(
     f: NestWriter, j: str, i: str, masked: bool, own: dict[int, str], piece: Piece, rows: list[Store],
-    columns: list[Store], shared: Names, width: int,
-) -> None:  # fmt: skip
-    """Eight pairs: added to the accumulators of the row, and to the columns of the slab."""
+    columns: list[Store], shared: Names, width: int, sums: list[str],
+) -> list[str]:  # fmt: skip
+    """Eight pairs: added to the sums of the row, which are returned, and to the columns of the slab."""
+    added: list[str] = []
     roots = [s.value for s in piece.stores] + list(piece.guards)
     for v in range(PAIR_LANES // width):
         at = f.new(f"add i64 {j}, {v * width}") if v else j
@@ -101,11 +112,10 @@ def block_of(
             t = f.w.type(s.value.dtype)
             return f.new(f"select {f.w.type(bool_)} {inside}, {t} {value}, {t} {f.identity(s)}")
 
-        sums = [(s, f"%row{k}", str(v * width)) for k, s in enumerate(rows)]
-        sums += [(s, own[k], at) for k, s in enumerate(columns)]
-        for s, base, offset in sums:
+        added += [f.combined(s, sums[v * len(rows) + k], kept(s)) for k, s in enumerate(rows)]
+        for k, s in enumerate(columns):
             d = s.value.dtype
-            place = f.new(f"getelementptr {TYPE[d.name]}, ptr {base}, i64 {offset}")
+            place = f.new(f"getelementptr {TYPE[d.name]}, ptr {own[k]}, i64 {at}")
             old = f.new(f"load {f.w.type(d)}, ptr {place}, align {BYTES[d.name]}")
             f.line(f"store {f.w.type(d)} {f.combined(s, old, kept(s))}, ptr {place}, align {BYTES[d.name]}")
         if piece.guards and inside:
@@ -114,6 +124,7 @@ def block_of(
                 env[g] = f.new(f"and {t} {f.w.ref(g, env)}, {inside}")
         f.note_guards(piece.guards, env)
         f.w.width = 1
+    return added
 
 
 def mask(f: NestWriter, j: str, i: str) -> str:

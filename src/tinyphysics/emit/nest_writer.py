@@ -84,21 +84,38 @@ class NestWriter:
 
     def loop(self, begin: str, end: str, step: int, body: Callable[[str], None]) -> None:
         """A loop that is entered only if there is something to do."""
+
+        def nothing_carried(i: str, _: list[str]) -> list[str]:
+            body(i)
+            return []
+
+        self.carrying(begin, end, step, [], nothing_carried)
+
+    def carrying(
+        self, begin: str, end: str, step: int, start: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], list[str]],
+    ) -> list[str]:  # fmt: skip
+        """A loop that carries values round, given as (type, first value); returns their names after it."""
         self.labels += 1
         n, before = self.labels, self.block
-        i = f"%n{n}"
+        i, names = f"%n{n}", [f"%n{n}.{k}" for k in range(len(start))]
         self.line(f"br label %h{n}")
         self.label(f"h{n}")
         self.line(f"{i} = phi i64 [ {begin}, %{before} ], [ {i}.next, %l{n} ]")
+        phis = len(self.w.lines)
+        self.w.lines += [""] * len(start)
         self.line(f"%c{n} = icmp slt i64 {i}, {end}")
         self.line(f"br i1 %c{n}, label %b{n}, label %e{n}")
         self.label(f"b{n}")
-        body(i)
+        after = body(i, names)
+        for k, ((kind, first), value) in enumerate(zip(start, after)):
+            self.w.lines[phis + k] = f"  {names[k]} = phi {kind} [ {first}, %{before} ], [ {value}, %l{n} ]"
         self.line(f"br label %l{n}")
         self.label(f"l{n}")
         self.line(f"{i}.next = add i64 {i}, {step}")
         self.line(f"br label %h{n}")
         self.label(f"e{n}")
+        return names
 
     def span(self, begin: int, end: int, step: int, body: Callable[[str], None]) -> None:
         """A loop between numbers that are known, written out if it is short."""
