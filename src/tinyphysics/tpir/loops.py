@@ -19,8 +19,10 @@ from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
 from tinyphysics.tpir.kernel import ORIGIN, STEP, Meaning, input_of, reads_before_writing
 from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece
+from tinyphysics.tpir.planes import long_axes
 from tinyphysics.tpir.pull import Home, planes
-from tinyphysics.tpir.schedule import Marks, cost, long_axes, schedule, weight
+from tinyphysics.tpir.schedule import Marks, schedule
+from tinyphysics.tpir.stored import cost, weight
 
 DEAR = 4  # operations for which an array of parameters alone is computed before the loop
 
