@@ -16,8 +16,7 @@ from tinyphysics.tpir.nests import Buffer, LoopSection, Nest
 from tinyphysics.util import prod
 
 CACHES = (20 * 1024, 256 * 1024)  # bytes of rows that are kept at once: most of a first-level cache, half of a second
-MOST_STEPS = 8
-ENOUGH = 4  # steps in a pass, beyond which a smaller cache is better than more of them
+MOST_STEPS = 4  # in one pass: more gain little, and a run of fewer steps goes without
 WORTH = 4  # rows of work for each row at the edge that has to wait
 
 
@@ -91,7 +90,7 @@ def wavefront(section: LoopSection, buffers: dict[str, Buffer]) -> Wavefront | N
                     if (b := buffers[name]).axes[:1] == (n,))  # fmt: skip
     found = None
     for cache in CACHES:
-        if found is None or found.steps < ENOUGH:
+        if found is None or found.steps < MOST_STEPS:
             found = in_cache(cache, row_bytes, n, reach, len(section.nests)) or found
     return found
 
