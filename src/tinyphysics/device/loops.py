@@ -156,7 +156,7 @@ class LoopEngine:
         out = {}
         for name, u in self.kernel.constants.items():
             b = self.kernel.buffers[name]
-            numbers = np.array([x.arg for x in u.src], NUMPY_DTYPE[b.dtype.name]).reshape(u.shape)
+            numbers: Any = np.array([x.arg for x in u.src], NUMPY_DTYPE[b.dtype.name]).reshape(u.shape)
             out[name] = aligned(b)
             to_planes(numbers, b, self.kernel.components, out[name])
         return out

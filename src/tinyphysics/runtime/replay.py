@@ -14,6 +14,7 @@ class Failure:
     step: int  # the first bad one
     where: tuple[str, int]  # the state and the index of the first bad number
     before: States  # the last good state, synchronised
+    after: States  # the bad one
 
 
 def locate(
@@ -51,5 +52,7 @@ def one(engine: Engine, group: Any, step: int, left: dict[int, int], found: dict
     if not fresh:
         return
     states = engine.synchronised(engine.some(good, list(fresh)))
+    bad = engine.synchronised(engine.some(group, list(fresh)))
     for at, (j, place) in enumerate(fresh.items()):
-        found[left.pop(j)] = Failure(step, place, {name: v[at].copy() for name, v in states.items()})
+        before, after = ({name: v[at].copy() for name, v in s.items()} for s in (states, bad))
+        found[left.pop(j)] = Failure(step, place, before, after)
