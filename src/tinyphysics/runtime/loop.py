@@ -167,7 +167,7 @@ class Running:
             if suspects := self.suspects(tile, m, values, done.stopped):
                 before = tile.load(n) if before is None else before
                 known = min(suspects.values()) * stride
-                found = locate(self.engine, before, list(suspects), at, over, known)
+                found = locate(self.engine, before, list(suspects), at, over, known, bool(self.pairs))
                 done.stopped |= {k: self.stop(tile, k, failure, rank < MOST_SEARCHED)
                                  for rank, (k, failure) in enumerate(found.items())}  # fmt: skip
                 self.silence(tile, m, done.stopped)
