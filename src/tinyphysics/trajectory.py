@@ -19,7 +19,7 @@ class Stop:
     step: int  # the first bad step; the state before it is kept
     t: float
     member: int | None = None
-    where: Any = None  # (state, index) of the first bad number
+    where: Any = None  # (i, j) of two particles that met, else (state, index) of the first bad number
     error: BaseException | None = None
 
 

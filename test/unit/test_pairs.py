@@ -135,3 +135,46 @@ def test_the_axis_that_runs_in_parallel_decides():
     assert trees(tall.sum(0))[0][0] == "in halves"  # nothing long behind it
     assert trees(wide.sum(0))[0][0] == "one by one"
     assert trees(wide.sum(1))[0][0] == "in halves"
+
+
+# --- two at one place -------------------------------------------------------------------------------
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("n", [2, 9, 40])
+def test_two_at_one_place_at_the_start_are_named(n, backend):
+    start = bodies(n)
+    start["q"][n - 1] = start["q"][n // 2 - 1]
+    out = tp.compile(cluster, dt=0.01, sizes={"n": n}, backend=backend).evolve(**start, steps=3)
+    assert (out.stopped.cause, out.stopped.step, out.stopped.where) == ("not finite", 1, (n // 2 - 1, n - 1))
+    assert np.array_equal(out.final.q, start["q"])
+
+
+@pytest.mark.parametrize("n", [3, 40, 300])
+def test_two_that_meet_later_are_named_where_they_met(n):
+    q, p, m = np.zeros((n, 3)), np.zeros((n, 3)), np.full(n, 2.0**-500)  # too light to pull on each other
+    q[:, 0] = 100.0 * np.arange(n)
+    q[2, :2] = q[0, 0], 0.5
+    p[2, 1] = -m[2]
+    out = tp.compile(cluster, dt=2.0**-4, sizes={"n": n}).evolve(q=q, p=p, m=m, steps=20)
+    assert out.stopped.where == (0, 2) and out.stopped.step == 8
+    assert out.final.q[2, 1] == 2.0**-4
+
+
+def test_a_member_that_stops_names_its_own_pair():
+    starts = [bodies(9, seed) for seed in range(5)]
+    starts[2]["q"][7] = starts[2]["q"][4]
+    given = {k: np.stack([s[k] for s in starts]) for k in starts[0]}
+    stops = tp.compile(cluster, dt=1e-4, sizes={"n": 9}).evolve(**given, steps=3).stops
+    assert [(s.member, s.where) for s in stops] == [(2, (4, 7))]
+    with pytest.raises(tp.PhysicsIntegrityError, match="between particles 4 and 7"):
+        tp.compile(cluster, dt=1e-4, sizes={"n": 9}, checks="strict").evolve(**given, steps=3)
+
+
+def test_what_stops_for_another_reason_names_its_number():
+    @tp.hamiltonian
+    def falling(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"]):
+        d = q[:, None] - q[None, :]
+        r = np.sqrt((d**2).sum(-1) + 1.0)
+        return ((p**2).sum(-1) / (2 * m)).sum() - tp.pair_sum(m[:, None] * m[None, :] / r) - (q**4).sum() * 1e6
+
+    out = tp.compile(falling, dt=0.1, sizes={"n": 4}).evolve(**bodies(4), steps=100)
+    assert out.stopped.cause == "not finite" and out.stopped.where[0] in ("q", "p")

@@ -68,7 +68,7 @@ def execute(
             sink(first, slice(0, r.given.members))
         else:
             record.watch({name: v[0] for name, v in first.items()})
-    running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused)
+    running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused, r.system)
     running.go(tick)
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code

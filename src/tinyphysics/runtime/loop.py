@@ -7,20 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tinyphysics.ir import UOp
 from tinyphysics.runtime.digest import joined, leaves, state_hash
 from tinyphysics.runtime.engine import Engine, States
 from tinyphysics.runtime.ensemble import Inputs
+from tinyphysics.runtime.meeting import meeting, pair_sums
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.replay import Failure, locate
 from tinyphysics.runtime.schedule import Schedule, time_at
 from tinyphysics.runtime.tiles import Tile, cut, store
 from tinyphysics.runtime.workers import copy, spread, unbroken
+from tinyphysics.system import System
 from tinyphysics.trajectory import Stop
 
+MOST_SEARCHED = 16  # members of a tile for which it is found out who met, if many stop in one block
 Sink = Callable[[Mapping[str, Any], slice], None]  # takes observables of some members instead of the record
 
 
@@ -50,11 +55,17 @@ class Running:
     record: Record
     sink: Sink | None = None
     fused: Mapping[str, str] = field(default_factory=dict)  # states that are observed in the loop: their frames
+    system: System | None = None
     tiles: list[Tile] = field(default_factory=list)
     n: int = 0
 
     def time(self, n: int) -> float:
         return time_at(n, self.dt, self.t0)
+
+    @cached_property
+    def pairs(self) -> list[UOp]:
+        """The sums over pairs in which two particles may meet; derived only if something went wrong."""
+        return [] if self.system is None else pair_sums(self.system)
 
     @property
     def frozen(self) -> int:
@@ -156,8 +167,9 @@ class Running:
             if suspects := self.suspects(tile, m, values, done.stopped):
                 before = tile.load(n) if before is None else before
                 known = min(suspects.values()) * stride
-                found = locate(self.engine, before, list(suspects), at, over, known)
-                done.stopped |= {k: self.stop(tile, k, failure) for k, failure in found.items()}
+                found = locate(self.engine, before, list(suspects), at, over, known, bool(self.pairs))
+                done.stopped |= {k: self.stop(tile, k, failure, rank < MOST_SEARCHED)
+                                 for rank, (k, failure) in enumerate(found.items())}  # fmt: skip
                 self.silence(tile, m, done.stopped)
             if rows:
                 self.show(tile, done.stopped, np.arange(at + stride, over + 1, stride), values)
@@ -201,12 +213,18 @@ class Running:
         out = dict.fromkeys(self.engine.bad(m), 0) | good
         return {k: rows for k, rows in out.items() if k not in tile.frozen and k not in stopped}
 
-    def stop(self, tile: Tile, k: int, failure: Failure) -> tuple[Stop, States]:
+    def stop(self, tile: Tile, k: int, failure: Failure, search: bool) -> tuple[Stop, States]:
         """Why a member of a tile stopped, and its last good state: at the first step the one it was given."""
         member, n = tile.here.start + k, failure.step
         first = {name: v[member] for name, v in self.given.states.items()}
-        stop = Stop("not finite", n, self.time(n), member if self.given.is_ensemble else None, failure.where)
-        return stop, failure.before if n > 1 else first
+        before = failure.before if n > 1 else first
+        where: Any = failure.where
+        if search and self.pairs:  # they met where the step went, or were together when it began
+            params = {name: v[member if len(v) > 1 else 0] for name, v in self.given.params.items()}
+            met = (meeting(self.pairs, {"t": self.time(t), **params, **s}) for t, s in ((n, failure.after), (n - 1, before)))
+            where = next((pair for pair in met if pair is not None), where)
+        stop = Stop("not finite", n, self.time(n), member if self.given.is_ensemble else None, where)
+        return stop, before
 
     def silence(self, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> None:
         """A stopped member goes on as a copy of one that is well, so that it costs nothing and warns nobody."""

@@ -14,14 +14,15 @@ class Failure:
     step: int  # the first bad one
     where: tuple[str, int]  # the state and the index of the first bad number
     before: States  # the last good state, synchronised
+    after: States  # the bad one, if it was asked for
 
 
 def locate(
-    engine: Engine, before: Any, members: list[int], n: int, target: int, known: int
+    engine: Engine, before: Any, members: list[int], n: int, target: int, known: int, after: bool = False
 ) -> dict[int, Failure]:
     """The failures between step n, where the loop state was `before`, and the target.
 
-    The first `known` steps are known to be good.
+    The first `known` steps are known to be good. `after` asks for the bad states too.
     """
     found: dict[int, Failure] = {}
     group, left = engine.some(before, members), dict(enumerate(members))
@@ -35,14 +36,16 @@ def locate(
         if not left.keys().isdisjoint(engine.bad(group)):
             group = start
             for step in range(n + 1, n + count + 1):
-                one(engine, group, step, left, found)
+                one(engine, group, step, left, found, after)
                 if not left:
                     break
         n += count
     return found
 
 
-def one(engine: Engine, group: Any, step: int, left: dict[int, int], found: dict[int, Failure]) -> None:
+def one(
+    engine: Engine, group: Any, step: int, left: dict[int, int], found: dict[int, Failure], after: bool
+) -> None:
     """One step of a group; members that fail in it go from those that are left to those that are found."""
     good = engine.snapshot(group)
     engine.advance(group, 1)
@@ -51,5 +54,7 @@ def one(engine: Engine, group: Any, step: int, left: dict[int, int], found: dict
     if not fresh:
         return
     states = engine.synchronised(engine.some(good, list(fresh)))
+    bad = engine.synchronised(engine.some(group, list(fresh))) if after else {}
     for at, (j, place) in enumerate(fresh.items()):
-        found[left.pop(j)] = Failure(step, place, {name: v[at].copy() for name, v in states.items()})
+        good_one, bad_one = ({name: v[at].copy() for name, v in s.items()} for s in (states, bad))
+        found[left.pop(j)] = Failure(step, place, good_one, bad_one)

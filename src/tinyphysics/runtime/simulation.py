@@ -236,7 +236,8 @@ class Simulation:
         if self.checks == "strict" and any(s.cause == "not finite" for s in record.stops):
             s = out.stopped
             assert s is not None
-            raise PhysicsIntegrityError(f"{s.where} is not finite at step {s.step} (t = {s.t:g})", out=out,
+            what = s.where if isinstance(s.where[0], str) else f"the force between particles {s.where[0]} and {s.where[1]}"
+            raise PhysicsIntegrityError(f"{what} is not finite at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
         return out
 

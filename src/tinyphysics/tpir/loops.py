@@ -74,7 +74,7 @@ def dear_parameters(roots: Sequence[UOp], homes: dict[UOp, Home]) -> list[UOp]:
     return list(found)
 
 
-MOST_CHOICES = 16  # between components of a table; a larger one lies flat in a buffer of its own
+MOST_CHOICES = 4  # between components of a table; a larger one lies flat in a buffer of its own
 
 
 def constant_arrays(roots: Sequence[UOp], components: int) -> list[UOp]:
