@@ -20,7 +20,7 @@ from tinyphysics.util import prod
 
 IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -math.inf, Ops.MIN: math.inf}  # x + -0.0 is x, bit for bit
 BYTES = {"f64": 8, "f32": 4, "i64": 8, "i32": 4, "u64": 8, "u32": 4}
-MOST_WRITTEN_OUT = 160  # operations of a loop that is written out
+MOST_WRITTEN_OUT = 160  # operations and stores of a loop that is written out
 Names = dict[UOp, str]
 
 
@@ -119,7 +119,8 @@ class NestWriter:
 
     def span(self, begin: int, end: int, step: int, body: Callable[[str], None]) -> None:
         """A loop between numbers that are known, written out if it is short."""
-        if (end - begin) // step * self.nest.operations > MOST_WRITTEN_OUT and end - begin > step:
+        work = self.nest.operations + max(len(p.stores) for p in self.nest.pieces)
+        if (end - begin) // step * work > MOST_WRITTEN_OUT and end - begin > step:
             self.loop(str(begin), str(end), step, body)
             return
         for i in range(begin, end, step):
