@@ -83,12 +83,23 @@ class Scratch:
     """Buffers that nobody keeps beyond a step or a frame: one set for all members of a run."""
 
     kernel: LoopKernel
-    buffers: dict[str, Any] = field(default_factory=dict)
+    buffers: dict[Any, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self.buffers:
-            self.buffers[name] = aligned(self.kernel.buffers[name])
-        return self.buffers[name]
+        key = self.key(name)
+        if key not in self.buffers:
+            self.buffers[key] = aligned(self.kernel.buffers[name])
+        return self.buffers[key]
+
+    def key(self, name: str) -> Any:
+        """What a section needs for itself lies where another has its own: only one of them runs at a time."""
+        section, dot, _ = name.partition(".")
+        if not dot or section not in self.kernel.sections:
+            return name
+        b = self.kernel.buffers[name]
+        alike = [n for n, o in self.kernel.buffers.items() if n.startswith(f"{section}.")
+                 and (o.planes, o.axes, o.dtype) == (b.planes, b.axes, b.dtype)]  # fmt: skip
+        return (b.planes, b.axes, b.dtype.name, alike.index(name))
 
 
 @dataclass

@@ -18,8 +18,9 @@ from tinyphysics.rules.transcendental import lower
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.system import System
 from tinyphysics.tpir.index import Index, Unsupported
+from tinyphysics.tpir.planes import component_places
 from tinyphysics.tpir.pull import Home, Pull, is_component
-from tinyphysics.tpir.schedule import component_places, is_stored, short_sums
+from tinyphysics.tpir.stored import is_stored, short_sums
 
 BLOCK = 1 << 20  # pairs that are looked at together
 Pair = tuple[int, int]
