@@ -65,7 +65,7 @@ def cycle(clock_chain: Any) -> float:
     """Nanoseconds of one, at the clock that this core runs at now."""
     n = 4_000_000
     run = c(clock_chain, (np.zeros(1),), n)
-    return 1e9 * min(spent(run) for _ in range(5)) / (8 * n)
+    return 1e9 * min(spent(run) for _ in range(5)) / (24 * n)
 
 
 # --- starting up ------------------------------------------------------------------------------
