@@ -312,10 +312,13 @@ def command(*argv, **options):
 
 def test_ctrl_c_prints_what_the_run_has(file):
     process = command("run", file("print('ready', flush=True)\n" + SPRING), "--steps", 10**15)
-    assert process.stderr.readline() == "ready\n"
-    time.sleep(3)  # the run begins after the file is read; what is tested does not depend on how far it comes
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        assert process.stderr.readline() == "ready\n"
+        time.sleep(3)  # the run begins after the file is read; what is tested does not depend on how far it comes
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()  # a run of 10**15 steps must not outlive its test
     assert process.returncode == 130 and "Traceback" not in err
     assert "stopped: interrupted at step" in out and "[perf]" in out
 
