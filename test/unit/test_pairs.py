@@ -84,6 +84,22 @@ def test_numpys_triu_means_the_same():
     assert runs[0].hash == runs[1].hash
 
 
+@pytest.mark.parametrize("n", [6, 60])
+def test_what_is_no_pair_never_reaches_a_force(n):
+    """Sums and constants of a potential that is infinite on the diagonal."""
+    @tp.hamiltonian
+    def lj(q: tp.Array["n", 3], p: tp.Array["n", 3], shift: float = 0.1):
+        d = q[:, None] - q[None, :]
+        s6 = 1 / ((d**2).sum(-1)) ** 3
+        return (p**2).sum() / 2 + tp.pair_sum(4 * (s6**2 - s6) - 3 * s6 / 7 + shift)
+
+    q = 1.2 * np.stack(np.meshgrid(*[np.arange(4)] * 3), -1).reshape(-1, 3)[:n]
+    sim = tp.compile(lj, dt=0.002)
+    out = sim.evolve(q=q, p=0.1 * np.random.default_rng(2).normal(size=q.shape), steps=100)
+    assert out.stopped is None and out.drift("energy") < 1e-4
+    assert sim.certificate.symplectic and sim.certificate.consistent
+
+
 @pytest.mark.parametrize("shape", [(3,), (3, 4)])
 def test_what_is_no_square_is_an_error(shape):
     with pytest.raises(tp.ShapeError, match="pair_sum of shape"):

@@ -1,12 +1,14 @@
 """The OpenCL device: which one is there, programs built for it, and arrays copied there and back."""
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache as once
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,24 @@ QUEUED = 256  # steps that may wait in a queue; then it is looked whether somebo
 _lock = threading.RLock()  # setting a kernel's arguments and queueing it are one thing
 
 
+def keeps_mode(work: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, after which this thread rounds as before: PoCL's libraries turn subnormals off where they are loaded."""
+    library = ctypes.CDLL(None)
+
+    @wraps(work)
+    def call(*args: Any) -> Any:
+        mode = ctypes.create_string_buffer(256)  # more than any fenv_t
+        library.fegetenv(mode)
+        try:
+            return work(*args)
+        finally:
+            library.fesetenv(mode)
+
+    return call
+
+
 @once
+@keeps_mode
 def api() -> Any:
     """pyopencl, imported when first asked for.
 
@@ -42,6 +61,7 @@ def api() -> Any:
     return pyopencl
 
 
+@keeps_mode
 def platforms() -> list[Any]:
     cl = api()
     try:
@@ -82,6 +102,7 @@ def devices() -> Iterator[Found]:
         yield from (Found(f"{p.name.strip()}: {d.name.strip()}", lacks(d), d) for d in there)
 
 
+@keeps_mode
 def chosen(number: int) -> Found:
     """The device that runs: of those with float64 the one of this number."""
     every = list(devices())
@@ -98,6 +119,7 @@ def chosen(number: int) -> Found:
     return usable[number]
 
 
+@keeps_mode
 def described() -> str:
     """What is here, for the doctor; never an error."""
     try:
@@ -120,6 +142,7 @@ class Device:
 
 
 @once
+@keeps_mode
 def device() -> Device:
     """The one that all kernels of this process are built for."""
     cl, found = api(), chosen(OPENCL_DEVICE.value)
@@ -132,6 +155,7 @@ def device() -> Device:
     return Device(found.name, context, queue, processor, int(found.device.max_compute_units))
 
 
+@keeps_mode
 def build(source: str, names: Sequence[str]) -> list[Any]:
     """The kernels of a program; drivers keep what they have built by themselves."""
     cl, d = api(), device()
@@ -171,6 +195,7 @@ def back(buffer: Any, out: Any) -> None:
 def failing(work: Callable[..., None]) -> Callable[..., None]:
     """A driver that gives up says so as a BackendError."""
 
+    @keeps_mode
     def call(*args: Any) -> None:
         try:
             work(*args)

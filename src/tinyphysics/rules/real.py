@@ -19,7 +19,7 @@ x, y, z, w = (UPat.var(name) for name in "xyzw")
 a, b = UPat.const("a"), UPat.const("b")
 
 MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.ELEMENT,
-         Ops.TRIU, Ops.GATHER, Ops.SCATTER)  # fmt: skip
+         Ops.GATHER, Ops.SCATTER)  # fmt: skip
 MOST_ADDENDS = 32
 LARGEST_PRODUCT = 4  # x**4 is two multiplications; beyond, the power function is as accurate
 
@@ -195,10 +195,25 @@ def over_branches(x: UOp, y: UOp, z: UOp) -> UOp | None:
 
 def triangle(u: UOp, x: UOp, y: UOp) -> UOp | None:
     """triu(x)*y is triu(x*y): what is not a pair must not reach the result, however large y is there."""
-    if constant(y):
-        return None
     a, b = x.arg
     return u.replace((x.src[0], y) if u.src[0] is x else (y, x.src[0])).triu(a, b)
+
+
+def negative_triangle(x: UOp) -> UOp:
+    return (-x.src[0]).triu(*x.arg)
+
+
+def sum_of_triangle(u: UOp, x: UOp) -> UOp | None:
+    """A constant factor or sign comes out of a sum over a triangle."""
+    inner = move_factor(x)
+    if inner is None:
+        return None
+    if inner.op is Ops.NEG:
+        return -u.replace((inner.src[0],))
+    factor, rest = inner.src
+    if inner.op is Ops.DIV:
+        return u.replace((factor,)) / rest.arg
+    return UOp.const(factor.arg, u.dtype, u.shape) * u.replace((rest,))
 
 
 def two_triangles(u: UOp, x: UOp, y: UOp) -> UOp | None:
@@ -280,12 +295,14 @@ identities = PatternMatcher([
     # what is no pair must not reach the result either
     (UPat(Ops.MUL, name="u", src=(UPat(Ops.TRIU, name="x"), y)), triangle),
     (UPat(Ops.DIV, name="u", src=(UPat(Ops.TRIU, name="x"), y)), triangle),
+    (UPat(Ops.NEG, src=(UPat(Ops.TRIU, name="x"),)), negative_triangle),
+    (UPat(Ops.REDUCE, name="u", src=(UPat(Ops.TRIU, name="x"),), when=lambda u: u.arg[0] == "sum"), sum_of_triangle),
     (UPat((Ops.ADD, Ops.SUB), name="u", src=(UPat(Ops.TRIU, name="x"), UPat(Ops.TRIU, name="y"))), two_triangles),
     (UPat((Ops.RESHAPE, Ops.EXPAND), name="u", src=(UPat(Ops.TRIU, name="x"),)), triangle_spread),
     (UPat(Ops.TRIU, name="u", src=(UPat(Ops.TRIU, name="x"),)), lambda u, x: x if u.arg == x.arg else None),
     (UPat(MOVES, name="u"),           move_factor),
     (UPat(Ops.REDUCE, name="u", when=lambda u: u.arg[0] in ("sum", "pairs")), move_factor),
-    (UPat((*MOVES, Ops.REDUCE), name="u"), move_zero),
+    (UPat((*MOVES, Ops.TRIU, Ops.REDUCE), name="u"), move_zero),
 ])
 # fmt: on
 
