@@ -1,10 +1,14 @@
 """Options of the test run: `--update-golden` writes the golden files instead of comparing with them."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# a suite in the background is started with interrupts ignored, and so would be whatever it starts
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

@@ -212,7 +212,8 @@ def sum_of_triangle(u: UOp, x: UOp) -> UOp | None:
         return -u.replace((inner.src[0],))
     factor, rest = inner.src
     if inner.op is Ops.DIV:
-        return u.replace((factor,)) / rest.arg
+        divisor: float = rest.arg
+        return u.replace((factor,)) / divisor
     return UOp.const(factor.arg, u.dtype, u.shape) * u.replace((rest,))
 
 
