@@ -234,6 +234,7 @@ def test_a_real_rule_on_whole_nodes_keeps_the_function():
         0.5 * y + x * x + 0.5 * y, x - y * z + 2.0 * x - 3.0 * x, v * 2.0 - v.roll(1, 0) - 2.0 * v, x + y - x - y,
         triangle * square, square * triangle, triangle / (square + 9.0), triangle - square.T.triu(), triangle.reshape(3, 3, 1),
         triangle.reshape(3, 1, 3, 1), triangle.expand((2, 3, 3)), triangle.triu(), (-triangle).triu(1, 0),
+        (square < 1.0).where(triangle, 0.0), (square < 1.0).where(0.0, triangle), (square < 1.0).where(triangle, -triangle),
         -triangle, 2.0 * triangle, (2.0 * square).triu().sum(), (-square).triu().sum(0), (square / 3.0).triu().sum(1),
     ]  # fmt: skip
     env = numbers_for("vmsxyz")

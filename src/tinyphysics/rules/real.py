@@ -217,6 +217,16 @@ def sum_of_triangle(u: UOp, x: UOp) -> UOp | None:
     return UOp.const(factor.arg, u.dtype, u.shape) * u.replace((rest,))
 
 
+def chosen_triangle(u: UOp) -> UOp | None:
+    """A branch that is a triangle, beside another one or zero: the choice is made inside."""
+    condition, *branches = u.src
+    found = [b for b in branches if b.op is Ops.TRIU]
+    if not found or any(b.arg != found[0].arg if b.op is Ops.TRIU else not (constant(b) and b.arg == 0) for b in branches):
+        return None
+    yes, no = (b.src[0] if b.op is Ops.TRIU else b for b in branches)
+    return condition.where(yes, no).triu(*found[0].arg)
+
+
 def two_triangles(u: UOp, x: UOp, y: UOp) -> UOp | None:
     return u.replace((x.src[0], y.src[0])).triu(*x.arg) if x.arg == y.arg else None
 
@@ -297,6 +307,7 @@ identities = PatternMatcher([
     (UPat(Ops.MUL, name="u", src=(UPat(Ops.TRIU, name="x"), y)), triangle),
     (UPat(Ops.DIV, name="u", src=(UPat(Ops.TRIU, name="x"), y)), triangle),
     (UPat(Ops.NEG, src=(UPat(Ops.TRIU, name="x"),)), negative_triangle),
+    (UPat(Ops.WHERE, name="u"),       chosen_triangle),
     (UPat(Ops.REDUCE, name="u", src=(UPat(Ops.TRIU, name="x"),), when=lambda u: u.arg[0] == "sum"), sum_of_triangle),
     (UPat((Ops.ADD, Ops.SUB), name="u", src=(UPat(Ops.TRIU, name="x"), UPat(Ops.TRIU, name="y"))), two_triangles),
     (UPat((Ops.RESHAPE, Ops.EXPAND), name="u", src=(UPat(Ops.TRIU, name="x"),)), triangle_spread),
