@@ -239,14 +239,14 @@ def test_a_driver_that_fails_is_a_backend_error(here, monkeypatch):
         sim.evolve(q=1.0, p=0.0, steps=3)
 
 
-def test_subnormal_numbers_are_kept_here_and_there():
+def test_subnormal_numbers_are_kept_here_and_there(here):
     """Loading PoCL turns them off in the thread that does; a run must leave that thread as it was."""
     @tp.map
     def halve(x):
         return x / 2
 
     tiny = np.array([2.0**-1040, 3.0 * 2.0**-1060, 1.0])
-    there = tp.compile(halve, backend="opencl").evolve(x=tiny, steps=7)
-    here = tp.compile(halve, backend="python").evolve(x=tiny, steps=7)
-    assert there.hash == here.hash and there.final.x[0] == 2.0**-1047 != 0.0
+    cl = tp.compile(halve, backend="opencl").evolve(x=tiny, steps=7)
+    vm = tp.compile(halve, backend="python").evolve(x=tiny, steps=7)
+    assert cl.hash == vm.hash and cl.final.x[0] == 2.0**-1047 != 0.0
     assert 5e-324 * 1.0 != 0.0 and np.float64(2.0**-1040) / 2 != 0.0
