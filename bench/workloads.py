@@ -101,9 +101,11 @@ def fewest_cycles(system, **options) -> float:
 
 # --- C ----------------------------------------------------------------------------------------
 def library(flags: tuple[str, ...], name: str = "kernels.c") -> ctypes.CDLL:
+    """Linked without its flags: -ffast-math there would switch subnormals off for everybody in this process."""
     source = Path(__file__).with_name(name)
     out = Path(tempfile.mkdtemp(), name).with_suffix(".so")
-    subprocess.run([*compiler(), *flags, str(source), "-o", str(out), "-lmvec", "-lm"], check=True)
+    subprocess.run([*compiler(), *flags, "-c", str(source), "-o", str(out.with_suffix(".o"))], check=True)
+    subprocess.run([*compiler(), "-shared", str(out.with_suffix(".o")), "-o", str(out), "-lmvec", "-lm"], check=True)
     return ctypes.CDLL(str(out))
 
 

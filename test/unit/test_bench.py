@@ -68,6 +68,14 @@ def nothing(*arguments):
     return {}
 
 
+@pytest.mark.parametrize("source", ["kernels.c", "arrays.c"])
+def test_fast_maths_of_a_contender_leaves_subnormals_to_the_others(bench, source):
+    w = bench("workloads")
+    tiny = float("1e-310")
+    w.library(w.FAST, source)
+    assert 1.5 * tiny > tiny > 0
+
+
 # --- array systems ----------------------------------------------------------------------------------
 SMALL = {"BODIES": 64, "CHAIN": 64, "FLUID": 32, "SHEET": 32}  # the C has chains of 64 and no other
 
