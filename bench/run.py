@@ -44,6 +44,7 @@ def ensemble_of_pendulums(repeat: int, strict, fast) -> Row:
     q, p = w.pendulums()
     rows = {
         "tinyphysics": ours(w.pendulum, {"q": q, "p": p}, w.STEPS, dt=w.DT),
+        "tinyphysics, float32": ours(w.pendulum, {"q": q, "p": p}, w.STEPS, dt=w.DT, precision="float32"),
         "C by hand": c(strict.pendulum_hand, (q, p), w.MEMBERS, w.DT, w.STEPS),
         "gcc fast-math, tiled": c(fast.pendulum_tiled, (q, p), w.MEMBERS, w.DT, w.STEPS),
         "gcc fast-math, naive": c(fast.pendulum_naive, (q, p), w.MEMBERS, w.DT, w.STEPS),
@@ -57,9 +58,11 @@ def ensemble_of_stars(repeat: int, strict, fast) -> Row:
     x = w.stars()
     state = {"q": x[:2].T.copy(), "p": x[2:].T.copy()}
     ensemble, scaled = (ours(w.henon_heiles, state, w.STEPS, dt=w.DT, scale=s) for s in ("off", "auto"))
+    single = ours(w.henon_heiles, state, w.STEPS, dt=w.DT, precision="float32")
     rows = {
         "tinyphysics": lambda: ensemble()[:, 0],
         "tinyphysics, scaled": lambda: scaled()[:, 0],
+        "tinyphysics, float32": lambda: single()[:, 0],
         "C by hand": c(strict.henon_hand, tuple(x), w.MEMBERS, w.DT, w.STEPS),
         "gcc fast-math, tiled": c(fast.henon_tiled, tuple(x), w.MEMBERS, w.DT, w.STEPS),
         **peers("stars", x, w.DT, w.STEPS),
