@@ -1,11 +1,14 @@
 """Loop nests: what they compute is what the VM computes, bit for bit, in every rendering, width and thread count."""
 from __future__ import annotations
 
+import subprocess
+
 import numpy as np
 import pytest
 
 import tinyphysics as tp
 from tinyphysics.device import loops as device_loops
+from tinyphysics.device.cc import compiler
 from tinyphysics.device.loops import LoopEngine, from_planes, to_planes
 from tinyphysics.device.nests import ArrayLoops
 from tinyphysics.ir import UOp
@@ -181,6 +184,73 @@ def test_arguments_too_large_for_the_fast_path_are_done_again():
     for name, loader in LOADERS.items():
         out = loops(sim, loader(), state, params, 2)
         assert np.array_equal(out["q"], expected.q) and np.array_equal(out["p"], expected.p), name
+
+
+def bonded():
+    """Constant index lists, and a table that lies flat."""
+    @tp.hamiltonian
+    def system(q: tp.Array["n", 3], p: tp.Array["n", 3], kind: tp.Vec["n"], k: tp.Array[3, 3]):
+        a, b = np.random.default_rng(1).integers(0, 40, (2, 50))
+        d = q[a] - q[b]
+        return (p**2).sum() / 2 + (d**2).sum() / 2 + (k[kind, kind[::-1]] * (q**2).sum(-1)).sum()
+
+    return system
+
+
+@pytest.mark.requirement("S0-22")
+@pytest.mark.parametrize("system", [wave, cluster, rotors, shifted, bonded()], ids=lambda s: s.name)
+def test_the_c_listing_of_an_array_program_prints_its_hash(system, tmp_path):
+    n = 40
+    rng = np.random.default_rng(5)
+    if system.name == "system":
+        state = dict(q=rng.normal(size=(n, 3)), p=rng.normal(size=(n, 3)))
+        params = dict(kind=rng.integers(0, 3, n).astype(float), k=rng.uniform(1, 2, (3, 3)))
+    else:
+        state, params = start_of(system, n)
+    sim = tp.compile(system, **({} if system is shifted else {"dt": 0.01}), sizes={"n": n})
+    (tmp_path / "run.c").write_text(sim.ir("c"))
+    flags = ["-O1", "-ffp-contract=off", "-fwrapv", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
+    subprocess.run([*compiler(), *flags, "run.c", "-o", "run", "-lm"], cwd=tmp_path, check=True)
+    arrays = [np.asarray(v, float) for v in (*params.values(), *state.values()) if np.ndim(v)]
+    words = [str(v) for v in params.values() if not np.ndim(v)]
+    for steps in (0, 3):
+        done = subprocess.run([tmp_path / "run", str(steps), "0.01", "0.25", *words],
+                              input=b"".join(a.tobytes() for a in arrays), capture_output=True, check=True)  # fmt: skip
+        assert done.stdout.decode().strip() == sim.evolve(**state, **params, steps=steps, t0=0.25).hash
+    assert subprocess.run([tmp_path / "run"], capture_output=True).returncode == 2
+    assert subprocess.run([tmp_path / "run", "1", "0.01", "0", *words], input=b"", capture_output=True).returncode == 3
+
+
+# --- what explain() says ------------------------------------------------------------------------------
+def machine_rows(system, n):
+    report = tp.compile(system, dt=0.01, sizes={"n": n}).explain()
+    return {r.name: r for s in report.sections if s.machine for r in s.rows}
+
+
+def test_a_report_counts_nests_operations_bytes_and_memory():
+    n = 2048
+    rows = machine_rows(wave, n)
+    assert rows["loop nests"].verdict == "2"
+    steps = int(rows["steps in a pass"].verdict)
+    bytes_ = 2 * 2 * 8 * n * n // steps  # both fields read and written once in a pass
+    assert f" {bytes_:,} bytes" in rows["a step"].verdict
+    operations = int(rows["a step"].verdict.split()[0].replace(",", ""))
+    assert operations == 9 * n * n  # fma; sub, add, sub, sub, sub, fma, neg, fma
+    state = 2 * 8 * n * n
+    assert 2 * state <= int(rows["in memory"].verdict.split()[0].replace(",", "")) < 2.1 * state  # and a frame
+
+
+def test_what_sections_need_for_themselves_lies_in_one_place():
+    kernel = build_loops(compiled(cluster, 1_024).tpir)
+    own = [name for name in kernel.buffers if name.partition(".")[0] in kernel.sections]
+    assert len({kernel.place(name) for name in own}) == len(own) / 3  # beginning, step and end have the same
+    engine = LoopEngine(compiled(cluster, 1_024).tpir, LlvmLoops(), None, 1)
+    state, params = start_of(cluster, 1_024)
+    m = engine.start({k: v[None] for k, v in state.items()}, {k: np.asarray(v, float)[None] for k, v in params.items()}, 1, 0.01, 0)
+    engine.advance(m, 1)
+    engine.synchronised(m)
+    held = sum(a.nbytes for a in (*m.members[0].own.values(), *m.scratch.buffers.values()))
+    assert held == kernel.bytes
 
 
 # --- indices ----------------------------------------------------------------------------------------

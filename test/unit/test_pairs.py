@@ -40,14 +40,14 @@ def test_pair_sum_is_the_sum_above_the_diagonal():
     assert tp.pair_sum(np.where(np.eye(5) > 0, np.nan, 1.0)) == 10.0  # the diagonal is never looked at
 
 
-@pytest.mark.parametrize("n", [2, 3, 8, 9])
+@pytest.mark.parametrize("n", [2, 3, 8, 9, 40, 300])
 def test_forces_are_those_of_the_textbook(n):
-    start = bodies(n)
+    """From rest, the momentum after one step is the mean of the forces at its two ends, times dt."""
+    start = bodies(n) | {"p": np.zeros((n, 3))}
     dt = 2.0**-10
     out = tp.compile(cluster, dt=dt, sizes={"n": n}).evolve(**start, steps=1)
-    kicked = (out.final.p - start["p"]) / dt
     expected = (plain_forces(start["q"], start["m"]) + plain_forces(out.final.q, start["m"])) / 2
-    assert np.abs(kicked - expected).max() <= 1e-11 * np.abs(expected).max()
+    assert np.abs(out.final.p / dt - expected).max() <= 1e-13 * np.abs(expected).max()
 
 
 def test_it_is_certified_symplectic_and_conserves_momentum():

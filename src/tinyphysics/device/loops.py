@@ -83,23 +83,13 @@ class Scratch:
     """Buffers that nobody keeps beyond a step or a frame: one set for all members of a run."""
 
     kernel: LoopKernel
-    buffers: dict[Any, Any] = field(default_factory=dict)
+    buffers: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        key = self.key(name)
-        if key not in self.buffers:
-            self.buffers[key] = aligned(self.kernel.buffers[name])
-        return self.buffers[key]
-
-    def key(self, name: str) -> Any:
-        """What a section needs for itself lies where another has its own: only one of them runs at a time."""
-        section, dot, _ = name.partition(".")
-        if not dot or section not in self.kernel.sections:
-            return name
-        b = self.kernel.buffers[name]
-        alike = [n for n, o in self.kernel.buffers.items() if n.startswith(f"{section}.")
-                 and (o.planes, o.axes, o.dtype) == (b.planes, b.axes, b.dtype)]  # fmt: skip
-        return (b.planes, b.axes, b.dtype.name, alike.index(name))
+        place = self.kernel.place(name)
+        if place not in self.buffers:
+            self.buffers[place] = aligned(self.kernel.buffers[place])
+        return self.buffers[place]
 
 
 @dataclass

@@ -12,8 +12,8 @@ from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.nests import ArrayLoops
+from tinyphysics.emit.cloops import complete_loops
 from tinyphysics.emit.cmain import complete_program
-from tinyphysics.emit.cnests import module as cnests_module
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
@@ -107,7 +107,7 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
 def listing(program: Program, level: str) -> str:
     """A program below TP-IR, as text: "kernel", "llvm", "asm", "c" or "opencl", for an ensemble on this processor."""
     if in_loops(program, 1):
-        return loop_listing(build_loops(program), level)
+        return loop_listing(build_loops(program), program, level)
     kernel = build_kernel(program)
     if level == "kernel":
         return str(kernel)
@@ -124,11 +124,11 @@ def listing(program: Program, level: str) -> str:
     return text if level == "llvm" else assembly(text, loader.cpu)
 
 
-def loop_listing(kernel: LoopKernel, level: str) -> str:
+def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
     if level == "kernel":
         return str(kernel)
     if level == "c":
-        return cnests_module(kernel)
+        return complete_loops(kernel, program)
     if level == "opencl":
         return opencl_nests_module(kernel)
     cpu = host_cpu()

@@ -101,7 +101,7 @@ class Simulation:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
 
         While a size is open there is no graph yet, and "uop" is the signature.
-        "c" is a complete program: compiled, it prints the state and the hash of a run.
+        "c" is a complete program: compiled, it prints the hash of a run.
         """
         if level in LATER_LEVELS:
             raise PlanError(f'ir("{level}") does not exist yet', fix=f"Levels: {one_of(LEVELS)}.")

@@ -90,7 +90,8 @@ class Nest:
     def operations(self) -> int:
         """Of one item, in the longest piece."""
         longest = max(self.pieces, key=lambda p: p.hi - p.lo)
-        return sum(u.op not in (Ops.CONST, Ops.VAR, Ops.LOAD) and u.dtype.is_float for u in toposort(longest.roots))
+        sums = sum(s.combine is not None for s in longest.stores)
+        return sums + sum(u.op not in (Ops.CONST, Ops.VAR, Ops.LOAD) and u.dtype.is_float for u in toposort(longest.roots))
 
     @property
     def items(self) -> int:
@@ -140,7 +141,31 @@ class LoopKernel:
     components: int
     constants: dict[str, UOp] = field(default_factory=dict)  # buffer -> the numbers in it, one node each
     flat: dict[str, str] = field(default_factory=dict)  # array parameter -> a buffer with all its axes in a row
-    notes: list[str] = field(default_factory=list)
+
+    def place(self, name: str) -> str:
+        """The buffer in whose memory another lies: what a section needs for itself, where an earlier one had its own.
+
+        Only one section runs at a time.
+        """
+        section, dot, _ = name.partition(".")
+        if not dot or section not in self.sections:
+            return name
+
+        def like(b: Buffer) -> tuple[object, ...]:
+            return b.planes, b.axes, b.dtype
+
+        own = [n for n, b in self.buffers.items() if n.startswith(f"{section}.") and like(b) == like(self.buffers[name])]
+        for other in self.sections:
+            theirs = [n for n, b in self.buffers.items() if n.startswith(f"{other}.") and like(b) == like(self.buffers[name])]
+            if len(theirs) > own.index(name):
+                return theirs[own.index(name)]
+        return name
+
+    @property
+    def bytes(self) -> int:
+        """Of all buffers, those in one place counted once."""
+        places = {self.place(name) for name in self.buffers}
+        return sum(b.size * b.dtype.bits // 8 for name, b in self.buffers.items() if name in places)
 
     @property
     def guarded(self) -> bool:

@@ -1,0 +1,91 @@
+"""Loop nests as a complete C program: reads arrays, runs them, prints the hash of the state."""
+from __future__ import annotations
+
+from tinyphysics.emit.c import TYPE, literal
+from tinyphysics.emit.cmain import BLAKE2B
+from tinyphysics.emit.cnests import c_name, module
+from tinyphysics.ir.uop import Shape
+from tinyphysics.ir.value import strides
+from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.nests import Buffer, LoopKernel
+from tinyphysics.tpir.pull import is_component
+from tinyphysics.util import prod
+
+
+def place(b: Buffer, shape: Shape, components: int) -> str:
+    """Where the number with indices i0, i1, ... lies in its buffer."""
+    in_a_row = len(b.axes) == len(shape)  # no axis is one of components
+    short = [a for a, n in enumerate(shape) if not in_a_row and is_component(n, components)]
+    long = [a for a in range(len(shape)) if a not in short]
+    plane = strides(tuple(shape[a] for a in short))
+    along = strides(tuple(shape[a] for a in long))
+    terms = [f"i{a}*{s * b.plane}" for a, s in zip(short, plane)] + [f"i{a}*{s}" for a, s in zip(long, along)]
+    return " + ".join(terms) or "0"
+
+
+def each(shape: Shape, body: str) -> str:
+    """Over all numbers of an array, row-major."""
+    loops = "".join(f"for (int64_t i{a} = 0; i{a} < {n}; i{a}++) " for a, n in enumerate(shape))
+    return f"  {loops}{body}"
+
+
+def complete_loops(k: LoopKernel, program: Program) -> str:
+    """`./a.out STEPS DT T0 parameters... < arrays` runs one member and prints the hash of its state."""
+    slots = {name: i for i, name in enumerate(k.buffers)}
+    order = [str(p.arg)[1:] for p in k.params]
+    given = [n for n in order if n not in ("dt", "t0")]
+    shapes = {p.name: p.type.shape for p in program.params} | {s.name: s.type.shape for s in program.states}
+    lines = []
+    for name, b in k.buffers.items():
+        lines.append(f"  buffers[{slots[name]}] = calloc({b.size}, sizeof({TYPE[b.dtype.name]}));  /* {name} */")
+    for slot, name in enumerate(order):
+        source = {"dt": "dt", "t0": "t0"}.get(name) or f"atof(argv[{4 + given.index(name)}])"
+        lines.append(f"  uniform[{slot}] = {source};  /* {name} */")
+    for buffer, u in k.constants.items():
+        b, numbers = k.buffers[buffer], ", ".join(literal(x) for x in u.src)
+        t = TYPE[b.dtype.name]
+        copy = f"(({t} *)buffers[{slots[buffer]}])[{place(b, u.shape, k.components)}] = *from++;"
+        lines.append(f"  {{ static const {t} list[] = {{{numbers}}}; const {t} *from = list;\n  {each(u.shape, copy)} }}")
+    for name in [*k.arrays, *k.inputs]:
+        shape, targets = shapes[name], [{**k.arrays, **k.inputs}[name]]
+        targets += [k.flat[name]] if name in k.flat else []
+        t = TYPE[k.buffers[targets[0]].dtype.name]
+        stores = [f"(({t} *)buffers[{slots[b]}])[{place(k.buffers[b], shape, k.components)}] = x;" for b in targets]
+        read = f"{t} x; if (fread(&x, sizeof x, 1, stdin) != 1) return 3;"
+        lines.append(f"  /* {name} */\n" + each(shape, f"{{ {read} {' '.join(stores)} }}"))
+    lines.append("  if (steps > 0) { init(buffers, uniform, &flags, 0, 1); step(buffers, uniform, &flags, 0, steps); "
+                 "final(buffers, uniform, &flags, steps, 1); }")  # fmt: skip
+    for name, (buffer, dtype, shape) in k.outputs.items():
+        t, source = TYPE[dtype.name], k.inputs[name]
+        c = c_name(name)
+        lines += [
+            f"  {t} *out_{c} = malloc({max(prod(shape), 1)} * sizeof({t})), *to_{c} = out_{c};",
+            f"  const {t} *from_{c} = buffers[steps > 0 ? {slots[buffer]} : {slots[source]}];",
+            each(shape, f"*to_{c}++ = from_{c}[{place(k.buffers[buffer], shape, k.components)}];"),
+            f'  add_array(&h, "<f{dtype.bits // 8}{shape}", out_{c}, {prod(shape)} * sizeof({t}));',
+        ]
+    usage = " ".join(["STEPS", "DT", "T0", *given])
+    arrays = ", ".join(f"{name} {list(shapes[name])}" for name in [*k.arrays, *k.inputs])
+    body = "\n".join(lines)
+    return f"""/* {program.name}: cc -O3 -march=native -ffp-contract=off -fwrapv this.c -lm
+   usage: {usage} < arrays; the arrays are raw numbers, row by row: {arrays} */
+#include <stdio.h>
+#include <stdlib.h>
+{module(k, careful=True)}{BLAKE2B}
+int main(int argc, char **argv) {{
+  if (argc != {4 + len(given)}) {{ fprintf(stderr, "usage: {usage} < arrays\\n"); return 2; }}
+  const long long steps = atoll(argv[1]);
+  const double dt = atof(argv[2]), t0 = atof(argv[3]);
+  double uniform[{max(len(order), 1)}];
+  void *buffers[{len(k.buffers)}];
+  signed char flags = 0;
+  hasher h; uint8_t digest[16];
+  (void)dt; (void)t0;
+  begin_hash(&h);
+{body}
+  end_hash(&h, digest);
+  for (int i = 0; i < 16; i++) printf("%02x", digest[i]);
+  printf("\\n");
+  return 0;
+}}
+"""
