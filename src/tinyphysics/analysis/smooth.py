@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.rules.cutoffs import CUT, SHIFTED, SWITCHED, cutoffs, within_cutoffs
 from tinyphysics.system import System
 
 JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.WHERE)  # a choice between values may be continuous; that is not examined
+AT_CUTOFF = {
+    CUT: "at the cutoff the energy jumps, and a jump exerts no force: shift= takes it away, switch= the jump of the force too",
+    SHIFTED: "at the cutoff the force jumps, which limits the order to 1 there: switch= makes it continuous",
+    SWITCHED: "at the cutoff two derivatives are continuous, which is enough for order 2",
+}
 KINKS = (Ops.ABS, Ops.MIN, Ops.MAX)
 
 
@@ -21,7 +27,10 @@ def smooth(system: System) -> Fact:
         extreme = u.op is Ops.REDUCE and u.arg[0] not in ("sum", "pairs")
         return (u.op in JUMPS or u.op in KINKS or extreme) and bool(u.leaves & states)
 
-    found = [u for u in toposort([system.energy]) if rough(u)]
+    found = [u for u in toposort(within_cutoffs([system.energy])) if rough(u)]
+    if not found and (ends := cutoffs([system.energy])):
+        u, kind = min(ends.items(), key=lambda end: end[1])
+        return Fact.no("smooth", because=AT_CUTOFF[kind], site=system.sites.get(u))
     if not found:
         return Fact.yes("smooth", because="no function in it jumps or has a kink")
     jumps = [u for u in found if u.op in JUMPS]

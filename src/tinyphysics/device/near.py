@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.ir.near import BLOCK, INSIDE, bits, columns, inverse, limit, reach, skin_of, widths
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import toposort
 from tinyphysics.ir.value import evaluate
-from tinyphysics.tpir.lists import ListSpec
+from tinyphysics.tpir.lists import SHIFTS, ListSpec
 
 Array = Any
 GROUPS = (8, 64, 512)  # points in the boxes of each level
@@ -29,11 +30,6 @@ class Domain:
     cutoff: float
     skin: float
     cell: tuple[tuple[float, ...], ...] | None
-
-    @property
-    def is_straight(self) -> bool:
-        """Are the vectors of the cell along the axes?"""
-        return self.cell is None or all(x == 0.0 for i, row in enumerate(self.cell) for k, x in enumerate(row) if i != k)
 
 
 Builder = Callable[[int, bool, bool], Callable[..., int]]  # for points with d coordinates, in a cell, a straight one
@@ -103,10 +99,15 @@ class NearList:
 
     def __init__(self, spec: ListSpec, domain: Domain, own: dict[str, Array], build: Builder) -> None:
         self.spec, self.domain, self.own = spec, domain, own
-        self.build = build(spec.shape[1], domain.cell is not None, domain.is_straight)
+        self.build = build(spec.shape[1], domain.cell is not None, spec.cell is None or spec.is_straight)
         self.blocks = np.empty(spec.shape[0] * ROOM + BLOCK, np.int64)
         self.made = 0
         self.buffer("limit")[0] = limit(domain.skin)
+        if spec.is_straight:
+            assert domain.cell is not None
+            ways = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3, indexing="ij"), -1).reshape(SHIFTS, 3)
+            lengths = np.diag(domain.cell).astype(NUMPY_DTYPE[spec.dtype.name])
+            self.buffer("shifts").reshape(spec.shape[1], -1)[:, :SHIFTS] = (ways[:, 3 - spec.shape[1] :] * lengths).T
         self.planes("ref")[:] = np.inf  # so far away that the first look makes a list
 
     def buffer(self, what: str) -> Array:
@@ -152,12 +153,12 @@ class NearList:
         way = [self.domain.skin / x + 1e-9 if x > 0.0 else 0.0 for x in lengths]
         numbers = np.array([*lengths, *cell.ravel(), far, *way])
         counts = [x.shape[1] for x in levels]
-        near64, near8 = np.empty(counts[1] + 1, np.int64), np.empty(counts[0] + 1, np.int64)
+        scratch = [np.empty(size + 1, np.int64) for size in (counts[1], counts[0], counts[0], BLOCK * counts[0])]
         starts = self.buffer("starts")
         while True:
             blocks = self.blocks
             found = self.build(f.ctypes.data, stride, n, *(x.ctypes.data for x in levels), *counts, numbers.ctypes.data,
-                               near64.ctypes.data, near8.ctypes.data, starts.ctypes.data, blocks.ctypes.data, len(blocks))
+                               *(x.ctypes.data for x in scratch), starts.ctypes.data, blocks.ctypes.data, len(blocks))
             if found <= len(blocks):
                 return
             self.blocks = np.empty(found + found // 8, np.int64)

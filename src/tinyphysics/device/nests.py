@@ -14,6 +14,7 @@ from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.kernel import NOW
+from tinyphysics.tpir.lists import FIRST
 from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Piece, Store
 from tinyphysics.util import prod
 
@@ -207,7 +208,7 @@ class Interpreter:
         if self.nest.near is None:
             return np.arange(i + 1, size)
         starts, blocks = self.starts, self.blocks
-        js = (blocks[starts[i] : starts[i + 1], None] >> 2) * PAIR_LANES + np.arange(PAIR_LANES)
+        js = (blocks[starts[i] : starts[i + 1], None] >> FIRST) * PAIR_LANES + np.arange(PAIR_LANES)
         return js[(js > i) & (js < size)]
 
 

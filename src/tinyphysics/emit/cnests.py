@@ -15,6 +15,7 @@ from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.kernel import NOW
+from tinyphysics.tpir.lists import FIRST
 from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Piece, Store
 from tinyphysics.tpir.wavefront import Wavefront, wavefront
 from tinyphysics.util import prod
@@ -297,7 +298,7 @@ class NestText:
             starts, blocks = (self.buffer(f"near{self.nest.near}.{what}") for what in ("starts", "blocks"))
             self.line(f"const int64_t *starts = {starts}, *blocks = {blocks};")
             self.open("for (int64_t e = starts[i]; e < starts[i + 1]; e++)")
-            self.line(f"const int64_t block = blocks[e] >> 2 << 3, from = block > i ? block : i + 1;")
+            self.line(f"const int64_t block = blocks[e] >> {FIRST} << 3, from = block > i ? block : i + 1;")
             self.line(f"const int64_t to = block + {PAIR_LANES} < {size} ? block + {PAIR_LANES} : {size};")
             self.independent()
             self.open("for (int64_t j = from; j < to; j++)")

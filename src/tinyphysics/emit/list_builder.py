@@ -2,17 +2,17 @@
 
 For every 64 points: which 512 are near, which 64 of those; then for each 8 of them, which 8; then for each point, which
 8 hold one within reach. A row is given blocks in ascending order, from its own on, each with what is to be heeded
-in it (MASKED, ACROSS of tpir/lists.py). Nothing here is part of the meaning of a program: a list may hold too much.
+in it (tpir/lists.py). Nothing here is part of the meaning of a program: a list may hold too much.
 """
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tinyphysics.tpir.lists import ACROSS, MASKED
+from tinyphysics.tpir.lists import FIRST, MASKED, MIXED, NOT_ACROSS, WAY
 
-V, B = "<8 x double>", "<8 x i1>"
+V, B, W = "<8 x double>", "<8 x i1>", "<8 x i64>"
 ARGUMENTS = ("ptr %f, i64 %stride, i64 %n, ptr %b1, ptr %b2, ptr %b3, i64 %n1, i64 %n2, i64 %n3, ptr %numbers, "
-             "ptr %c2, ptr %c1, ptr %starts, ptr %blocks, i64 %room")  # fmt: skip
+             "ptr %c2, ptr %c1, ptr %seen, ptr %ways, ptr %starts, ptr %blocks, i64 %room")  # fmt: skip
 
 
 class Code:
@@ -86,9 +86,8 @@ class Code:
         return self.new(f"select i1 {self.new(f'icmp sgt i64 {a}, {b}')}, i64 {a}, i64 {b}")
 
     def call(self, name: str, t: str, *args: str) -> str:
-        suffix = {"double": "f64", V: "v8f64", B: "v8i1"}[t]
-        back = "i1" if name == "vector.reduce.or" else t
-        return self.new(f"call {back} @llvm.{name}.{suffix}({', '.join(f'{t} {a}' for a in args)})")
+        suffix = {"double": "f64", V: "v8f64"}[t]
+        return self.new(f"call {t} @llvm.{name}.{suffix}({', '.join(f'{t} {a}' for a in args)})")
 
 
 class Geometry:
@@ -103,6 +102,9 @@ class Geometry:
         names = [f"length{k}" for k in range(d)] + [f"cell{k}" for k in range(d * d)] + ["reach"] + [f"way{k}" for k in range(d)]
         self.number = {name: c.item("%numbers", str(k), "double") for k, name in enumerate(names)}
         self.square = c.new(f"fmul double {self.number['reach']}, {self.number['reach']}")
+        self.wide = {name: self.splat(x) for name, x in self.number.items()}
+        self.wide_square = self.splat(self.square)
+        self.far, self.three = self.splat("1.0e3"), self.splat("3.0")
 
     def splat(self, x: str) -> str:
         one = self.c.new(f"insertelement {V} poison, double {x}, i64 0")
@@ -130,30 +132,56 @@ class Geometry:
                 total = c.call("maxnum", "double", total, way)
         return c.new(f"fcmp ole double {total}, {self.square if self.straight else self.number['reach']}")
 
-    def points(self, own: list[str], j: str) -> tuple[str, str]:
-        """(is one of eight points within reach?  may the eight lie across the edge of the cell?)."""
+    def apart(self, a: list[str], b: list[str]) -> str:
+        """May two boxes hold points that are nearer across an edge of the cell, now or while the list is in use?"""
+        c, d, found = self.c, self.d, "false"
+        for k in range(d):
+            x = c.new(f"fsub double {a[d + k]}, {b[k]}")
+            y = c.new(f"fsub double {b[d + k]}, {a[k]}")
+            span = c.new(f"fadd double {c.call('maxnum', 'double', x, y)}, {self.number[f'way{k}']}")
+            found = c.new(f"or i1 {found}, {c.new(f'fcmp oge double {span}, 0.5')}")
+        return found
+
+    def rows(self, own: list[str], j: str, across: bool) -> tuple[str, str]:
+        """For eight rows and eight points: (has a row one within reach?  the way across the edge, or MIXED)."""
         c, d = self.c, self.d
-        parts, across = [], f"<{', '.join(['i1 false'] * 8)}>"
-        for k in range(d):
-            start = c.new(f"add i64 {c.new(f'mul i64 %stride, {k}')}, {j}")
-            other = c.new(f"load {V}, ptr {c.new(f'getelementptr double, ptr %f, i64 {start}')}, align 8")
-            x = c.new(f"fsub {V} {own[k]}, {other}")
-            if self.periodic:
-                span = c.new(f"fadd {V} {c.call('fabs', V, x)}, {self.splat(self.number[f'way{k}'])}")
-                half = c.new(f"fcmp uge {V} {span}, {self.splat('0.5')}")
-                across = c.new(f"or {B} {across}, {half}")
-                x = c.new(f"fsub {V} {x}, {c.call('rint', V, x)}")
-            parts.append(x)
-        total = ""
-        for k in range(d):
-            way = ""
-            for i in [k] if self.straight else range(d):
-                term = c.new(f"fmul {V} {parts[i]}, {self.splat(self.number[f'cell{i * d + k}'])}")
-                way = c.new(f"fadd {V} {way}, {term}") if way else term
-            square = c.new(f"fmul {V} {way}, {way}")
-            total = c.new(f"fadd {V} {total}, {square}") if total else square
-        near = c.new(f"fcmp ole {V} {total}, {self.splat(self.square)}")
-        return c.call("vector.reduce.or", B, near), c.call("vector.reduce.or", B, across)
+        some, least, most = f"<{', '.join(['i1 false'] * 8)}>", self.far, c.new(f"fneg {V} {self.far}") if across else ""
+        beyond = most
+        for other in range(8):
+            parts, code = [], ""
+            for k in range(d):
+                start = c.new(f"add i64 {c.new(f'mul i64 %stride, {k}')}, {c.new(f'add i64 {j}, {other}')}")
+                x = c.new(f"fsub {V} {own[k]}, {self.splat(c.item('%f', start, 'double'))}")
+                if across:
+                    turn = c.call("rint", V, x)
+                    x = c.new(f"fsub {V} {x}, {turn}")  # the code is 9*kx + 3*ky + kz
+                    code = turn if not code else c.new(f"fadd {V} {c.new(f'fmul {V} {code}, {self.three}')}, {turn}")
+                parts.append(x)
+            total = ""
+            for k in range(d):
+                way = ""
+                for i in [k] if self.straight else range(d):
+                    term = c.new(f"fmul {V} {parts[i]}, {self.wide[f'cell{i * d + k}']}")
+                    way = c.new(f"fadd {V} {way}, {term}") if way else term
+                square = c.new(f"fmul {V} {way}, {way}")
+                total = c.new(f"fadd {V} {total}, {square}") if total else square
+            near = c.new(f"fcmp ole {V} {total}, {self.wide_square}")
+            some = c.new(f"or {B} {some}, {near}")
+            if across and self.straight:
+                least = c.call("minnum", V, least, c.new(f"select {B} {near}, {V} {code}, {V} {self.far}"))
+                most = c.call("maxnum", V, most, c.new(f"select {B} {near}, {V} {code}, {V} {beyond}"))
+        mask = c.new(f"zext i8 {c.new(f'bitcast {B} {some} to i8')} to i64")
+        if not across:
+            return mask, ""
+        if not self.straight:
+            return mask, self.whole(NOT_ACROSS << WAY | MIXED)
+        one = c.new(f"fcmp oeq {V} {least}, {most}")
+        number = c.new(f"add {W} {c.new(f'fptosi {V} {least} to {W}')}, {self.whole(NOT_ACROSS)}")
+        way = c.new(f"shl {W} {number}, {self.whole(WAY)}")
+        return mask, c.new(f"select {B} {one}, {W} {way}, {W} {self.whole(NOT_ACROSS << WAY | MIXED)}")
+
+    def whole(self, x: int) -> str:
+        return f"<{', '.join([f'i64 {x}'] * 8)}>"
 
 
 def module(d: int, periodic: bool, straight: bool) -> str:
@@ -185,37 +213,64 @@ def module(d: int, periodic: bool, straight: bool) -> str:
         def near_64(q: str) -> None:
             t = c.new(f"mul i64 {c.item('%c2', q)}, 8")
             last = c.minimum(c.new(f"add i64 {t}, 8"), "%n1")
-            c.loop(k, c.maximum(t, b), last, lambda u: c.when(g.close(own, g.box("%b1", "%n1", u)), lambda: c.append("%c1", many1, u)))
+            c.loop(k, c.maximum(t, b), last, lambda u: near_box(u, g.box("%b1", "%n1", u)))
+
+        def near_box(u: str, box: list[str]) -> None:
+            def keep() -> None:
+                apart = c.new(f"zext i1 {g.apart(own, box)} to i64") if periodic else "0"
+                c.append("%c1", many1, c.new(f"or i64 {c.new(f'shl i64 {u}, 1')}, {apart}"))
+
+            c.when(g.close(own, box), keep)
 
         c.loop(group, "0", c.get(many2), near_64)
         first = c.new(f"mul i64 {b}, 8")
+        places = [c.new(f"add i64 {c.new(f'mul i64 %stride, {a}')}, {first}") for a in range(d)]
+        rows = [c.new(f"load {V}, ptr {c.new(f'getelementptr double, ptr %f, i64 {at}')}, align 8") for at in places]
+
+        def look(q: str, j: str, across: bool) -> None:
+            mask, way = g.rows(rows, c.new(f"shl i64 {j}, 3"), across)
+            c.line(f"store i64 {mask}, ptr {c.new(f'getelementptr i64, ptr %seen, i64 {q}')}")
+            if way:
+                eighth = c.new(f"shl i64 {q}, 3")
+                c.line(f"store {W} {way}, ptr {c.new(f'getelementptr i64, ptr %ways, i64 {eighth}')}, align 8")
+
+        def points(q: str) -> None:
+            found = c.item("%c1", q)
+            j, apart = c.new(f"ashr i64 {found}, 1"), c.new(f"trunc i64 {found} to i1")
+            c.when(c.new(f"xor i1 {apart}, true"), lambda: look(q, j, False))
+            if periodic:
+                c.when(apart, lambda: look(q, j, True))
+
+        c.loop(k, "0", c.get(many1), points)
         c.loop(row, first, c.minimum(c.new(f"add i64 {first}, 8"), "%n"), one)
 
     def one(i: str) -> None:
+        """A row: what it sees of what its block sees."""
         c.line(f"store i64 {c.get(many)}, ptr {c.new(f'getelementptr i64, ptr %starts, i64 {i}')}")
-        own = [g.splat(c.item("%f", c.new(f"add i64 {c.new(f'mul i64 %stride, {a}')}, {i}"), "double")) for a in range(d)]
-        after = c.new(f"add i64 {i}, 1")
-        first = c.new(f"ashr i64 {after}, 3")
+        place, after = c.new(f"and i64 {i}, 7"), c.new(f"ashr i64 {c.new(f'add i64 {i}, 1')}, 3")
 
-        def near_8(q: str) -> None:
-            j = c.item("%c1", q)
-            begin = c.new(f"shl i64 {j}, 3")
-            near, across = g.points(own, begin)
-            later = c.new(f"icmp sge i64 {j}, {first}")
+        def entry(q: str) -> None:
+            found = c.item("%c1", q)
+            j = c.new(f"ashr i64 {found}, 1")
+            seen = c.item("%seen", q)
+            bit = c.new(f"trunc i64 {c.new(f'lshr i64 {seen}, {place}')} to i1")
 
             def keep() -> None:
+                begin = c.new(f"shl i64 {j}, 3")
                 end = c.new(f"add i64 {begin}, 8")
                 cut = c.new(f"or i1 {c.new(f'icmp sle i64 {begin}, {i}')}, {c.new(f'icmp sgt i64 {end}, %n')}")
-                flags = c.new(f"or i64 {c.new(f'select i1 {cut}, i64 {MASKED}, i64 0')}, {c.new(f'select i1 {across}, i64 {ACROSS}, i64 0')}")
-                entry = c.new(f"or i64 {c.new(f'shl i64 {j}, 2')}, {flags}")
+                way = c.item("%ways", c.new(f"add i64 {c.new(f'shl i64 {q}, 3')}, {place}"))
+                way = c.new(f"select i1 {c.new(f'trunc i64 {found} to i1')}, i64 {way}, i64 {NOT_ACROSS << WAY}")
+                flags = c.new(f"or i64 {c.new(f'select i1 {cut}, i64 {MASKED}, i64 0')}, {way}")
+                value = c.new(f"or i64 {c.new(f'shl i64 {j}, {FIRST}')}, {flags}")
                 so_far = c.get(many)
                 c.when(c.new(f"icmp slt i64 {so_far}, %room"), lambda: c.line(
-                    f"store i64 {entry}, ptr {c.new(f'getelementptr i64, ptr %blocks, i64 {so_far}')}"))
+                    f"store i64 {value}, ptr {c.new(f'getelementptr i64, ptr %blocks, i64 {so_far}')}"))  # fmt: skip
                 c.put(many, c.new(f"add i64 {so_far}, 1"))
 
-            c.when(c.new(f"and i1 {near}, {later}"), keep)
+            c.when(c.new(f"and i1 {bit}, {c.new(f'icmp sge i64 {j}, {after}')}"), keep)
 
-        c.loop(k, "0", c.get(many1), near_8)
+        c.loop(k, "0", c.get(many1), entry)
 
     outer = c.variable("0")
     c.loop(outer, "0", "%n2", sixty_four)
@@ -223,7 +278,7 @@ def module(d: int, periodic: bool, straight: bool) -> str:
     c.line(f"store i64 {total}, ptr {c.new('getelementptr i64, ptr %starts, i64 %n')}")
     c.line(f"ret i64 {total}")
     declared = ["declare double @llvm.maxnum.f64(double, double)", "declare double @llvm.minnum.f64(double, double)",
-                f"declare {V} @llvm.fabs.v8f64({V})", f"declare {V} @llvm.rint.v8f64({V})",
-                f"declare i1 @llvm.vector.reduce.or.v8i1({B})"]  # fmt: skip
+                f"declare {V} @llvm.rint.v8f64({V})", f"declare {V} @llvm.minnum.v8f64({V}, {V})",
+                f"declare {V} @llvm.maxnum.v8f64({V}, {V})"]  # fmt: skip
     return "\n".join([*declared, f"define i64 @build({ARGUMENTS}) #0 {{", "entry:", *c.lines, "}",
                       'attributes #0 = { nounwind "prefer-vector-width"="512" }', ""])  # fmt: skip

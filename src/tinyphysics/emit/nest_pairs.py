@@ -12,7 +12,7 @@ from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.lists import ACROSS, MASKED
+from tinyphysics.tpir.lists import FIRST, MASKED, MIXED, WAY, shifts_in
 from tinyphysics.tpir.nests import Piece, Store
 
 Carried = list[tuple[str, str]]  # (type, value) of the sums of a row
@@ -31,7 +31,8 @@ def pairs(f: NestWriter) -> None:
     width = min(f.width, PAIR_LANES)
     f.begin()
     nodes = toposort([*piece.roots, *piece.plain])
-    listed = {} if n.near is None else {what: f.array(f"near{n.near}.{what}") for what in ("starts", "blocks")}
+    listed = {} if n.near is None else {what: f.array(f"near{n.near}.{what}") for what in ("starts", "blocks", "shifts")}
+    f.arrays = listed
 
     def slab(k: str) -> None:
         low = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {table}, i64 {k}')}")
@@ -66,7 +67,8 @@ def pairs(f: NestWriter) -> None:
             return block_of(f, j, i, masked, own, p, own_rows, own_columns, shared, width, sums)
 
         if listed:
-            sums = neighbours(f, i, listed, list(zip(kinds, sums)), block)
+            shifted = [u for u in toposort(list(piece.plain)) if u.op is Ops.SUB and is_shift(u.src[1])]
+            sums = neighbours(f, i, listed, list(zip(kinds, sums)), block, lambda way: shift(f, n.near, shifted, way, shared, width))
         else:
             sums = all_after(f, i, size, list(zip(kinds, sums)), block)
         for k, s in enumerate(rows):
@@ -97,20 +99,40 @@ def all_after(f: NestWriter, i: str, size: int, sums: Carried, block: Block) -> 
     return out
 
 
-def neighbours(f: NestWriter, i: str, listed: dict[str, str], sums: Carried, block: Block) -> list[str]:
-    """The blocks of a row in a list; most count in full and lie on one side of the edge of the cell."""
+def is_shift(u: UOp) -> bool:
+    return u.op is Ops.VAR and shifts_in(u)
+
+
+def shift(f: NestWriter, near: int | None, points: list[UOp], way: str, shared: Names, width: int) -> None:
+    """The point of the row as a block sees it from across the edge of the cell."""
+    for u in points:
+        a, s = u.src
+        b = f.kernel.buffers[f"near{near}.shifts"]
+        t = TYPE[b.dtype.name]
+        at = f.new(f"getelementptr {t}, ptr {f.arrays['shifts']}, i64 {f.new(f'add i64 {way}, {int(str(s.arg)[6:]) * b.plane}')}")
+        moved = f.new(f"fsub {t} {f.scalar[a]}, {f.new(f'load {t}, ptr {at}')}")
+        f.w.width = width
+        shared[u] = f.w.splat(moved, u.dtype)
+        f.w.width = 1
+
+
+def neighbours(
+    f: NestWriter, i: str, listed: dict[str, str], sums: Carried, block: Block, across: Callable[[str], None]
+) -> list[str]:
+    """The blocks of a row in a list; most count in full, and lie across the edge of the cell in one way."""
     places = [i, f.new(f"add i64 {i}, 1")]
     starts, blocks = listed["starts"], listed["blocks"]
     begin, end = (f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {starts}, i64 {k}')}") for k in places)
 
     def one(q: str, sums_now: list[str]) -> list[str]:
         entry = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {blocks}, i64 {q}')}")
-        j = f.new(f"shl i64 {f.new(f'ashr i64 {entry}, 2')}, 3")
-        flags = f.new(f"and i64 {entry}, {MASKED | ACROSS}")
+        j = f.new(f"shl i64 {f.new(f'ashr i64 {entry}, {FIRST}')}, 3")
+        flags = f.new(f"and i64 {entry}, {MASKED | MIXED}")
         f.labels += 1
         n = f.labels
         f.line(f"br i1 {f.new(f'icmp eq i64 {flags}, 0')}, label %plain{n}, label %other{n}")
         f.label(f"plain{n}")
+        across(f.new(f"and i64 {f.new(f'ashr i64 {entry}, {WAY}')}, {(1 << (FIRST - WAY)) - 1}"))
         plain, from_plain = block(j, False, sums_now, True), f.block
         f.line(f"br label %both{n}")
         f.label(f"other{n}")

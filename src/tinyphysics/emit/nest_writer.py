@@ -15,6 +15,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.kernel import NOW
+from tinyphysics.tpir.lists import shifts_in
 from tinyphysics.tpir.nests import LoopKernel, Nest, Piece, Store
 from tinyphysics.util import prod
 
@@ -68,6 +69,7 @@ class NestWriter:
     scalar: Names = field(default_factory=dict)
     pointer: dict[str, str] = field(default_factory=dict)
     rows: dict[tuple[object, ...], str] = field(default_factory=dict)
+    arrays: dict[str, str] = field(default_factory=dict)  # addresses of what no expression reads
     block: str = "entry"
     labels: int = 0
 
@@ -159,7 +161,7 @@ class NestWriter:
         """Everything of one level, as scalars."""
         self.w.width = 1
         for u in nodes:
-            if u not in self.scalar and u.op is not Ops.CONST and self.level(u) == level:
+            if u not in self.scalar and u.op is not Ops.CONST and self.level(u) == level and not shifts_in(u):
                 self.one(u, self.scalar)
 
     def one(self, u: UOp, env: Names) -> None:
@@ -261,7 +263,7 @@ class NestWriter:
         self.w.width = width
         for u in value_nodes(roots):
             for s in u.src if u.op is not Ops.LOAD else ():
-                if x not in s.leaves and s.op is not Ops.CONST and s not in env:
+                if x not in s.leaves and s.op is not Ops.CONST and s not in env and not shifts_in(s):
                     env[s] = self.w.splat(self.scalar[s], s.dtype)
         for u in roots:
             if x not in u.leaves and u.op is not Ops.CONST and u not in env:
@@ -273,7 +275,7 @@ class NestWriter:
         self.w.width = width
         index_env = dict(self.scalar)
         index_env[x] = at
-        env = dict(shared) if width > 1 else dict(self.scalar)
+        env = dict(shared) if width > 1 else self.scalar | shared
         nodes = value_nodes(roots)
         if width == 1:
             env[x] = at

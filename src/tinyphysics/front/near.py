@@ -16,6 +16,7 @@ from tinyphysics.ir import Ops, UOp, as_uop, substitute, toposort
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.ir.reduction import FEW
+from tinyphysics.rules.cutoffs import CUT, SHIFTED, SWITCHED
 from tinyphysics.rules.normal import same
 from tinyphysics.util import user_site
 
@@ -121,9 +122,10 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     if switch is not None:
         on = [scalar("switch", switch)]
     whole = (cutoff * cutoff).expand(r2.shape)
-    if shift or own_shift:
+    kind = SHIFTED if shift or own_shift else SWITCHED if on else CUT
+    if kind == SHIFTED:
         x = x - substitute([x], {r2: whole})[0]
-    elif on:
+    elif kind == SWITCHED:
         x = x * smooth_step(r2, on[0].expand(r2.shape), whole)
     if not same(x, turned(x)):
         raise TraceError("the energy of a pair (i, j) is not shown to be that of (j, i)", site=user_site(),
@@ -135,7 +137,7 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
         placed = points
     else:
         placed = wrapped(points, domain).gather((order,))
-    d = nearest(placed[:, None] - placed[None, :], cell)
+    d = nearest(placed[:, None], placed[None, :], cell)
     distance = (d * d).sum(-1)
     arranged = x if few else Arranged(order, r2).at(x, ("i", "j"))
     near = distance < whole
@@ -143,7 +145,7 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
         near = near & apart(partners[0][:, k], order, few)
     (value,) = substitute([arranged], {r2: distance})
     masked = where(near, value, 0.0)
-    return masked.triu(0, 1).sum() if few else masked.triu(0, 1, 1).sum()
+    return masked.triu(0, 1).sum() if few else masked.triu(0, 1, kind).sum()
 
 
 def smooth_step(r2: UOp, on: UOp, whole: UOp) -> UOp:
@@ -162,14 +164,14 @@ def wrapped(points: UOp, domain: tuple[UOp, ...]) -> UOp:
     return points - (images * box if box.ndim == 1 else images @ box)
 
 
-def nearest(d: UOp, cell: Sequence[UOp]) -> UOp:
-    """Differences to the nearest image; exact for all that are shorter than half the width of the cell."""
+def nearest(a: UOp, b: UOp, cell: Sequence[UOp]) -> UOp:
+    """a - b to the nearest image; exact for all that are nearer than half the width of the cell."""
+    d = a - b
     if not cell:
         return d
     (box,) = cell
-    if box.ndim == 1:
-        return d.image((d / box).rint() * box)
-    return d.image((d @ inv(box)).rint() @ box)
+    shift = (d / box).rint() * box if box.ndim == 1 else (d @ inv(box)).rint() @ box
+    return a.expand(d.shape).image(b.expand(d.shape), shift)
 
 
 def apart(partner: UOp, order: UOp, few: bool) -> UOp:
@@ -179,8 +181,9 @@ def apart(partner: UOp, order: UOp, few: bool) -> UOp:
     at = partner.cast(i64)
     if not few:
         inverse = UOp(Ops.NEAR, i64, order.shape, order.src, ("inverse", order.arg[1]))
-        there = inverse.gather((where(at < 0, 0, at),))
-        at = where(at < 0, -1, there).gather((order,))
+        nobody, first = UOp.const(-1, i64, at.shape), UOp.const(0, i64, at.shape)
+        there = inverse.gather(((at < first).where(first, at),))
+        at = (at < first).where(nobody, there).gather((order,))
     return at[:, None].expand((n, n)).ne(index[None, :].expand((n, n)))
 
 
@@ -251,20 +254,22 @@ def turned(x: UOp) -> UOp:
         return memo[u]
 
     def one(u: UOp) -> UOp:
-        if is_distance(u) or u.op is Ops.CONST:
+        if is_distance(u):
             return u
-        if u.op is Ops.EXPAND:
-            old = (1,) * (u.ndim - u.src[0].ndim) + u.src[0].shape
-            exchanged = u.src[0].reshape(old)
-            swap = (1, 0, *range(2, u.ndim))
-            return (exchanged if old[0] == old[1] == 1 else exchanged.permute(swap)).expand(u.shape)
-        if u.op is Ops.GATHER and len(u.src) == 3:
-            a, b = u.src[1:]
-            return u if turn(a) is b and turn(b) is a else u.replace((u.src[0], turn(a), turn(b)))
+        across = (u.shape[1], u.shape[0], *u.shape[2:])
+        if u.op is Ops.CONST:
+            return UOp.const(u.arg, u.dtype, across)
         if u.op in ELEMENTWISE:
-            return u.replace(tuple(map(turn, u.src)))
+            return UOp(u.op, u.dtype, across, tuple(map(turn, u.src)), u.arg)
+        if u.op is Ops.EXPAND:
+            return turn(u.src[0].reshape((1,) * (u.ndim - u.src[0].ndim) + u.src[0].shape)).expand(across)
+        if u.op is Ops.GATHER and len(u.src) == 3 and u.src[1].ndim == 2:
+            a, b = u.src[1:]
+            return u if turn(a) is b and turn(b) is a else UOp(u.op, u.dtype, across, (u.src[0], turn(a), turn(b)))
         if u.op is Ops.REDUCE and min(u.arg[1]) > 1:
-            return u.replace((turn(u.src[0]),))
+            return UOp(u.op, u.dtype, across, (turn(u.src[0]),), u.arg)
+        if 1 in u.shape[:2]:  # the numbers stay where they are
+            return (u.src[0] if u.op is Ops.RESHAPE else u).reshape(across)
         return u.permute((1, 0, *range(2, u.ndim)))
 
     return turn(x)

@@ -97,6 +97,10 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return f"{kind}({src[0][0]}{axis})", ATOM
         case Ops.ROLL:
             return f"roll({src[0][0]}, {', '.join(f'{s} on {a}' for s, a in u.arg)})", ATOM
+        case Ops.NEAR:
+            return f"{u.arg[0]}({src[0][0]})", ATOM
+        case Ops.GATHER if u.src[1].op is Ops.NEAR:
+            return src[0]
         case Ops.GATHER:
             return f"{_wrap(src[0], ATOM)}[{', '.join(s[0] for s in src[1:])}]", ATOM
         case Ops.PERMUTE | Ops.FLIP | Ops.PAD:

@@ -70,11 +70,11 @@ class Arithmetic:
 
     def atan2(self, x: Any) -> Self:            return self.alu(Ops.ATAN2, x)
     def hypot(self, o: Any) -> Self:            return self.alu(Ops.HYPOT, o)
-    def image(self, shift: Any) -> Self:        return self.alu(Ops.IMAGE, shift)
     def minimum(self, o: Any) -> Self:          return self.alu(Ops.MIN, o)
     def maximum(self, o: Any) -> Self:          return self.alu(Ops.MAX, o)
     def eq(self, o: Any) -> Self:               return self.alu(Ops.EQ, o)
     def ne(self, o: Any) -> Self:               return self.alu(Ops.NE, o)
+    def image(self, b: Any, s: Any) -> Self:    return self.alu(Ops.IMAGE, b, s)
     def fma(self, b: Any, c: Any) -> Self:      return self.alu(Ops.FMA, b, c)
     def where(self, a: Any, b: Any) -> Self:    return self.alu(Ops.WHERE, a, b)
     # fmt: on

@@ -45,7 +45,6 @@ class Ops(Enum):
     POW = "pow"
     ATAN2 = "atan2"
     HYPOT = "hypot"
-    IMAGE = "image"      # a - b, where b is a whole number of periods: it moves nothing by itself
     MIN = "min"
     MAX = "max"
     LT = "lt"
@@ -61,6 +60,7 @@ class Ops(Enum):
     # three arguments
     FMA = "fma"          # a*b + c, rounded once
     WHERE = "where"
+    IMAGE = "image"      # (a - s) - b, where s is a whole number of periods: it moves nothing by itself
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
     # movement: the same numbers in another arrangement
@@ -74,7 +74,7 @@ class Ops(Enum):
     CONCAT = "concat"    # arg: axis
     STACK = "stack"      # scalars, row-major, into the node's shape
     ELEMENT = "element"  # arg: row-major index; one number out of an array
-    TRIU = "triu"        # arg: (a, b); zero where the index along axis a is not below that along b; (a, b, 1): by a list
+    TRIU = "triu"        # arg: (a, b); zero where the index along axis a is not below that along b; (a, b, k): by a list
     # chosen by indices: sources are the array, then an i64 array for each of its leading axes, all of one shape
     GATHER = "gather"    # the items there, in the shape of the indices; NaN where an index is outside
     SCATTER = "scatter"  # the items added there one after the other, to zeros; an index outside makes the first NaN
@@ -85,7 +85,7 @@ class Ops(Enum):
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
     LOAD = "load"
     # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone;
-    # with (a, b, 1) the items are neighbours in the order of a list, and zero beyond its cutoff
+    # with (a, b, k) the items are neighbours in the order of a list, and zero beyond its cutoff: k says how they end
     REDUCE = "reduce"
 
 
@@ -98,10 +98,10 @@ UNARY: Group = frozenset({
 })  # fmt: skip
 COMPARE: Group = frozenset({Ops.LT, Ops.LE, Ops.EQ, Ops.NE})
 BINARY: Group = COMPARE | {
-    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.IMAGE, Ops.MIN, Ops.MAX,
+    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.MIN, Ops.MAX,
     Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI,
 }  # fmt: skip
-TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE})
+TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.IMAGE})
 ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM}
 MOVEMENT: Group = frozenset({
     Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,

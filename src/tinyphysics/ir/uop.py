@@ -243,7 +243,7 @@ class UOp(Arithmetic):
         return UOp(Ops.ROLL, self.dtype, self.shape, (self,), moves)
 
     def triu(self, a: int = -2, b: int = -1, *near: int) -> UOp:
-        """Zero where the index along axis a is not below that along b: each pair once; with a 1, by a list."""
+        """Zero where the index along axis a is not below that along b: each pair once; with a third number, by a list."""
         a, b = axis_of(a, self.ndim), axis_of(b, self.ndim)
         if self.shape[a] != self.shape[b]:
             raise ShapeError(f"pairs of shape {self.shape}", site=user_site(),

@@ -186,7 +186,7 @@ FLOAT: dict[Ops, Callable[..., Any]] = {
     Ops.ERF: math.erf,
     Ops.ADD: lambda a, b: a + b,
     Ops.SUB: lambda a, b: a - b,
-    Ops.IMAGE: lambda a, b: a - b,
+    Ops.IMAGE: lambda a, b, s: (a - s) - b,
     Ops.MUL: lambda a, b: a * b,
     Ops.DIV: div,
     Ops.POW: power,

@@ -87,7 +87,7 @@ def maximum(x: UOp, y: UOp) -> UOp:
 
 
 # --- the tables ------------------------------------------------------------------------------------
-x, y = UPat.var("x"), UPat.var("y")
+x, y, z = UPat.var("x"), UPat.var("y"), UPat.var("z")
 
 Rows = list[tuple[UPat, Callable[..., UOp | None]]]
 
@@ -97,7 +97,7 @@ everywhere: Rows = [
     (x.sign(),         sign),
     (x.floor(),        floor),
     (x.rint(),         rint),
-    (x.image(y),       lambda x, y: x - y),
+    (x.image(y, z),    lambda x, y, z: (x - z) - y),
     (x.minimum(y),     minimum),
     (x.maximum(y),     maximum),
     (x.asin(),         inverse.asin),

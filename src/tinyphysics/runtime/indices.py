@@ -12,6 +12,7 @@ from tinyphysics.ir.infix import written
 from tinyphysics.ir.ops import CHOSEN
 from tinyphysics.ir.value import evaluate, source_index
 from tinyphysics.runtime.ensemble import Inputs
+from tinyphysics.tpir.lists import in_order, unordered
 
 MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.ELEMENT)
 
@@ -51,13 +52,27 @@ def values(index: UOp, given: Inputs) -> Any:
     return np.array(rows, float)
 
 
+def check_tables(roots: Sequence[UOp], given: Inputs) -> None:
+    """An InputError if a table of a sum over neighbours is not symmetric: there a pair has no first particle."""
+    for u in toposort(roots):
+        by_pairs = u.op is Ops.GATHER and len(u.src) == 3 and any(in_order(s) for s in toposort(u.src[1:]))
+        if not by_pairs or u.src[0].op is not Ops.VAR or str(u.src[0].arg) not in given.params:
+            continue
+        for k, table in enumerate(given.params[str(u.src[0].arg)]):
+            if not np.array_equal(table, np.swapaxes(table, 0, 1)):
+                i, j = (int(x) for x in np.argwhere(table != np.swapaxes(table, 0, 1))[0][:2])
+                raise InputError(f"the table `{u.src[0].arg}` is not symmetric: ({i}, {j}) and ({j}, {i}) differ",
+                                 fix="With a cutoff the energy of (i, j) is that of (j, i): give both the same number.")  # fmt: skip
+
+
 def root_shape(root: UOp, name: str) -> tuple[int, ...]:
     return next(v.shape for v in toposort([root]) if v.op is Ops.VAR and v.arg == name)
 
 
 def check_indices(roots: Sequence[UOp], given: Inputs) -> None:
     """An InputError that names the parameter if an index of a run chooses nothing."""
-    for table, index, n in used(roots, frozenset(given.params)):
+    check_tables(roots, given)
+    for table, index, n in used(unordered(roots), frozenset(given.params)):
         found = values(index, given)
         bad = ~((found == np.floor(found)) & (-n <= found) & (found < n))
         if not bad.any():

@@ -124,7 +124,7 @@ def function_names(kernel: LoopKernel) -> dict[str, Any]:
 
 
 LIST = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 3,
-                        *[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 5, ctypes.c_int64)  # fmt: skip
+                        *[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 7, ctypes.c_int64)  # fmt: skip
 
 
 @lru_cache(maxsize=16)

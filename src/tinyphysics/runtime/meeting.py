@@ -18,6 +18,7 @@ from tinyphysics.rules.transcendental import lower
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.system import System
 from tinyphysics.tpir.index import Index, Unsupported
+from tinyphysics.tpir.lists import unordered
 from tinyphysics.tpir.planes import component_places
 from tinyphysics.tpir.pull import Home, Pull, is_component
 from tinyphysics.tpir.stored import is_stored, short_sums
@@ -31,7 +32,7 @@ def pair_sums(system: System) -> list[UOp]:
     roots = [*system.forces, *system.update]
     if system.energy is not None:
         roots += simplify(gradient(system.energy, system.q))
-    return [u for u in toposort(graph_rewrite(roots, pairwise)) if u.op is Ops.REDUCE and u.arg[0] == "pairs"]
+    return [u for u in toposort(unordered(graph_rewrite(roots, pairwise))) if u.op is Ops.REDUCE and u.arg[0] == "pairs"]
 
 
 def meeting(sums: Sequence[UOp], values: Mapping[str, Any]) -> Pair | None:
@@ -45,7 +46,7 @@ def meeting(sums: Sequence[UOp], values: Mapping[str, Any]) -> Pair | None:
 
 
 def first_bad(u: UOp, values: Mapping[str, Any]) -> Pair | None:
-    x, (a, b) = u.src[0], u.arg[2]
+    x, (a, b) = u.src[0], u.arg[2][:2]
     n = x.shape[a]
     if n <= COMPONENTS:
         env = {str(v.arg): np.ravel(values[str(v.arg)]).tolist() if v.shape else float(values[str(v.arg)]) for v in u.leaves}

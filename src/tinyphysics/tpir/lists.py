@@ -13,9 +13,13 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import Shape, UOp, substitute, toposort
 from tinyphysics.tpir.nests import Buffer
 
-MASKED, ACROSS = 1, 2  # of a block in a list: not all of it counts; it may lie across the edge of the cell
+# a block in a list: its number, from bit FIRST on; how it reaches across the edge of the cell; and what is to be heeded:
+# not all of it counts, or its pairs reach across the edge in several ways
+MASKED, MIXED, WAY, FIRST = 1, 2, 2, 8
 FILLED = ("order", "inverse", "images")  # arrays that an expression reads
-OWN = ("ref", "points", "limit", "starts", "blocks", "call")  # what the list itself needs
+OWN = ("ref", "points", "limit", "starts", "blocks", "shifts", "call")  # what the list itself needs
+SHIFTS = 27  # ways to reach across the edges of a cell of up to three dimensions, 13 of them not at all
+NOT_ACROSS = 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +36,16 @@ class ListSpec:
     def name(self, what: str) -> str:
         return f"near{self.number}.{what}"
 
+    @property
+    def is_straight(self) -> bool:
+        """Is there a cell, with lengths along the axes?"""
+        return self.cell is not None and self.cell.ndim == 1
+
     def buffers(self) -> list[Buffer]:
         n, d = self.shape
         kinds = {"ref": (d, (n,), self.dtype), "points": (d, (n,), self.dtype), "images": (d, (n,), self.dtype),
                  "limit": (1, (), f64), "order": (1, (n,), i64), "inverse": (1, (n,), i64),
-                 "starts": (1, (n + 1,), i64), "blocks": (1, (), i64), "call": (1, (), i64)}  # fmt: skip
+                 "shifts": (d, (SHIFTS,), self.dtype), "starts": (1, (n + 1,), i64), "blocks": (1, (), i64), "call": (1, (), i64)}  # fmt: skip
         return [Buffer(self.name(what), *kind) for what, kind in kinds.items()]
 
     @property
@@ -76,10 +85,31 @@ def asked(roots: Sequence[UOp], lists: dict[int, ListSpec]) -> list[UOp]:
     return substitute(list(roots), new)
 
 
+def shift_of(a: UOp) -> UOp:
+    """By how much a point of a row is shifted before it meets a block: along the axis that its plane says."""
+    assert a.op is Ops.LOAD
+    return UOp.var(f"@shift{a.arg[1]}", (), a.dtype)
+
+
+def shifts_in(u: UOp) -> bool:
+    return any(str(v.arg).startswith("@shift") for v in u.leaves)
+
+
 def list_of(x: UOp) -> int | None:
     """The list in whose order the particles of an expression are."""
     return next((s.arg[1] for u in toposort([x]) if u.op is Ops.GATHER for s in u.src[1:]
                  if s.op is Ops.NEAR and s.arg[0] == "order"), None)  # fmt: skip
+
+
+def unordered(roots: Sequence[UOp]) -> list[UOp]:
+    """The expressions with particles in the order that they were given, every one its own image."""
+    new: dict[UOp, UOp] = {}
+    for u in toposort(roots):
+        if u.op is Ops.NEAR:
+            new[u] = UOp.const(0.0, u.dtype, u.shape) if u.arg[0] == "images" else UOp.range(u.shape[0])
+        elif in_order(u):
+            new[u] = substitute([u.src[0]], new)[0]
+    return substitute(list(roots), new) if new else list(roots)
 
 
 def in_order(u: UOp) -> bool:

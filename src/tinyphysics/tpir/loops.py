@@ -18,7 +18,7 @@ from tinyphysics.rules.exact import exact
 from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
 from tinyphysics.tpir.kernel import ORIGIN, STEP, Meaning, input_of, reads_before_writing
-from tinyphysics.tpir.lists import asked, specs
+from tinyphysics.tpir.lists import ListSpec, asked, shift_of, specs
 from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece
 from tinyphysics.tpir.planes import long_axes
 from tinyphysics.tpir.pull import Home, planes
@@ -40,7 +40,18 @@ def updates(meaning: Meaning, instructions: Sequence[Instruction]) -> tuple[list
     return marks, stored
 
 
-def finished(nest: Nest, careful: bool) -> Nest:
+def within(roots: Sequence[UOp], lists: dict[int, ListSpec], near: int | None) -> list[UOp]:
+    """The roots where all pairs of a block reach across the edge of a cell alike, or none does."""
+    straight = near is not None and lists[near].is_straight
+    new = {}
+    for u in toposort(roots):
+        if u.op is Ops.IMAGE:
+            a, b, _ = u.src
+            new[u] = (a - shift_of(a) if straight else a) - b
+    return substitute(list(roots), new) if new else []
+
+
+def finished(nest: Nest, careful: bool, lists: dict[int, ListSpec]) -> Nest:
     """The bodies in the minimal operator set."""
     pieces = []
     for p in nest.pieces:
@@ -48,8 +59,7 @@ def finished(nest: Nest, careful: bool) -> Nest:
         values, guards = (lower(plain), []) if careful else guarded(plain)
         flat = graph_rewrite([*values, *guards], exact)
         stores = tuple(replace(s, value=v) for s, v in zip(p.stores, flat))
-        across = {u: u.src[0] for u in toposort(plain) if u.op is Ops.IMAGE}
-        inside = graph_rewrite(lower(substitute(plain, across)), exact) if across and not guards else []
+        inside = graph_rewrite(lower(within(plain, lists, nest.near)), exact) if nest.kind == "pairs" and not guards else []
         pieces.append(Piece(p.lo, p.hi, stores, tuple(flat[len(values) :]), tuple(inside)))
     return replace(nest, pieces=tuple(pieces))
 
@@ -164,8 +174,8 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         s = schedule(marks, homes, components, f"{name}.", flat)
         for b in s.buffers.values():
             buffers.setdefault(b.name, b)
-        sections[name] = LoopSection(name, tuple(finished(n, False) for n in s.nests), s.swaps)
-        careful[name] = LoopSection(name, tuple(finished(n, True) for n in s.nests), s.swaps)
+        sections[name] = LoopSection(name, tuple(finished(n, False, near) for n in s.nests), s.swaps)
+        careful[name] = LoopSection(name, tuple(finished(n, True, near) for n in s.nests), s.swaps)
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
     return LoopKernel(
         program.name, tuple(dict.fromkeys([*scalars, STEP, ORIGIN])), buffers, sections, careful, inputs,

@@ -239,7 +239,7 @@ def schedule(
     def place(u: UOp, name: str) -> None:
         if u.op is Ops.NEAR:
             placed[u] = Home(f"near{u.arg[1]}.{u.arg[0]}")
-            if all(v.op is not Ops.NEAR or v.src != u.src or v is u for v in placed):  # else it is made already
+            if not any(v.op is Ops.NEAR and v is not u and v.src[0] is u.src[0] and v.arg[1] == u.arg[1] for v in placed):  # else it is made already
                 b.add(task_of(u, placed[u], components))
             b.close()
             b.homes[u] = placed[u]

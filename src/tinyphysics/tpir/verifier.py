@@ -12,6 +12,7 @@ from fractions import Fraction
 from tinyphysics.errors import TraceError, VerifyError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
+from tinyphysics.rules.cutoffs import CUT, cutoffs, within_cutoffs
 from tinyphysics.rules.normal import chooses
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
@@ -223,7 +224,8 @@ class Verifier:
 
     def jump(self) -> UOp | None:
         """A function of the state in the declared energy that is not shown to be continuous, in its own names."""
-        found = next((u for u in toposort(self.terms) if u.op in JUMPS and moving(u)), None)
+        cut = [u for u, kind in cutoffs(self.terms).items() if kind == CUT and moving(u)]
+        found = next((u for u in toposort(within_cutoffs(self.terms)) if u.op in JUMPS and moving(u)), cut[0] if cut else None)
         names = {state_var(self.program, i, 0): UOp.var(s.name, s.type.shape, s.type.dtype)
                  for i, s in enumerate(self.program.states)}  # fmt: skip
         return None if found is None else substitute([found], names)[0]
