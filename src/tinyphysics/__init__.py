@@ -14,6 +14,7 @@ from tinyphysics.errors import TinyPhysicsError as TinyPhysicsError
 from tinyphysics.errors import TraceError as TraceError
 from tinyphysics.errors import UnitError as UnitError
 from tinyphysics.errors import VerifyError as VerifyError
+from tinyphysics.front import random as random
 from tinyphysics.front.functions import absolute as abs
 from tinyphysics.front.functions import arccos as arccos
 from tinyphysics.front.functions import arcsin as arcsin
@@ -87,7 +88,7 @@ RUNTIME = {
     "save": "saved",
     "Simulation": "simulation",
 }
-PLANNED = ("lagrangian", "ode", "pair_distance2", "fast", "slow", "random")
+PLANNED = ("lagrangian", "ode", "pair_distance2", "fast", "slow")
 
 
 def __getattr__(name: str) -> Any:
