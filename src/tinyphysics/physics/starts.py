@@ -60,7 +60,8 @@ def lattice(kind: str, cells: Any = None, *, count: int | None = None, density: 
     edges, sites = LATTICES[kind]
     d = len(edges)
     if (cells is None) == (count is None):
-        raise InputError("give either cells or count=", fix=f'lattice("{kind}", 5) or lattice("{kind}", count={len(sites) * 5**d}).')
+        raise InputError("give either cells or count=",
+                         fix=f'lattice("{kind}", 5) or lattice("{kind}", count={len(sites) * 5**d}).')  # fmt: skip
     if count is not None:
         cells = cells_for(kind, counted("count", count), len(sites), d)
     shape = tuple(counted("cells", n) for n in (cells if isinstance(cells, (tuple, list)) else (cells,) * d))
@@ -75,9 +76,9 @@ def lattice(kind: str, cells: Any = None, *, count: int | None = None, density: 
 
 def cells_for(kind: str, count: int, sites: int, d: int) -> int:
     """Cells along each axis that hold exactly so many particles."""
-    n = max(1, round((count / sites) ** (1 / d)))
-    while sites * n**d > count and n > 1:
-        n -= 1
+    n = 1
+    while sites * (n + 1) ** d <= count:
+        n += 1
     if sites * n**d != count:
         raise InputError(f"no {kind} lattice of equal edges has {count} sites",
                          fix=f"Its neighbours have {sites * n**d} and {sites * (n + 1) ** d}; or choose the cells "

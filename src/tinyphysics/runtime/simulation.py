@@ -129,6 +129,17 @@ class Simulation:
         """Writes the system and what was asked of it; `tp.load(path)` compiles it to the same program."""
         SLOTS["save"](self, path)
 
+    def minimise(
+        self, *, steps: int = 10_000, force: float = 1e-6, move: float | None = None, t0: float = 0.0, **given: Any
+    ) -> Any:
+        """Lowers the energy from a state, momenta as they are (at rest if not given), until no force is above `force`.
+
+        At most `steps` evaluations; no coordinate moves further than `move` in one of them.
+        """
+        if isinstance(self.source, Family):
+            self.bind(self.source, sizes_from(self.source, given))
+        return SLOTS["minimise"](self, given, steps, force, move, checked_time(t0))
+
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
         rows = sum(s.var.size for s in self.system.states)
