@@ -68,7 +68,7 @@ def _draw(kind: str, shape: Any, stream: int | None) -> UOp:
                          "tinyphysics.physics.draws.normal(n, seed=1) has the same bits.")  # fmt: skip
     if draws.refused:
         raise TraceError(f"random numbers here: {draws.refused}", site=user_site(),
-                         fix="Noise belongs into a step: write the step as a @tp.map, and draw there.")  # fmt: skip
+                         fix="Noise belongs in a step: write the step as a @tp.map, and draw there.")  # fmt: skip
     if stream is None:
         stream = draws.stream()
     elif isinstance(stream, bool) or not hasattr(stream, "__index__") or not 0 <= whole(stream) < AUTOMATIC:
