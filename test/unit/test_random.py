@@ -12,6 +12,7 @@ from scipy import stats
 import tinyphysics as tp
 from tinyphysics import tpir
 from tinyphysics.context import QUICK
+from tinyphysics.device.cc import compiler
 from tinyphysics.front.random import AUTOMATIC, OBSERVED
 from tinyphysics.ir import Ops, UOp, evaluate, graph_rewrite, i64, toposort, u32
 from tinyphysics.ir.ops import MINIMAL
@@ -203,11 +204,36 @@ def test_the_complete_c_program_draws_the_same(tmp_path):
     sim = tp.compile(dice)
     (tmp_path / "dice.c").write_text(sim.ir("c"))
     binary = tmp_path / "dice"
-    subprocess.run(["cc", "-O2", "-march=native", "-ffp-contract=off", "-fwrapv", tmp_path / "dice.c", "-lm", "-o", binary], check=True)
+    flags = ["-O2", "-ffp-contract=off", "-fwrapv"]
+    subprocess.run([*compiler(), *flags, tmp_path / "dice.c", "-lm", "-o", binary], check=True)
     usage = sim.ir("c").split("usage: ")[1].split(" */")[0].split()
     values = {"STEPS": 5, "DT": 1, "T0": 0, "seed:low": SEED & ONES, "seed:high": SEED >> 32}
     said = subprocess.run([binary, *(str(values.get(name, 0)) for name in usage)], capture_output=True, text=True, check=True)
     assert said.stdout.split()[-1] == sim.evolve(x=0.0, y=0.0, z=0.0, steps=5, seed=SEED).hash
+
+
+def test_the_complete_c_program_of_an_array_draws_the_same(tmp_path):
+    need("c")
+    sim = tp.compile(walk, sizes={"n": 40})
+    (tmp_path / "walk.c").write_text(sim.ir("c"))
+    flags = ["-O1", "-ffp-contract=off", "-fwrapv", "-Wall", "-Werror", "-Wno-unknown-pragmas"]
+    subprocess.run([*compiler(), *flags, "walk.c", "-o", "walk", "-lm"], cwd=tmp_path, check=True)
+    arrays = b"".join(a.tobytes() for a in start(40).values())
+    words = ["3", "1", "0", "0.5", str(SEED & ONES), str(SEED >> 32), "0", "0"]
+    said = subprocess.run([tmp_path / "walk", *words], input=arrays, capture_output=True, check=True)
+    assert said.stdout.decode().strip() == sim.evolve(**start(40), steps=3, seed=SEED).hash
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_member_that_fails_is_replayed_with_its_own_numbers(backend):
+    @tp.map
+    def fragile(x):
+        return x + 1 / (0.01 <= tp.random.uniform())
+
+    out = tp.compile(fragile, backend=backend).evolve(x=np.zeros(40), steps=60, seed=3)
+    first = {m: next((n + 1 for n in range(60) if uniform_pair(3, AUTOMATIC, n, m)[0] < 0.01), None) for m in range(40)}
+    assert {s.member: s.step for s in out.stops} == {m: n for m, n in first.items() if n} and len(out.stops) > 9
+    assert all(out.final.x[m] == (n - 1 if n else 60) for m, n in first.items())
 
 
 def test_float32_numbers_are_the_float64_ones_to_its_precision():
