@@ -311,9 +311,9 @@ def test_there_are_at_most_a_hundred_operations():
 
 @pytest.mark.requirement("S4-04")
 def test_every_operation_is_in_one_group_with_an_arity():
-    groups = [LEAVES, UNARY, BINARY, TERNARY, frozenset({Ops.CUSTOM, Ops.RANDOM}), MOVEMENT, frozenset({Ops.REDUCE, Ops.LOAD})]
+    groups = [LEAVES, UNARY, BINARY, TERNARY, frozenset({Ops.CUSTOM, Ops.RANDOM}), MOVEMENT, frozenset({Ops.REDUCE, Ops.LOAD, Ops.NEAR})]
     assert sorted(o.value for g in groups for o in g) == sorted(o.value for o in Ops)
-    assert set(ARITY) | {Ops.CUSTOM, Ops.CONCAT, Ops.STACK, Ops.GATHER, Ops.SCATTER, Ops.LOAD} == set(Ops)
+    assert set(ARITY) | {Ops.CUSTOM, Ops.CONCAT, Ops.STACK, Ops.GATHER, Ops.SCATTER, Ops.LOAD, Ops.NEAR} == set(Ops)
     assert COMMUTATIVE <= BINARY and MINIMAL <= set(Ops)
 
 
@@ -355,6 +355,7 @@ def samples(op):
         case Ops.TRIU: return [v.expand((3, 3)).triu(0, 1), v.expand((3, 3)).triu(1, 0)]
         case Ops.GATHER: return [v.gather([UOp.range(2)]), m.gather([ints[0], ints[1]])]
         case Ops.SCATTER: return [v.scatter([UOp.range(3)], (2,)), floats[0].scatter([ints[0], ints[1]], (2, 3))]
+        case Ops.NEAR: return [UOp(op, d, s, (m, floats[0], floats[1]), (what, 0)) for what, d, s in (("order", i64, (2,)), ("inverse", i64, (2,)), ("images", f64, (2, 3)))]
         case Ops.REDUCE: return [m.sum(0), m.max(), m.min(1), *pair_sums(v.expand((3, 3)))]
     out = [floats[0].alu(op, *floats[1 : ARITY[op]])]
     integer = op in meaning.INTEGER or op in COMPARE
@@ -380,7 +381,7 @@ LOCALLY_CONSTANT = COMPARE | {Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SH
 @pytest.mark.requirement("S4-04")
 def test_every_operation_is_differentiated_or_is_locally_constant():
     assert set(PARTIALS) | LOCALLY_CONSTANT | {Ops.CUSTOM, Ops.RANDOM} == ELEMENTWISE
-    assert set(VJP) == MOVEMENT | {Ops.REDUCE}
+    assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.NEAR}
 
 
 # --- rules -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.system import System
 
-JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.WHERE)  # a choice between values may be continuous; that is not examined
+JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.WHERE)  # a choice between values may be continuous; that is not examined
 KINKS = (Ops.ABS, Ops.MIN, Ops.MAX)
 
 

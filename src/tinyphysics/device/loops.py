@@ -4,6 +4,7 @@ A run whose guard fired is done again from where it began, with the nests that a
 """
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tinyphysics.device.host import NUMPY_DTYPE
+from tinyphysics.device.near import Builder, NearList, domain_of
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.nests import Buffer, LoopKernel
@@ -28,6 +30,7 @@ BLOCK_WORK = 4e8  # operations in a block of time: some tenths of a second
 THREAD_WORK = 2e6  # operations of a step that are worth a second thread
 PARTS_PER_THREAD = 4
 FIXED = ("$", "flat.", "list.")  # buffers that no step writes
+CALL = ctypes.CFUNCTYPE(None)  # a list must be made again
 ROWS_BYTES = 4e6  # of observables that one call fills
 
 
@@ -66,12 +69,52 @@ class Memory:
     own: dict[str, Any]
     table: Any  # addresses, in the order of the kernel's buffers
     uniform: Any
+    given: tuple[Arrays, int] = field(default_factory=lambda: ({}, 0))  # all parameters, and which member this is
+    lists: dict[int, NearList] = field(default_factory=dict)
+    calls: list[Any] = field(default_factory=list)  # what nests call when a list must be made; kept alive here
+    slots: Mapping[str, int] = field(default_factory=dict)
+    stopped: BaseException | None = None  # what went wrong in a call
 
     def copy(self) -> Memory:
         own = {name: a if name.startswith(FIXED) else a.copy() for name, a in self.own.items()}
         moved = {a.ctypes.data: own[name].ctypes.data for name, a in self.own.items()}
         table = np.array([moved.get(int(p), int(p)) for p in self.table], np.uintp)
-        return Memory(own, table, self.uniform)
+        new = Memory(own, table, self.uniform, self.given)
+        for k, near in self.lists.items():
+            new.attach(k, near.copy(own), self.slots)
+        return new
+
+    def put(self, other: Memory) -> None:
+        """Becomes what a copy was."""
+        self.own, self.table, self.lists, self.calls = other.own, other.table, other.lists, other.calls
+
+    def attach(self, number: int, near: NearList, slots: Mapping[str, int]) -> None:
+        """A list, where the nests that read it find it."""
+        self.slots = slots
+        name = near.spec.name
+
+        def call() -> None:
+            while True:
+                try:
+                    near.make()
+                    self.show(number)
+                    return
+                except KeyboardInterrupt as stop:  # a step is not left half done: later
+                    self.stopped = stop
+                except Exception as error:
+                    self.stopped = error
+                    return
+
+        pointer = CALL(call)
+        self.lists[number] = near
+        self.calls.append(pointer)
+        self.table[slots[name("call")]] = ctypes.cast(pointer, ctypes.c_void_p).value
+        self.show(number)
+
+    def show(self, number: int) -> None:
+        """Where the blocks of a list are, which may be elsewhere than before."""
+        near = self.lists[number]
+        self.table[self.slots[near.spec.name("blocks")]] = near.blocks.ctypes.data
 
     def at(self, slot: int) -> Any:
         """The array that a slot of the table points to."""
@@ -112,13 +155,14 @@ class LoopEngine:
     workers = 1  # and spreads each nest over threads by itself
 
     def __init__(
-        self, program: Program, loader: LoopLoader, probe: Program | None = None, threads: int | None = None
-    ) -> None:
-        self.program, self.loader = program, loader
+        self, program: Program, loader: LoopLoader, probe: Program | None = None, threads: int | None = None,
+        lists: Builder | None = None,
+    ) -> None:  # fmt: skip
+        self.program, self.loader, self.lists_by = program, loader, lists
         self.kernel = build_loops(program)
         self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
-        self.probe = None if probe is None else LoopEngine(probe, loader, None, threads)
+        self.probe = None if probe is None else LoopEngine(probe, loader, None, threads, lists)
         # the probe's too: it may draw where a step does not
         self.scalars = tuple(dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ()))))
         self.launches = 0
@@ -127,7 +171,8 @@ class LoopEngine:
         self._lock = threading.RLock()
         stored = {s.buffer for n in self.kernel.sections["init"].nests for p in n.pieces for s in p.stores}
         swapped = {x for name in ("init", "step") for s in self.kernel.sections[name].swaps for x in s}
-        kept = {*self.kernel.inputs.values(), *swapped, *(b for b in stored if not b.startswith("init."))}
+        kept = {*self.kernel.inputs.values(), *swapped, *(b for b in stored if not b.startswith("init.")),
+                *(b.name for s in self.kernel.lists.values() for b in s.buffers())}
         self.kept = [n for n in self.kernel.buffers if n in kept]
 
     @property
@@ -191,7 +236,14 @@ class LoopEngine:
         for slot, p in enumerate(self.scalars):
             name = str(p.arg)[1:]
             uniform[slot] = dt if name == "dt" else t0 if name == "t0" else params[name][k if len(params[name]) > 1 else 0]
-        return Memory(own, table, uniform)
+        return self.listed(Memory(own, table, uniform, (params, k)))
+
+    def listed(self, m: Memory) -> Memory:
+        """With the lists of neighbours that the kernel asks for, still to be made."""
+        for number, spec in self.kernel.lists.items():
+            assert self.lists_by is not None
+            m.attach(number, NearList(spec, domain_of(spec, *m.given), m.own, self.lists_by), self.slots)
+        return m
 
     # --- calls --------------------------------------------------------------------------------
     def run(self, section: str, m: Memory, first: int, steps: int, careful: bool = False) -> bool:
@@ -252,10 +304,19 @@ class LoopEngine:
 
     def careful_run(self, section: str, m: Memory, first: int, steps: int) -> None:
         before = m.copy() if self.kernel.guarded else None
+        made = {k: (near.made, near.planes("ref").copy()) for k, near in m.lists.items() if section == "final"}
         if not self.run(section, m, first, steps):
             assert before is not None
-            m.own, m.table = before.own, before.table
+            m.put(before)
             self.run(section, m, first, steps, careful=True)
+        for k, (count, ref) in made.items():  # to look at a state must not change what follows
+            if m.lists[k].made != count:
+                m.lists[k].planes("ref")[:] = ref
+                m.lists[k].refill()
+                m.show(k)
+        if (stop := m.stopped) is not None:
+            m.stopped = None
+            raise stop
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
@@ -323,9 +384,10 @@ class LoopEngine:
         own |= {buffer: one.own[buffer] for buffer in p.kernel.arrays.values()}
         own |= p.tables(own)
         scratch = m.watching
+        own |= {b.name: scratch[b.name] for s in p.kernel.lists.values() for b in s.buffers()}
         table = np.array([(own[n] if n in own else scratch[n]).ctypes.data for n in p.kernel.buffers], np.uintp)
         values = dict(zip(self.scalars, one.uniform))
-        look = Memory(own, table, np.array([values[q] for q in p.kernel.params]))
+        look = p.listed(Memory(own, table, np.array([values[q] for q in p.kernel.params]), one.given))
         p.careful_run("init", look, m.steps, 1)
         p.careful_run("final", look, m.steps, 1)
         return p.outputs(scratch)

@@ -18,6 +18,7 @@ from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Piece, Store
 from tinyphysics.util import prod
 
 Array = Any
+CALL = ctypes.CFUNCTYPE(None)
 IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -np.inf, Ops.MIN: np.inf}
 
 
@@ -38,7 +39,15 @@ class Interpreter:
         }
         env[NOW] = np.array([float(now)])
         self.flags = flags
+        if self.nest.kind == "pairs" and self.nest.near is not None:
+            name = f"near{self.nest.near}."
+            self.starts = view(int(table[self.slots[name + "starts"]]), self.kernel.buffers[name + "starts"])
+            count = int(self.starts[self.nest.sizes[0]])
+            self.blocks = np.frombuffer((ctypes.c_int64 * count).from_address(int(table[self.slots[name + "blocks"]])), np.int64)
         with np.errstate(all="ignore"):
+            if self.nest.kind == "list":
+                self.list(table, env)
+                return
             {"map": self.map, "lanes": self.lanes, "sequence": self.sequence, "pairs": self.pairs,
              "scatter": self.scatter}[self.nest.kind](env)  # fmt: skip
 
@@ -106,6 +115,12 @@ class Interpreter:
                 self.memory[s.buffer][np.broadcast_to(at, shape)] = np.broadcast_to(v, shape)
             self.guards(p, here)
 
+    def list(self, table: Array, env: dict[UOp, Array]) -> None:
+        assert self.nest.when is not None
+        if self.evaluate([self.nest.when], env)[0].any():
+            self.map(env)
+            CALL(int(table[self.slots[f"near{self.nest.near}.call"]]))()
+
     def lanes(self, env: dict[UOp, Array]) -> None:
         outer = list(self.nest.sizes[:-1])
         first = self.nest.pieces[0].stores
@@ -160,7 +175,7 @@ class Interpreter:
     def pairs(self, env: dict[UOp, Array]) -> None:
         (size,), (piece,) = self.nest.sizes, self.nest.pieces
         i_var, j_var = self.nest.variables
-        cuts = slabs(size)
+        cuts = slabs(size, self.nest.near is not None)
         for slab, (low, high) in enumerate(zip(cuts, cuts[1:])):
             columns = {}
             for s in piece.stores:
@@ -170,20 +185,30 @@ class Interpreter:
                     columns[s] = self.memory[s.buffer][begin : begin + size]
                     columns[s][:] = self.nothing(s, [size])
             for i in range(low, high):
-                here = env | {i_var: np.array([i]), j_var: np.arange(i + 1, size)}
+                js = self.partners(i, size)
+                here = env | {i_var: np.array([i]), j_var: js}
                 values = self.evaluate([s.value for s in piece.stores], here)
                 for s, v in zip(piece.stores, values):
-                    v = np.broadcast_to(v, [size - i - 1])
+                    v = np.broadcast_to(v, [len(js)])
                     if s in columns:
-                        columns[s][i + 1 :] = self.combine(s, columns[s][i + 1 :], v)
+                        columns[s][js] = self.combine(s, columns[s][js], v)
                         continue
                     acc = self.nothing(s, [PAIR_LANES])
-                    for k in range(len(v)):
-                        lane = (i + 1 + k) % PAIR_LANES
+                    for k, j in enumerate(js):
+                        lane = j % PAIR_LANES
                         acc[lane : lane + 1] = self.combine(s, acc[lane : lane + 1], v[k : k + 1])
                     self.memory[s.buffer][self.place(s.buffer, s.plane, [np.array([i])])] = self.fold(s, acc)
                 if len(here[j_var]):
                     self.guards(piece, here)
+
+
+    def partners(self, i: int, size: int) -> Array:
+        """The columns of a row: all after it, or those of its blocks in a list."""
+        if self.nest.near is None:
+            return np.arange(i + 1, size)
+        starts, blocks = self.starts, self.blocks
+        js = (blocks[starts[i] : starts[i + 1], None] >> 2) * PAIR_LANES + np.arange(PAIR_LANES)
+        return js[(js > i) & (js < size)]
 
 
 def view(address: int, buffer: Any) -> Array:

@@ -139,6 +139,8 @@ class NestText:
                 self.pairs(nodes)
             case "scatter":
                 self.scatter()
+            case "list":
+                self.list()
             case "map" if not self.nest.variables:
                 self.stores(self.nest.pieces[0])
             case _:
@@ -226,6 +228,20 @@ class NestText:
             self.close()
         self.scoped(keep)
 
+    def buffer(self, name: str) -> str:
+        """One that no expression reads."""
+        return f"buffers[{list(self.kernel.buffers).index(name)}]"
+
+    def list(self) -> None:
+        assert self.nest.when is not None
+        self.values(toposort([self.nest.when]))
+        self.open(f"if ({self.of(self.nest.when)})")
+        self.open(self.along_x(self.nest.pieces[0], False))
+        self.stores(self.nest.pieces[0])
+        self.close()
+        self.line(f"((void (*)(void)){self.buffer(f'near{self.nest.near}.call')})();")
+        self.close()
+
     def scatter(self) -> None:
         for name in dict.fromkeys(s.buffer for p in self.nest.pieces for s in p.stores):
             size = self.kernel.buffers[name].size
@@ -251,7 +267,7 @@ class NestText:
         i, j = self.nest.variables
         rows = [s for s in piece.stores if s.index[0] is i]
         columns = [s for s in piece.stores if s.index[0] is j]
-        cuts = slabs(size)
+        cuts = slabs(size, self.nest.near is not None)
         self.line(f"{self.dialect.constant} int64_t cuts[] = {{{', '.join(map(str, cuts))}}};")
         self.open("for (int64_t slab = lo; slab < hi; slab++)")
         for k, s in enumerate(columns):
@@ -277,6 +293,20 @@ class NestText:
                 self.line(f"column{k}[j] = {self.combined(s, f'column{k}[j]', self.of(s.value))};")
             self.guards(piece)
 
+        if self.nest.near is not None:
+            starts, blocks = (self.buffer(f"near{self.nest.near}.{what}") for what in ("starts", "blocks"))
+            self.line(f"const int64_t *starts = {starts}, *blocks = {blocks};")
+            self.open("for (int64_t e = starts[i]; e < starts[i + 1]; e++)")
+            self.line(f"const int64_t block = blocks[e] >> 2 << 3, from = block > i ? block : i + 1;")
+            self.line(f"const int64_t to = block + {PAIR_LANES} < {size} ? block + {PAIR_LANES} : {size};")
+            self.independent()
+            self.open("for (int64_t j = from; j < to; j++)")
+            body(f"j & {PAIR_LANES - 1}")
+            self.close()
+            self.close()
+            self.scoped(keep)
+            self.row_sums(rows)
+            return
         edge = -PAIR_LANES
         self.line(f"int64_t block = (i + {PAIR_LANES}) & {edge};")
         self.open(f"for (int64_t j = i + 1; j < block && j < {size}; j++)")
@@ -293,6 +323,10 @@ class NestText:
         body(f"j & {PAIR_LANES - 1}")
         self.close()
         self.scoped(keep)
+        self.row_sums(rows)
+
+    def row_sums(self, rows: Sequence[Store]) -> None:
+        """The end of a row of pairs, and of its slab."""
         for k, s in enumerate(rows):
             self.fold(s, f"row{k}", PAIR_LANES)
             self.line(f"{self.place(s.buffer, s.plane, s.index)} = row{k}[0];")

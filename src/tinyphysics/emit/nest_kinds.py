@@ -23,6 +23,8 @@ def write(f: NestWriter) -> list[str]:
             sequence(f)
         case "scatter":
             scatter(f)
+        case "list":
+            listed(f)
         case _:
             pairs(f)
     f.line("%was = load i8, ptr %seen")
@@ -205,6 +207,27 @@ def sequence(f: NestWriter) -> None:
     for k, s in enumerate(n.pieces[0].stores):
         f.line(f"%acc{k} = alloca {TYPE[s.value.dtype.name]}, align 64")
     f.outer_loops(inside, len(n.variables) - 1)
+
+
+def listed(f: NestWriter) -> None:
+    """If points have gone too far they are stored, and whoever makes lists is called."""
+    n = f.nest
+    assert n.when is not None
+    f.begin()
+    f.line(f"br i1 {f.w.ref(n.when, f.scalar)}, label %make, label %made")
+    f.label("make")
+    x, (piece,) = n.variables[0], n.pieces
+    f.prepare_rows(n.pieces, x)
+
+    def at(i: str) -> None:
+        env, index_env = f.body([s.value for s in piece.stores], x, i, {}, 1)
+        for s in piece.stores:
+            f.vector_store(s, f.w.ref(s.value, env), index_env, x)
+
+    f.loop("0", str(n.sizes[0]), 1, at)
+    f.line(f"call void {f.array(f'near{n.near}.call')}()")
+    f.line("br label %made")
+    f.label("made")
 
 
 def scatter(f: NestWriter) -> None:

@@ -1,5 +1,10 @@
-"""How does a nest over pairs run in LLVM IR?  Rows in slabs, eight columns at a time, both sums of a pair at once."""
+"""How does a nest over pairs run in LLVM IR?  Rows in slabs, eight columns at a time, both sums of a pair at once.
+
+The columns of a row are all after it, or the blocks that a list of neighbours gives it.
+"""
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from tinyphysics.emit.llvm import TYPE
 from tinyphysics.emit.nest_writer import BYTES, Names, NestWriter, value_nodes
@@ -7,7 +12,11 @@ from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.lists import ACROSS, MASKED
 from tinyphysics.tpir.nests import Piece, Store
+
+Carried = list[tuple[str, str]]  # (type, value) of the sums of a row
+Block = Callable[..., list[str]]  # (first column, masked, sums, inside the cell?) -> sums
 
 
 def pairs(f: NestWriter) -> None:
@@ -15,17 +24,19 @@ def pairs(f: NestWriter) -> None:
     n = f.nest
     (size,), (piece,) = n.sizes, n.pieces
     i_var, j_var = n.variables
-    cuts = slabs(size)
+    cuts = slabs(size, n.near is not None)
+    table = f"@cuts.{size}" if n.near is None else f"@near.cuts.{size}"
     rows = [s for s in piece.stores if s.index[0] is i_var]
     columns = [s for s in piece.stores if s.index[0] is j_var]
     width = min(f.width, PAIR_LANES)
     f.begin()
-    nodes = toposort(piece.roots)
+    nodes = toposort([*piece.roots, *piece.plain])
+    listed = {} if n.near is None else {what: f.array(f"near{n.near}.{what}") for what in ("starts", "blocks")}
 
     def slab(k: str) -> None:
-        low = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr @cuts.{size}, i64 {k}')}")
+        low = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {table}, i64 {k}')}")
         after = f.new(f"add i64 {k}, 1")
-        high = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr @cuts.{size}, i64 {after}')}")
+        high = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {table}, i64 {after}')}")
         own: dict[int, str] = {}
         for c, s in enumerate(columns):
             b = f.kernel.buffers[s.buffer]
@@ -42,25 +53,22 @@ def pairs(f: NestWriter) -> None:
         f.rows.clear()
         prepare_pair_rows(f, piece, j_var)
         shared: Names = {}
-        roots = [s.value for s in piece.stores] + list(piece.guards)
+        roots = [s.value for s in piece.stores] + list(piece.guards) + list(piece.plain)
         f.splats(roots, j_var, shared, width)
-        first = f.new(f"and i64 {f.new(f'add i64 {i}, 1')}, {-PAIR_LANES}")
-        inner = f.new(f"add i64 {first}, {PAIR_LANES}")
-        last = size // PAIR_LANES * PAIR_LANES
-        begins = f.new(f"icmp slt i64 {inner}, {last}")
-        stop = f.new(f"select i1 {begins}, i64 {last}, i64 {inner}")
-
-        def block(j: str, masked: bool, sums: list[str]) -> list[str]:
-            return block_of(f, j, i, masked, own, piece, rows, columns, shared, width, sums)
-
         f.w.width = width  # the sums of the row stay in registers
         kinds = [f.w.type(s.value.dtype) for _ in range(PAIR_LANES // width) for s in rows]
         sums = [f.identity(s) for _ in range(PAIR_LANES // width) for s in rows]
         f.w.width = 1
-        sums = block(first, True, sums)
-        sums = f.carrying(inner, stop, PAIR_LANES, list(zip(kinds, sums)), lambda j, sums: block(j, False, sums))
-        if size % PAIR_LANES:
-            sums = f.carrying(stop, str(size), PAIR_LANES, list(zip(kinds, sums)), lambda j, sums: block(j, True, sums))
+
+        def block(j: str, masked: bool, sums: list[str], inside: bool = False) -> list[str]:
+            p = piece.inside if inside else piece
+            own_rows, own_columns = ([s for s in p.stores if s.index[0] is v] for v in (i_var, j_var))
+            return block_of(f, j, i, masked, own, p, own_rows, own_columns, shared, width, sums)
+
+        if listed:
+            sums = neighbours(f, i, listed, list(zip(kinds, sums)), block)
+        else:
+            sums = all_after(f, i, size, list(zip(kinds, sums)), block)
         for k, s in enumerate(rows):
             t = TYPE[s.value.dtype.name]
             for v in range(PAIR_LANES // width):
@@ -72,6 +80,47 @@ def pairs(f: NestWriter) -> None:
     for k, s in enumerate(rows):
         f.line(f"%row{k} = alloca [{PAIR_LANES} x {TYPE[s.value.dtype.name]}], align 64")
     f.loop("%lo", "%hi", 1, slab)
+
+
+def all_after(f: NestWriter, i: str, size: int, sums: Carried, block: Block) -> list[str]:
+    """Columns after the row: the block that it is in, whole blocks, and what is left."""
+    kinds = [kind for kind, _ in sums]
+    first = f.new(f"and i64 {f.new(f'add i64 {i}, 1')}, {-PAIR_LANES}")
+    inner = f.new(f"add i64 {first}, {PAIR_LANES}")
+    last = size // PAIR_LANES * PAIR_LANES
+    begins = f.new(f"icmp slt i64 {inner}, {last}")
+    stop = f.new(f"select i1 {begins}, i64 {last}, i64 {inner}")
+    out = block(first, True, [value for _, value in sums])
+    out = f.carrying(inner, stop, PAIR_LANES, list(zip(kinds, out)), lambda j, sums: block(j, False, sums))
+    if size % PAIR_LANES:
+        out = f.carrying(stop, str(size), PAIR_LANES, list(zip(kinds, out)), lambda j, sums: block(j, True, sums))
+    return out
+
+
+def neighbours(f: NestWriter, i: str, listed: dict[str, str], sums: Carried, block: Block) -> list[str]:
+    """The blocks of a row in a list; most count in full and lie on one side of the edge of the cell."""
+    places = [i, f.new(f"add i64 {i}, 1")]
+    starts, blocks = listed["starts"], listed["blocks"]
+    begin, end = (f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {starts}, i64 {k}')}") for k in places)
+
+    def one(q: str, sums_now: list[str]) -> list[str]:
+        entry = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {blocks}, i64 {q}')}")
+        j = f.new(f"shl i64 {f.new(f'ashr i64 {entry}, 2')}, 3")
+        flags = f.new(f"and i64 {entry}, {MASKED | ACROSS}")
+        f.labels += 1
+        n = f.labels
+        f.line(f"br i1 {f.new(f'icmp eq i64 {flags}, 0')}, label %plain{n}, label %other{n}")
+        f.label(f"plain{n}")
+        plain, from_plain = block(j, False, sums_now, True), f.block
+        f.line(f"br label %both{n}")
+        f.label(f"other{n}")
+        other, from_other = block(j, True, sums_now), f.block
+        f.line(f"br label %both{n}")
+        f.label(f"both{n}")
+        return [f.new(f"phi {kind} [ {a}, %{from_plain} ], [ {b}, %{from_other} ]")
+                for (kind, _), a, b in zip(sums, plain, other)]  # fmt: skip
+
+    return f.carrying(begin, end, 1, sums, one)
 
 
 def clear(f: NestWriter, s: Store, base: str, count: int, width: int) -> None:
@@ -88,7 +137,7 @@ def clear(f: NestWriter, s: Store, base: str, count: int, width: int) -> None:
 
 
 def prepare_pair_rows(f: NestWriter, piece: Piece, x: UOp) -> None:
-    for u in value_nodes([s.value for s in piece.stores] + list(piece.guards)):
+    for u in value_nodes([s.value for s in piece.stores] + list(piece.guards) + list(piece.plain)):
         if u.op is Ops.LOAD and f.contiguous(u.src, x):
             f.row(u.arg[0], u.arg[1], u.src)
 

@@ -139,7 +139,8 @@ class NestWriter:
         for name in used:
             at = self.new(f"getelementptr ptr, ptr %buffers, i64 {self.slots[name]}")
             self.pointer[name] = self.new(f"load ptr, ptr {at}, align 8")
-        everything = toposort([u for p in self.nest.pieces for u in p.roots])
+        roots = [u for p in self.nest.pieces for u in (*p.roots, *p.plain)]
+        everything = toposort([*roots, *([] if self.nest.when is None else [self.nest.when])])
         for slot, p in enumerate(self.kernel.params):
             if any(p is u for u in everything):
                 at = self.new(f"getelementptr double, ptr %uniform, i64 {slot}")
@@ -148,6 +149,11 @@ class NestWriter:
         if any(u is NOW for u in everything):
             self.scalar[NOW] = self.new("sitofp i64 %now to double")
         self.scalars(everything, 0)
+
+    def array(self, buffer: str) -> str:
+        """The address of a buffer that no expression reads."""
+        at = self.new(f"getelementptr ptr, ptr %buffers, i64 {self.slots[buffer]}")
+        return self.new(f"load ptr, ptr {at}, align 8")
 
     def scalars(self, nodes: Sequence[UOp], level: int) -> None:
         """Everything of one level, as scalars."""

@@ -109,7 +109,7 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
     slots = {name: k for k, name in enumerate(kernel.buffers)}
     declared: dict[str, str] = {}
     text: list[str] = []
-    sizes: dict[int, None] = {}
+    sizes: dict[tuple[int, bool], None] = {}
     sections = kernel.careful if careful else kernel.sections
     for section in sections.values():
         for k, nest in enumerate(section.nests):
@@ -122,14 +122,14 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
                 declared |= w.w.declared
             text += outside(function_name(section, k), x86)
             if nest.kind == "pairs":
-                sizes[nest.sizes[0]] = None
+                sizes[nest.sizes[0], nest.near is not None] = None
         text += driver(kernel, section, slots, x86)
     if x86:
         declared["ld"] = "declare void @llvm.x86.sse.ldmxcsr(ptr)"
         declared["st"] = "declare void @llvm.x86.sse.stmxcsr(ptr)"
-    for n in sizes:
-        cuts = ", ".join(f"i64 {c}" for c in slabs(n))
-        declared[f"cuts{n}"] = f"@cuts.{n} = internal constant [{len(slabs(n))} x i64] [{cuts}]"
+    for n, near in sizes:
+        cuts, name = slabs(n, near), f"near.cuts.{n}" if near else f"cuts.{n}"
+        declared[name] = f"@{name} = internal constant [{len(cuts)} x i64] [{', '.join(f'i64 {c}' for c in cuts)}]"
     attributes = 'attributes #0 = { nounwind "stackrealign" "prefer-vector-width"="512" }'
     return "\n".join([*declared.values(), *text, attributes, ""])
 

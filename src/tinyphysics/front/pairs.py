@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinyphysics.errors import ShapeError
+from tinyphysics.errors import ShapeError, TraceError
 from tinyphysics.front.functions import on_symbols
+from tinyphysics.front.near import left_over, near_sum
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.ir.uop import NUMPY
 from tinyphysics.util import user_site
@@ -13,8 +14,11 @@ SQUARE = "Write it with d = q[:, None] - q[None, :], which has one row and one c
 
 
 @on_symbols
-def pair_sum(x: Any) -> UOp:
+def pair_sum(x: Any, *, shift: bool = False, switch: Any = None) -> UOp:
     """The sum of a pair expression over i < j: each pair once, the diagonal never.
+
+    Of what was made of a `pair_distance2`, the sum over its neighbours; there `shift` and `switch` mean what they
+    mean to it.
 
     >>> pair_sum([[9.0, 1.0], [5.0, 9.0]])
     1.0
@@ -22,6 +26,11 @@ def pair_sum(x: Any) -> UOp:
     u: UOp = as_uop(x)
     if u.ndim != 2 or u.shape[0] != u.shape[1]:
         raise ShapeError(f"pair_sum of shape {u.shape}", site=user_site(), fix=SQUARE)
+    if left_over([u]) is not None:
+        return near_sum(u, shift, switch)
+    if shift or switch is not None:
+        raise TraceError("shift= and switch= of a sum without a cutoff", site=user_site(),
+                         fix="They belong to r2 = tp.pair_distance2(q, cutoff=2.5).")  # fmt: skip
     return u.triu().sum()
 
 

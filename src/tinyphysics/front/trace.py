@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
+from tinyphysics.front.near import left_over
 from tinyphysics.front.random import IN_ENERGY, IN_FORCES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import Space, annotations, space_of
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite, substitute, toposort
@@ -127,6 +128,9 @@ def numbers(value: Any, name: str, site: Site | None) -> UOp:
     if not u.dtype.is_float:
         raise TraceError(f"`{name}` returns a condition, `{u}`, not a number", site=site,
                          fix="Choose numbers with tp.where(condition, 1.0, 0.0).")  # fmt: skip
+    if left_over([u]) is not None:
+        raise TraceError(f"`{name}` returns distances of pairs that no sum has consumed", site=site,
+                         fix="Sum them: tp.pair_sum(energy_of(r2)) with r2 = tp.pair_distance2(...).")  # fmt: skip
     return u
 
 

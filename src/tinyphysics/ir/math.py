@@ -66,9 +66,11 @@ class Arithmetic:
     def erf(self) -> Self:     return self.alu(Ops.ERF)
     def sign(self) -> Self:    return self.alu(Ops.SIGN)
     def floor(self) -> Self:   return self.alu(Ops.FLOOR)
+    def rint(self) -> Self:    return self.alu(Ops.RINT)
 
     def atan2(self, x: Any) -> Self:            return self.alu(Ops.ATAN2, x)
     def hypot(self, o: Any) -> Self:            return self.alu(Ops.HYPOT, o)
+    def image(self, shift: Any) -> Self:        return self.alu(Ops.IMAGE, shift)
     def minimum(self, o: Any) -> Self:          return self.alu(Ops.MIN, o)
     def maximum(self, o: Any) -> Self:          return self.alu(Ops.MAX, o)
     def eq(self, o: Any) -> Self:               return self.alu(Ops.EQ, o)

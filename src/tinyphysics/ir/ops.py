@@ -16,6 +16,7 @@ class Ops(Enum):
     ABS = "abs"
     SIGN = "sign"
     FLOOR = "floor"
+    RINT = "rint"        # to the nearest integer, ties to even
     SQRT = "sqrt"
     RSQRT = "rsqrt"
     CBRT = "cbrt"
@@ -44,6 +45,7 @@ class Ops(Enum):
     POW = "pow"
     ATAN2 = "atan2"
     HYPOT = "hypot"
+    IMAGE = "image"      # a - b, where b is a whole number of periods: it moves nothing by itself
     MIN = "min"
     MAX = "max"
     LT = "lt"
@@ -75,26 +77,31 @@ class Ops(Enum):
     CONCAT = "concat"    # arg: axis
     STACK = "stack"      # scalars, row-major, into the node's shape
     ELEMENT = "element"  # arg: row-major index; one number out of an array
-    TRIU = "triu"        # arg: (a, b); zero where the index along axis a is not below that along b
+    TRIU = "triu"        # arg: (a, b); zero where the index along axis a is not below that along b; (a, b, 1): by a list
     # chosen by indices: sources are the array, then an i64 array for each of its leading axes, all of one shape
     GATHER = "gather"    # the items there, in the shape of the indices; NaN where an index is outside
     SCATTER = "scatter"  # the items added there one after the other, to zeros; an index outside makes the first NaN
+    # neighbours of points; arg: (what, number of the list), sources: points, cutoff, skin, then the cell if there is one
+    #   order, inverse: an order of the points in which neighbours are close together, as indices, and its inverse
+    #   images: how many periods each point is from the cell at the origin;  distance2: see front/near.py
+    NEAR = "near"
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
     LOAD = "load"
-    # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone
+    # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone;
+    # with (a, b, 1) the items are neighbours in the order of a list, and zero beyond its cutoff
     REDUCE = "reduce"
 
 
 Group = frozenset[Ops]
 
 UNARY: Group = frozenset({
-    Ops.NEG, Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.SQRT, Ops.RSQRT, Ops.CBRT, Ops.SIN, Ops.COS, Ops.TAN,
+    Ops.NEG, Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.SQRT, Ops.RSQRT, Ops.CBRT, Ops.SIN, Ops.COS, Ops.TAN,
     Ops.ASIN, Ops.ACOS, Ops.ATAN, Ops.SINH, Ops.COSH, Ops.TANH, Ops.EXP, Ops.EXPM1, Ops.LOG,
     Ops.LOG1P, Ops.ERF, Ops.NOT, Ops.CAST, Ops.BITCAST,
 })  # fmt: skip
 COMPARE: Group = frozenset({Ops.LT, Ops.LE, Ops.EQ, Ops.NE})
 BINARY: Group = COMPARE | {
-    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.MIN, Ops.MAX,
+    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.IMAGE, Ops.MIN, Ops.MAX,
     Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI,
 }  # fmt: skip
 TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE})
@@ -113,7 +120,7 @@ COMMUTATIVE: Group = frozenset({
 # what a transcendental function is rewritten to before it reaches a machine
 MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
     Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.FMA, Ops.SQRT, Ops.NEG, Ops.WHERE, Ops.CAST, Ops.BITCAST,
-    Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI, Ops.REDUCE,
+    Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI, Ops.REDUCE, Ops.NEAR,
 }  # fmt: skip
 
 ARITY: dict[Ops, int] = (

@@ -21,6 +21,8 @@ CHUNK = 1 << 16  # items that a set of accumulators takes; chunks can be summed 
 COMPONENTS = 32  # an axis up to here is a handful of components, written out: nothing runs along it
 PAIR_LANES = 8
 SLABS, ROWS_PER_SLAB = 16, 256  # of a sum over pairs
+NEAR_SLABS, ROWS_PER_NEAR_SLAB = 8, 1024  # of a sum over neighbours
+FEW = 8  # components of a system that has no axis longer than COMPONENTS
 
 Tree = int | tuple[str, list[Any]]  # an item, or ("one by one" | "in halves", parts); a part may be missing
 
@@ -39,7 +41,7 @@ def pairs_of(u: UOp) -> str:
     """Is this a sum over j ("rows") or over i ("columns") of pairs i < j?  Empty if it is not one."""
     if u.arg[0] != "pairs":
         return ""
-    _, (axis,), (_, b) = u.arg
+    _, (axis,), (_, b, *_) = u.arg
     return "rows" if axis == b else "columns"
 
 
@@ -48,8 +50,14 @@ def one_by_one(shape: Shape, axis: int) -> bool:
     return shape[axis] <= LANES or any(n > COMPONENTS for n in shape[axis + 1 :])
 
 
-def slabs(n: int) -> list[int]:
-    """Where the rows of a triangle are cut: slabs of about equal area, at multiples of the pair lanes."""
+def slabs(n: int, near: bool = False) -> list[int]:
+    """Where the rows of a triangle are cut: slabs of about equal work, at multiples of the pair lanes.
+
+    Rows of neighbours are about equally long, those of a triangle are not.
+    """
+    if near:
+        count = max(1, min(NEAR_SLABS, n // ROWS_PER_NEAR_SLAB))
+        return sorted({n * k // count // PAIR_LANES * PAIR_LANES for k in range(count)}) + [n]
     count = max(1, min(SLABS, n // ROWS_PER_SLAB))
     cuts = [n - isqrt(n * n * (count - k) // count) for k in range(count)]
     return sorted({c // PAIR_LANES * PAIR_LANES for c in cuts}) + [n]
@@ -93,7 +101,7 @@ def trees(u: UOp) -> list[Tree | None]:
 
 
 def pair_tree(u: UOp, k: int, items: list[Any], pairs: str) -> Tree | None:
-    a, b = u.arg[2]
+    a, b, *near = u.arg[2]
     other, rest = (a, b) if pairs == "rows" else (b, a)
     kept = [n for i, n in enumerate(u.src[0].shape) if i != rest]
     place = other - (rest < other)
@@ -104,7 +112,7 @@ def pair_tree(u: UOp, k: int, items: list[Any], pairs: str) -> Tree | None:
     if pairs == "rows":
         lanes = [[items[j] for j in range(at + 1, len(items)) if j % PAIR_LANES == lane] for lane in range(PAIR_LANES)]
         return ("in halves", [sequence(x) if x else None for x in lanes]) if any(lanes) else None
-    cuts = slabs(len(items))
+    cuts = slabs(len(items), bool(near))
     parts = [items[lo : min(hi, at)] for lo, hi in zip(cuts, cuts[1:]) if lo < min(hi, at)]
     return sequence([sequence(p) for p in parts]) if parts else None
 

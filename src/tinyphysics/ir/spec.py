@@ -65,7 +65,7 @@ def keeps(u: UOp) -> bool:
 
 
 def triangular(u: UOp) -> bool:
-    (a, b), shape = u.arg, u.src[0].shape
+    (a, b, *_), shape = u.arg, u.src[0].shape
     return u.shape == shape and a != b and max(a, b) < len(shape) and shape[a] == shape[b]
 
 
@@ -96,12 +96,24 @@ def stacks(u: UOp) -> bool:
     return len(u.src) == prod(u.shape) and all(s.shape == () for s in u.src)
 
 
+def lists(u: UOp) -> bool:
+    """NEAR: points, two lengths, and perhaps a cell; distances of all pairs have more sources."""
+    q, d = u.src[0], u.src[0].shape[-1] if u.src[0].shape else 0
+    if q.ndim != 2 or u.arg[0] == "distance2":
+        return q.ndim == 2 and u.shape == (q.shape[0],) * 2
+    if len(u.src) not in (3, 4) or any(s.shape for s in u.src[1:3]):
+        return False
+    boxed = len(u.src) == 3 or u.src[3].shape in ((d,), (d, d))
+    return boxed and (u.shape == q.shape and u.dtype is q.dtype if u.arg[0] == "images" else
+                      u.shape == q.shape[:1] and u.dtype is i64)  # fmt: skip
+
+
 def reduces(u: UOp) -> bool:
     kind, axes, *pairs = u.arg
     old = u.src[0].shape
     kept = tuple(n for i, n in enumerate(old) if i not in axes)
     if kind == "pairs":
-        a, b = pairs[0] if len(pairs) == 1 and len(pairs[0]) == 2 else (0, 0)
+        a, b, *_ = pairs[0] if len(pairs) == 1 and len(pairs[0]) in (2, 3) else (0, 0)
         square = a != b and max(a, b) < len(old) and old[a] == old[b]
         return square and len(axes) == 1 and axes[0] in (a, b) and kept == u.shape
     return not pairs and kind in ("sum", "max", "min") and kept == u.shape and len(set(axes)) == len(axes)
@@ -128,6 +140,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.PAD}),                   pads,                                 "widths that do not fit"),
     (frozenset({Ops.FLIP, Ops.ROLL}),        keeps,                                "an axis or a shape that does not fit"),
     (frozenset({Ops.TRIU}),                  triangular,                           "axes that are no square"),
+    (frozenset({Ops.NEAR}),                  lists,                                "points, lengths or a cell that do not fit"),
     (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),
     (frozenset({Ops.STACK}),                 stacks,                               "other than one scalar per element"),
     (frozenset({Ops.ELEMENT}),               lambda u: not u.shape and 0 <= u.arg < u.src[0].size, "no such element"),

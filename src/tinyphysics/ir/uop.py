@@ -242,13 +242,13 @@ class UOp(Arithmetic):
         moves = tuple((s % max(self.shape[a], 1), a) for s, a in at)
         return UOp(Ops.ROLL, self.dtype, self.shape, (self,), moves)
 
-    def triu(self, a: int = -2, b: int = -1) -> UOp:
-        """Zero where the index along axis a is not below that along b: each pair once."""
+    def triu(self, a: int = -2, b: int = -1, *near: int) -> UOp:
+        """Zero where the index along axis a is not below that along b: each pair once; with a 1, by a list."""
         a, b = axis_of(a, self.ndim), axis_of(b, self.ndim)
         if self.shape[a] != self.shape[b]:
             raise ShapeError(f"pairs of shape {self.shape}", site=user_site(),
                              fix="A pair expression is square: q[:, None] - q[None, :].")  # fmt: skip
-        return UOp(Ops.TRIU, self.dtype, self.shape, (self,), (a, b))
+        return UOp(Ops.TRIU, self.dtype, self.shape, (self,), (a, b, *near))
 
     def gather(self, indices: Sequence[UOp]) -> UOp:
         """The items at places along the leading axes, in the shape of the indices."""
@@ -435,7 +435,7 @@ def _on_dtype(op: Ops, dtype: DType) -> Ops:
 FLOAT_ONLY = frozenset({
     Ops.DIV, Ops.POW, Ops.SQRT, Ops.RSQRT, Ops.CBRT, Ops.SIN, Ops.COS, Ops.TAN, Ops.ASIN, Ops.ACOS,
     Ops.ATAN, Ops.SINH, Ops.COSH, Ops.TANH, Ops.EXP, Ops.EXPM1, Ops.LOG, Ops.LOG1P, Ops.ERF,
-    Ops.ATAN2, Ops.HYPOT, Ops.FMA, Ops.FLOOR,
+    Ops.ATAN2, Ops.HYPOT, Ops.FMA, Ops.FLOOR, Ops.RINT, Ops.IMAGE,
 })  # fmt: skip
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 
 from tinyphysics.ir.dtype import DType, Number, as_number, bitcast, bool_, f32, round_f32, wrap
+from tinyphysics.ir.near import arranged
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import along, fold, trees
 from tinyphysics.ir.uop import Shape, UOp, toposort
@@ -165,6 +167,7 @@ FLOAT: dict[Ops, Callable[..., Any]] = {
     Ops.ABS: abs,
     Ops.SIGN: sign,
     Ops.FLOOR: floor,
+    Ops.RINT: lambda x: float(round(x)) + 0.0 if math.isfinite(x) else x,
     Ops.SQRT: sqrt,
     Ops.RSQRT: lambda x: div(1.0, sqrt(x)),
     Ops.CBRT: cbrt,
@@ -184,6 +187,7 @@ FLOAT: dict[Ops, Callable[..., Any]] = {
     Ops.ERF: math.erf,
     Ops.ADD: lambda a, b: a + b,
     Ops.SUB: lambda a, b: a - b,
+    Ops.IMAGE: lambda a, b: a - b,
     Ops.MUL: lambda a, b: a * b,
     Ops.DIV: div,
     Ops.POW: power,
@@ -303,7 +307,7 @@ def source_index(u: UOp) -> list[int | None]:
                 sum((i - shift[a]) % old[a] * step[a] for a, i in enumerate(at)) for at in where
             ]
         case Ops.TRIU:
-            a, b = u.arg
+            a, b = u.arg[:2]
             return [i if at[a] < at[b] else None for i, at in enumerate(where)]
         case Ops.PAD:
             return [_unpadded(at, u.arg, old, step) for at in where]
@@ -401,6 +405,30 @@ def reduction(u: UOp) -> Callable[[Sequence[Number]], Value]:
     return apply
 
 
+def near_value(u: UOp, q: Sequence[float], *rest: Value) -> Value:
+    """What a list of neighbours says of points, made for them."""
+    n, d = u.src[0].shape
+    order, periods = arranged([q[i * d : (i + 1) * d] for i in range(n)], cell_of(u, rest[2:]))
+    match u.arg[0]:
+        case "order":
+            return order
+        case "inverse":
+            return sorted(range(n), key=order.__getitem__)
+        case "images":
+            return [as_number(x, u.dtype) for p in periods for x in p]
+    raise AssertionError(f"{u.arg[0]} of a list")
+
+
+def cell_of(u: UOp, given: Sequence[Value]) -> list[list[float]] | None:
+    """The vectors of the cell that a list lives in: lengths are a diagonal."""
+    if not given:
+        return None
+    (box,), d = given, u.src[0].shape[1]
+    if u.src[3].ndim == 2:
+        return [box[i * d : (i + 1) * d] for i in range(d)]
+    return [[box[i] if i == k else 0.0 for k in range(d)] for i in range(d)]
+
+
 CUSTOM: dict[str, Callable[..., UOp]] = {}  # a user's operations, as expressions; see rules/custom.py
 
 
@@ -427,6 +455,8 @@ def node(u: UOp) -> Callable[..., Value]:
         return reduction(u)
     if u.op is Ops.GATHER:
         return gathered(u)
+    if u.op is Ops.NEAR:
+        return partial(near_value, u)
     if u.op is Ops.SCATTER:
         return scattered(u)
     origin = source_index(u)

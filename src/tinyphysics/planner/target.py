@@ -13,6 +13,7 @@ from tinyphysics.tpir.stages import stages_of
 from tinyphysics.util import did_you_mean, one_of
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
+IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found in loops only
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
 
 
@@ -29,6 +30,8 @@ def checked(backend: str) -> str:
 
 def written(program: Program) -> tuple[int, str]:
     """(operations, of what) that would be written out: of a step that repeats itself, one stage."""
+    if any(i.op == "NEAR" for i in program.step):
+        return IN_LOOPS, "step"
     stages = stages_of(program, lambda r: r.kind != "S")
     body, part = (program.step, "step") if stages is None else (stages.body, "stage")
     return sum(operations(body, program).values()), part

@@ -32,6 +32,8 @@ def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
             if t is not None and d is not None:
                 out = times(t, d) if out is None else out + times(t, d)
         return out
+    if u.op is Ops.NEAR:  # an order jumps, and images with it
+        return None
     if u.op in CHOSEN:  # an index does not move
         return None if tangents[0] is None else u.replace((tangents[0], *u.src[1:]))
     full = tuple(

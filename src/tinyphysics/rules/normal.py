@@ -14,6 +14,7 @@ from typing import Any
 
 from tinyphysics.ir.ops import CHOSEN, Ops
 from tinyphysics.ir.uop import Shape, UOp, component, toposort
+from tinyphysics.rules.quotients import factors
 from tinyphysics.rules.unroll import unroll
 
 Monomial = tuple[tuple[int, Fraction], ...]  # (atom, exponent), by atom
@@ -175,7 +176,10 @@ class Normal:
             case Ops.FMA:
                 return add(self.multiply(src[0], src[1]), src[2])
             case Ops.DIV:
-                return self.multiply(src[0], self.power(src[1], Fraction(-1)))
+                out = src[0]  # by factor, so that (1/x)**2 is 1/x**2 whatever x is made of
+                for x, k in factors(u.src[1]).items():
+                    out = self.multiply(out, self.power(self.memo[x], Fraction(-k)))
+                return out
             case Ops.SQRT:
                 return self.power(src[0], Fraction(1, 2))
             case Ops.RSQRT:

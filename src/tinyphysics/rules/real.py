@@ -14,6 +14,7 @@ from tinyphysics.ir.pattern import PatternMatcher, UPat
 from tinyphysics.ir.rewrite import Fired, graph_rewrite
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.exact import exact, fold, is_power_of_two
+from tinyphysics.rules.quotients import factors, product_of
 
 x, y, z, w = (UPat.var(name) for name in "xyzw")
 a, b = UPat.const("a"), UPat.const("b")
@@ -157,6 +158,21 @@ def times_fraction(x: UOp, y: UOp, z: UOp) -> UOp | None:
     return None if constant(x) else (x * y) / z
 
 
+def cancelled(u: UOp) -> UOp | None:
+    """x**2/x**6 -> 1/x**4: what is above and below the line."""
+    above, below = (factors(s) for s in u.src)
+    common = [v for v in below if v in above and not constant(v)]
+    if not common:
+        return None
+    for v in common:
+        k = min(above[v], below[v])
+        above[v] -= k
+        below[v] -= k
+    top, bottom = product_of(above), product_of(below)
+    one = UOp.const(1.0, u.dtype, u.shape)
+    return (one if top is None else top) if bottom is None else (one if top is None else top) / bottom
+
+
 def scale_sum(x: UOp, a: UOp, b: UOp) -> UOp | None:
     """2*(y + 1/2) -> 2*y + 1: multiplying by a power of two rounds nothing, so nothing is lost."""
     return a * x + a * b if is_power_of_two(a) else None
@@ -195,8 +211,7 @@ def over_branches(x: UOp, y: UOp, z: UOp) -> UOp | None:
 
 def triangle(u: UOp, x: UOp, y: UOp) -> UOp | None:
     """triu(x)*y is triu(x*y): what is not a pair must not reach the result, however large y is there."""
-    a, b = x.arg
-    return u.replace((x.src[0], y) if u.src[0] is x else (y, x.src[0])).triu(a, b)
+    return u.replace((x.src[0], y) if u.src[0] is x else (y, x.src[0])).triu(*x.arg)
 
 
 def negative_triangle(x: UOp) -> UOp:
@@ -246,8 +261,8 @@ def triangle_spread(u: UOp, x: UOp) -> UOp | None:
                 return None
             places.append(at)
             at += 1
-    a, b = (places[i] for i in x.arg)
-    return u.replace((x.src[0],)).triu(a, b) if new[a] == old[x.arg[0]] > 1 else None
+    (a, b), near = (places[i] for i in x.arg[:2]), x.arg[2:]
+    return u.replace((x.src[0],)).triu(a, b, *near) if new[a] == old[x.arg[0]] > 1 else None
 
 
 # fmt: off
@@ -289,6 +304,7 @@ identities = PatternMatcher([
     ((-x) - y,                        lambda x, y: -(x + y)),
     # one division instead of several: r**-3 is one square root and one division
     ((x / y) / z,                     one_denominator),
+    (UPat(Ops.DIV, name="u"),         cancelled),
     (x / (y / z),                     lambda x, y, z: (x * z) / y),
     (x * (y / z),                     times_fraction),
     # what a branch does not choose must not reach the result: 0*inf is NaN
@@ -299,6 +315,7 @@ identities = PatternMatcher([
     (-(z.where(x, y)),                lambda x, y, z: z.where(-x, -y)),
     (z.where(x, -0.0),                lambda x, z: z.where(x, zero_like(x))),
     (z.where(UPat(Ops.CONST, value=-0.0), x), lambda x, z: z.where(zero_like(x), x)),
+    (z.where(x, 0.0) + z.where(y, 0.0), lambda x, y, z: z.where(x + y, zero_like(x))),
     ((x + y) * z,                     into_branches),
     ((x - y) * z,                     lambda x, y, z: into_branches(x, -y, z)),
     ((x + y) / z,                     over_branches),
@@ -323,7 +340,7 @@ real = exact + identities
 def over_pairs(u: UOp, x: UOp) -> UOp | None:
     """A sum over a triangle as a sum over pairs, which has an order of its own; the rest of the axes after it."""
     kind, axes = u.arg[:2]
-    own = [a for a in axes if a in x.arg]
+    own = [a for a in axes if a in x.arg[:2]]
     if kind != "sum" or not own or len(own) < len(axes):
         return None
     axis = max(own, key=x.arg.index)  # over j, if over both

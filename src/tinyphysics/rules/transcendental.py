@@ -67,6 +67,14 @@ def floor(x: UOp) -> UOp:
     return (magnitude(x) < base).where(below, x)
 
 
+def rint(x: UOp) -> UOp:
+    """Rounded to nearest by adding and taking away 2**mantissa; -0 and what rounds to it give 0."""
+    F = format_of(x)
+    base = 2.0**F.mantissa
+    c = ((bits(x) & F.sign) | F.pattern(base)).bitcast(x.dtype)
+    return (magnitude(x) < base).where((x + c) - c, x)
+
+
 def minimum(x: UOp, y: UOp) -> UOp:
     """A NaN on either side wins, as in NumPy."""
     first = (x < y) | x.ne(x) if x.dtype.is_float else x < y
@@ -88,6 +96,8 @@ everywhere: Rows = [
     (abs(x),           absolute),
     (x.sign(),         sign),
     (x.floor(),        floor),
+    (x.rint(),         rint),
+    (x.image(y),       lambda x, y: x - y),
     (x.minimum(y),     minimum),
     (x.maximum(y),     maximum),
     (x.asin(),         inverse.asin),

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from tinyphysics.device import cache, llvm
@@ -12,6 +13,7 @@ from tinyphysics.device.engine import Parts, calling, pointer
 from tinyphysics.device.llvm import SIGNATURE, Cpu, host_cpu
 from tinyphysics.emit import c as emit_c
 from tinyphysics.emit import cnests as emit_cnests
+from tinyphysics.emit import list_builder as emit_lists
 from tinyphysics.emit import llvm as emit_llvm
 from tinyphysics.emit import nests as emit_nests
 from tinyphysics.ir.uop import UOp
@@ -119,6 +121,18 @@ def function_names(kernel: LoopKernel) -> dict[str, Any]:
         if wavefront(section, kernel.buffers) is not None:
             out |= {f"part.{half}.{section.name}": PART for half in ("sweep", "edge")}
     return out
+
+
+LIST = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 3,
+                        *[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 5, ctypes.c_int64)  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def list_builder(d: int, periodic: bool, straight: bool) -> Any:
+    """What makes lists of neighbours, for every backend: which blocks they hold is no part of a result."""
+    text, cpu = emit_lists.module(d, periodic, straight), host_cpu()
+    code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
+    return llvm.link(code, {"build": LIST})["build"]
 
 
 class LlvmLoops:

@@ -20,7 +20,7 @@ from tinyphysics.tpir.isa import (
 )
 from tinyphysics.util import one_of
 
-DECLARES = ("ELEM", "FMA", "SUM", "PAIRS", "MAX", "MIN", "MOVE", "TIME")  # what an energy is written with
+DECLARES = ("ELEM", "FMA", "SUM", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME")  # what an energy is written with
 
 
 def check_form(program: Program) -> None:

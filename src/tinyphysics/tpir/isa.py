@@ -208,6 +208,9 @@ ISA: dict[str, Row] = {
     "FMA": Row("dst, a, b, c", "TEG", "a*b + c with one rounding", "[rc]{3}"),
     "SUM": Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe", "rn"),
     "PAIRS": Row("dst, src, axis, (a, b)", "TE", "sum along a or b over the pairs with index a < index b", "rnn"),
+    "NEAR": Row("dst, what, points, cutoff, skin, [cell], (list)", "T",
+                "of a list of neighbours, made again when a point has gone half the skin: order, inverse, images",
+                "w[rc]{3,4}n"),
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
     "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
     "MOVE": Row("dst, func, src..., [numbers]", "TE", "the same numbers in another arrangement", "w[rc]*n?"),
@@ -226,4 +229,5 @@ ISA: dict[str, Row] = {
 ROLES = ("position", "momentum", "field", "auxiliary")
 POISSON_TYPES = ("pass", "negate", "force")
 WAYS = ("times", "over")
+LISTED = ("order", "inverse", "images")
 CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")

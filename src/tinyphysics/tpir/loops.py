@@ -10,14 +10,15 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
-from tinyphysics.ir.reduction import COMPONENTS
+from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.ir.rewrite import graph_rewrite
-from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
 from tinyphysics.tpir.kernel import Meaning, implicit, input_of, reads_before_writing
+from tinyphysics.tpir.lists import asked, specs
 from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece
 from tinyphysics.tpir.planes import long_axes
 from tinyphysics.tpir.pull import Home, planes
@@ -47,7 +48,9 @@ def finished(nest: Nest, careful: bool) -> Nest:
         values, guards = (lower(plain), []) if careful else guarded(plain)
         flat = graph_rewrite([*values, *guards], exact)
         stores = tuple(replace(s, value=v) for s, v in zip(p.stores, flat))
-        pieces.append(Piece(p.lo, p.hi, stores, tuple(flat[len(values) :])))
+        across = {u: u.src[0] for u in toposort(plain) if u.op is Ops.IMAGE}
+        inside = graph_rewrite(lower(substitute(plain, across)), exact) if across and not guards else []
+        pieces.append(Piece(p.lo, p.hi, stores, tuple(flat[len(values) :]), tuple(inside)))
     return replace(nest, pieces=tuple(pieces))
 
 
@@ -90,9 +93,6 @@ def large_tables(roots: Sequence[UOp], params: Sequence[UOp], components: int) -
     return [u for u in params if u in tables]
 
 
-FEW = 8  # components of a system that has no axis longer than COMPONENTS
-
-
 def longest_axis(program: Program) -> int:
     return max((n for s in program.states for n in s.type.shape), default=1)
 
@@ -100,8 +100,9 @@ def longest_axis(program: Program) -> int:
 @lru_cache(maxsize=16)
 def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     """The nests of a program; `Unsupported` if it moves long axes in a way that loops do not follow."""
+    by_lists = any(i.op == "NEAR" for i in (*program.init, *program.step, *program.final))
     if components is None:
-        components = COMPONENTS if longest_axis(program) > COMPONENTS else FEW
+        components = COMPONENTS if longest_axis(program) > COMPONENTS and not by_lists else FEW
     start = Meaning(program)
     init_marks, _ = updates(start, program.init)
     needed = reads_before_writing((*program.step, *program.final))
@@ -135,9 +136,18 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     step_marks += [(str(r), loop.env[r]) for r in others if loop.env[r] is not shaped[r]]
     _, stored = updates(end, program.final)
     final_marks = [(f"&{name}", u) for name, u in stored.items()]
+    first_marks = [*init_marks, *((str(r), start.env[r]) for r in others)]
+    near = specs([u for _, u in (*first_marks, *step_marks, *final_marks)])
+    if near:
+        first_marks, step_marks, final_marks = (
+            list(zip([name for name, _ in marks], asked([u for _, u in marks], near)))
+            for marks in (first_marks, step_marks, final_marks))  # fmt: skip
+    for s in near.values():
+        buffers |= {b.name: b for b in s.buffers()}
+        here[s.reference] = given[s.reference] = Home(s.name("ref"))
     dear = dear_parameters([u for _, u in (*step_marks, *final_marks)], here)
     constants = {u: Home(f"K{k}") for k, u in enumerate(dear)}
-    everything = [u for _, u in (*init_marks, *step_marks, *final_marks)] + [start.env[r] for r in others]
+    everything = [u for _, u in (*first_marks, *step_marks, *final_marks)]
     literals = constant_arrays(everything, components)
     lists = {u: Home(f"list.{k}") for k, u in enumerate(literals)}
     flat = {u: f"flat.{str(u.arg)[1:]}" for u in large_tables(everything, list(arrays.values()), components)}
@@ -147,8 +157,7 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         buffers[name] = Buffer(name, 1, u.shape, u.dtype)
 
     first = given | lists | {input_of(program, i): Home(f"S{i}") for i in range(len(program.states))}
-    before: Marks = [*init_marks, *((str(r), start.env[r]) for r in others),
-                     *((home.buffer, u) for u, home in constants.items())]  # fmt: skip
+    before: Marks = [*first_marks, *((home.buffer, u) for u, home in constants.items())]
     sections, careful = {}, {}
     for name, marks, homes in (("init", before, first), ("step", step_marks, here | lists | constants),
                                ("final", final_marks, here | lists | constants)):  # fmt: skip
@@ -162,5 +171,5 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         program.name, tuple(dict.fromkeys([*scalars, *implicit(program)])), buffers, sections, careful, inputs,
         {name: f"${name}" for name in arrays},
         {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()}, components,
-        {home.buffer: u for u, home in lists.items()}, {str(u.arg)[1:]: name for u, name in flat.items()},
+        {home.buffer: u for u, home in lists.items()}, near, {str(u.arg)[1:]: name for u, name in flat.items()},
     )  # fmt: skip

@@ -13,6 +13,7 @@ from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse, short_dots
 from tinyphysics.rules.invariant import reciprocals, set_aside
+from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
 from tinyphysics.step import DT, Assign, Block, Shear, Shift, Step
@@ -37,6 +38,7 @@ class Builder:
         self.sites = sites
         self.sections: dict[str, list[Instruction]] = {"energy": [], "init": [], "step": [], "final": []}
         self.temporaries = 0
+        self.lists: dict[tuple[UOp, ...], int] = {}  # lists of neighbours, by what they are made of
         self.versions: dict[tuple[str, int], int] = {}
         self.invariant: dict[UOp, Operand] = {}  # computed in init, valid everywhere
         self.current: dict[UOp, Operand] = {}  # valid until a state that they read is rewritten
@@ -117,6 +119,9 @@ class Builder:
             self.emit(section, "FMA", dst, *src, u=u)
         elif u.op is Ops.REDUCE:
             self.emit(section, REDUCTIONS[u.arg[0]], dst, src[0], *u.arg[1:], u=u)
+        elif u.op is Ops.NEAR:
+            number = self.lists.setdefault(u.src, len(self.lists))
+            self.emit(section, "NEAR", dst, Word(u.arg[0]), *src, (number,), u=u)
         elif u.op in ELEMENTWISE:
             name = f"custom.{u.arg}" if u.op is Ops.CUSTOM else u.op.value
             self.emit(section, "ELEM", dst, Word(name), *src, u=u)
@@ -243,7 +248,7 @@ def decided(step: Step) -> Step:
     groups = (step.init, step.body, step.final)
     roots = [u for blocks in groups for b in blocks for u in
              ([b.value] if isinstance(b, Assign) else [s.covector for s in b.shears if isinstance(s, Shear)])]  # fmt: skip
-    new = dict(zip(roots, fuse(short_dots(reciprocals(graph_rewrite(roots, pairwise), states)))))
+    new = dict(zip(roots, fuse(short_dots(shared_quotients(reciprocals(graph_rewrite(roots, pairwise), states))))))
 
     def shifted(b: Block) -> dict[UOp, UOp]:
         """The values of a block, for themselves: what another block computes is not the same after an update."""

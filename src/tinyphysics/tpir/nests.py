@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tinyphysics.ir.dtype import DType
 from tinyphysics.ir.ops import Ops
@@ -11,6 +12,7 @@ from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.util import prod
 
+NEIGHBOURS = 100  # pairs that are looked at for each particle of a list: a guess, for costs
 PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
 
 
@@ -52,6 +54,14 @@ class Piece:
     hi: int
     stores: tuple[Store, ...]
     guards: tuple[UOp, ...] = ()
+    plain: tuple[UOp, ...] = ()  # the values of the stores where no pair reaches across the edge of a cell
+
+    @property
+    def inside(self) -> Piece:
+        """As it is where no pair reaches across the edge of a cell."""
+        if not self.plain:
+            return self
+        return replace(self, stores=tuple(replace(s, value=v) for s, v in zip(self.stores, self.plain)))
 
     @property
     def roots(self) -> list[UOp]:
@@ -68,6 +78,8 @@ class Nest:
     sequence:  `along` is summed over, one item after the other, at every index
     pairs:     the first variable is i, the innermost j > i; stores indexed by i are sums over j and the others
                sums over i, in the slabs of ir/reduction.py, each with planes of its own
+               with a list, j is a neighbour of i in it; both are places in its order
+    list:      when points have gone too far, they are stored and a list of neighbours is made again
     scatter:   buffers are cleared, then every store adds to what is there, in order: piece by piece, index by index
     """
 
@@ -76,13 +88,15 @@ class Nest:
     sizes: tuple[int, ...]
     pieces: tuple[Piece, ...]
     along: tuple[UOp, int] | None = None
+    near: int | None = None  # the list of neighbours that pairs are taken from, or that is made
+    when: UOp | None = None  # of a list: the condition under which it is made again
 
     @property
     def extent(self) -> int:
         """How far the range goes that threads share out: slabs of pairs, else the outermost loop."""
         if self.kind == "pairs":
-            return len(slabs(self.sizes[0])) - 1
-        if self.kind == "scatter":  # the order in which items are added is that of the loop
+            return len(slabs(self.sizes[0], self.near is not None)) - 1
+        if self.kind in ("scatter", "list"):  # the order in which items are added is that of the loop
             return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
 
@@ -97,16 +111,22 @@ class Nest:
     def items(self) -> int:
         n = prod(self.sizes)
         if self.kind == "pairs":
-            return n * (n - 1) // 2
+            return n * NEIGHBOURS if self.near is not None else n * (n - 1) // 2
+        if self.kind == "list":
+            return 0  # seldom
         return n * (self.along[1] if self.along else 1)
 
     def loads(self) -> Iterator[UOp]:
         for p in self.pieces:
             yield from (u for u in toposort(p.roots) if u.op is Ops.LOAD)
+        if self.when is not None:
+            yield from (u for u in toposort([self.when]) if u.op is Ops.LOAD)
 
     def __str__(self) -> str:
+        if self.kind == "list":
+            return f"list near{self.near} of {self.sizes[0]} points, made when {self.when}"
         loops = " x ".join(f"{v.arg} < {n}" for v, n in zip(self.variables, self.sizes))
-        lines = [f"{self.kind} {loops}" + (f", {self.along[0].arg} < {self.along[1]} in turn" if self.along else "")]
+        lines = [f"{self.kind} {loops}" + ("" if self.near is None else f" in near{self.near}") + (f", {self.along[0].arg} < {self.along[1]} in turn" if self.along else "")]
         for p in self.pieces:
             if len(self.pieces) > 1:
                 lines.append(f"  {p.lo} <= {self.variables[-1].arg} < {p.hi}")
@@ -140,6 +160,7 @@ class LoopKernel:
     outputs: dict[str, tuple[str, DType, tuple[int, ...]]]  # name -> buffer, dtype, shape
     components: int
     constants: dict[str, UOp] = field(default_factory=dict)  # buffer -> the numbers in it, one node each
+    lists: dict[int, Any] = field(default_factory=dict)  # lists of neighbours, by number: tpir/lists.py
     flat: dict[str, str] = field(default_factory=dict)  # array parameter -> a buffer with all its axes in a row
 
     def place(self, name: str) -> str:

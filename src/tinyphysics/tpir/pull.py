@@ -140,7 +140,7 @@ class Pull:
                 flat = sum(i * s for i, s in zip(where, strides(u.shape)) if isinstance(i, int))
                 return self.at(u.src[flat], ())
             case Ops.TRIU:
-                a, b = (expr(where[k]) for k in u.arg)
+                a, b = (expr(where[k]) for k in u.arg[:2])
                 return self.either(a < b, self.at(x, where), UOp.const(0, u.dtype))
         raise AssertionError(f"{u.op} is not a movement")
 
@@ -155,6 +155,8 @@ class Pull:
         at, rest = where[: indices[0].ndim], where[indices[0].ndim :]
         places: list[UOp] = []
         outside: bool | UOp = False
+        if indices[0].op is Ops.NEAR:  # an order leaves nobody out
+            return self.chosen(table, [self.at(indices[0], at)], (), rest)
         for index, n in zip(indices, table.shape):
             place, bad = inside(self.at(index, at), n)
             places.append(place)

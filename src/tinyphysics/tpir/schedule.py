@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tinyphysics.ir.dtype import i64
+from tinyphysics.ir.dtype import f64, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import one_by_one, pairs_of, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.ir.value import NAN, REDUCTION
 from tinyphysics.tpir.index import Cut, Index, Place, Unsupported, expr, rolled
+from tinyphysics.tpir.lists import in_order, list_of
 from tinyphysics.tpir.nests import Buffer, Nest, Piece, Store
 from tinyphysics.tpir.planes import component_places, long_axes, peeled
 from tinyphysics.tpir.pull import Elsewhere, Home, Places, Pull, inside, is_component, planes
@@ -31,16 +32,25 @@ class Task:
     kind: str
     sizes: tuple[int, ...]
     along: int = 0  # length of the axis that is summed over in turn
+    near: int | None = None  # the list of neighbours that it goes by, or that it is
+
+
+    @property
+    def like(self) -> tuple[object, ...]:
+        """What tasks of one nest have in common; a list is a nest of its own."""
+        return self.kind, self.sizes, self.along, self.near, self.node if self.kind == "list" else None
 
 
 def task_of(u: UOp, home: Home, components: int) -> Task:
-    if not is_stored(u):
+    if not is_stored(u) or in_order(u):
         return Task(u, home, "map", long_axes(u.shape, components))
+    if u.op is Ops.NEAR:
+        return Task(u, home, "list", u.shape[:1], near=u.arg[1])
     if u.op is Ops.SCATTER:
         return Task(u, home, "scatter", long_axes(u.src[0].shape, components))
     (axis,), shape = u.arg[1], u.src[0].shape
     if u.arg[0] == "pairs":
-        return Task(u, home, "pairs", (shape[axis],))
+        return Task(u, home, "pairs", (shape[axis],), near=list_of(u.src[0]) if len(u.arg[2]) > 2 else None)
     if one_by_one(shape, axis):
         return Task(u, home, "sequence", long_axes(u.shape, components), shape[axis])
     return Task(u, home, "lanes", (*long_axes(u.shape, components), shape[axis]))
@@ -61,7 +71,7 @@ class Builder:
     def add(self, task: Task) -> None:
         """The task in the last nest, if it has the same loops and needs nothing of it elsewhere; else in a new one."""
         last = self.groups[-1] if self.groups else []
-        if last and (last[0].kind, last[0].sizes, last[0].along) == (task.kind, task.sizes, task.along):
+        if last and last[0].like == task.like:
             try:
                 nest = self.nest([*last, task])
             except Elsewhere:
@@ -88,13 +98,15 @@ class Builder:
         sizes = first.sizes
         if first.kind == "scatter":
             return self.scatter(tasks, variables)
+        if first.kind == "list":
+            return self.listed(first, variables[0])
         if not sizes:
             return Nest("map", (), (), (self.piece(tasks, variables, None, 0, 1),))
         cuts = [0, sizes[-1]]
         while True:
             try:
                 pieces = tuple(self.piece(tasks, variables, turn, lo, hi) for lo, hi in zip(cuts, cuts[1:]))
-                return Nest(first.kind, variables, sizes, pieces, (turn, first.along) if turn is not None else None)
+                return Nest(first.kind, variables, sizes, pieces, (turn, first.along) if turn is not None else None, first.near)
             except Cut as cut:
                 assert cut.at not in cuts, "a cut that decides nothing"
                 cuts = sorted({*cuts, cut.at})
@@ -115,6 +127,15 @@ class Builder:
         for t in tasks:
             stores += self.stores(t, pull, at, turn)
         return Piece(lo, hi, tuple(stores))
+
+    def listed(self, t: Task, variable: UOp) -> Nest:
+        """The points as they are now, to be stored when the list is made again."""
+        q, way = t.node.src
+        at = Index(0, t.sizes[0] - 1, variable, inner=True)
+        pull = Pull(self.homes, self.components, {}, self.flat)
+        stores = tuple(Store(f"near{t.near}.points", k, (variable,), pull.at(q, (at, k))) for k in range(q.shape[1]))
+        limit = UOp(Ops.LOAD, f64, (), (), (f"near{t.near}.limit", 0))
+        return Nest("list", (variable,), t.sizes, (Piece(0, t.sizes[0], stores),), near=t.near, when=limit < pull.at(way, ()))
 
     def scatter(self, tasks: list[Task], variables: tuple[UOp, ...]) -> Nest:
         """Short axes before the loops are taken one after the other, short axes within them at every index."""
@@ -166,7 +187,7 @@ class Builder:
         combine = REDUCTION[u.arg[0]]
         out = []
         if t.kind == "pairs":
-            a, b = u.arg[2]
+            a, b = u.arg[2][:2]
             rows = pairs_of(u) == "rows"
             kept = at[0] if rows else at[1]
             for plane, where in component_places(u.shape, c, [kept]):
@@ -216,8 +237,16 @@ def schedule(
     placed: dict[UOp, Home] = dict(homes)
 
     def place(u: UOp, name: str) -> None:
+        if u.op is Ops.NEAR:
+            placed[u] = Home(f"near{u.arg[1]}.{u.arg[0]}")
+            if all(v.op is not Ops.NEAR or v.src != u.src or v is u for v in placed):  # else it is made already
+                b.add(task_of(u, placed[u], components))
+            b.close()
+            b.homes[u] = placed[u]
+            return
         logical[name] = u
-        parts = len(slabs(u.src[0].shape[u.arg[1][0]])) - 1 if u.op is Ops.REDUCE and pairs_of(u) == "columns" else 1
+        by_list = u.op is Ops.REDUCE and pairs_of(u) == "columns" and len(u.arg[2]) > 2
+        parts = len(slabs(u.src[0].shape[u.arg[1][0]], by_list)) - 1 if u.op is Ops.REDUCE and pairs_of(u) == "columns" else 1
         home = Home(name, parts)
         placed.setdefault(u, home)
         b.add(task_of(u, home, components))

@@ -12,6 +12,7 @@ from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import CHUNK, LANES, one_by_one
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.index import Index
+from tinyphysics.tpir.lists import in_order
 from tinyphysics.tpir.planes import component_places, long_axes, peeled
 from tinyphysics.tpir.pull import Home, is_component
 
@@ -57,8 +58,8 @@ def in_chunks(u: UOp) -> UOp:
 
 
 def is_stored(u: UOp) -> bool:
-    """A reduction that needs a nest of its own, or a scatter, which is one."""
-    if u.op is Ops.SCATTER:
+    """A reduction that needs a nest of its own, or a scatter, which is one; a list, and what is put in its order."""
+    if u.op in (Ops.SCATTER, Ops.NEAR) or in_order(u) and u.src[1].arg[0] == "order":
         return True
     return u.op is Ops.REDUCE and (u.arg[0] == "pairs" or u.src[0].shape[u.arg[1][0]] > LANES)
 
@@ -126,6 +127,11 @@ def to_store(roots: Sequence[UOp], homes: dict[UOp, Home], components: int) -> d
     order = toposort(roots)
     views = {u: shifted_views(u, homes, components) for u in roots}
     stored = dict.fromkeys([*roots, *(u for u in order if is_stored(u)), *homes])
+    for u in order:
+        if u.op is Ops.NEAR:
+            stored |= dict.fromkeys(u.src)  # the points, and how far they have gone
+        elif in_order(u) and u.src[1].arg[0] == "inverse":
+            stored[u.src[0]] = None
     reach: dict[UOp, dict[object, None]] = {u: {} for u in order}
     wide: dict[UOp, None] = {}
     for u in reversed(order):

@@ -16,7 +16,7 @@ from tinyphysics.rules.partials import times
 from tinyphysics.rules.random import KINDS, MEMBER, NOW, SEED, drawn
 from tinyphysics.tpir.form import check_node
 from tinyphysics.tpir.isa import (
-    ISA, POISSON_TYPES, WAYS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
+    ISA, LISTED, POISSON_TYPES, WAYS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
 )  # fmt: skip
 from tinyphysics.tpir.vm import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.util import did_you_mean, one_of, plural
@@ -93,6 +93,8 @@ class Symbolic:
                 source = self.read(i.args[0], like, where)
                 arg = (REDUCTIONS[i.op], *i.args[1:])
                 return check_node(UOp(Ops.REDUCE, like.dtype, like.shape, (source,), arg), where)
+            case "NEAR":
+                return self.near(i, where)
             case "GRAD_INIT" | "SHIFT":
                 return self.read(i.args[0], like, where)
             case "SCALE":
@@ -148,6 +150,16 @@ class Symbolic:
             like = Type(i.type.dtype)
         nodes = tuple(self.read(x, like, where) for x in src)
         return check_node(UOp(op, i.type.dtype, i.type.shape, nodes, arg), where)
+
+    def near(self, i: Instruction, where: str) -> UOp:
+        what, points, *rest, number = i.args
+        assert isinstance(what, Word) and isinstance(number, tuple)
+        if what.text not in LISTED:
+            raise VerifyError(f"{where} asks a list for `{what}`", fix=f"It gives {one_of(LISTED)}.")
+        q = self.read(points, i.type, where)
+        like = Type(q.dtype)
+        sources = (q, *(self.read(x, like, where) for x in rest))
+        return check_node(UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, number[0])), where)
 
     def scaled(self, u: UOp, i: Instruction, where: str) -> UOp:
         """u times the factor of a SCALE, or over it; the factor is one number, or one for each of u's."""

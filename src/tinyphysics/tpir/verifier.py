@@ -31,7 +31,7 @@ from tinyphysics.tpir.weights import (
     uneven,
 )
 
-JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.WHERE)  # where its branches meet is not examined
+JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.WHERE)  # where its branches meet is not examined
 MOST_COMPONENTS = 24  # a curl is tested component by component up to here
 
 

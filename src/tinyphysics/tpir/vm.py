@@ -10,9 +10,10 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, VerifyError
 from tinyphysics.ir.dtype import as_number, i64, u32
+from tinyphysics.ir.near import limit, skin_of
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
 from tinyphysics.ir.uop import Shape, UOp, toposort
-from tinyphysics.ir.value import Value, fma, node, scalar
+from tinyphysics.ir.value import NAN, Value, cell_of, fma, node, scalar
 from tinyphysics.philox import checked, key_words
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.partials import partials, times
@@ -81,6 +82,22 @@ def nested(flat: Value, shape: Shape) -> Any:
         return flat
     step = len(flat) // shape[0]
     return [nested(flat[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+
+
+def moved(now: Value, before: Value, points: Type) -> float:
+    """The largest square of the ways that points have gone; NaN if there is one."""
+    d = points.shape[1]
+    less, times, on = (scalar(op, points.dtype, [points.dtype] * 3) for op in (Ops.SUB, Ops.MUL, Ops.FMA))
+    worst = 0.0
+    for i in range(0, len(now), d):
+        way = [less(a, b) for a, b in zip(now[i : i + d], before[i : i + d])]
+        square = times(way[0], way[0])
+        for x in way[1:]:
+            square = on(x, x, square)
+        if square != square:
+            return NAN
+        worst = max(worst, square)
+    return worst
 
 
 @dataclass
@@ -174,6 +191,8 @@ class Machine:
                 return self._node(i, Ops.FMA, i.args)
             case "SUM" | "PAIRS" | "MAX" | "MIN":
                 return self._node(i, Ops.REDUCE, i.args[:1], (REDUCTIONS[i.op], *i.args[1:]))
+            case "NEAR":
+                return self._near(i)
             case "GRAD_INIT" | "MAP" | "SHIFT":
                 return self._copy(i, i.args[0])
             case "SCALE":
@@ -199,6 +218,28 @@ class Machine:
             case "ACC_GRAD":
                 return self._accumulate(i)
         raise VerifyError(f"the virtual machine does not know `{i.op}`")
+
+    def _near(self, i: Instruction) -> Action:
+        """From the list of the run, made again if a point has gone too far since."""
+        what, points, *rest, number = i.args
+        assert isinstance(what, Word)
+        q = self._type(points, i.type)
+        types = [q, *(self._type(x, Type(q.dtype)) for x in rest)]
+        sources = tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types))
+        u = UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, 0))
+        self.types[i.dst] = i.type
+        d, at, kept = self._slot(i.dst), [self._read(x, t) for x, t in zip(i.args[1:-1], types)], self._slot(("list", number))
+        value = node(u)
+
+        def look(r: Slots) -> None:
+            now, *domain = (r[k] for k in at)
+            cell = cell_of(u, domain[2:])
+            far = limit(skin_of(domain[0], domain[1], cell))
+            if r[kept] is None or moved(now, r[kept], q) > far:
+                r[kept] = now
+            r[d] = value(r[kept], *domain)
+
+        return look
 
     def _copy(self, i: Instruction, source: Operand) -> Action:
         like = self.types.get(i.dst, i.type) if isinstance(source, float) else i.type
