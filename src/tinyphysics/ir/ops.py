@@ -92,6 +92,8 @@ class Ops(Enum):
     REDUCE = "reduce"
 
 
+DRAWN = ("uniform", "normal")  # the kinds of random numbers
+
 Group = frozenset[Ops]
 
 UNARY: Group = frozenset({

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.dtype import bool_, i64, u32
-from tinyphysics.ir.ops import ARITY, CHOSEN, COMPARE, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, Ops
+from tinyphysics.ir.ops import ARITY, CHOSEN, COMPARE, DRAWN, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, Ops
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.util import prod
 
@@ -89,7 +89,7 @@ def chooses(u: UOp) -> bool:
 
 def draws(u: UOp) -> bool:
     kind, stream, count = u.arg
-    return kind in ("uniform", "normal") and 0 <= stream < 1 << 32 and count > 0
+    return kind in DRAWN and 0 <= stream < 1 << 32 and count > 0
 
 
 def stacks(u: UOp) -> bool:

@@ -16,7 +16,6 @@ from tinyphysics.philox import ATANH, COS, LN2, MULTIPLIERS, ROUNDS, SIN, TWO_PI
 from tinyphysics.rules.floats import bits, format_of
 from tinyphysics.util import prod
 
-KINDS = ("uniform", "normal")
 # what a draw depends on beside its own number; a run knows the values
 SEED = (UOp.var("@seed", (), u32), UOp.var("@seed.high", (), u32))
 NOW, MEMBER = UOp.var("@step", (), i64), UOp.var("@member", (), i64)
