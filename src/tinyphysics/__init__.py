@@ -14,6 +14,7 @@ from tinyphysics.errors import TinyPhysicsError as TinyPhysicsError
 from tinyphysics.errors import TraceError as TraceError
 from tinyphysics.errors import UnitError as UnitError
 from tinyphysics.errors import VerifyError as VerifyError
+from tinyphysics.front import random as random
 from tinyphysics.front.functions import absolute as abs
 from tinyphysics.front.functions import arccos as arccos
 from tinyphysics.front.functions import arcsin as arcsin
@@ -86,9 +87,11 @@ RUNTIME = {
     "measure_symplectic": "sanitize",
     "load": "saved",
     "save": "saved",
+    "minimise": "minimise",
     "Simulation": "simulation",
 }
-PLANNED = ("lagrangian", "ode", "pair_distance2", "fast", "slow", "random")
+METHODS = {"save", "minimise"}  # sim.save(path) is its name for users
+PLANNED = ("lagrangian", "ode", "pair_distance2", "fast", "slow")
 
 
 def __getattr__(name: str) -> Any:
@@ -99,14 +102,15 @@ def __getattr__(name: str) -> Any:
     if name not in RUNTIME:
         raise AttributeError(f"tinyphysics has no `{name}`")
     value = getattr(import_module(f"tinyphysics.runtime.{RUNTIME[name]}"), name)
-    if name != "save":  # sim.save(path) is its name for users
+    if name not in METHODS:
         globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *RUNTIME, "physics"} - {"save"})
+    return sorted({*globals(), *RUNTIME, "physics"} - METHODS)
 
 
 _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
+_system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)

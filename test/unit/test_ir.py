@@ -311,7 +311,7 @@ def test_there_are_at_most_a_hundred_operations():
 
 @pytest.mark.requirement("S4-04")
 def test_every_operation_is_in_one_group_with_an_arity():
-    groups = [LEAVES, UNARY, BINARY, TERNARY, frozenset({Ops.CUSTOM}), MOVEMENT, frozenset({Ops.REDUCE, Ops.LOAD, Ops.NEAR})]
+    groups = [LEAVES, UNARY, BINARY, TERNARY, frozenset({Ops.CUSTOM, Ops.RANDOM}), MOVEMENT, frozenset({Ops.REDUCE, Ops.LOAD, Ops.NEAR})]
     assert sorted(o.value for g in groups for o in g) == sorted(o.value for o in Ops)
     assert set(ARITY) | {Ops.CUSTOM, Ops.CONCAT, Ops.STACK, Ops.GATHER, Ops.SCATTER, Ops.LOAD, Ops.NEAR} == set(Ops)
     assert COMMUTATIVE <= BINARY and MINIMAL <= set(Ops)
@@ -339,6 +339,9 @@ def samples(op):
         case Ops.MULHI: return [ints[0].cast(u32).alu(op, ints[1].cast(u32))]
         case Ops.WHERE: return [flags[0].where(floats[0], floats[1])]
         case Ops.CUSTOM | Ops.LOAD: return []
+        case Ops.RANDOM:
+            words = tuple(ints[0].cast(t) for t in (u32, u32, i64, i64, i64))
+            return [UOp(op, f64, (), words, (kind, 3, 1)) for kind in ("uniform", "normal")]
         case Ops.RESHAPE: return [m.reshape(6)]
         case Ops.EXPAND: return [v.expand((2, 3))]
         case Ops.PERMUTE: return [m.T]
@@ -377,7 +380,7 @@ LOCALLY_CONSTANT = COMPARE | {Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SH
 
 @pytest.mark.requirement("S4-04")
 def test_every_operation_is_differentiated_or_is_locally_constant():
-    assert set(PARTIALS) | LOCALLY_CONSTANT | {Ops.CUSTOM} == ELEMENTWISE
+    assert set(PARTIALS) | LOCALLY_CONSTANT | {Ops.CUSTOM, Ops.RANDOM} == ELEMENTWISE
     assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.NEAR}
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from tinyphysics.analysis.coupling import reads
+from tinyphysics.analysis.noise import drawn
 from tinyphysics.analysis.quadratic import polynomial, quadratic
 from tinyphysics.analysis.separable import separable
 from tinyphysics.analysis.smooth import smooth
@@ -16,7 +17,8 @@ def facts_of(system: System) -> Facts:
         names = [s.name for s in system.states]
         pieces = system.forces if system.kind == "forces" else system.update
         parts = {f"F({n})" if system.kind == "forces" else n: u for n, u in zip(names, pieces)}
-        return Facts((explicit_time(system, parts), reads(system, parts)))
+        noise = drawn(system, parts)
+        return Facts((explicit_time(system, parts), *([noise] if noise else []), reads(system, parts)))
     split = separable(system)
     parts = {"T": split.T, "V": split.V} if split else {"H": system.energy}
     return Facts((

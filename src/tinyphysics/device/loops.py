@@ -163,6 +163,8 @@ class LoopEngine:
         self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self.probe = None if probe is None else LoopEngine(probe, loader, None, threads, lists)
+        # the probe's too: it may draw where a step does not
+        self.scalars = tuple(dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ()))))
         self.launches = 0
         self.compiling = 0.0
         self._functions: dict[bool, Mapping[str, Any]] = {}
@@ -230,8 +232,8 @@ class LoopEngine:
         for name, buffer in kernel.inputs.items():
             to_planes(state[name][k], kernel.buffers[buffer], kernel.components, own[buffer])
         table = np.array([(own[n] if n in own else scratch[n]).ctypes.data for n in kernel.buffers], np.uintp)
-        uniform = np.zeros(len(kernel.params))
-        for slot, p in enumerate(kernel.params):
+        uniform = np.zeros(len(self.scalars))
+        for slot, p in enumerate(self.scalars):
             name = str(p.arg)[1:]
             uniform[slot] = dt if name == "dt" else t0 if name == "t0" else params[name][k if len(params[name]) > 1 else 0]
         return self.listed(Memory(own, table, uniform, (params, k)))
@@ -384,7 +386,7 @@ class LoopEngine:
         scratch = m.watching
         own |= {b.name: scratch[b.name] for s in p.kernel.lists.values() for b in s.buffers()}
         table = np.array([(own[n] if n in own else scratch[n]).ctypes.data for n in p.kernel.buffers], np.uintp)
-        values = dict(zip(self.kernel.params, one.uniform))
+        values = dict(zip(self.scalars, one.uniform))
         look = p.listed(Memory(own, table, np.array([values[q] for q in p.kernel.params]), one.given))
         p.careful_run("init", look, m.steps, 1)
         p.careful_run("final", look, m.steps, 1)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
 from tinyphysics.front.near import left_over
+from tinyphysics.front.random import IN_ENERGY, IN_FORCES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import Space, annotations, space_of
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite, substitute, toposort
 from tinyphysics.ir.uop import RECORD
@@ -79,9 +80,9 @@ def recording() -> Iterator[Sites]:
         RECORD.reset(token)
 
 
-def run(d: Definition, symbols: dict[str, UOp]) -> tuple[Any, Sites]:
+def run(d: Definition, symbols: dict[str, UOp], draws: Draws) -> tuple[Any, Sites]:
     """The user's function on symbols; what Python raises inside it becomes a TraceError at that line."""
-    with recording() as sites:
+    with recording() as sites, drawing(draws):
         try:
             return d.call(symbols), sites
         except TinyPhysicsError:
@@ -217,7 +218,7 @@ def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Ma
                              site=d.site, fix="A position and its momentum have one shape.")  # fmt: skip
         states.append(State(q, symbols[q], "position", d[q].space.unit))
         states.append(State(p, symbols[p], "momentum", d[p].space.unit))
-    value, sites = run(d, symbols)
+    value, sites = run(d, symbols, Draws(refused=IN_ENERGY))
     energy = scalar_energy(value, d.name, d.site)
     check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
     return System(
@@ -255,7 +256,7 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
                          "and a parameter otherwise.")  # fmt: skip
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     q = symbols[q_name]
-    value, sites = run(d, symbols)
+    value, sites = run(d, symbols, Draws(refused=IN_FORCES))
     force = numbers(value, d.name, d.site)
     if force.shape != q.shape and force.op is not Ops.CONST:
         raise ShapeError(f"`{d.name}` returns a force of shape {force.shape}, `{q_name}` has {q.shape}",
@@ -283,7 +284,7 @@ def forces(function: Callable[..., Any]) -> System | Family:
 
 def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
-    value, sites = run(d, symbols)
+    value, sites = run(d, symbols, Draws())
     if isinstance(value, Mapping):
         raise TraceError(f"`{d.name}` returns a dict", site=d.site,
                          fix=f"Return the new states in order: return {', '.join(map(str, value))}.")  # fmt: skip
@@ -403,7 +404,7 @@ def observable(
                 fix=f"Its arguments are matched by name among {', '.join(known)}.",
             )
     d = Definition(name, (), lambda s: function(**s), None, function)
-    value, _ = run(d, {a: known[a] for a in arguments})
+    value, _ = run(d, {a: known[a] for a in arguments}, of_observable(name))
     if value is None:
         raise InputError(f"the observable `{name}` returns nothing", fix="End it with `return <the value>`.")
     if isinstance(value, (list, tuple)) and any(isinstance(v, UOp) for v in value):

@@ -105,6 +105,8 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return f"{_wrap(src[0], ATOM)}[{', '.join(s[0] for s in src[1:])}]", ATOM
         case Ops.PERMUTE | Ops.FLIP | Ops.PAD:
             return f"{u.op.value}({src[0][0]})", ATOM
+        case Ops.RANDOM:
+            return f"{u.arg[0]}({'' if not u.shape else u.shape[0] if u.ndim == 1 else u.shape})", ATOM
         case Ops.CUSTOM:
             return f"{u.arg}({', '.join(s[0] for s in src)})", ATOM
     if u.op in SYMBOL:

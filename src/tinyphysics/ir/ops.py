@@ -63,6 +63,9 @@ class Ops(Enum):
     IMAGE = "image"      # (a - s) - b, where s is a whole number of periods: it moves nothing by itself
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
+    # a random number; arg: (kind, stream, count), sources: two words of the seed, the step, the member, the index among
+    # the count of them that each member draws
+    RANDOM = "random"
     # movement: the same numbers in another arrangement
     RESHAPE = "reshape"
     EXPAND = "expand"    # broadcasting, right-aligned as in NumPy
@@ -89,6 +92,8 @@ class Ops(Enum):
     REDUCE = "reduce"
 
 
+DRAWN = ("uniform", "normal")  # the kinds of random numbers
+
 Group = frozenset[Ops]
 
 UNARY: Group = frozenset({
@@ -102,7 +107,7 @@ BINARY: Group = COMPARE | {
     Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI,
 }  # fmt: skip
 TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.IMAGE})
-ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM}
+ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM}
 MOVEMENT: Group = frozenset({
     Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
     Ops.STACK, Ops.ELEMENT, Ops.TRIU, Ops.GATHER, Ops.SCATTER,
@@ -123,5 +128,5 @@ MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES} | {op: 1 for op in UNARY} | {op: 2 for op in BINARY}
     | {op: 3 for op in TERNARY} | {op: 1 for op in MOVEMENT - CHOSEN - {Ops.CONCAT, Ops.STACK}}
-    | {Ops.REDUCE: 1}
+    | {Ops.REDUCE: 1, Ops.RANDOM: 5}
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.dtype import bool_, i64, u32
-from tinyphysics.ir.ops import ARITY, CHOSEN, COMPARE, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, Ops
+from tinyphysics.ir.ops import ARITY, CHOSEN, COMPARE, DRAWN, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, Ops
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.util import prod
 
@@ -23,6 +23,8 @@ def same_dtypes(u: UOp) -> bool:
         return u.dtype is bool_ and len({s.dtype for s in data}) == 1
     if u.op is Ops.CAST or u.op is Ops.CUSTOM:
         return True
+    if u.op is Ops.RANDOM:
+        return u.dtype.is_float and [s.dtype for s in u.src] == [u32, u32, i64, i64, i64]
     if u.op is Ops.BITCAST:
         return u.src[0].dtype.bits == u.dtype.bits
     return all(s.dtype is u.dtype for s in data)
@@ -85,6 +87,11 @@ def chooses(u: UOp) -> bool:
     return len(axes) == len(indices) and 0 not in axes and long == at + short[len(axes) :]
 
 
+def draws(u: UOp) -> bool:
+    kind, stream, count = u.arg
+    return kind in DRAWN and 0 <= stream < 1 << 32 and count > 0
+
+
 def stacks(u: UOp) -> bool:
     return len(u.src) == prod(u.shape) and all(s.shape == () for s in u.src)
 
@@ -120,6 +127,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.RANGE}),                 lambda u: u.dtype is i64 and len(u.shape) == 1, "not one axis of i64"),
     (ELEMENTWISE,                            same_shapes,                          "sources of other shapes"),
     (ELEMENTWISE,                            same_dtypes,                          "sources of other dtypes"),
+    (frozenset({Ops.RANDOM}),                draws,                                "no kind, stream and count"),
     (BITWISE,                                lambda u: not u.dtype.is_float,       "bits of a float"),
     (frozenset({Ops.SHL, Ops.SHR}),          lambda u: u.dtype.is_int,             "a shift of a float"),
     (frozenset({Ops.MULHI}),                 lambda u: u.dtype is u32,             "a high product of other than u32"),

@@ -17,6 +17,7 @@ from tinyphysics.ir.near import arranged
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import along, fold, trees
 from tinyphysics.ir.uop import Shape, UOp, toposort
+from tinyphysics.philox import normal_pair, uniform_pair
 from tinyphysics.util import prod
 
 Value = Any  # a number, or a flat list of numbers
@@ -255,6 +256,20 @@ def scalar(op: Ops, dtype: DType, sources: Sequence[DType]) -> Callable[..., Num
 
 
 # --- arrays ----------------------------------------------------------------------------------------
+def drawn(u: UOp) -> Callable[..., Number]:
+    """The number at an address."""
+    kind, stream, count = u.arg
+
+    def one(low: int, high: int, step: int, member: int, index: int) -> Number:
+        address = (high << 32 | low, stream, step, member * count + index)
+        if kind == "normal":
+            return as_number(normal_pair(*address)[0], u.dtype)
+        x = uniform_pair(*address)[0]
+        return math.floor(x * 2.0**24) * 2.0**-24 if u.dtype is f32 else x  # rounded, it might be 1
+
+    return one
+
+
 def strides(shape: Shape) -> tuple[int, ...]:
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
@@ -429,7 +444,7 @@ def node(u: UOp) -> Callable[..., Value]:
         body = CUSTOM[u.arg](*names)
         return lambda *x: evaluate([body], dict(zip((str(n.arg) for n in names), x)))[0]
     if u.op in ELEMENTWISE:
-        f = scalar(u.op, u.dtype, [s.dtype for s in u.src])
+        f = drawn(u) if u.op is Ops.RANDOM else scalar(u.op, u.dtype, [s.dtype for s in u.src])
         return (lambda *x: list(map(f, *x))) if u.shape else f
     if u.op is Ops.STACK:
         return lambda *x: list(x)

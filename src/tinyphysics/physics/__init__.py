@@ -2,7 +2,7 @@
 from importlib import import_module
 from types import ModuleType
 
-FILES = ("chains", "fields", "fluids", "particles", "zoo")
+FILES = ("chains", "fields", "fluids", "particles", "starts", "zoo")
 
 
 def __getattr__(name: str) -> ModuleType:

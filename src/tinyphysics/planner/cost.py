@@ -14,7 +14,7 @@ def kind(i: Instruction) -> str:
         return "div"
     if i.op == "ELEM" and isinstance(i.args[0], Word):
         return i.args[0].text
-    return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add", "PAIRS": "add", "SCALE": "mul"}.get(i.op, i.op)
+    return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add", "PAIRS": "add", "SCALE": "mul", "NOISE": "random"}.get(i.op, i.op)
 
 
 CHOSEN = (Word("gather"), Word("scatter"))

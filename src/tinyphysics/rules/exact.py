@@ -25,7 +25,7 @@ def fold(u: UOp) -> UOp | None:
     for s in u.src:
         if s.op is not Ops.CONST:
             return None
-    if u.op is Ops.CUSTOM:
+    if u.op is Ops.CUSTOM or u.op is Ops.RANDOM:
         return None
     value = scalar(u.op, u.dtype, [s.dtype for s in u.src])(*(s.arg for s in u.src))
     return UOp.const(value, u.dtype, u.shape)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, graph_rewrite, toposort
 from tinyphysics.ir.ops import MINIMAL
-from tinyphysics.rules import explog, inverse, power, trig
+from tinyphysics.rules import explog, inverse, power, random, trig
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.floats import bits, format_of, magnitude
 
@@ -116,6 +116,7 @@ everywhere: Rows = [
     (x.rsqrt(),        power.rsqrt),
     (x.cbrt(),         power.cbrt),
     (x.hypot(y),       power.hypot),
+    (UPat(Ops.RANDOM, name="u"), random.random),
 ]
 near_and_far: Rows = [
     (x.sin(),          trig.sin),

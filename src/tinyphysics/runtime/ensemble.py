@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy as np
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.errors import InputError, ShapeError
 from tinyphysics.ir.dtype import DType, f64
+from tinyphysics.philox import key_words
 from tinyphysics.runtime.workers import all_finite
 from tinyphysics.system import Family, System
+from tinyphysics.tpir.isa import ADDRESS, MEMBER_BITS
 from tinyphysics.tpir.precision import ROUNDING
 from tinyphysics.util import did_you_mean
 
@@ -102,6 +104,15 @@ def inputs(system: System, given: Mapping[str, Any], dtype: DType = f64) -> Inpu
     members = next(iter(lengths.values()), 1)
     full = {n: np.broadcast_to(a, (members, *a.shape[1:])) for n, a in state_arrays.items()}
     return Inputs(full, param_arrays, members, bool(lengths))
+
+
+def addressed(i: Inputs, seed: int, dtype: DType) -> Inputs:
+    """With what random numbers are addressed by, for programs that draw: the seed, and who is who."""
+    own = NUMPY_DTYPE[dtype.name]
+    who = np.arange(i.members if i.is_ensemble else 1)
+    words: list[Any] = [np.full(1, float(k)) for k in key_words(seed)]
+    words += [(who & ((1 << MEMBER_BITS) - 1)).astype(own), (who >> MEMBER_BITS).astype(own)]
+    return replace(i, params=i.params | dict(zip(ADDRESS, words)))
 
 
 def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:

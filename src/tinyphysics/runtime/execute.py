@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import DType, UOp
+from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.loop import Running, Sink
@@ -103,7 +104,7 @@ def looking(
     engine = engine_for(r.target, watcher(r, values), None, r.threads, r.loops)
     members, clock = r.given.members, clock_of(r.system)
     out = {name: np.empty((len(steps), members, *u.shape)) for name, u in values.items()}
-    timeless = not any(clock in u.leaves for u in values.values())
+    timeless = not any(clock in u.leaves or draws(u) for u in values.values())
     span = max(len(steps), 1) if timeless else 1  # frames at once: as many members of one time
     for begin in range(0, len(steps), span):
         look = slice(begin, begin + span)

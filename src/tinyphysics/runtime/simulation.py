@@ -13,14 +13,16 @@ import numpy as np
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError, StoreError
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import DType, UOp, dump, f64
+from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
+from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
 from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.ensemble import inputs, sizes_from
+from tinyphysics.runtime.ensemble import addressed, inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
 from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
@@ -127,6 +129,17 @@ class Simulation:
         """Writes the system and what was asked of it; `tp.load(path)` compiles it to the same program."""
         SLOTS["save"](self, path)
 
+    def minimise(
+        self, *, steps: int = 10_000, force: float = 1e-6, move: float | None = None, t0: float = 0.0, **given: Any
+    ) -> Any:
+        """Lowers the energy from a state, momenta as they are (at rest if not given), until no force is above `force`.
+
+        At most `steps` evaluations; no coordinate moves further than `move` in one of them.
+        """
+        if isinstance(self.source, Family):
+            self.bind(self.source, sizes_from(self.source, given))
+        return SLOTS["minimise"](self, given, steps, force, move, checked_time(t0))
+
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
         rows = sum(s.var.size for s in self.system.states)
@@ -199,6 +212,7 @@ class Simulation:
             None if hash_every is None else whole("hash_every", hash_every, 1),
         )
         threads = None if threads is None else whole("threads", threads, 1)
+        checked(seed=seed)
         compiled = self.compiled
         check_clock(compiled.stored, compiled.known.timed, schedule.steps, dt, float(t0))
         record = beginning(i, schedule)
@@ -207,11 +221,13 @@ class Simulation:
             copy(i.states[name], v, threads or available())
             v.flags.writeable = False  # energies and replays come from here
         i = replace(i, states=first)
-        r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.stored,
-                compiled.in_loops(i.members))  # fmt: skip
         values = {n: self.traced(f, n) for n, f in watched.items()}
         own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
         check_indices([*own, *values.values()], i)
+        if any(map(draws, (*own, *values.values()))):
+            i = addressed(i, int(seed), compiled.stored)
+        r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.stored,
+                compiled.in_loops(i.members))  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         ready = clock.perf_counter()
@@ -227,7 +243,7 @@ class Simulation:
             "bits": BITS,
             "seconds": {"plan": compiled.seconds, "prepare": ready - began, "compile": compiling, "run": running},
             "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
-            "steps": record.last, "members": i.members, "seed": seed,
+            "steps": record.last, "members": i.members, "seed": int(seed),
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == "not finite" for s in record.stops),

@@ -154,4 +154,5 @@ def chosen(condition: UOp, yes: Place, no: Place, lo: int, hi: int) -> Index:
 def same(i: Place, j: Place) -> bool:
     if isinstance(i, int) or isinstance(j, int):
         return i is j or isinstance(i, int) and isinstance(j, int) and i == j
-    return i.key == j.key
+    numbers = i.coefficient == j.coefficient and i.offset == j.offset
+    return numbers and i.var is j.var and i.base is j.base  # == of two nodes would be a third one

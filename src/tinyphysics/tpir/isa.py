@@ -135,6 +135,9 @@ class ParamDecl:
 
 
 SECTIONS = ("energy", "init", "step", "final")
+# the parameters that a program with NOISE reads without declaring them: 64 bits of the seed, and which member it is
+ADDRESS = ("seed:low", "seed:high", "member:low", "member:high")
+MEMBER_BITS = 16  # in its low word, so that both words are exact in float32 too
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,7 @@ ISA: dict[str, Row] = {
     "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
     "MOVE": Row("dst, func, src..., [numbers]", "TE", "the same numbers in another arrangement", "w[rc]*n?"),
     "TIME": Row("dst, c", "T", "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began", "c"),
+    "NOISE": Row("dst, kind, index, (stream, count)", "T", "random numbers of this step, `count` for each member", "w[rc]n"),
     "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a derivative", "[rc]"),
     "ACC_GRAD": Row("g, up, func, k, src...", "G", "g += up * d func(src...)/d src[k]", "[rc]wc[rc]+"),
     "POISSON_J": Row("f, g, type", "F", "gradient to flow: pass dH/dp, negate dH/dq, force as it is", "rw"),

@@ -11,16 +11,28 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tinyphysics.errors import PlanError
-from tinyphysics.ir.dtype import DType
+from tinyphysics.ir.dtype import DType, i64, u32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
+from tinyphysics.rules.random import drawn
 from tinyphysics.rules.transcendental import conditions, guarded, lower, weight
 from tinyphysics.rules.unroll import unroll
-from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
+from tinyphysics.tpir.isa import (
+    ADDRESS,
+    MEMBER_BITS,
+    Instruction,
+    Operand,
+    Param,
+    Pointer,
+    Program,
+    Register,
+    Type,
+    Word,
+)
 from tinyphysics.tpir.stages import Stages, stages_of
 from tinyphysics.tpir.symbolic import Symbolic
 
@@ -205,11 +217,33 @@ class Meaning(Symbolic):
                     after = self.env[c] if isinstance(c, Register) else c
                     steps = NOW if after is c and c == 0 else NOW + after
                     self.env[i.dst] = steps.fma(STEP, ORIGIN).cast(i.type.dtype)
+                case "NOISE":
+                    self.env[i.dst] = self.noise(i, self.read(i.args[1], Type(i64, i.type.shape), where))
                 case _:
                     value = self.value(i, where)
                     assert value is not None
                     self.env[i.dst] = value
         return out
+
+    def noise(self, i: Instruction, index: UOp) -> UOp:
+        kind, _, numbers = i.args
+        assert isinstance(kind, Word) and isinstance(numbers, tuple)
+        *seed, below, above = address_of(self.program)
+        member = (above.cast(i64) << MEMBER_BITS) + below.cast(i64)
+        address = (*(x.cast(u32) for x in seed), NOW.cast(i64), member)
+        return drawn(kind.text, numbers, i.type.dtype, index, address)
+
+
+def address_of(program: Program) -> tuple[UOp, ...]:
+    """The parameters that random numbers are addressed by; those that vary have the format of all that do."""
+    own = program.states[0].type.dtype if program.states else NOW.dtype
+    return tuple(UOp.var(f"${name}", (), dtype) for name, dtype in zip(ADDRESS, (NOW.dtype, NOW.dtype, own, own)))
+
+
+def implicit(program: Program) -> tuple[UOp, ...]:
+    """What a program reads of a run without declaring it."""
+    draws = any(i.op == "NOISE" for _, _, i in program.numbered())
+    return (STEP, ORIGIN, *(address_of(program) if draws else ()))
 
 
 def input_of(program: Program, index: int) -> UOp:
@@ -283,7 +317,7 @@ def build_kernel(program: Program) -> Kernel:
         name = f"{u.src[0].arg}.{u.arg}" if u.op is Ops.ELEMENT else str(u.arg)
         names[u] = UOp.var(name, (), u.dtype)
     functions = {title: tuple(substitute(roots, names)) for title, roots in sections.items()}
-    own = tuple(dict.fromkeys([*(names[u] for u in params), STEP, ORIGIN]))
+    own = tuple(dict.fromkeys([*(names[u] for u in params), *implicit(program)]))
     return Kernel(
         program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
         {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions, stages=stages.count,
@@ -313,8 +347,9 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
     loaded = dict(zip(probe.carried, substitute(probe.functions["init"], state)))
     watched = tuple(substitute(probe.functions["final"], loaded))
     functions = k.functions | {"watch": k.functions["step"]}
+    params = tuple(dict.fromkeys((*k.params, *probe.params)))  # a probe may draw where a step does not
     return Kernel(
-        k.name, k.inputs, k.params, k.carried, k.outputs, functions, watched, probe.outputs, k.stages, k.weights
+        k.name, k.inputs, params, k.carried, k.outputs, functions, watched, probe.outputs, k.stages, k.weights
     )
 
 

@@ -17,7 +17,7 @@ from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
-from tinyphysics.tpir.kernel import ORIGIN, STEP, Meaning, input_of, reads_before_writing
+from tinyphysics.tpir.kernel import Meaning, implicit, input_of, reads_before_writing
 from tinyphysics.tpir.lists import ListSpec, asked, shift_of, specs
 from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece
 from tinyphysics.tpir.planes import long_axes
@@ -178,7 +178,7 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         careful[name] = LoopSection(name, tuple(finished(n, True, near) for n in s.nests), s.swaps)
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
     return LoopKernel(
-        program.name, tuple(dict.fromkeys([*scalars, STEP, ORIGIN])), buffers, sections, careful, inputs,
+        program.name, tuple(dict.fromkeys([*scalars, *implicit(program)])), buffers, sections, careful, inputs,
         {name: f"${name}" for name in arrays},
         {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()}, components,
         {home.buffer: u for u, home in lists.items()}, near, {str(u.arg)[1:]: name for u, name in flat.items()},

@@ -14,6 +14,7 @@ from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse, short_dots
 from tinyphysics.rules.invariant import reciprocals, set_aside
 from tinyphysics.rules.quotients import shared_quotients
+from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
 from tinyphysics.step import DT, Assign, Block, Shear, Shift, Step
 from tinyphysics.system import State
@@ -75,6 +76,8 @@ class Builder:
     def _place(self, u: UOp, section: str) -> None:
         if u.op is Ops.CONST or u in self.invariant or u in self.current:
             return
+        if (u.src[0] if u.op is Ops.EXPAND else u) in ADDRESS:  # NOISE knows where it is
+            return
         if u.op is Ops.VAR:
             self._place_variable(u, section)
             return
@@ -104,6 +107,10 @@ class Builder:
         return table[u]
 
     def compute(self, u: UOp, dst: Register, section: str) -> None:
+        if u.op is Ops.RANDOM:
+            kind, *numbers = u.arg
+            self.emit(section, "NOISE", dst, Word(kind), self._find(u.src[-1]), tuple(numbers), u=u)
+            return
         moves = u.op not in ELEMENTWISE
         typed = u.op in CHOSEN  # an index that is a number must say that it is a whole one
         src = [self._array(s, section) if moves and s.op is Ops.CONST and (s.shape or typed) else self._find(s)
@@ -119,8 +126,8 @@ class Builder:
             name = f"custom.{u.arg}" if u.op is Ops.CUSTOM else u.op.value
             self.emit(section, "ELEM", dst, Word(name), *src, u=u)
         else:
-            numbers = () if u.arg is None else (u.arg if isinstance(u.arg, tuple) else (u.arg,),)
-            self.emit(section, "MOVE", dst, Word(u.op.value), *src, *numbers, u=u)
+            arg = () if u.arg is None else (u.arg if isinstance(u.arg, tuple) else (u.arg,),)
+            self.emit(section, "MOVE", dst, Word(u.op.value), *src, *arg, u=u)
 
     def emit_term(self, e: Register, energy: UOp, label: str) -> None:
         for u in energy.src:
@@ -237,7 +244,7 @@ def _plain(i: Instruction) -> Instruction:
 
 def decided(step: Step) -> Step:
     """The step with its products fused and its divisions by parameters made products, once and for all."""
-    states = frozenset(s.var for s in step.states)
+    states = frozenset(s.var for s in step.states) | ADDRESS  # random numbers change with every step, as states do
     groups = (step.init, step.body, step.final)
     roots = [u for blocks in groups for b in blocks for u in
              ([b.value] if isinstance(b, Assign) else [s.covector for s in b.shears if isinstance(s, Shear)])]  # fmt: skip

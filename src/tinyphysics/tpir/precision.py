@@ -15,7 +15,7 @@ from tinyphysics.tpir.isa import Instruction, Program, Type, Word
 
 PRECISIONS: dict[str, DType] = {"float64": f64, "float32": f32}
 ROUNDING = {f64: 2.0**-53, f32: 2.0**-24}  # the largest relative error of a number that is rounded once
-NOT_NUMBERS = ("TIME", "ACC_GRAD")  # what stands there counts steps or sources
+NOT_NUMBERS = ("TIME", "ACC_GRAD", "NOISE")  # what stands there counts steps, sources or numbers
 
 
 def format_of(program: Program) -> DType:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tinyphysics.errors import VerifyError
-from tinyphysics.ir.ops import ARITY, COMPARE, ELEMENTWISE, MOVEMENT, Ops
+from tinyphysics.ir.dtype import i64
+from tinyphysics.ir.ops import ARITY, COMPARE, DRAWN, ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.ir.value import CUSTOM
 from tinyphysics.rules.partials import times
+from tinyphysics.rules.random import MEMBER, NOW, SEED, drawn
 from tinyphysics.tpir.form import check_node
 from tinyphysics.tpir.isa import (
     ISA, LISTED, POISSON_TYPES, WAYS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
@@ -102,6 +104,15 @@ class Symbolic:
             case "POISSON_J":
                 flow = self.read(i.args[0], like, where)
                 return -flow if i.args[1] == Word("negate") else flow
+            case "NOISE":
+                kind, index, numbers = i.args
+                assert isinstance(kind, Word) and isinstance(numbers, tuple)
+                if kind.text not in DRAWN or len(numbers) != 2:
+                    raise VerifyError(f"{where} draws `{kind}` with {numbers}",
+                                      fix=f"The kind is {one_of(DRAWN)}, the numbers are (stream, count).")  # fmt: skip
+                place = self.read(index, Type(i64, like.shape), where)
+                address = (*SEED, NOW, MEMBER)
+                return check_node(drawn(kind.text, numbers, like.dtype, place, address), where)
             case "TIME":
                 assert isinstance(i.args[0], float)
                 return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}", (), like.dtype)

@@ -9,20 +9,35 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, VerifyError
-from tinyphysics.ir.dtype import as_number
+from tinyphysics.ir.dtype import as_number, i64, u32
 from tinyphysics.ir.near import limit, skin_of
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.ir.value import NAN, Value, cell_of, fma, node, scalar
+from tinyphysics.philox import checked, key_words
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.partials import partials, times
+from tinyphysics.rules.random import drawn
 from tinyphysics.rules.transcendental import guarded, lower
-from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register, Type, Word
+from tinyphysics.tpir.isa import (
+    ADDRESS,
+    MEMBER_BITS,
+    Instruction,
+    Operand,
+    Param,
+    Pointer,
+    Program,
+    Register,
+    Type,
+    Word,
+)
 from tinyphysics.util import did_you_mean, prod
 
 Slots = list[Any]
 Action = Callable[[Slots], None]
 NOW, DT, T0 = 0, 1, 2  # slots of the clock: steps done, step, time at step 0
+SEED, MEMBER = (3, 4), 5  # slots of what random numbers are addressed by
+FIRST = 6  # slot of the program's own
 
 FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops} | {"sq": Ops.MUL}
 REDUCTIONS = {"SUM": "sum", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
@@ -113,7 +128,7 @@ class Machine:
 
     # --- slots --------------------------------------------------------------------------------
     def _slot(self, key: Any) -> int:
-        return self.slot.setdefault(key, len(self.slot) + 3)
+        return self.slot.setdefault(key, len(self.slot) + FIRST)
 
     def _read(self, x: Operand, type_: Type) -> int:
         """The slot of an operand; a number stands for a constant of the wanted shape."""
@@ -198,6 +213,8 @@ class Machine:
                 assert isinstance(c, float)
                 self.types[i.dst] = i.type
                 return clock(self._slot(i.dst), c, i.type)
+            case "NOISE":
+                return self._noise(i)
             case "ACC_GRAD":
                 return self._accumulate(i)
         raise VerifyError(f"the virtual machine does not know `{i.op}`")
@@ -259,6 +276,20 @@ class Machine:
 
         return each if i.type.shape else call(f, s, [s, k])
 
+    def _noise(self, i: Instruction) -> Action:
+        kind, index, numbers = i.args
+        assert isinstance(kind, Word) and isinstance(numbers, tuple)
+        self.types[i.dst] = i.type
+        words = [UOp.var(f"x{k}", (), t) for k, t in enumerate((u32, u32, i64, i64, i64))]
+        f = Expanded(drawn(kind.text, numbers, i.type.dtype, words[-1], words[:-1]))
+        d, where = self._slot(i.dst), self._read(index, Type(i64, i.type.shape))
+
+        def each(r: Slots) -> None:
+            low, high, step, member = r[SEED[0]], r[SEED[1]], r[NOW], r[MEMBER]
+            r[d] = [f(low, high, step, member, k) for k in r[where]]
+
+        return each if i.type.shape else call(f, d, [*SEED, NOW, MEMBER, where])
+
     def _accumulate(self, i: Instruction) -> Action:
         """g + upstream * slope, as the expression that every backend computes."""
         upstream, func, k, *src = i.args
@@ -281,10 +312,12 @@ class Machine:
         self, state: Mapping[str, Any], params: Mapping[str, Any], dt: float, t0: float = 0.0
     ) -> Loop:
         """The registers after `init`."""
-        slots: Slots = [None] * (len(self.slot) + 3)
+        slots: Slots = [None] * (len(self.slot) + FIRST)
         for slot, value in self.constants.items():
             slots[slot] = value
         slots[NOW], slots[DT], slots[T0] = 0, dt, t0
+        low, high, below, above = (int(params.get(name, 0)) for name in ADDRESS)
+        slots[SEED[0]], slots[SEED[1]], slots[MEMBER] = low, high, (above << MEMBER_BITS) + below
         for s in self.program.states:
             if s.name not in state:
                 raise InputError(f"the state `{s.name}` is missing", fix=f"Pass {{{s.name!r}: ...}}.")
@@ -422,10 +455,11 @@ def run(
     params: Mapping[str, Any] | None = None,
     dt: float | None = None,
     t0: float = 0.0,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """The synchronised state after some steps, as nested lists; no step returns the input itself.
 
-    What `params` and `dt` leave out are the defaults that the program declares.
+    What `params` and `dt` leave out are the defaults that the program declares. `seed` is that of NOISE.
 
     >>> from tinyphysics.tpir import parse
     >>> program = parse('''
@@ -457,7 +491,9 @@ def run(
                          fix=f"It has {', '.join(s.name for s in program.states)}.")  # fmt: skip
     if steps < 0:
         raise InputError(f"steps={steps}", fix="A run has 0 steps or more; a negative dt goes back.")
+    checked(seed=seed)
     given = {p.name: p.default for p in program.params} | dict(params or {})
+    given |= dict(zip(ADDRESS, key_words(int(seed))))
     step = dt if dt is not None else given.get("dt")
     if step is None and any(p.name == "dt" for p in program.params):
         raise InputError("the program has a parameter `dt`", fix="Pass dt=0.01.")
