@@ -27,7 +27,7 @@ LAYERS: list[dict[str, str]] = [  # unit (a package or a file): the package that
 LAYER = {unit: n for n, layer in enumerate(LAYERS) for unit in layer}
 PACKAGE = {unit: name for layer in LAYERS for unit, name in layer.items()}
 STANDARD_LIBRARY_ONLY = {u for u, n in LAYER.items() if n <= 3} | {"front", "tpir"}
-PHYSICS_SEES = {"front", "philox"}  # and NumPy; physics/io also the nouns and its extra
+PHYSICS_SEES = {"front", "philox", "errors"}  # and NumPy; physics/io also the nouns and its extra
 
 
 def sources(root: Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError, StoreError
+from tinyphysics.front.measure import as_measure
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import DType, UOp, dump, f64
 from tinyphysics.pipeline import Build
@@ -28,6 +29,7 @@ from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
+from tinyphysics.runtime.subject import Observed
 from tinyphysics.runtime.units import check_units
 from tinyphysics.runtime.workers import available, copy
 from tinyphysics.system import SLOTS, Family, System
@@ -250,8 +252,15 @@ class Simulation:
                 raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
                                  fix="Compile the system again for another size.")  # fmt: skip
 
+    @property
+    def subject(self) -> Observed:
+        """The system as the ready-made observables see it."""
+        return Observed(self.system)
+
     def traced(self, function: Any, name: str) -> UOp:
         system = self.system
+        if (ready := as_measure(function)) is not None:
+            return ready(self.subject)
         if isinstance(function, str):
             if function == "energy" and system.energy is not None:
                 return system.energy
