@@ -2,11 +2,12 @@
 from importlib import import_module
 from typing import Any
 
-FILES = ("chains", "correlations", "fields", "fluids", "io", "observables", "orbits", "particles", "zoo")
+FILES = ("cells", "chains", "correlations", "fields", "fluids", "io", "observables", "orbits", "particles", "zoo")
 OBSERVABLES = {  # what is passed to observe= has its place here too: tp.physics.temperature(kB=1.0)
     **dict.fromkeys(("kinetic_energy", "potential_energy", "energy_terms", "temperature", "virial", "pressure",
                      "velocity", "momentum", "angular_momentum", "centre_of_mass", "structure_factor"), "observables"),
     "orbital_elements": "orbits",
+    **dict.fromkeys(("msd", "vacf", "radial_distribution"), "correlations"),  # of frames, after a run
 }  # fmt: skip
 
 
