@@ -22,7 +22,8 @@ def as_frames(x: Any, what: str, dimensions: int | None) -> Any:
         raise InputError(f"{what} of shape {a.shape} has no frames", fix="Pass out.q, of a run with save_every=.")
     d = dimensions or (a.shape[-1] if a.ndim >= 3 or a.ndim == 2 and a.shape[1] in (2, 3) else 1)
     if not np.isfinite(a).all():
-        raise InputError(f"{what} is not finite: a member of the run stopped", fix="Leave that member, or the frames after it, out.")
+        raise InputError(f"{what} is not finite: a member of the run stopped",
+                         fix="Leave that member, or the frames after it, out.")  # fmt: skip
     if a[0].size % d:
         raise InputError(f"{what} of shape {a.shape} is not bodies of {d} coordinates", fix="Pass dimensions=.")
     return a.reshape(len(a), -1, d)

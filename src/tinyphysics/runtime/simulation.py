@@ -31,6 +31,7 @@ from tinyphysics.runtime.record import Record, beginning
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
 from tinyphysics.runtime.subject import Observed
 from tinyphysics.runtime.units import check_units
+from tinyphysics.runtime.wander import Wander
 from tinyphysics.runtime.workers import available, copy
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import BUILT, Target
@@ -217,7 +218,7 @@ class Simulation:
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         ready = clock.perf_counter()
-        with progress_bar(progress, system.name, schedule.steps) as tick:
+        with progress_bar(progress, system.name, schedule.steps, Wander(r, record, values)) as tick:
             record, launches, compiling, code = execute(r, record, values, tick)
         done = clock.perf_counter()
         out = self.trajectory(r, record)

@@ -5,6 +5,7 @@ The one file that imports matplotlib. Nothing is shown: a figure is returned, an
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,22 @@ MOST_STEPS = 200_000  # of all members; the energy of longer runs is drawn at it
 FAINT, INK = "#c9ced6", "#3c4048"
 
 
-class Drawing(Figure):
-    """A figure that a notebook shows, without a window system behind it."""
+def png(fig: Figure) -> bytes:
+    out = io.BytesIO()
+    fig.savefig(out, format="png", dpi=110)
+    return out.getvalue()
 
-    def _repr_png_(self) -> bytes:
-        out = io.BytesIO()
-        self.savefig(out, format="png", dpi=110)
-        return out.getvalue()
+
+def drawing() -> Figure:
+    """A figure that a notebook shows, without a window system behind it."""
+    fig = Figure(layout="constrained")
+    setattr(fig, "_repr_png_", partial(png, fig))  # noqa: B010  what notebooks ask for; no attribute of a Figure's type
+    return fig
 
 
 def plot(out: Trajectory, system: System, figure: Figure | None = None) -> Figure:
     """What suits the system on the left; what it does in time, and its energy, on the right."""
-    fig = Drawing(layout="constrained") if figure is None else figure
+    fig = drawing() if figure is None else figure
     if out.metrics.get("members", 1) == 0:
         fig.suptitle(f"{system.name}: an ensemble of nobody", color=INK)
         return fig
@@ -99,7 +104,7 @@ def curves(ax: Axes, xy: Any, x_name: str, y_name: str, equal: bool = True) -> N
 
 def faded(ax: Axes, xy: Any) -> None:
     """One curve, from light to dark in time."""
-    ends = np.stack([xy[:-1], xy[1:]], 1) if len(xy) > 2 else np.empty((0, 2, 2))
+    ends: Any = np.stack([xy[:-1], xy[1:]], 1) if len(xy) > 2 else np.empty((0, 2, 2))
     lines = LineCollection(ends, array=np.arange(len(ends)), cmap="viridis_r", lw=1.4, capstyle="round")
     ax.add_collection(lines)
     ax.plot(xy[:, 0], xy[:, 1], lw=0)  # for the limits of the axes

@@ -73,7 +73,8 @@ def of_member(a: Any, name: str, member: int | None) -> Any:
     a = np.asarray(a, float)
     if member is not None:
         if a.ndim != 4 or not -a.shape[1] <= member < a.shape[1]:
-            raise InputError(f"member={member} of `{name}`, which has shape {a.shape}", fix="Leave member= out, or choose another.")
+            raise InputError(f"member={member} of `{name}`, which has shape {a.shape}",
+                             fix="Leave member= out, or choose another.")  # fmt: skip
         a = a[:, member]
     if a.ndim == 4:
         raise InputError(f"`{name}` has {a.shape[1]} members; a file holds one", fix="Pass member=0.")
@@ -110,7 +111,8 @@ def words(species: Any, n: int) -> tuple[str, ...]:
     """One word for each of n particles; a single word is for all."""
     given: Sequence[Any] = [species] * n if isinstance(species, str) else list(species)
     if len(given) != n:
-        raise InputError(f"species has {len(given)} words for {n} particles", fix='Pass one for each, or one for all: species="Ar".')
+        raise InputError(f"species has {len(given)} words for {n} particles",
+                         fix='Pass one for each, or one for all: species="Ar".')  # fmt: skip
     for w in given:
         if not isinstance(w, str) or not w or any(c.isspace() or c in '"=' for c in w):
             raise InputError(f"species {w!r} is not a word", fix='A species is a word such as "Ar", without spaces.')
@@ -125,7 +127,8 @@ def in_one_piece(path: Any) -> Iterator[Path]:
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
-        raise StoreError(f"`{path}` could not be written: {error}", fix="Choose a directory that you may write to.") from error
+        raise StoreError(f"`{path}` could not be written: {error}",
+                         fix="Choose a directory that you may write to.") from error  # fmt: skip
     try:
         yield part
         with open(part, "rb") as file:

@@ -80,7 +80,8 @@ def write_gsd(
 def weights(mass: Any, n: int) -> Any:
     m = np.asarray(mass, float)
     if m.shape not in ((), (n,)) or not (np.isfinite(m).all() and (m > 0).all()):
-        raise InputError(f"mass of shape {m.shape} for {n} particles, or not positive", fix="Pass one for all, or one for each.")
+        raise InputError(f"mass of shape {m.shape} for {n} particles, or not positive",
+                         fix="Pass one for all, or one for each.")  # fmt: skip
     return np.broadcast_to(m, (n,))
 
 
@@ -134,11 +135,15 @@ def read_gsd(path: Any) -> Frames:
     columns = {"velocity": np.stack([f.particles.velocity for f in found]).astype(np.float64),
                "mass": np.stack([f.particles.mass for f in found]).astype(np.float64)}  # fmt: skip
     periodic = not open_
-    info = tuple({"step": int(f.configuration.step), **{n: float(f.log[n][0]) for n in ("energy", "time") if n in (f.log or {})}}
-                 for f in found)  # fmt: skip
+    info = tuple(said(f) for f in found)
     kinds = tuple(first.particles.types[i] for i in first.particles.typeid)
     flat = first.configuration.dimensions == 2
     return Frames(q, kinds, columns, None if open_ else boxes, (periodic, periodic, periodic and not flat), info)
+
+
+def said(f: Any) -> dict[str, Any]:
+    log = f.log or {}
+    return {"step": int(f.configuration.step), **{name: float(log[name][0]) for name in ("energy", "time") if name in log}}
 
 
 def checked(path: Any, k: int, f: Any, first: Any) -> None:

@@ -60,7 +60,7 @@ def kind_of(name: str, v: Any) -> str:
     kind = {"U": "S", "f": "R", "i": "I", "u": "I", "b": "L"}.get(v.dtype.kind)
     if kind is None or ":" in name or any(c.isspace() for c in name) or v.ndim > 2:
         raise InputError(f"the column `{name}` of {v.dtype}, shape {v.shape}, cannot be written",
-                         fix="A column is words, reals, integers or truths, with a name without spaces and colons.")  # fmt: skip
+                         fix="A column is words, reals, integers or truths; its name has no space and no colon.")  # fmt: skip
     if kind == "R" and not np.isfinite(v).all():
         raise InputError(f"the column `{name}` is not finite", fix="Leave the frame out.")
     return kind
@@ -117,7 +117,8 @@ def read_xyz(path: Any) -> Frames:
             raise f.place.wrong("this frame has other particles or columns than the first one", "Split the file there.")
         if (f.box is None) != (first.box is None) or f.pbc != first.pbc:
             raise f.place.wrong("this frame has another kind of box than the first one", "Split the file there.")
-    extra = {name: np.stack([f.columns[name] for f in frames]) for name, _, _ in first.kinds if name not in ("species", "pos")}
+    names = [name for name, _, _ in first.kinds if name not in ("species", "pos")]
+    extra = {name: np.stack([f.columns[name] for f in frames]) for name in names}
     box = None if first.box is None else np.stack([f.box for f in frames])
     pbc = (first.pbc[0], first.pbc[1], first.pbc[2])
     return Frames(np.stack([f.columns["pos"] for f in frames]), tuple(first.columns["species"].tolist()), extra, box, pbc,
@@ -201,7 +202,8 @@ def properties(here: Place, text: str | None) -> tuple[tuple[str, str, int], ...
         return PLAIN
     words = text.split(":")
     triples = [(words[k], words[k + 1], words[k + 2]) for k in range(0, len(words) - 2, 3)]
-    good = len(words) % 3 == 0 and all(t in ("S", "R", "I", "L") and re.fullmatch("[1-9][0-9]{0,3}", n) for _, t, n in triples)
+    known = all(kind in ("S", "R", "I", "L") and re.fullmatch("[1-9][0-9]{0,3}", n) for _, kind, n in triples)
+    good = len(words) % 3 == 0 and known
     names = [name for name, _, _ in triples]
     if not good or len(set(names)) < len(names):
         raise here.wrong(f"Properties={text} is not name:type:width, each name once", "Types are S, R, I and L.")
