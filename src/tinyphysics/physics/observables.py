@@ -16,7 +16,7 @@ from tinyphysics.front.dense import det
 from tinyphysics.front.functions import absolute, concatenate, cos, cross, prod, reshape, sin, total
 from tinyphysics.front.measure import Subject, measure
 
-BOX = ("box", "L", "cell")  # what the parameter that holds a periodic box may be called
+BOX = ("box", "cell")  # what the parameter that holds a periodic box is called, if nobody says otherwise
 
 
 # --- reading a system -------------------------------------------------------------------------------

@@ -122,7 +122,8 @@ def in_terminal(name: str, pace: Pace) -> tuple[Callable[[int], None], Callable[
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TaskProgressColumn(), TextColumn("{task.fields[told]}"))
+    name_of, told = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
+    columns = (name_of, BarColumn(bar_width=30), TaskProgressColumn(), told)
     bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
     task = bar.add_task(name, total=pace.steps, told="")
 
