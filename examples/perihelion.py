@@ -5,12 +5,13 @@ import tinyphysics as tp
 from tinyphysics.physics.orbits import ELEMENTS
 from tinyphysics.physics.particles import BODIES, gravity, solar_system
 
-dt, years = 0.1, 40  # days; Mercury's own year has 88
+start = solar_system()  # J2000; au, days, solar masses
+dt, steps = 0.1, 146_100  # days; Mercury's own year has 88
 
 if __name__ == "__main__":
     sim = tp.compile(gravity, dt, order=4)
-    steps = round(years * 365.25 / dt)
-    out = sim.evolve(**solar_system(), steps=steps, observe={"orbits": tp.physics.orbital_elements(about=0)}, observe_every=1000)
+    watched = {"orbits": tp.physics.orbital_elements(about=0)}
+    out = sim.evolve(**start, steps=steps, observe=watched, observe_every=1000)
     mercury = out["orbits"][:, BODIES.index("Mercury") - 1]
     node, pericentre = (np.unwrap(mercury[:, ELEMENTS.index(name)]) for name in ("node", "pericentre"))
     t = out.times("orbits") / 365.25
