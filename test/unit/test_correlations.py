@@ -68,6 +68,19 @@ def test_g_counts_every_pair_once():
     assert list(neighbours.values()) == [64 * 6 / 2, 64 * 12 / 2, 64 * 8 / 2]  # at 1, sqrt(2) and sqrt(3)
 
 
+def test_g_between_two_kinds_and_its_parts():
+    q = np.random.default_rng(8).random((3, 60, 3)) * 2.0
+    a, b = np.arange(20), np.arange(20, 60)
+    at, all_of_them = radial_distribution(q, 2.0, bins=8)
+    parts = [radial_distribution(q[:, a], 2.0, bins=8)[1], radial_distribution(q[:, b], 2.0, bins=8)[1],
+             radial_distribution(q, 2.0, bins=8, between=(a, b))[1]]  # fmt: skip
+    weights = np.array([20 * 19 / 2, 40 * 39 / 2, 20 * 40])
+    assert all_of_them == pytest.approx(weights @ parts / weights.sum(), rel=1e-12)
+    for bad in ((a, a), ([0], [60]), ([], [1]), ([-1], [2])):
+        with pytest.raises(tp.InputError, match="between="):
+            radial_distribution(q, 2.0, between=bad)
+
+
 def test_g_without_a_box_is_about_a_volume_that_is_named():
     q = np.array([[0.0, 0.0], [0.0, 0.7]])
     at, g = radial_distribution(q, bins=4, longest=1.0, volume_of_all=2.0)

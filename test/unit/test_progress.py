@@ -48,8 +48,8 @@ class Page:
 
         module = types.ModuleType("IPython")
         module.get_ipython = ZMQInteractiveShell
-        module.display = types.SimpleNamespace(HTML=lambda text: text, display=display)
         monkeypatch.setitem(sys.modules, "IPython", module)
+        monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(HTML=lambda text: text, display=display))
 
 
 def test_the_log_has_a_line_a_minute(clock, caplog):

@@ -77,12 +77,14 @@ def structure_factor(q: Any, k: Any, dimensions: int | None = None) -> Any:
 
 
 def radial_distribution(
-    q: Any, box: Any = None, bins: int = 100, longest: float | None = None, volume_of_all: float | None = None
-) -> tuple[Any, Any]:
+    q: Any, box: Any = None, bins: int = 100, longest: float | None = None, volume_of_all: float | None = None,
+    between: tuple[Any, Any] | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """(r, g): pairs at a distance, over what they would be if all were anywhere; the mean over all frames.
 
     q is (frames, bodies, d), or one frame (bodies, d). In a box distances are those of nearest images, and go to
-    half of its smallest width. Without one they need `longest`, and the volume that is meant.
+    half of its smallest width. Without one they need `longest`, and the volume that is meant. `between` are the
+    numbers of two kinds of bodies, which have none in common: pairs of one of each are counted.
     """
     a = np.asarray(q, float)
     a = a[None] if a.ndim == 2 else a
@@ -101,23 +103,40 @@ def radial_distribution(
                          fix="Beyond it a body would see another one and its image.")  # fmt: skip
     at = np.linspace(0.0, reach, bins + 1)
     counts = np.zeros(bins)
+    one, two = (np.arange(n), None) if between is None else two_kinds(between, n)
     for frame in a:
-        counts += histogram(frame, edges, at)
+        counts += histogram(frame[one], None if two is None else frame[two], edges, at)
     shell = {1: 2 * at, 2: np.pi * at**2, 3: 4 / 3 * np.pi * at**3}[d]
     space = volume_of_all if edges is None else volume(edges)
-    expected = frames * n * (n - 1) / 2 * np.diff(shell) / space
+    pairs = n * (n - 1) / 2 if two is None else len(one) * len(two)
+    expected = frames * pairs * np.diff(shell) / space
     return (at[1:] + at[:-1]) / 2, counts / expected
 
 
-def histogram(frame: Any, edges: Any, at: Any) -> Any:
-    """How many pairs i < j have a distance in each bin; some rows at a time, so that memory stays small."""
-    n, out = len(frame), np.zeros(len(at) - 1)
-    step = max(1, ROWS // (n * frame.shape[1]))
-    for start in range(0, n - 1, step):
+def two_kinds(between: Any, n: int) -> tuple[Any, Any]:
+    one, two = (np.unique(np.asarray(k, int)) for k in between)
+    bad = len(one) == 0 or len(two) == 0 or min(one[0], two[0]) < 0 or max(one[-1], two[-1]) >= n
+    if bad or len(np.intersect1d(one, two)):
+        raise InputError("between= names nobody, somebody who is not there, or one body on both sides",
+                         fix="Pass two lists of numbers from 0; for one kind, pass its bodies alone: q[:, which].")  # fmt: skip
+    return one, two
+
+
+def histogram(one: Any, two: Any, edges: Any, at: Any) -> Any:
+    """How many pairs have a distance in each bin: i < j of one kind, or one of each of two kinds.
+
+    Some rows at a time, so that memory stays small.
+    """
+    n, out = len(one), np.zeros(len(at) - 1)
+    step = max(1, ROWS // ((n if two is None else len(two)) * one.shape[1]))
+    for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
-        apart = frame[rows, None] - frame[None, start:]
+        others = one[start:] if two is None else two
+        apart = one[rows, None] - others[None, :]
         if edges is not None:
             apart = nearest_image(apart, edges)
-        distance = np.sqrt((apart**2).sum(-1))[rows[:, None] < np.arange(start, n)[None, :]]
+        distance = np.sqrt((apart**2).sum(-1))
+        if two is None:
+            distance = distance[rows[:, None] < np.arange(start, n)[None, :]]
         out += np.histogram(distance, at)[0]
     return out

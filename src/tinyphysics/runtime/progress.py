@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from tinyphysics.errors import InputError
@@ -136,7 +137,7 @@ def in_terminal(name: str, pace: Pace) -> tuple[Callable[[int], None], Callable[
 
 def in_page(name: str, pace: Pace) -> tuple[Callable[[int], None], Callable[[], None]]:
     """One line of HTML, which is drawn again and empty in the end."""
-    display: Any = sys.modules["IPython"].display
+    display: Any = import_module("IPython.display")  # the notebook brings it
     handle: list[Any] = []
 
     def draw(text: str) -> None:
