@@ -114,3 +114,16 @@ def __dir__() -> list[str]:
 _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
+
+
+def _plot(out: Trajectory, figure: Any) -> Any:
+    if out.origin is None:
+        raise PlanError("this run was loaded without its program: what it is of is not known", fix="Plot out.q yourself.")
+    try:
+        figures = import_module("tinyphysics.view.figures")
+    except ImportError as error:
+        raise BackendError(f"out.plot() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"') from None
+    return figures.plot(out, out.origin.run.system, figure)
+
+
+_system.SLOTS["plot"] = _plot

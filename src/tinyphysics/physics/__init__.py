@@ -1,16 +1,24 @@
 """Physics in the user's own language: only what tinyphysics.front offers, NumPy, and random bits."""
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
-FILES = ("chains", "fields", "fluids", "particles", "starts", "zoo")
+FILES = ("cells", "chains", "correlations", "fields", "fluids", "io", "observables", "orbits", "particles", "starts", "zoo")
+OBSERVABLES = {  # what is passed to observe= has its place here too: tp.physics.temperature(kB=1.0)
+    **dict.fromkeys(("kinetic_energy", "potential_energy", "energy_terms", "temperature", "virial", "pressure",
+                     "velocity", "momentum", "angular_momentum", "centre_of_mass", "structure_factor"), "observables"),
+    "orbital_elements": "orbits",
+    **dict.fromkeys(("msd", "vacf", "radial_distribution"), "correlations"),  # of frames, after a run
+}  # fmt: skip
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     """`tp.physics.chains` imports the file, and NumPy, when it is first used."""
+    if name in OBSERVABLES:
+        return getattr(import_module(f"{__name__}.{OBSERVABLES[name]}"), name)
     if name not in FILES:
         raise AttributeError(f"tinyphysics.physics has no `{name}`")
     return import_module(f"{__name__}.{name}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *FILES})
+    return sorted({*globals(), *FILES, *OBSERVABLES})

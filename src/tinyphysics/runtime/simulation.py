@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError, StoreError
+from tinyphysics.front.measure import as_measure
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import DType, UOp, dump, f64
 from tinyphysics.philox import checked
@@ -30,7 +31,9 @@ from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
+from tinyphysics.runtime.subject import Observed
 from tinyphysics.runtime.units import check_units
+from tinyphysics.runtime.wander import Wander
 from tinyphysics.runtime.workers import available, copy
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import BUILT, Target
@@ -231,7 +234,7 @@ class Simulation:
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         ready = clock.perf_counter()
-        with progress_bar(progress, system.name, schedule.steps) as tick:
+        with progress_bar(progress, system.name, schedule.steps, Wander(r, record, values)) as tick:
             record, launches, compiling, code = execute(r, record, values, tick)
         done = clock.perf_counter()
         out = self.trajectory(r, record)
@@ -266,8 +269,15 @@ class Simulation:
                 raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
                                  fix="Compile the system again for another size.")  # fmt: skip
 
+    @property
+    def subject(self) -> Observed:
+        """The system as the ready-made observables see it."""
+        return Observed(self.system)
+
     def traced(self, function: Any, name: str) -> UOp:
         system = self.system
+        if (ready := as_measure(function)) is not None:
+            return ready(self.subject)
         if isinstance(function, str):
             if function == "energy" and system.energy is not None:
                 return system.energy
