@@ -12,6 +12,7 @@ from tinyphysics.front.spaces import Space, annotations, space_of
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite, substitute, toposort
 from tinyphysics.ir.uop import RECORD
 from tinyphysics.rules.exact import exact
+from tinyphysics.rules.pairs import with_pair_sums
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.system import Family, Parameter, State, System
 from tinyphysics.util import Site, plural, user_site
@@ -214,7 +215,8 @@ def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Ma
         states.append(State(q, symbols[q], "position", d[q].space.unit))
         states.append(State(p, symbols[p], "momentum", d[p].space.unit))
     value, sites = run(d, symbols)
-    energy = scalar_energy(value, d.name, d.site)
+    energy = with_pair_sums(scalar_energy(value, d.name, d.site))
+    sites.table |= {u: line for u in toposort([energy]) if u not in sites.table and (line := sites.of(u)) is not None}
     check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
     return System(
         d.name, "hamiltonian", tuple(states),

@@ -207,7 +207,7 @@ ISA: dict[str, Row] = {
     "PAIRS": Row("dst, src, axis, (a, b)", "TE", "sum along a or b over the pairs with index a < index b", "rnn"),
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
     "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
-    "MOVE": Row("dst, func, src..., [numbers]", "TE", "the same numbers in another arrangement", "w[rc]+n?"),
+    "MOVE": Row("dst, func, [src...], [numbers]", "TE", "the same numbers in another arrangement", "w([rc]+n?)?"),
     "TIME": Row("dst, c", "T", "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began", "c"),
     "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a derivative", "[rc]"),
     "ACC_GRAD": Row("g, up, func, k, src...", "G", "g += up * d func(src...)/d src[k]", "[rc]wc[rc]+"),
