@@ -199,6 +199,11 @@ class UOp(Arithmetic):
                              fix="The sizes must multiply to the same number; one of them may be -1.")  # fmt: skip
         return self if new == self.shape else UOp(Ops.RESHAPE, self.dtype, new, (self,))
 
+    def ravel(self) -> UOp:
+        return self.reshape(self.size)
+
+    flatten = ravel
+
     def permute(self, axes: Sequence[int]) -> UOp:
         axes = tuple(axis_of(a, self.ndim) for a in axes)
         if sorted(axes) != list(range(self.ndim)):
