@@ -127,6 +127,19 @@ def test_half_of_a_double_sum_has_the_bits_of_a_pair_sum(name):
     assert np.allclose(runs[0].final.q, runs[1].final.q, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("f", [
+    lambda q, m, j: -(m[:, None] * m / np.sqrt(r2(q))).sum() / 2,
+    lambda q, m, j: np.log(r2(q)).sum(),
+    lambda q, m, j: 2 * (r2(q) ** -6 - r2(q) ** -3).sum(),
+    lambda q, m, j: 0.5 * (m * (m / np.sqrt(r2(q))).sum(1)).sum(),
+])  # fmt: skip
+@pytest.mark.requirement("C-14")
+def test_a_sum_that_takes_in_what_is_infinite_is_an_error_with_a_line(f):
+    with pytest.raises(tp.TraceError, match="between each one and itself") as caught:
+        with_potential(f).bind({"n": 4})
+    assert "tp.pair_sum" in caught.value.fix and caught.value.site.file.endswith("test_double_sums.py")
+
+
 FUNCTIONS = [lambda d: d * d, np.cos, np.abs, lambda d: d, np.sin, lambda d: d**3, lambda d: np.exp(-d * d)]
 
 

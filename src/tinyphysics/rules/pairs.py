@@ -28,6 +28,14 @@ class Unproved(Exception):
     """An operation along i or j through which nothing is followed."""
 
 
+class Infinite(Exception):
+    """A sum that takes in i = j, where what is summed is not finite, whatever the state."""
+
+    def __init__(self, sum: UOp) -> None:
+        super().__init__(str(sum))
+        self.sum = sum
+
+
 def long(shape: Shape) -> list[int]:
     return [k for k, n in enumerate(shape) if n != 1]
 
@@ -137,17 +145,31 @@ class Masked(Exchange):
         return u
 
 
-def vanishes(u: UOp, i: int, j: int) -> bool:
-    """Is it zero where i is j?  Because a mask says so, or because what is between i and itself is nothing."""
+def on_diagonal(u: UOp, i: int, j: int) -> UOp:
+    """What it is where i is j: because a mask says so, or because that is what is between i and itself."""
     (masked,) = graph_rewrite([Masked(True).at(u, i, j)], nothing + real)
     if is_zero(masked):
-        return True
+        return masked
     (met,) = graph_rewrite([Meet().at(u, i, j)], real)
-    return is_zero(met) or not Normal().form(met)
+    return met
 
 
 def is_zero(u: UOp) -> bool:
-    return u.op is Ops.CONST and u.arg == 0
+    return u.op is Ops.CONST and u.arg == 0 or u.op is not Ops.CONST and not Normal().form(u)
+
+
+def infinite(u: UOp) -> bool:
+    """Is it infinite or undefined, whatever its variables are?"""
+    match u.op:
+        case Ops.CONST:
+            return u.dtype.is_float and not math.isfinite(u.arg)
+        case Ops.DIV if u.src[1].op is Ops.CONST and u.src[1].arg == 0:
+            return True
+        case Ops.DIV:
+            return infinite(u.src[0])
+        case Ops.ADD | Ops.SUB | Ops.MUL | Ops.NEG | Ops.EXPAND | Ops.RESHAPE:
+            return any(map(infinite, u.src))
+    return False
 
 
 def symmetric(u: UOp, i: int, j: int) -> bool:
@@ -194,7 +216,10 @@ def pair_sum(u: UOp) -> UOp | None:
         if items.shape[i] != items.shape[j] or items.shape[i] < 2:
             continue
         try:
-            if not vanishes(items, i, j):
+            diagonal = on_diagonal(items, i, j)
+            if infinite(diagonal):
+                raise Infinite(u)
+            if not is_zero(diagonal):
                 continue
             (apart,) = graph_rewrite([Masked(False).at(items, i, j)], exact + nothing)
             if not symmetric(apart, i, j):
