@@ -9,11 +9,7 @@ from tinyphysics.ir import parse
 from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, METHODS, names
 from tinyphysics.runtime.compile import LATER_PRECISIONS
 from tinyphysics.target import BUILT, PLANNED
-
-
-@tp.hamiltonian
-def pendulum(q, p):
-    return p**2 / 2 - tp.cos(q)
+from tinyphysics.physics.zoo import pendulum
 
 
 @tp.hamiltonian
