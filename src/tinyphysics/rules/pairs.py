@@ -15,7 +15,7 @@ from tinyphysics.ir.dtype import bool_
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.pattern import PatternMatcher, UPat
 from tinyphysics.ir.rewrite import graph_rewrite
-from tinyphysics.ir.uop import Shape, UOp
+from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.normal import Normal
 from tinyphysics.rules.real import real, scaled
@@ -265,5 +265,7 @@ def with_pair_sums(energy: UOp) -> UOp:
     >>> with_pair_sums(abs(q[:, None] - q[None, :]).sum() / 2)
     sum(triu(abs(q - q)))
     """
+    if not any(n > 1 and u.shape.count(n) > 1 for u in toposort([energy]) for n in u.shape):
+        return energy
     (out,) = graph_rewrite([energy], halves)
     return out

@@ -181,4 +181,4 @@ def chosen(condition: UOp, yes: Place, no: Place, lo: int, hi: int) -> Index:
 def same(i: Place, j: Place) -> bool:
     if isinstance(i, int) or isinstance(j, int):
         return i is j or isinstance(i, int) and isinstance(j, int) and i == j
-    return i.key == j.key
+    return i.var is j.var and i.base is j.base and (i.coefficient, i.offset) == (j.coefficient, j.offset)
