@@ -69,6 +69,7 @@ OTHERS = {  # a sum over pairs would be something else, or nobody has shown that
     "shifted":      lambda q, m, j: (eye(q) * (q @ q.T) + r2(q)).sum() / 2,
     "off by one":   lambda q, m, j: np.roll(np.where(eye(q), 0, 1 / soft(q)), 1, 0)[0].sum(),
     "rows":         lambda q, m, j: (np.where(eye(q), 0, 1 / soft(q)).sum(1) ** 2).sum() / 2,
+    "row by row":   lambda q, m, j: (r2(q).sum(1) * r2(q).sum(1)).sum() / 200,
 }
 # fmt: on
 ALL = GRAVITY | SYMMETRIC | OTHERS

@@ -44,8 +44,6 @@ def index_axis(u: UOp) -> int | None:
     """The axis along which u counts 0, 1, 2, ..., the same everywhere else."""
     if u.op is Ops.RANGE:
         return 0
-    if u.op is Ops.CAST:
-        return index_axis(u.src[0])
     if u.op not in (Ops.RESHAPE, Ops.EXPAND) or index_axis(u.src[0]) is None:
         return None
     old = u.src[0].shape
@@ -178,29 +176,30 @@ def symmetric(u: UOp, i: int, j: int) -> bool:
     return Normal().same(there, exchange.at(there, i, j))  # and back: both in the words of the exchange
 
 
+FACTORS = {Ops.MUL: (0, 1), Ops.DIV: (0,), Ops.NEG: (0,)}  # where a sum may stand in a product
+
+
 def opened(u: UOp, axes: Sequence[int]) -> tuple[UOp, tuple[int, ...]] | None:
-    """(an expression, its axes) with the same sum: what a factor stands before is taken into the inner sum."""
-    inner: UOp | None = u
-    while inner is not None and not (inner.op is Ops.REDUCE and inner.arg[0] == "sum"):
-        sources = {Ops.MUL: inner.src, Ops.DIV: inner.src[:1], Ops.NEG: inner.src}.get(inner.op, ())
-        inner = next((s for s in sources if s.ndim == u.ndim and s.op in (Ops.REDUCE, Ops.MUL, Ops.DIV, Ops.NEG)), None)
-    if inner is None:
-        return None
+    """(an expression, its axes) with the same sum: what stands before an inner sum is taken into it.
+
+    Along one way down only: the square of a sum is no sum of squares.
+    """
+    way: list[tuple[UOp, int]] = []
+    inner = u
+    while not (inner.op is Ops.REDUCE and inner.arg[0] == "sum"):
+        k = next((k for k in FACTORS.get(inner.op, ()) if inner.src[k].op in (Ops.REDUCE, *FACTORS)), None)
+        if k is None:
+            return None
+        way.append((inner, k))
+        inner = inner.src[k]
     items, summed = inner.src[0], inner.arg[1]
     kept = [k for k in range(items.ndim) if k not in summed]
-
-    def widened(v: UOp) -> UOp:
-        if v is inner:
-            return items
-        if v.op in (Ops.MUL, Ops.DIV, Ops.NEG) and reaches(v, inner):
-            return UOp(v.op, v.dtype, items.shape, tuple(widened(s) for s in v.src))
-        return v.reshape(tuple(1 if k in summed else n for k, n in enumerate(items.shape))).expand(items.shape)
-
-    return widened(u), tuple(sorted([*summed, *(kept[k] for k in axes)]))
-
-
-def reaches(u: UOp, inner: UOp) -> bool:
-    return u is inner or u.op in (Ops.MUL, Ops.DIV, Ops.NEG) and any(reaches(s, inner) for s in u.src)
+    apart = tuple(1 if k in summed else n for k, n in enumerate(items.shape))
+    out = items
+    for v, k in reversed(way):
+        sources = tuple(out if m == k else s.reshape(apart).expand(items.shape) for m, s in enumerate(v.src))
+        out = UOp(v.op, v.dtype, items.shape, sources)
+    return out, tuple(sorted([*summed, *(kept[k] for k in axes)]))
 
 
 def pair_sum(u: UOp) -> UOp | None:
