@@ -141,28 +141,40 @@ def test_a_sum_that_takes_in_what_is_infinite_is_an_error_with_a_line(f):
     assert "tp.pair_sum" in caught.value.fix and caught.value.site.file.endswith("test_double_sums.py")
 
 
-FUNCTIONS = [lambda d: d * d, np.cos, np.abs, lambda d: d, np.sin, lambda d: d**3, lambda d: np.exp(-d * d)]
+def random_energy(rng, q, m, v):
+    """Sums of what pairs, rows and columns of three make of each other: symmetric, one-sided, masked, or none of it."""
+    eye3 = np.eye(3)
+    leaves = [q[:, None] - q[None, :], q[None] - q[:, None], m[:, None] * m, m[:, None] + m[None], q[:, None] * m, v, v.T,
+              v[:, None, :].sum(-1) - v.sum(-1), ((v[:, None] - v) ** 2).sum(-1), 1 - eye3, eye3]  # fmt: skip
+
+    def pick(items):
+        return items[rng.integers(len(items))]
+
+    def pair(depth):
+        if depth == 0:
+            return pick(leaves)
+        x, y = pair(depth - 1), pick(leaves)
+        return pick([lambda: x * y, lambda: x + y, lambda: x - y, lambda: x * x, lambda: np.cos(x) * y, lambda: abs(x),
+                     lambda: x / (2.5 + np.cos(y)), lambda: np.where(eye3, 0, x), lambda: np.where(y > 0, x, 0.0), lambda: np.sin(x),
+                     lambda: -x, lambda: np.swapaxes(x, 0, 1) * y, lambda: x[:, ::-1], lambda: x @ y])()  # fmt: skip
+
+    def row():
+        return pair(rng.integers(3)).sum(int(rng.integers(2)))
+
+    return pick([lambda: pair(rng.integers(1, 4)).sum(), lambda: (row() * row()).sum(), lambda: (m * row()).sum() / 2,
+                 lambda: (row() / (3 + np.sin(m)) * row()).sum(), lambda: (lambda r: (r * r).sum())(row()),
+                 lambda: (m @ pair(2) @ m) / 2, lambda: (pair(2)[..., None] * v).sum()])()  # fmt: skip
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(range(len(FUNCTIONS))), st.booleans(), st.sampled_from(["add", "mul"])), min_size=1, max_size=4),
-       st.booleans())  # fmt: skip
-def test_a_recognised_sum_is_the_sum(parts, masked):
-    """Random expressions of differences and masses: whatever is recognised has the value of the double sum."""
-    def expression(q, m):
-        out = None
-        for k, weighted, how in parts:
-            x = FUNCTIONS[k](q[:, None] - q[None, :])
-            x = x * m[:, None] if weighted else x
-            out = x if out is None else out + x if how == "add" else out * x
-        return out * (1 - np.eye(4)) if masked else out
-
-    q, m = UOp.var("q", (4,)), UOp.var("m", (4,))
-    rng = np.random.default_rng(0)
-    values = {"q": rng.normal(size=4).tolist(), "m": rng.normal(size=4).tolist()}
-    energy = with_pair_sums(expression(q, m).sum() / 2)
-    expected = expression(*(np.array(values[k]) for k in "qm")).sum() / 2
-    assert evaluate([energy], values)[0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+@given(st.integers(0, 10**9))
+def test_whatever_is_recognised_is_the_sum(seed):
+    q, m, v = UOp.var("q", (3,)), UOp.var("m", (3,)), UOp.var("v", (3, 3))
+    values = np.random.default_rng(seed).normal(size=(5, 3))
+    plain = random_energy(np.random.default_rng(seed), values[0], values[1], values[2:])
+    energy = with_pair_sums(as_uop(random_energy(np.random.default_rng(seed), q, m, v)))  # it may be a number
+    given = {"q": values[0].tolist(), "m": values[1].tolist(), "v": values[2:].ravel().tolist()}
+    assert evaluate([energy], given)[0] == pytest.approx(plain, rel=1e-11, abs=1e-11)
 
 
 # --- np.eye ---------------------------------------------------------------------------------------
