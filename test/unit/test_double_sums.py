@@ -128,6 +128,25 @@ def test_half_of_a_double_sum_has_the_bits_of_a_pair_sum(name):
     assert np.allclose(runs[0].final.q, runs[1].final.q, rtol=1e-12, atol=1e-12)
 
 
+def test_a_report_says_which_sums_are_over_pairs_and_why_others_are_not():
+    def row(name):
+        report = tp.compile(with_potential(ALL[name]), dt=0.1, sizes={"n": 5}).explain()
+        return next((r for s in report.sections for r in s.rows if r.name == "pairs"), None)
+
+    assert row("where").verdict == "yes" and "10 pairs" in row("where").because
+    assert row("one sided").verdict == "no" and "can be exchanged" in row("one sided").because
+    assert row("self energy").verdict == "no" and "one and itself" in row("self energy").because
+    assert "test_double_sums.py" in row("self energy").where
+
+
+def test_a_field_on_a_square_is_no_double_sum():
+    @tp.hamiltonian
+    def sheet(u: tp.Array[6, 6], v: tp.Array[6, 6]):
+        return (v**2).sum() / 2 + ((np.roll(u, 1, 0) - u) ** 2).sum() / 2 + (u**4).sum()
+
+    assert "double sum" not in str(tp.compile(sheet, dt=0.1).explain())
+
+
 @pytest.mark.parametrize("f", [
     lambda q, m, j: -(m[:, None] * m / np.sqrt(r2(q))).sum() / 2,
     lambda q, m, j: np.log(r2(q)).sum(),

@@ -202,32 +202,53 @@ def opened(u: UOp, axes: Sequence[int]) -> tuple[UOp, tuple[int, ...]] | None:
     return out, tuple(sorted([*summed, *(kept[k] for k in axes)]))
 
 
-def pair_sum(u: UOp) -> UOp | None:
-    """A sum as twice a sum over pairs, if it is one."""
-    if u.arg[0] != "sum" or not u.dtype.is_float:
+def items_of(u: UOp) -> UOp | None:
+    """What a sum to one number is taken over, inner sums opened."""
+    if u.op is not Ops.REDUCE or u.arg[0] != "sum" or not u.dtype.is_float:
         return None
     items, axes = u.src[0], u.arg[1]
     while (wider := opened(items, axes)) is not None:
         items, axes = wider
-    if len(axes) < items.ndim:
+    return items if len(axes) == items.ndim else None
+
+
+def squares(items: UOp) -> list[tuple[int, int]]:
+    return [(i, j) for i, j in combinations(range(items.ndim), 2) if items.shape[i] == items.shape[j] > 1]
+
+
+def shown(u: UOp, items: UOp, i: int, j: int) -> UOp | str:
+    """The items where i is not j, if twice their sum over pairs is the sum u; else why that is not shown."""
+    try:
+        diagonal = on_diagonal(items, i, j)
+        if infinite(diagonal):
+            raise Infinite(u)
+        if not is_zero(diagonal):
+            return "what is between one and itself is not shown to be nothing"
+        (apart,) = graph_rewrite([Masked(False).at(items, i, j)], exact + nothing)
+        return apart if symmetric(apart, i, j) else "it is not shown that the two of a pair can be exchanged"
+    except Unproved:
+        return ""  # no expression of i and j: a field on a square
+
+
+def pair_sum(u: UOp) -> UOp | None:
+    """A sum as twice a sum over pairs, if it is one."""
+    if (items := items_of(u)) is None:
         return None
-    for i, j in combinations(range(items.ndim), 2):
-        if items.shape[i] != items.shape[j] or items.shape[i] < 2:
-            continue
-        try:
-            diagonal = on_diagonal(items, i, j)
-            if infinite(diagonal):
-                raise Infinite(u)
-            if not is_zero(diagonal):
-                continue
-            (apart,) = graph_rewrite([Masked(False).at(items, i, j)], exact + nothing)
-            if not symmetric(apart, i, j):
-                continue
-        except Unproved:
-            continue
-        rest = tuple(k for k in range(items.ndim) if k not in (i, j))
-        return 2.0 * apart.sum(rest).triu(0, 1).sum()
+    for i, j in squares(items):
+        if isinstance(apart := shown(u, items, i, j), UOp):
+            rest = tuple(k for k in range(items.ndim) if k not in (i, j))
+            return 2.0 * apart.sum(rest).triu(0, 1).sum()
     return None
+
+
+def why_not(u: UOp) -> str:
+    """Why a double sum is not one over pairs; empty if it is no double sum."""
+    items = items_of(u)
+    try:
+        reasons = [] if items is None else [shown(u, items, i, j) for i, j in squares(items)]
+    except Infinite:
+        return "what is between one and itself is infinite"
+    return next((r for r in reasons if isinstance(r, str) and r), "")
 
 
 def over_pairs(u: UOp) -> bool:
