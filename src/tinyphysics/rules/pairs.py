@@ -1,9 +1,9 @@
 """Is a sum over all i and j a sum over pairs?  Shown by exchanging i and j, and by letting them meet.
 
-A double sum of a symmetric expression that is zero where i is j is twice the sum over i < j: each pair is computed
-once, and what a derivative of it moves obeys the third law. Both properties are proved on the graph; where one is
-not, the double sum stays as it was written. Like all of rules/real.py this holds wherever both sides are defined:
-0 * (1/r) is taken for 0 where a mask of i and j makes the 0.
+A double sum of a symmetric expression is twice the sum over i < j, and what it is where i is j, which often is
+nothing: each pair is computed once, and what a derivative of it moves obeys the third law. Symmetry is proved on the
+graph; where it is not, the double sum stays as it was written. Like all of rules/real.py this holds wherever both
+sides are defined: 0 * (1/r) is taken for 0 where a mask of i and j makes the 0.
 """
 from __future__ import annotations
 
@@ -145,10 +145,11 @@ class Masked(Exchange):
 
 def on_diagonal(u: UOp, i: int, j: int) -> UOp:
     """What it is where i is j: because a mask says so, or because that is what is between i and itself."""
-    (masked,) = graph_rewrite([Masked(True).at(u, i, j)], nothing + real)
-    if is_zero(masked):
-        return masked
-    (met,) = graph_rewrite([Meet().at(u, i, j)], real)
+    masked = Masked(True).at(u, i, j)
+    (short,) = graph_rewrite([masked], nothing + real)
+    if is_zero(short):
+        return short
+    (met,) = graph_rewrite([Meet().at(masked, i, j)], real)
     return met
 
 
@@ -216,28 +217,28 @@ def squares(items: UOp) -> list[tuple[int, int]]:
     return [(i, j) for i, j in combinations(range(items.ndim), 2) if items.shape[i] == items.shape[j] > 1]
 
 
-def shown(u: UOp, items: UOp, i: int, j: int) -> UOp | str:
-    """The items where i is not j, if twice their sum over pairs is the sum u; else why that is not shown."""
+def shown(u: UOp, items: UOp, i: int, j: int) -> tuple[UOp, UOp] | str:
+    """The items of the sum u where i is not j and where it is, if the first are symmetric; else what is not shown."""
     try:
         diagonal = on_diagonal(items, i, j)
         if infinite(diagonal):
             raise Infinite(u)
-        if not is_zero(diagonal):
-            return "what is between one and itself is not shown to be nothing"
         (apart,) = graph_rewrite([Masked(False).at(items, i, j)], exact + nothing)
-        return apart if symmetric(apart, i, j) else "it is not shown that the two of a pair can be exchanged"
+        return (apart, diagonal) if symmetric(apart, i, j) else "it is not shown that the two of a pair can be exchanged"
     except Unproved:
         return ""  # no expression of i and j: a field on a square
 
 
 def pair_sum(u: UOp) -> UOp | None:
-    """A sum as twice a sum over pairs, if it is one."""
+    """A double sum as twice a sum over pairs, and the sum of the diagonal if there is something."""
     if (items := items_of(u)) is None:
         return None
     for i, j in squares(items):
-        if isinstance(apart := shown(u, items, i, j), UOp):
+        if not isinstance(found := shown(u, items, i, j), str) and not is_zero(found[0]):
+            apart, diagonal = found
             rest = tuple(k for k in range(items.ndim) if k not in (i, j))
-            return 2.0 * apart.sum(rest).triu(0, 1).sum()
+            twice = 2.0 * apart.sum(rest).triu(0, 1).sum()
+            return twice if is_zero(diagonal) else twice + diagonal.sum()
     return None
 
 
