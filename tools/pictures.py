@@ -1,6 +1,6 @@
-"""The pictures of docs/physics.md: each family of systems, run and drawn.
+"""The pictures of docs/physics.md: each family of systems, run and drawn, two systems to a picture.
 
-    python tools/pictures.py [particles chains ...]   needs matplotlib; writes docs/pictures/*.png
+    python tools/pictures.py [particles charges ...]   needs matplotlib; writes docs/pictures/*.png
 """
 from __future__ import annotations
 
@@ -97,6 +97,109 @@ def draw_plot() -> None:
     print(HERE / "plot.png")
 
 
+def draw_charges(left, right) -> None:
+    aim = np.array([*np.linspace(-6, 6, 25)])
+    q, p = np.zeros((25, 2, 3)), np.zeros((25, 2, 3))
+    q[:, 1, 0], q[:, 1, 1], p[:, 1, 0] = -30.0, aim, np.sqrt(1 - 2 / 30)
+    out = tp.compile(particles.coulomb, 0.02).evolve(q=q, p=p, m=[1e9, 1.0], steps=3_000, save_every=10)
+    for k in range(len(aim)):
+        left.plot(out.q[:, k, 1, 0], out.q[:, k, 1, 1], lw=0.8, color=plt.cm.viridis(abs(aim[k]) / 6))
+    left.plot(0, 0, "o", color="tab:red", ms=5)
+    left.set(title="Coulomb: charges fly at a nucleus", xlim=(-20, 20), ylim=(-14, 14), aspect="equal")
+    sphere = particles.plummer(2_000, seed=1)
+    out = tp.compile(particles.gravity, 1 / 64).evolve(**sphere, softening=0.03, steps=640, save_every=320)
+    r = np.linspace(0, 3, 200)
+    for k, shade in ((0, "tab:orange"), (2, "tab:blue")):
+        centre = np.median(out.q[k], axis=0)
+        radius = np.sort(np.linalg.norm(out.q[k] - centre, axis=1))
+        right.plot(radius, np.arange(1, 2_001) / 2_000, color=shade, lw=1.2, label=f"t = {out.t[k]:.0f}")
+    scale = particles.SCALE
+    right.plot(r, r**3 / (r**2 + scale**2) ** 1.5, "k--", lw=0.8, label="Plummer's law")
+    right.set(title="a Plummer sphere stays in equilibrium", xlim=(0, 3), xlabel="radius", ylabel="mass within")
+    right.legend(fontsize=7)
+
+
+def draw_springs(left, right) -> None:
+    n, x = 400, np.arange(400)
+    packet = np.exp(-((x - 120) ** 2) / 200.0)
+    k = 0.9
+    omega = 2 * np.sin(k / 2)
+    q, p = packet * np.cos(k * x), omega * packet * np.sin(k * x)
+    out = tp.compile(chains.oscillators, 0.1).evolve(q=q, p=p, steps=8_000, save_every=20)
+    energy = out.p**2 / 2 + np.diff(out.q, prepend=0.0) ** 2 / 2
+    left.imshow(np.sqrt(energy), aspect="auto", origin="lower", cmap="magma", extent=(0, n, 0, out.t[-1]))
+    left.set(title="coupled oscillators: a packet of waves between walls", xlabel="site", ylabel="t")
+    n, often, dt = 127, 4, 0.1
+    noise = np.random.default_rng(1).normal(size=(2, n))
+    out = tp.compile(chains.oscillators, dt).evolve(q=noise[0], p=noise[1], onsite=0.3, steps=8_192, save_every=often)
+    modes = np.arange(1, n + 1)
+    shape = np.sin(np.outer(modes, modes) * np.pi / (n + 1))
+    power = np.abs(np.fft.rfft((out.q @ shape)[:-1] * np.hanning(len(out.q) - 1)[:, None], axis=0)) ** 2
+    top = 2 * np.pi / (2 * often * dt)
+    right.imshow(np.log10(power / power.max() + 1e-9), aspect="auto", origin="lower", cmap="magma", vmin=-5,
+                 extent=(0.5, n + 0.5, 0, top))  # fmt: skip
+    right.plot(modes, chains.mode_frequency(n, modes, onsite=0.3), "o", color="cyan", mfc="none", ms=5, mew=0.7, markevery=6,
+               label="mode_frequency")  # fmt: skip
+    right.set(title="coupled oscillators: the frequency of each mode", xlabel="mode", ylabel="frequency", ylim=(0, 3))
+    right.legend(fontsize=7, loc="upper left")
+
+
+def vortices(angle) -> np.ndarray:
+    """+1 and -1 where the angle turns once around a cell."""
+    corners = [angle, np.roll(angle, -1, 1), np.roll(angle, (-1, -1), (0, 1)), np.roll(angle, -1, 0)]
+    steps = [(b - a + np.pi) % (2 * np.pi) - np.pi for a, b in zip(corners, corners[1:] + corners[:1])]
+    return np.rint(sum(steps) / (2 * np.pi))
+
+
+def draw_twists(left, right) -> None:
+    n, dx, speed = 800, 0.1, 0.2
+    one, two = fields.phi4_kink(n, dx, speed, at=-10.0), fields.phi4_kink(n, dx, -speed, at=10.0)
+    start = dict(u=one["u"] - two["u"] - 1, v=one["v"] - two["v"])
+    out = tp.compile(fields.phi4, 0.05).evolve(**start, dx=dx, steps=3_000, save_every=10)
+    image = left.imshow(out.u, aspect="auto", origin="lower", cmap="RdBu", vmin=-2, vmax=2, extent=(-40, 40, 0, out.t[-1]))
+    left.set(title="phi**4: kink and antikink bounce twice (speed 0.2)", xlabel="x", ylabel="t", xlim=(-25, 25))
+    left.figure.colorbar(image, ax=left, shrink=0.8)
+    size = 128
+    rng = np.random.default_rng(2)
+    k = np.hypot(*np.meshgrid(np.fft.fftfreq(size), np.fft.fftfreq(size)))
+    noise = rng.normal(size=(size, size)) + 1j * rng.normal(size=(size, size))
+    psi = np.fft.ifft2(np.exp(-((k * 14) ** 2)) * np.fft.fft2(noise))
+    out = tp.compile(fields.rotors, 0.1).evolve(angle=np.angle(psi), spin=np.zeros((size, size)), steps=300)
+    right.imshow(out.final.angle % (2 * np.pi), cmap="hsv", origin="lower")
+    charge = vortices(out.final.angle)
+    for sign, mark in ((1, "w^"), (-1, "kv")):
+        y, x = np.nonzero(charge == sign)
+        right.plot(x + 0.5, y + 0.5, mark, ms=4, mec="0.3", mew=0.4)
+    right.set(title="XY model: rotors, vortices (white) and antivortices", xlabel="x", ylabel="y")
+    right.set(xlim=(0, size - 1), ylim=(0, size - 1))
+
+
+def draw_vortices(left, right) -> None:
+    n, lid = 34, 0.1
+    tau = 0.5 + 3 * lid * (n - 2) / 200
+    box = np.ones((n, n, n))
+    box[1:-1, 1:-1, 1:-1] = 0.0
+    box[1:-1, -1, 1:-1] = 2.0  # the lid is the upper wall
+    out = tp.compile(fluids.fluid3).evolve(f=fluids.still(n, n, n), solid=box, tau=tau, lid=lid, steps=3_000)
+    w, v, u = fluids.density_and_velocity(out.final.f)[1][:, n // 2, 1:-1, 1:-1] / lid
+    x = np.arange(n - 2)
+    left.imshow(np.hypot(u, v), origin="lower", cmap="viridis")
+    left.streamplot(x, x, u, v, color="white", linewidth=0.5, density=1.3, arrowsize=0.6)
+    left.set(title="D3Q19: the middle of a cubic cavity, Re = 200", xlim=(0, n - 3), ylim=(0, n - 3), xlabel="x", ylabel="y")
+    n, tau = 64, 0.8
+    out = tp.compile(fluids.fluid).evolve(f=fluids.taylor_green(n, n, 0.02), tau=tau, steps=1_200, save_every=20)
+    speed = [np.sqrt((fluids.density_and_velocity(f)[1] ** 2).mean()) for f in out.f]
+    right.semilogy(out.t, np.array(speed) / speed[0], ".", ms=4, label="rms speed, measured")
+    rate = 2 * fluids.viscosity(tau) * (2 * np.pi / n) ** 2
+    right.semilogy(out.t, np.exp(-rate * out.t), "k-", lw=0.8, label="exp(-viscosity (kx² + ky²) t)")
+    right.set(title="Taylor-Green vortices fade", xlabel="t", ylabel="speed / speed at the start")
+    right.legend(fontsize=7, loc="lower left")
+    vy, ux = fluids.density_and_velocity(out.f[10])[1]
+    inset = right.inset_axes([0.56, 0.5, 0.42, 0.44])
+    inset.imshow(np.gradient(vy, axis=1) - np.gradient(ux, axis=0), cmap="RdBu", origin="lower")
+    inset.set(xticks=[], yticks=[], xlabel="their vorticity")
+
+
 def main() -> None:
     if sys.argv[1:] in ([], ["plot"]):
         draw_plot()
@@ -104,7 +207,8 @@ def main() -> None:
         return
     HERE.mkdir(exist_ok=True)
     plt.rcParams.update({"font.size": 8, "axes.titlesize": 9})
-    families = {"particles": draw_particles, "chains": draw_chains, "fields": draw_fields, "fluids": draw_fluids}
+    families = {"particles": draw_particles, "charges": draw_charges, "chains": draw_chains, "springs": draw_springs,
+                "fields": draw_fields, "twists": draw_twists, "fluids": draw_fluids, "vortices": draw_vortices}  # fmt: skip
     for name in sys.argv[1:] or families:
         figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
         families[name](*axes)

@@ -3,6 +3,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import tinyphysics.front.dense  # noqa: F401  np.linalg.det, inv and solve on symbols
+import tinyphysics.front.movement  # noqa: F401  np.pad, np.repeat, np.flip, ... on symbols
 from tinyphysics import system as _system
 from tinyphysics.errors import BackendError as BackendError
 from tinyphysics.errors import InputError as InputError

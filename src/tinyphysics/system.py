@@ -79,6 +79,9 @@ class System:
         return f"<{self.kind} {self.name}({', '.join(s.name for s in self.states)})>"
 
 
+SMALLEST_SAMPLE = 4  # more than the neighbours of a stencil, and less than a screen
+
+
 @dataclass(frozen=True, eq=False)
 class Family:
     """One function for every size: the letters in its shapes are still to be bound."""
@@ -95,11 +98,22 @@ class Family:
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         return SLOTS["compile"](self, dt, **options)
 
+    def __getattr__(self, name: str) -> Any:
+        if not hasattr(System, name) and name not in System.__dataclass_fields__:
+            raise AttributeError(f"a system has no `{name}`")
+        raise AttributeError(f"`{self.name}` has no `{name}` before its size {', '.join(self.letters)} is known: "
+                             f"write {self.name}.bind({{{self.letters[0]!r}: 16}}).{name}")  # fmt: skip
+
     @property
     def signature(self) -> str:
-        """Its arguments with their shapes; the graph is traced when the sizes are known."""
+        """Its arguments with their shapes."""
         arguments = ", ".join(f"{n}[{', '.join(map(str, shape))}]" for n, shape in self.shapes.items())
-        return f"; {self.name}({arguments}) for every {', '.join(self.letters)}: traced when sizes are known"
+        return f"{self.name}({arguments}) for every {', '.join(self.letters)}"
+
+    @property
+    def sample(self) -> dict[str, int]:
+        """Small sizes, another for each letter, to show what the graph looks like."""
+        return {letter: SMALLEST_SAMPLE + k for k, letter in enumerate(self.letters)}
 
     def __repr__(self) -> str:
         return f"<{self.name} for every {', '.join(self.letters)}>"

@@ -9,16 +9,7 @@ from scipy.integrate import solve_ivp
 import tinyphysics as tp
 from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.tpir import parse, vm
-
-
-@tp.hamiltonian
-def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
-    return (p @ p + q @ q) / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
-
-
-@tp.hamiltonian
-def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
-    return p @ p / 2 - mu / tp.norm(q)
+from tinyphysics.physics.zoo import henon_heiles, kepler
 
 
 @tp.hamiltonian

@@ -9,17 +9,12 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.runtime.sanitize import precise
 from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.physics.zoo import henon_heiles
 
 
 @tp.hamiltonian
 def oscillator(q, p):
     return p**2 / 2 + q**2 / 2
-
-
-@tp.hamiltonian
-def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
-    x, y = q
-    return p @ p / 2 + (x * x + y * y) / 2 + x * x * y - y**3 / 3
 
 
 @tp.hamiltonian

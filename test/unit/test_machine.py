@@ -8,6 +8,7 @@ import tinyphysics as tp
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.engine import KernelEngine
 from tinyphysics.ir import UOp
+from tinyphysics.physics.zoo import pendulum
 from tinyphysics.planner.machine import cycles, kinds, pressure, shape_for
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.loaders import LlvmLoader
@@ -17,11 +18,6 @@ from tinyphysics.tpir.precision import format_of
 from tinyphysics.tpir.probe import probe
 
 ZEN_3, ZEN_4, SKYLAKE = CORES["Zen 3"], CORES["Zen 4"], CORES["Skylake"]
-
-
-@tp.hamiltonian
-def pendulum(q, p):
-    return p**2 / 2 - tp.cos(q)
 
 
 @tp.hamiltonian

@@ -16,6 +16,7 @@ from tinyphysics.device.llvm import Cpu, host_cpu
 from tinyphysics.target import VectorShape
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.tpir.isa import Instruction, Program, Register, Word
+from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
 
 BACKENDS = ("python", "llvm", "c", "numpy")
 
@@ -23,22 +24,6 @@ BACKENDS = ("python", "llvm", "c", "numpy")
 @pytest.fixture(params=["float64", "float32"])
 def precision(request):
     return request.param
-
-
-@tp.hamiltonian
-def pendulum(q, p):
-    return p**2 / 2 - tp.cos(q)
-
-
-@tp.hamiltonian
-def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
-    x, y = q
-    return p @ p / 2 + (x * x + y * y) / 2 + x * x * y - y**3 / 3
-
-
-@tp.hamiltonian
-def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
-    return p @ p / 2 - mu / tp.norm(q)
 
 
 @tp.hamiltonian

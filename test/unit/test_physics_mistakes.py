@@ -25,6 +25,10 @@ def mixed(q: tp.Vec["n"], p: tp.Vec["n"], w: tp.Vec["k"] = 1.0):
     return p @ p / 2 + (w * q).sum()
 
 
+def square(u: tp.Array["n", "n"], v: tp.Array["n", "n"]):
+    return (v**2).sum() / 2 + (u**2).sum() / 2
+
+
 def one_plane(f: tp.Array[9, "h", "w"]):
     return f[0]
 
@@ -54,9 +58,11 @@ SMALL = {"h": 2, "w": 2}
     (lambda: tp.compile(fluid).evolve(f=still(2, 3), solid=np.zeros((3, 2)), steps=1), "`solid` has h = 3, but `f` has h = 2", "one size"),
     (lambda: tp.compile(tp.hamiltonian(mixed), dt=0.1, sizes={"n": 3, "k": 4}), "shapes (4,) and (3,)", "x[:, None]"),
     # a shape that is not the declared one
-    (lambda: tp.compile(gravity, dt=0.1).evolve(q=np.ones((3, 2)), p=np.ones((3, 2)), steps=1), "declares shape (3, 3)", "One member: (3, 3)"),
-    (lambda: tp.compile(gravity, dt=0.1).evolve(q=np.ones(9), p=np.ones(9), steps=1), "declares (n, 3)", "as many axes"),
-    (lambda: tp.compile(fluid).evolve(f=still(2, 3)[:8], steps=1), "declares shape (9, 2, 3)", "One member"),
+    (lambda: tp.compile(gravity, dt=0.1).evolve(q=np.ones((3, 2)), p=np.ones((3, 2)), steps=1), "declares (n, 3)", "One member: (n, 3)"),
+    (lambda: tp.compile(gravity, dt=0.1).evolve(q=np.ones(9), p=np.ones(9), steps=1), "declares (n, 3)", "(members, n, 3)"),
+    (lambda: tp.compile(fluid).evolve(f=still(2, 3)[:8], steps=1), "declares (9, h, w)", "One member"),
+    (lambda: tp.compile(fluid).evolve(f=np.moveaxis(still(2, 3), 0, -1), steps=1), "shape (2, 3, 9); the system declares (9, h, w)", ""),
+    (lambda: tp.compile(tp.hamiltonian(square), dt=0.1).evolve(u=np.ones((2, 3)), v=np.ones((2, 3)), steps=1), "declares (n, n)", "One member"),
     (lambda: tp.compile(gravity, dt=0.1, sizes={"n": 2}).evolve(**START, steps=1), "declares shape (2, 3)", "(members, 2, 3)"),
     (lambda: tp.compile(fput, dt=0.1).evolve(q=[], p=[], steps=1), "the size `n` is 0", "at least one"),
     # a letter that nothing binds

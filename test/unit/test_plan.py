@@ -5,14 +5,11 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.errors import BackendError, InputError, PlanError, TinyPhysicsError
+from tinyphysics.ir import parse
 from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, METHODS, names
 from tinyphysics.runtime.compile import LATER_PRECISIONS
 from tinyphysics.target import BUILT, PLANNED
-
-
-@tp.hamiltonian
-def pendulum(q, p):
-    return p**2 / 2 - tp.cos(q)
+from tinyphysics.physics.zoo import pendulum
 
 
 @tp.hamiltonian
@@ -243,11 +240,31 @@ def test_a_wrong_compile_says_what_to_write(call, what):
     assert what in str(caught.value) and caught.value.fix
 
 
-def test_before_its_size_is_known_a_system_is_its_signature():
+def test_before_its_size_is_known_a_system_shows_the_graph_of_a_sample():
     sim = tp.compile(gas, dt=0.1)
-    assert "gas(q[n, 2], p[n, 2])" in sim.ir("uop")
+    text = sim.ir("uop")
+    assert text.startswith("; gas(q[n, 2], p[n, 2]) for every n; this is the graph for n = 4\n")
+    assert parse(text)[0] is gas.bind({"n": 4}).energy
+    for level in ("tpir", "kernel", "c"):
+        with pytest.raises(tp.ShapeError, match="its size n is unknown"):
+            sim.ir(level)
     sim.evolve(q=np.ones((3, 2)), p=np.ones((3, 2)), steps=1)
     assert "f64[3, 2]" in sim.ir("uop")
+
+
+def test_a_system_that_does_not_like_the_sample_says_why():
+    @tp.hamiltonian
+    def far(q: tp.Vec["n"], p: tp.Vec["n"]):
+        return (p**2).sum() / 2 + q[7] ** 2
+
+    text = tp.compile(far, dt=0.1).ir("uop")
+    assert "it cannot be traced with that: index 7 is out of range" in text and "sizes=" in text
+
+
+def test_what_a_system_has_only_with_a_size_is_named():
+    with pytest.raises(AttributeError, match=r"no `energy` before its size n is known: write gas.bind\({'n': 16}\).energy"):
+        gas.energy  # noqa: B018
+    assert not hasattr(gas, "nothing")
 
 
 # --- levels of input (S2-49) --------------------------------------------------------------------------------

@@ -19,13 +19,9 @@ from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.loaders import CLoader, LlvmLoader
 from tinyphysics.runtime.sanitize import measure_symplectic
 from tinyphysics.tpir.precision import fits, in_reals, retyped
+from tinyphysics.physics.zoo import kepler
 
 BACKENDS = ("python", "llvm", "c", "numpy")
-
-
-@tp.hamiltonian
-def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
-    return p @ p / 2 - mu / tp.norm(q)
 
 
 @tp.hamiltonian

@@ -235,6 +235,7 @@ def test_a_real_rule_on_whole_nodes_keeps_the_function():
         triangle * square, square * triangle, triangle / (square + 9.0), triangle - square.T.triu(), triangle.reshape(3, 3, 1),
         triangle.reshape(3, 1, 3, 1), triangle.expand((2, 3, 3)), triangle.triu(), (-triangle).triu(1, 0),
         (square < 1.0).where(triangle, 0.0), (square < 1.0).where(0.0, triangle), (square < 1.0).where(triangle, -triangle),
+        triangle.reshape(3, 3, 1).triu(0, 1).pad([(0, 0, 0), (0, 0, 0), (2, 1, 0)]), triangle.pad([(1, 0, 0), (0, 0, 0)]),
         -triangle, 2.0 * triangle, (2.0 * square).triu().sum(), (-square).triu().sum(0), (square / 3.0).triu().sum(1),
     ]  # fmt: skip
     env = numbers_for("vmsxyz")

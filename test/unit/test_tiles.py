@@ -12,6 +12,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.device.engine import KernelEngine
 from tinyphysics.errors import InputError
+from tinyphysics.physics.zoo import kepler
 from tinyphysics.runtime import execute, tiles, workers
 from tinyphysics.runtime.digest import state_hash
 
@@ -21,11 +22,6 @@ MEMBERS = 3 * 8192 + 77  # three tiles of 8192, the last one longer: a hash has 
 @tp.hamiltonian
 def pendulum(q, p, g=1.0):
     return p**2 / 2 - g * tp.cos(q)
-
-
-@tp.hamiltonian
-def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
-    return p @ p / 2 - mu / tp.norm(q)
 
 
 @tp.hamiltonian

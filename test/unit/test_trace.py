@@ -444,7 +444,7 @@ def a_floor_division():
 
 
 def an_attribute_that_is_not_there():
-    energy_of((2,), (2,))(lambda q, p: p @ p / 2 + q.flatten()[0])  # wrong
+    energy_of((2,), (2,))(lambda q, p: p @ p / 2 + q.cumsum()[0])  # wrong
 
 
 def a_name_that_is_not_there():

@@ -15,6 +15,7 @@ import tinyphysics as tp
 from tinyphysics.errors import VerifyError
 from tinyphysics.tpir import parse, verify, vm
 from tinyphysics.tpir.isa import Param, Register
+from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
 
 STRUCTURES = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")
 
@@ -929,21 +930,6 @@ def test_the_defect_of_rk4_on_an_oscillator_is_small_and_real():
 @tp.hamiltonian
 def oscillator(q, p, k=1.3):
     return p**2 / 2 + k * q**2 / 2
-
-
-@tp.hamiltonian
-def pendulum(q, p):
-    return p**2 / 2 - tp.cos(q)
-
-
-@tp.hamiltonian
-def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
-    return p @ p / 2 - mu / tp.norm(q)
-
-
-@tp.hamiltonian
-def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
-    return (p @ p + q @ q) / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
 
 
 @tp.hamiltonian

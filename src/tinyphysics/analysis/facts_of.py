@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from tinyphysics.analysis.coupling import reads
 from tinyphysics.analysis.noise import drawn
+from tinyphysics.analysis.pairwise import pairwise
 from tinyphysics.analysis.quadratic import polynomial, quadratic
 from tinyphysics.analysis.separable import separable
 from tinyphysics.analysis.smooth import smooth
@@ -21,7 +22,8 @@ def facts_of(system: System) -> Facts:
         return Facts((explicit_time(system, parts), *([noise] if noise else []), reads(system, parts)))
     split = separable(system)
     parts = {"T": split.T, "V": split.V} if split else {"H": system.energy}
+    pairs = pairwise(system)
     return Facts((
         split, polynomial(system), quadratic(system), explicit_time(system, parts),
-        smooth(system), even_in_p(system), reads(system, parts),
+        smooth(system), even_in_p(system), reads(system, parts), *([] if pairs is None else [pairs]),
     ))  # fmt: skip

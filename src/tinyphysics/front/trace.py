@@ -14,6 +14,7 @@ from tinyphysics.front.spaces import Space, annotations, space_of
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite, substitute, toposort
 from tinyphysics.ir.uop import RECORD
 from tinyphysics.rules.exact import exact
+from tinyphysics.rules.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.system import Family, Parameter, State, System
 from tinyphysics.util import Site, plural, user_site
@@ -145,6 +146,18 @@ def scalar_energy(value: Any, name: str, site: Site | None) -> UOp:
     return energy
 
 
+def over_pairs(energy: UOp, sites: Sites) -> UOp:
+    """The energy with its double sums over pairs as such; one that is infinite for every state is the user's mistake."""
+    try:
+        return with_pair_sums(energy)
+    except Infinite as found:
+        raise TraceError(
+            f"`{found.sum}` adds what is between each one and itself, and that is not finite",
+            site=sites.of(found.sum),
+            fix="Write tp.pair_sum(x), which sums i < j, or leave the diagonal out: np.where(np.eye(n), 0, x).sum()/2.",
+        ) from None
+
+
 def used_components(roots: Sequence[UOp], state: UOp) -> list[bool]:
     """Which numbers of a state the expressions really contain."""
     order = toposort(roots)
@@ -219,7 +232,8 @@ def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Ma
         states.append(State(q, symbols[q], "position", d[q].space.unit))
         states.append(State(p, symbols[p], "momentum", d[p].space.unit))
     value, sites = run(d, symbols, Draws(refused=IN_ENERGY))
-    energy = scalar_energy(value, d.name, d.site)
+    energy = over_pairs(scalar_energy(value, d.name, d.site), sites)
+    sites.table |= {u: line for u in toposort([energy]) if u not in sites.table and (line := sites.of(u)) is not None}
     check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
     return System(
         d.name, "hamiltonian", tuple(states),
@@ -292,7 +306,7 @@ def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
     new = tuple(numbers(v, d.name, d.site) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
-        raise TraceError(f"`{d.name}` returns {len(new)} states but takes {len(arguments)} arguments",
+        raise TraceError(f"`{d.name}` returns {len(new)} states but takes {plural(len(arguments), 'argument')}",
                          site=d.site, fix="Return one new value for each state, in order; "
                          "np.stack makes one state of a list of arrays.")  # fmt: skip
     states = []
@@ -300,7 +314,8 @@ def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
         if u.shape != symbols[a.name].shape and u.op is not Ops.CONST:
             raise ShapeError(f"`{d.name}` returns shape {u.shape} for `{a.name}`, which has "
                              f"{symbols[a.name].shape}", site=d.site,
-                             fix="Return one new value per state; np.stack makes one of components.")  # fmt: skip
+                             fix="Return one new value per state, in the order of the arguments and in its shape; "
+                             "np.stack makes one of components.")  # fmt: skip
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
     return System(
         d.name, "map", tuple(states),

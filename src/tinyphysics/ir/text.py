@@ -65,6 +65,8 @@ def parse(text: str) -> list[UOp]:
     nodes: dict[str, UOp] = {}
     for i, line in enumerate(text.strip().splitlines(), 1):
         try:
+            if line.startswith(";"):
+                continue
             if line.startswith("return"):
                 return [nodes[name] for name in line.split()[1:]]
             name, node = _node(line.strip(), nodes)

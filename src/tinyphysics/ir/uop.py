@@ -199,6 +199,11 @@ class UOp(Arithmetic):
                              fix="The sizes must multiply to the same number; one of them may be -1.")  # fmt: skip
         return self if new == self.shape else UOp(Ops.RESHAPE, self.dtype, new, (self,))
 
+    def ravel(self) -> UOp:
+        return self.reshape(self.size)
+
+    flatten = ravel
+
     def permute(self, axes: Sequence[int]) -> UOp:
         axes = tuple(axis_of(a, self.ndim) for a in axes)
         if sorted(axes) != list(range(self.ndim)):
@@ -456,9 +461,37 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
                              fix="The rows of an array have one shape.")  # fmt: skip
         return UOp.stack([e for r in rows for e in elements(r)], (len(rows), *shape))
     if hasattr(x, "tolist"):  # a NumPy array or number
-        return as_uop(x.tolist(), dtype)
+        found = None if dtype.is_int else two_values(x)
+        return as_uop(x.tolist(), dtype) if found is None else on_diagonal(x.shape, *(as_uop(v, dtype) for v in found))
     raise TraceError(f"a {type(x).__name__} cannot be part of an energy", site=user_site(),
                      fix="Use numbers, arrays of numbers, and the arguments of the function.")  # fmt: skip
+
+
+def two_values(x: Any) -> tuple[Any, Any] | None:
+    """What an array holds on and off its diagonal, if it is made of np.eye(n): two numbers, one of them 0."""
+    sizes = [n for n in getattr(x, "shape", ()) if n != 1]
+    if len(sizes) != 2 or sizes[0] != sizes[1] or getattr(x.dtype, "kind", "") not in "biuf" or x.itemsize > 8:
+        return None
+    n, values = sizes[0], x.reshape(-1)
+    on, off = values[0].item(), values[1].item()
+    if on and off:
+        return None
+    bits = values.copy().view(f"u{x.itemsize}")
+    for part in (bits[:: n + 1], bits[:-1].reshape(n - 1, n + 1)[:, 1:]):
+        if part.min() != part.max():
+            return None
+    return on, off
+
+
+def on_diagonal(shape: Shape, on: UOp, off: UOp) -> UOp:
+    """One number where the row is the column and another elsewhere, of a square with axes of length 1: not written out."""
+    if on is off:
+        return on.expand(shape)
+    (a, n), (b, _) = ((k, size) for k, size in enumerate(shape) if size != 1)
+    i, j = (UOp.range(n).reshape(tuple(n if k == axis else 1 for k in range(len(shape)))) for axis in (a, b))
+    if on.dtype is bool_:
+        return i.eq(j) if on.arg else i.ne(j)
+    return i.eq(j).where(on, off)
 
 
 def elements(u: UOp) -> list[UOp]:

@@ -13,7 +13,9 @@ from functools import reduce
 from typing import Any
 
 from tinyphysics.ir.ops import CHOSEN, Ops
+from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.uop import Shape, UOp, component, toposort
+from tinyphysics.rules.exact import exact
 from tinyphysics.rules.quotients import factors
 from tinyphysics.rules.unroll import unroll
 
@@ -293,7 +295,7 @@ class Normal:
         if found is not None or not 1 < u.size <= MOST_COMPONENTS or any(map(chooses, (u, v))):
             return found
         ratios = set()
-        for x, y in zip(*unroll([u, v])):
+        for x, y in zip(*(graph_rewrite(numbers, exact) for numbers in unroll([u, v]))):  # indices are numbers here
             if not self.form(y):
                 if self.form(x):
                     return None

@@ -265,6 +265,11 @@ def triangle_spread(u: UOp, x: UOp) -> UOp | None:
     return u.replace((x.src[0],)).triu(a, b, *near) if new[a] == old[x.arg[0]] > 1 else None
 
 
+def triangle_padded(u: UOp, x: UOp) -> UOp | None:
+    """Zeros along other axes than those of the pair: the triangle comes out."""
+    return u.replace((x.src[0],)).triu(*x.arg) if all(not any(u.arg[k]) for k in x.arg) else None
+
+
 # fmt: off
 identities = PatternMatcher([
     (x * 0.0,                         lambda x: zero_like(x)),
@@ -328,6 +333,7 @@ identities = PatternMatcher([
     (UPat(Ops.REDUCE, name="u", src=(UPat(Ops.TRIU, name="x"),), when=lambda u: u.arg[0] == "sum"), sum_of_triangle),
     (UPat((Ops.ADD, Ops.SUB), name="u", src=(UPat(Ops.TRIU, name="x"), UPat(Ops.TRIU, name="y"))), two_triangles),
     (UPat((Ops.RESHAPE, Ops.EXPAND), name="u", src=(UPat(Ops.TRIU, name="x"),)), triangle_spread),
+    (UPat(Ops.PAD, name="u", src=(UPat(Ops.TRIU, name="x"),)), triangle_padded),
     (UPat(Ops.TRIU, name="u", src=(UPat(Ops.TRIU, name="x"),)), lambda u, x: x if u.arg == x.arg else None),
     (UPat(MOVES, name="u"),           move_factor),
     (UPat(Ops.REDUCE, name="u", when=lambda u: u.arg[0] in ("sum", "pairs")), move_factor),

@@ -34,7 +34,7 @@ def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
         with np.errstate(over="ignore", under="ignore"):
             out: Any = np.asarray(value, dtype=np.float64).astype(NUMPY_DTYPE[dtype.name], copy=False)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"`{name}` is not a number or an array of numbers: {error}",
+        raise InputError(f"`{name}` is not a number or an array of numbers: {str(error).rstrip('.')}",
                          fix=f"Pass {name}=1.0, or an array of numbers.") from error  # fmt: skip
     return out
 
@@ -115,6 +115,13 @@ def addressed(i: Inputs, seed: int, dtype: DType) -> Inputs:
     return replace(i, params=i.params | dict(zip(ADDRESS, words)))
 
 
+def fits(shape: tuple[int | str, ...], actual: tuple[int, ...]) -> bool:
+    """Can an array have the shape as annotated, or that of an ensemble?"""
+    own = actual[-len(shape) :]
+    same = all(n == (own[shape.index(k)] if isinstance(k, str) else k) for k, n in zip(shape, own))
+    return same and len(actual) - len(shape) in (0, 1)
+
+
 def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
     """The letters of a family, read off the shapes of what a run was given."""
     sizes: dict[str, int] = {}
@@ -124,10 +131,12 @@ def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
         if not shape or value is None:
             continue
         actual = number_array(name, value).shape
-        if len(actual) not in (len(shape), len(shape) + 1):
+        if not actual:  # one number for all says nothing about how many
+            continue
+        if not fits(shape, actual):
             declared = f"({', '.join(map(str, shape))})"
             raise ShapeError(f"`{name}` has shape {actual}; the system declares {declared}",
-                             fix="One member has as many axes as declared; an ensemble has one more, in front.")  # fmt: skip
+                             fix=f"One member: {declared}. An ensemble: (members, {declared[1:]}.")  # fmt: skip
         for letter, n in zip(shape, actual[-len(shape) :]):
             if isinstance(letter, str) and sizes.setdefault(letter, n) != n:
                 raise ShapeError(f"`{name}` has {letter} = {n}, but `{said[letter]}` has {letter} = {sizes[letter]}",

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError, StoreError
+from tinyphysics.errors import (
+    InputError,
+    PhysicsIntegrityError,
+    PlanError,
+    ShapeError,
+    StoreError,
+    TinyPhysicsError,
+)
 from tinyphysics.front.measure import as_measure
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import DType, UOp, dump, f64
@@ -105,7 +112,7 @@ class Simulation:
     def ir(self, level: str = "tpir") -> str:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
 
-        While a size is open there is no graph yet, and "uop" is the signature.
+        While a size is open, "uop" is the graph for small sizes, and says so; the others raise.
         "c" is a complete program: compiled, it prints the hash of a run.
         """
         if level in LATER_LEVELS:
@@ -117,10 +124,13 @@ class Simulation:
         if level != "uop":
             return listing(self.built.program, level)
         if self._compiled is None and isinstance(self.source, Family):
-            return self.source.signature
-        s = self.system
-        roots = [s.energy] if s.energy is not None else [*s.forces, *s.update]
-        return dump(roots, s.sites)
+            sizes = self.source.sample
+            shown = f"; {self.source.signature}; this is the graph for {', '.join(f'{k} = {n}' for k, n in sizes.items())}"
+            try:
+                return f"{shown}\n{traced_graph(self.source.bind(sizes))}"
+            except TinyPhysicsError as error:  # a system may have reasons to want other sizes
+                return f"{shown}, but it cannot be traced with that: {error.what}\n; pass sizes= to compile"
+        return traced_graph(self.system)
 
     def monitor(self, function: Callable[..., Any], name: str | None = None) -> None:
         """Observe a function in every run of this simulation."""
@@ -305,6 +315,10 @@ class Simulation:
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
             observed=observed, origin=Origin(r, frames, steps, record.last),
         )  # fmt: skip
+
+
+def traced_graph(s: System) -> str:
+    return dump([s.energy] if s.energy is not None else [*s.forces, *s.update], s.sites)
 
 
 def sealed(a: Any) -> Any:

@@ -1,8 +1,9 @@
 """Which number does an index stand for inside a loop?  Affine in one loop variable, with bounds that decide conditions.
 
-Movement is a change of indices: a roll is a subtraction modulo n, a pad a condition. Where the bounds of a
-loop decide the condition it costs nothing; a loop along which memory is contiguous is cut in pieces until
-they do (`Cut` says where); in an outer loop the condition is computed, once a row.
+Movement is a change of indices: a roll is a subtraction modulo n, a pad a condition, a reshape a division. Where the
+bounds of a loop decide the condition it costs nothing; a loop along which memory is contiguous is cut in pieces until
+they do (`Cut` says where); in an outer loop the condition is computed, once a row. What is no longer affine is
+computed as well, item by item.
 """
 from __future__ import annotations
 
@@ -11,6 +12,9 @@ from dataclasses import dataclass, replace
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
+
+MOST_CUTS = 8  # of a loop, for the quotient of its index to be a number in each piece
+LONGEST = 1 << 31  # the square of an index is still a whole number of 64 bits
 
 
 class Cut(Exception):
@@ -27,7 +31,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """coefficient*variable + offset, plus an expression of outer variables; between lo and hi."""
+    """coefficient*variable + offset, plus an expression; between lo and hi."""
 
     lo: int
     hi: int
@@ -67,10 +71,8 @@ class Index:
             return True
         if self.lo >= k:
             return False
-        if not self.inner:
+        if not self.inner or self.base is not None:
             return self.expr() < UOp.const(k, i64)
-        if self.base is not None:
-            raise Unsupported("a condition on an index that two loops share")
         c, room = self.coefficient, k - self.offset  # c*x < room
         raise Cut(-(-room // c) if c > 0 else room // c + 1)
 
@@ -91,15 +93,13 @@ def below(i: Place, k: int) -> bool | UOp:
 
 
 def added(i: Place, j: Place) -> Place:
-    """The sum of two indices; at most one of them may be that of the innermost loop."""
+    """The sum of two indices; that of the innermost loop stays affine, if it is one of them."""
     if isinstance(i, int):
         return shifted(j, i)
     if isinstance(j, int):
         return i.shifted(j)
-    if i.inner:
+    if i.inner and not j.inner:
         i, j = j, i
-    if i.inner:
-        raise Unsupported("an index with the innermost variable twice")
     lo, hi = i.lo + j.lo, i.hi + j.hi
     return Index(lo, hi, j.var, j.coefficient, j.offset, i.expr() if j.base is None else i.expr() + j.base, j.inner)
 
@@ -146,13 +146,39 @@ def wrapped(i: Place, n: int) -> Place:
     return i
 
 
+def divided(i: Place, d: int) -> tuple[Place, Place]:
+    """(i // d, i % d) of an index that is not negative."""
+    if isinstance(i, int):
+        return divmod(i, d)
+    first, last = i.lo // d, i.hi // d
+    if first == last:
+        return first, i.shifted(-first * d)
+    if i.base is None and i.coefficient % d == 0:
+        return Index(first, last, i.var, i.coefficient // d, i.offset // d, inner=i.inner), i.offset % d
+    if i.inner and i.base is None and last - first < MOST_CUTS:
+        i.below((first + 1) * d)  # a Cut: in each piece the quotient is a number
+    whole = i.expr()
+    quotient = over(whole, d, i.hi)
+    rest = whole - quotient * UOp.const(d, i64)
+    return Index(first, last, base=quotient), Index(0, min(d - 1, i.hi), base=rest)
+
+
+def over(x: UOp, d: int, largest: int) -> UOp:
+    """x // d for 0 <= x <= largest, as a product and a shift: no machine has a fast division of whole numbers."""
+    if not d & (d - 1):
+        return UOp(Ops.SHR, i64, (), (x, UOp.const(d.bit_length() - 1, i64)))
+    if largest >= LONGEST:
+        raise Unsupported(f"a division of an index by {d}, on an axis of {largest + 1:,}")
+    shift = ((largest + 1) * d).bit_length()  # the factor is at most d/2**shift too large, of a unit of 1/d
+    return UOp(Ops.SHR, i64, (), (x * UOp.const((1 << shift) // d + 1, i64), UOp.const(shift, i64)))
+
+
 def chosen(condition: UOp, yes: Place, no: Place, lo: int, hi: int) -> Index:
-    """One of two indices of outer loops."""
+    """One of two indices, computed."""
     return Index(lo, hi, base=UOp(Ops.WHERE, i64, (), (condition, expr(yes), expr(no))))
 
 
 def same(i: Place, j: Place) -> bool:
     if isinstance(i, int) or isinstance(j, int):
         return i is j or isinstance(i, int) and isinstance(j, int) and i == j
-    numbers = i.coefficient == j.coefficient and i.offset == j.offset
-    return numbers and i.var is j.var and i.base is j.base  # == of two nodes would be a third one
+    return i.var is j.var and i.base is j.base and (i.coefficient, i.offset) == (j.coefficient, j.offset)

@@ -213,7 +213,7 @@ ISA: dict[str, Row] = {
                 "w[rc]{3,4}n"),
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
     "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
-    "MOVE": Row("dst, func, src..., [numbers]", "TE", "the same numbers in another arrangement", "w[rc]*n?"),
+    "MOVE": Row("dst, func, [src...], [numbers]", "TE", "the same numbers in another arrangement", "w([rc]+n?)?"),
     "TIME": Row("dst, c", "T", "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began", "c"),
     "NOISE": Row("dst, kind, index, (stream, count)", "T", "random numbers of this step, `count` for each member", "w[rc]n"),
     "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a derivative", "[rc]"),

@@ -5,7 +5,7 @@ element-wise operations on loads: the body of a loop.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinyphysics.ir.dtype import bool_, i64
@@ -20,6 +20,7 @@ from tinyphysics.tpir.index import (
     added,
     below,
     chosen,
+    divided,
     expr,
     rolled,
     same,
@@ -29,6 +30,7 @@ from tinyphysics.tpir.index import (
 from tinyphysics.util import prod
 
 Places = tuple[Place, ...]
+MOST_SCALARS = 64  # between which an index may choose
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,10 @@ class Pull:
     def load(self, u: UOp, where: Places) -> UOp:
         home = self.homes[u]
         plane, index, planes = 0, [], 1
-        for n, i in zip(u.shape, where):
+        for axis, (n, i) in enumerate(zip(u.shape, where)):
             if is_component(n, self.components):
                 if not isinstance(i, int):
-                    raise Unsupported("a component chosen by a loop")
+                    return self.one_of(i, n, lambda k, a=axis: self.load(u, (*where[:a], k, *where[a + 1 :])))  # type: ignore[misc]
                 plane, planes = plane * n + i, planes * n
             else:
                 index.append(expr(i))
@@ -135,10 +137,9 @@ class Pull:
             case Ops.GATHER:
                 return self.gathered(u, where)
             case Ops.STACK:
-                if not all(isinstance(i, int) for i in where):
+                if u.size > MOST_SCALARS and not all(isinstance(i, int) for i in where):
                     raise Unsupported("an array of scalars along a long axis")
-                flat = sum(i * s for i, s in zip(where, strides(u.shape)) if isinstance(i, int))
-                return self.at(u.src[flat], ())
+                return self.one_of(flattened(where, u.shape), u.size, lambda k: self.at(u.src[k], ()))
             case Ops.TRIU:
                 a, b = (expr(where[k]) for k in u.arg[:2])
                 return self.either(a < b, self.at(x, where), UOp.const(0, u.dtype))
@@ -148,6 +149,20 @@ class Pull:
         if isinstance(condition, bool):
             return yes if condition else no
         return UOp(Ops.WHERE, yes.dtype, (), (condition, yes, no))
+
+    def one_of(self, i: Place, n: int, item: Callable[[int], UOp]) -> UOp:
+        """The item at an index of few, by choices between halves."""
+        if isinstance(i, int):
+            return item(i)
+        place = i.expr()
+
+        def between(lo: int, hi: int) -> UOp:
+            half = (lo + hi) // 2
+            if hi - lo == 1:
+                return item(lo)
+            return self.either(place < UOp.const(half, i64), between(lo, half), between(half, hi))
+
+        return between(max(i.lo, 0), min(i.hi + 1, n))
 
     def gathered(self, u: UOp, where: Places) -> UOp:
         """The item that indices choose: read at a place that is there, and NaN if they mean another."""
@@ -175,16 +190,10 @@ class Pull:
         n, i = table.shape[k], places[k]
         if i.op is Ops.CONST:
             return self.chosen(table, places, (*found, int(i.arg)), rest)
+        place = Index(0, n - 1, base=i)
         if not is_component(n, self.components):
-            return self.chosen(table, places, (*found, Index(0, n - 1, base=i)), rest)
-
-        def between(lo: int, hi: int) -> UOp:
-            if hi - lo == 1:
-                return self.chosen(table, places, (*found, lo), rest)
-            half = (lo + hi) // 2
-            return self.either(i < UOp.const(half, i64), between(lo, half), between(half, hi))
-
-        return between(0, n)
+            return self.chosen(table, places, (*found, place), rest)
+        return self.one_of(place, n, lambda k: self.chosen(table, places, (*found, k), rest))
 
     def padded(self, u: UOp, where: Places) -> UOp:
         zero, inside = UOp.const(0, u.dtype), None
@@ -240,14 +249,8 @@ def inside(i: UOp, n: int) -> tuple[UOp, UOp]:
 
 def thinned(i: Place, stride: int) -> tuple[bool | UOp, Place]:
     """(is it between two items?  the item that it is or follows)."""
-    if isinstance(i, int):
-        return bool(i % stride), i // stride
-    if stride & (stride - 1):
-        raise Unsupported(f"every {stride}th item of a long axis: strides are powers of two there")
-    whole = i.expr()
-    rest = whole & UOp.const(stride - 1, i64)
-    item = UOp(Ops.SHR, i64, (), (whole, UOp.const(stride.bit_length() - 1, i64)))
-    return rest.ne(UOp.const(0, i64)), Index(i.lo // stride, i.hi // stride, base=item, inner=i.inner)
+    item, rest = divided(i, stride)
+    return bool(rest) if isinstance(rest, int) else rest.expr().ne(UOp.const(0, i64)), item
 
 
 def clamped(i: Place, n: int, under: bool | UOp, fits: bool | UOp) -> Index:
@@ -276,28 +279,34 @@ def unravelled(flat: int, shape: Shape) -> Places:
     return tuple(out)
 
 
+def flattened(where: Places, shape: Shape) -> Place:
+    """The row-major index."""
+    out: Place = 0
+    for i, n in zip(where, shape):
+        out = added(times(out, n), i)
+    return out
+
+
 def reshaped(where: Places, new: Shape, old: Shape) -> Places:
-    """Indices of the old shape; a long axis may be split into several, several may not be merged into one."""
-    out: list[Place] = []
-    rest = [(i, n) for i, n in zip(where, new) if n != 1]
-    for n in old:
-        if n == 1:
-            out.append(0)
-            continue
-        size, place = 1, None
-        group: list[tuple[Place, int]] = []
-        while rest and size < n:
-            group.append(rest.pop(0))
-            size *= group[-1][1]
-        if size != n:
-            if all(isinstance(i, int) for i in where):
-                flat = sum(i * s for i, s in zip(where, strides(new)) if isinstance(i, int))
-                return unravelled(flat, old)
-            raise Unsupported(f"a reshape of {old} to {new}, which merges long axes")
-        for i, length in group:
-            place = i if place is None else added(times(place, length), i)
-        out.append(0 if place is None else place)
-    return tuple(out)
+    """Indices of the old shape; axes that hold the same numbers are merged into one, which is split again."""
+    if 0 in old:
+        return (0,) * len(old)
+    left, waiting = [(i, n) for i, n in zip(where, new) if n != 1], [n for n in old if n != 1]
+    found: list[Place] = []
+    while waiting:
+        group, axes = [left.pop(0)], [waiting.pop(0)]
+        while (ours := prod(n for _, n in group)) != (theirs := prod(axes)):
+            if ours < theirs:
+                group.append(left.pop(0))
+            else:
+                axes.append(waiting.pop(0))
+        places, flat = [], flattened(tuple(i for i, _ in group), tuple(n for _, n in group))
+        for n in reversed(axes[1:]):
+            flat, rest = divided(flat, n)
+            places.append(rest)
+        found += [flat, *reversed(places)]
+    long = iter(found)
+    return tuple(0 if n == 1 else next(long) for n in old)
 
 
 def spread(shape: Shape, components: int) -> tuple[list[Sequence[int]], list[int]]:

@@ -137,9 +137,9 @@ class Symbolic:
             )
         if name.text == "sq":
             src = src * 2
-        if op in ARITY and len(src) != ARITY[op]:
+        if len(src) != ARITY.get(op, max(len(src), 1)):
             raise VerifyError(f"{where} gives `{name}` {plural(len(src), 'source')}",
-                              fix=f"It takes {ARITY[op]}: {i.op} {ISA[i.op].operands}.")  # fmt: skip
+                              fix=f"It takes {ARITY.get(op, 'some')}: {i.op} {ISA[i.op].operands}.")  # fmt: skip
         if op in (Ops.CONCAT, Ops.ELEMENT) and isinstance(arg, tuple):
             arg = arg[0]
         like = i.type
