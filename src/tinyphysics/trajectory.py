@@ -15,7 +15,7 @@ PLANNED = ("plot", "to_xarray")  # methods that are settled and not written
 class Stop:
     """Why and where a run, or one member of an ensemble, ended early."""
 
-    cause: str  # "not finite", "interrupted"
+    cause: str  # "not finite", "interrupted", "store": a file could not be written, and `error` says why
     step: int  # the first bad step; the state before it is kept
     t: float
     member: int | None = None

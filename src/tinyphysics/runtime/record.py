@@ -37,11 +37,13 @@ class Record:
     last: int = 0
 
     def watch(self, first: Mapping[str, Any]) -> None:
-        """Memory for the observables, whose values at step 0 are these."""
-        count = len(self.schedule.observed(self.schedule.steps))
+        """Memory for the observables, whose values at the first step are these."""
+        s = self.schedule
+        count = len(s.observed(s.steps))
         for name, v in first.items():
             self.observed[name] = room(f"values of `{name}`", count, v)
-            self.observed[name][0] = v
+            if s.first in s.observed(s.first):
+                self.observed[name][0] = v
 
     def hash(self, n: int, state: str) -> None:
         if not self.hashes or self.hashes[-1][0] < n:
@@ -64,11 +66,11 @@ class Record:
         if s.observe_every is not None and self.observed:
             wanted = steps % s.observe_every == 0
             for name, v in self.observed.items():
-                place(v, steps // s.observe_every, wanted, values[name], here)
+                place(v, steps // s.observe_every - s.observed(s.steps).start // s.observe_every, wanted, values[name], here)
         if frames and s.save_every is not None:
             wanted = (steps % s.save_every == 0) | (steps == s.steps)
             for name, source in frames.items():
-                place(self.frames[name], -(-steps // s.save_every), wanted, values[source], here)
+                place(self.frames[name], -(-steps // s.save_every) - s.first // s.save_every, wanted, values[source], here)
 
 
 def place(out: Any, rows: Any, wanted: Any, values: Any, here: slice) -> None:

@@ -6,6 +6,7 @@ import pickle
 import time as clock
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
+from tinyphysics.runtime.checkpoint import Checkpoint, read
 from tinyphysics.runtime.compiled import Compiled
+from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
@@ -27,6 +30,16 @@ from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
+from tinyphysics.runtime.resume import (
+    Keeper,
+    a_path,
+    agreed,
+    check_program,
+    check_target,
+    identity,
+    restored_inputs,
+    sizes_given,
+)  # fmt: skip
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
 from tinyphysics.runtime.units import check_units
 from tinyphysics.runtime.workers import available, copy
@@ -37,10 +50,9 @@ from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, fits
 from tinyphysics.trajectory import Frame, Trajectory
 from tinyphysics.util import one_of
 
-BITS = 2  # changes when a release changes results
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
 LATER_LEVELS = ("ptx", "cuda", "wgsl")
-LATER_ARGUMENTS = ("save", "checkpoint", "checkpoint_every", "resume")
+LATER_ARGUMENTS = ("save",)
 
 
 @dataclass(eq=False)
@@ -174,52 +186,77 @@ class Simulation:
         self, *, steps: int | None = None, until: float | None = None, t0: float = 0.0,
         save_every: int | None = None, observe: Mapping[str, Callable[..., Any]] | None = None,
         observe_every: int = 1, hash_every: int | None = None, seed: int = 0,
-        progress: str | bool = "auto", threads: int | None = None, **given: Any,
+        progress: str | bool = "auto", threads: int | None = None, checkpoint: Any = None,
+        checkpoint_every: int | None = None, resume: Any = None, **given: Any,
     ) -> Trajectory:  # fmt: skip
-        """Runs from an initial state; what is not a run option is a state or a parameter, by name."""
+        """Runs from an initial state; what is not a run option is a state or a parameter, by name.
+
+        `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
+        goes on from there, bit for bit as if the run had never ended; `steps` are further steps.
+        """
         began = clock.perf_counter()
         for name in LATER_ARGUMENTS:
             if given.pop(name, None) is not None:
                 raise PlanError(f"{name}= does not exist yet", fix="Keep the Trajectory, or save its arrays.")
         dt = given.pop("dt", self.goal.dt)
+        c, path = None, a_path("resume", "" if resume is None else resume)
+        if resume is not None:
+            c = read(path)
+            t0, seed = agreed("t0", checked_time(t0), 0.0, c.run.t0, path), agreed("seed", seed, 0, c.run.seed, path)
+            hash_every = agreed("hash_every", hash_every, None, c.hash_every, path)
+            save_every = c.save_every if save_every is None else save_every
         if isinstance(self.source, Family):
-            self.bind(self.source, sizes_from(self.source, given))
+            self.bind(self.source, sizes_from(self.source, sizes_given(self.source, c, path, given)))
         system = self.system
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         dt = 1.0 if system.kind == "map" else checked_step(dt)
-        i = inputs(system, given, self.compiled.stored)
+        if c is None:
+            i = inputs(system, given, self.compiled.stored)
+        else:
+            check_program(c, path, system, self.compiled.known.program)
+            agreed("dt", dt, c.run.dt, c.run.dt, path)
+            i = restored_inputs(system, c, path, given, self.compiled.stored)
         if observe is not None and not isinstance(observe, Mapping):
             raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
         watched = {**self.monitors, **(observe or {})}
+        first = 0 if c is None else c.step
+        last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
+        if last < first:
+            raise InputError(f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
+                             fix="Pass a later time.")  # fmt: skip
+        target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
         schedule = Schedule(
-            count_steps(steps, until, dt, checked_time(t0)),
+            last,
             None if save_every is None else whole("save_every", save_every, 1),
             whole("observe_every", observe_every, 1) if watched else None,
             None if hash_every is None else whole("hash_every", hash_every, 1),
-        )
+            first, kept_every,
+        )  # fmt: skip
         threads = None if threads is None else whole("threads", threads, 1)
         compiled = self.compiled
         check_clock(compiled.stored, compiled.known.timed, schedule.steps, dt, float(t0))
         record = beginning(i, schedule)
-        first = {name: v[0] for name, v in record.frames.items()}
-        for name, v in first.items():
-            copy(i.states[name], v, threads or available())
+        begin = {name: v[0] for name, v in record.frames.items()}
+        for name, v in begin.items():
+            if c is None:
+                copy(i.states[name], v, threads or available())
             v.flags.writeable = False  # energies and replays come from here
-        i = replace(i, states=first)
+        i = replace(i, states=begin)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.stored,
-                compiled.in_loops(i.members))  # fmt: skip
+                compiled.in_loops(i.members), c)  # fmt: skip
         values = {n: self.traced(f, n) for n, f in watched.items()}
         own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
         check_indices([*own, *values.values()], i)
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
+        keeper = None if target is None else self.keeper(target, r, seed)
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps) as tick:
-            record, launches, compiling, code = execute(r, record, values, tick)
+            record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper)
         done = clock.perf_counter()
         out = self.trajectory(r, record)
-        work = record.last * max(i.members, 1)
+        work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
             "backend": {"requested": self.requested, "used": self.target.backend},
@@ -227,7 +264,7 @@ class Simulation:
             "bits": BITS,
             "seconds": {"plan": compiled.seconds, "prepare": ready - began, "compile": compiling, "run": running},
             "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
-            "steps": record.last, "members": i.members, "seed": seed,
+            "steps": record.last - first, "members": i.members, "seed": seed,
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == "not finite" for s in record.stops),
@@ -240,6 +277,23 @@ class Simulation:
             raise PhysicsIntegrityError(f"{what} is not finite at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
         return out
+
+    def checkpointing(self, path: Any, every: Any, c: Checkpoint | None) -> tuple[Path | None, int | None]:
+        """(where checkpoints are written, how often), or an error before anything has run."""
+        if path is None:
+            if every is not None:
+                raise InputError("checkpoint_every= without checkpoint=", fix='Pass checkpoint="run.checkpoint" too.')
+            return None, None
+        target = a_path("checkpoint", path)
+        check_target(target, c)
+        return target, None if every is None else whole("checkpoint_every", every, 1)
+
+    def keeper(self, path: Path, r: Run, seed: int) -> Keeper:
+        i, c = r.given, r.begun
+        if c is not None:
+            return Keeper(path, c.run, i, c.start)
+        run = identity(r.system, self.compiled.known.program, r.dt, r.t0, seed, shaped(i)(i.states), i.params)
+        return Keeper(path, run, i, i.states)
 
     def bind(self, source: Family, sizes: dict[str, int]) -> None:
         """The first run decides the sizes; later ones must agree."""
@@ -277,7 +331,7 @@ class Simulation:
             frames=frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()},
             final=Frame(final, record.last, time_at(record.last, r.dt, r.t0)),
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
-            observed=observed, origin=Origin(r, frames, steps, record.last),
+            observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last),
         )  # fmt: skip
 
 
@@ -286,6 +340,11 @@ def sealed(a: Any) -> Any:
     out = a.view()
     out.flags.writeable = False
     return out
+
+
+def from_the_start(r: Run) -> Run:
+    """The run of which this one is the last part: what is asked of every step is asked of those before it too."""
+    return r if r.begun is None else replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))
 
 
 def checked_step(dt: Any) -> float:
