@@ -85,8 +85,10 @@ RUNTIME = {
     "measure_symplectic": "sanitize",
     "load": "saved",
     "save": "saved",
+    "to_xarray": "dataset",
     "Simulation": "simulation",
 }
+METHODS = {"save", "to_xarray"}  # for users sim.save(path) and out.to_xarray()
 PLANNED = ("lagrangian", "ode", "pair_distance2", "fast", "slow", "random")
 
 
@@ -98,15 +100,16 @@ def __getattr__(name: str) -> Any:
     if name not in RUNTIME:
         raise AttributeError(f"tinyphysics has no `{name}`")
     value = getattr(import_module(f"tinyphysics.runtime.{RUNTIME[name]}"), name)
-    if name != "save":  # sim.save(path) is its name for users
+    if name not in METHODS:
         globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *RUNTIME, "physics"} - {"save"})
+    return sorted({*globals(), *RUNTIME, "physics"} - METHODS)
 
 
 _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)
+_system.SLOTS["to_xarray"] = lambda *args: __getattr__("to_xarray")(*args)
 _system.SLOTS["version"] = lambda: __version__
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.system import SLOTS
 from tinyphysics.util import did_you_mean
 
-PLANNED = ("plot", "to_xarray")  # methods that are settled and not written
+PLANNED = ("plot",)  # methods that are settled and not written
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,10 @@ class Trajectory:
         if values.ndim == 1:
             return Drift(float(slope), float(error))
         return [Drift(float(s), float(e)) for s, e in zip(slope.ravel(), error.ravel())]
+
+    def to_xarray(self) -> Any:
+        """An xarray.Dataset with named axes, units, and attributes that reproduce the run."""
+        return SLOTS["to_xarray"](self)
 
     def __repr__(self) -> str:
         end = f", stopped: {self.stopped.cause} at step {self.stopped.step}" if self.stopped else ""

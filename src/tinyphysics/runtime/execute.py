@@ -18,6 +18,7 @@ from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.resume import Keeper
 from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.runtime.tiles import cut
+from tinyphysics.runtime.windows import FEW, Windows, fitting
 from tinyphysics.runtime.workers import spread
 from tinyphysics.system import System
 from tinyphysics.target import Target
@@ -59,21 +60,23 @@ def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
 
 def execute(
     r: Run, record: Record, values: Mapping[str, UOp], tick: Callable[[int], None], sink: Sink | None = None,
-    keeper: Keeper | None = None,
+    keeper: Keeper | None = None, windows: Windows | None = None,
 ) -> tuple[Record, int, float, str]:  # fmt: skip
     """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
     began = time.perf_counter()
     engine, fused = chosen(r, record, values)
     built = time.perf_counter() - began
     launches, compiling, made, found = engine.launches, engine.compiling, engine.made, engine.found
-    running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused, r.system, r.begun, keeper)
+    running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused, r.system, r.begun, keeper,
+                      windows)  # fmt: skip
     running.begin()
     if values:
         first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first])
         if sink is not None:
             sink(first, slice(0, r.given.members))
         else:
-            record.watch({name: v[0] for name, v in first.items()})
+            now = {name: v[0] for name, v in first.items()}
+            record.watch(now, None if windows is None else fitting(list(now.values()), FEW))
     running.go(tick)
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code

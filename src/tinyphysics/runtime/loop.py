@@ -25,6 +25,7 @@ from tinyphysics.runtime.resume import Keeper
 from tinyphysics.runtime.resume import joined as joined_registers
 from tinyphysics.runtime.schedule import Schedule, time_at
 from tinyphysics.runtime.tiles import Tile, cut, store
+from tinyphysics.runtime.windows import Windows
 from tinyphysics.runtime.workers import copy, spread, unbroken
 from tinyphysics.system import System
 from tinyphysics.trajectory import Stop
@@ -63,6 +64,7 @@ class Running:
     system: System | None = None
     begun: Checkpoint | None = None  # from where a run goes on
     keeper: Keeper | None = None
+    windows: Windows | None = None  # of a run that is streamed
     tiles: list[Tile] = field(default_factory=list)
     n: int = 0
     kept: int | None = None  # the step of the last checkpoint
@@ -86,13 +88,16 @@ class Running:
         here = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()))
         kept = None
         if len(here) > 1:
-            slots = {name: v[-1] for name, v in r.frames.items()} or {n: np.empty_like(v) for n, v in i.states.items()}
+            own = {} if self.windows is not None else {name: v[-1] for name, v in r.frames.items()}
+            slots = own or {n: np.empty_like(v) for n, v in i.states.items()}
             kept = store(slots, self.engine.numbers)
         self.tiles = [Tile(part, self.engine, i, self.dt, self.t0, kept) for part in here]
         self.n = r.last = s.first
         if self.begun is not None:
             r.hashes += self.begun.hashes
             spread(self.restore, len(self.tiles), self.engine.workers)
+            for v in i.states.values():
+                v.flags.writeable = False
 
     def restore(self, k: int) -> None:
         tile, c = self.tiles[k], self.begun
@@ -105,18 +110,22 @@ class Running:
             tile.put(m)
         else:
             state = {name: v[tile.here] for name, v in c.start.items()}
-        if self.record.frames:
-            self.frame(tile, c.step, state)
+        for name, v in state.items():
+            self.given.states[name][tile.here] = v
+        self.frame(tile, c.step, state)
 
     def go(self, tick: Callable[[int], None]) -> Record:
         r, i, s = self.record, self.given, self.schedule
         if s.steps == s.first or i.members == 0:
             return self.nothing()
-        many = len(self.tiles) > 1
+        many, files = len(self.tiles) > 1, self.keeper is not None or self.windows is not None
         size = self.engine.block(i.members)
         try:
+            if self.windows is not None:
+                self.windows.pass_on(self.n)
             while self.n < s.steps and self.frozen < i.members:
                 n, target = self.n, self.end(self.n, size)
+                assert target > n, "no room for a step"
                 if many:
                     with unbroken():
                         done = spread(lambda k: self.block(k, n, target), len(self.tiles), self.engine.workers)  # noqa: B023
@@ -129,7 +138,7 @@ class Running:
                     except KeyboardInterrupt:
                         self.commit(target, done)
                         raise
-                    with unbroken(self.keeps(self.n)):
+                    with unbroken(files):
                         self.safeguard(done)
                 tick(self.n)
         except KeyboardInterrupt as stop:
@@ -137,13 +146,12 @@ class Running:
         except StoreError as error:
             r.stops.append(Stop("store", self.n, self.time(self.n), error=error))
         try:
-            with unbroken(many):
+            with unbroken(many or files):
                 self.finish()
         except KeyboardInterrupt as stop:
             r.stops.append(Stop("interrupted", self.n, self.time(self.n), error=stop))
-            self.finish()
-        failed = [stop for tile in self.tiles for stop, _ in tile.frozen.values()]
-        r.stops[:0] = sorted(failed, key=lambda stop: (stop.step, stop.member or 0))
+            if not files:
+                self.finish()
         return r
 
     def nothing(self) -> Record:
@@ -154,15 +162,15 @@ class Running:
             if n > s.first:
                 r.hash(n, state_hash(shaped(self.given)(self.given.states)))
         self.finish()
-        r.stops += [stop for tile in self.tiles for stop, _ in tile.frozen.values()]
         return r
 
     def end(self, n: int, size: int) -> int:
         """Where the block that begins at step n ends."""
+        room = self.schedule.steps if self.windows is None else self.windows.limit()
         if not self.fused:
-            return min(self.schedule.next_look(n), n + size)
+            return min(self.schedule.next_look(n), n + size, room)
         every = self.stride
-        return min(self.schedule.next_stop(n), n - n % every + max(size // every, 1) * every)
+        return min(self.schedule.next_stop(n), n - n % every + max(size // every, 1) * every, room)
 
     @property
     def stride(self) -> int:
@@ -191,12 +199,19 @@ class Running:
         return self.keeper is not None and (n == self.schedule.steps or self.schedule.checkpoints(n))
 
     def safeguard(self, done: list[Done]) -> None:
-        """The checkpoint of the block that was done, if one is due."""
-        if self.keeps(self.n) and self.frozen < self.given.members:
+        """What was done is handed on, and left in a checkpoint, where that is due."""
+        if self.frozen == self.given.members:
+            return
+        if self.windows is not None:
+            self.windows.pass_on(self.n)
+        if self.keeps(self.n):
             self.keep([d.registers for d in done])
 
     def keep(self, parts: list[Mapping[str, Any]]) -> None:
         assert self.keeper is not None
+        if self.windows is not None:  # a checkpoint never knows of frames that are not on the disk
+            self.windows.hand_on(self.n)
+            self.windows.target.settle()
         frozen = {tile.here.start + k: v for tile in self.tiles for k, v in tile.frozen.items()}
         self.keeper.keep(self.n, joined_registers(parts), self.record, frozen)
         self.kept = self.n
@@ -307,11 +322,7 @@ class Running:
 
     def blank(self, tile: Tile, n: int, target: int) -> None:
         """All members of this tile have stopped, others may go on."""
-        s, r = self.schedule, self.record
-        for v in r.observed.values():
-            v[len(s.observed(n)) : len(s.observed(target)), tile.here] = np.nan
-        for name in self.fused:
-            r.frames[name][s.slot(n) + s.saves(n) : s.slot(target) + 1, tile.here] = np.nan
+        self.record.blank(n, target, tile.here, self.fused)
 
     def synchronised(self, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> dict[str, Any]:
         """The states of a tile; NaN of those that have stopped."""
@@ -323,23 +334,24 @@ class Running:
         return out
 
     def frame(self, tile: Tile, n: int, state: States) -> None:
-        for name, v in state.items():
-            self.record.frames[name][self.schedule.slot(n), tile.here] = v
+        for name, v in self.record.frame(n).items():
+            v[tile.here] = state[name]
 
     # --- the end ----------------------------------------------------------------------------------
     def finish(self) -> None:
-        """The last checkpoint and frame, and the final state: of stopped members the last good one."""
+        """The last frame and checkpoint, and the final state: of stopped members the last good one."""
         r = self.record
         r.last = self.n
-        try:
-            self.keep_last()
-        except StoreError as error:
-            r.stops.append(Stop("store", self.n, self.time(self.n), error=error))
+        failed = [stop for tile in self.tiles for stop, _ in tile.frozen.values()]
+        r.stops[:] = sorted(failed, key=lambda stop: (stop.step, stop.member or 0)) + [
+            stop for stop in r.stops if stop.cause != "not finite"
+        ]
         if not r.frames:
             return
         if not self.schedule.saves(self.n):
             spread(self.last_frame, len(self.tiles), self.engine.workers)
-        r.final = {name: v[self.schedule.slot(self.n)] for name, v in r.frames.items()}
+        r.final = dict(r.frame(self.n))
+        self.leave()
         if not self.frozen:
             return
         for name, v in r.final.items():
@@ -348,6 +360,18 @@ class Running:
             for tile in self.tiles:
                 for k, (_, last) in tile.frozen.items():
                     r.final[name][tile.here.start + k] = last[name]
+
+    def leave(self) -> None:
+        """What a run leaves on the disk when it ends, however it ends."""
+        r = self.record
+        try:
+            if self.windows is not None:
+                self.windows.hand_on(self.n, ends=True)
+                self.windows.target.settle()
+            self.keep_last()
+        except StoreError as error:
+            if not any(stop.cause == "store" for stop in r.stops):
+                r.stops.append(Stop("store", self.n, self.time(self.n), error=error))
 
     def last_frame(self, k: int) -> None:
         tile = self.tiles[k]

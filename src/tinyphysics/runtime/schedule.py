@@ -100,6 +100,16 @@ class Schedule:
             return 0
         return -(-n // self.save_every) - self.first // self.save_every if self.save_every is not None else 1
 
+    def complete(self, n: int) -> int:
+        """How many frames there are when step n is done."""
+        return self.slot(n) + self.saves(n)
+
+    def step_of(self, slot: int) -> int:
+        """The step of a frame, the inverse of `slot`."""
+        if slot == 0 or self.save_every is None:
+            return self.steps if slot else self.first
+        return min((self.first // self.save_every + slot) * self.save_every, self.steps)
+
     def observed(self, n: int) -> range:
         """The steps of a run to step n at which something is observed."""
         if self.observe_every is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 import math
 import pickle
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,16 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
-from tinyphysics.runtime.checkpoint import Checkpoint, read
+from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
 from tinyphysics.runtime.compiled import Compiled
+from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
 from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
-from tinyphysics.runtime.origin import Origin
+from tinyphysics.runtime.origin import Asked, Origin
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
 from tinyphysics.runtime.resume import (
@@ -40,8 +42,11 @@ from tinyphysics.runtime.resume import (
     restored_inputs,
     sizes_given,
 )  # fmt: skip
+from tinyphysics.runtime.saving import begun
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
+from tinyphysics.runtime.stream import Stream
 from tinyphysics.runtime.units import check_units
+from tinyphysics.runtime.windows import Windows, fitting
 from tinyphysics.runtime.workers import available, copy
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import BUILT, Target
@@ -52,7 +57,6 @@ from tinyphysics.util import one_of
 
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
 LATER_LEVELS = ("ptx", "cuda", "wgsl")
-LATER_ARGUMENTS = ("save",)
 
 
 @dataclass(eq=False)
@@ -186,18 +190,16 @@ class Simulation:
         self, *, steps: int | None = None, until: float | None = None, t0: float = 0.0,
         save_every: int | None = None, observe: Mapping[str, Callable[..., Any]] | None = None,
         observe_every: int = 1, hash_every: int | None = None, seed: int = 0,
-        progress: str | bool = "auto", threads: int | None = None, checkpoint: Any = None,
+        progress: str | bool = "auto", threads: int | None = None, save: Any = None, checkpoint: Any = None,
         checkpoint_every: int | None = None, resume: Any = None, **given: Any,
     ) -> Trajectory:  # fmt: skip
         """Runs from an initial state; what is not a run option is a state or a parameter, by name.
 
         `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
         goes on from there, bit for bit as if the run had never ended; `steps` are further steps.
+        `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
         """
         began = clock.perf_counter()
-        for name in LATER_ARGUMENTS:
-            if given.pop(name, None) is not None:
-                raise PlanError(f"{name}= does not exist yet", fix="Keep the Trajectory, or save its arrays.")
         dt = given.pop("dt", self.goal.dt)
         c, path = None, a_path("resume", "" if resume is None else resume)
         if resume is not None:
@@ -236,12 +238,14 @@ class Simulation:
         threads = None if threads is None else whole("threads", threads, 1)
         compiled = self.compiled
         check_clock(compiled.stored, compiled.known.timed, schedule.steps, dt, float(t0))
-        record = beginning(i, schedule)
-        begin = {name: v[0] for name, v in record.frames.items()}
-        for name, v in begin.items():
-            if c is None:
-                copy(i.states[name], v, threads or available())
+        streams = save is not None and i.members > 0
+        record = beginning(i, schedule, fitting(list(i.states.values())) if streams else None)
+        begin = {name: np.empty_like(v[0]) if streams else v[0] for name, v in record.frames.items()}
+        for name, v in begin.items() if c is None else ():
+            copy(i.states[name], v, threads or available())
             v.flags.writeable = False  # energies and replays come from here
+            if streams:
+                record.frames[name][0] = v
         i = replace(i, states=begin)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.stored,
                 compiled.in_loops(i.members), c)  # fmt: skip
@@ -250,12 +254,17 @@ class Simulation:
         check_indices([*own, *values.values()], i)
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
-        keeper = None if target is None else self.keeper(target, r, seed)
+        keeper, windows = None, None
+        if target is not None or save is not None:
+            run = self.identity(r, seed)
+            keeper = None if target is None else Keeper(target, run, i, i.states if c is None else c.start)
+            windows = self.windows(save, r, record, values, run)
         ready = clock.perf_counter()
-        with progress_bar(progress, system.name, schedule.steps) as tick:
-            record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper)
+        with progress_bar(progress, system.name, schedule.steps) as tick, closing(windows):
+            record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
         done = clock.perf_counter()
-        out = self.trajectory(r, record)
+        asked = Asked(self.goal, self.requested, self.checks, compiled.known.program, seed)
+        out = self.trajectory(r, record, windows, values, asked)
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
@@ -288,12 +297,21 @@ class Simulation:
         check_target(target, c)
         return target, None if every is None else whole("checkpoint_every", every, 1)
 
-    def keeper(self, path: Path, r: Run, seed: int) -> Keeper:
-        i, c = r.given, r.begun
-        if c is not None:
-            return Keeper(path, c.run, i, c.start)
-        run = identity(r.system, self.compiled.known.program, r.dt, r.t0, seed, shaped(i)(i.states), i.params)
-        return Keeper(path, run, i, i.states)
+    def identity(self, r: Run, seed: int) -> Identity:
+        if r.begun is not None:
+            return r.begun.run
+        shown = shaped(r.given)(r.given.states)
+        return identity(r.system, self.compiled.known.program, r.dt, r.t0, seed, shown, r.given.params)
+
+    def windows(self, save: Any, r: Run, record: Record, values: Mapping[str, UOp], run: Identity) -> Windows | None:
+        """Where frames and observables are handed on to, if they are."""
+        if save is None:
+            return None
+        stream, since = save, -1
+        if not hasattr(save, "put"):  # replays hand them on to something else than a store
+            told = described(self.system, self.goal, self.requested, self.checks, self.compiled.known.program)
+            stream, since = begun(a_path("save", save), r, values, run, told)
+        return Windows(record, stream, r.dt, r.t0, r.given.is_ensemble, since)
 
     def bind(self, source: Family, sizes: dict[str, int]) -> None:
         """The first run decides the sizes; later ones must agree."""
@@ -317,10 +335,14 @@ class Simulation:
         known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
         return observable(function, known | {"t": clock_of(system)}, name)
 
-    def trajectory(self, r: Run, record: Record) -> Trajectory:
+    def trajectory(
+        self, r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
+    ) -> Trajectory:
         steps, view = record.steps, shaped(r.given)
-        frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
         final = view({name: sealed(v) for name, v in record.final.items()})
+        if windows is not None:
+            return streamed(r, record, windows, final, values, asked)
+        frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
         at = times_at(record.observed_at, r.dt, r.t0)
         observed = {}
         for name in record.observed:
@@ -331,7 +353,7 @@ class Simulation:
             frames=frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()},
             final=Frame(final, record.last, time_at(record.last, r.dt, r.t0)),
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
-            observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last),
+            observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last, values, asked),
         )  # fmt: skip
 
 
@@ -340,6 +362,32 @@ def sealed(a: Any) -> Any:
     out = a.view()
     out.flags.writeable = False
     return out
+
+
+def streamed(
+    r: Run, record: Record, windows: Windows, final: Mapping[str, Any], values: Mapping[str, UOp], asked: Asked
+) -> Trajectory:
+    """Of a run whose frames are elsewhere: read when they are asked for."""
+    last = Frame(final, record.last, time_at(record.last, r.dt, r.t0))
+    out = Trajectory(np.empty(0), np.empty(0, int), {}, last, state_hash(final, r.threads or available()),
+                     record.hashes, tuple(record.stops))  # fmt: skip
+    if isinstance(windows.target, Stream):
+        read, lift = windows.target.reading, not r.given.is_ensemble
+        out.t, out.steps, out.frames = read("time"), read("step"), {name: read(name) for name in final}
+        out.observed = {name: (read("observed_time"), read(name)) for name in record.observed}
+        frames = {name: read(name, lift) for name in final}
+        out.origin = Origin(from_the_start(r), frames, out.steps, record.last, values, asked)
+    return out
+
+
+@contextmanager
+def closing(windows: Windows | None) -> Iterator[None]:
+    """The thread of a stream ends with the run."""
+    try:
+        yield
+    finally:
+        if windows is not None and isinstance(windows.target, Stream):
+            windows.target.close()
 
 
 def from_the_start(r: Run) -> Run:
