@@ -89,10 +89,11 @@ RUNTIME = {
     "load": "saved",
     "save": "saved",
     "minimise": "minimise",
+    "to_xarray": "dataset",
     "Simulation": "simulation",
 }
-METHODS = {"save", "minimise"}  # sim.save(path) is its name for users
-PLANNED = ("lagrangian", "ode", "pair_distance2", "fast", "slow")
+METHODS = {"save", "minimise", "to_xarray"}  # for users sim.save(path), sim.minimise(...), out.to_xarray()
+PLANNED = ("lagrangian", "ode", "fast", "slow")
 
 
 def __getattr__(name: str) -> Any:
@@ -113,6 +114,8 @@ def __dir__() -> list[str]:
 
 
 _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)
+_system.SLOTS["to_xarray"] = lambda *args: __getattr__("to_xarray")(*args)
+_system.SLOTS["version"] = lambda: __version__
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
 

@@ -24,8 +24,10 @@ from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.physics.zoo import ZOO
 from tinyphysics.report import Report
+from tinyphysics.runtime.checkpoint import read
 from tinyphysics.runtime.compile import compile as compiled
 from tinyphysics.runtime.ensemble import sizes_from
+from tinyphysics.runtime.recompute import replay as recomputed
 from tinyphysics.runtime.simulation import LEVELS, Simulation
 from tinyphysics.system import Family, System
 from tinyphysics.target import BUILT
@@ -35,7 +37,7 @@ from tinyphysics.util import Site, did_you_mean, plural
 from tinyphysics.view.terminal import draw, draw_report
 
 LOOK_DT = 0.01  # explain and ir need a step, and print the same program for every one
-EXIT = "exit codes: 0 done; 1 a run stopped early or a self-test failed; 2 an error; 130 interrupted"
+EXIT = "exit codes: 0 done; 1 a run stopped early, a replay differs or a self-test failed; 2 an error; 130 interrupted"
 
 
 # --- the user's file --------------------------------------------------------------------------
@@ -180,7 +182,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"`{loaded.name}` has no state or parameter `{name}`",
                              fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.")  # fmt: skip
     for s in system.states:
-        if s.name not in given:
+        if s.name not in given and not args.resume:
             example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
             raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass --set {s.name}={example}, "
                              f"or write start = dict({s.name}=...) in {loaded.file}.")  # fmt: skip
@@ -189,7 +191,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("how long to run is missing", fix="Pass --steps 1000 or --until 10.")
     target = None if args.out is None else writable(Path(args.out))
     sim = simulation(args, loaded, system, default=None)
-    out = sim.evolve(**given, steps=steps, until=args.until, save_every=args.save_every)
+    out = sim.evolve(**given, **going_on(args, steps), until=args.until, save_every=args.save_every, save=args.save,
+                     checkpoint=args.checkpoint, checkpoint_every=args.checkpoint_every)  # fmt: skip
     print(f"{system.name}: {sim.compiled.known.method}, {plural(out.final.step, 'step')} to t = {out.final.t:g}")
     for name, value in out.final.states.items():
         print(f"  {name} = {numbers(np.asarray(value), indent=len(name) + 5)}")
@@ -205,6 +208,32 @@ def run(args: argparse.Namespace) -> int:
     return 1 if out.stops else 0
 
 
+def going_on(args: argparse.Namespace, steps: int | None) -> dict[str, Any]:
+    """Where a run begins and how far it goes: the same command again finishes what it began."""
+    if not args.resume:
+        return {"steps": steps}
+    if args.checkpoint is None:
+        raise InputError("--resume without --checkpoint", fix="Say from where: --checkpoint run.checkpoint --resume.")
+    path = Path(args.checkpoint)
+    if not path.exists():
+        print(f"`{path}` is not there yet: from the beginning", file=sys.stderr)
+        return {"steps": steps}
+    done = read(path).step
+    print(f"from step {done:,}, where `{path}` is", file=sys.stderr)
+    if steps is not None and steps < done:
+        raise InputError(f"`{path}` is at step {done:,}, after --steps {steps}", fix="--steps counts those before it too.")
+    return {"steps": None if steps is None else steps - done, "resume": path}
+
+
+def replay(args: argparse.Namespace) -> int:
+    found = recomputed(args.store, args.backend)
+    if found.difference is None:
+        print(f"{found.system}: all {plural(found.frames, 'frame')} to step {found.last:,} come out again, bit for bit")
+        return 0
+    print(f"{found.system}: step {found.difference.step:,} differs: {found.difference.why}")
+    return 1
+
+
 def numbers(a: Any, indent: int) -> str:
     if a.ndim == 0:
         return f"{a:.9g}"
@@ -213,7 +242,7 @@ def numbers(a: Any, indent: int) -> str:
 
 def describe(stop: Stop) -> str:
     member = f", member {stop.member}" if stop.member is not None else ""
-    where = f": {stop.where[0]}[{stop.where[1]}]" if stop.where else ""
+    where = f": {stop.where[0]}[{stop.where[1]}]" if stop.where else f": {stop.error}" if stop.cause == "store" else ""
     return f"{stop.cause} at step {stop.step} (t = {stop.t:g}){member}{where}"
 
 
@@ -341,6 +370,11 @@ def parser() -> argparse.ArgumentParser:
     r.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
                    help="a state or a parameter, q=1,0 or mu=2; default: start in the file")  # fmt: skip
     r.add_argument("--out", metavar="FILE.npz", help="write the frames to a NumPy archive")
+    r.add_argument("--save", metavar="DIR.zarr", help="write the frames to a zarr store while it runs")
+    r.add_argument("--checkpoint", metavar="FILE", help="leave the state there, to go on from")
+    r.add_argument("--checkpoint-every", type=int, metavar="N", help="every N steps; default: at the end")
+    r.add_argument("--resume", action="store_true",
+                   help="go on from the checkpoint, if it is there; --steps counts what was done before too")  # fmt: skip
     r.set_defaults(command=run)
     e = commands.add_parser("explain", parents=[filed], help="what was found, chosen, proved and turned down")
     e.set_defaults(command=explain)
@@ -350,6 +384,10 @@ def parser() -> argparse.ArgumentParser:
     d = commands.add_parser("demo", parents=[choosing], help="explain, run and draw an example")
     d.add_argument("name", nargs="?", metavar="NAME", help=", ".join(ZOO))
     d.set_defaults(command=demo)
+    a = commands.add_parser("replay", help="recompute a stored run and name the first step that differs", epilog=EXIT)
+    a.add_argument("store", metavar="DIR.zarr", help="what was given as save=")
+    a.add_argument("--backend", metavar="NAME", help=f"another one than it was run with: {', '.join(BUILT)}")
+    a.set_defaults(command=replay)
     commands.add_parser("doctor", help="check this installation").set_defaults(command=doctor)
     commands.add_parser("bench", help="measure beside C and the peers that are installed").set_defaults(command=bench)
     return p

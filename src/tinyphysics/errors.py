@@ -95,7 +95,12 @@ class BackendError(TinyPhysicsError, RuntimeError):
 class StoreError(TinyPhysicsError, OSError):
     """A file could not be written or read, or belongs to another program."""
 
-    causes = ("no permission, no space", "a file that another program or version wrote")
+    causes = (
+        "no permission, no space",
+        "a file that another program or version wrote",
+        "a checkpoint or store that is there already, of this run or of another",
+        "a checkpoint that was cut off or altered",
+    )
 
 
 class PhysicsIntegrityError(TinyPhysicsError, ArithmeticError):

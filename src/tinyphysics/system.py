@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tinyphysics.ir import UOp
@@ -44,6 +44,7 @@ class System:
     sites: Mapping[UOp, Site] = field(default_factory=dict)
     site: Site | None = None  # where the function is defined
     function: Callable[..., Any] | None = None
+    axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)  # shapes with letters, as annotated
 
     @property
     def q(self) -> tuple[UOp, ...]:
@@ -93,7 +94,7 @@ class Family:
     shapes: Mapping[str, tuple[int | str, ...]]  # of each argument, as annotated
 
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
-        return self.build(sizes or {})
+        return replace(self.build(sizes or {}), axes=self.shapes)
 
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         return SLOTS["compile"](self, dt, **options)

@@ -9,14 +9,12 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.system import SLOTS
 from tinyphysics.util import did_you_mean
 
-PLANNED = ("to_xarray",)  # methods that are settled and not written
-
 
 @dataclass(frozen=True)
 class Stop:
     """Why and where a run, or one member of an ensemble, ended early."""
 
-    cause: str  # "not finite", "interrupted"
+    cause: str  # "not finite", "interrupted", "store": a file could not be written, and `error` says why
     step: int  # the first bad step; the state before it is kept
     t: float
     member: int | None = None
@@ -70,8 +68,6 @@ class Trajectory:
         frames = self.__dict__.get("frames", {})
         if name in frames:
             return frames[name]
-        if name in PLANNED:
-            raise AttributeError(f"out.{name}() does not exist yet; the arrays are out.t and out.{next(iter(frames), 'q')}")
         raise AttributeError(
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"
@@ -144,6 +140,10 @@ class Trajectory:
         Into a figure of your own, if one is given. Nothing is shown on a screen but by a notebook.
         """
         return SLOTS["plot"](self, figure)
+
+    def to_xarray(self) -> Any:
+        """An xarray.Dataset with named axes, units, and attributes that reproduce the run."""
+        return SLOTS["to_xarray"](self)
 
     def __repr__(self) -> str:
         end = f", stopped: {self.stopped.cause} at step {self.stopped.step}" if self.stopped else ""

@@ -336,3 +336,41 @@ def test_a_terminal_without_utf8_is_drawn_on_in_ascii():
     done = subprocess.run([sys.executable, "-m", "tinyphysics", "demo", "henon"], env=env, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert all(byte < 128 for byte in done.stdout) and b"x and y" in done.stdout
+
+
+# --- long runs ------------------------------------------------------------------------------------
+def hash_of(told):
+    return re.search(r"hash=(\w+)", told).group(1)
+
+
+def test_the_same_command_again_finishes_what_it_began(tmp_path, capsys):
+    file = tmp_path / "spring.py"
+    file.write_text(SPRING)
+    code, whole, _ = tp_(capsys, "run", file, "--steps", 50, "--save-every", 7)
+    common = ["run", file, "--save-every", 7, "--checkpoint", tmp_path / "c", "--checkpoint-every", 5, "--save", tmp_path / "run.zarr", "--resume"]
+    code, out, err = tp_(capsys, *common, "--steps", 20)
+    assert code == 0 and "from the beginning" in err and "20 steps to t = 2" in out
+    code, out, err = tp_(capsys, *common, "--steps", 50)
+    assert code == 0 and "from step 20" in err and hash_of(out) == hash_of(whole) and "50 steps to t = 5" in out
+    code, out, _ = tp_(capsys, *common, "--steps", 50)
+    assert code == 0 and hash_of(out) == hash_of(whole)
+    code, out, _ = tp_(capsys, *common, "--until", 6)
+    assert code == 0 and "60 steps to t = 6" in out
+    code, _, err = tp_(capsys, *common, "--steps", 20)
+    assert code == 2 and "is at step 60, after --steps 20" in err
+    code, out, _ = tp_(capsys, "replay", tmp_path / "run.zarr")
+    assert code == 0 and "all 10 frames to step 60" in out
+
+
+@pytest.mark.parametrize("arguments, what", [
+    (["--resume"], "--resume without --checkpoint"),
+    (["--checkpoint-every", "5"], "checkpoint_every= without checkpoint="),
+    (["--checkpoint", "."], "is a directory"),
+    (["--checkpoint", "spring.py"], "is not a checkpoint"),
+    (["--save", "spring.py"], "is not the store of a run"),
+], ids=" ".join)  # fmt: skip
+def test_what_cannot_be_gone_on_with_is_said(tmp_path, monkeypatch, capsys, arguments, what):
+    monkeypatch.chdir(tmp_path)
+    Path("spring.py").write_text(SPRING)
+    code, _, err = tp_(capsys, "run", "spring.py", *arguments)
+    assert code == 2 and what in err and Path("spring.py").read_text() == SPRING

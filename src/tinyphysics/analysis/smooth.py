@@ -12,7 +12,7 @@ from tinyphysics.system import System
 
 JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.WHERE)  # a choice between values may be continuous; that is not examined
 AT_CUTOFF = {
-    CUT: "at the cutoff the energy jumps, and a jump exerts no force: shift= takes it away, switch= the jump of the force too",
+    CUT: "at the cutoff the energy jumps, and a jump exerts no force: shift= ends that, switch= the jump of the force too",
     SHIFTED: "at the cutoff the force jumps, which limits the order to 1 there: switch= makes it continuous",
     SWITCHED: "at the cutoff two derivatives are continuous, which is enough for order 2",
 }

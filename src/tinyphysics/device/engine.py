@@ -208,6 +208,26 @@ class KernelEngine:
             carried[k, :members], carried[k, members:] = row, row[-1]
         return Lanes(carried, steps, members, uniform, varying, mask, threads)
 
+    def registers(self, m: Lanes) -> dict[str, Any]:
+        """All that the loop carries, by the names of the program: (members, numbers)."""
+        return {name: np.ascontiguousarray(m.carried[rows, : m.members].T) for name, rows in self.places().items()}
+
+    def restored(
+        self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
+        threads: int | None = None,
+    ) -> Lanes:  # fmt: skip
+        """A loop from its registers after so many steps."""
+        rows = [row for name in self.places() for row in registers[name].reshape(members, -1).T]
+        return self.resume(rows, params, members, dt, t0, steps, threads)
+
+    def places(self) -> dict[str, slice]:
+        """The rows of each register."""
+        out: dict[str, slice] = {}
+        for k, v in enumerate(self.kernel.carried):
+            name = str(v.arg).partition(".")[0]
+            out[name] = slice(out[name].start if name in out else k, k + 1)
+        return out
+
     def snapshot(self, m: Lanes) -> Lanes:
         return replace(m, carried=m.carried.copy())
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tinyphysics.tpir.isa import Program
+from tinyphysics.ir.dtype import DType
+from tinyphysics.tpir.isa import Program, Register
+from tinyphysics.tpir.kernel import loop_registers
 from tinyphysics.tpir.vm import Loop, Machine
 
 Arrays = Mapping[str, Any]
@@ -64,6 +67,35 @@ class Host:
             for k in range(members)
         ]
         return Members(loops, given, dt, t0)
+
+    def registers(self, m: Members) -> dict[str, Any]:
+        """All that the loop carries, by the names of the program: (members, numbers)."""
+        return {
+            name: np.array([loop.slots[slot] for loop in m.loops], NUMPY_DTYPE[dtype.name]).reshape(len(m.loops), -1)
+            for name, slot, dtype, _ in self.carried
+        }
+
+    def restored(
+        self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
+        threads: int | None = None,
+    ) -> Members:  # fmt: skip
+        """A loop from its registers after so many steps; what depends on parameters alone is computed again."""
+        states = enumerate(self.machine.program.states)
+        state = {s.name: registers[f"S{i}"].reshape(members, *s.type.shape) for i, s in states}
+        m = self.start(state, params, members, dt, t0)
+        for k, loop in enumerate(m.loops):
+            for name, slot, _, shape in self.carried:
+                values = registers[name].reshape(members, -1)[k].tolist()
+                loop.slots[slot] = values if shape else values[0]
+        m.steps = steps
+        return m
+
+    @cached_property
+    def carried(self) -> list[tuple[str, int, DType, tuple[int, ...]]]:
+        """(name, slot, dtype, shape) of each register."""
+        slots = {str(r): slot for r, slot in self.machine.slot.items() if isinstance(r, Register)}
+        found = loop_registers(self.machine.program)
+        return [(name, slots[name], dtype, shape) for name, (dtype, shape) in found.items()]
 
     def snapshot(self, m: Members) -> Members:
         return Members([loop.copy() for loop in m.loops], m.params, m.dt, m.t0)

@@ -19,6 +19,7 @@ import numpy as np
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.near import Builder, NearList, domain_of
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.kernel import loop_registers
 from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.nests import Buffer, LoopKernel
 from tinyphysics.tpir.pull import is_component
@@ -427,6 +428,28 @@ class LoopEngine:
 
     def resume(self, *_: Any) -> Any:
         raise AssertionError("this engine keeps the states of its members itself")
+
+    def registers(self, m: Grids) -> dict[str, Any]:
+        """All that the loop carries, by the names of the program: (members, numbers)."""
+        k = self.kernel
+        return {name: np.array([from_planes(one.at(self.slots[name]), k.buffers[name], shape, k.components).reshape(-1)
+                                for one in m.members])
+                for name, (_, shape) in loop_registers(self.program).items()}  # fmt: skip
+
+    def restored(
+        self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
+        threads: int | None = None,
+    ) -> Grids:  # fmt: skip
+        """A loop from its registers after so many steps; what depends on parameters alone is computed again."""
+        k, shapes = self.kernel, loop_registers(self.program)
+        whole = {name: registers[name].reshape(members, *shape) for name, (_, shape) in shapes.items()}
+        state = {s.name: whole[f"S{i}"] for i, s in enumerate(self.program.states)}
+        m = self.start(state, params, members, dt, t0, threads)
+        for j, one in enumerate(m.members):
+            for name, values in whole.items():
+                to_planes(values[j], k.buffers[name], k.components, one.at(self.slots[name]))
+        m.steps = steps
+        return m
 
 
 def aligned(b: Buffer) -> Any:

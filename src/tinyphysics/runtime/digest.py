@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.runtime.workers import spread
 
+BITS = 2  # changes when a release changes results
 LEAF = 64 * 1024  # bytes hashed at a time: leaves can be computed apart, where the data is
 LEAVES = 64  # leaves that one thread takes at a time
 
@@ -18,17 +19,22 @@ def little_endian(dtype: Any) -> bool:
     return bool(dtype.byteorder == "<" or dtype.byteorder in "=|" and sys.byteorder == "little")
 
 
+def canonical(a: Any) -> Any:
+    """C-contiguous and little-endian, with one kind of NaN."""
+    a = np.ascontiguousarray(a)
+    if not little_endian(a.dtype):
+        a = a.astype(a.dtype.newbyteorder("<"))
+    if a.dtype.kind == "f" and (nan := np.isnan(a)).any():
+        a = np.where(nan, np.array(np.nan, a.dtype), a)
+    return a
+
+
 def leaves(a: Any) -> bytes:
     """The digests of an array's leaves; of a part of one, if it begins and ends between two leaves.
 
     Arrays are C-contiguous and little-endian, NaNs canonical.
     """
-    a = np.ascontiguousarray(a).reshape(-1)
-    if not little_endian(a.dtype):
-        a = a.astype(a.dtype.newbyteorder("<"))
-    if a.dtype.kind == "f" and (nan := np.isnan(a)).any():
-        a = np.where(nan, np.array(np.nan, a.dtype), a)
-    data = memoryview(a.view(np.uint8))
+    data = memoryview(canonical(a).reshape(-1).view(np.uint8))
     return b"".join(
         hashlib.blake2b(data[start : start + LEAF], digest_size=16).digest() for start in range(0, len(data), LEAF)
     )
@@ -56,6 +62,24 @@ def state_hash(state: Mapping[str, Any], threads: int = 1) -> str:
             digests = b"".join(spread(lambda k: leaves(flat[k * step : (k + 1) * step]), -(-a.size // step), threads))  # noqa: B023
         parts.append((a.dtype, a.shape, digests))
     return joined(parts)
+
+
+def digests(arrays: Sequence[Any]) -> Iterator[bytes]:
+    """state_hash of each row of some arrays, in bytes; rows are often small and many."""
+    if any(a[:1].nbytes > LEAF for a in arrays):
+        for k in range(len(arrays[0])):
+            yield bytes.fromhex(state_hash({str(n): a[k] for n, a in enumerate(arrays)}))
+        return
+    parts = []
+    for a in arrays:
+        a = canonical(a)
+        size = a[:1].nbytes
+        parts.append((f"{a.dtype.newbyteorder('<').str}{a.shape[1:]}".encode(), a.reshape(-1).view(np.uint8).data, size))
+    blake2b = hashlib.blake2b
+    for k in range(len(arrays[0])):
+        inner = [prefix + blake2b(data[k * size : (k + 1) * size], digest_size=16).digest() if size else prefix
+                 for prefix, data, size in parts]  # fmt: skip
+        yield blake2b(b"".join(inner), digest_size=16).digest()
 
 
 def chain(previous: str, state: str) -> str:

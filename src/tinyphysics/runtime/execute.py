@@ -11,12 +11,15 @@ import numpy as np
 from tinyphysics.ir import DType, UOp
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import engine_for
+from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.loop import Running, Sink
 from tinyphysics.runtime.plans import Recipe, probe_key
 from tinyphysics.runtime.record import Record
+from tinyphysics.runtime.resume import Keeper
 from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.runtime.tiles import cut
+from tinyphysics.runtime.windows import FEW, Windows, fitting
 from tinyphysics.runtime.workers import spread
 from tinyphysics.system import System
 from tinyphysics.target import Target
@@ -40,6 +43,7 @@ class Run:
     threads: int | None
     stored: DType  # the format of the states
     loops: bool  # along the axes of a system, instead of number by number
+    begun: Checkpoint | None = None  # where it goes on from
 
 
 def clock_of(system: System) -> UOp:
@@ -56,20 +60,24 @@ def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
 
 
 def execute(
-    r: Run, record: Record, values: Mapping[str, UOp], tick: Callable[[int], None], sink: Sink | None = None
-) -> tuple[Record, int, float, str]:
+    r: Run, record: Record, values: Mapping[str, UOp], tick: Callable[[int], None], sink: Sink | None = None,
+    keeper: Keeper | None = None, windows: Windows | None = None,
+) -> tuple[Record, int, float, str]:  # fmt: skip
     """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
     began = time.perf_counter()
     engine, fused = chosen(r, record, values)
     built = time.perf_counter() - began
     launches, compiling, made, found = engine.launches, engine.compiling, engine.made, engine.found
+    running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused, r.system, r.begun, keeper,
+                      windows)  # fmt: skip
+    running.begin()
     if values:
-        first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [0])
+        first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first])
         if sink is not None:
             sink(first, slice(0, r.given.members))
         else:
-            record.watch({name: v[0] for name, v in first.items()})
-    running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused, r.system)
+            now = {name: v[0] for name, v in first.items()}
+            record.watch(now, None if windows is None else fitting(list(now.values()), FEW))
     running.go(tick)
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code
@@ -91,7 +99,7 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
 
 def fusible(s: Schedule) -> bool:
     """Are the frames many, and is one of the strides of frames and observables a multiple of the other?"""
-    if s.save_every is None or s.steps < MANY_FRAMES * s.save_every:
+    if s.save_every is None or s.steps - s.first < MANY_FRAMES * s.save_every:
         return False
     every = s.observe_every or s.save_every
     return s.save_every % every == 0 or every % s.save_every == 0

@@ -12,15 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.errors import StoreError
 from tinyphysics.ir import UOp
+from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.digest import joined, leaves, state_hash
 from tinyphysics.runtime.engine import Engine, States
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.meeting import meeting, pair_sums
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.replay import Failure, locate
+from tinyphysics.runtime.resume import Keeper
+from tinyphysics.runtime.resume import joined as joined_registers
 from tinyphysics.runtime.schedule import Schedule, time_at
 from tinyphysics.runtime.tiles import Tile, cut, store
+from tinyphysics.runtime.windows import Windows
 from tinyphysics.runtime.workers import copy, spread, unbroken
 from tinyphysics.system import System
 from tinyphysics.trajectory import Stop
@@ -41,6 +46,7 @@ class Done:
     m: Any = None  # the loop state, if it is not kept elsewhere
     stopped: dict[int, tuple[Stop, States]] = field(default_factory=dict)
     leaves: dict[str, bytes] = field(default_factory=dict)
+    registers: Mapping[str, Any] = field(default_factory=dict)  # where a checkpoint is due
 
 
 @dataclass
@@ -56,8 +62,12 @@ class Running:
     sink: Sink | None = None
     fused: Mapping[str, str] = field(default_factory=dict)  # states that are observed in the loop: their frames
     system: System | None = None
+    begun: Checkpoint | None = None  # from where a run goes on
+    keeper: Keeper | None = None
+    windows: Windows | None = None  # of a run that is streamed
     tiles: list[Tile] = field(default_factory=list)
     n: int = 0
+    kept: int | None = None  # the step of the last checkpoint
 
     def time(self, n: int) -> float:
         return time_at(n, self.dt, self.t0)
@@ -72,24 +82,55 @@ class Running:
         return sum(len(tile.frozen) for tile in self.tiles)
 
     # --- the run ----------------------------------------------------------------------------------
-    def go(self, tick: Callable[[int], None]) -> Record:
+    def begin(self) -> None:
+        """The tiles; those of a run that goes on with their loop states, and its first frame."""
         r, i, s = self.record, self.given, self.schedule
-        if s.steps == 0 or i.members == 0:
-            return self.nothing()
         here = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()))
         kept = None
         if len(here) > 1:
-            slots = {name: v[-1] for name, v in r.frames.items()} or {n: np.empty_like(v) for n, v in i.states.items()}
+            own = {} if self.windows is not None else {name: v[-1] for name, v in r.frames.items()}
+            slots = own or {n: np.empty_like(v) for n, v in i.states.items()}
             kept = store(slots, self.engine.numbers)
         self.tiles = [Tile(part, self.engine, i, self.dt, self.t0, kept) for part in here]
-        many = len(here) > 1
+        self.n = r.last = s.first
+        if self.begun is not None:
+            r.hashes += self.begun.hashes
+            spread(self.restore, len(self.tiles), self.engine.workers)
+            for v in i.states.values():
+                v.flags.writeable = False
+
+    def restore(self, k: int) -> None:
+        tile, c = self.tiles[k], self.begun
+        assert c is not None
+        first, end = tile.here.start, tile.here.stop
+        tile.frozen = {j - first: why for j, why in c.frozen.items() if first <= j < end}
+        if c.step > 0:
+            m = tile.restored(c.registers, c.step)
+            state = self.synchronised(tile, m, {})
+            tile.put(m)
+        else:
+            state = {name: v[tile.here] for name, v in c.start.items()}
+        for name, v in state.items():
+            self.given.states[name][tile.here] = v
+        self.frame(tile, c.step, state)
+
+    def go(self, tick: Callable[[int], None]) -> Record:
+        r, i, s = self.record, self.given, self.schedule
+        if s.steps == s.first or i.members == 0:
+            return self.nothing()
+        many, files = len(self.tiles) > 1, self.keeper is not None or self.windows is not None
         size = self.engine.block(i.members)
         try:
+            if self.windows is not None:
+                self.windows.pass_on(self.n)
             while self.n < s.steps and self.frozen < i.members:
                 n, target = self.n, self.end(self.n, size)
+                assert target > n, "no room for a step"
                 if many:
                     with unbroken():
-                        self.commit(target, spread(lambda k: self.block(k, n, target), len(here), self.engine.workers))  # noqa: B023
+                        done = spread(lambda k: self.block(k, n, target), len(self.tiles), self.engine.workers)  # noqa: B023
+                        self.commit(target, done)
+                        self.safeguard(done)
                 else:
                     done = [self.block(0, n, target)]
                     try:
@@ -97,34 +138,39 @@ class Running:
                     except KeyboardInterrupt:
                         self.commit(target, done)
                         raise
+                    with unbroken(files):
+                        self.safeguard(done)
                 tick(self.n)
         except KeyboardInterrupt as stop:
             r.stops.append(Stop("interrupted", self.n, self.time(self.n), error=stop))
+        except StoreError as error:
+            r.stops.append(Stop("store", self.n, self.time(self.n), error=error))
         try:
-            with unbroken(many):
+            with unbroken(many or files):
                 self.finish()
         except KeyboardInterrupt as stop:
             r.stops.append(Stop("interrupted", self.n, self.time(self.n), error=stop))
-            self.finish()
-        failed = [stop for tile in self.tiles for stop, _ in tile.frozen.values()]
-        r.stops[:0] = sorted(failed, key=lambda stop: (stop.step, stop.member or 0))
+            if not files:
+                self.finish()
         return r
 
     def nothing(self) -> Record:
         """No step, or nobody: every frame and observable that was asked for is there."""
         r, s = self.record, self.schedule
-        r.last = s.steps
-        r.final = {name: v[-1] for name, v in r.frames.items()}
-        for n in range(s.hash_every or s.steps + 1, s.steps + 1, s.hash_every or 1):
-            r.hash(n, state_hash(shaped(self.given)(self.given.states)))
+        self.n = s.steps
+        for n in range(0, s.steps + 1, s.hash_every or s.steps + 1):
+            if n > s.first:
+                r.hash(n, state_hash(shaped(self.given)(self.given.states)))
+        self.finish()
         return r
 
     def end(self, n: int, size: int) -> int:
         """Where the block that begins at step n ends."""
+        room = self.schedule.steps if self.windows is None else self.windows.limit()
         if not self.fused:
-            return min(self.schedule.next_look(n), n + size)
+            return min(self.schedule.next_look(n), n + size, room)
         every = self.stride
-        return min(self.schedule.next_hash(n), n - n % every + max(size // every, 1) * every)
+        return min(self.schedule.next_stop(n), n - n % every + max(size // every, 1) * every, room)
 
     @property
     def stride(self) -> int:
@@ -147,6 +193,35 @@ class Running:
             parts = [(v.dtype, v.shape[0 if i.is_ensemble else 1 :], b"".join(d.leaves[name] for d in done))
                      for name, v in i.states.items()]  # fmt: skip
             self.record.hash(target, joined(parts))
+
+    # --- checkpoints ------------------------------------------------------------------------------
+    def keeps(self, n: int) -> bool:
+        return self.keeper is not None and (n == self.schedule.steps or self.schedule.checkpoints(n))
+
+    def safeguard(self, done: list[Done]) -> None:
+        """What was done is handed on, and left in a checkpoint, where that is due."""
+        if self.frozen == self.given.members:
+            return
+        if self.windows is not None:
+            self.windows.pass_on(self.n)
+        if self.keeps(self.n):
+            self.keep([d.registers for d in done])
+
+    def keep(self, parts: list[Mapping[str, Any]]) -> None:
+        assert self.keeper is not None
+        if self.windows is not None:  # a checkpoint never knows of frames that are not on the disk
+            self.windows.hand_on(self.n)
+            self.windows.target.settle()
+        frozen = {tile.here.start + k: v for tile in self.tiles for k, v in tile.frozen.items()}
+        self.keeper.keep(self.n, joined_registers(parts), self.record, frozen)
+        self.kept = self.n
+
+    def keep_last(self) -> None:
+        """Where a run ends early; not where everyone has failed, since from there nobody can go on."""
+        done = self.kept == self.n or self.frozen == self.given.members
+        if self.keeper is None or done or any(stop.cause == "store" for stop in self.record.stops):
+            return
+        self.keep([self.engine.registers(tile.load(self.n)) for tile in self.tiles] if self.n else [{}])
 
     # --- one tile in one block --------------------------------------------------------------------
     def block(self, k: int, n: int, target: int) -> Done:
@@ -181,6 +256,8 @@ class Running:
                 self.frame(tile, target, state)
             if s.hashes(target):
                 done.leaves = {name: leaves(v) for name, v in state.items()}
+        if self.keeps(target):
+            done.registers = self.engine.registers(m)
         if tile.kept is None:
             done.m = m
         elif target < s.steps:  # at the end the last frame is in its place
@@ -245,11 +322,7 @@ class Running:
 
     def blank(self, tile: Tile, n: int, target: int) -> None:
         """All members of this tile have stopped, others may go on."""
-        s, r = self.schedule, self.record
-        for v in r.observed.values():
-            v[len(s.observed(n)) : len(s.observed(target)), tile.here] = np.nan
-        for name in self.fused:
-            r.frames[name][len(s.frames(n)) : s.slot(target) + 1, tile.here] = np.nan
+        self.record.blank(n, target, tile.here, self.fused)
 
     def synchronised(self, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> dict[str, Any]:
         """The states of a tile; NaN of those that have stopped."""
@@ -261,19 +334,24 @@ class Running:
         return out
 
     def frame(self, tile: Tile, n: int, state: States) -> None:
-        for name, v in state.items():
-            self.record.frames[name][self.schedule.slot(n), tile.here] = v
+        for name, v in self.record.frame(n).items():
+            v[tile.here] = state[name]
 
     # --- the end ----------------------------------------------------------------------------------
     def finish(self) -> None:
-        """The last frame, and the final state: of stopped members the last good one."""
+        """The last frame and checkpoint, and the final state: of stopped members the last good one."""
         r = self.record
         r.last = self.n
+        failed = [stop for tile in self.tiles for stop, _ in tile.frozen.values()]
+        r.stops[:] = sorted(failed, key=lambda stop: (stop.step, stop.member or 0)) + [
+            stop for stop in r.stops if stop.cause != "not finite"
+        ]
         if not r.frames:
             return
         if not self.schedule.saves(self.n):
             spread(self.last_frame, len(self.tiles), self.engine.workers)
-        r.final = {name: v[self.schedule.slot(self.n)] for name, v in r.frames.items()}
+        r.final = dict(r.frame(self.n))
+        self.leave()
         if not self.frozen:
             return
         for name, v in r.final.items():
@@ -282,6 +360,18 @@ class Running:
             for tile in self.tiles:
                 for k, (_, last) in tile.frozen.items():
                     r.final[name][tile.here.start + k] = last[name]
+
+    def leave(self) -> None:
+        """What a run leaves on the disk when it ends, however it ends."""
+        r = self.record
+        try:
+            if self.windows is not None:
+                self.windows.hand_on(self.n, ends=True)
+                self.windows.target.settle()
+            self.keep_last()
+        except StoreError as error:
+            if not any(stop.cause == "store" for stop in r.stops):
+                r.stops.append(Stop("store", self.n, self.time(self.n), error=error))
 
     def last_frame(self, k: int) -> None:
         tile = self.tiles[k]

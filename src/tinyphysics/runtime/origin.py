@@ -2,25 +2,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, UOp
+from tinyphysics.plan import Goal
 from tinyphysics.runtime.execute import Run, execute, looking
 from tinyphysics.runtime.loop import Sink
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.schedule import Schedule, times_at
+
+PIECE = 1 << 28  # bytes of frames that are looked at together
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run was compiled from."""
+
+    goal: Goal
+    backend: str
+    checks: str
+    program: str  # its hash
+    seed: int
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
     run: Run
     frames: Mapping[str, Any]  # (frames, members, shape...)
-    steps: list[int]
+    steps: Any
     last: int
+    values: Mapping[str, UOp] = field(default_factory=dict)  # that were observed
+    asked: Asked | None = None
 
     def energy(self) -> UOp:
         system = self.run.system
@@ -31,7 +47,13 @@ class Origin:
 
     def energies(self) -> Any:
         """The energy of every frame."""
-        out = looking(self.run, {"energy": self.energy()}, self.frames, self.steps)["energy"]
+        energy, steps = self.energy(), [int(n) for n in self.steps]
+        size = max(1, PIECE // max(sum(v[:1].nbytes for v in self.frames.values()), 1))
+        parts = []
+        for k in range(0, len(steps), size):  # frames may be more than there is memory for
+            some = {name: v[k : k + size] for name, v in self.frames.items()}
+            parts.append(looking(self.run, {"energy": energy}, some, steps[k : k + size])["energy"])
+        out = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return out if self.run.given.is_ensemble else out[:, 0]
 
     def watched(self, name: str) -> dict[str, UOp]:

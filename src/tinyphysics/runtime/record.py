@@ -1,7 +1,7 @@
 """What has a run collected?  Frames and observables in arrays that are laid out before it begins."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ def room(what: str, count: int, like: Any) -> Any:
     except (MemoryError, ValueError):
         size = count * like.nbytes / 2**30
         raise InputError(f"{count:,} {what} are {size:,.0f} GiB, more than there is memory for",
-                         fix="Keep fewer: raise save_every= or observe_every=.") from None  # fmt: skip
+                         fix='Raise save_every= or observe_every=, or pass save="run.zarr".') from None  # fmt: skip
 
 
 @dataclass
@@ -35,13 +35,19 @@ class Record:
     stops: list[Stop] = field(default_factory=list)
     final: dict[str, Any] = field(default_factory=dict)
     last: int = 0
+    slot0: int = 0  # the number of the first frame that the arrays have room for
+    row0: int = 0  # and of the first observation
+    passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one
 
-    def watch(self, first: Mapping[str, Any]) -> None:
-        """Memory for the observables, whose values at step 0 are these."""
-        count = len(self.schedule.observed(self.schedule.steps))
+    def watch(self, first: Mapping[str, Any], most: int | None = None) -> None:
+        """Memory for the observables, whose values at the first step are these; for so many at most."""
+        s = self.schedule
+        count = len(s.observed(s.steps))
+        count = count if most is None else max(1, min(count, most))
         for name, v in first.items():
             self.observed[name] = room(f"values of `{name}`", count, v)
-            self.observed[name][0] = v
+            if s.first in s.observed(s.first):
+                self.observed[name][0] = v
 
     def hash(self, n: int, state: str) -> None:
         if not self.hashes or self.hashes[-1][0] < n:
@@ -63,12 +69,27 @@ class Record:
         s = self.schedule
         if s.observe_every is not None and self.observed:
             wanted = steps % s.observe_every == 0
+            rows = steps // s.observe_every - s.observed(s.steps).start // s.observe_every - self.row0
             for name, v in self.observed.items():
-                place(v, steps // s.observe_every, wanted, values[name], here)
+                place(v, rows, wanted, values[name], here)
         if frames and s.save_every is not None:
             wanted = (steps % s.save_every == 0) | (steps == s.steps)
+            rows = -(-steps // s.save_every) - s.first // s.save_every - self.slot0
             for name, source in frames.items():
-                place(self.frames[name], -(-steps // s.save_every), wanted, values[source], here)
+                place(self.frames[name], rows, wanted, values[source], here)
+
+    def frame(self, n: int) -> Mapping[str, Any]:
+        """The arrays of the frame at step n."""
+        slot = self.schedule.slot(n) - self.slot0
+        return {name: v[slot] for name, v in self.frames.items()} if slot >= 0 else self.passed
+
+    def blank(self, n: int, target: int, here: slice, frames: Iterable[str]) -> None:
+        """NaN for these members after step n up to the target: in the observables, and in these frames."""
+        s = self.schedule
+        for v in self.observed.values():
+            v[len(s.observed(n)) - self.row0 : len(s.observed(target)) - self.row0, here] = np.nan
+        for name in frames:
+            self.frames[name][s.complete(n) - self.slot0 : s.slot(target) + 1 - self.slot0, here] = np.nan
 
 
 def place(out: Any, rows: Any, wanted: Any, values: Any, here: slice) -> None:
@@ -80,7 +101,8 @@ def place(out: Any, rows: Any, wanted: Any, values: Any, here: slice) -> None:
     out[first : first + len(chosen), here] = chosen
 
 
-def beginning(given: Inputs, schedule: Schedule) -> Record:
-    """Memory for the frames of a run."""
+def beginning(given: Inputs, schedule: Schedule, most: int | None = None) -> Record:
+    """Memory for the frames of a run; for so many at most."""
     count = schedule.slot(schedule.steps) + 1
+    count = count if most is None else min(count, most)
     return Record(schedule, {name: room("frames", count, v) for name, v in given.states.items()})

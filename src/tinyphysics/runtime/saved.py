@@ -12,35 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from tinyphysics.errors import StoreError, TinyPhysicsError
-from tinyphysics.ir import UOp, dump, parse
+from tinyphysics.ir import UOp, parse
 from tinyphysics.plan import Goal
 from tinyphysics.planner.target import checked
+from tinyphysics.runtime.description import FORMAT, described
 from tinyphysics.runtime.simulation import Simulation
 from tinyphysics.system import Parameter, State, System
-
-FORMAT = 1
 
 
 def save(sim: Simulation, path: str | Path) -> None:
     """Writes `path` in one piece, or not at all."""
-    s = sim.system
-    roots = [u for u in (s.energy, *s.forces, *s.update) if u is not None]
-    data = {
-        "tinyphysics": FORMAT,
-        "system": {
-            "name": s.name,
-            "kind": s.kind,
-            "states": [[x.name, x.role, list(x.var.shape), x.unit] for x in s.states],
-            "parameters": [[x.name, list(x.var.shape), x.default, x.unit] for x in s.parameters],
-            "time": s.time is not None,
-            "graph": dump(roots),
-        },
-        "goal": {"dt": sim.goal.dt, "method": sim.goal.method, "order": sim.goal.order, "forbid": sim.goal.forbid,
-                 "precision": sim.goal.precision, "scale": sim.goal.scale},  # fmt: skip
-        "backend": sim.requested,
-        "checks": sim.checks,
-        "program": sim.tpir.hash,
-    }
+    data = described(sim.system, sim.goal, sim.requested, sim.checks, sim.tpir.hash)
     target = Path(path)
     try:
         handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}")
@@ -85,6 +67,7 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         energy=roots[0] if kind == "hamiltonian" else None,
         forces=tuple(roots) if kind == "forces" else (),
         update=tuple(roots) if kind == "map" else (),
+        axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
     )  # fmt: skip
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
                   goal.get("precision", "float64"), goal.get("scale", "off"))  # fmt: skip

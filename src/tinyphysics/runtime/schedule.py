@@ -70,35 +70,59 @@ def count_steps(steps: Any, until: Any, dt: float, t0: float) -> int:
 
 @dataclass(frozen=True)
 class Schedule:
-    steps: int
+    """Where a run begins, ends and looks. A run that goes on from step `first` has the strides of the whole."""
+
+    steps: int  # the last step
     save_every: int | None
     observe_every: int | None  # None: nothing is observed
     hash_every: int | None
+    first: int = 0
+    checkpoint_every: int | None = None
 
     def saves(self, n: int) -> bool:
-        return n in (0, self.steps) or self.save_every is not None and n % self.save_every == 0
+        return n in (self.first, self.steps) or self.save_every is not None and n % self.save_every == 0
 
     def hashes(self, n: int) -> bool:
         return self.hash_every is not None and n > 0 and n % self.hash_every == 0
 
+    def checkpoints(self, n: int) -> bool:
+        return self.checkpoint_every is not None and n % self.checkpoint_every == 0
+
     def frames(self, n: int) -> list[int]:
         """The steps of the frames of a run that ends at step n."""
-        regular = range(0, n + 1, self.save_every or n + 1)
-        return [*regular] if regular[-1] == n else [*regular, n]
+        every = self.save_every or n + 1
+        regular = range(self.first - self.first % every + every, n + 1, every)
+        return [*dict.fromkeys([self.first, *regular, n])]
 
     def slot(self, n: int) -> int:
         """The number of the frame at step n."""
-        return -(-n // self.save_every) if self.save_every is not None else min(n, 1)
+        if n == self.first:
+            return 0
+        return -(-n // self.save_every) - self.first // self.save_every if self.save_every is not None else 1
+
+    def complete(self, n: int) -> int:
+        """How many frames there are when step n is done."""
+        return self.slot(n) + self.saves(n)
+
+    def step_of(self, slot: int) -> int:
+        """The step of a frame, the inverse of `slot`."""
+        if slot == 0 or self.save_every is None:
+            return self.steps if slot else self.first
+        return min((self.first // self.save_every + slot) * self.save_every, self.steps)
 
     def observed(self, n: int) -> range:
         """The steps of a run to step n at which something is observed."""
-        return range(0, n + 1, self.observe_every) if self.observe_every is not None else range(0)
+        if self.observe_every is None:
+            return range(0)
+        return range(-(-self.first // self.observe_every) * self.observe_every, n + 1, self.observe_every)
 
-    def next_hash(self, n: int) -> int:
+    def next_stop(self, n: int) -> int:
         """The first step after n at which a block has to end."""
-        return min(self.steps, n - n % self.hash_every + self.hash_every) if self.hash_every else self.steps
+        return self.next_of(n, self.hash_every, self.checkpoint_every)
 
     def next_look(self, n: int) -> int:
         """The first step after n at which the state itself is looked at."""
-        strides = [s for s in (self.save_every, self.hash_every) if s is not None]
-        return min([self.steps, *(n - n % s + s for s in strides)])
+        return self.next_of(n, self.save_every, self.hash_every, self.checkpoint_every)
+
+    def next_of(self, n: int, *strides: int | None) -> int:
+        return min([self.steps, *(n - n % s + s for s in strides if s is not None)])

@@ -4,8 +4,10 @@ from __future__ import annotations
 import math
 import pickle
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,19 +30,35 @@ from tinyphysics.planner.cite import cite
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
+from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
 from tinyphysics.runtime.compiled import Compiled
+from tinyphysics.runtime.description import described
+from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import addressed, inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
 from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
-from tinyphysics.runtime.origin import Origin
+from tinyphysics.runtime.origin import Asked, Origin
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
+from tinyphysics.runtime.resume import (
+    Keeper,
+    a_path,
+    agreed,
+    check_program,
+    check_target,
+    identity,
+    restored_inputs,
+    sizes_given,
+)  # fmt: skip
+from tinyphysics.runtime.saving import begun
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
+from tinyphysics.runtime.stream import Stream
 from tinyphysics.runtime.subject import Observed
 from tinyphysics.runtime.units import check_units
 from tinyphysics.runtime.wander import Wander
+from tinyphysics.runtime.windows import Windows, fitting
 from tinyphysics.runtime.workers import available, copy
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import BUILT, Target
@@ -49,10 +67,8 @@ from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, fits
 from tinyphysics.trajectory import Frame, Trajectory
 from tinyphysics.util import one_of
 
-BITS = 2  # changes when a release changes results
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
 LATER_LEVELS = ("ptx", "cuda", "wgsl")
-LATER_ARGUMENTS = ("save", "checkpoint", "checkpoint_every", "resume")
 
 
 @dataclass(eq=False)
@@ -200,55 +216,85 @@ class Simulation:
         self, *, steps: int | None = None, until: float | None = None, t0: float = 0.0,
         save_every: int | None = None, observe: Mapping[str, Callable[..., Any]] | None = None,
         observe_every: int = 1, hash_every: int | None = None, seed: int = 0,
-        progress: str | bool = "auto", threads: int | None = None, **given: Any,
+        progress: str | bool = "auto", threads: int | None = None, save: Any = None, checkpoint: Any = None,
+        checkpoint_every: int | None = None, resume: Any = None, **given: Any,
     ) -> Trajectory:  # fmt: skip
-        """Runs from an initial state; what is not a run option is a state or a parameter, by name."""
+        """Runs from an initial state; what is not a run option is a state or a parameter, by name.
+
+        `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
+        goes on from there, bit for bit as if the run had never ended; `steps` are further steps.
+        `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
+        """
         began = clock.perf_counter()
-        for name in LATER_ARGUMENTS:
-            if given.pop(name, None) is not None:
-                raise PlanError(f"{name}= does not exist yet", fix="Keep the Trajectory, or save its arrays.")
         dt = given.pop("dt", self.goal.dt)
+        c, path = None, a_path("resume", "" if resume is None else resume)
+        if resume is not None:
+            c = read(path)
+            t0, seed = agreed("t0", checked_time(t0), 0.0, c.run.t0, path), agreed("seed", seed, 0, c.run.seed, path)
+            hash_every = agreed("hash_every", hash_every, None, c.hash_every, path)
+            save_every = c.save_every if save_every is None else save_every
         if isinstance(self.source, Family):
-            self.bind(self.source, sizes_from(self.source, given))
+            self.bind(self.source, sizes_from(self.source, sizes_given(self.source, c, path, given)))
         system = self.system
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         dt = 1.0 if system.kind == "map" else checked_step(dt)
-        i = inputs(system, given, self.compiled.stored)
+        if c is None:
+            i = inputs(system, given, self.compiled.stored)
+        else:
+            check_program(c, path, system, self.compiled.known.program)
+            agreed("dt", dt, c.run.dt, c.run.dt, path)
+            i = restored_inputs(system, c, path, given, self.compiled.stored)
         if observe is not None and not isinstance(observe, Mapping):
             raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
         watched = {**self.monitors, **(observe or {})}
+        first = 0 if c is None else c.step
+        last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
+        if last < first:
+            raise InputError(f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
+                             fix="Pass a later time.")  # fmt: skip
+        target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
         schedule = Schedule(
-            count_steps(steps, until, dt, checked_time(t0)),
+            last,
             None if save_every is None else whole("save_every", save_every, 1),
             whole("observe_every", observe_every, 1) if watched else None,
             None if hash_every is None else whole("hash_every", hash_every, 1),
-        )
+            first, kept_every,
+        )  # fmt: skip
         threads = None if threads is None else whole("threads", threads, 1)
         checked(seed=seed)
         compiled = self.compiled
         check_clock(compiled.stored, compiled.known.timed, schedule.steps, dt, float(t0))
-        record = beginning(i, schedule)
-        first = {name: v[0] for name, v in record.frames.items()}
-        for name, v in first.items():
+        streams = save is not None and i.members > 0
+        record = beginning(i, schedule, fitting(list(i.states.values())) if streams else None)
+        begin = {name: np.empty_like(v[0]) if streams else v[0] for name, v in record.frames.items()}
+        for name, v in begin.items() if c is None else ():
             copy(i.states[name], v, threads or available())
             v.flags.writeable = False  # energies and replays come from here
-        i = replace(i, states=first)
+            if streams:
+                record.frames[name][0] = v
+        i = replace(i, states=begin)
         values = {n: self.traced(f, n) for n, f in watched.items()}
         own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
         check_indices([*own, *values.values()], i)
         if any(map(draws, (*own, *values.values()))):
             i = addressed(i, int(seed), compiled.stored)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.stored,
-                compiled.in_loops(i.members))  # fmt: skip
+                compiled.in_loops(i.members), c)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
+        keeper, windows = None, None
+        if target is not None or save is not None:
+            run = self.identity(r, seed)
+            keeper = None if target is None else Keeper(target, run, i, i.states if c is None else c.start)
+            windows = self.windows(save, r, record, values, run)
         ready = clock.perf_counter()
-        with progress_bar(progress, system.name, schedule.steps, Wander(r, record, values)) as tick:
-            record, launches, compiling, code = execute(r, record, values, tick)
+        with progress_bar(progress, system.name, schedule.steps, Wander(r, record, values)) as tick, closing(windows):
+            record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
         done = clock.perf_counter()
-        out = self.trajectory(r, record)
-        work = record.last * max(i.members, 1)
+        asked = Asked(self.goal, self.requested, self.checks, compiled.known.program, seed)
+        out = self.trajectory(r, record, windows, values, asked)
+        work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
             "backend": {"requested": self.requested, "used": self.target.backend},
@@ -256,7 +302,7 @@ class Simulation:
             "bits": BITS,
             "seconds": {"plan": compiled.seconds, "prepare": ready - began, "compile": compiling, "run": running},
             "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
-            "steps": record.last, "members": i.members, "seed": int(seed),
+            "steps": record.last - first, "members": i.members, "seed": int(seed),
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == "not finite" for s in record.stops),
@@ -269,6 +315,32 @@ class Simulation:
             raise PhysicsIntegrityError(f"{what} is not finite at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
         return out
+
+    def checkpointing(self, path: Any, every: Any, c: Checkpoint | None) -> tuple[Path | None, int | None]:
+        """(where checkpoints are written, how often), or an error before anything has run."""
+        if path is None:
+            if every is not None:
+                raise InputError("checkpoint_every= without checkpoint=", fix='Pass checkpoint="run.checkpoint" too.')
+            return None, None
+        target = a_path("checkpoint", path)
+        check_target(target, c)
+        return target, None if every is None else whole("checkpoint_every", every, 1)
+
+    def identity(self, r: Run, seed: int) -> Identity:
+        if r.begun is not None:
+            return r.begun.run
+        shown = shaped(r.given)(r.given.states)
+        return identity(r.system, self.compiled.known.program, r.dt, r.t0, seed, shown, r.given.params)
+
+    def windows(self, save: Any, r: Run, record: Record, values: Mapping[str, UOp], run: Identity) -> Windows | None:
+        """Where frames and observables are handed on to, if they are."""
+        if save is None:
+            return None
+        stream, since = save, -1
+        if not hasattr(save, "put"):  # replays hand them on to something else than a store
+            told = described(self.system, self.goal, self.requested, self.checks, self.compiled.known.program)
+            stream, since = begun(a_path("save", save), r, values, run, told)
+        return Windows(record, stream, r.dt, r.t0, r.given.is_ensemble, since)
 
     def bind(self, source: Family, sizes: dict[str, int]) -> None:
         """The first run decides the sizes; later ones must agree."""
@@ -299,10 +371,14 @@ class Simulation:
         known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
         return observable(function, known | {"t": clock_of(system)}, name)
 
-    def trajectory(self, r: Run, record: Record) -> Trajectory:
+    def trajectory(
+        self, r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
+    ) -> Trajectory:
         steps, view = record.steps, shaped(r.given)
-        frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
         final = view({name: sealed(v) for name, v in record.final.items()})
+        if windows is not None:
+            return streamed(r, record, windows, final, values, asked)
+        frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
         at = times_at(record.observed_at, r.dt, r.t0)
         observed = {}
         for name in record.observed:
@@ -313,7 +389,7 @@ class Simulation:
             frames=frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()},
             final=Frame(final, record.last, time_at(record.last, r.dt, r.t0)),
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
-            observed=observed, origin=Origin(r, frames, steps, record.last),
+            observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last, values, asked),
         )  # fmt: skip
 
 
@@ -326,6 +402,37 @@ def sealed(a: Any) -> Any:
     out = a.view()
     out.flags.writeable = False
     return out
+
+
+def streamed(
+    r: Run, record: Record, windows: Windows, final: Mapping[str, Any], values: Mapping[str, UOp], asked: Asked
+) -> Trajectory:
+    """Of a run whose frames are elsewhere: read when they are asked for."""
+    last = Frame(final, record.last, time_at(record.last, r.dt, r.t0))
+    out = Trajectory(np.empty(0), np.empty(0, int), {}, last, state_hash(final, r.threads or available()),
+                     record.hashes, tuple(record.stops))  # fmt: skip
+    if isinstance(windows.target, Stream):
+        read, lift = windows.target.reading, not r.given.is_ensemble
+        out.t, out.steps, out.frames = read("time"), read("step"), {name: read(name) for name in final}
+        out.observed = {name: (read("observed_time"), read(name)) for name in record.observed}
+        frames = {name: read(name, lift) for name in final}
+        out.origin = Origin(from_the_start(r), frames, out.steps, record.last, values, asked)
+    return out
+
+
+@contextmanager
+def closing(windows: Windows | None) -> Iterator[None]:
+    """The thread of a stream ends with the run."""
+    try:
+        yield
+    finally:
+        if windows is not None and isinstance(windows.target, Stream):
+            windows.target.close()
+
+
+def from_the_start(r: Run) -> Run:
+    """The run of which this one is the last part: what is asked of every step is asked of those before it too."""
+    return r if r.begun is None else replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))
 
 
 def checked_step(dt: Any) -> float:

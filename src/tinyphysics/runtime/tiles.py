@@ -88,6 +88,11 @@ class Tile:
         rows = self.kept.rows(self.here)
         return self.engine.resume(rows, self.params(), self.members, self.dt, self.t0, n, threads)
 
+    def restored(self, registers: Mapping[str, Any], n: int) -> Any:
+        """The loop state of these members at step n, from the registers of all."""
+        own, threads = {name: v[self.here] for name, v in registers.items()}, None if self.kept is None else 1
+        return self.engine.restored(own, self.params(), self.members, self.dt, self.t0, n, threads)
+
     def put(self, m: Any) -> None:
         if self.kept is None:
             self.alone = m

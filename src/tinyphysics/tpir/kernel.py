@@ -6,9 +6,9 @@ by their expansions, all bit for bit. What depends on parameters alone is comput
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import DType, i64, u32
@@ -263,6 +263,27 @@ def reads_before_writing(instructions: Sequence[Instruction]) -> dict[Register, 
     return out
 
 
+def unchanging(program: Program, start: Mapping[Operand, UOp]) -> Callable[[Register], bool]:
+    """Is a register of `init` the same at every step, and computed from parameters alone?"""
+    rewritten = {i.dst for i in program.step}
+    return lambda r: r not in rewritten and not any(str(v.arg).startswith("&") for v in start[r].leaves)
+
+
+def carried_registers(program: Program, start: Mapping[Operand, UOp]) -> list[Register]:
+    """What goes round the loop: the states, and what a step or the end reads of an earlier section."""
+    states = [Register("S", i) for i in range(len(program.states))]
+    needed, fixed = reads_before_writing((*program.step, *program.final)), unchanging(program, start)
+    return states + [r for r in needed if r not in states and not fixed(r)]
+
+
+@lru_cache(maxsize=64)
+def loop_registers(program: Program) -> dict[str, tuple[DType, tuple[int, ...]]]:
+    """The registers of a loop between two steps, by name: all that a run needs to go on, whatever runs it."""
+    meaning = Meaning(program)
+    meaning.run(program.init)
+    return {str(r): (meaning.env[r].dtype, meaning.env[r].shape) for r in carried_registers(program, meaning.env)}
+
+
 def scalars(roots: Sequence[UOp]) -> list[UOp]:
     """The numbers of the roots, as scalar expressions without needless operations."""
     flat = [u for group in unroll(roots) for u in group]
@@ -276,23 +297,15 @@ def build_kernel(program: Program) -> Kernel:
     start = dict(meaning.env)
     needed = reads_before_writing((*program.step, *program.final))
     rewritten = {i.dst for i in program.step}
-    states = [Register("S", i) for i in range(len(program.states))]
-
-    def fixed(r: Register) -> bool:
-        leaves = start[r].leaves
-        return r not in rewritten and not any(str(v.arg).startswith("&") for v in leaves)
-
-    carried_registers = states + [r for r in needed if r not in states and not fixed(r)]
-    shaped: dict[Operand, UOp] = {
-        r: UOp.var(f"{r}", start[r].shape, start[r].dtype) for r in carried_registers
-    }
+    fixed, round_the_loop = unchanging(program, start), carried_registers(program, start)
+    shaped: dict[Operand, UOp] = {r: UOp.var(f"{r}", start[r].shape, start[r].dtype) for r in round_the_loop}
     known = {r: u for r, u in start.items() if isinstance(r, Param) or r in needed and r not in shaped} | shaped
     loop = Meaning(program)
     loop.env |= known
-    stages, weights = rolled(program, start, [r for r in carried_registers if r in rewritten], fixed)
+    stages, weights = rolled(program, start, [r for r in round_the_loop if r in rewritten], fixed)
     loop.env |= {w: UOp.var(str(w), row[0].shape, row[0].dtype) for w, row in weights.items()}
     loop.run(stages.body)
-    next_values = [loop.env[r] for r in carried_registers]
+    next_values = [loop.env[r] for r in round_the_loop]
     end = Meaning(program)
     end.env |= known
     stored = end.run(program.final)
@@ -301,11 +314,11 @@ def build_kernel(program: Program) -> Kernel:
         raise PlanError(f"`{program.name}` has too many numbers to be written out one by one")
 
     sections = {
-        "init": scalars([start[r] for r in carried_registers]),
+        "init": scalars([start[r] for r in round_the_loop]),
         "step": scalars(next_values),
         "final": scalars([stored[p] for p in outputs]),
     }
-    carried = [e for r in carried_registers for e in elements(shaped[r])]
+    carried = [e for r in round_the_loop for e in elements(shaped[r])]
     inputs = [e for i in range(len(program.states)) for e in elements(input_of(program, i))]
     params = [e for p in program.params for e in elements(meaning.env[Param(p.name)])]
     weighed: dict[UOp, tuple[UOp, ...]] = {}

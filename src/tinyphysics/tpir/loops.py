@@ -17,7 +17,7 @@ from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
-from tinyphysics.tpir.kernel import Meaning, implicit, input_of, reads_before_writing
+from tinyphysics.tpir.kernel import Meaning, carried_registers, implicit, input_of, reads_before_writing
 from tinyphysics.tpir.lists import ListSpec, asked, shift_of, specs
 from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece
 from tinyphysics.tpir.planes import long_axes
@@ -116,13 +116,8 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     start = Meaning(program)
     init_marks, _ = updates(start, program.init)
     needed = reads_before_writing((*program.step, *program.final))
-    rewritten = {i.dst for i in program.step}
     states = [Register("S", i) for i in range(len(program.states))]
-
-    def fixed(r: Register) -> bool:
-        return r not in rewritten and not any(str(v.arg).startswith("&") for v in start.env[r].leaves)
-
-    others = [r for r in needed if r not in states and not fixed(r)]
+    others = carried_registers(program, start.env)[len(states) :]
     arrays = {p.name: start.env[Param(p.name)] for p in program.params if p.type.shape}
     given = {u: Home(f"${name}") for name, u in arrays.items()}
     inputs = {s.name: f"S{i}" for i, s in enumerate(program.states)}

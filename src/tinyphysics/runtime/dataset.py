@@ -1,0 +1,50 @@
+"""A run as an xarray.Dataset: named axes, units as annotated, and attributes that reproduce it."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.runtime.description import described
+from tinyphysics.runtime.execute import Run
+from tinyphysics.runtime.loop import shaped
+from tinyphysics.runtime.origin import Asked, Origin
+from tinyphysics.runtime.resume import identity
+from tinyphysics.runtime.saving import arrays_given, described_run, layouts
+from tinyphysics.runtime.store import OBSERVED, TIME
+from tinyphysics.runtime.stream import Stored
+from tinyphysics.trajectory import Trajectory
+
+
+def to_xarray(out: Trajectory) -> Any:
+    """The frames, observables and parameters of a run; of one that was streamed, its store, read when asked for."""
+    try:
+        import xarray
+    except ImportError as error:
+        raise BackendError("xarray is not installed", fix='pip install "tinyphysics[io]"') from error
+    first = next(iter(out.frames.values()), None)
+    if isinstance(first, Stored) and first.tail is None:
+        return xarray.open_zarr(first.store.root, decode_times=False)
+    if not isinstance(out.origin, Origin) or out.origin.asked is None:
+        raise PlanError("this trajectory does not know its system", fix="Ask before it is saved or sent elsewhere.")
+    run, values = out.origin.run, out.origin.values
+    given = arrays_given(run.given)
+    variables: dict[str, Any] = {}
+    for m in layouts(run, values):
+        if m.name in ("time", "step", "hash", "observed_time", "observed_step"):
+            continue
+        found = given[m.name] if not m.grows else out.frames[m.name] if m.dims[0] == TIME else out[m.name]
+        variables[m.name] = (m.dims, np.asarray(found), {} if m.unit is None else {"units": m.unit})
+    coordinates = {TIME: np.asarray(out.t), "step": (TIME, np.asarray(out.steps))}
+    if out.observed:
+        coordinates[OBSERVED] = np.asarray(next(iter(out.observed.values()))[0])
+    attributes = attributes_of(run, out.origin.asked)
+    return xarray.Dataset(variables, coordinates, {**attributes, "hash": out.hash})
+
+
+def attributes_of(run: Run, asked: Asked) -> dict[str, Any]:
+    shown = shaped(run.given)(run.given.states)
+    who = identity(run.system, asked.program, run.dt, run.t0, asked.seed, shown, run.given.params)
+    told = described(run.system, asked.goal, asked.backend, asked.checks, asked.program)
+    return {name: v for name, v in described_run(run, who, told).items() if name != "coordinates"}

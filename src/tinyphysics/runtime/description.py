@@ -1,0 +1,32 @@
+"""A compiled system as data that JSON can hold: the graph, and what was asked of it; nothing in it is code."""
+from __future__ import annotations
+
+from typing import Any
+
+from tinyphysics.ir import dump
+from tinyphysics.plan import Goal
+from tinyphysics.system import System
+
+FORMAT = 1
+
+
+def described(s: System, goal: Goal, requested: str, checks: str, program: str) -> dict[str, Any]:
+    """`runtime/saved.py` makes the simulation from it again."""
+    roots = [u for u in (s.energy, *s.forces, *s.update) if u is not None]
+    return {
+        "tinyphysics": FORMAT,
+        "system": {
+            "name": s.name,
+            "kind": s.kind,
+            "states": [[x.name, x.role, list(x.var.shape), x.unit] for x in s.states],
+            "parameters": [[x.name, list(x.var.shape), x.default, x.unit] for x in s.parameters],
+            "axes": s.axes,
+            "time": s.time is not None,
+            "graph": dump(roots),
+        },
+        "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
+                 "precision": goal.precision, "scale": goal.scale},  # fmt: skip
+        "backend": requested,
+        "checks": checks,
+        "program": program,
+    }
