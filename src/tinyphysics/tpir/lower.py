@@ -13,6 +13,7 @@ from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse, short_dots
 from tinyphysics.rules.invariant import reciprocals, set_aside
+from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.real import pairwise, products
 from tinyphysics.step import DT, Assign, Block, Shear, Shift, Step
 from tinyphysics.system import State
@@ -236,13 +237,17 @@ def decided(step: Step) -> Step:
     groups = (step.init, step.body, step.final)
     roots = [u for blocks in groups for b in blocks for u in
              ([b.value] if isinstance(b, Assign) else [s.covector for s in b.shears if isinstance(s, Shear)])]  # fmt: skip
-    new = dict(zip(roots, fuse(short_dots(reciprocals(graph_rewrite(roots, pairwise), states)))))
+
+    def divided(roots: Sequence[UOp]) -> list[UOp]:
+        return reciprocals(shared_quotients(graph_rewrite(roots, pairwise)), states)
+
+    new = dict(zip(roots, fuse(short_dots(divided(roots)))))
 
     def shifted(b: Block) -> dict[UOp, UOp]:
         """The values of a block, for themselves: what another block computes is not the same after an update."""
         values = [s.value for s in b.shears if isinstance(s, Shift)]
         moving = states if step.time is None else states | {step.time}
-        work, once = set_aside(graph_rewrite(reciprocals(graph_rewrite(values, pairwise), states), exact), moving)
+        work, once = set_aside(graph_rewrite(divided(values), exact), moving)
         return dict(zip(values, graph_rewrite(substitute(fuse(short_dots(work)), once), exact)))
 
     def rebuilt(blocks: Sequence[Block | Assign]) -> tuple[Block | Assign, ...]:
