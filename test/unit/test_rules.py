@@ -644,3 +644,9 @@ def test_a_pair_of_bodies_is_one_root_and_one_division():
     step = build_kernel(tp.compile(bodies, dt=0.01, backend="python").tpir).section("step")
     work = [u.op for u in toposort(step.roots)]
     assert work.count(Ops.SQRT) == 3 and work.count(Ops.DIV) == 3
+
+
+def test_a_root_times_its_square_is_one_power():
+    s = x * x + y * y + 1.0
+    assert same(z / (s * s.sqrt()), z * s**-1.5) and same(1.0 / (3.0 * s * s.sqrt()), s**-1.5 / 3.0)
+    assert not same(z / (s * s.sqrt()), z * s**-2.5) and not same(z / ((s + 1.0) * s.sqrt()), z * s**-1.5)

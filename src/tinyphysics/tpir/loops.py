@@ -5,7 +5,7 @@ follows from the index of a loop instead of being written down for each.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -23,6 +23,7 @@ from tinyphysics.tpir.planes import long_axes
 from tinyphysics.tpir.pull import Home, planes
 from tinyphysics.tpir.schedule import Marks, schedule
 from tinyphysics.tpir.stored import cost, weight
+from tinyphysics.tpir.telling import Plane, telling_sums
 
 DEAR = 4  # operations for which an array of parameters alone is computed before the loop
 
@@ -39,12 +40,14 @@ def updates(meaning: Meaning, instructions: Sequence[Instruction]) -> tuple[list
     return marks, stored
 
 
-def finished(nest: Nest, careful: bool) -> Nest:
-    """The bodies in the minimal operator set."""
+def finished(nest: Nest, careful: bool, sums: Mapping[Plane, Collection[UOp]]) -> Nest:
+    """The bodies in the minimal operator set; `sums` are those that show a failure, with what they show."""
     pieces = []
     for p in nest.pieces:
         plain = inline([s.value for s in p.stores])
-        values, guards = (lower(plain), []) if careful else guarded(plain)
+        seen = [u for s in p.stores for u in sums.get((s.buffer, s.plane), ())]
+        values, guards = (lower(plain), []) if careful else guarded(plain, seen)
+        guards += [] if careful or nest.kind != "map" else [(u - u).ne(0.0) for u in p.loads() if u.arg in sums]
         flat = graph_rewrite([*values, *guards], exact)
         stores = tuple(replace(s, value=v) for s, v in zip(p.stores, flat))
         pieces.append(Piece(p.lo, p.hi, stores, tuple(flat[len(values) :])))
@@ -155,8 +158,9 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         s = schedule(marks, homes, components, f"{name}.", flat)
         for b in s.buffers.values():
             buffers.setdefault(b.name, b)
-        sections[name] = LoopSection(name, tuple(finished(n, False) for n in s.nests), s.swaps)
-        careful[name] = LoopSection(name, tuple(finished(n, True) for n in s.nests), s.swaps)
+        sums = telling_sums(s.nests)
+        sections[name] = LoopSection(name, tuple(finished(n, False, sums) for n in s.nests), s.swaps)
+        careful[name] = LoopSection(name, tuple(finished(n, True, sums) for n in s.nests), s.swaps)
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
     return LoopKernel(
         program.name, tuple(dict.fromkeys([*scalars, STEP, ORIGIN])), buffers, sections, careful, inputs,
