@@ -22,7 +22,7 @@ from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse
 from tinyphysics.rules.invariant import reciprocals
 from tinyphysics.rules.normal import Normal, same
-from tinyphysics.rules.quotients import shared_quotients
+from tinyphysics.rules.denominators import one_division
 from tinyphysics.rules.real import identities, products, real, simplify, sink
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.tpir.kernel import build_kernel
@@ -614,7 +614,7 @@ def divisions(roots):
 def test_quotients_with_one_denominator_are_one_division():
     d = (x * x + y * y) * (x * x + y * y).sqrt()
     roots = [z * x / d, z * y / d, -(z / d)]
-    new = shared_quotients(roots)
+    new = one_division(roots)
     assert divisions(roots) == 3 and divisions(new) == 1
     env = {"x": 0.3, "y": -1.7, "z": 2.5}
     for a, b in zip(evaluate(roots, env), evaluate(new, env)):
@@ -623,13 +623,13 @@ def test_quotients_with_one_denominator_are_one_division():
 
 def test_a_lone_quotient_keeps_its_bits():
     roots = [x / y, y / z, x / 3.0, z / 3.0]
-    assert all(a is b for a, b in zip(shared_quotients(roots), roots))
+    assert all(a is b for a, b in zip(one_division(roots), roots))
 
 
 def test_what_is_stepped_or_compared_on_is_divided_as_written():
     """49*(1/49) is less than 1."""
     roots = [(x / y).floor() + z / y, (x / y < 1.0).where(z / y, z)]
-    new = evaluate(shared_quotients(roots), {"x": 49.0, "y": 49.0, "z": 98.0})
+    new = evaluate(one_division(roots), {"x": 49.0, "y": 49.0, "z": 98.0})
     assert new[0] == 3.0 and new[1] == 98.0
 
 

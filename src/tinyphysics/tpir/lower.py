@@ -14,7 +14,7 @@ from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse, short_dots
 from tinyphysics.rules.invariant import reciprocals, set_aside
 from tinyphysics.rules.pair_roots import pair_roots
-from tinyphysics.rules.quotients import shared_quotients
+from tinyphysics.rules.denominators import one_division
 from tinyphysics.rules.real import pairwise, products
 from tinyphysics.step import DT, Assign, Block, Shear, Shift, Step
 from tinyphysics.system import State
@@ -242,7 +242,7 @@ def decided(step: Step, precision: str = "float64") -> Step:
              ([b.value] if isinstance(b, Assign) else [s.covector for s in b.shears if isinstance(s, Shear)])]  # fmt: skip
 
     def divided(roots: Sequence[UOp]) -> list[UOp]:
-        new = reciprocals(shared_quotients(graph_rewrite(roots, pairwise)), states)
+        new = reciprocals(one_division(graph_rewrite(roots, pairwise)), states)
         return pair_roots(new) if precision == "float64" else new  # what that is made of is float32
 
     new = dict(zip(roots, fuse(short_dots(divided(roots)))))

@@ -14,13 +14,13 @@ from tinyphysics.ir.uop import UOp, toposort
 DISCRETE = COMPARE | {Ops.FLOOR, Ops.SIGN, Ops.CAST, Ops.BITCAST}
 
 
-def shared_quotients(roots: Sequence[UOp]) -> list[UOp]:
+def one_division(roots: Sequence[UOp]) -> list[UOp]:
     """The roots with one division for each denominator.
 
     >>> x, y, m, d = (UOp.var(n) for n in "xymd")
-    >>> shared_quotients([m * x / d, y * m / d])
+    >>> one_division([m * x / d, y * m / d])
     [m/d*x, m/d*y]
-    >>> shared_quotients([x / d])
+    >>> one_division([x / d])
     [x/d]
     """
     order = toposort(roots)
