@@ -59,7 +59,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if goal.scale == "auto":
         step, row = in_best_units(step)
         units = (row,)
-    wanted = lower(step, system.sites, goal.dt)
+    wanted = lower(step, system.sites, goal.dt, goal.precision)
     certificate = verify(replace(wanted, claims=()))
     shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # what is shown is claimed
     if goal.method == "symplectic" and not certificate.symplectic:

@@ -11,6 +11,7 @@ from tinyphysics.device import loops as device_loops
 from tinyphysics.device.cc import compiler
 from tinyphysics.device.loops import LoopEngine, from_planes, to_planes
 from tinyphysics.device.nests import ArrayLoops
+from tinyphysics.emit import nest_registers
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import f64
 from tinyphysics.runtime.loaders import CLoops, LlvmLoops
@@ -74,6 +75,26 @@ def shifted(x: tp.Array[4, "n", "n"], y: tp.Array["n", "n"], a: float = 0.3):
     return np.stack([np.roll(after[k], (k - 1, 2 - k), (0, 1)) for k in range(4)]), total.T + y
 
 
+@tp.hamiltonian
+def ring(q: tp.Vec["n"], p: tp.Vec["n"], m: tp.Vec["n"], k: float = 0.7):
+    """Sites with masses of their own, neighbours all the way round."""
+    d = np.roll(q, -1) - q
+    return (p**2 / (2 * m)).sum() + (np.cosh(d) + k * (q - np.roll(q, 3)) ** 2).sum()
+
+
+@tp.hamiltonian
+def pendulums(q: tp.Vec["n"], p: tp.Vec["n"]):
+    """A function with a fast path, and ends that are not like the middle."""
+    return (p**2).sum() / 2 + (np.diff(q) ** 2).sum() / 2 - np.cos(q).sum()
+
+
+@tp.map
+def carried(u: tp.Vec["n"], w: tp.Vec["n"], c: float = 0.3):
+    """An upwind step: the old values are read while the new ones are stored."""
+    new = u - c * (u - np.roll(u, 1))
+    return new, w + u * np.roll(w, -2)
+
+
 def normal(rng, *shape):
     return rng.normal(size=shape)
 
@@ -90,6 +111,9 @@ def start_of(system, n):
         "reversed_ends": lambda: (dict(q=r(n), p=r(n)), {}),
         "in_a_row": lambda: (dict(q=r(n, 36), p=r(n, 36)), dict(k=rng.uniform(1, 2, (n, 36)))),
         "shifted": lambda: (dict(x=r(4, n, n), y=r(n, n)), dict(a=0.3)),
+        "ring": lambda: (dict(q=r(n), p=r(n)), dict(m=rng.uniform(1, 2, n), k=0.7)),
+        "pendulums": lambda: (dict(q=r(n), p=r(n)), {}),
+        "carried": lambda: (dict(u=r(n), w=r(n)), dict(c=0.3)),
     }[system.name]()
 
 
@@ -105,7 +129,7 @@ SYSTEMS = [fput, wave, cluster, rotors, mean_field, reversed_ends, in_a_row, shi
 
 
 def compiled(system, n):
-    dt = {} if system is shifted else {"dt": 0.01}
+    dt = {} if system in (shifted, carried) else {"dt": 0.01}
     return tp.compile(system, **dt, sizes={"n": n}, backend="python")
 
 
@@ -127,6 +151,42 @@ def test_every_rendering_has_the_bits_of_the_vm(system, n):
         out = loops(sim, loader(), state, params, 2)
         for k in state:
             assert np.array_equal(out[k], getattr(expected, k)), (name, k)
+
+
+@pytest.mark.parametrize("system", [fput, ring, pendulums, carried], ids=lambda s: s.name)
+@pytest.mark.parametrize("n", [33, 47, 64])
+def test_a_chain_in_registers_has_the_bits_of_the_vm(system, n):
+    steps = 3
+    state, params = start_of(system, n)
+    sim = compiled(system, n)
+    expected = sim.evolve(**state, **params, steps=steps, t0=0.25).final
+    for name in ("llvm", "scalar", "two", "eight"):
+        out = loops(sim, LOADERS[name](), state, params, steps)
+        for k in state:
+            assert np.array_equal(out[k], getattr(expected, k)), (name, k)
+
+
+def test_a_short_chain_stays_in_registers_and_a_long_one_does_not():
+    def held(system, n, width):
+        kernel = build_loops(compiled(system, n).tpir)
+        return nest_registers.fits(kernel, kernel.sections["step"], width)
+
+    assert held(fput, 64, 4) and held(fput, 64, 8) and held(fput, 33, 4)
+    assert held(carried, 64, 8) and held(ring, 40, 8) and held(pendulums, 40, 8)
+    assert not held(fput, 1_000, 8) and not held(fput, 64, 1)
+    assert not held(wave, 40, 4) and not held(mean_field, 40, 4)
+
+
+def test_a_chain_in_registers_whose_argument_is_too_large_is_done_again():
+    n = 40
+    state, params = start_of(pendulums, n)
+    state["q"][n - 1] = 1e12
+    sim = compiled(pendulums, n)
+    expected = sim.evolve(**state, steps=2, t0=0.25).final
+    assert np.isfinite(expected.q).all()
+    for name in ("llvm", "two", "eight"):
+        out = loops(sim, LOADERS[name](), state, params, 2)
+        assert np.array_equal(out["q"], expected.q) and np.array_equal(out["p"], expected.p), name
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda s: s.name)

@@ -172,8 +172,9 @@ class DriverError(Exception):
 FP = SimpleNamespace(FMA=32, ROUND_TO_NEAREST=4, DENORM=1, INF_NAN=2)
 
 
-def card(extensions="cl_khr_fp64", config=63):
-    return SimpleNamespace(name="card", extensions=extensions, double_fp_config=config, endian_little=True)
+def card(extensions="cl_khr_fp64", config=63, single=63):
+    return SimpleNamespace(name="card", extensions=extensions, double_fp_config=config, single_fp_config=single,
+                           endian_little=True)  # fmt: skip
 
 
 def driver(*devices, raising=False):
@@ -192,6 +193,7 @@ MISSING = {
     "float64":    (lambda: driver(card("cl_khr_fp16")),   "maker: card (no float64)",    "pip install"),
     "fma":        (lambda: driver(card(config=31)),       "float64 without FMA",         "pip install"),
     "subnormals": (lambda: driver(card(config=62)),       "float64 without DENORM",      "pip install"),
+    "small ones": (lambda: driver(card(single=62)),       "float32 without DENORM",      "pip install"),
 }
 # fmt: on
 

@@ -5,8 +5,12 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.ir import Ops, UOp, evaluate
+from tinyphysics.device.loops import LoopEngine
+from tinyphysics.ir import Ops, UOp, evaluate, f32, toposort
 from tinyphysics.ir.reduction import CHUNK, LANES, fold, long_sum, slabs, trees
+from tinyphysics.runtime.loaders import LlvmLoops
+from tinyphysics.tpir.loops import build_loops
+from tinyphysics.tpir.telling import kept_by
 
 BACKENDS = ("python", "numpy", "c", "llvm")
 
@@ -232,3 +236,65 @@ def test_what_stops_for_another_reason_names_its_number():
 
     out = tp.compile(falling, dt=0.1, sizes={"n": 4}).evolve(**bodies(4), steps=100)
     assert out.stopped.cause == "not finite" and out.stopped.where[0] in ("q", "p")
+
+
+# --- r**-3 by float32, where there are many pairs ------------------------------------------------------
+def step_of(n, precision="float64"):
+    return build_loops(tp.compile(cluster, dt=2.0**-10, sizes={"n": n}, precision=precision).tpir).sections["step"].nests
+
+
+def test_many_pairs_take_no_root_and_no_division_of_doubles():
+    pairs, *_ = [nest for nest in step_of(40) if nest.kind == "pairs"]
+    slow = [u.dtype for p in pairs.pieces for u in toposort(p.roots) if u.op in (Ops.SQRT, Ops.DIV)]
+    assert slow == [f32, f32] and not any(p.guards for p in pairs.pieces)
+
+
+def test_what_is_not_finite_is_looked_for_in_the_sums():
+    nests = step_of(40)
+    kick = nests[[nest.kind for nest in nests].index("pairs") + 1]
+    assert kick.kind == "map" and all(len(p.guards) == 1 for p in kick.pieces)
+
+
+def test_only_products_and_sums_show_that_a_number_is_not_finite():
+    x, y = UOp.var("x"), UOp.var("y")
+    cube = x**-1.5
+    for shows in (cube, -(cube * y) + y, cube.fma(y, x), y - x * (y * cube)):
+        assert [u is cube for u in kept_by(shows)] == [True]
+    for hides in (1.0 / cube, (x < y).where(cube, y), cube.minimum(y), y / (cube + 1.0), (cube * y).exp()):
+        assert kept_by(hides) == []
+
+
+def test_float32_has_one_root_and_one_division():
+    pairs, *_ = [nest for nest in step_of(40, "float32") if nest.kind == "pairs"]
+    work = [u.op for p in pairs.pieces for u in toposort(p.roots)]
+    assert work.count(Ops.SQRT) == 1 and work.count(Ops.DIV) == 1 and Ops.CAST not in work
+
+
+@pytest.mark.parametrize("far", [1e-25, 1e-30, 1e19, 1e25, 1e60], ids=str)
+def test_distances_out_of_the_range_of_float32_are_right_to_the_bit(far):
+    n = 40
+    start = bodies(n) | {"p": np.zeros((n, 3))}
+    start["q"][7] = start["q"][30] + [far, 0, 0] if far > 1 else [0, 0, 0]
+    if far < 1:
+        start["q"][30] = [far, 0, 0]
+    dt = 1e-60 if far < 1 else 2.0**-10
+    finals = [tp.compile(cluster, dt=dt, sizes={"n": n}, backend=b).evolve(**start, steps=1).final for b in BACKENDS]
+    assert all(np.array_equal(f.p, finals[0].p) and np.array_equal(f.q, finals[0].q) for f in finals)
+    expected = plain_forces(start["q"], start["m"])
+    assert np.isfinite(expected).all()
+    assert np.allclose(finals[0].p / dt, expected, rtol=1e-6 if far < 1 else 1e-2, atol=0)
+
+
+@pytest.mark.parametrize("n", [33, 41, 70])
+def test_rows_that_go_together_have_the_bits_of_single_ones(n):
+    """Two at a time where eight columns are one vector, one at a time elsewhere; slabs begin at odd rows too."""
+    start = bodies(n)
+    program = tp.compile(cluster, dt=2.0**-10, sizes={"n": n}).tpir
+    found = []
+    for width in (1, 2, 4, 8):
+        engine = LoopEngine(program, LlvmLoops(width=width), None, 1)
+        given = {"m": start["m"][None], "eps": np.array([0.1])}
+        m = engine.start({k: start[k][None] for k in "qp"}, given, 1, 2.0**-10, 0.0)
+        engine.advance(m, 3)
+        found.append(engine.synchronised(m))
+    assert all(np.array_equal(f[k], found[0][k]) for f in found for k in "qp")

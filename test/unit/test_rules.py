@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tinyphysics as tp
 from tinyphysics.ir import (
     Ops, PatternMatcher, UOp, as_uop, bool_, evaluate, f32, f64, graph_rewrite, i32, i64, substitute, toposort, u32,
 )  # fmt: skip
@@ -21,8 +22,10 @@ from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse
 from tinyphysics.rules.invariant import reciprocals
 from tinyphysics.rules.normal import Normal, same
+from tinyphysics.rules.denominators import one_division
 from tinyphysics.rules.real import identities, products, real, simplify, sink
 from tinyphysics.rules.unroll import unroll
+from tinyphysics.tpir.kernel import build_kernel
 
 x, y, z, w = (UOp.var(name) for name in "xyzw")
 v, m = UOp.var("v", (3,)), UOp.var("m", (2, 3))
@@ -602,3 +605,49 @@ def test_a_ratio_may_be_one_and_three_thirds_in_floats_from_component_to_compone
     left, right = UOp.stack([x[0], 3 * third * x[1]]), UOp.stack([x[0], x[1]])
     assert Normal().ratio(left, right) == 1
     assert Normal().ratio(UOp.stack([x[0], (1 + 1e-9) * x[1]]), right) is None
+
+
+# --- quotients with one denominator -----------------------------------------------------------------
+def divisions(roots):
+    return sum(u.op is Ops.DIV for u in toposort(roots))
+
+
+def test_quotients_with_one_denominator_are_one_division():
+    d = (x * x + y * y) * (x * x + y * y).sqrt()
+    roots = [z * x / d, z * y / d, -(z / d)]
+    new = one_division(roots)
+    assert divisions(roots) == 3 and divisions(new) == 1
+    env = {"x": 0.3, "y": -1.7, "z": 2.5}
+    for a, b in zip(evaluate(roots, env), evaluate(new, env)):
+        assert math.isclose(a, b, rel_tol=4e-16)
+
+
+def test_a_lone_quotient_keeps_its_bits():
+    roots = [x / y, y / z, x / 3.0, z / 3.0]
+    assert all(a is b for a, b in zip(one_division(roots), roots))
+
+
+def test_what_is_stepped_or_compared_on_is_divided_as_written():
+    """49*(1/49) is less than 1."""
+    roots = [(x / y).floor() + z / y, (x / y < 1.0).where(z / y, z)]
+    new = evaluate(one_division(roots), {"x": 49.0, "y": 49.0, "z": 98.0})
+    assert new[0] == 3.0 and new[1] == 98.0
+
+
+def test_a_pair_of_bodies_is_one_root_and_one_division():
+    @tp.hamiltonian
+    def bodies(q: tp.Array[3, 3], p: tp.Array[3, 3], m: tp.Vec[3]):
+        H = (p**2 / (2 * m[:, None])).sum()
+        for k in (1, 2):
+            H = H - (m[k:] * m[:-k] / tp.sqrt(((q[k:] - q[:-k]) ** 2).sum(axis=1))).sum()
+        return H
+
+    step = build_kernel(tp.compile(bodies, dt=0.01, backend="python").tpir).section("step")
+    work = [u.op for u in toposort(step.roots)]
+    assert work.count(Ops.SQRT) == 3 and work.count(Ops.DIV) == 3
+
+
+def test_a_root_times_its_square_is_one_power():
+    s = x * x + y * y + 1.0
+    assert same(z / (s * s.sqrt()), z * s**-1.5) and same(1.0 / (3.0 * s * s.sqrt()), s**-1.5 / 3.0)
+    assert not same(z / (s * s.sqrt()), z * s**-2.5) and not same(z / ((s + 1.0) * s.sqrt()), z * s**-1.5)

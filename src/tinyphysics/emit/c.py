@@ -25,6 +25,7 @@ static inline int64_t f64_to_i64(double x) { int64_t b; memcpy(&b, &x, 8); retur
 static inline double i64_to_f64(int64_t b) { double x; memcpy(&x, &b, 8); return x; }
 static inline int32_t f32_to_i32(float x) { int32_t b; memcpy(&b, &x, 4); return b; }
 static inline float i32_to_f32(int32_t b) { float x; memcpy(&x, &b, 4); return x; }
+#define div_f32(a, b) ((a) / (b))
 """
 ARGUMENTS = ("{S}const {T} *in, {S}{R} *out, {S}const double *uniform, {S}const {T} *varying, {S}signed char *flags, "
              "{S}double *series, int64_t {begin}, int64_t {end}, int64_t members, int64_t first, int64_t steps, "
@@ -87,6 +88,8 @@ def expression(u: UOp, a: Sequence[str]) -> str:
             return f"{'fmaf' if u.dtype is f32 else 'fma'}({a[0]}, {a[1]}, {a[2]})"
         case Ops.SQRT:
             return f"{'sqrtf' if u.dtype is f32 else 'sqrt'}({a[0]})"
+        case Ops.DIV if u.dtype is f32:
+            return f"div_f32({a[0]}, {a[1]})"
         case Ops.WHERE:
             return f"{a[0]} ? {a[1]} : {a[2]}"
         case Ops.NEG:

@@ -76,7 +76,7 @@ class Writer:
         return self.new(f"shufflevector {t} {one}, {t} poison, <{self.width} x i32> zeroinitializer")
 
     def ref(self, u: UOp, env: dict[UOp, str]) -> str:
-        return self.constant(u) if u.op is Ops.CONST else env[u]
+        return self.constant(u) if u.op is Ops.CONST and u not in env else env[u]
 
     def call(self, name: str, u: UOp, args: Sequence[str]) -> str:
         t = self.type(u.dtype)

@@ -1,10 +1,13 @@
 """How does a nest over pairs run in LLVM IR?  Rows in slabs, eight columns at a time, both sums of a pair at once.
 
-The columns of a row are all after it, or the blocks that a list of neighbours gives it.
+Where eight columns are one vector, two rows are done together: what they read and add to is loaded once. Where there
+are fewer registers, what waits for the divider is begun a block ahead: otherwise a processor would have to look past
+a whole block to find the next division that it could begin. Neither changes the order of a sum.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tinyphysics.emit.llvm import TYPE
 from tinyphysics.emit.nest_writer import BYTES, Names, NestWriter, value_nodes
@@ -12,137 +15,231 @@ from tinyphysics.ir.dtype import bool_, i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.lists import FIRST, MASKED, MIXED, WAY, shifts_in
 from tinyphysics.tpir.nests import Piece, Store
 
-Carried = list[tuple[str, str]]  # (type, value) of the sums of a row
-Block = Callable[..., list[str]]  # (first column, masked, sums, inside the cell?) -> sums
+TOGETHER = 2  # rows
+MOST_CARRIED = 4  # numbers of a pair that are kept from one block to the next
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the pairs of one i share."""
+
+    i: str
+    scalar: Names
+    pointers: dict[tuple[object, ...], str]
+    lanes: Names
+
+
+@dataclass
+class Block:
+    """Eight columns j of some rows: their pairs are added to the sums of the rows and to the columns of the slab."""
+
+    f: NestWriter
+    piece: Piece
+    width: int
+    columns_at: list[str]
+
+    def __post_init__(self) -> None:
+        self.i, self.j = self.f.nest.variables
+        self.roots = [s.value for s in self.piece.stores] + list(self.piece.guards)
+        self.rows = [s for s in self.piece.stores if s.index[0] is self.i]
+        self.columns = [s for s in self.piece.stores if s.index[0] is self.j]
+        self.vectors = range(PAIR_LANES // self.width)
+
+    def row(self, i: str) -> Row:
+        f = self.f
+        for u in [u for u in f.scalar if self.i in u.leaves]:
+            del f.scalar[u]
+        f.scalar[self.i] = i
+        f.scalars(toposort(self.piece.roots), 1)
+        f.rows.clear()
+        for u in value_nodes(self.roots):
+            if u.op is Ops.LOAD and f.contiguous(u.src, self.j):
+                f.row(u.arg[0], u.arg[1], u.src)
+        lanes: Names = {}
+        f.splats(self.roots, self.j, lanes, self.width)
+        return Row(i, dict(f.scalar), dict(f.rows), lanes)
+
+    def values(self, row: Row, roots: Sequence[UOp], j: str, known: Names) -> Names:
+        self.f.scalar, self.f.rows = dict(row.scalar), dict(row.pointers)
+        return self.f.body(roots, self.j, j, row.lanes, self.width, known)[0]
+
+    def sums(self, rows: int) -> list[tuple[str, str]]:
+        """(type, first value) of what goes round the loop over columns: sums of rows, and what the guards have seen."""
+        f = self.f
+        f.w.width = self.width
+        out = [(f.w.type(s.value.dtype), f.identity(s)) for _ in range(rows) for _ in self.vectors for s in self.rows]
+        if self.piece.guards:
+            out.append((f.w.type(i64), f.w.constant(UOp.const(0, i64))))
+        f.w.width = 1
+        return out
+
+    def add(
+        self, rows: Sequence[Row], j: str, masked: bool, sums: list[str],
+        known: Callable[[int], Names] = lambda v: {},
+    ) -> list[str]:  # fmt: skip
+        """The sums after it. Columns get their rows in order, after everything that is read was read."""
+        f, out = self.f, list(sums)
+        for v in self.vectors:
+            at = f.new(f"add i64 {j}, {v * self.width}") if v else j
+            carried = known(v)
+            envs = [self.values(row, self.roots, at, carried) for row in rows]
+            inside = [mask(f, at, row.i) if masked else "" for row in rows]
+            for r, env in enumerate(envs):
+                for k, s in enumerate(self.rows):
+                    place = (r * len(self.vectors) + v) * len(self.rows) + k
+                    out[place] = f.combined(s, out[place], kept(f, s, env, inside[r]))
+                for g in self.piece.guards:
+                    out[-1] = marked(f, out[-1], f.w.ref(g, env), inside[r])
+            for s, column in zip(self.columns, self.columns_at):
+                d = s.value.dtype
+                place_ = f.new(f"getelementptr {TYPE[d.name]}, ptr {column}, i64 {at}")
+                total = f.new(f"load {f.w.type(d)}, ptr {place_}, align {BYTES[d.name]}")
+                for env, lanes in zip(envs, inside):
+                    total = f.combined(s, total, kept(f, s, env, lanes))
+                f.line(f"store {f.w.type(d)} {total}, ptr {place_}, align {BYTES[d.name]}")
+            f.w.width = 1
+        return out
+
+    def store(self, rows: Sequence[Row], sums: Sequence[str]) -> None:
+        """The sums of rows, their lanes folded in halves."""
+        f = self.f
+        if self.piece.guards:
+            note(f, sums[-1], self.width)
+        for r, row in enumerate(rows):
+            f.scalar = dict(row.scalar)
+            for k, s in enumerate(self.rows):
+                d = s.value.dtype
+                for v in self.vectors:
+                    f.w.width = self.width
+                    t, total = f.w.type(d), sums[(r * len(self.vectors) + v) * len(self.rows) + k]
+                    f.w.width = 1
+                    at = f.new(f"getelementptr {TYPE[d.name]}, ptr %row{k}, i64 {v * self.width}")
+                    f.line(f"store {t} {total}, ptr {at}, align {BYTES[d.name]}")
+                at = f.address(s.buffer, s.plane, s.index, f.scalar)
+                f.line(f"store {TYPE[d.name]} {f.fold(s, f'%row{k}', PAIR_LANES)}, ptr {at}")
 
 
 def pairs(f: NestWriter) -> None:
     """Rows i of a slab; for each, blocks of eight columns j, masked where j is not above i or past the end."""
-    n = f.nest
-    (size,), (piece,) = n.sizes, n.pieces
-    i_var, j_var = n.variables
-    cuts = slabs(size, n.near is not None)
-    table = f"@cuts.{size}" if n.near is None else f"@near.cuts.{size}"
-    rows = [s for s in piece.stores if s.index[0] is i_var]
-    columns = [s for s in piece.stores if s.index[0] is j_var]
+    (size,), (piece,) = f.nest.sizes, f.nest.pieces
+    cuts = slabs(size)
     width = min(f.width, PAIR_LANES)
+    whole = width == PAIR_LANES
     f.begin()
-    nodes = toposort([*piece.roots, *piece.plain])
-    listed = {} if n.near is None else {what: f.array(f"near{n.near}.{what}") for what in ("starts", "blocks", "shifts")}
-    f.arrays = listed
+    outside = dict(f.scalar)
+    block = Block(f, piece, width, [])
+    early = [] if whole else begun_early(block.roots, block.j)
+    if not whole:
+        numbers_on_stack(f, block.roots, width)
+    for k, s in enumerate(block.rows):
+        f.line(f"%row{k} = alloca [{PAIR_LANES} x {TYPE[s.value.dtype.name]}], align 64")
 
     def slab(k: str) -> None:
-        low = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {table}, i64 {k}')}")
+        f.scalar = dict(outside)
         after = f.new(f"add i64 {k}, 1")
-        high = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {table}, i64 {after}')}")
-        own: dict[int, str] = {}
-        for c, s in enumerate(columns):
+        low = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr @cuts.{size}, i64 {k}')}")
+        high = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr @cuts.{size}, i64 {after}')}")
+        block.columns_at = []
+        for s in block.columns:
             b = f.kernel.buffers[s.buffer]
             plane = f.new(f"add i64 {f.new(f'mul i64 {k}, {b.planes // (len(cuts) - 1)}')}, {s.plane}")
-            own[c] = f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar)
-            clear(f, s, own[c], -(-size // PAIR_LANES) * PAIR_LANES, width)
-        f.loop(low, high, 1, lambda i: row(i, own))
+            block.columns_at.append(f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar))
+            clear(f, s, block.columns_at[-1], -(-size // PAIR_LANES) * PAIR_LANES, width)
+        rest = low
+        if whole:
+            rows = f.new(f"sub i64 {high}, {low}")
+            rest = f.new(f"add i64 {low}, {f.new(f'and i64 {rows}, {-TOGETHER}')}")
+            f.loop(low, rest, TOGETHER, lambda i: some_rows([i, *(f.new(f"add i64 {i}, {r}") for r in range(1, TOGETHER))]))
+        f.loop(rest, high, 1, lambda i: some_rows([i]))
 
-    def row(i: str, own: dict[int, str]) -> None:
-        f.scalar[i_var] = i
-        for u in [u for u in f.scalar if i_var in u.leaves and u is not i_var]:
-            del f.scalar[u]
-        f.scalars(nodes, 1)
-        f.rows.clear()
-        prepare_pair_rows(f, piece, j_var)
-        shared: Names = {}
-        roots = [s.value for s in piece.stores] + list(piece.guards) + list(piece.plain)
-        f.splats(roots, j_var, shared, width)
-        f.w.width = width  # the sums of the row stay in registers
-        kinds = [f.w.type(s.value.dtype) for _ in range(PAIR_LANES // width) for s in rows]
-        sums = [f.identity(s) for _ in range(PAIR_LANES // width) for s in rows]
-        f.w.width = 1
-
-        def block(j: str, masked: bool, sums: list[str], inside: bool = False) -> list[str]:
-            p = piece.inside if inside else piece
-            own_rows, own_columns = ([s for s in p.stores if s.index[0] is v] for v in (i_var, j_var))
-            return block_of(f, j, i, masked, own, p, own_rows, own_columns, shared, width, sums)
-
-        if listed:
-            shifted = [u for u in toposort(list(piece.plain)) if u.op is Ops.SUB and is_shift(u.src[1])]
-            sums = neighbours(f, i, listed, list(zip(kinds, sums)), block, lambda way: shift(f, n.near, shifted, way, shared, width))
+    def some_rows(indices: Sequence[str]) -> None:
+        rows = [block.row(i) for i in indices]
+        first = f.new(f"and i64 {f.new(f'add i64 {indices[0]}, 1')}, {-PAIR_LANES}")
+        inner = f.new(f"add i64 {first}, {PAIR_LANES}")  # above both rows: the second is at most in the block before
+        last = size // PAIR_LANES * PAIR_LANES
+        begins = f.new(f"icmp slt i64 {inner}, {last}")
+        stop = f.new(f"select i1 {begins}, i64 {last}, i64 {inner}")
+        kinds, sums = (list(x) for x in zip(*block.sums(len(rows))))
+        sums = block.add(rows, first, True, sums)
+        if early:
+            sums = ahead(block, rows[0], early, (inner, stop, begins), list(zip(kinds, sums)))
         else:
-            sums = all_after(f, i, size, list(zip(kinds, sums)), block)
-        for k, s in enumerate(rows):
-            t = TYPE[s.value.dtype.name]
-            for v in range(PAIR_LANES // width):
-                at = f.new(f"getelementptr {t}, ptr %row{k}, i64 {v * width}")
-                f.line(f"store {kinds[k]} {sums[v * len(rows) + k]}, ptr {at}, align {BYTES[s.value.dtype.name]}")
-            at = f.address(s.buffer, s.plane, s.index, f.scalar)
-            f.line(f"store {t} {f.fold(s, f'%row{k}', PAIR_LANES)}, ptr {at}")
+            start, finish = list(zip(kinds, sums)), lambda j, sums: block.add(rows, j, False, sums)  # noqa: E731
+            sums = f.carrying(inner, stop, PAIR_LANES, start, finish)
+        if size % PAIR_LANES:
+            start = list(zip(kinds, sums))
+            sums = f.carrying(stop, str(size), PAIR_LANES, start, lambda j, sums: block.add(rows, j, True, sums))
+        block.store(rows, sums)
 
-    for k, s in enumerate(rows):
-        f.line(f"%row{k} = alloca [{PAIR_LANES} x {TYPE[s.value.dtype.name]}], align 64")
     f.loop("%lo", "%hi", 1, slab)
 
 
-def all_after(f: NestWriter, i: str, size: int, sums: Carried, block: Block) -> list[str]:
-    """Columns after the row: the block that it is in, whole blocks, and what is left."""
-    kinds = [kind for kind, _ in sums]
-    first = f.new(f"and i64 {f.new(f'add i64 {i}, 1')}, {-PAIR_LANES}")
-    inner = f.new(f"add i64 {first}, {PAIR_LANES}")
-    last = size // PAIR_LANES * PAIR_LANES
-    begins = f.new(f"icmp slt i64 {inner}, {last}")
-    stop = f.new(f"select i1 {begins}, i64 {last}, i64 {inner}")
-    out = block(first, True, [value for _, value in sums])
-    out = f.carrying(inner, stop, PAIR_LANES, list(zip(kinds, out)), lambda j, sums: block(j, False, sums))
-    if size % PAIR_LANES:
-        out = f.carrying(stop, str(size), PAIR_LANES, list(zip(kinds, out)), lambda j, sums: block(j, True, sums))
-    return out
-
-
-def is_shift(u: UOp) -> bool:
-    return u.op is Ops.VAR and shifts_in(u)
-
-
-def shift(f: NestWriter, near: int | None, points: list[UOp], way: str, shared: Names, width: int) -> None:
-    """The point of the row as a block sees it from across the edge of the cell."""
-    for u in points:
-        a, s = u.src
-        b = f.kernel.buffers[f"near{near}.shifts"]
-        t = TYPE[b.dtype.name]
-        at = f.new(f"getelementptr {t}, ptr {f.arrays['shifts']}, i64 {f.new(f'add i64 {way}, {int(str(s.arg)[6:]) * b.plane}')}")
-        moved = f.new(f"fsub {t} {f.scalar[a]}, {f.new(f'load {t}, ptr {at}')}")
-        f.w.width = width
-        shared[u] = f.w.splat(moved, u.dtype)
-        f.w.width = 1
-
-
-def neighbours(
-    f: NestWriter, i: str, listed: dict[str, str], sums: Carried, block: Block, across: Callable[[str], None]
+def ahead(
+    block: Block, row: Row, early: Sequence[UOp], bounds: tuple[str, str, str], start: list[tuple[str, str]]
 ) -> list[str]:
-    """The blocks of a row in a list; most count in full, and lie across the edge of the cell in one way."""
-    places = [i, f.new(f"add i64 {i}, 1")]
-    starts, blocks = listed["starts"], listed["blocks"]
-    begin, end = (f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {starts}, i64 {k}')}") for k in places)
+    """The blocks of a row, each of their vectors after the one of the next block is begun."""
+    f, (inner, stop, begins), count = block.f, bounds, len(start)
 
-    def one(q: str, sums_now: list[str]) -> list[str]:
-        entry = f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {blocks}, i64 {q}')}")
-        j = f.new(f"shl i64 {f.new(f'ashr i64 {entry}, {FIRST}')}, 3")
-        flags = f.new(f"and i64 {entry}, {MASKED | MIXED}")
-        f.labels += 1
-        n = f.labels
-        f.line(f"br i1 {f.new(f'icmp eq i64 {flags}, 0')}, label %plain{n}, label %other{n}")
-        f.label(f"plain{n}")
-        across(f.new(f"and i64 {f.new(f'ashr i64 {entry}, {WAY}')}, {(1 << (FIRST - WAY)) - 1}"))
-        plain, from_plain = block(j, False, sums_now, True), f.block
-        f.line(f"br label %both{n}")
-        f.label(f"other{n}")
-        other, from_other = block(j, True, sums_now), f.block
-        f.line(f"br label %both{n}")
-        f.label(f"both{n}")
-        return [f.new(f"phi {kind} [ {a}, %{from_plain} ], [ {b}, %{from_other} ]")
-                for (kind, _), a, b in zip(sums, plain, other)]  # fmt: skip
+    def begun(j: str, v: int) -> list[str]:
+        env = block.values(row, early, f.new(f"add i64 {j}, {v * block.width}") if v else j, {})
+        f.w.width = 1
+        return [env[u] for u in early]
 
-    return f.carrying(begin, end, 1, sums, one)
+    def both(j: str, names: list[str]) -> list[str]:
+        after: list[str] = []
+        following = f.new(f"add i64 {j}, {PAIR_LANES}")
+
+        def known(v: int) -> Names:
+            after.extend(begun(following, v))
+            return dict(zip(early, names[count + v * len(early) :]))
+
+        return [*block.add([row], j, False, names[:count], known), *after]
+
+    # where there is no block to do, the one that is begun is any that there is
+    somewhere = f.new(f"select i1 {begins}, i64 {inner}, i64 0")
+    waiting = [name for v in block.vectors for name in begun(somewhere, v)]
+    f.w.width = block.width
+    kinds = [f.w.type(u.dtype) for _ in block.vectors for u in early]
+    f.w.width = 1
+    return f.carrying(inner, stop, PAIR_LANES, start + list(zip(kinds, waiting)), both)[:count]
+
+
+def begun_early(roots: Sequence[UOp], x: UOp) -> list[UOp]:
+    """What is carried from the block before: what the divider gives, and what led there and is needed again.
+
+    Loads and single operations on them are done again instead: they are cheaper than a register.
+    """
+    nodes = [u for u in value_nodes(roots) if x in u.leaves]
+    users: dict[UOp, dict[UOp, None]] = {u: {} for u in nodes}
+    for u in nodes:
+        for s in u.src if u.op is not Ops.LOAD else ():
+            if s in users:
+                users[s][u] = None
+    done = dict.fromkeys(u for u in value_nodes([u for u in nodes if u.op in (Ops.SQRT, Ops.DIV)]) if u in users)
+    for u in nodes:  # and what needs nothing else, if there is not more to carry after it
+        below = [s for s in u.src if s in users] if u.op is not Ops.LOAD else []
+        if below and u not in done and all(s in done and len(users[s]) == 1 for s in below):
+            done[u] = None
+    last = dict.fromkeys(roots)
+
+    def again(u: UOp) -> bool:
+        return u.op is Ops.LOAD or all(s.op is Ops.LOAD for s in u.src if s in users)
+
+    found = [u for u in done if not again(u) and (u in last or any(v not in done for v in users[u]))]
+    return found if len(found) <= MOST_CARRIED else []
+
+
+def numbers_on_stack(f: NestWriter, roots: Sequence[UOp], width: int) -> None:
+    """Sixteen registers are few: a number that is an operand in memory needs none, unless LLVM brings it into one."""
+    f.w.width = width
+    for k, u in enumerate(u for u in value_nodes(roots) if u.op is Ops.CONST and u.dtype.is_float):
+        t = f.w.type(u.dtype)
+        f.line(f"%number{k} = alloca {t}, align 64")
+        f.line(f"store {t} {f.w.constant(u)}, ptr %number{k}, align 64")
+        f.on_stack[u] = f"%number{k}"
+    f.w.width = 1
 
 
 def clear(f: NestWriter, s: Store, base: str, count: int, width: int) -> None:
@@ -158,44 +255,13 @@ def clear(f: NestWriter, s: Store, base: str, count: int, width: int) -> None:
     f.loop("0", str(count), width, one)
 
 
-def prepare_pair_rows(f: NestWriter, piece: Piece, x: UOp) -> None:
-    for u in value_nodes([s.value for s in piece.stores] + list(piece.guards) + list(piece.plain)):
-        if u.op is Ops.LOAD and f.contiguous(u.src, x):
-            f.row(u.arg[0], u.arg[1], u.src)
-
-
-def block_of(
-    f: NestWriter, j: str, i: str, masked: bool, own: dict[int, str], piece: Piece, rows: list[Store],
-    columns: list[Store], shared: Names, width: int, sums: list[str],
-) -> list[str]:  # fmt: skip
-    """Eight pairs: added to the sums of the row, which are returned, and to the columns of the slab."""
-    added: list[str] = []
-    roots = [s.value for s in piece.stores] + list(piece.guards)
-    for v in range(PAIR_LANES // width):
-        at = f.new(f"add i64 {j}, {v * width}") if v else j
-        env, _ = f.body(roots, f.nest.variables[1], at, shared, width)
-        inside = mask(f, at, i) if masked else ""
-
-        def kept(s: Store, env: Names = env, inside: str = inside) -> str:
-            value = f.w.ref(s.value, env)
-            if not inside:
-                return value
-            t = f.w.type(s.value.dtype)
-            return f.new(f"select {f.w.type(bool_)} {inside}, {t} {value}, {t} {f.identity(s)}")
-
-        added += [f.combined(s, sums[v * len(rows) + k], kept(s)) for k, s in enumerate(rows)]
-        for k, s in enumerate(columns):
-            d = s.value.dtype
-            place = f.new(f"getelementptr {TYPE[d.name]}, ptr {own[k]}, i64 {at}")
-            old = f.new(f"load {f.w.type(d)}, ptr {place}, align {BYTES[d.name]}")
-            f.line(f"store {f.w.type(d)} {f.combined(s, old, kept(s))}, ptr {place}, align {BYTES[d.name]}")
-        if piece.guards and inside:
-            for g in piece.guards:
-                t = f.w.type(bool_)
-                env[g] = f.new(f"and {t} {f.w.ref(g, env)}, {inside}")
-        f.note_guards(piece.guards, env)
-        f.w.width = 1
-    return added
+def kept(f: NestWriter, s: Store, env: Names, inside: str) -> str:
+    """The value of a store, where its lanes count."""
+    value = f.w.ref(s.value, env)
+    if not inside:
+        return value
+    t = f.w.type(s.value.dtype)
+    return f.new(f"select {f.w.type(bool_)} {inside}, {t} {value}, {t} {f.identity(s)}")
 
 
 def mask(f: NestWriter, j: str, i: str) -> str:
@@ -208,3 +274,25 @@ def mask(f: NestWriter, j: str, i: str) -> str:
     size = f.w.constant(UOp.const(f.nest.sizes[0], i64))
     inside = f.new(f"icmp slt {t} {lane}, {size}")
     return f.new(f"and {f.w.type(bool_)} {above}, {inside}")
+
+
+def marked(f: NestWriter, seen: str, guard: str, inside: str) -> str:
+    """What the guards have seen, in words: masks of single bits are slow without AVX-512."""
+    t = f.w.type(bool_)
+    mark = f.new(f"and {t} {guard}, {inside}") if inside else guard
+    word = f.new(f"sext {t} {mark} to {f.w.type(i64)}")
+    return f.new(f"or {f.w.type(i64)} {seen}, {word}")
+
+
+def note(f: NestWriter, seen: str, width: int) -> None:
+    """A mark if an argument was too large for the fast path; the block is then done again."""
+    if width > 1:
+        f.w.width = width
+        t = f.w.type(i64)
+        f.w.width = 1
+        name = f"@llvm.vector.reduce.or.v{width}i64"
+        f.w.declared[name] = f"declare i64 {name}({t})"
+        seen = f.new(f"call i64 {name}({t} {seen})")
+    bit = f.new(f"zext i1 {f.new(f'icmp ne i64 {seen}, 0')} to i8")
+    old = f.new("load i8, ptr %seen")
+    f.line(f"store i8 {f.new(f'or i8 {old}, {bit}')}, ptr %seen")

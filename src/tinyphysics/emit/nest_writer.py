@@ -6,7 +6,7 @@ vectors; what the lanes share is computed outside of the loop that it does not c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinyphysics.emit.llvm import TYPE, Writer
@@ -40,9 +40,13 @@ def slope(u: UOp, x: UOp) -> int | None:
     return None
 
 
-def value_nodes(roots: Sequence[UOp]) -> list[UOp]:
-    """What is computed as a value, not as an address: in order, loads not followed into their indices."""
-    order: dict[UOp, None] = {}
+def value_nodes(roots: Sequence[UOp], known: Iterable[UOp] = ()) -> list[UOp]:
+    """What is computed as a value, not as an address: in order, loads not followed into their indices.
+
+    What is `known` already is not followed either, and not among them.
+    """
+    order: dict[UOp, None] = dict.fromkeys(known)
+    begin = len(order)
     stack: list[tuple[UOp, bool]] = [(u, False) for u in reversed(roots)]
     while stack:
         u, ready = stack.pop()
@@ -53,7 +57,7 @@ def value_nodes(roots: Sequence[UOp]) -> list[UOp]:
         else:
             stack.append((u, True))
             stack.extend((s, False) for s in reversed(u.src) if s not in order)
-    return list(order)
+    return list(order)[begin:]
 
 
 @dataclass
@@ -69,7 +73,7 @@ class NestWriter:
     scalar: Names = field(default_factory=dict)
     pointer: dict[str, str] = field(default_factory=dict)
     rows: dict[tuple[object, ...], str] = field(default_factory=dict)
-    arrays: dict[str, str] = field(default_factory=dict)  # addresses of what no expression reads
+    on_stack: Names = field(default_factory=dict)  # numbers that bodies read from there
     block: str = "entry"
     labels: int = 0
 
@@ -270,13 +274,16 @@ class NestWriter:
                 env[u] = self.w.splat(self.scalar[u], u.dtype)
         self.w.width = 1
 
-    def body(self, roots: Sequence[UOp], x: UOp, at: str, shared: Names, width: int) -> tuple[Names, Names]:
-        """The roots for `width` values of x from `at` on: (values, addresses)."""
+    def body(
+        self, roots: Sequence[UOp], x: UOp, at: str, shared: Names, width: int, known: Names | None = None
+    ) -> tuple[Names, Names]:
+        """The roots for `width` values of x from `at` on: (values, addresses); what is known is not computed again."""
         self.w.width = width
         index_env = dict(self.scalar)
         index_env[x] = at
-        env = dict(shared) if width > 1 else self.scalar | shared
-        nodes = value_nodes(roots)
+        known = known or {}
+        env = (dict(shared) if width > 1 else dict(self.scalar)) | known
+        nodes = value_nodes(roots, known)
         if width == 1:
             env[x] = at
         elif any(s is x for u in nodes if u.op is not Ops.LOAD for s in (u, *u.src)):
@@ -284,6 +291,8 @@ class NestWriter:
             steps = ", ".join(f"i64 {k}" for k in range(width))
             env[x] = self.new(f"add {self.w.type(i64)} {first}, <{steps}>")
         for u in nodes:
+            if u in self.on_stack and width > 1:
+                env[u] = self.new(f"load {self.w.type(u.dtype)}, ptr {self.on_stack[u]}, align {width * BYTES[u.dtype.name]}")
             if u in env or u.op in (Ops.CONST, Ops.VAR):
                 continue
             if u.op is Ops.LOAD:

@@ -5,6 +5,7 @@ Nothing here decides a bit: what a number is was written down in the nest.
 """
 from __future__ import annotations
 
+from tinyphysics.emit import nest_registers
 from tinyphysics.emit.llvm import RESTORE_MODE, SET_MODE
 from tinyphysics.emit.nest_kinds import write
 from tinyphysics.emit.nest_writer import NestWriter
@@ -104,6 +105,12 @@ def outside(name: str, x86: bool) -> list[str]:
     return [*lines, *([RESTORE_MODE] if x86 else []), "  ret void", "}"]
 
 
+def lanes_of(kernel: LoopKernel, nest: Nest, width: int) -> int:
+    """Of a vector as wide as `width` doubles."""
+    doubles = all(kernel.buffers[s.buffer].dtype.bits == 64 for p in nest.pieces for s in p.stores)
+    return width if doubles else 2 * width
+
+
 def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
     """Every section of a kernel as one module."""
     slots = {name: k for k, name in enumerate(kernel.buffers)}
@@ -112,10 +119,11 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
     sizes: dict[tuple[int, bool], None] = {}
     sections = kernel.careful if careful else kernel.sections
     for section in sections.values():
+        lanes = [lanes_of(kernel, nest, width) for nest in section.nests]
+        held = bool(lanes) and nest_registers.fits(kernel, section, lanes[0])
         for k, nest in enumerate(section.nests):
-            doubles = all(kernel.buffers[s.buffer].dtype.bits == 64 for p in nest.pieces for s in p.stores)
-            for whole in (False, True) if is_short(nest) else (False,):
-                w = NestWriter(kernel, slots, nest, width if doubles else 2 * width, whole)
+            for whole in (False, True) if is_short(nest) and not held else (False,):
+                w = NestWriter(kernel, slots, nest, lanes[k], whole)
                 name = function_name(section, k) + (".whole" if whole else "")
                 text += [f'define internal void @"{name}"({NEST_ARGUMENTS}) #0 {{', "entry:",
                          *write(w), "  ret void", "}"]  # fmt: skip
@@ -123,7 +131,12 @@ def module(kernel: LoopKernel, careful: bool, width: int, x86: bool) -> str:
             text += outside(function_name(section, k), x86)
             if nest.kind == "pairs":
                 sizes[nest.sizes[0], nest.near is not None] = None
-        text += driver(kernel, section, slots, x86)
+        if held:
+            lines, wants = nest_registers.driver(kernel, section, slots, lanes[0], x86)
+            text += lines
+            declared |= wants
+        else:
+            text += driver(kernel, section, slots, x86)
     if x86:
         declared["ld"] = "declare void @llvm.x86.sse.ldmxcsr(ptr)"
         declared["st"] = "declare void @llvm.x86.sse.stmxcsr(ptr)"

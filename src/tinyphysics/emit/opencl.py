@@ -25,6 +25,9 @@ typedef uint uint32_t;
 #define UINT32_C(x) x##U
 #define f64_to_i64 as_long
 #define i64_to_f64 as_double
+/* float32 of OpenCL need not be exact; a double has more than twice its digits, so rounding twice is rounding once */
+#define div_f32(a, b) ((float)((double)(a) / (double)(b)))
+#define sqrtf(x) ((float)sqrt((double)(x)))
 #if defined(__clang__) && defined(__FMA__)  /* instructions of this processor, where PoCL calls a library */
 #undef fma
 #define fma __builtin_fma

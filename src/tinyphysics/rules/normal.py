@@ -144,9 +144,23 @@ class Normal:
                 return {monomial({a: k * e for a, k in m}): c ** int(e)}
         if not p:
             raise TooLarge  # a power of zero: leave it to the caller's opaque form
+        whole = self.power_of_a_sum(p)
+        if whole is not None and e.denominator == 1 and abs(e) <= LARGEST_EXPONENT:
+            factor, a, k = whole
+            return {monomial({a: k * e}): factor ** int(e)}
         base = self.atom(("sum", key(p)))
         self.sums[base] = p
         return {((base, e),): Fraction(1)}
+
+    def power_of_a_sum(self, p: Poly) -> tuple[Fraction, int, Fraction] | None:
+        """(r, a, k) if p, opened, is r*a**k for a sum a and a k between 1 and 2: s*sqrt(s) is s**1.5."""
+        first = dict(next(iter(p)))
+        for a in [a for a, k in first.items() if a in self.sums and 0 < k < 1]:
+            if all(dict(m).get(a) == first[a] for m in p):
+                rest = {tuple(x for x in m if x[0] != a): c for m, c in p.items()}
+                if (r := quotient(rest, self.sums[a])) is not None:
+                    return r, a, first[a] + 1
+        return None
 
     # --- graphs -------------------------------------------------------------------------------
     def form(self, root: UOp) -> Poly:

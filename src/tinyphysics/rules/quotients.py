@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.ir import Ops, UOp, substitute, toposort
+from tinyphysics.rules.denominators import as_written
 
 Powers = dict[UOp, int]
 
@@ -55,8 +56,10 @@ def product_of(powers: Powers) -> UOp | None:
 def shared_quotients(roots: Sequence[UOp]) -> list[UOp]:
     """Quotients by several powers of one number as products with powers of its reciprocal."""
     found: dict[UOp, tuple[UOp, int, Powers]] = {}  # quotient -> base, how often it is divided by, what is left above
-    for u in toposort(roots):
-        if u.op is not Ops.DIV:
+    order = toposort(roots)
+    kept = as_written(order)
+    for u in order:
+        if u.op is not Ops.DIV or u in kept:
             continue
         below = factors(u.src[1])
         if len(below) != 1:

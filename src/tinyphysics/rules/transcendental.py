@@ -6,7 +6,7 @@ an observable changes no trajectory. float32 functions use 32-bit operations onl
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, graph_rewrite, toposort
@@ -124,13 +124,14 @@ near_and_far: Rows = [
     (x.tan(),          trig.tan),
 ]
 near_only: Rows = [
+    (x ** y,           power.near_power),
     (x.sin(),          trig.near_sin),
     (x.cos(),          trig.near_cos),
     (x.tan(),          trig.near_tan),
 ]
 # fmt: on
 any_argument = PatternMatcher(everywhere + near_and_far)
-small_arguments = PatternMatcher(everywhere + near_only)
+small_arguments = PatternMatcher(near_only + everywhere)
 PERIODIC = frozenset({Ops.SIN, Ops.COS, Ops.TAN})
 
 
@@ -143,10 +144,23 @@ def lower(roots: Sequence[UOp]) -> list[UOp]:
     return graph_rewrite(roots, any_argument)
 
 
+Condition = Callable[[UOp], UOp]
+
+
+def fast_paths(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> list[tuple[UOp, Condition]]:
+    """The arguments of functions that have one, each with the condition that forbids it; without those in `seen`."""
+    found: dict[tuple[UOp, Condition], None] = {}
+    for u in toposort(roots):
+        if u.op in PERIODIC:
+            found[u.src[0], trig.too_large] = None
+        elif power.is_inverse_cube(u) and u not in seen:
+            found[u.src[0], power.too_far] = None
+    return list(found)
+
+
 def conditions(roots: Sequence[UOp]) -> list[UOp]:
     """Where the fast path of a function below the roots must not be used: one for each argument."""
-    arguments = dict.fromkeys(u.src[0] for u in toposort(roots) if u.op in PERIODIC)
-    return [trig.too_large(a) for a in arguments]
+    return [forbids(a) for a, forbids in fast_paths(roots)]
 
 
 def alone(u: UOp) -> UOp:
@@ -170,13 +184,14 @@ def _weight(u: UOp) -> int:
     return sum(x.op not in (Ops.CONST, Ops.VAR) for x in toposort([expanded(u, False)]))
 
 
-def guarded(roots: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
-    """As `lower`, but sin, cos and tan for small arguments only, and the conditions that forbid it.
+def guarded(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> tuple[list[UOp], list[UOp]]:
+    """As `lower`, but with fast paths alone where functions have one, and the conditions that forbid it.
 
     Where no condition is true, the bits are those of `lower`; a kernel keeps the conditions while it runs and
-    repeats with `lower` if one was ever true. There is one condition for each argument.
+    repeats with `lower` if one was ever true. There is one condition for each argument, and none for functions in
+    `seen`: somebody sees what becomes of them.
     """
-    arguments = dict.fromkeys(u.src[0] for u in toposort(roots) if u.op in PERIODIC)
-    new = graph_rewrite([*roots, *arguments], small_arguments)
-    conditions = [trig.too_large(a) for a in dict.fromkeys(new[len(roots) :])]
-    return new[: len(roots)], conditions
+    found = fast_paths(roots, seen)
+    new = graph_rewrite([*roots, *(a for a, _ in found)], small_arguments)
+    conditions = [forbids(a) for a, forbids in dict.fromkeys(zip(new[len(roots) :], (f for _, f in found)))]
+    return new[: len(roots)], list(dict.fromkeys(conditions))

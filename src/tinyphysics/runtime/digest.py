@@ -10,7 +10,7 @@ import numpy as np
 
 from tinyphysics.runtime.workers import spread
 
-BITS = 2  # changes when a release changes results
+BITS = 3  # changes when a release changes results
 LEAF = 64 * 1024  # bytes hashed at a time: leaves can be computed apart, where the data is
 LEAVES = 64  # leaves that one thread takes at a time
 

@@ -5,7 +5,7 @@ follows from the index of a loop instead of being written down for each.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -24,6 +24,7 @@ from tinyphysics.tpir.planes import long_axes
 from tinyphysics.tpir.pull import Home, planes
 from tinyphysics.tpir.schedule import Marks, schedule
 from tinyphysics.tpir.stored import cost, weight
+from tinyphysics.tpir.telling import Plane, telling_sums
 
 DEAR = 4  # operations for which an array of parameters alone is computed before the loop
 
@@ -51,12 +52,16 @@ def within(roots: Sequence[UOp], lists: dict[int, ListSpec], near: int | None) -
     return substitute(list(roots), new) if new else []
 
 
-def finished(nest: Nest, careful: bool, lists: dict[int, ListSpec]) -> Nest:
-    """The bodies in the minimal operator set."""
+def finished(
+    nest: Nest, careful: bool, sums: Mapping[Plane, Collection[UOp]], lists: dict[int, ListSpec]
+) -> Nest:
+    """The bodies in the minimal operator set; `sums` are those that show a failure, with what they show."""
     pieces = []
     for p in nest.pieces:
         plain = inline([s.value for s in p.stores])
-        values, guards = (lower(plain), []) if careful else guarded(plain)
+        seen = [u for s in p.stores for u in sums.get((s.buffer, s.plane), ())]
+        values, guards = (lower(plain), []) if careful else guarded(plain, seen)
+        guards += [] if careful or nest.kind != "map" else [(u - u).ne(0.0) for u in p.loads() if u.arg in sums]
         flat = graph_rewrite([*values, *guards], exact)
         stores = tuple(replace(s, value=v) for s, v in zip(p.stores, flat))
         inside = graph_rewrite(lower(within(plain, lists, nest.near)), exact) if nest.kind == "pairs" and not guards else []
@@ -169,8 +174,9 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         s = schedule(marks, homes, components, f"{name}.", flat)
         for b in s.buffers.values():
             buffers.setdefault(b.name, b)
-        sections[name] = LoopSection(name, tuple(finished(n, False, near) for n in s.nests), s.swaps)
-        careful[name] = LoopSection(name, tuple(finished(n, True, near) for n in s.nests), s.swaps)
+        sums = telling_sums(s.nests)
+        sections[name] = LoopSection(name, tuple(finished(n, False, sums, near) for n in s.nests), s.swaps)
+        careful[name] = LoopSection(name, tuple(finished(n, True, sums, near) for n in s.nests), s.swaps)
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
     return LoopKernel(
         program.name, tuple(dict.fromkeys([*scalars, *implicit(program)])), buffers, sections, careful, inputs,

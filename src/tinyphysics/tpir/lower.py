@@ -13,6 +13,8 @@ from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse, short_dots
 from tinyphysics.rules.invariant import reciprocals, set_aside
+from tinyphysics.rules.denominators import one_division
+from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
@@ -195,9 +197,11 @@ def conjugate(state: UOp, b: Builder) -> UOp:
     return next(v for v, k in b.index.items() if k == (i ^ 1))
 
 
-def lower(step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None) -> Program:
+def lower(
+    step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None, precision: str = "float64"
+) -> Program:
     """The program of a step; what may be fused or hoisted is decided here, before anything watches."""
-    step = decided(step)
+    step = decided(step, precision)
     b = Builder(step.states, sites or {})
     for i, s in enumerate(step.states):
         b.emit("init", "LOAD", Register("S", i), Pointer(s.name), u=s.var, note=" ")
@@ -242,19 +246,24 @@ def _plain(i: Instruction) -> Instruction:
     return Instruction(i.op, i.operands, i.type, i.note.strip())
 
 
-def decided(step: Step) -> Step:
-    """The step with its products fused and its divisions by parameters made products, once and for all."""
+def decided(step: Step, precision: str = "float64") -> Step:
+    """The step with its products fused and its divisions made fewer or cheaper, once and for all."""
     states = frozenset(s.var for s in step.states) | ADDRESS  # random numbers change with every step, as states do
     groups = (step.init, step.body, step.final)
     roots = [u for blocks in groups for b in blocks for u in
              ([b.value] if isinstance(b, Assign) else [s.covector for s in b.shears if isinstance(s, Shear)])]  # fmt: skip
-    new = dict(zip(roots, fuse(short_dots(shared_quotients(reciprocals(graph_rewrite(roots, pairwise), states))))))
+
+    def divided(roots: Sequence[UOp]) -> list[UOp]:
+        new = reciprocals(one_division(shared_quotients(graph_rewrite(roots, pairwise))), states)
+        return pair_roots(new) if precision == "float64" else new  # what that is made of is float32
+
+    new = dict(zip(roots, fuse(short_dots(divided(roots)))))
 
     def shifted(b: Block) -> dict[UOp, UOp]:
         """The values of a block, for themselves: what another block computes is not the same after an update."""
         values = [s.value for s in b.shears if isinstance(s, Shift)]
         moving = states if step.time is None else states | {step.time}
-        work, once = set_aside(graph_rewrite(reciprocals(graph_rewrite(values, pairwise), states), exact), moving)
+        work, once = set_aside(graph_rewrite(divided(values), exact), moving)
         return dict(zip(values, graph_rewrite(substitute(fuse(short_dots(work)), once), exact)))
 
     def rebuilt(blocks: Sequence[Block | Assign]) -> tuple[Block | Assign, ...]:

@@ -68,6 +68,9 @@ class Piece:
         shifts = [s.shift for s in self.stores if s.shift is not None]
         return [*(s.value for s in self.stores), *(i for s in self.stores for i in s.index), *shifts, *self.guards]
 
+    def loads(self) -> list[UOp]:
+        return [u for u in toposort(self.roots) if u.op is Ops.LOAD]
+
 
 @dataclass(frozen=True, eq=False)
 class Nest:
@@ -118,7 +121,7 @@ class Nest:
 
     def loads(self) -> Iterator[UOp]:
         for p in self.pieces:
-            yield from (u for u in toposort(p.roots) if u.op is Ops.LOAD)
+            yield from p.loads()
         if self.when is not None:
             yield from (u for u in toposort([self.when]) if u.op is Ops.LOAD)
 
