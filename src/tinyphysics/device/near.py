@@ -106,7 +106,7 @@ class NearList:
         if spec.is_straight:
             assert domain.cell is not None
             ways = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3, indexing="ij"), -1).reshape(SHIFTS, 3)
-            lengths = np.diag(domain.cell).astype(NUMPY_DTYPE[spec.dtype.name])
+            lengths: Array = np.diag(np.array(domain.cell)).astype(NUMPY_DTYPE[spec.dtype.name])
             self.buffer("shifts").reshape(spec.shape[1], -1)[:, :SHIFTS] = (ways[:, 3 - spec.shape[1] :] * lengths).T
         self.planes("ref")[:] = np.inf  # so far away that the first look makes a list
 

@@ -44,7 +44,8 @@ class Interpreter:
             name = f"near{self.nest.near}."
             self.starts = view(int(table[self.slots[name + "starts"]]), self.kernel.buffers[name + "starts"])
             count = int(self.starts[self.nest.sizes[0]])
-            self.blocks = np.frombuffer((ctypes.c_int64 * count).from_address(int(table[self.slots[name + "blocks"]])), np.int64)
+            address = int(table[self.slots[name + "blocks"]])
+            self.blocks = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
         with np.errstate(all="ignore"):
             if self.nest.kind == "list":
                 self.list(table, env)

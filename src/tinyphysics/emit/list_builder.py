@@ -99,7 +99,8 @@ class Geometry:
 
     def __init__(self, c: Code, d: int, periodic: bool, straight: bool) -> None:
         self.c, self.d, self.periodic, self.straight = c, d, periodic, straight
-        names = [f"length{k}" for k in range(d)] + [f"cell{k}" for k in range(d * d)] + ["reach"] + [f"way{k}" for k in range(d)]
+        axes = range(d)
+        names = [*(f"length{k}" for k in axes), *(f"cell{k}" for k in range(d * d)), "reach", *(f"way{k}" for k in axes)]
         self.number = {name: c.item("%numbers", str(k), "double") for k, name in enumerate(names)}
         self.square = c.new(f"fmul double {self.number['reach']}, {self.number['reach']}")
         self.wide = {name: self.splat(x) for name, x in self.number.items()}
@@ -198,7 +199,10 @@ def module(d: int, periodic: bool, straight: bool) -> str:
             def those() -> None:
                 first = c.maximum(c.new(f"mul i64 {t}, 8"), s)
                 last = c.minimum(c.new(f"add i64 {c.new(f'mul i64 {t}, 8')}, 8"), "%n2")
-                c.loop(k, first, last, lambda u: c.when(g.close(own, g.box("%b2", "%n2", u)), lambda: c.append("%c2", many2, u)))
+                c.loop(k, first, last, one_of_them)
+
+            def one_of_them(u: str) -> None:
+                c.when(g.close(own, g.box("%b2", "%n2", u)), lambda: c.append("%c2", many2, u))
 
             c.when(g.close(own, g.box("%b3", "%n3", t)), those)
 

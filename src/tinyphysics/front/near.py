@@ -128,8 +128,10 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     elif kind == SWITCHED:
         x = x * smooth_step(r2, on[0].expand(r2.shape), whole)
     if not same(x, turned(x)):
-        raise TraceError("the energy of a pair (i, j) is not shown to be that of (j, i)", site=user_site(),
-                         fix="With a cutoff a pair has no first particle: write products and sums of both, like m[:, None]*m[None, :].")  # fmt: skip
+        raise TraceError(
+            "the energy of a pair (i, j) is not shown to be that of (j, i)", site=user_site(),
+            fix="With a cutoff a pair has no first particle: write m[:, None]*m[None, :], or m[:, None] + m[None, :].",
+        )  # fmt: skip
     few = points.shape[0] <= FEW
     domain = (points, cutoff, skin, *cell)
     order = UOp(Ops.NEAR, i64, points.shape[:1], domain, ("order", 0))
@@ -218,8 +220,10 @@ class Arranged:
             left = iter(labels)
             inner = tuple("" if k in u.arg[1] else next(left) for k in range(u.src[0].ndim))
             return u.replace((self.at(u.src[0], inner),))
-        raise TraceError(f"`{u}` is a table of all pairs, in a sum over neighbours", site=user_site(),
-                         fix="Choose by type, eps[types[:, None], types[None, :]], or make it of one number for each particle.")  # fmt: skip
+        raise TraceError(
+            f"`{u}` is a table of all pairs, in a sum over neighbours", site=user_site(),
+            fix="Choose by type, eps[types[:, None], types[None, :]], or make it of a number of each particle.",
+        )  # fmt: skip
 
 
 def before(u: UOp, labels: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -139,12 +139,12 @@ def skin_of(cutoff: float, skin: float, cell: Sequence[Row] | None) -> float:
     if not all(math.isfinite(x) for row in cell for x in row) or not determinant(cell) > 0.0:
         what = "left-handed" if determinant(cell) < 0.0 else "singular"
         raise InputError(f"the cell {[list(row) for row in cell]} is {what}",
-                         fix="Its rows are the vectors of the box, linearly independent and right-handed; lengths are positive.")  # fmt: skip
+                         fix="Its rows are the vectors of the box, right-handed; lengths are positive.")  # fmt: skip
     room = min(widths(cell)) / 2.0 - cutoff
     if room < max(skin, 0.0):
         more = f" + skin {skin:g}" if skin > 0.0 else ""
         raise InputError(f"cutoff {cutoff:g}{more} is over half the width of the box, {min(widths(cell)) / 2.0:g}",
-                         fix="A particle would see two images of another: take a larger box or a smaller cutoff.")  # fmt: skip
+                         fix="A particle would see two images of another: enlarge the box or lower the cutoff.")  # fmt: skip
     return min(SKIN * cutoff, room) if skin < 0.0 else skin
 
 

@@ -140,7 +140,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.PAD}),                   pads,                                 "widths that do not fit"),
     (frozenset({Ops.FLIP, Ops.ROLL}),        keeps,                                "an axis or a shape that does not fit"),
     (frozenset({Ops.TRIU}),                  triangular,                           "axes that are no square"),
-    (frozenset({Ops.NEAR}),                  lists,                                "points, lengths or a cell that do not fit"),
+    (frozenset({Ops.NEAR}),                  lists,                                "points or a cell that do not fit"),
     (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),
     (frozenset({Ops.STACK}),                 stacks,                               "other than one scalar per element"),
     (frozenset({Ops.ELEMENT}),               lambda u: not u.shape and 0 <= u.arg < u.src[0].size, "no such element"),

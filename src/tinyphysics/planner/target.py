@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 from tinyphysics.errors import BackendError, PlanError
-from tinyphysics.ir.reduction import COMPONENTS
+from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.loops import FEW, build_loops, longest_axis
+from tinyphysics.tpir.loops import build_loops, longest_axis
 from tinyphysics.tpir.precision import PRECISIONS, format_of
 from tinyphysics.tpir.stages import stages_of
 from tinyphysics.util import did_you_mean, one_of

@@ -58,11 +58,11 @@ def check_tables(roots: Sequence[UOp], given: Inputs) -> None:
         by_pairs = u.op is Ops.GATHER and len(u.src) == 3 and any(in_order(s) for s in toposort(u.src[1:]))
         if not by_pairs or u.src[0].op is not Ops.VAR or str(u.src[0].arg) not in given.params:
             continue
-        for k, table in enumerate(given.params[str(u.src[0].arg)]):
+        for table in given.params[str(u.src[0].arg)]:
             if not np.array_equal(table, np.swapaxes(table, 0, 1)):
                 i, j = (int(x) for x in np.argwhere(table != np.swapaxes(table, 0, 1))[0][:2])
                 raise InputError(f"the table `{u.src[0].arg}` is not symmetric: ({i}, {j}) and ({j}, {i}) differ",
-                                 fix="With a cutoff the energy of (i, j) is that of (j, i): give both the same number.")  # fmt: skip
+                                 fix="With a cutoff (i, j) and (j, i) are one pair: give both the same number.")  # fmt: skip
 
 
 def root_shape(root: UOp, name: str) -> tuple[int, ...]:

@@ -152,9 +152,9 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         first_marks, step_marks, final_marks = (
             list(zip([name for name, _ in marks], asked([u for _, u in marks], near)))
             for marks in (first_marks, step_marks, final_marks))  # fmt: skip
-    for s in near.values():
-        buffers |= {b.name: b for b in s.buffers()}
-        here[s.reference] = given[s.reference] = Home(s.name("ref"))
+    for one in near.values():
+        buffers |= {b.name: b for b in one.buffers()}
+        here[one.reference] = given[one.reference] = Home(one.name("ref"))
     dear = dear_parameters([u for _, u in (*step_marks, *final_marks)], here)
     constants = {u: Home(f"K{k}") for k, u in enumerate(dear)}
     everything = [u for _, u in (*first_marks, *step_marks, *final_marks)]

@@ -129,7 +129,8 @@ class Nest:
         if self.kind == "list":
             return f"list near{self.near} of {self.sizes[0]} points, made when {self.when}"
         loops = " x ".join(f"{v.arg} < {n}" for v, n in zip(self.variables, self.sizes))
-        lines = [f"{self.kind} {loops}" + ("" if self.near is None else f" in near{self.near}") + (f", {self.along[0].arg} < {self.along[1]} in turn" if self.along else "")]
+        by = "" if self.near is None else f" in near{self.near}"
+        lines = [f"{self.kind} {loops}{by}" + (f", {self.along[0].arg} < {self.along[1]} in turn" if self.along else "")]
         for p in self.pieces:
             if len(self.pieces) > 1:
                 lines.append(f"  {p.lo} <= {self.variables[-1].arg} < {p.hi}")

@@ -106,7 +106,8 @@ class Builder:
         while True:
             try:
                 pieces = tuple(self.piece(tasks, variables, turn, lo, hi) for lo, hi in zip(cuts, cuts[1:]))
-                return Nest(first.kind, variables, sizes, pieces, (turn, first.along) if turn is not None else None, first.near)
+                along = (turn, first.along) if turn is not None else None
+                return Nest(first.kind, variables, sizes, pieces, along, first.near)
             except Cut as cut:
                 assert cut.at not in cuts, "a cut that decides nothing"
                 cuts = sorted({*cuts, cut.at})
@@ -214,6 +215,10 @@ class Builder:
                      pull.at(node, places))  # fmt: skip
 
 
+def is_same_list(u: UOp, v: UOp) -> bool:
+    return u.op is v.op is Ops.NEAR and u.src[0] is v.src[0] and u.arg[1] == v.arg[1]
+
+
 @dataclass(frozen=True, eq=False)
 class Schedule:
     nests: tuple[Nest, ...]
@@ -239,7 +244,7 @@ def schedule(
     def place(u: UOp, name: str) -> None:
         if u.op is Ops.NEAR:
             placed[u] = Home(f"near{u.arg[1]}.{u.arg[0]}")
-            if not any(v.op is Ops.NEAR and v is not u and v.src[0] is u.src[0] and v.arg[1] == u.arg[1] for v in placed):  # else it is made already
+            if not any(v is not u and is_same_list(v, u) for v in placed):  # else it is made already
                 b.add(task_of(u, placed[u], components))
             b.close()
             b.homes[u] = placed[u]

@@ -225,7 +225,8 @@ class Verifier:
     def jump(self) -> UOp | None:
         """A function of the state in the declared energy that is not shown to be continuous, in its own names."""
         cut = [u for u, kind in cutoffs(self.terms).items() if kind == CUT and moving(u)]
-        found = next((u for u in toposort(within_cutoffs(self.terms)) if u.op in JUMPS and moving(u)), cut[0] if cut else None)
+        jumps = [u for u in toposort(within_cutoffs(self.terms)) if u.op in JUMPS and moving(u)]
+        found = next(iter([*jumps, *cut]), None)
         names = {state_var(self.program, i, 0): UOp.var(s.name, s.type.shape, s.type.dtype)
                  for i, s in enumerate(self.program.states)}  # fmt: skip
         return None if found is None else substitute([found], names)[0]
