@@ -11,7 +11,6 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TraceError
 from tinyphysics.front.dense import inv
-from tinyphysics.front.functions import where
 from tinyphysics.ir import Ops, UOp, as_uop, substitute, toposort
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import ELEMENTWISE
@@ -146,7 +145,7 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     for k in range(partners[0].shape[1] if excluded else 0):
         near = near & apart(partners[0][:, k], order, few)
     (value,) = substitute([arranged], {r2: distance})
-    masked = where(near, value, 0.0)
+    masked: UOp = near.where(value, 0.0)
     return masked.triu(0, 1).sum() if few else masked.triu(0, 1, kind).sum()
 
 
@@ -154,7 +153,7 @@ def smooth_step(r2: UOp, on: UOp, whole: UOp) -> UOp:
     """1 up to the squared distance on**2, 0 at the cutoff, with two continuous derivatives between."""
     t = (whole - r2) / (whole - on * on)
     inside = t * t * t * (10.0 + t * (6.0 * t - 15.0))
-    return where(r2 < on * on, 1.0, inside)
+    return (r2 < on * on).where(1.0, inside)
 
 
 def wrapped(points: UOp, domain: tuple[UOp, ...]) -> UOp:
