@@ -13,6 +13,7 @@ from tinyphysics.device.near import Domain, NearList, arranged
 from tinyphysics.device.loops import aligned
 from tinyphysics.errors import InputError, ShapeError, TraceError
 from tinyphysics.ir import UOp
+from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.ir.near import arranged as by_definition
 from tinyphysics.ir.near import skin_of
 from tinyphysics.runtime.loaders import LlvmLoops, list_builder
@@ -191,7 +192,6 @@ def test_float32_has_lists_too():
 
 # --- lists ----------------------------------------------------------------------------------------
 def made(q, domain, dtype="f64"):
-    from tinyphysics.ir import DTYPES
 
     n, d = q.shape
     straight = domain.cell is not None and not np.any(np.array(domain.cell) - np.diag(np.diag(domain.cell)))
