@@ -13,8 +13,9 @@ def chain(q: tp.Vec["n"], p: tp.Vec["n"]):
     return tp.sum(p**2) / 2 + tp.sum(stretch**2) / 2 + tp.sum(stretch**4) / 4
 
 
-start = dict(q=np.sin(np.linspace(0, np.pi, 64)), p=np.zeros(64))
-sim = tp.compile(chain, dt=0.05)
+dt, q, p = 0.05, np.sin(np.linspace(0, np.pi, 64)), np.zeros(64)
+start = dict(q=q, p=p)
+sim = tp.compile(chain, dt=dt)
 
 with TemporaryDirectory() as folder:
     files = dict(save=Path(folder) / "chain.zarr", checkpoint=Path(folder) / "chain.checkpoint")

@@ -103,7 +103,7 @@ POINTS = {op: POSITIVE for op in (Ops.SQRT, Ops.RSQRT, Ops.LOG, Ops.POW)}
 @pytest.mark.requirement("S3-12", "S3-17")
 @pytest.mark.parametrize("op", sorted(set(PARTIALS) - {Ops.CAST, Ops.WHERE}, key=lambda o: o.value), ids=lambda o: o.value)
 def test_each_derivative_is_the_central_difference(op):
-    names = [x, y, z][: {Ops.FMA: 3}.get(op, 2 if op.value in TWO else 1)]
+    names = [x, y, z][: {Ops.FMA: 3, Ops.IMAGE: 3}.get(op, 2 if op.value in TWO else 1)]
     u = names[0].alu(op, *names[1:])
     first = gradient(u, names)
     second = [gradient(g, names) for g in first]
