@@ -95,7 +95,8 @@ class Host:
         """(name, slot, dtype, shape) of each register."""
         slots = {str(r): slot for r, slot in self.machine.slot.items() if isinstance(r, Register)}
         found = loop_registers(self.machine.program)
-        return [(name, slots[name], dtype, shape) for name, (dtype, shape) in found.items()]
+        lists = [(name, slot, t.dtype, t.shape) for name, (slot, t) in self.machine.lists.items()]
+        return [*((name, slots[name], dtype, shape) for name, (dtype, shape) in found.items()), *lists]
 
     def snapshot(self, m: Members) -> Members:
         return Members([loop.copy() for loop in m.loops], m.params, m.dt, m.t0)

@@ -432,9 +432,11 @@ class LoopEngine:
     def registers(self, m: Grids) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
         k = self.kernel
-        return {name: np.array([from_planes(one.at(self.slots[name]), k.buffers[name], shape, k.components).reshape(-1)
-                                for one in m.members])
-                for name, (_, shape) in loop_registers(self.program).items()}  # fmt: skip
+        out = {name: np.array([from_planes(one.at(self.slots[name]), k.buffers[name], shape, k.components).reshape(-1)
+                               for one in m.members])
+               for name, (_, shape) in loop_registers(self.program).items()}  # fmt: skip
+        points = {f"near{number}": [one.lists[number].planes("ref").T.ravel() for one in m.members] for number in k.lists}
+        return out | {name: np.array(rows) for name, rows in points.items()}
 
     def restored(
         self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
@@ -448,6 +450,10 @@ class LoopEngine:
         for j, one in enumerate(m.members):
             for name, values in whole.items():
                 to_planes(values[j], k.buffers[name], k.components, one.at(self.slots[name]))
+            for number, near in one.lists.items():
+                near.planes("ref")[:] = registers[f"near{number}"][j].reshape(near.spec.shape).T
+                near.refill()
+                one.show(number)
         m.steps = steps
         return m
 

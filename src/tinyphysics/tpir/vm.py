@@ -118,6 +118,7 @@ class Machine:
         self.program = program
         self.slot: dict[Any, int] = {}
         self.constants: dict[int, Value] = {}
+        self.lists: dict[str, tuple[int, Type]] = {}  # where the points are that a list of neighbours was made of
         self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
         for i, s in enumerate(program.states):
             self.types[Register("S", i)] = s.type
@@ -228,7 +229,9 @@ class Machine:
         sources = tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types))
         u = UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, 0))
         self.types[i.dst] = i.type
+        assert isinstance(number, tuple)
         d, at, kept = self._slot(i.dst), [self._read(x, t) for x, t in zip(i.args[1:-1], types)], self._slot(("list", number))
+        self.lists[f"near{number[0]}"] = kept, q
         value = node(u)
 
         def look(r: Slots) -> None:
