@@ -437,7 +437,7 @@ def test_a_resumed_run_goes_on_with_its_list(backend, tmp_path):
     sim = tp.compile(lennard_jones, dt=0.004, backend=backend)
     whole = sim.evolve(q=q, p=p, steps=60)
     for k in (7, 31, 44):
-        sim.evolve(q=q, p=p, steps=k, checkpoint=tmp_path / "run")
-        assert sim.evolve(steps=60 - k, resume=tmp_path / "run").hash == whole.hash
+        sim.evolve(q=q, p=p, steps=k, checkpoint=tmp_path / f"run{k}")
+        assert sim.evolve(steps=60 - k, resume=tmp_path / f"run{k}").hash == whole.hash
     other = tp.compile(lennard_jones, dt=0.004, backend="llvm" if backend != "llvm" else "c")
-    assert other.evolve(steps=60 - k, resume=tmp_path / "run").hash == whole.hash
+    assert other.evolve(steps=60 - k, resume=tmp_path / f"run{k}").hash == whole.hash
