@@ -169,6 +169,7 @@ class LoopEngine:
         self.launches = 0
         self.compiling = 0.0
         self._functions: dict[bool, Mapping[str, Any]] = {}
+        self._work: dict[str, float] = {}
         self._lock = threading.RLock()
         stored = {s.buffer for n in self.kernel.sections["init"].nests for p in n.pieces for s in p.stores}
         swapped = {x for name in ("init", "step") for s in self.kernel.sections[name].swaps for x in s}
@@ -284,7 +285,9 @@ class LoopEngine:
 
     def work(self, section: str) -> float:
         """Operations of one run of a section."""
-        return float(sum(n.items * n.operations for n in self.kernel.sections[section].nests))
+        if section not in self._work:
+            self._work[section] = float(sum(n.items * n.operations for n in self.kernel.sections[section].nests))
+        return self._work[section]
 
     def step(self, section: str, m: Memory, now: int, flags: Any, pool: Any, workers: int, careful: bool) -> None:
         s = self.kernel.sections[section]
