@@ -80,7 +80,7 @@ def test_the_core_needs_three_packages_and_the_rest_are_extras():
         "opencl": ["pyopencl", "pocl-binary-distribution"], "jax": ["jax"], "torch": ["torch"],
         "cluster": ["dask", "distributed"], "web": ["starlette", "uvicorn"],
         "bench": ["numba", "jax", "heyoka", "rebound", "diffrax"], "c": ["ziglang"],
-        "test": ["pytest", "pytest-xdist", "hypothesis", "mpmath", "scipy", "ruff", "mypy", "pyopencl",
+        "test": ["pytest", "pytest-xdist", "hypothesis", "mpmath", "scipy", "ruff", "mypy", "xarray", "zarr", "pyopencl",
                  "pocl-binary-distribution"],
         "docs": ["mkdocs"],
     }  # fmt: skip
