@@ -45,8 +45,8 @@ class ListSpec:
         n, d = self.shape
         kinds = {"ref": (d, (n,), self.dtype), "points": (d, (n,), self.dtype), "images": (d, (n,), self.dtype),
                  "limit": (1, (), f64), "order": (1, (n,), i64), "inverse": (1, (n,), i64),
-                 "shifts": (d, (SHIFTS,), self.dtype), "starts": (1, (n + 1,), i64), "spans": (1, (2 * len(slabs(n, True)),), i64), "blocks": (1, (), i32),
-                 "call": (1, (), i64)}  # fmt: skip
+                 "shifts": (d, (SHIFTS,), self.dtype), "starts": (1, (n + 1,), i64), "blocks": (1, (), i32),
+                 "spans": (1, (2 * len(slabs(n, True)),), i64), "call": (1, (), i64)}  # fmt: skip
         return [Buffer(self.name(what), *kind) for what, kind in kinds.items()]
 
     @property

@@ -105,6 +105,11 @@ class Nest:
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
 
     @property
+    def parts(self) -> int:
+        """Slabs of rows of a sum over pairs."""
+        return len(slabs(self.sizes[0], self.near is not None)) - 1
+
+    @property
     def operations(self) -> int:
         """Of one item, in the longest piece."""
         longest = max(self.pieces, key=lambda p: p.hi - p.lo)
