@@ -21,8 +21,8 @@ from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.near import Builder, NearList, aligned, domain_of
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import loop_registers
-from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.lists import MADE
+from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.nests import Buffer, LoopKernel
 from tinyphysics.tpir.pull import is_component
 from tinyphysics.tpir.wavefront import wavefront
@@ -176,7 +176,7 @@ class LoopEngine:
         self._lock = threading.RLock()
         stored = {s.buffer for n in self.kernel.sections["init"].nests for p in n.pieces for s in p.stores}
         swapped = {x for name in ("init", "step") for s in self.kernel.sections[name].swaps for x in s}
-        kept = {*self.kernel.inputs.values(), *swapped, *(b for b in stored if not b.startswith("init.")),
+        kept = {*self.kernel.inputs.values(), *swapped, *(b for b in stored if not b.startswith(("init.", "near"))),
                 *(s.name(what) for s in self.kernel.lists.values() for what in ("limit", "shifts"))}
         self.kept = [n for n in self.kernel.buffers if n in kept]
 

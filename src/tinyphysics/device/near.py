@@ -14,9 +14,9 @@ import numpy as np
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.ir.near import BLOCK, INSIDE, bits, columns, inverse, limit, reach, skin_of, widths
 from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import slabs
 from tinyphysics.ir.uop import toposort
 from tinyphysics.ir.value import evaluate
-from tinyphysics.ir.reduction import slabs
 from tinyphysics.tpir.lists import FIRST, MADE, SHIFTS, ListSpec
 from tinyphysics.tpir.nests import Buffer
 
@@ -55,39 +55,45 @@ def domain_of(spec: ListSpec, params: Mapping[str, Any], member: int) -> Domain:
     return Domain(cutoff, skin_of(cutoff, skin, cell), cell)
 
 
-def fractions(q: Array, domain: Domain) -> tuple[Array, Array, list[float]]:
-    """As in ir/near.py: places between 0 and 1 along each axis, periods from the origin, lengths of the axes."""
-    whole = np.where(np.isfinite(q), q, 0.0)
+def fractions(points: Array, domain: Domain, periods: Array) -> tuple[Array, list[float]]:
+    """As in ir/near.py: (places between 0 and 1 along each axis, lengths of the axes); `periods` is filled."""
+    whole = points.astype(np.float64)  # (d, n)
+    if not np.isfinite(whole).all():
+        whole[~np.isfinite(whole)] = 0.0
     if domain.cell is None:
-        low, high = (whole.min(0), whole.max(0)) if len(q) else (np.zeros(q.shape[1]),) * 2
-        lengths = high - low
-        at = np.where(lengths > 0.0, (whole - low) / np.where(lengths > 0.0, lengths, 1.0), 0.0)
-        return np.minimum(at, INSIDE), np.zeros_like(whole), lengths.tolist()
-    back = inverse(domain.cell)
-    at = np.empty_like(whole)
-    for k in range(q.shape[1]):
-        at[:, k] = whole[:, 0] * back[0][k]
-        for i in range(1, q.shape[1]):
-            at[:, k] = at[:, k] + whole[:, i] * back[i][k]
-    periods = np.floor(at)
-    return np.minimum(at - periods, INSIDE), periods, widths(domain.cell)
+        periods[:] = 0.0
+        low = whole.min(1) if whole.size else np.zeros(len(whole))
+        lengths = (whole.max(1) if whole.size else low) - low
+        for x, first, length in zip(whole, low, lengths):
+            x -= first
+            x /= length if length > 0.0 else 1.0
+        return np.minimum(whole, INSIDE, out=whole), lengths.tolist()
+    back, at = inverse(domain.cell), np.empty_like(whole)
+    for k, x in enumerate(at):
+        np.multiply(whole[0], back[0][k], out=x)
+        for i in range(1, len(whole)):
+            x += whole[i] * back[i][k]
+        periods[k] = np.floor(x)
+        x -= np.floor(x)
+    return np.minimum(at, INSIDE, out=at), widths(domain.cell)
 
 
-def arranged(q: Array, domain: Domain) -> tuple[Array, Array, Array, list[float]]:
-    """(the order; periods; places in that order; lengths of the axes)."""
-    at, periods, lengths = fractions(q, domain)
-    n = len(q)
+def arranged(points: Array, domain: Domain, periods: Array) -> tuple[Array, Array, list[float]]:
+    """(the order; places in that order, along each axis; lengths of the axes); `periods` is filled."""
+    at, lengths = fractions(points, domain, periods)
+    n = points.shape[1]
     parts = columns(lengths, n)
     index, depth = bits(parts, n)
     column = np.zeros(n, np.int64)
-    for k, c in enumerate(parts):
-        place = np.minimum((at[:, k] * c).astype(np.int64), c - 1)
+    for x, c in zip(at, parts):
+        place = np.minimum((x * c).astype(np.int64), c - 1)
         column = column * c + np.where(column % 2 == 1, c - 1 - place, place)
-    z = (at[:, -1] * 2.0**depth).astype(np.int64)
-    within = np.where(column % 2 == 1, 2**depth - 1 - z, z)
-    keys = np.sort((column << depth | within) << index | np.arange(n))
-    order = keys & ((1 << index) - 1)
-    return order, periods, at[order], lengths
+    z = (at[-1] * 2.0**depth).astype(np.int64)
+    keys = (column << depth | np.where(column % 2 == 1, 2**depth - 1 - z, z)) << index | np.arange(n)
+    del column, z
+    keys.sort()
+    keys &= (1 << index) - 1
+    return keys, np.take(at, keys, axis=1), lengths
 
 
 def boxes(low: Array, high: Array, size: int) -> tuple[Array, Array]:
@@ -137,15 +143,13 @@ class NearList:
         self.make_at(self.planes(self.own["points"]))
 
     def make_at(self, points: Array) -> None:
-        n, d = self.spec.shape
+        n = self.spec.shape[0]
         new = {what: self.room(what) for what in MADE if what != "blocks"}
         self.planes(new["ref"])[:] = points
-        order, periods, at, lengths = arranged(np.array(points.T, float, order="C"), self.domain)
+        order, at, lengths = arranged(self.planes(new["ref"]), self.domain, self.planes(new["images"]))
         new["order"][:n] = order
         new["inverse"][order] = np.arange(n)
-        self.planes(new["images"])[:] = periods.T
-        del periods
-        new["blocks"] = self.near(np.ascontiguousarray(at.T), lengths, new["starts"])
+        new["blocks"] = self.near(at, lengths, new["starts"])
         new["spans"][:] = self.spans(new["starts"], new["blocks"], len(new["spans"]))
         self.made = new
         self.times += 1
