@@ -79,7 +79,7 @@ def fractions(points: Array, domain: Domain, periods: Array) -> tuple[Array, lis
 
 
 def arranged(points: Array, domain: Domain, periods: Array) -> tuple[Array, Array, list[float]]:
-    """(the order; places in that order, along each axis; lengths of the axes); `periods` is filled."""
+    """(the order; places in that order along each axis, NaN behind the last; lengths of the axes); `periods` is filled."""
     at, lengths = fractions(points, domain, periods)
     n = points.shape[1]
     parts = columns(lengths, n)
@@ -93,7 +93,10 @@ def arranged(points: Array, domain: Domain, periods: Array) -> tuple[Array, Arra
     del column, z
     keys.sort()
     keys &= (1 << index) - 1
-    return keys, np.take(at, keys, axis=1), lengths
+    placed = np.full((len(at), -(-n // BLOCK) * BLOCK), np.nan)
+    for x, y in zip(at, placed):
+        np.take(x, keys, out=y[:n])
+    return keys, placed, lengths
 
 
 def boxes(low: Array, high: Array, size: int) -> tuple[Array, Array]:
@@ -156,11 +159,8 @@ class NearList:
 
     def near(self, at: Array, lengths: list[float], starts: Array) -> Array:
         """The blocks of every row; where each begins goes to `starts`."""
-        d, n = at.shape
-        stride = -(-n // BLOCK) * BLOCK
-        f = np.full((d, stride), np.nan)
-        f[:, :n] = at
-        levels, low, high = [], at, at
+        n, stride = self.spec.shape[0], at.shape[1]
+        levels, low, high = [], at[:, :n], at[:, :n]
         for _ in GROUPS:
             low, high = boxes(low, high, BLOCK)
             levels.append(np.ascontiguousarray(np.concatenate([low, high])))
@@ -173,7 +173,7 @@ class NearList:
         room = len(self.made["blocks"]) if self.times else n * ROOM
         while True:
             blocks = np.empty(room + room // 32 + BLOCK, np.int32)
-            room = self.build(f.ctypes.data, stride, n, *(x.ctypes.data for x in levels), *counts, numbers.ctypes.data,
+            room = self.build(at.ctypes.data, stride, n, *(x.ctypes.data for x in levels), *counts, numbers.ctypes.data,
                               *(x.ctypes.data for x in scratch), starts.ctypes.data, blocks.ctypes.data, len(blocks))
             if room <= len(blocks):
                 return blocks

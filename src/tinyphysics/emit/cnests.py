@@ -238,7 +238,8 @@ class NestText:
         self.open(f"for (int64_t slab = 1; slab < {parts}; slab++)")
         for s in self.nest.pieces[0].stores:
             b = self.kernel.buffers[s.buffer]
-            to, source = (self.place(s.buffer, f"{plane}", ()) for plane in (s.plane, f"slab*{b.planes // parts} + {s.plane}"))
+            planes = (str(s.plane), f"slab*{b.planes // parts} + {s.plane}")
+            to, source = (self.place(s.buffer, plane, ()) for plane in planes)
             t = TYPE[b.dtype.name]
             self.line(f"for (int64_t j = spans[2*slab]; j < spans[2*slab + 1]; j++) {{ {t} *a = &{to} + j; "
                       f"*a = {self.combined(s, '*a', f'(&{source})[j]')}; }}")  # fmt: skip
