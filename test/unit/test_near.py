@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tinyphysics as tp
 from tinyphysics.device.near import Domain, NearList, aligned, arranged
-from tinyphysics.errors import InputError, ShapeError, TraceError
+from tinyphysics.errors import BackendError, InputError, ShapeError, TraceError
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.ir.near import arranged as by_definition
@@ -402,6 +402,11 @@ def test_what_makes_no_sense_is_refused_with_the_fix():
         flat.evolve(**given, cell=np.diag([8.0, 8.0, -8.0]))
     with pytest.raises(InputError, match="singular"):
         flat.evolve(**given, cell=np.ones((3, 3)))
+
+
+def test_a_backend_that_makes_no_lists_says_so():
+    with pytest.raises(BackendError, match="opencl"):
+        tp.compile(lennard_jones, dt=1e-3, backend="opencl", sizes={"n": 30})
 
 
 def refused(energy, match, error=TraceError):
