@@ -239,6 +239,7 @@ def adversarial(kind, n, d, rng):
 @pytest.mark.parametrize("kind", ["anywhere", "one place", "a line", "a plane", "on the edges", "two heaps", "one far away", "a lattice"])
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("space", ["open", "cube", "tilted"])
+@pytest.mark.requirement("S2-27", "C-35")
 def test_no_pair_is_ever_missed(kind, d, space):
     rng = np.random.default_rng(0)
     for n in (9, 64, 100, 700):
@@ -247,9 +248,10 @@ def test_no_pair_is_ever_missed(kind, d, space):
         room = np.inf if cell is None else min(1 / np.linalg.norm(np.linalg.inv(cell), axis=0)) / 2
         cutoff = min(2.5, 0.8 * room)
         rows = None if cell is None else tuple(map(tuple, cell.tolist()))
-        domain = Domain(cutoff, skin_of(cutoff, -1.0, rows), rows)
-        missing = wanted(q, domain) - pairs_in(made(q, domain))
-        assert not missing, f"{len(missing)} of n = {n}, such as {sorted(missing)[:3]}"
+        for curve in (0, 1):  # columns, and Morton's
+            domain = Domain(cutoff, skin_of(cutoff, -1.0, rows), rows, curve)
+            missing = wanted(q, domain) - pairs_in(made(q, domain))
+            assert not missing, f"{len(missing)} of n = {n}, such as {sorted(missing)[:3]}"
 
 
 @settings(max_examples=60, deadline=None)
@@ -266,15 +268,15 @@ def test_no_pair_is_missed_at_random(d, n, seed, cutoff, skin, periodic):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 3), st.integers(1, 60), st.integers(0, 10**6), st.booleans())
-def test_the_order_of_a_list_is_that_of_its_definition(d, n, seed, periodic):
+@given(st.integers(1, 3), st.integers(1, 60), st.integers(0, 10**6), st.booleans(), st.sampled_from([0, 1]))
+def test_the_order_of_a_list_is_that_of_its_definition(d, n, seed, periodic, curve):
     rng = np.random.default_rng(seed)
     q = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-2, 4)
     cell = np.tril(rng.uniform(-4, 4, (d, d)), -1) + np.diag(rng.uniform(8.0, 12.0, d)) if periodic else None
     rows = None if cell is None else cell.tolist()
-    order, periods = by_definition(q.tolist(), rows)
+    order, periods = by_definition(q.tolist(), rows, curve)
     found = np.empty((d, n))
-    ours, *_ = arranged(q.T, Domain(1.0, 0.1, None if rows is None else tuple(map(tuple, rows))), found)
+    ours, *_ = arranged(q.T, Domain(1.0, 0.1, None if rows is None else tuple(map(tuple, rows)), curve), found)
     assert ours.tolist() == order and found.T.tolist() == periods and sorted(order) == list(range(n))
 
 
@@ -295,6 +297,21 @@ def test_fast_particles_meet_whom_they_come_near():
         theirs = tp.compile(all_pairs, dt=2e-4, order=order).evolve(q=q, p=p, steps=300)
         assert np.abs(q - ours.final.q).max() > 1.0
         assert np.abs(ours.final.q - theirs.final.q).max() < 1e-9
+
+
+def test_the_order_of_morton_can_be_pinned():
+    @tp.hamiltonian
+    def pinned(q: tp.Array["n", 3], p: tp.Array["n", 3], L: float = 8.0):
+        s6 = 1 / tp.pair_distance2(q, box=L, cutoff=2.5, order="morton") ** 3
+        return (p**2).sum() / 2 + tp.pair_sum(4 * (s6 * s6 - s6))
+
+    q = spread(27, [5.4] * 3, 3)
+    p = np.random.default_rng(0).normal(size=q.shape)
+    outs = {b: tp.compile(pinned, dt=0.004, backend=b).evolve(q=q, p=p, L=5.4, steps=40) for b in BACKENDS}
+    assert len({out.hash for out in outs.values()}) == 1
+    other = tp.compile(lennard_jones, dt=0.004).evolve(q=q, p=p, box=[5.4] * 3, steps=40)
+    assert other.hash != outs["llvm"].hash and np.abs(other.final.q - outs["llvm"].final.q).max() < 1e-9
+    assert "(0,1)" in tp.compile(pinned, dt=0.004, sizes={"n": 27}).ir()
 
 
 # --- what an energy may say -----------------------------------------------------------------------

@@ -12,7 +12,20 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.host import NUMPY_DTYPE
-from tinyphysics.ir.near import BLOCK, INSIDE, bits, columns, inverse, limit, reach, skin_of, widths
+from tinyphysics.ir.near import (
+    BLOCK,
+    COLUMNS,
+    INSIDE,
+    MORTON,
+    bits,
+    columns,
+    inverse,
+    levels,
+    limit,
+    reach,
+    skin_of,
+    widths,
+)  # fmt: skip
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import slabs
 from tinyphysics.ir.uop import toposort
@@ -32,6 +45,7 @@ class Domain:
     cutoff: float
     skin: float
     cell: tuple[tuple[float, ...], ...] | None
+    curve: int = COLUMNS
 
 
 Builder = Callable[[int, bool, bool], Callable[..., int]]  # for points with d coordinates, in a cell, a straight one
@@ -52,7 +66,7 @@ def domain_of(spec: ListSpec, params: Mapping[str, Any], member: int) -> Domain:
         d = spec.shape[1]
         rows = np.reshape(box[0], (d, d)) if spec.cell.ndim == 2 else np.diag(box[0])
         cell = tuple(tuple(row) for row in rows.tolist())
-    return Domain(cutoff, skin_of(cutoff, skin, cell), cell)
+    return Domain(cutoff, skin_of(cutoff, skin, cell), cell, spec.curve)
 
 
 def fractions(points: Array, domain: Domain, periods: Array) -> tuple[Array, list[float]]:
@@ -84,19 +98,33 @@ def arranged(points: Array, domain: Domain, periods: Array) -> tuple[Array, Arra
     n = points.shape[1]
     parts = columns(lengths, n)
     index, depth = bits(parts, n)
-    column = np.zeros(n, np.int64)
-    for x, c in zip(at, parts):
-        place = np.minimum((x * c).astype(np.int64), c - 1)
-        column = column * c + np.where(column % 2 == 1, c - 1 - place, place)
-    z = (at[-1] * 2.0**depth).astype(np.int64)
-    keys = (column << depth | np.where(column % 2 == 1, 2**depth - 1 - z, z)) << index | np.arange(n)
-    del column, z
+    keys = by_bits(at, levels(len(at), n)) if domain.curve == MORTON else by_columns(at, parts, depth)
+    keys = keys << index | np.arange(n)
     keys.sort()
     keys &= (1 << index) - 1
     placed = np.full((len(at), -(-n // BLOCK) * BLOCK), np.nan)
     for x, y in zip(at, placed):
         np.take(x, keys, out=y[:n])
     return keys, placed, lengths
+
+
+def by_columns(at: Array, parts: list[int], depth: int) -> Array:
+    column = np.zeros(at.shape[1], np.int64)
+    for x, c in zip(at, parts):
+        place = np.minimum((x * c).astype(np.int64), c - 1)
+        column = column * c + np.where(column % 2 == 1, c - 1 - place, place)
+    z = (at[-1] * 2.0**depth).astype(np.int64)
+    return column << depth | np.where(column % 2 == 1, 2**depth - 1 - z, z)
+
+
+def by_bits(at: Array, depth: int) -> Array:
+    """Keys of Morton."""
+    places = [(x * 2.0**depth).astype(np.int64) for x in at]
+    keys = np.zeros(at.shape[1], np.int64)
+    for level in reversed(range(depth)):
+        for x in places:
+            keys = keys << 1 | x >> level & 1
+    return keys
 
 
 def boxes(low: Array, high: Array, size: int) -> tuple[Array, Array]:

@@ -13,13 +13,15 @@ from tinyphysics.errors import InputError, ShapeError, TraceError
 from tinyphysics.front.dense import inv
 from tinyphysics.ir import Ops, UOp, as_uop, substitute, toposort
 from tinyphysics.ir.dtype import i64
+from tinyphysics.ir.near import COLUMNS, MORTON
 from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.rules.cutoffs import CUT, SHIFTED, SWITCHED
 from tinyphysics.rules.normal import same
-from tinyphysics.util import user_site
+from tinyphysics.util import one_of, user_site
 
 MOST_DIMENSIONS = 3
+CURVES = {"columns": COLUMNS, "morton": MORTON}
 NO_SKIN = -1.0  # the run chooses it
 HOW = "Write r2 = tp.pair_distance2(q, box=L, cutoff=rc) and an energy of r2 for each pair."
 
@@ -30,7 +32,7 @@ def is_distance(u: UOp) -> bool:
 
 def pair_distance2(
     q: Any, box: Any = None, cutoff: Any = None, *, skin: Any = None, shift: bool = False, switch: Any = None,
-    exclude: Any = None,
+    exclude: Any = None, order: str = "columns",
 ) -> UOp:  # fmt: skip
     """The squared distances of all pairs of points q, (n, d), as the energy of a pair sees them: to the nearest image.
 
@@ -39,6 +41,7 @@ def pair_distance2(
     skin     what the list of neighbours holds beyond the cutoff; chosen if it is not given
     shift    takes the value at the cutoff away from every pair, so that the energy does not jump (the force does)
     switch   from this distance on the energy is taken to zero smoothly: energy, force and its slope are continuous
+    order    in which neighbours lie in memory, and sums are taken: "columns" or "morton"
     exclude  pairs that do not interact, as (i, j) by index; or for each particle a row of partners, -1 for none
     """
     points = as_uop(q)
@@ -61,7 +64,9 @@ def pair_distance2(
     sources = (points, scalars["cutoff"], scalars["skin"], *cell)
     extra = () if switch is None else (scalars["switch"],)
     partners = () if exclude is None else (partner_table(exclude, n),)
-    what = ("distance2", 0, int(bool(shift)), len(cell), len(extra), len(partners))
+    if order not in CURVES:
+        raise InputError(f"order={order!r}", site=user_site(), fix=f"It is {one_of([*CURVES])}.")
+    what = ("distance2", 0, int(bool(shift)), len(cell), len(extra), len(partners), CURVES[order])
     return UOp(Ops.NEAR, points.dtype, (n, n), (*sources, *extra, *partners), what)
 
 
@@ -114,7 +119,7 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     (r2,) = distances
     if x.shape != r2.shape:
         raise ShapeError(f"pair_sum of shape {x.shape} over pairs of shape {r2.shape}", site=user_site(), fix=HOW)
-    _, _, own_shift, boxed, switched, excluded = r2.arg
+    _, _, own_shift, boxed, switched, excluded, curve = r2.arg
     points, cutoff, skin, *rest = r2.src
     cell, rest = rest[:boxed], rest[boxed:]
     on, partners = rest[:switched], rest[switched:]
@@ -133,11 +138,12 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
         )  # fmt: skip
     few = points.shape[0] <= FEW
     domain = (points, cutoff, skin, *cell)
-    order = UOp(Ops.NEAR, i64, points.shape[:1], domain, ("order", 0))
+    way = (curve,) if curve else ()
+    order = UOp(Ops.NEAR, i64, points.shape[:1], domain, ("order", 0, *way))
     if few:
         placed = points
     else:
-        placed = wrapped(points, domain).gather((order,))
+        placed = wrapped(points, domain, way).gather((order,))
     d = nearest(placed[:, None], placed[None, :], cell)
     distance = (d * d).sum(-1)
     arranged = x if few else Arranged(order, r2).at(x, ("i", "j"))
@@ -156,12 +162,12 @@ def smooth_step(r2: UOp, on: UOp, whole: UOp) -> UOp:
     return (r2 < on * on).where(1.0, inside)
 
 
-def wrapped(points: UOp, domain: tuple[UOp, ...]) -> UOp:
+def wrapped(points: UOp, domain: tuple[UOp, ...], way: tuple[int, ...]) -> UOp:
     """The points in the cell at the origin, or as near to it as they were when the list was made."""
     if len(domain) == 3:
         return points
     box = domain[3]
-    images = UOp(Ops.NEAR, points.dtype, points.shape, domain, ("images", 0))
+    images = UOp(Ops.NEAR, points.dtype, points.shape, domain, ("images", 0, *way))
     return points - (images * box if box.ndim == 1 else images @ box)
 
 
@@ -181,7 +187,7 @@ def apart(partner: UOp, order: UOp, few: bool) -> UOp:
     index = UOp.range(n)
     at = partner.cast(i64)
     if not few:
-        inverse = UOp(Ops.NEAR, i64, order.shape, order.src, ("inverse", order.arg[1]))
+        inverse = UOp(Ops.NEAR, i64, order.shape, order.src, ("inverse", *order.arg[1:]))
         nobody, first = UOp.const(-1, i64, at.shape), UOp.const(0, i64, at.shape)
         there = inverse.gather(((at < first).where(first, at),))
         at = (at < first).where(nobody, there).gather((order,))

@@ -3,7 +3,7 @@
 The order of a sum over neighbours follows it, so it is part of the meaning of NEAR: made of additions,
 products, quotients, comparisons and integers, which every machine rounds alike. Space is cut into columns so wide
 that eight points of a column are about a cube; columns follow each other like the furrows of a field, and so do
-the points in them.
+the points in them. The other order is that of Morton: the bits of the places along each axis in turn.
 """
 from __future__ import annotations
 
@@ -105,7 +105,31 @@ def sum_in_turn(terms: Sequence[float]) -> float:
     return out
 
 
-def arranged(points: Sequence[Row], cell: Sequence[Row] | None) -> tuple[list[int], list[list[float]]]:
+COLUMNS, MORTON = CURVES = (0, 1)  # ways through space
+
+
+def levels(d: int, n: int) -> int:
+    """Bits of a place along each axis in a key of Morton, behind which there is room for an index."""
+    return min(16, (62 - max(n - 1, 1).bit_length()) // d)
+
+
+def morton(p: Row, depth: int) -> int:
+    """The bits of the places along each axis in turn.
+
+    >>> morton([0.5, 0.25], 2)
+    9
+    """
+    places = [int(x * 2.0**depth) for x in p]
+    key = 0
+    for level in reversed(range(depth)):
+        for x in places:
+            key = key << 1 | x >> level & 1
+    return key
+
+
+def arranged(
+    points: Sequence[Row], cell: Sequence[Row] | None, curve: int = COLUMNS
+) -> tuple[list[int], list[list[float]]]:
     """(the order of the points, by index; how many periods each is from the cell at the origin).
 
     >>> arranged([[0.9], [0.1], [0.5]], None)[0]
@@ -115,6 +139,9 @@ def arranged(points: Sequence[Row], cell: Sequence[Row] | None) -> tuple[list[in
     at, periods, lengths = fractions(points, cell)
     parts = columns(lengths, n)
     index, depth = bits(parts, n)
+    if curve == MORTON:
+        by_bits = sorted(morton(p, levels(len(lengths), n)) << index | i for i, p in enumerate(at))
+        return [k & ((1 << index) - 1) for k in by_bits], periods
     keys = []
     for i, p in enumerate(at):
         column = 0

@@ -81,7 +81,8 @@ class Ops(Enum):
     # chosen by indices: sources are the array, then an i64 array for each of its leading axes, all of one shape
     GATHER = "gather"    # the items there, in the shape of the indices; NaN where an index is outside
     SCATTER = "scatter"  # the items added there one after the other, to zeros; an index outside makes the first NaN
-    # neighbours of points; arg: (what, number of the list), sources: points, cutoff, skin, then the cell if there is one
+    # neighbours of points; arg: (what, number of the list[, way through space])
+    #   sources: points, cutoff, skin, and the cell if there is one
     #   order, inverse: an order of the points in which neighbours are close together, as indices, and its inverse
     #   images: how many periods each point is from the cell at the origin;  distance2: see front/near.py
     NEAR = "near"

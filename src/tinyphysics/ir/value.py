@@ -408,7 +408,7 @@ def reduction(u: UOp) -> Callable[[Sequence[Number]], Value]:
 def near_value(u: UOp, q: Sequence[float], *rest: Value) -> Value:
     """What a list of neighbours says of points, made for them."""
     n, d = u.src[0].shape
-    order, periods = arranged([q[i * d : (i + 1) * d] for i in range(n)], cell_of(u, rest[2:]))
+    order, periods = arranged([q[i * d : (i + 1) * d] for i in range(n)], cell_of(u, rest[2:]), *u.arg[2:])
     match u.arg[0]:
         case "order":
             return order

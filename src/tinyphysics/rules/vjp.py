@@ -76,8 +76,8 @@ def reduce(u: UOp, g: UOp) -> Cotangents:
 
 def inverse(order: UOp) -> UOp:
     """Where each point is in the order of a list; of that, the order again."""
-    what, number = order.arg
-    return UOp(Ops.NEAR, order.dtype, order.shape, order.src, ({"order": "inverse", "inverse": "order"}[what], number))
+    what, *rest = order.arg
+    return UOp(Ops.NEAR, order.dtype, order.shape, order.src, ({"order": "inverse", "inverse": "order"}[what], *rest))
 
 
 def gather(u: UOp, g: UOp) -> Cotangents:

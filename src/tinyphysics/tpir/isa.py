@@ -208,7 +208,7 @@ ISA: dict[str, Row] = {
     "FMA": Row("dst, a, b, c", "TEG", "a*b + c with one rounding", "[rc]{3}"),
     "SUM": Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe", "rn"),
     "PAIRS": Row("dst, src, axis, (a, b)", "TE", "sum along a or b over the pairs with index a < index b", "rnn"),
-    "NEAR": Row("dst, what, points, cutoff, skin, [cell], (list)", "T",
+    "NEAR": Row("dst, what, points, cutoff, skin, [cell], (list, [way])", "T",
                 "of a list of neighbours, made again when a point has gone half the skin: order, inverse, images",
                 "w[rc]{3,4}n"),
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),

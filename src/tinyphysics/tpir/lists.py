@@ -32,6 +32,7 @@ class ListSpec:
     cutoff: UOp
     skin: UOp
     cell: UOp | None
+    curve: int = 0  # the way through space that its order takes
 
     def name(self, what: str) -> str:
         return f"near{self.number}.{what}"
@@ -61,7 +62,7 @@ def specs(roots: Sequence[UOp]) -> dict[int, ListSpec]:
     for u in toposort(roots):
         if u.op is Ops.NEAR and u.arg[1] not in out:
             q, cutoff, skin, *cell = u.src
-            out[u.arg[1]] = ListSpec(u.arg[1], q.shape, q.dtype, cutoff, skin, cell[0] if cell else None)
+            out[u.arg[1]] = ListSpec(u.arg[1], q.shape, q.dtype, cutoff, skin, cell[0] if cell else None, *u.arg[2:])
     return out
 
 

@@ -159,7 +159,7 @@ class Symbolic:
         q = self.read(points, i.type, where)
         like = Type(q.dtype)
         sources = (q, *(self.read(x, like, where) for x in rest))
-        return check_node(UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, number[0])), where)
+        return check_node(UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, *number)), where)
 
     def scaled(self, u: UOp, i: Instruction, where: str) -> UOp:
         """u times the factor of a SCALE, or over it; the factor is one number, or one for each of u's."""

@@ -223,13 +223,12 @@ class Machine:
     def _near(self, i: Instruction) -> Action:
         """From the list of the run, made again if a point has gone too far since."""
         what, points, *rest, number = i.args
-        assert isinstance(what, Word)
+        assert isinstance(what, Word) and isinstance(number, tuple)
         q = self._type(points, i.type)
         types = [q, *(self._type(x, Type(q.dtype)) for x in rest)]
         sources = tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types))
-        u = UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, 0))
+        u = UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, *number))
         self.types[i.dst] = i.type
-        assert isinstance(number, tuple)
         d, at, kept = self._slot(i.dst), [self._read(x, t) for x, t in zip(i.args[1:-1], types)], self._slot(("list", number))
         self.lists[f"near{number[0]}"] = kept, q
         value = node(u)
