@@ -21,6 +21,9 @@ def pairwise(system: System) -> Fact | None:
     pairs = [u for u in sums if u.src[0].op is Ops.TRIU]
     if not pairs:
         return None
+    if len(pairs[0].src[0].arg) > 2:
+        how = "a sum over neighbours within a cutoff, by a list; each pair is computed once, for both"
+        return Fact.yes("pairs", because=how, site=system.sites.get(pairs[0]))
     n = pairs[0].src[0].shape[pairs[0].src[0].arg[0]]
     return Fact.yes("pairs", because=f"a sum over i < j, {n * (n - 1) // 2:,} pairs; each is computed once, for both",
                     site=system.sites.get(pairs[0]))  # fmt: skip

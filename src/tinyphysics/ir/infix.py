@@ -53,6 +53,18 @@ def written(i: Any) -> Any:
     return i
 
 
+def is_distance(u: Any) -> bool:
+    """The squared distance of neighbours, as front/near.py makes it."""
+    return u.arg[0] == "sum" and u.arg[1] == (2,) and u.src[0].op is Ops.MUL and u.src[0].src[0] is u.src[0].src[1] and bool(
+        u.src[0].src[0].op in (Ops.IMAGE, Ops.SUB) and any(_in_order(s) for s in u.src[0].src[0].src[:2]))  # fmt: skip
+
+
+def _in_order(u: Any) -> bool:
+    while u.op in (Ops.EXPAND, Ops.RESHAPE):
+        u = u.src[0]
+    return bool(u.op is Ops.GATHER and u.src[1].op is Ops.NEAR)
+
+
 def _wrap(part: tuple[str, float], level: float) -> str:
     return f"({part[0]})" if part[1] < level else part[0]
 
@@ -91,6 +103,10 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return f"{_wrap(src[0], ATOM)}[{', '.join(reversed(where))}]", ATOM
         case Ops.STACK | Ops.CONCAT:
             return f"[{', '.join(s[0] for s in src)}]", ATOM
+        case Ops.REDUCE if is_distance(u):
+            return "r2", ATOM
+        case Ops.TRIU if len(u.arg) > 2 and u.src[0].op is Ops.WHERE:  # what lies beyond a cutoff is left out
+            return f"near({infix(u.src[0].src[1])})", ATOM
         case Ops.REDUCE:
             kind, axes, *_ = u.arg
             axis = "" if len(axes) == u.src[0].ndim else f", axis={axes if len(axes) > 1 else axes[0]}"

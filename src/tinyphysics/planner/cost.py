@@ -6,7 +6,7 @@ from collections import Counter
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, Word
 from tinyphysics.util import prod
 
-FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "SHIFT", "TIME", "OBSERVE")
+FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "SHIFT", "TIME", "OBSERVE", "NEAR")
 
 
 def kind(i: Instruction) -> str:
@@ -17,6 +17,7 @@ def kind(i: Instruction) -> str:
     return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add", "PAIRS": "add", "SCALE": "mul", "NOISE": "random"}.get(i.op, i.op)
 
 
+NEIGHBOURS = 100  # pairs that a list looks at for each particle: an estimate
 CHOSEN = (Word("gather"), Word("scatter"))
 
 
@@ -39,16 +40,24 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
     shapes: dict[Operand, tuple[int, ...]] = {Param(p.name): p.type.shape for p in program.params}
     shapes |= {Register("S", k): s.type.shape for k, s in enumerate(program.states)}
     shapes |= {i.dst: i.type.shape for _, _, i in program.numbered()}
+    lists = [shapes[i.args[1]][0] for i in program.step if i.op == "NEAR"]
+
+    def numbers(shape: tuple[int, ...]) -> int:
+        """Of an array; of one over all pairs of a list, those that a row is likely to look at."""
+        by_list = len(shape) > 1 and shape[0] == shape[1] and shape[0] in lists
+        return shape[0] * min(shape[0], NEIGHBOURS) * prod(shape[2:]) if by_list else prod(shape)
+
     for i in instructions:
         name = kind(i)
         if i.op == "MOVE" and i.args[0] in CHOSEN and not is_constant(i.args[2], program):
-            out["where"] += choices(i, shapes)
+            in_order = any(x.op == "NEAR" and x.dst == i.args[2] for _, _, x in program.numbered())
+            out["where"] += 0 if in_order else choices(i, shapes)
             continue
         if i.op in FREE or name in FREE:
             continue
-        size = prod(i.type.shape)
+        size = numbers(i.type.shape)
         if i.op in ("SUM", "PAIRS", "MAX", "MIN"):
-            size = prod(shapes.get(i.args[0], ())) - size
+            size = numbers(shapes.get(i.args[0], ())) - size
         if size:
             out[name] += size
     return out
