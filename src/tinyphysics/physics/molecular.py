@@ -116,10 +116,12 @@ def harmonic_bonds(q: Any, bonds: Any, k: Any, r0: Any, box: Any = None) -> Any:
 def fene_bonds(q: Any, bonds: Any, k: Any, longest: Any, box: Any = None) -> Any:
     """-k longest**2/2 log(1 - (r/longest)**2) of each bond: no bond is longer (Kremer & Grest 1990).
 
-    A bond that is stretched beyond makes the energy NaN, and the run stops there.
+    A bond that is stretched beyond has no energy and no force, NaN: the run stops there.
     """
     whole = longest * longest
-    return -0.5 * k * whole * log1p(-bond_lengths2(q, bonds, box) / whole)
+    share = bond_lengths2(q, bonds, box) / whole
+    inside = where(share < 1.0, share, math.nan * share)  # the force alone would be finite beyond, and pull outwards
+    return -0.5 * k * whole * log1p(-inside)
 
 
 # --- of angles --------------------------------------------------------------------------------------
@@ -142,8 +144,11 @@ def harmonic_angles(q: Any, angles: Any, k: Any, theta0: Any, box: Any = None) -
 
 
 # --- of dihedrals -----------------------------------------------------------------------------------
-def twist(q: Any, dihedrals: Any, box: Any = None) -> tuple[Any, Any]:
-    """(x, y) with x + i y along exp(i phi); (1, 0) where three of the four lie on a line, and phi has no value."""
+def dihedral_angles(q: Any, dihedrals: Any, box: Any = None) -> Any:
+    """phi of each row (i, j, k, l), from -pi to pi: 0 is cis, pi trans, and clockwise is positive (IUPAC).
+
+    Where three of the four lie on a line phi has no value: it is taken as 0, and its slope too.
+    """
     i, j, k, l = (q[dihedrals[:, end]] for end in range(4))  # noqa: E741
     a, b, c = separation(j, i, box), separation(k, j, box), separation(l, k, box)
     m, n = cross(a, b), cross(b, c)
@@ -151,13 +156,7 @@ def twist(q: Any, dihedrals: Any, box: Any = None) -> tuple[Any, Any]:
     x, y = (m * n).sum(-1), sqrt(b2) * (a * n).sum(-1)
     least = ON_A_LINE * (a * a).sum(-1) * b2 * b2 * (c * c).sum(-1)
     straight = (m * m).sum(-1) * (n * n).sum(-1) <= least
-    return where(straight, 1.0, x), where(straight, 0.0, y)
-
-
-def dihedral_angles(q: Any, dihedrals: Any, box: Any = None) -> Any:
-    """phi of each row (i, j, k, l), from -pi to pi: 0 is cis, pi trans, and clockwise is positive (IUPAC)."""
-    x, y = twist(q, dihedrals, box)
-    return arctan2(y, x)
+    return arctan2(where(straight, 0.0, y), where(straight, 1.0, x))
 
 
 def periodic_dihedrals(q: Any, dihedrals: Any, k: Any, n: Any, delta: Any = 0.0, box: Any = None) -> Any:
@@ -170,8 +169,7 @@ def ryckaert_bellemans(q: Any, dihedrals: Any, c: Any, box: Any = None) -> Any:
 
     In butane psi = 0 is trans (Ryckaert & Bellemans 1975).
     """
-    x, y = twist(q, dihedrals, box)
-    z = -x / sqrt(x * x + y * y)
+    z = -cos(dihedral_angles(q, dihedrals, box))
     out = c[..., -1]
     for m in reversed(range(c.shape[-1] - 1)):
         out = out * z + c[..., m]
