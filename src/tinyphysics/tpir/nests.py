@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tinyphysics.ir.dtype import DType
@@ -103,7 +104,7 @@ class Nest:
             return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
 
-    @property
+    @cached_property  # asked for at every call of a kernel: how many threads are worth it
     def operations(self) -> int:
         """Of one item, in the longest piece."""
         longest = max(self.pieces, key=lambda p: p.hi - p.lo)
