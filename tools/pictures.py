@@ -11,7 +11,8 @@ import matplotlib
 import numpy as np
 
 import tinyphysics as tp
-from tinyphysics.physics import chains, fields, fluids, particles
+from tinyphysics.physics import chains, fields, fluids, molecular, particles
+from tinyphysics.physics.starts import lattice, maxwell
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
@@ -200,6 +201,29 @@ def draw_vortices(left, right) -> None:
     inset.set(xticks=[], yticks=[], xlabel="their vorticity")
 
 
+def draw_molecular(left, right) -> None:
+    r = np.linspace(0.3, 2.5, 600)
+    curves = {"Lennard-Jones": molecular.lennard_jones(r**2), "Morse, a = 6, r0 = 1.12": molecular.morse(r**2, 1.0, 6.0, 1.12),
+              "Buckingham, C = 2": molecular.buckingham(r**2, 4e4, 11.0, 2.0),
+              "shifted charges, -1": molecular.shifted_coulomb(r**2, -1.0, 2.5)}  # fmt: skip
+    for name, v in curves.items():
+        left.plot(r, v, lw=1.1, label=name)
+    left.set(title="energies of a pair", xlabel="r", ylim=(-2.2, 3.5), xlim=(0.3, 2.5))
+    left.axhline(0, color="0.8", lw=0.6)
+    left.legend(fontsize=7)
+    for T, density, hot, name in ((0.3, 1.0, 0.6, "crystal"), (0.71, 0.839, 3.0, "liquid"), (1.5, 0.05, 1.5, "gas")):
+        q, box = lattice("fcc", 5, density=density)
+        sim, p = tp.compile(molecular.liquid, 0.005), maxwell(len(q), hot, seed=1)
+        for _ in range(30):
+            out = sim.evolve(q=q, p=p, box=box, steps=100, observe={"T": tp.physics.temperature()}, observe_every=10)
+            q, p = out.final.q, out.final.p * np.sqrt(T / out["T"][5:].mean())
+        out = sim.evolve(q=q, p=p, box=box, steps=3_000, save_every=50)
+        at, g = tp.physics.radial_distribution(out.q, box, bins=150, longest=3.9)
+        right.plot(at, g, lw=1.1, label=f"{name}, density {density}")
+    right.set(title="how often two argon atoms are r apart: g(r)", xlabel="r / sigma", xlim=(0.7, 3.9))
+    right.legend(fontsize=7)
+
+
 def main() -> None:
     if sys.argv[1:] in ([], ["plot"]):
         draw_plot()
@@ -208,7 +232,8 @@ def main() -> None:
     HERE.mkdir(exist_ok=True)
     plt.rcParams.update({"font.size": 8, "axes.titlesize": 9})
     families = {"particles": draw_particles, "charges": draw_charges, "chains": draw_chains, "springs": draw_springs,
-                "fields": draw_fields, "twists": draw_twists, "fluids": draw_fluids, "vortices": draw_vortices}  # fmt: skip
+                "fields": draw_fields, "twists": draw_twists, "fluids": draw_fluids, "vortices": draw_vortices,
+                "molecular": draw_molecular}  # fmt: skip
     for name in sys.argv[1:] or families:
         figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
         families[name](*axes)

@@ -57,6 +57,7 @@ from tinyphysics.front.functions import total as sum
 from tinyphysics.front.functions import transpose as transpose
 from tinyphysics.front.functions import where as where
 from tinyphysics.front.near import pair_distance2 as pair_distance2
+from tinyphysics.front.near import separation as separation
 from tinyphysics.front.pairs import pair_sum as pair_sum
 from tinyphysics.front.spaces import Array as Array
 from tinyphysics.front.spaces import Vec as Vec

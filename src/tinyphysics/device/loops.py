@@ -131,12 +131,15 @@ class Scratch:
 
     kernel: LoopKernel
     buffers: dict[str, Any] = field(default_factory=dict)
+    known: dict[str, Any] = field(default_factory=dict)  # by name, of several in one place too
 
     def __getitem__(self, name: str) -> Any:
-        place = self.kernel.place(name)
-        if place not in self.buffers:
-            self.buffers[place] = aligned(self.kernel.buffers[place])
-        return self.buffers[place]
+        if name not in self.known:
+            place = self.kernel.place(name)
+            if place not in self.buffers:
+                self.buffers[place] = aligned(self.kernel.buffers[place])
+            self.known[name] = self.buffers[place]
+        return self.known[name]
 
 
 @dataclass

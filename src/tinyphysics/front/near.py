@@ -11,6 +11,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TraceError
 from tinyphysics.front.dense import inv
+from tinyphysics.front.functions import on_symbols
 from tinyphysics.ir import Ops, UOp, as_uop, substitute, toposort
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.near import COLUMNS, MORTON
@@ -169,6 +170,19 @@ def wrapped(points: UOp, domain: tuple[UOp, ...], way: tuple[int, ...]) -> UOp:
     box = domain[3]
     images = UOp(Ops.NEAR, points.dtype, points.shape, domain, ("images", 0, *way))
     return points - (images * box if box.ndim == 1 else images @ box)
+
+
+@on_symbols
+def separation(a: Any, b: Any, box: Any = None) -> UOp:
+    """a - b, to the nearest image in a box: what the bond between two points is made of.
+
+    The box is that of `pair_distance2`; the image is the nearest one for all that are nearer than half of its width.
+    """
+    u, v = as_uop(a), as_uop(b)
+    if box is None:
+        return u - v
+    d = u - v
+    return nearest(u, v, (checked_box(as_uop(box), d.shape[-1] if d.ndim else 1),))
 
 
 def nearest(a: UOp, b: UOp, cell: Sequence[UOp]) -> UOp:

@@ -64,7 +64,7 @@ PARTIALS: dict[Ops, Callable[[UOp], Partials]] = {
     Ops.SIGN:   lambda u: (None,),
     Ops.FLOOR:  lambda u: (None,),
     Ops.RINT:   lambda u: (None,),
-    Ops.IMAGE:  lambda u: (one(u), -one(u), None),  # a point and its images move together
+    Ops.IMAGE:  lambda u: (one(u), -one(u), -one(u)),  # the number of periods does not move, the box may
     Ops.SQRT:   lambda u: (0.5 / u,),
     Ops.RSQRT:  lambda u: (-0.5 * (u / u.src[0]),),
     Ops.CBRT:   lambda u: (ONE_THIRD / (u * u),),

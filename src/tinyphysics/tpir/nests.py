@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tinyphysics.ir.dtype import DType
@@ -109,7 +110,7 @@ class Nest:
         """Slabs of rows of a sum over pairs."""
         return len(slabs(self.sizes[0], self.near is not None)) - 1
 
-    @property
+    @cached_property  # asked for at every call of a kernel: how many threads are worth it
     def operations(self) -> int:
         """Of one item, in the longest piece."""
         longest = max(self.pieces, key=lambda p: p.hi - p.lo)
