@@ -19,6 +19,7 @@ from tinyphysics.device.nests import ArrayLoops
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.runtime import checkpoint, resume, tiles
 from tinyphysics.runtime.loaders import LlvmLoader, LlvmLoops
+from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.tpir import parse
 
 
@@ -84,6 +85,20 @@ def goes_on(part, whole):
     assert [(s.cause, s.step, s.t, s.member, s.where) for s in part.stops] == [
         (s.cause, s.step, s.t, s.member, s.where) for s in whole.stops
     ]
+
+
+# --- strides -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("every", [None, 1, 4, 7, 10, 100])
+@pytest.mark.parametrize("first", [0, 1, 5, 10, 13, 20])
+def test_a_frame_has_a_number_and_a_number_a_frame(first, every):
+    for steps in (n for n in (0, 1, 7, 10, 13, 20, 53, 60) if n >= first):
+        s = Schedule(steps, every, every, None, first)
+        frames = s.frames(steps)
+        assert frames[0] == first and frames[-1] == steps and all(n % every == 0 for n in frames[1:-1] if every)
+        assert [s.slot(n) for n in frames] == s.steps_of(0, len(frames)).searchsorted(frames).tolist() == [*range(len(frames))]
+        for n in range(first, steps + 1):
+            assert s.complete(n) == sum(m <= n for m in frames)
+            assert [*s.observed(n)] == ([] if every is None else [m for m in range(first, n + 1) if m % every == 0])
 
 
 # --- the same bits -------------------------------------------------------------------------------------

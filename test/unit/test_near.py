@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinyphysics as tp
-from tinyphysics.device.near import Domain, NearList, arranged
-from tinyphysics.device.loops import aligned
-from tinyphysics.errors import InputError, ShapeError, TraceError
+from tinyphysics.device.near import Domain, NearList, aligned, arranged
+from tinyphysics.errors import BackendError, InputError, ShapeError, TraceError
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.ir.near import arranged as by_definition
@@ -197,19 +196,21 @@ def made(q, domain, dtype="f64"):
     straight = domain.cell is not None and not np.any(np.array(domain.cell) - np.diag(np.diag(domain.cell)))
     cell = None if domain.cell is None else UOp.const(0.0, DTYPES["f64"], (d,) if straight else (d, d))
     spec = ListSpec(0, q.shape, DTYPES[dtype], UOp.const(0.0), UOp.const(0.0), cell)
-    own = {b.name: aligned(b) for b in spec.buffers()}
-    near = NearList(spec, domain, own, list_builder)
-    near.planes("points")[:] = q.T
-    near.make()
+    near = NearList(spec, domain, {what: near_room(spec, what) for what in ("limit", "shifts", "points")}, list_builder)
+    near.make_at(q.T)
     return near
+
+
+def near_room(spec, what):
+    return aligned(next(b for b in spec.buffers() if b.name == spec.name(what)))
 
 
 def pairs_in(near):
     """All pairs (i, j) of a list, by index."""
     n = near.spec.shape[0]
-    order, starts = near.buffer("order")[:n], near.buffer("starts")
+    order, starts = near.made["order"][:n], near.made["starts"]
     rows = np.repeat(np.arange(n), np.diff(starts[: n + 1]))
-    js = ((near.blocks[: starts[n]] >> FIRST) * 8)[:, None] + np.arange(8)
+    js = ((near.made["blocks"][: starts[n]].astype(int) >> FIRST) * 8)[:, None] + np.arange(8)
     i, j = np.broadcast_to(rows[:, None], js.shape), js
     keep = (j > i) & (j < n)
     a, b = order[i[keep]], order[j[keep]]
@@ -272,8 +273,9 @@ def test_the_order_of_a_list_is_that_of_its_definition(d, n, seed, periodic):
     cell = np.tril(rng.uniform(-4, 4, (d, d)), -1) + np.diag(rng.uniform(8.0, 12.0, d)) if periodic else None
     rows = None if cell is None else cell.tolist()
     order, periods = by_definition(q.tolist(), rows)
-    ours = arranged(q, Domain(1.0, 0.1, None if rows is None else tuple(map(tuple, rows))))
-    assert ours[0].tolist() == order and ours[1].tolist() == periods and sorted(order) == list(range(n))
+    found = np.empty((d, n))
+    ours, *_ = arranged(q.T, Domain(1.0, 0.1, None if rows is None else tuple(map(tuple, rows))), found)
+    assert ours.tolist() == order and found.T.tolist() == periods and sorted(order) == list(range(n))
 
 
 def test_fast_particles_meet_whom_they_come_near():
@@ -400,6 +402,11 @@ def test_what_makes_no_sense_is_refused_with_the_fix():
         flat.evolve(**given, cell=np.diag([8.0, 8.0, -8.0]))
     with pytest.raises(InputError, match="singular"):
         flat.evolve(**given, cell=np.ones((3, 3)))
+
+
+def test_a_backend_that_makes_no_lists_says_so():
+    with pytest.raises(BackendError, match="opencl"):
+        tp.compile(lennard_jones, dt=1e-3, backend="opencl", sizes={"n": 30})
 
 
 def refused(energy, match, error=TraceError):

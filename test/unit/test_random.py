@@ -431,3 +431,14 @@ def test_a_draw_is_not_folded_away():
     zero = [UOp.const(0, t) for t in (u32, u32, i64, i64)]
     u = rules.drawn("uniform", (0, 1), UOp.const(0.0).dtype, UOp.const(0, i64), zero)
     assert graph_rewrite([u], exact) == [u]
+
+
+def test_a_resumed_run_draws_on(tmp_path):
+    @tp.map
+    def walk(x: tp.Vec[16]):
+        return x + tp.random.normal(shape=(16,))
+
+    sim, x = tp.compile(walk), np.zeros((5, 16))
+    whole = sim.evolve(x=x, steps=20, seed=7)
+    sim.evolve(x=x, steps=8, seed=7, checkpoint=tmp_path / "run")
+    assert sim.evolve(steps=12, resume=tmp_path / "run").hash == whole.hash

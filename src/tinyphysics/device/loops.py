@@ -8,6 +8,7 @@ import ctypes
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -17,10 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from tinyphysics.device.host import NUMPY_DTYPE
-from tinyphysics.device.near import Builder, NearList, domain_of
+from tinyphysics.device.near import Builder, NearList, aligned, domain_of
 from tinyphysics.device.tree import Functions, TreePull, softening_of
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import loop_registers
+from tinyphysics.tpir.lists import MADE
 from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.nests import Buffer, LoopKernel
 from tinyphysics.tpir.pull import is_component
@@ -85,7 +87,7 @@ class Memory:
         table = np.array([moved.get(int(p), int(p)) for p in self.table], np.uintp)
         new = Memory(own, table, self.uniform, self.given)
         for k, near in self.lists.items():
-            new.attach(k, near.copy(own), self.slots)
+            new.attach(k, near.copy(), self.slots)
         if self.tree is not None:
             new.plant(self.tree.copy(own), self.slots)
         return new
@@ -97,34 +99,40 @@ class Memory:
 
     def attach(self, number: int, near: NearList, slots: Mapping[str, int]) -> None:
         """A list, where the nests that read it find it."""
-        self.slots = slots
+        self.slots, self.lists[number] = slots, near
 
-        def make() -> None:
-            near.make()
-            self.show(number)
+        def make(m: Memory) -> None:
+            m.lists[number].make()
+            m.show(number)
 
-        self.lists[number] = near
         self.answer(near.spec.name("call"), make)
         self.show(number)
 
     def plant(self, tree: TreePull, slots: Mapping[str, int]) -> None:
         """A tree, where the nests that ask it find it."""
         self.slots, self.tree = slots, tree
-        for k in range(tree.spec.count):
-            self.answer(call_of(k), partial(tree.make, pull_of(k)))
 
-    def answer(self, name: str, make: Callable[[], None]) -> None:
+        def make(into: str, m: Memory) -> None:
+            assert m.tree is not None
+            m.tree.make(into)
+
+        for k in range(tree.spec.count):
+            self.answer(call_of(k), partial(make, pull_of(k)))
+
+    def answer(self, name: str, make: Callable[[Memory], None]) -> None:
         """What a nest calls; what goes wrong in it is raised when the section is done."""
+        here = weakref.ref(self)  # else nothing would be freed before the collector of garbage comes
 
         def call() -> None:
-            while True:
+            m = here()
+            while m is not None:
                 try:
-                    make()
+                    make(m)
                     return
                 except KeyboardInterrupt as stop:  # a step is not left half done: later
-                    self.stopped = stop
+                    m.stopped = stop
                 except Exception as error:
-                    self.stopped = error
+                    m.stopped = error
                     return
 
         pointer = CALL(call)
@@ -132,9 +140,10 @@ class Memory:
         self.table[self.slots[name]] = ctypes.cast(pointer, ctypes.c_void_p).value
 
     def show(self, number: int) -> None:
-        """Where the blocks of a list are, which may be elsewhere than before."""
+        """Where the arrays of a list are, which are others each time that it is made."""
         near = self.lists[number]
-        self.table[self.slots[near.spec.name("blocks")]] = near.blocks.ctypes.data
+        for what, array in near.made.items():
+            self.table[self.slots[near.spec.name(what)]] = array.ctypes.data
 
     def at(self, slot: int) -> Any:
         """The array that a slot of the table points to."""
@@ -188,11 +197,12 @@ class LoopEngine:
         self.launches = 0
         self.compiling = 0.0
         self._functions: dict[bool, Mapping[str, Any]] = {}
+        self._work: dict[str, float] = {}
         self._lock = threading.RLock()
         stored = {s.buffer for n in self.kernel.sections["init"].nests for p in n.pieces for s in p.stores}
         swapped = {x for name in ("init", "step") for s in self.kernel.sections[name].swaps for x in s}
-        kept = {*self.kernel.inputs.values(), *swapped, *(b for b in stored if not b.startswith("init.")),
-                *(b.name for s in self.kernel.lists.values() for b in s.buffers()),
+        kept = {*self.kernel.inputs.values(), *swapped, *(b for b in stored if not b.startswith(("init.", "near"))),
+                *(s.name(what) for s in self.kernel.lists.values() for what in ("limit", "shifts")),
                 *(b.name for b in (self.kernel.tree.buffers() if self.kernel.tree else ()))}
         self.kept = [n for n in self.kernel.buffers if n in kept]
 
@@ -252,18 +262,25 @@ class LoopEngine:
         own |= self.parameters(params, k) if varies else shared
         for name, buffer in kernel.inputs.items():
             to_planes(state[name][k], kernel.buffers[buffer], kernel.components, own[buffer])
-        table = np.array([(own[n] if n in own else scratch[n]).ctypes.data for n in kernel.buffers], np.uintp)
+        table = self.addresses(own, scratch)
         uniform = np.zeros(len(self.scalars))
         for slot, p in enumerate(self.scalars):
             name = str(p.arg)[1:]
             uniform[slot] = dt if name == "dt" else t0 if name == "t0" else params[name][k if len(params[name]) > 1 else 0]
-        return self.listed(Memory(own, table, uniform, (params, k)))
+        return self.listed(Memory(own, table, uniform, (params, k)), scratch)
 
-    def listed(self, m: Memory) -> Memory:
+    def addresses(self, own: Mapping[str, Any], scratch: Scratch) -> Any:
+        """Where every buffer is; a list says itself where it has what it made."""
+        made = {s.name(what) for s in self.kernel.lists.values() for what in MADE}
+        places = [0 if n in made else (own[n] if n in own else scratch[n]).ctypes.data for n in self.kernel.buffers]
+        return np.array(places, np.uintp)
+
+    def listed(self, m: Memory, scratch: Scratch) -> Memory:
         """With the lists of neighbours and the tree that the kernel asks for, still to be made."""
         for number, spec in self.kernel.lists.items():
             assert self.lists_by is not None
-            m.attach(number, NearList(spec, domain_of(spec, *m.given), m.own, self.lists_by), self.slots)
+            own = {what: m.own[spec.name(what)] for what in ("limit", "shifts")} | {"points": scratch[spec.name("points")]}
+            m.attach(number, NearList(spec, domain_of(spec, *m.given), own, self.lists_by), self.slots)
         if (spec := self.kernel.tree) is not None:
             assert self.trees_by is not None
             softening = softening_of(spec, *m.given)
@@ -308,7 +325,9 @@ class LoopEngine:
 
     def work(self, section: str) -> float:
         """Operations of one run of a section."""
-        return float(sum(n.items * n.operations for n in self.kernel.sections[section].nests))
+        if section not in self._work:
+            self._work[section] = float(sum(n.items * n.operations for n in self.kernel.sections[section].nests))
+        return self._work[section]
 
     def step(self, section: str, m: Memory, now: int, flags: Any, pool: Any, workers: int, careful: bool) -> None:
         s = self.kernel.sections[section]
@@ -329,17 +348,15 @@ class LoopEngine:
 
     def careful_run(self, section: str, m: Memory, first: int, steps: int) -> None:
         before = m.copy() if self.kernel.guarded else None
-        made = {k: (near.made, near.planes("ref").copy()) for k, near in m.lists.items() if section == "final"}
+        made = {k: near.made for k, near in m.lists.items() if section == "final"}
         chosen = m.tree.chosen if m.tree is not None and section == "final" else None
         if not self.run(section, m, first, steps):
             assert before is not None
             m.put(before)
             self.run(section, m, first, steps, careful=True)
-        for k, (count, ref) in made.items():  # to look at a state must not change what follows
-            if m.lists[k].made != count:
-                m.lists[k].planes("ref")[:] = ref
-                m.lists[k].refill()
-                m.show(k)
+        for k, before_it in made.items():  # to look at a state must not change what follows
+            m.lists[k].made = before_it
+            m.show(k)
         if chosen is not None:
             assert m.tree is not None
             m.tree.chosen = chosen
@@ -418,10 +435,10 @@ class LoopEngine:
         own |= {buffer: one.own[buffer] for buffer in p.kernel.arrays.values()}
         own |= p.tables(own)
         scratch = m.watching
-        own |= {b.name: scratch[b.name] for s in p.kernel.lists.values() for b in s.buffers()}
-        table = np.array([(own[n] if n in own else scratch[n]).ctypes.data for n in p.kernel.buffers], np.uintp)
+        own |= {s.name(what): scratch[s.name(what)] for s in p.kernel.lists.values() for what in ("limit", "shifts")}
+        table = p.addresses(own, scratch)
         values = dict(zip(self.scalars, one.uniform))
-        look = p.listed(Memory(own, table, np.array([values[q] for q in p.kernel.params]), one.given))
+        look = p.listed(Memory(own, table, np.array([values[q] for q in p.kernel.params]), one.given), scratch)
         p.careful_run("init", look, m.steps, 1)
         p.careful_run("final", look, m.steps, 1)
         return p.outputs(scratch)
@@ -468,7 +485,7 @@ class LoopEngine:
         out = {name: np.array([from_planes(one.at(self.slots[name]), k.buffers[name], shape, k.components).reshape(-1)
                                for one in m.members])
                for name, (_, shape) in loop_registers(self.program).items()}  # fmt: skip
-        points = {f"near{number}": [one.lists[number].planes("ref").T.ravel() for one in m.members] for number in k.lists}
+        points = {f"near{number}": [one.lists[number].points.T.ravel() for one in m.members] for number in k.lists}
         trees = {} if k.tree is None else {"tree": [one.tree.chosen for one in m.members if one.tree is not None]}
         return out | {name: np.array(rows) for name, rows in (points | trees).items()}
 
@@ -489,16 +506,7 @@ class LoopEngine:
             for name, values in whole.items():
                 to_planes(values[j], k.buffers[name], k.components, one.at(self.slots[name]))
             for number, near in one.lists.items():
-                near.planes("ref")[:] = registers[f"near{number}"][j].reshape(near.spec.shape).T
-                near.refill()
+                near.make_at(registers[f"near{number}"][j].reshape(near.spec.shape).T)
                 one.show(number)
         m.steps = steps
         return m
-
-
-def aligned(b: Buffer) -> Any:
-    """Zeros that begin at a cache line."""
-    dtype = np.dtype(NUMPY_DTYPE[b.dtype.name])
-    raw = np.zeros(b.size + 64 // dtype.itemsize, dtype)
-    shift = -raw.ctypes.data % 64 // dtype.itemsize
-    return raw[shift : shift + b.size]

@@ -14,9 +14,11 @@ import numpy as np
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.ir.near import BLOCK, INSIDE, bits, columns, inverse, limit, reach, skin_of, widths
 from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import slabs
 from tinyphysics.ir.uop import toposort
 from tinyphysics.ir.value import evaluate
-from tinyphysics.tpir.lists import SHIFTS, ListSpec
+from tinyphysics.tpir.lists import FIRST, MADE, SHIFTS, ListSpec
+from tinyphysics.tpir.nests import Buffer
 
 Array = Any
 GROUPS = (8, 64, 512)  # points in the boxes of each level
@@ -53,39 +55,48 @@ def domain_of(spec: ListSpec, params: Mapping[str, Any], member: int) -> Domain:
     return Domain(cutoff, skin_of(cutoff, skin, cell), cell)
 
 
-def fractions(q: Array, domain: Domain) -> tuple[Array, Array, list[float]]:
-    """As in ir/near.py: places between 0 and 1 along each axis, periods from the origin, lengths of the axes."""
-    whole = np.where(np.isfinite(q), q, 0.0)
+def fractions(points: Array, domain: Domain, periods: Array) -> tuple[Array, list[float]]:
+    """As in ir/near.py: (places between 0 and 1 along each axis, lengths of the axes); `periods` is filled."""
+    whole = points.astype(np.float64)  # (d, n)
+    if not np.isfinite(whole).all():
+        whole[~np.isfinite(whole)] = 0.0
     if domain.cell is None:
-        low, high = (whole.min(0), whole.max(0)) if len(q) else (np.zeros(q.shape[1]),) * 2
-        lengths = high - low
-        at = np.where(lengths > 0.0, (whole - low) / np.where(lengths > 0.0, lengths, 1.0), 0.0)
-        return np.minimum(at, INSIDE), np.zeros_like(whole), lengths.tolist()
-    back = inverse(domain.cell)
-    at = np.empty_like(whole)
-    for k in range(q.shape[1]):
-        at[:, k] = whole[:, 0] * back[0][k]
-        for i in range(1, q.shape[1]):
-            at[:, k] = at[:, k] + whole[:, i] * back[i][k]
-    periods = np.floor(at)
-    return np.minimum(at - periods, INSIDE), periods, widths(domain.cell)
+        periods[:] = 0.0
+        low = whole.min(1) if whole.size else np.zeros(len(whole))
+        lengths = (whole.max(1) if whole.size else low) - low
+        for x, first, length in zip(whole, low, lengths):
+            x -= first
+            x /= length if length > 0.0 else 1.0
+        return np.minimum(whole, INSIDE, out=whole), lengths.tolist()
+    back, at = inverse(domain.cell), np.empty_like(whole)
+    for k, x in enumerate(at):
+        np.multiply(whole[0], back[0][k], out=x)
+        for i in range(1, len(whole)):
+            x += whole[i] * back[i][k]
+        periods[k] = np.floor(x)
+        x -= np.floor(x)
+    return np.minimum(at, INSIDE, out=at), widths(domain.cell)
 
 
-def arranged(q: Array, domain: Domain) -> tuple[Array, Array, Array, list[float]]:
-    """(the order; periods; places in that order; lengths of the axes)."""
-    at, periods, lengths = fractions(q, domain)
-    n = len(q)
+def arranged(points: Array, domain: Domain, periods: Array) -> tuple[Array, Array, list[float]]:
+    """(the order; places in that order along each axis, NaN behind the last; lengths of the axes); `periods` is filled."""
+    at, lengths = fractions(points, domain, periods)
+    n = points.shape[1]
     parts = columns(lengths, n)
     index, depth = bits(parts, n)
     column = np.zeros(n, np.int64)
-    for k, c in enumerate(parts):
-        place = np.minimum((at[:, k] * c).astype(np.int64), c - 1)
+    for x, c in zip(at, parts):
+        place = np.minimum((x * c).astype(np.int64), c - 1)
         column = column * c + np.where(column % 2 == 1, c - 1 - place, place)
-    z = (at[:, -1] * 2.0**depth).astype(np.int64)
-    within = np.where(column % 2 == 1, 2**depth - 1 - z, z)
-    keys = np.sort((column << depth | within) << index | np.arange(n))
-    order = keys & ((1 << index) - 1)
-    return order, periods, at[order], lengths
+    z = (at[-1] * 2.0**depth).astype(np.int64)
+    keys = (column << depth | np.where(column % 2 == 1, 2**depth - 1 - z, z)) << index | np.arange(n)
+    del column, z
+    keys.sort()
+    keys &= (1 << index) - 1
+    placed = np.full((len(at), -(-n // BLOCK) * BLOCK), np.nan)
+    for x, y in zip(at, placed):
+        np.take(x, keys, out=y[:n])
+    return keys, placed, lengths
 
 
 def boxes(low: Array, high: Array, size: int) -> tuple[Array, Array]:
@@ -95,56 +106,61 @@ def boxes(low: Array, high: Array, size: int) -> tuple[Array, Array]:
 
 
 class NearList:
-    """The list of one member, in buffers that its nests read; made when they call for it."""
+    """The list of one member. What was made is never changed: copies of a run share it until one makes another."""
 
     def __init__(self, spec: ListSpec, domain: Domain, own: dict[str, Array], build: Builder) -> None:
         self.spec, self.domain, self.own = spec, domain, own
         self.build = build(spec.shape[1], domain.cell is not None, spec.cell is None or spec.is_straight)
-        self.blocks = np.empty(spec.shape[0] * ROOM + BLOCK, np.int64)
-        self.made = 0
-        self.buffer("limit")[0] = limit(domain.skin)
+        self.buffers = {b.name: b for b in spec.buffers()}
+        self.times = 0  # that it was made
+        own["limit"][0] = limit(domain.skin)
         if spec.is_straight:
             assert domain.cell is not None
             ways = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3, indexing="ij"), -1).reshape(SHIFTS, 3)
             lengths: Array = np.diag(np.array(domain.cell)).astype(NUMPY_DTYPE[spec.dtype.name])
-            self.buffer("shifts").reshape(spec.shape[1], -1)[:, :SHIFTS] = (ways[:, 3 - spec.shape[1] :] * lengths).T
-        self.planes("ref")[:] = np.inf  # so far away that the first look makes a list
+            own["shifts"].reshape(spec.shape[1], -1)[:, :SHIFTS] = (ways[:, 3 - spec.shape[1] :] * lengths).T
+        self.made = {what: self.room(what) for what in MADE if what != "blocks"}
+        self.made["blocks"] = np.zeros(1, np.int32)
+        self.planes(self.made["ref"])[:] = np.inf  # so far away that the first look makes a list
 
-    def buffer(self, what: str) -> Array:
-        return self.own[self.spec.name(what)]
+    def room(self, what: str) -> Array:
+        return aligned(self.buffers[self.spec.name(what)])
 
-    def planes(self, what: str) -> Array:
+    def planes(self, data: Array) -> Array:
         """The d rows of an array of points."""
         n, d = self.spec.shape
-        return self.buffer(what).reshape(d, -1)[:, :n]
+        return data.reshape(d, -1)[:, :n]
 
-    def copy(self, own: dict[str, Array]) -> NearList:
+    @property
+    def points(self) -> Array:
+        """The points at which it was made: (d, n)."""
+        return self.planes(self.made["ref"])
+
+    def copy(self) -> NearList:
         new = object.__new__(NearList)
-        new.__dict__.update(self.__dict__ | {"own": own, "blocks": self.blocks.copy()})
+        new.__dict__.update(self.__dict__)
         return new
 
     def make(self) -> None:
         """A list of the points as they were stored; done twice, it is as if it was done once."""
-        self.planes("ref")[:] = self.planes("points")
-        self.refill()
+        self.make_at(self.planes(self.own["points"]))
 
-    def refill(self) -> None:
-        """Everything that follows from the points at which the list was made."""
-        n, d = self.spec.shape
-        q = np.array(self.planes("ref").T, float, order="C")
-        order, periods, at, lengths = arranged(q, self.domain)
-        self.buffer("order")[:n] = order
-        self.buffer("inverse")[order] = np.arange(n)
-        self.planes("images")[:] = periods.T
-        self.fill(np.ascontiguousarray(at.T), lengths)
-        self.made += 1
+    def make_at(self, points: Array) -> None:
+        n = self.spec.shape[0]
+        new = {what: self.room(what) for what in MADE if what != "blocks"}
+        self.planes(new["ref"])[:] = points
+        order, at, lengths = arranged(self.planes(new["ref"]), self.domain, self.planes(new["images"]))
+        new["order"][:n] = order
+        new["inverse"][order] = np.arange(n)
+        new["blocks"] = self.near(at, lengths, new["starts"])
+        new["spans"][:] = self.spans(new["starts"], new["blocks"], len(new["spans"]))
+        self.made = new
+        self.times += 1
 
-    def fill(self, at: Array, lengths: list[float]) -> None:
-        d, n = at.shape
-        stride = -(-n // BLOCK) * BLOCK
-        f = np.full((d, stride), np.nan)
-        f[:, :n] = at
-        levels, low, high = [], at, at
+    def near(self, at: Array, lengths: list[float], starts: Array) -> Array:
+        """The blocks of every row; where each begins goes to `starts`."""
+        n, stride = self.spec.shape[0], at.shape[1]
+        levels, low, high = [], at[:, :n], at[:, :n]
         for _ in GROUPS:
             low, high = boxes(low, high, BLOCK)
             levels.append(np.ascontiguousarray(np.concatenate([low, high])))
@@ -154,12 +170,28 @@ class NearList:
         numbers = np.array([*lengths, *cell.ravel(), far, *way])
         counts = [x.shape[1] for x in levels]
         scratch = [np.empty(size + 1, np.int64) for size in (counts[1], counts[0], counts[0], BLOCK * counts[0])]
-        starts = self.buffer("starts")
+        room = len(self.made["blocks"]) if self.times else n * ROOM
         while True:
-            blocks = self.blocks
-            found = self.build(f.ctypes.data, stride, n, *(x.ctypes.data for x in levels), *counts, numbers.ctypes.data,
-                               *(x.ctypes.data for x in scratch), starts.ctypes.data, blocks.ctypes.data, len(blocks))
-            if found <= len(blocks):
-                return
-            self.blocks = np.empty(found + found // 8, np.int64)
+            blocks = np.empty(room + room // 32 + BLOCK, np.int32)
+            room = self.build(at.ctypes.data, stride, n, *(x.ctypes.data for x in levels), *counts, numbers.ctypes.data,
+                              *(x.ctypes.data for x in scratch), starts.ctypes.data, blocks.ctypes.data, len(blocks))
+            if room <= len(blocks):
+                return blocks
 
+    def spans(self, starts: Array, blocks: Array, count: int) -> Array:
+        """For each slab of rows, from where to where there are columns that it adds to; of the first, all."""
+        n = self.spec.shape[0]
+        cuts, out = slabs(n, True), np.zeros(count, np.int64)
+        for k, (a, b) in enumerate(zip(cuts, cuts[1:])):
+            seen = blocks[starts[a] : starts[b]] >> FIRST
+            out[2 * k : 2 * k + 2] = (int(seen.min()) * BLOCK, (int(seen.max()) + 1) * BLOCK) if len(seen) else (0, 0)
+        out[:2] = 0, -(-n // BLOCK) * BLOCK
+        return out
+
+
+def aligned(b: Buffer) -> Array:
+    """Zeros that begin at a cache line."""
+    dtype = np.dtype(NUMPY_DTYPE[b.dtype.name])
+    raw = np.zeros(b.size + 64 // dtype.itemsize, dtype)
+    shift = -raw.ctypes.data % 64 // dtype.itemsize
+    return raw[shift : shift + b.size]

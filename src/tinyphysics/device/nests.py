@@ -46,10 +46,13 @@ class Interpreter:
             self.starts = view(int(table[self.slots[name + "starts"]]), self.kernel.buffers[name + "starts"])
             count = int(self.starts[self.nest.sizes[0]])
             address = int(table[self.slots[name + "blocks"]])
-            self.blocks = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(address))
+            self.blocks = np.ctypeslib.as_array((ctypes.c_int32 * count).from_address(address))
         with np.errstate(all="ignore"):
             if self.nest.kind == "list":
                 self.list(table, env)
+                return
+            if self.nest.kind == "fold":
+                self.folded(table)
                 return
             if self.nest.kind == "tree":
                 self.map(env)
@@ -127,6 +130,16 @@ class Interpreter:
         if self.evaluate([self.nest.when], env)[0].any():
             self.map(env)
             CALL(int(table[self.slots[f"near{self.nest.near}.call"]]))()
+
+    def folded(self, table: Array) -> None:
+        name = f"near{self.nest.near}.spans"
+        spans, parts = view(int(table[self.slots[name]]), self.kernel.buffers[name]), self.nest.parts
+        for s in self.nest.pieces[0].stores:
+            b = self.kernel.buffers[s.buffer]
+            rows = self.memory[s.buffer].reshape(b.planes, b.plane)
+            for k in range(1, parts):
+                here = slice(spans[2 * k], spans[2 * k + 1])
+                rows[s.plane, here] = self.combine(s, rows[s.plane, here], rows[k * (b.planes // parts) + s.plane, here])
 
     def lanes(self, env: dict[UOp, Array]) -> None:
         outer = list(self.nest.sizes[:-1])
@@ -214,7 +227,7 @@ class Interpreter:
         if self.nest.near is None:
             return np.arange(i + 1, size)
         starts, blocks = self.starts, self.blocks
-        js = (blocks[starts[i] : starts[i + 1], None] >> FIRST) * PAIR_LANES + np.arange(PAIR_LANES)
+        js = (blocks[starts[i] : starts[i + 1], None].astype(np.int64) >> FIRST) * PAIR_LANES + np.arange(PAIR_LANES)
         return js[(js > i) & (js < size)]
 
 

@@ -145,6 +145,8 @@ class NestText:
                 self.list()
             case "tree":
                 self.handed_over(call_of(self.nest.evaluation))
+            case "fold":
+                self.folded()
             case "map" if not self.nest.variables:
                 self.stores(self.nest.pieces[0])
             case _:
@@ -232,6 +234,20 @@ class NestText:
             self.close()
         self.scoped(keep)
 
+    def folded(self) -> None:
+        """The columns of later slabs of a sum over neighbours, added to those of the first."""
+        parts = len(slabs(self.nest.sizes[0], True)) - 1
+        self.line(f"const int64_t *spans = {self.buffer(f'near{self.nest.near}.spans')};")
+        self.open(f"for (int64_t slab = 1; slab < {parts}; slab++)")
+        for s in self.nest.pieces[0].stores:
+            b = self.kernel.buffers[s.buffer]
+            planes = (str(s.plane), f"slab*{b.planes // parts} + {s.plane}")
+            to, source = (self.place(s.buffer, plane, ()) for plane in planes)
+            t = TYPE[b.dtype.name]
+            self.line(f"for (int64_t j = spans[2*slab]; j < spans[2*slab + 1]; j++) {{ {t} *a = &{to} + j; "
+                      f"*a = {self.combined(s, '*a', f'(&{source})[j]')}; }}")  # fmt: skip
+        self.close()
+
     def buffer(self, name: str) -> str:
         """One that no expression reads."""
         return f"buffers[{list(self.kernel.buffers).index(name)}]"
@@ -277,13 +293,16 @@ class NestText:
         columns = [s for s in piece.stores if s.index[0] is j]
         cuts = slabs(size, self.nest.near is not None)
         self.line(f"{self.dialect.constant} int64_t cuts[] = {{{', '.join(map(str, cuts))}}};")
+        if self.nest.near is not None:
+            self.line(f"const int64_t *spans = {self.buffer(f'near{self.nest.near}.spans')};")
         self.open("for (int64_t slab = lo; slab < hi; slab++)")
         for k, s in enumerate(columns):
             b = self.kernel.buffers[s.buffer]
             plane = f"slab*{b.planes // (len(cuts) - 1)} + {s.plane}"
             t = TYPE[s.value.dtype.name]
             self.line(f"{self.dialect.space}{t} *column{k} = &{self.place(s.buffer, plane, ())};")
-            self.line(f"for (int64_t l = 0; l < {size}; l++) column{k}[l] = {self.identity(s)};")
+            span = ("0", str(size)) if self.nest.near is None else ("spans[2*slab]", "spans[2*slab + 1]")
+            self.line(f"for (int64_t l = {span[0]}; l < {span[1]}; l++) column{k}[l] = {self.identity(s)};")
         self.names[i], self.names[j] = "i", "j"
         self.open("for (int64_t i = cuts[slab]; i < cuts[slab + 1]; i++)")
         self.values(nodes, 1)
@@ -303,9 +322,9 @@ class NestText:
 
         if self.nest.near is not None:
             starts, blocks = (self.buffer(f"near{self.nest.near}.{what}") for what in ("starts", "blocks"))
-            self.line(f"const int64_t *starts = {starts}, *blocks = {blocks};")
+            self.line(f"const int64_t *starts = {starts}; const int32_t *blocks = {blocks};")
             self.open("for (int64_t e = starts[i]; e < starts[i + 1]; e++)")
-            self.line(f"const int64_t block = blocks[e] >> {FIRST} << 3, from = block > i ? block : i + 1;")
+            self.line(f"const int64_t block = (int64_t)(blocks[e] >> {FIRST}) << 3, from = block > i ? block : i + 1;")
             self.line(f"const int64_t to = block + {PAIR_LANES} < {size} ? block + {PAIR_LANES} : {size};")
             self.independent()
             self.open("for (int64_t j = from; j < to; j++)")

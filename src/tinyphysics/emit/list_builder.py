@@ -269,7 +269,8 @@ def module(d: int, periodic: bool, straight: bool) -> str:
                 value = c.new(f"or i64 {c.new(f'shl i64 {j}, {FIRST}')}, {flags}")
                 so_far = c.get(many)
                 c.when(c.new(f"icmp slt i64 {so_far}, %room"), lambda: c.line(
-                    f"store i64 {value}, ptr {c.new(f'getelementptr i64, ptr %blocks, i64 {so_far}')}"))  # fmt: skip
+                    f"store i32 {c.new(f'trunc i64 {value} to i32')}, ptr "
+                    f"{c.new(f'getelementptr i32, ptr %blocks, i64 {so_far}')}"))  # fmt: skip
                 c.put(many, c.new(f"add i64 {so_far}, 1"))
 
             c.when(c.new(f"and i1 {bit}, {c.new(f'icmp sge i64 {j}, {after}')}"), keep)

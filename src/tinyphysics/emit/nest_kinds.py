@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from tinyphysics.emit.llvm import TYPE
-from tinyphysics.emit.nest_near import near
+from tinyphysics.emit.nest_near import fold, near
 from tinyphysics.emit.nest_pairs import pairs
 from tinyphysics.emit.nest_writer import BYTES, Names, NestWriter, value_nodes
 from tinyphysics.ir.ops import Ops
@@ -29,6 +29,8 @@ def write(f: NestWriter) -> list[str]:
             listed(f)
         case "tree":
             pulled(f)
+        case "fold":
+            fold(f)
         case _ if f.nest.near is not None:
             near(f)
         case _:

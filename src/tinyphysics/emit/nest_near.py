@@ -9,25 +9,29 @@ from collections.abc import Sequence
 
 from tinyphysics.emit.llvm import TYPE
 from tinyphysics.emit.nest_pairs import Block, Row, clear
-from tinyphysics.emit.nest_writer import Names, NestWriter
+from tinyphysics.emit.nest_writer import BYTES, Names, NestWriter
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.lists import FIRST, MASKED, MIXED, WAY, shifts_in
+from tinyphysics.tpir.nests import Store
 
 
 def near(f: NestWriter) -> None:
     (size,), (piece,), name = f.nest.sizes, f.nest.pieces, f"near{f.nest.near}."
     cuts, width = slabs(size, True), min(f.width, PAIR_LANES)
     f.begin()
-    starts, blocks = f.array(name + "starts"), f.array(name + "blocks")
+    starts, blocks, spans = (f.array(name + what) for what in ("starts", "blocks", "spans"))
     outside = dict(f.scalar)
     plain, whole = Block(f, piece.inside, width, []), Block(f, piece, width, [])
     points = [u for u in toposort(plain.roots) if u.op is Ops.SUB and u.src[1].op is Ops.VAR and shifts_in(u.src[1])]
     shifts = f.array(name + "shifts") if points else ""
     for k, s in enumerate(whole.rows):
         f.line(f"%row{k} = alloca [{PAIR_LANES} x {TYPE[s.value.dtype.name]}], align 64")
+
+    def place(array: str, k: str) -> str:
+        return f.new(f"getelementptr i32, ptr {array}, i64 {k}")
 
     def number(array: str, k: str) -> str:
         return f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {array}, i64 {k}')}")
@@ -36,11 +40,13 @@ def near(f: NestWriter) -> None:
         f.scalar = dict(outside)
         low, high = number(f"@near.cuts.{size}", k), number(f"@near.cuts.{size}", f.new(f"add i64 {k}, 1"))
         plain.columns_at = whole.columns_at = []
+        twice = f.new(f"shl i64 {k}, 1")
+        begin, end = number(spans, twice), number(spans, f.new(f"add i64 {twice}, 1"))
         for s in whole.columns:
             b = f.kernel.buffers[s.buffer]
             plane = f.new(f"add i64 {f.new(f'mul i64 {k}, {b.planes // (len(cuts) - 1)}')}, {s.plane}")
             whole.columns_at.append(f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar))
-            clear(f, s, whole.columns_at[-1], -(-size // PAIR_LANES) * PAIR_LANES, width)
+            clear(f, s, whole.columns_at[-1], end, width, begin)
         f.loop(low, high, 1, row)
 
     def row(i: str) -> None:
@@ -48,7 +54,7 @@ def near(f: NestWriter) -> None:
         start = whole.sums(1)
 
         def entry(q: str, sums: list[str]) -> list[str]:
-            e = number(blocks, q)
+            e = f.new(f"zext i32 {f.new(f'load i32, ptr {place(blocks, q)}')} to i64")
             j = f.new(f"shl i64 {f.new(f'ashr i64 {e}, {FIRST}')}, 3")
             flags = f.new(f"and i64 {e}, {MASKED | MIXED}")
             f.labels += 1
@@ -70,6 +76,35 @@ def near(f: NestWriter) -> None:
         whole.store([other], sums)
 
     f.loop("%lo", "%hi", 1, slab)
+
+
+def fold(f: NestWriter) -> None:
+    """What the later slabs have added to columns, slab by slab, to the columns of the first."""
+    (size,), (piece,) = f.nest.sizes, f.nest.pieces
+    f.begin()
+    spans, width = f.array(f"near{f.nest.near}.spans"), min(f.width, PAIR_LANES)
+    parts = len(slabs(size, True)) - 1
+
+    def slab(k: str) -> None:
+        twice = f.new(f"shl i64 {k}, 1")
+        places = [twice, f.new(f"add i64 {twice}, 1")]
+        begin, end = (f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {spans}, i64 {p}')}") for p in places)
+        for s in piece.stores:
+            b, t = f.kernel.buffers[s.buffer], TYPE[s.value.dtype.name]
+            other = f.new(f"add i64 {f.new(f'mul i64 {k}, {b.planes // parts}')}, {s.plane}")
+            to, source = (f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar) for plane in (s.plane, other))
+
+            def add(j: str, s: Store = s, t: str = t, to: str = to, source: str = source) -> None:
+                f.w.width = width
+                at = [f.new(f"getelementptr {t}, ptr {x}, i64 {j}") for x in (to, source)]
+                old, new = (f.new(f"load {f.w.type(s.value.dtype)}, ptr {x}, align {BYTES[s.value.dtype.name]}") for x in at)
+                total = f.combined(s, old, new)
+                f.line(f"store {f.w.type(s.value.dtype)} {total}, ptr {at[0]}, align {BYTES[s.value.dtype.name]}")
+                f.w.width = 1
+
+            f.loop(begin, end, width, add)
+
+    f.loop("1", str(parts), 1, slab)
 
 
 def shifted(f: NestWriter, points: Sequence[UOp], shifts: str, way: str, row: Row, width: int) -> Names:

@@ -242,7 +242,7 @@ def numbers_on_stack(f: NestWriter, roots: Sequence[UOp], width: int) -> None:
     f.w.width = 1
 
 
-def clear(f: NestWriter, s: Store, base: str, count: int, width: int) -> None:
+def clear(f: NestWriter, s: Store, base: str, count: int | str, width: int, begin: str = "0") -> None:
     """Accumulators without an item."""
 
     def one(j: str) -> None:
@@ -252,7 +252,7 @@ def clear(f: NestWriter, s: Store, base: str, count: int, width: int) -> None:
         f.line(f"store {f.w.type(d)} {f.identity(s)}, ptr {at}, align {BYTES[d.name]}")
         f.w.width = 1
 
-    f.loop("0", str(count), width, one)
+    f.loop(begin, str(count), width, one)
 
 
 def kept(f: NestWriter, s: Store, env: Names, inside: str) -> str:

@@ -127,7 +127,7 @@ def arranged(points: Sequence[Row], cell: Sequence[Row] | None) -> tuple[list[in
 
 
 # --- lists ----------------------------------------------------------------------------------------
-SKIN = 0.12  # of the cutoff, where none is given
+SKIN = 0.15  # of the cutoff, where none is given
 
 
 def skin_of(cutoff: float, skin: float, cell: Sequence[Row] | None) -> float:

@@ -118,7 +118,7 @@ def two_kinds(between: Any, n: int) -> tuple[Any, Any]:
     bad = len(one) == 0 or len(two) == 0 or min(one[0], two[0]) < 0 or max(one[-1], two[-1]) >= n
     if bad or len(np.intersect1d(one, two)):
         raise InputError("between= names nobody, somebody who is not there, or one body on both sides",
-                         fix="Pass two lists of numbers from 0; for one kind its bodies alone: q[:, which].")  # fmt: skip
+                         fix="Pass two lists of numbers from 0; for one kind, its bodies alone: q[:, which].")  # fmt: skip
     return one, two
 
 

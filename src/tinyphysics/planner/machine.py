@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from tinyphysics.ir.dtype import f32
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import toposort
 from tinyphysics.planner.cost import describe
 from tinyphysics.report import Row
 from tinyphysics.target import Core, VectorShape
@@ -23,8 +25,8 @@ def cycles(f: Section, core: Core, width: int) -> float:
     multiply, add = n["mul"] + n["fma"], n["add"] + n["sub"] + n["compare"]
     own = (multiply / core.multiply, add / core.add) if core.add else ((multiply + add) / core.multiply,)
     divider = n["div"] * core.divide + n["sqrt"] * core.root
-    if f.loads and f.loads[0].dtype is f32:
-        divider /= 2  # half as many digits: no less than half the time
+    if any(u.op in (Ops.DIV, Ops.SQRT) and u.dtype is f32 for u in toposort([*f.roots, *f.guards])):
+        divider /= 3  # half as many digits: no less than a third of the time, also where some have all
     return max(*own, sum(n.values()) / core.any, divider) / width
 
 

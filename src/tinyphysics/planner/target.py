@@ -33,9 +33,14 @@ def checked(backend: str) -> str:
                        fix=f"{did_you_mean(backend, [*BUILT, *PLANNED])}Backends: {there}.")  # fmt: skip
 
 
+def by_lists(program: Program) -> bool:
+    """Does it sum over neighbours?"""
+    return any(i.op == "NEAR" for i in program.step)
+
+
 def written(program: Program) -> tuple[int, str]:
     """(operations, of what) that would be written out: of a step that repeats itself, one stage."""
-    if any(i.op in ("NEAR", "TREE") for i in program.step):
+    if by_lists(program) or approximates(program):
         return IN_LOOPS, "step"
     stages = stages_of(program, lambda r: r.kind != "S")
     body, part = (program.step, "step") if stages is None else (stages.body, "stage")
@@ -75,6 +80,9 @@ def choose_target(program: Program, requested: str) -> tuple[Target, str]:
             there = one_of([name for name, d in PRECISIONS.items() if d.name in target.dtypes])
             raise PlanError(f"the backend `{requested}` does not run {asked}: there its bits are not those of the others",
                             fix=f"Choose precision={there}, or another backend.")  # fmt: skip
+        if requested == "opencl" and by_lists(program):
+            raise BackendError("the backend `opencl` does not make lists of neighbours yet",
+                               fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].")  # fmt: skip
         return target, "asked for"
     count, part = written(program)
     if count > MOST_OPERATIONS and (why := loops_refuse(program)):

@@ -22,7 +22,7 @@ a, b = UPat.const("a"), UPat.const("b")
 MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.ELEMENT,
          Ops.GATHER, Ops.SCATTER)  # fmt: skip
 MOST_ADDENDS = 32
-LARGEST_PRODUCT = 4  # x**4 is two multiplications; beyond, the power function is as accurate
+LARGEST_PRODUCT = 12  # 1/x**12 is one division; larger powers are left to the power function
 
 
 def zero_like(u: UOp) -> UOp:

@@ -25,6 +25,15 @@ class Inputs:
     members: int
     is_ensemble: bool
 
+    @property
+    def own(self) -> dict[str, Any]:
+        """The parameters of the system, without what random numbers are addressed by."""
+        return own_of(self.params)
+
+
+def own_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: v for name, v in params.items() if name not in ADDRESS}
+
 
 def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
     """The user's own array where it is one of these numbers; whoever keeps it makes a copy."""

@@ -13,7 +13,7 @@ from tinyphysics.errors import InputError, StoreError
 from tinyphysics.ir.dtype import DType
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read, write
 from tinyphysics.runtime.digest import BITS, state_hash
-from tinyphysics.runtime.ensemble import Inputs, inputs
+from tinyphysics.runtime.ensemble import Inputs, inputs, own_of
 from tinyphysics.runtime.record import Record
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.trajectory import Stop
@@ -95,7 +95,7 @@ class Keeper:
         s, i = record.schedule, self.given
         last = {name: np.array([state[name] for _, state in frozen.values()]) for name in self.start} if frozen else {}
         write(Checkpoint(
-            self.run, SLOTS["version"](), step, s.save_every, s.hash_every, i.members, i.is_ensemble, i.params,
+            self.run, SLOTS["version"](), step, s.save_every, s.hash_every, i.members, i.is_ensemble, i.own,
             self.start, registers, record.hashes, {k: stop for k, (stop, _) in frozen.items()}, last,
         ), self.path)  # fmt: skip
 
@@ -124,7 +124,7 @@ def identity(
 ) -> Identity:
     """Of a run that begins with these states, as the user sees them."""
     start = {name: state_hash({name: v}) for name, v in shown.items()}
-    return Identity(system.name, program, BITS, dt, t0, seed, start, state_hash(params))
+    return Identity(system.name, program, BITS, dt, t0, seed, start, state_hash(own_of(params)))
 
 
 def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

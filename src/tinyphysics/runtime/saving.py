@@ -50,7 +50,7 @@ def check_save(path: Path, resumed: Checkpoint | None) -> bool:
 def described_run(r: Run, run: Identity, description: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes that reproduce a run; plain text and numbers, which every format can hold."""
     i, s = r.given, r.schedule
-    scalars = {name: float(v[0]) for name, v in i.params.items() if len(v) == 1 and v.ndim == 1}
+    scalars = {name: float(v[0]) for name, v in i.own.items() if len(v) == 1 and v.ndim == 1}
     every = {"save_every": s.save_every, "observe_every": s.observe_every, "hash_every": s.hash_every}
     return {
         "tinyphysics": SLOTS["version"](), "format": FORMAT, "bits": run.bits, "system": r.system.name,
@@ -63,7 +63,7 @@ def described_run(r: Run, run: Identity, description: Mapping[str, Any]) -> dict
 
 def arrays_given(i: Inputs) -> dict[str, Any]:
     """The parameters that are more than one number."""
-    return {name: v[0] if len(v) == 1 else v for name, v in i.params.items() if len(v) > 1 or v.ndim > 1}
+    return {name: v[0] if len(v) == 1 else v for name, v in i.own.items() if len(v) > 1 or v.ndim > 1}
 
 
 def layouts(r: Run, values: Mapping[str, UOp]) -> list[Layout]:
@@ -87,7 +87,7 @@ def layouts(r: Run, values: Mapping[str, UOp]) -> list[Layout]:
         out.append(growing(name, like, (OBSERVED, *members, *axes(name, u.shape)), None, seen))
     units = {p.name: p.unit for p in r.system.parameters}
     for name, v in arrays_given(i).items():
-        dims = (*((MEMBER,) if len(i.params[name]) > 1 else ()), *axes(name, i.params[name].shape[1:]))
+        dims = (*((MEMBER,) if len(i.own[name]) > 1 else ()), *axes(name, i.own[name].shape[1:]))
         out.append(Layout(name, v.dtype.newbyteorder("<").str, v.shape, dims, grows=False, unit=units[name]))
     return out
 

@@ -104,11 +104,11 @@ class Schedule:
         """How many frames there are when step n is done."""
         return self.slot(n) + self.saves(n)
 
-    def step_of(self, slot: int) -> int:
-        """The step of a frame, the inverse of `slot`."""
-        if slot == 0 or self.save_every is None:
-            return self.steps if slot else self.first
-        return min((self.first // self.save_every + slot) * self.save_every, self.steps)
+    def steps_of(self, begin: int, end: int) -> Any:
+        """The steps of some frames, by their numbers: the inverse of `slot`."""
+        every = self.save_every or self.steps
+        out = np.minimum((self.first // max(every, 1) + np.arange(begin, end)) * every, self.steps)
+        return np.where(np.arange(begin, end) == 0, self.first, out)
 
     def observed(self, n: int) -> range:
         """The steps of a run to step n at which something is observed."""

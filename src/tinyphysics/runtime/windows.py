@@ -24,10 +24,10 @@ PATIENCE = 1.0  # seconds after which what is complete is handed on, however lit
 class Window:
     """Frames and observations that follow each other: (rows, [members], shape...)."""
 
-    steps: Sequence[int]
+    steps: Any
     times: Any
     frames: Mapping[str, Any]
-    observed_steps: Sequence[int]
+    observed_steps: Any
     observed_times: Any
     observed: Mapping[str, Any]
 
@@ -87,10 +87,11 @@ class Windows:
         """All that is complete at step n; the window begins behind it. At its end a run has a frame of any step."""
         r, s = self.record, self.record.schedule
         slots, rows = s.slot(n) + 1 if ends else s.complete(n), len(s.observed(n))
-        steps = [s.step_of(k) for k in range(r.slot0, slots)]
-        if ends and steps:
+        steps, later = s.steps_of(r.slot0, slots), s.observed(n)[r.row0 :]
+        if ends and len(steps):
             steps[-1] = n
-        count, seen = len(steps), s.observed(n)[r.row0 :]
+        count = len(steps)
+        seen: Any = np.arange(later.start, later.stop, later.step)
         odd = r.slot0 == 0 and s.first % (s.save_every or s.first + 1) != 0  # a run that goes on begins at any step
         skip = int(odd and not (ends and n == s.first))
         w = Window(steps[skip:], times_at(steps[skip:], self.dt, self.t0), self.shown(r.frames, skip, count),

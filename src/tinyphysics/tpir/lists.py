@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tinyphysics.ir.dtype import DType, f64, i64
+from tinyphysics.ir.dtype import DType, f64, i32, i64
 from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import slabs
 from tinyphysics.ir.uop import Shape, UOp, substitute, toposort
 from tinyphysics.tpir.nests import Buffer
 
 # a block in a list: its number, from bit FIRST on; how it reaches across the edge of the cell; and what is to be heeded:
 # not all of it counts, or its pairs reach across the edge in several ways
 MASKED, MIXED, WAY, FIRST = 1, 2, 2, 8
-FILLED = ("order", "inverse", "images")  # arrays that an expression reads
-OWN = ("ref", "points", "limit", "starts", "blocks", "shifts", "call")  # what the list itself needs
+MADE = ("ref", "order", "inverse", "images", "starts", "spans", "blocks")  # what a list is, made anew each time
 SHIFTS = 27  # ways to reach across the edges of a cell of up to three dimensions, 13 of them not at all
 NOT_ACROSS = 13
 
@@ -45,8 +45,8 @@ class ListSpec:
         n, d = self.shape
         kinds = {"ref": (d, (n,), self.dtype), "points": (d, (n,), self.dtype), "images": (d, (n,), self.dtype),
                  "limit": (1, (), f64), "order": (1, (n,), i64), "inverse": (1, (n,), i64),
-                 "shifts": (d, (SHIFTS,), self.dtype), "starts": (1, (n + 1,), i64), "blocks": (1, (), i64),
-                 "call": (1, (), i64)}  # fmt: skip
+                 "shifts": (d, (SHIFTS,), self.dtype), "starts": (1, (n + 1,), i64), "blocks": (1, (), i32),
+                 "spans": (1, (2 * len(slabs(n, True)),), i64), "call": (1, (), i64)}  # fmt: skip
         return [Buffer(self.name(what), *kind) for what, kind in kinds.items()]
 
     @property

@@ -83,6 +83,7 @@ class Nest:
     pairs:     the first variable is i, the innermost j > i; stores indexed by i are sums over j and the others
                sums over i, in the slabs of ir/reduction.py, each with planes of its own
                with a list, j is a neighbour of i in it; both are places in its order
+    fold:      what the slabs of a sum over neighbours have stored apart is added to the first, slab by slab
     list:      when points have gone too far, they are stored and a list of neighbours is made again
     tree:      points and masses are stored, and the pull of the masses on the points is summed through a tree
     scatter:   buffers are cleared, then every store adds to what is there, in order: piece by piece, index by index
@@ -102,9 +103,14 @@ class Nest:
         """How far the range goes that threads share out: slabs of pairs, else the outermost loop."""
         if self.kind == "pairs":
             return len(slabs(self.sizes[0], self.near is not None)) - 1
-        if self.kind in ("scatter", "list", "tree"):  # the order in which items are added is that of the loop
+        if self.kind in ("scatter", "list", "tree", "fold"):  # the order in which items are added is that of the loop
             return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
+
+    @property
+    def parts(self) -> int:
+        """Slabs of rows of a sum over pairs."""
+        return len(slabs(self.sizes[0], self.near is not None)) - 1
 
     @property
     def operations(self) -> int:

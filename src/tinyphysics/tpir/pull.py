@@ -42,6 +42,7 @@ class Home:
 
     buffer: str
     parts: int = 1
+    folded: bool = False  # they are added in place, to the first
 
 
 class Elsewhere(Exception):
@@ -97,7 +98,8 @@ class Pull:
                 plane, planes = plane * n + i, planes * n
             else:
                 index.append(expr(i))
-        loads = [UOp(Ops.LOAD, u.dtype, (), tuple(index), (home.buffer, plane + planes * k)) for k in range(home.parts)]
+        parts = range(1 if home.folded else home.parts)
+        loads = [UOp(Ops.LOAD, u.dtype, (), tuple(index), (home.buffer, plane + planes * k)) for k in parts]
         return UOp.sum_of(loads) if len(loads) > 1 else loads[0]
 
     def reduced(self, u: UOp, where: Places) -> UOp:

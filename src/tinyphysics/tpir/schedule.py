@@ -89,6 +89,8 @@ class Builder:
 
     def close(self) -> None:
         """What the last nest computes is in memory from now on, and nothing joins it."""
+        if self.groups and (parts := [t.home for t in self.groups[-1] if t.home.folded]):
+            self.nests.append(self.folded(self.groups[-1][0], parts))
         for t in self.groups[-1] if self.groups else ():
             if t.node.op is not Ops.VAR:  # a copy has another home already
                 self.homes.setdefault(t.node, t.home)
@@ -133,6 +135,17 @@ class Builder:
         for t in tasks:
             stores += self.stores(t, pull, at, turn)
         return Piece(lo, hi, tuple(stores))
+
+    def folded(self, t: Task, homes: Sequence[Home]) -> Nest:
+        """The sums over rows of each slab, added to those of the first: where the rows of the slab have neighbours."""
+        variable = UOp.var("@i0", (), i64)
+        stores = []
+        for home in homes:
+            own = next(u for u in self.groups[-1] if u.home is home).node
+            for plane in range(planes(own.shape, self.components)):
+                value = UOp(Ops.LOAD, own.dtype, (), (variable,), (home.buffer, plane))
+                stores.append(Store(home.buffer, plane, (variable,), value, Ops.ADD))
+        return Nest("fold", (variable,), t.sizes, (Piece(0, t.sizes[0], tuple(stores)),), near=t.near)
 
     def listed(self, t: Task, variable: UOp) -> Nest:
         """The points as they are now, to be stored when the list is made again."""
@@ -272,7 +285,7 @@ def schedule(
         logical[name] = u
         by_list = u.op is Ops.REDUCE and pairs_of(u) == "columns" and len(u.arg[2]) > 2
         parts = len(slabs(u.src[0].shape[u.arg[1][0]], by_list)) - 1 if u.op is Ops.REDUCE and pairs_of(u) == "columns" else 1
-        home = Home(name, parts)
+        home = Home(name, parts, by_list)
         placed.setdefault(u, home)
         b.add(task_of(u, home, components))
 
