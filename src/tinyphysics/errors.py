@@ -72,6 +72,7 @@ class PlanError(TinyPhysicsError, ValueError):
         "an explicit splitting was asked for an energy that is not separable",
         "an unknown method, backend or precision name",
         "an argument whose feature has not landed",
+        "`approximate=` where there is no sum of 1/r over pairs to approximate, or with a budget that cannot be met",
     )
 
 

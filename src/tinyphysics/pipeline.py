@@ -6,10 +6,12 @@ from functools import cached_property
 from typing import Any
 
 from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.context import CHECK
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.ir import UOp
+from tinyphysics.ir.reduction import FEW
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME
@@ -21,7 +23,7 @@ from tinyphysics.report import Report, Row
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.rungekutta import runge_kutta
-from tinyphysics.synth.splitting import split_step
+from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -54,7 +56,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     facts = facts_of(system)
     plan = choose(system, facts, goal)
-    step = synthesise(system, facts, plan)
+    step = synthesise(system, facts, plan, goal.approximate)
     units: tuple[Row, ...] = ()
     if goal.scale == "auto":
         step, row = in_best_units(step)
@@ -81,7 +83,26 @@ def kinetic(system: System) -> UOp:
     return (p * p / (2.0 * mass)).sum()
 
 
-def synthesise(system: System, facts: Facts, plan: Plan) -> Step:
+def approximated(system: System, facts: Facts, plan: Plan, error: float) -> Approximate:
+    """What a tree sums, or a PlanError that says what was looked for."""
+    if system.kind != "hamiltonian" or not BY_NAME[plan.method].splits:
+        what = f"the method {plan.method}" if system.kind == "hamiltonian" else f"a system given by its {system.kind}"
+        raise PlanError(f"approximate= does not go with {what}",
+                        fix="It goes with an energy T(p) + V(q) and a splitting, the default.")  # fmt: skip
+    found = inverse_distance(system, facts["separable"].V)
+    if not found:
+        raise PlanError(f"approximate={error:g}, and no sum of this form was found in `{system.name}`:\n  {FORM}\n"
+                        f"  {found.because}", site=found.site,
+                        fix="Leave approximate= out: then all forces are exact.")  # fmt: skip
+    bodies = system.q[0].shape[0]
+    if bodies <= FEW:
+        raise PlanError(f"approximate= for n = {bodies}",
+                        fix="Leave it out: the direct sum over so few is faster, and exact.")  # fmt: skip
+    return Approximate(found, error)
+
+
+def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = None) -> Step:
+    approximate = None if error is None else approximated(system, facts, plan, error)
     if system.kind == "map":
         return explicit_map(system)
     method = BY_NAME[plan.method]
@@ -95,5 +116,6 @@ def synthesise(system: System, facts: Facts, plan: Plan) -> Step:
         return split_step(method.name, system, T, None, method.sequence(),
                           ("volume-preserving", *claims), "V" if time else None)  # fmt: skip
     split = facts["separable"]
+    structure = "symplectic" if approximate is None else "volume-preserving"
     return split_step(method.name, system, split.T, split.V, method.sequence(),
-                      ("symplectic", *claims), time.inside[0] if time else None)  # fmt: skip
+                      (structure, *claims), time.inside[0] if time else None, approximate)  # fmt: skip

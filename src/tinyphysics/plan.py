@@ -12,6 +12,7 @@ class Goal:
     forbid: tuple[str, ...] = ()
     precision: str = "float64"  # of the states, and of every operation on them
     scale: str = "off"  # or "auto": states in the units in which a step is shortest
+    approximate: float | None = None  # the relative error that forces of 1/r may have
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,21 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.near import Builder, NearList, aligned, domain_of
+from tinyphysics.device.tree import Functions, TreePull, softening_of
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import loop_registers
 from tinyphysics.tpir.lists import MADE
 from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.nests import Buffer, LoopKernel
 from tinyphysics.tpir.pull import is_component
+from tinyphysics.tpir.tree import call_of, pull_of
 from tinyphysics.tpir.wavefront import wavefront
 from tinyphysics.util import prod
 
@@ -74,6 +76,7 @@ class Memory:
     uniform: Any
     given: tuple[Arrays, int] = field(default_factory=lambda: ({}, 0))  # all parameters, and which member this is
     lists: dict[int, NearList] = field(default_factory=dict)
+    tree: TreePull | None = None
     calls: list[Any] = field(default_factory=list)  # what nests call when a list must be made; kept alive here
     slots: Mapping[str, int] = field(default_factory=dict)
     stopped: BaseException | None = None  # what went wrong in a call
@@ -85,23 +88,46 @@ class Memory:
         new = Memory(own, table, self.uniform, self.given)
         for k, near in self.lists.items():
             new.attach(k, near.copy(), self.slots)
+        if self.tree is not None:
+            new.plant(self.tree.copy(own), self.slots)
         return new
 
     def put(self, other: Memory) -> None:
         """Becomes what a copy was."""
         self.own, self.table, self.lists, self.calls = other.own, other.table, other.lists, other.calls
+        self.tree = other.tree
 
     def attach(self, number: int, near: NearList, slots: Mapping[str, int]) -> None:
         """A list, where the nests that read it find it."""
         self.slots, self.lists[number] = slots, near
+
+        def make(m: Memory) -> None:
+            m.lists[number].make()
+            m.show(number)
+
+        self.answer(near.spec.name("call"), make)
+        self.show(number)
+
+    def plant(self, tree: TreePull, slots: Mapping[str, int]) -> None:
+        """A tree, where the nests that ask it find it."""
+        self.slots, self.tree = slots, tree
+
+        def make(into: str, m: Memory) -> None:
+            assert m.tree is not None
+            m.tree.make(into)
+
+        for k in range(tree.spec.count):
+            self.answer(call_of(k), partial(make, pull_of(k)))
+
+    def answer(self, name: str, make: Callable[[Memory], None]) -> None:
+        """What a nest calls; what goes wrong in it is raised when the section is done."""
         here = weakref.ref(self)  # else nothing would be freed before the collector of garbage comes
 
         def call() -> None:
             m = here()
             while m is not None:
                 try:
-                    m.lists[number].make()
-                    m.show(number)
+                    make(m)
                     return
                 except KeyboardInterrupt as stop:  # a step is not left half done: later
                     m.stopped = stop
@@ -111,8 +137,7 @@ class Memory:
 
         pointer = CALL(call)
         self.calls.append(pointer)
-        self.table[slots[near.spec.name("call")]] = ctypes.cast(pointer, ctypes.c_void_p).value
-        self.show(number)
+        self.table[self.slots[name]] = ctypes.cast(pointer, ctypes.c_void_p).value
 
     def show(self, number: int) -> None:
         """Where the arrays of a list are, which are others each time that it is made."""
@@ -163,13 +188,13 @@ class LoopEngine:
 
     def __init__(
         self, program: Program, loader: LoopLoader, probe: Program | None = None, threads: int | None = None,
-        lists: Builder | None = None,
+        lists: Builder | None = None, trees: Callable[[], Functions] | None = None,
     ) -> None:  # fmt: skip
-        self.program, self.loader, self.lists_by = program, loader, lists
+        self.program, self.loader, self.lists_by, self.trees_by = program, loader, lists, trees
         self.kernel = build_loops(program)
         self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
-        self.probe = None if probe is None else LoopEngine(probe, loader, None, threads, lists)
+        self.probe = None if probe is None else LoopEngine(probe, loader, None, threads, lists, trees)
         # the probe's too: it may draw where a step does not
         self.scalars = tuple(dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ()))))
         self.launches = 0
@@ -180,7 +205,8 @@ class LoopEngine:
         stored = {s.buffer for n in self.kernel.sections["init"].nests for p in n.pieces for s in p.stores}
         swapped = {x for name in ("init", "step") for s in self.kernel.sections[name].swaps for x in s}
         kept = {*self.kernel.inputs.values(), *swapped, *(b for b in stored if not b.startswith(("init.", "near"))),
-                *(s.name(what) for s in self.kernel.lists.values() for what in ("limit", "shifts"))}
+                *(s.name(what) for s in self.kernel.lists.values() for what in ("limit", "shifts")),
+                *(b.name for b in (self.kernel.tree.buffers() if self.kernel.tree else ()))}
         self.kept = [n for n in self.kernel.buffers if n in kept]
 
     @property
@@ -253,11 +279,15 @@ class LoopEngine:
         return np.array(places, np.uintp)
 
     def listed(self, m: Memory, scratch: Scratch) -> Memory:
-        """With the lists of neighbours that the kernel asks for, still to be made."""
+        """With the lists of neighbours and the tree that the kernel asks for, still to be made."""
         for number, spec in self.kernel.lists.items():
             assert self.lists_by is not None
             own = {what: m.own[spec.name(what)] for what in ("limit", "shifts")} | {"points": scratch[spec.name("points")]}
             m.attach(number, NearList(spec, domain_of(spec, *m.given), own, self.lists_by), self.slots)
+        if (spec := self.kernel.tree) is not None:
+            assert self.trees_by is not None
+            softening = softening_of(spec, *m.given)
+            m.plant(TreePull(spec, softening, m.own, self.trees_by(), self.threads), self.slots)
         return m
 
     # --- calls --------------------------------------------------------------------------------
@@ -322,6 +352,7 @@ class LoopEngine:
     def careful_run(self, section: str, m: Memory, first: int, steps: int) -> None:
         before = m.copy() if self.kernel.guarded else None
         made = {k: near.made for k, near in m.lists.items() if section == "final"}
+        chosen = m.tree.chosen if m.tree is not None and section == "final" else None
         if not self.run(section, m, first, steps):
             assert before is not None
             m.put(before)
@@ -329,6 +360,9 @@ class LoopEngine:
         for k, before_it in made.items():  # to look at a state must not change what follows
             m.lists[k].made = before_it
             m.show(k)
+        if chosen is not None:
+            assert m.tree is not None
+            m.tree.chosen = chosen
         if (stop := m.stopped) is not None:
             m.stopped = None
             raise stop
@@ -344,14 +378,19 @@ class LoopEngine:
         return max(1, int(ROWS_BYTES / (one * max(len(m.members), 1) + 1)))
 
     def start(
-        self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
-    ) -> Grids:
+        self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None,
+        chosen: Any = None,
+    ) -> Grids:  # fmt: skip
+        """Members at the beginning of a run; `chosen` is what trees chose when it really began."""
         scratch = Scratch(self.kernel)
         varies = any(len(params[name]) > 1 for name in self.kernel.arrays)
         shared = {} if varies else self.parameters(params, 0)
 
         def one(k: int) -> Memory:
             m = self.memory(state, params, k, dt, t0, scratch, shared)
+            if chosen is not None:
+                assert m.tree is not None
+                m.tree.chosen = chosen[k]
             self.careful_run("init", m, 0, 1)
             return m
 
@@ -450,7 +489,12 @@ class LoopEngine:
                                for one in m.members])
                for name, (_, shape) in loop_registers(self.program).items()}  # fmt: skip
         points = {f"near{number}": [one.lists[number].points.T.ravel() for one in m.members] for number in k.lists}
-        return out | {name: np.array(rows) for name, rows in points.items()}
+        trees = {} if k.tree is None else {"tree": [one.tree.chosen for one in m.members if one.tree is not None]}
+        return out | {name: np.array(rows) for name, rows in (points | trees).items()}
+
+    def measured(self, m: Grids) -> list[dict[str, float]]:
+        """What is to be said of the tree of each member that has asked one."""
+        return [one.tree.measured() for one in m.members if one.tree is not None and one.tree.angle > 0.0]
 
     def restored(
         self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
@@ -460,7 +504,7 @@ class LoopEngine:
         k, shapes = self.kernel, loop_registers(self.program)
         whole = {name: registers[name].reshape(members, *shape) for name, (_, shape) in shapes.items()}
         state = {s.name: whole[f"S{i}"] for i, s in enumerate(self.program.states)}
-        m = self.start(state, params, members, dt, t0, threads)
+        m = self.start(state, params, members, dt, t0, threads, registers.get("tree"))
         for j, one in enumerate(m.members):
             for name, values in whole.items():
                 to_planes(values[j], k.buffers[name], k.components, one.at(self.slots[name]))

@@ -16,6 +16,7 @@ from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.kernel import NOW
 from tinyphysics.tpir.lists import FIRST
 from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.tree import call_of
 from tinyphysics.util import prod
 
 Array = Any
@@ -52,6 +53,10 @@ class Interpreter:
                 return
             if self.nest.kind == "fold":
                 self.folded(table)
+                return
+            if self.nest.kind == "tree":
+                self.map(env)
+                CALL(int(table[self.slots[call_of(self.nest.evaluation)]]))()
                 return
             {"map": self.map, "lanes": self.lanes, "sequence": self.sequence, "pairs": self.pairs,
              "scatter": self.scatter}[self.nest.kind](env)  # fmt: skip

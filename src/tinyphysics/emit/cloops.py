@@ -4,6 +4,7 @@ from __future__ import annotations
 from tinyphysics.emit.c import TYPE, literal
 from tinyphysics.emit.cmain import BLAKE2B
 from tinyphysics.emit.cnests import c_name, module
+from tinyphysics.errors import PlanError
 from tinyphysics.ir.uop import Shape
 from tinyphysics.ir.value import strides
 from tinyphysics.tpir.isa import Program
@@ -31,6 +32,9 @@ def each(shape: Shape, body: str) -> str:
 
 def complete_loops(k: LoopKernel, program: Program) -> str:
     """`./a.out STEPS DT T0 parameters... < arrays` runs one member and prints the hash of its state."""
+    if k.tree is not None:
+        raise PlanError("a program that sums through a tree is no complete C program",
+                        fix="Leave approximate= out to see the direct sum.")  # fmt: skip
     slots = {name: i for i, name in enumerate(k.buffers)}
     order = [str(p.arg)[1:] for p in k.params]
     given = [n for n in order if n not in ("dt", "t0")]

@@ -17,6 +17,7 @@ from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.kernel import NOW
 from tinyphysics.tpir.lists import FIRST
 from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.tree import call_of
 from tinyphysics.tpir.wavefront import Wavefront, wavefront
 from tinyphysics.util import prod
 
@@ -142,6 +143,8 @@ class NestText:
                 self.scatter()
             case "list":
                 self.list()
+            case "tree":
+                self.handed_over(call_of(self.nest.evaluation))
             case "fold":
                 self.folded()
             case "map" if not self.nest.variables:
@@ -253,11 +256,15 @@ class NestText:
         assert self.nest.when is not None
         self.values(toposort([self.nest.when]))
         self.open(f"if ({self.of(self.nest.when)})")
+        self.handed_over(f"near{self.nest.near}.call")
+        self.close()
+
+    def handed_over(self, call: str) -> None:
+        """Points are stored, and somebody is called who looks at them."""
         self.open(self.along_x(self.nest.pieces[0], False))
         self.stores(self.nest.pieces[0])
         self.close()
-        self.line(f"((void (*)(void)){self.buffer(f'near{self.nest.near}.call')})();")
-        self.close()
+        self.line(f"((void (*)(void)){self.buffer(call)})();")
 
     def scatter(self) -> None:
         for name in dict.fromkeys(s.buffer for p in self.nest.pieces for s in p.stores):

@@ -9,6 +9,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.nests import Piece, Store
+from tinyphysics.tpir.tree import call_of
 
 
 def write(f: NestWriter) -> list[str]:
@@ -26,6 +27,8 @@ def write(f: NestWriter) -> list[str]:
             scatter(f)
         case "list":
             listed(f)
+        case "tree":
+            pulled(f)
         case "fold":
             fold(f)
         case _ if f.nest.near is not None:
@@ -221,6 +224,19 @@ def listed(f: NestWriter) -> None:
     f.begin()
     f.line(f"br i1 {f.w.ref(n.when, f.scalar)}, label %make, label %made")
     f.label("make")
+    handed_over(f, f"near{n.near}.call")
+    f.line("br label %made")
+    f.label("made")
+
+
+def pulled(f: NestWriter) -> None:
+    f.begin()
+    handed_over(f, call_of(f.nest.evaluation))
+
+
+def handed_over(f: NestWriter, call: str) -> None:
+    """Points are stored, and somebody is called who looks at them."""
+    n = f.nest
     x, (piece,) = n.variables[0], n.pieces
     f.prepare_rows(n.pieces, x)
 
@@ -230,9 +246,7 @@ def listed(f: NestWriter) -> None:
             f.vector_store(s, f.w.ref(s.value, env), index_env, x)
 
     f.loop("0", str(n.sizes[0]), 1, at)
-    f.line(f"call void {f.array(f'near{n.near}.call')}()")
-    f.line("br label %made")
-    f.label("made")
+    f.line(f"call void {f.array(call)}()")
 
 
 def scatter(f: NestWriter) -> None:

@@ -86,6 +86,9 @@ class Ops(Enum):
     #   order, inverse: an order of the points in which neighbours are close together, as indices, and its inverse
     #   images: how many periods each point is from the cell at the origin;  distance2: see front/near.py
     NEAR = "near"
+    # through a tree, for each of some points in space the gradient of the sum over the others of m/sqrt(r**2 + e**2),
+    # to a relative error; arg: (error,), sources: points, masses, e**2
+    TREE = "tree"
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
     LOAD = "load"
     # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone;
@@ -123,7 +126,7 @@ COMMUTATIVE: Group = frozenset({
 # what a transcendental function is rewritten to before it reaches a machine
 MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
     Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.FMA, Ops.SQRT, Ops.NEG, Ops.WHERE, Ops.CAST, Ops.BITCAST,
-    Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI, Ops.REDUCE, Ops.NEAR,
+    Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI, Ops.REDUCE, Ops.NEAR, Ops.TREE,
 }  # fmt: skip
 
 ARITY: dict[Ops, int] = (

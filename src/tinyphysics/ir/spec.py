@@ -108,6 +108,14 @@ def lists(u: UOp) -> bool:
                       u.shape == q.shape[:1] and u.dtype is i64)  # fmt: skip
 
 
+def pulls(u: UOp) -> bool:
+    """TREE: points in space, a mass for each, one number."""
+    if len(u.src) != 3 or u.src[0].ndim != 2 or u.src[0].shape[1] != 3:
+        return False
+    q, m, square = u.src
+    return u.shape == q.shape and m.shape == q.shape[:1] and square.shape == () and all(s.dtype is u.dtype for s in u.src)
+
+
 def reduces(u: UOp) -> bool:
     kind, axes, *pairs = u.arg
     old = u.src[0].shape
@@ -141,6 +149,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.FLIP, Ops.ROLL}),        keeps,                                "an axis or a shape that does not fit"),
     (frozenset({Ops.TRIU}),                  triangular,                           "axes that are no square"),
     (frozenset({Ops.NEAR}),                  lists,                                "points or a cell that do not fit"),
+    (frozenset({Ops.TREE}),                  pulls,                                "points or masses that do not fit"),
     (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),
     (frozenset({Ops.STACK}),                 stacks,                               "other than one scalar per element"),
     (frozenset({Ops.ELEMENT}),               lambda u: not u.shape and 0 <= u.arg < u.src[0].size, "no such element"),

@@ -30,6 +30,15 @@ def title(system: System) -> str:
     return f"{system.name}: ({names}) -> ({', '.join(map(str, system.update))})"
 
 
+def approximate_rows(error: float) -> list[Row]:
+    return [
+        Row("approximate", f"{error:g}", "forces of 1/r through a tree, nodes with second moments; energies are exact sums"),
+        Row("its error", "measured", "at the first force of a run, against the direct sum for up to 256 bodies: the rms of "
+            'their relative errors is below it, or nothing is run; in out.metrics["approximate"]'),
+        Row("its price", "momentum", "not conserved exactly, nor is angular: action and reaction differ by that error"),
+    ]  # fmt: skip
+
+
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
     certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
@@ -46,6 +55,8 @@ def explain(
         chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))
     if goal.precision != "float64":
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
+    if goal.approximate is not None:
+        chosen += approximate_rows(goal.approximate)
     chosen += units
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"

@@ -13,8 +13,13 @@ from tinyphysics.tpir.stages import stages_of
 from tinyphysics.util import did_you_mean, one_of
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
-IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found in loops only
+IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
+WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
+
+
+def approximates(program: Program) -> bool:
+    return any(i.op == "TREE" for _, _, i in program.numbered())
 
 
 def checked(backend: str) -> str:
@@ -35,7 +40,7 @@ def by_lists(program: Program) -> bool:
 
 def written(program: Program) -> tuple[int, str]:
     """(operations, of what) that would be written out: of a step that repeats itself, one stage."""
-    if by_lists(program):
+    if by_lists(program) or approximates(program):
         return IN_LOOPS, "step"
     stages = stages_of(program, lambda r: r.kind != "S")
     body, part = (program.step, "step") if stages is None else (stages.body, "stage")
@@ -65,6 +70,9 @@ def in_loops(program: Program, members: int) -> bool:
 
 def choose_target(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why)."""
+    if requested in WITHOUT_TREES and approximates(program):
+        raise PlanError(f"the backend `{requested}` does not sum through a tree",
+                        fix="Leave approximate= out, or choose llvm, c or numpy.")  # fmt: skip
     if requested != "auto":
         target, dtype = BUILT[requested], format_of(program)
         if dtype.name not in target.dtypes:

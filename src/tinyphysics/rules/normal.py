@@ -81,8 +81,11 @@ def quotient(p: Poly, q: Poly) -> Fraction | None:
 
 
 def chooses(u: UOp) -> bool:
-    """Is an item chosen by an index that is not known?  Number by number that is a choice among all: no proof."""
-    return any(x.op in CHOSEN and any(s.leaves for s in x.src[1:]) for x in toposort([u]))
+    """Is an item chosen by an index that is not known?  Number by number that is a choice among all: no proof.
+
+    Nor is there one of a sum through a tree, whose numbers are not written out.
+    """
+    return any(x.op is Ops.TREE or x.op in CHOSEN and any(s.leaves for s in x.src[1:]) for x in toposort([u]))
 
 
 class Normal:

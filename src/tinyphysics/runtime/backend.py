@@ -22,7 +22,7 @@ from tinyphysics.errors import PlanError
 from tinyphysics.planner.machine import rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
-from tinyphysics.runtime.loaders import CLoader, CLoops, LlvmLoader, LlvmLoops, list_builder
+from tinyphysics.runtime.loaders import CLoader, CLoops, LlvmLoader, LlvmLoops, list_builder, tree_functions
 from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.plans import Recipe, made, outline
 from tinyphysics.target import Target, VectorShape
@@ -45,7 +45,7 @@ def engine_for(
         return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe))
     whole, watch = made(program), None if probe is None else made(probe)
     if loops and target.backend in LOOPS:
-        return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder)
+        return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions)
     match target.backend:
         case "llvm":
             return KernelEngine(whole, LlvmLoader(), watch, threads)

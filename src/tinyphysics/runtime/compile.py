@@ -43,6 +43,16 @@ def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
             raise InputError(f"sizes={{{letter!r}: {n!r}}}", fix="A size is a positive integer.")
 
 
+def checked_budget(approximate: Any, precision: str, scale: str) -> float:
+    """A relative error that forces may have."""
+    if isinstance(approximate, bool) or not isinstance(approximate, (int, float)) or not 0.0 < approximate < 1.0:
+        raise InputError(f"approximate={approximate!r} is not a relative error", fix="Pass approximate=1e-3.")
+    for name, value, plain in (("precision", precision, "float64"), ("scale", scale, "off")):
+        if value != plain:
+            raise PlanError(f"approximate= does not go with {name}={value!r}", fix=f"Leave {name}= out.")
+    return float(approximate)
+
+
 def compile(
     system: Any, dt: float | None = None, *, method: str = "auto", order: int | None = None,
     forbid: tuple[str, ...] = (), energy_drift: float | None = None, error: float | None = None,
@@ -55,6 +65,8 @@ def compile(
 
     precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
     frames are float32 arrays, times, energies and observables float64.
+
+    approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
         raise InputError(f"{system.__name__} is a class", fix=f"Compile an instance: {system.__name__}().")
@@ -68,7 +80,7 @@ def compile(
     if isinstance(system, Sum):
         raise PlanError("sums of systems cannot be linked yet", fix="Write one energy with all terms.")
     later = {"energy_drift": energy_drift, "error": error, "time": time, "pilot": pilot,
-             "approximate": approximate, "inner": inner}  # fmt: skip
+             "inner": inner}  # fmt: skip
     for name, value in later.items():
         if value is not None:
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
@@ -85,6 +97,8 @@ def compile(
     if method not in CHOICES:
         named(method)
     requested = checked(backend)
+    if approximate is not None:
+        approximate = checked_budget(approximate, precision, scale)
     ready(requested)
     source = system
     check_sizes(system, sizes)
@@ -100,4 +114,4 @@ def compile(
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    return Simulation(source, Goal(dt, method, order, forbidden, precision, scale), requested, checks)
+    return Simulation(source, Goal(dt, method, order, forbidden, precision, scale, approximate), requested, checks)

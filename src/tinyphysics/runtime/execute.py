@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.loops import LoopEngine
 from tinyphysics.ir import DType, UOp
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import engine_for
@@ -79,6 +80,8 @@ def execute(
             now = {name: v[0] for name, v in first.items()}
             record.watch(now, None if windows is None else fitting(list(now.values()), FEW))
     running.go(tick)
+    if isinstance(engine, LoopEngine):
+        record.measured = [found for tile in running.tiles if tile.begun for found in engine.measured(tile.alone)]
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code
 

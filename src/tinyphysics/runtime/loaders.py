@@ -11,11 +11,13 @@ from tinyphysics.device import cache, llvm
 from tinyphysics.device.cc import build, load_library
 from tinyphysics.device.engine import Parts, calling, pointer
 from tinyphysics.device.llvm import SIGNATURE, Cpu, host_cpu
+from tinyphysics.device.tree import Functions
 from tinyphysics.emit import c as emit_c
 from tinyphysics.emit import cnests as emit_cnests
 from tinyphysics.emit import list_builder as emit_lists
 from tinyphysics.emit import llvm as emit_llvm
 from tinyphysics.emit import nests as emit_nests
+from tinyphysics.emit import tree_walk as emit_tree
 from tinyphysics.ir.uop import UOp
 from tinyphysics.planner.machine import shape_for
 from tinyphysics.target import VectorShape, core_of
@@ -133,6 +135,24 @@ def list_builder(d: int, periodic: bool, straight: bool) -> Any:
     text, cpu = emit_lists.module(d, periodic, straight), host_cpu()
     code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
     return llvm.link(code, {"build": LIST})["build"]
+
+
+KINDS = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double}
+
+
+def taking(kinds: str, result: Any = None) -> Any:
+    return ctypes.CFUNCTYPE(result, *(KINDS[k] for k in kinds))
+
+
+TREE = {"keys": taking("piipp"), "direct": taking("piippiidp"), "walk": taking("pipiiipddpiipppp", ctypes.c_int64)}
+
+
+@lru_cache(maxsize=1)
+def tree_functions() -> Functions:
+    """What sums through a tree, for every backend: one piece of code, so that their bits agree."""
+    text, cpu = emit_tree.module(), host_cpu()
+    code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
+    return Functions(**llvm.link(code, TREE))
 
 
 class LlvmLoops:

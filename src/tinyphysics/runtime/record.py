@@ -37,6 +37,7 @@ class Record:
     last: int = 0
     slot0: int = 0  # the number of the first frame that the arrays have room for
     row0: int = 0  # and of the first observation
+    measured: list[dict[str, float]] = field(default_factory=list)  # the errors of each member's approximate forces
     passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one
 
     def watch(self, first: Mapping[str, Any], most: int | None = None) -> None:

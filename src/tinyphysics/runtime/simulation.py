@@ -308,6 +308,10 @@ class Simulation:
             "launches": launches, "not_finite": sum(s.cause == "not finite" for s in record.stops),
             "notes": notes(self.target),
         })  # fmt: skip
+        if record.measured:
+            found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
+            one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
+            out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
         if self.checks == "strict" and any(s.cause == "not finite" for s in record.stops):
             s = out.stopped
             assert s is not None

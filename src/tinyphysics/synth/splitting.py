@@ -7,8 +7,10 @@ leapfrog. `final` takes the half that was done too much back, on the copy that i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tinyphysics.ir import UOp
+from tinyphysics.facts import Fact
+from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.real import simplify
 from tinyphysics.step import Block, Shear, Step, Term
 from tinyphysics.synth.derivative import derivative
@@ -30,13 +32,31 @@ def palindrome(outer: str, inner: str, weights: Sequence[float]) -> Sequence_:
     return out
 
 
-def flows(system: System, T: UOp, V: UOp | None) -> dict[str, list[tuple[UOp, UOp, str]]]:
+@dataclass(frozen=True, eq=False)
+class Approximate:
+    """A sum of the potential whose derivative a tree gives, to a relative error: analysis/inverse_distance.py."""
+
+    sum: Fact
+    error: float
+
+    def derivative(self, q: UOp) -> list[UOp]:
+        n, masses = q.shape[0], self.sum.masses
+        tree = UOp(Ops.TREE, q.dtype, q.shape, (q, masses, self.sum.softening), (self.error,))
+        charge = (self.sum.factor.expand((n,)) * masses).reshape(n, 1).expand(q.shape)
+        rest = [] if self.sum.rest is None else derivative(self.sum.rest, [q])
+        return simplify([UOp.sum_of([charge * tree, *rest])])
+
+
+def flows(
+    system: System, T: UOp, V: UOp | None, approximate: Approximate | None = None
+) -> dict[str, list[tuple[UOp, UOp, str]]]:
     """For each part, (state that it moves, covector, how J acts)."""
     drift = list(zip(system.q, derivative(T, system.p), ["pass"] * len(system.q)))
     if V is None:  # a force that no energy is known for
         kick = list(zip(system.p, simplify(system.forces), ["force"] * len(system.p)))
     else:
-        kick = list(zip(system.p, derivative(V, system.q), ["negate"] * len(system.p)))
+        slopes = derivative(V, system.q) if approximate is None else approximate.derivative(*system.q)
+        kick = list(zip(system.p, slopes, ["negate"] * len(system.p)))
     return {"T": drift, "V": kick}
 
 
@@ -48,12 +68,13 @@ def split_step(
     sequence: Sequence_,
     claims: tuple[str, ...],
     clocked: str | None,
+    approximate: Approximate | None = None,
 ) -> Step:
     """The step that applies the sequence; `clocked` is the part that depends on t, if one does.
 
     Time advances inside the other part: what the clocked part sees is the sum of that part's weights.
     """
-    moves = flows(system, T, V)
+    moves = flows(system, T, V, approximate)
     ticking = {"T": "V", "V": "T"}.get(clocked or "")
 
     def block(part: str, weight: float, clock: float) -> Block:

@@ -25,6 +25,7 @@ from tinyphysics.tpir.pull import Home, planes
 from tinyphysics.tpir.schedule import Marks, schedule
 from tinyphysics.tpir.stored import cost, weight
 from tinyphysics.tpir.telling import Plane, telling_sums
+from tinyphysics.tpir.tree import tree_of
 
 DEAR = 4  # operations for which an array of parameters alone is computed before the loop
 
@@ -155,6 +156,9 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     for one in near.values():
         buffers |= {b.name: b for b in one.buffers()}
         here[one.reference] = given[one.reference] = Home(one.name("ref"))
+    tree = tree_of([[u for _, u in marks] for marks in (first_marks, step_marks, final_marks)])
+    if tree is not None:
+        buffers |= {b.name: b for b in tree.buffers()}
     dear = dear_parameters([u for _, u in (*step_marks, *final_marks)], here)
     constants = {u: Home(f"K{k}") for k, u in enumerate(dear)}
     everything = [u for _, u in (*first_marks, *step_marks, *final_marks)]
@@ -182,5 +186,5 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         program.name, tuple(dict.fromkeys([*scalars, *implicit(program)])), buffers, sections, careful, inputs,
         {name: f"${name}" for name in arrays},
         {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()}, components,
-        {home.buffer: u for u, home in lists.items()}, near, {str(u.arg)[1:]: name for u, name in flat.items()},
+        {home.buffer: u for u, home in lists.items()}, near, {str(u.arg)[1:]: name for u, name in flat.items()}, tree,
     )  # fmt: skip

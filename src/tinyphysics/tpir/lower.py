@@ -124,6 +124,8 @@ class Builder:
         elif u.op is Ops.NEAR:
             number = self.lists.setdefault(u.src, len(self.lists))
             self.emit(section, "NEAR", dst, Word(u.arg[0]), *src, (number, *u.arg[2:]), u=u)
+        elif u.op is Ops.TREE:
+            self.emit(section, "TREE", dst, *src, *u.arg, u=u)
         elif u.op in ELEMENTWISE:
             name = f"custom.{u.arg}" if u.op is Ops.CUSTOM else u.op.value
             self.emit(section, "ELEM", dst, Word(name), *src, u=u)

@@ -14,6 +14,7 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.util import prod
 
 NEIGHBOURS = 100  # pairs that are looked at for each particle of a list: a guess, for costs
+MET, MEETING = 1000, 20  # nodes and points that each point of a tree meets, operations for each: guesses, for costs
 PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
 
 
@@ -85,6 +86,7 @@ class Nest:
                with a list, j is a neighbour of i in it; both are places in its order
     fold:      what the slabs of a sum over neighbours have stored apart is added to the first, slab by slab
     list:      when points have gone too far, they are stored and a list of neighbours is made again
+    tree:      points and masses are stored, and the pull of the masses on the points is summed through a tree
     scatter:   buffers are cleared, then every store adds to what is there, in order: piece by piece, index by index
     """
 
@@ -94,6 +96,7 @@ class Nest:
     pieces: tuple[Piece, ...]
     along: tuple[UOp, int] | None = None
     near: int | None = None  # the list of neighbours that pairs are taken from, or that is made
+    evaluation: int = 0  # of a tree: which one of its section
     when: UOp | None = None  # of a list: the condition under which it is made again
 
     @property
@@ -101,7 +104,7 @@ class Nest:
         """How far the range goes that threads share out: slabs of pairs, else the outermost loop."""
         if self.kind == "pairs":
             return len(slabs(self.sizes[0], self.near is not None)) - 1
-        if self.kind in ("scatter", "list", "fold"):  # the order in which items are added is that of the loop
+        if self.kind in ("scatter", "list", "tree", "fold"):  # the order in which items are added is that of the loop
             return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
 
@@ -113,6 +116,8 @@ class Nest:
     @cached_property  # asked for at every call of a kernel: how many threads are worth it
     def operations(self) -> int:
         """Of one item, in the longest piece."""
+        if self.kind == "tree":
+            return MEETING
         longest = max(self.pieces, key=lambda p: p.hi - p.lo)
         sums = sum(s.combine is not None for s in longest.stores)
         return sums + sum(u.op not in (Ops.CONST, Ops.VAR, Ops.LOAD) and u.dtype.is_float for u in toposort(longest.roots))
@@ -124,6 +129,8 @@ class Nest:
             return n * NEIGHBOURS if self.near is not None else n * (n - 1) // 2
         if self.kind == "list":
             return 0  # seldom
+        if self.kind == "tree":
+            return n * MET
         return n * (self.along[1] if self.along else 1)
 
     def loads(self) -> Iterator[UOp]:
@@ -135,6 +142,8 @@ class Nest:
     def __str__(self) -> str:
         if self.kind == "list":
             return f"list near{self.near} of {self.sizes[0]} points, made when {self.when}"
+        if self.kind == "tree":
+            return f"tree of {self.sizes[0]} points, evaluation {self.evaluation}"
         loops = " x ".join(f"{v.arg} < {n}" for v, n in zip(self.variables, self.sizes))
         by = "" if self.near is None else f" in near{self.near}"
         lines = [f"{self.kind} {loops}{by}" + (f", {self.along[0].arg} < {self.along[1]} in turn" if self.along else "")]
@@ -173,6 +182,7 @@ class LoopKernel:
     constants: dict[str, UOp] = field(default_factory=dict)  # buffer -> the numbers in it, one node each
     lists: dict[int, Any] = field(default_factory=dict)  # lists of neighbours, by number: tpir/lists.py
     flat: dict[str, str] = field(default_factory=dict)  # array parameter -> a buffer with all its axes in a row
+    tree: Any = None  # the tree that it sums through, if it does: tpir/tree.py
 
     def place(self, name: str) -> str:
         """The buffer in whose memory another lies: what a section needs for itself, where an earlier one had its own.

@@ -20,6 +20,7 @@ from tinyphysics.tpir.planes import component_places, long_axes, peeled
 from tinyphysics.tpir.pull import Elsewhere, Home, Places, Pull, inside, is_component, planes
 from tinyphysics.tpir.settle import settled
 from tinyphysics.tpir.stored import is_stored, short_sums, to_store
+from tinyphysics.tpir.tree import MASSES, POINTS, evaluation_in, pull_of
 from tinyphysics.util import prod
 
 
@@ -37,8 +38,8 @@ class Task:
 
     @property
     def like(self) -> tuple[object, ...]:
-        """What tasks of one nest have in common; a list is a nest of its own."""
-        return self.kind, self.sizes, self.along, self.near, self.node if self.kind == "list" else None
+        """What tasks of one nest have in common; a list or a tree is a nest of its own."""
+        return self.kind, self.sizes, self.along, self.near, self.node if self.kind in ("list", "tree") else None
 
 
 def task_of(u: UOp, home: Home, components: int) -> Task:
@@ -46,6 +47,8 @@ def task_of(u: UOp, home: Home, components: int) -> Task:
         return Task(u, home, "map", long_axes(u.shape, components))
     if u.op is Ops.NEAR:
         return Task(u, home, "list", u.shape[:1], near=u.arg[1])
+    if u.op is Ops.TREE:
+        return Task(u, home, "tree", u.shape[:1])
     if u.op is Ops.SCATTER:
         return Task(u, home, "scatter", long_axes(u.src[0].shape, components))
     (axis,), shape = u.arg[1], u.src[0].shape
@@ -102,6 +105,8 @@ class Builder:
             return self.scatter(tasks, variables)
         if first.kind == "list":
             return self.listed(first, variables[0])
+        if first.kind == "tree":
+            return self.pulled(first, variables[0])
         if not sizes:
             return Nest("map", (), (), (self.piece(tasks, variables, None, 0, 1),))
         cuts = [0, sizes[-1]]
@@ -150,6 +155,16 @@ class Builder:
         stores = tuple(Store(f"near{t.near}.points", k, (variable,), pull.at(q, (at, k))) for k in range(q.shape[1]))
         limit = UOp(Ops.LOAD, f64, (), (), (f"near{t.near}.limit", 0))
         return Nest("list", (variable,), t.sizes, (Piece(0, t.sizes[0], stores),), near=t.near, when=limit < pull.at(way, ()))
+
+    def pulled(self, t: Task, variable: UOp) -> Nest:
+        """Points and masses, to be stored before the tree is asked."""
+        q, m, _ = t.node.src
+        at = Index(0, t.sizes[0] - 1, variable, inner=True)
+        pull = Pull(self.homes, self.components, {}, self.flat)
+        stores = [Store(POINTS, k, (variable,), pull.at(q, (at, k))) for k in range(3)]
+        stores.append(Store(MASSES, 0, (variable,), pull.at(m, (at,))))
+        piece = Piece(0, t.sizes[0], tuple(stores))
+        return Nest("tree", (variable,), t.sizes, (piece,), evaluation=evaluation_in(t.home.buffer))
 
     def scatter(self, tasks: list[Task], variables: tuple[UOp, ...]) -> Nest:
         """Short axes before the loops are taken one after the other, short axes within them at every index."""
@@ -261,6 +276,11 @@ def schedule(
                 b.add(task_of(u, placed[u], components))
             b.close()
             b.homes[u] = placed[u]
+            return
+        if u.op is Ops.TREE:
+            placed[u] = Home(pull_of(sum(v.op is Ops.TREE for v in placed)))
+            b.add(task_of(u, placed[u], components))
+            b.close()
             return
         logical[name] = u
         by_list = u.op is Ops.REDUCE and pairs_of(u) == "columns" and len(u.arg[2]) > 2

@@ -95,6 +95,12 @@ class Symbolic:
                 return check_node(UOp(Ops.REDUCE, like.dtype, like.shape, (source,), arg), where)
             case "NEAR":
                 return self.near(i, where)
+            case "TREE":
+                points, masses, square, error = i.args
+                q = self.read(points, like, where)
+                m = self.read(masses, Type(like.dtype, like.shape[:1]), where)
+                sources = (q, m, self.read(square, Type(like.dtype), where))
+                return check_node(UOp(Ops.TREE, like.dtype, like.shape, sources, (error,)), where)
             case "GRAD_INIT" | "SHIFT":
                 return self.read(i.args[0], like, where)
             case "SCALE":

@@ -156,6 +156,8 @@ class Verifier:
                     name = f"S{other}" if other is not None else "nothing"
                     return (f"{u}: the scalar it is a derivative of holds S{s}, "
                             f"so {name} must be updated in the same block with the same h")  # fmt: skip
+        if (error := tree_error([u.flow for u in g.updates])) is not None:
+            return f"step {first.number}: a tree's force, to {error:g}: not the gradient of the energy, nor of another"
         shares = [self.share(u) for u in g.updates]
         if shares[0] is not None and all(s == shares[0] for s in shares):
             return ""  # all are derivatives of one declared energy, by one factor
@@ -215,6 +217,8 @@ class Verifier:
             elif u.force and not self.moved_by(u.state, -1):  # the energy is silent: all forces must be one
                 ratio = self.normal.ratio(u.timeless, forces.setdefault(u.state, u.timeless))
                 share = None if ratio is None else (-1, ratio)
+            if share is None and (error := tree_error([u.flow])) is not None:
+                return out, f"{u} is a tree's force: the derivative of the declared energy to {error:g}, as it was measured"
             if share is None:
                 return out, (f"{u} is not a multiple of the derivative of the declared energy" if self.terms
                              else "the program declares no energy")  # fmt: skip
@@ -297,6 +301,11 @@ class Verifier:
         return Certificate(
             symplectic, volume, symmetric, self.reversible(symmetric), self.consistent(trouble)
         )
+
+
+def tree_error(flows: list[UOp]) -> float | None:
+    """The relative error of the tree that some flows are summed through, if they are."""
+    return next((float(u.arg[0]) for u in toposort(flows) if u.op is Ops.TREE), None)
 
 
 def verify(program: Program) -> Certificate:

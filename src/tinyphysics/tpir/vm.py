@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tinyphysics.errors import InputError, ShapeError, VerifyError
+from tinyphysics.errors import InputError, PlanError, ShapeError, VerifyError
 from tinyphysics.ir.dtype import as_number, i64, u32
 from tinyphysics.ir.near import limit, skin_of
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
@@ -194,6 +194,8 @@ class Machine:
                 return self._node(i, Ops.REDUCE, i.args[:1], (REDUCTIONS[i.op], *i.args[1:]))
             case "NEAR":
                 return self._near(i)
+            case "TREE":
+                raise PlanError("the virtual machine does not sum through a tree", fix="Leave approximate= out.")
             case "GRAD_INIT" | "MAP" | "SHIFT":
                 return self._copy(i, i.args[0])
             case "SCALE":
