@@ -256,6 +256,8 @@ NO = {
     "product of sums": lambda q, r2, a, b, k, e: tp.pair_sum(a * b / tp.sqrt(r2)) ** 2,
     "two": lambda q, r2, a, b, k, e: tp.pair_sum(a * b / tp.sqrt(r2)) + tp.pair_sum(1 / tp.sqrt(r2 + e)),
     "a missed yes": lambda q, r2, a, b, k, e: tp.pair_sum((a * b) ** 2 / tp.sqrt(r2)),
+    "the largest": lambda q, r2, a, b, k, e: np.max(np.triu(a * b / np.sqrt(r2 + 1), 1)),
+    "a field over pairs": lambda q, r2, a, b, k, e: (q**2).sum() * tp.pair_sum(a * b / tp.sqrt(r2)),
     "no pairs": lambda q, r2, a, b, k, e: (q**2).sum(),
 }
 
