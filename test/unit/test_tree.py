@@ -13,6 +13,7 @@ from tinyphysics.emit import tree_walk
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.physics.particles import cold_sphere, coulomb, gravity, plummer
+from tinyphysics.runtime import progress, wander
 from tinyphysics.runtime.loaders import TREE, tree_functions
 from tinyphysics.tpir.tree import MASS, MASSES, POINTS, TreeSpec, pull_of
 
@@ -199,6 +200,18 @@ def test_a_run_can_be_saved_and_replayed_with_its_budget(tmp_path):
     assert tp.load(tmp_path / "sim.json").goal.approximate == 1e-3
 
 
+@pytest.mark.parametrize("approximate", (None, 1e-3))
+def test_progress_sums_over_all_pairs_only_if_the_forces_do(monkeypatch, approximate):
+    asked = []
+    monkeypatch.setattr(progress, "MINUTE", 0.0)
+    monkeypatch.setattr(wander, "WAIT", -1e9)
+    looking = wander.looking
+    monkeypatch.setattr(wander, "looking", lambda *given: asked.append(1) or looking(*given))
+    sim = tp.compile(gravity, dt=0.02, approximate=approximate)
+    sim.evolve(**plummer(40, seed=1), softening=0.1, steps=4, save_every=2, progress="log")
+    assert bool(asked) == (approximate is None)
+
+
 # --- what is claimed ------------------------------------------------------------------------------
 def test_a_tree_is_not_symplectic_and_the_report_says_why():
     sim = tp.compile(gravity, dt=0.02, approximate=1e-3, sizes={"n": 100})
@@ -243,6 +256,8 @@ NO = {
     "product of sums": lambda q, r2, a, b, k, e: tp.pair_sum(a * b / tp.sqrt(r2)) ** 2,
     "two": lambda q, r2, a, b, k, e: tp.pair_sum(a * b / tp.sqrt(r2)) + tp.pair_sum(1 / tp.sqrt(r2 + e)),
     "a missed yes": lambda q, r2, a, b, k, e: tp.pair_sum((a * b) ** 2 / tp.sqrt(r2)),
+    "the largest": lambda q, r2, a, b, k, e: np.max(np.triu(a * b / np.sqrt(r2 + 1), 1)),
+    "a field over pairs": lambda q, r2, a, b, k, e: (q**2).sum() * tp.pair_sum(a * b / tp.sqrt(r2)),
     "no pairs": lambda q, r2, a, b, k, e: (q**2).sum(),
 }
 

@@ -62,7 +62,7 @@ def roots(x: UOp, q: UOp) -> list[UOp]:
 
 def weights(w: UOp, n: int) -> tuple[UOp, UOp] | None:
     """(c, m) such that w is c*m[i]*m[j]."""
-    columns = [u for u in toposort([w]) if u.shape == (n,) and u.op is not Ops.CONST]
+    columns = [u for u in toposort([w]) if u.shape == (n,) and u.leaves]
     for m in [*reversed(columns), UOp.const(1.0, w.dtype, (n,))]:
         (rest,) = simplify(substitute([w], {m: ones(m)})) if m.leaves else [w]
         c = one_number(rest)
@@ -75,7 +75,7 @@ def attraction(term: UOp, q: UOp, free: frozenset[UOp]) -> Fact | str:
     """A term as one sum over pairs, or why it is not shown to be."""
     n = q.shape[0]
     sums = [u for u in toposort([term]) if u.op is Ops.REDUCE and u.src[0].op is Ops.TRIU and u.shape == ()]
-    if len(sums) != 1:
+    if len(sums) != 1 or sums[0].arg[0] != "sum":
         return f"{term} is not one sum over pairs"
     (pairs,) = sums
     (outside,) = substitute([term], {pairs: ones(pairs)})

@@ -288,8 +288,9 @@ class Simulation:
             run = self.identity(r, seed)
             keeper = None if target is None else Keeper(target, run, i, i.states if c is None else c.start)
             windows = self.windows(save, r, record, values, run)
+        wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
         ready = clock.perf_counter()
-        with progress_bar(progress, system.name, schedule.steps, Wander(r, record, values)) as tick, closing(windows):
+        with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
             record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
         done = clock.perf_counter()
         asked = Asked(self.goal, self.requested, self.checks, compiled.known.program, seed)

@@ -26,6 +26,7 @@ class Wander:
     run: Run
     record: Record
     values: Mapping[str, UOp]
+    of_frames_too: bool = True  # not where forces go through a tree: the exact energy would take longer than many steps
     worst: float = 0.0
     seen: int = 0  # rows or frames that are counted already
     first: Any = None
@@ -42,7 +43,7 @@ class Wander:
         if name is not None and name in self.record.observed:
             rows = len(s.observed(n))
             new = self.record.observed[name][self.seen : rows]
-        elif s.save_every is not None and self.record.frames:
+        elif self.of_frames_too and s.save_every is not None and self.record.frames:
             rows = n // s.save_every + 1
             if rows == self.seen or self.spent > SHARE * (time.monotonic() - self.began - WAIT):
                 return None if self.first is None else self.told(frames_only)
