@@ -11,12 +11,13 @@ T, density, cutoff = 0.71, 0.83918, 3.0  # the liquid that boils at 85 K
 ENERGY, PRESSURE = -6.0621, 0.0016
 measured = {"T": tp.physics.temperature(), "P": tp.physics.pressure(), "V": tp.physics.potential_energy()}
 often = {"observe": measured, "observe_every": 10}
+q, box = lattice("fcc", 4, density=density)
+n, dt, given = len(q), 0.005, {"box": box, "cutoff": cutoff}
+p = maxwell(n, 3.0, seed=3)  # hot: the crystal melts
+start = dict(q=q, p=p, **given)
 
 if __name__ == "__main__":
-    q, box = lattice("fcc", 4, density=density)
-    n, given = len(q), {"box": box, "cutoff": cutoff}
-    p = maxwell(n, 3.0, seed=3)  # hot: the crystal melts
-    sim = tp.compile(liquid, dt=0.005)
+    sim = tp.compile(liquid, dt)
     for _ in range(40):  # and is cooled down
         melt = sim.evolve(q=q, p=p, **given, steps=100, **often)
         q, p = melt.final.q, melt.final.p * np.sqrt(T / melt["T"][5:].mean())
