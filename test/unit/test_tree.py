@@ -11,7 +11,10 @@ from tinyphysics.device import llvm
 from tinyphysics.device.tree import GROUP, Functions, TreePull, angles, planted
 from tinyphysics.emit import tree_walk
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.ir import UOp
+from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir.dtype import f64
+from tinyphysics.ir.spec import SHAPED, check
+from tinyphysics.ir.value import evaluate
 from tinyphysics.physics.particles import cold_sphere, coulomb, gravity, plummer
 from tinyphysics.runtime import progress, wander
 from tinyphysics.runtime.loaders import TREE, tree_functions
@@ -228,6 +231,16 @@ def test_a_tree_is_not_symplectic_and_the_report_says_why():
 def test_a_program_with_a_tree_prints_and_parses_back():
     text = tp.compile(gravity, dt=0.02, approximate=1e-3, sizes={"n": 40}).ir("tpir")
     assert "TREE" in text and str(tp.tpir.parse(text)) == text
+
+
+def test_a_tree_has_no_meaning_on_numbers_but_by_compiled_code():
+    tree = UOp(Ops.TREE, f64, (2, 3), (UOp.var("q", (2, 3)), UOp.var("m", (2,)), UOp.const(0.0)), (1e-3,))
+    check([tree], SHAPED)
+    with pytest.raises(PlanError, match="by compiled code alone"):
+        evaluate([tree], {"q": [0.0] * 6, "m": [1.0, 1.0]})
+    program = tp.compile(gravity, dt=0.02, approximate=1e-3, sizes={"n": 40}).built.program
+    with pytest.raises(PlanError, match="the virtual machine does not sum through a tree"):
+        tp.tpir.vm.run(program, {"q": [0.0] * 120, "p": [0.0] * 120}, 1)
 
 
 # --- what is recognised ---------------------------------------------------------------------------

@@ -132,5 +132,5 @@ MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES} | {op: 1 for op in UNARY} | {op: 2 for op in BINARY}
     | {op: 3 for op in TERNARY} | {op: 1 for op in MOVEMENT - CHOSEN - {Ops.CONCAT, Ops.STACK}}
-    | {Ops.REDUCE: 1, Ops.RANDOM: 5}
+    | {Ops.REDUCE: 1, Ops.RANDOM: 5, Ops.TREE: 3}
 )  # fmt: skip

@@ -110,7 +110,7 @@ def lists(u: UOp) -> bool:
 
 def pulls(u: UOp) -> bool:
     """TREE: points in space, a mass for each, one number."""
-    if len(u.src) != 3 or u.src[0].ndim != 2 or u.src[0].shape[1] != 3:
+    if u.src[0].ndim != 2 or u.src[0].shape[1] != 3:
         return False
     q, m, square = u.src
     return u.shape == q.shape and m.shape == q.shape[:1] and square.shape == () and all(s.dtype is u.dtype for s in u.src)

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import DType, Number, as_number, bitcast, bool_, f32, round_f32, wrap
 from tinyphysics.ir.near import arranged
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
@@ -459,6 +460,8 @@ def node(u: UOp) -> Callable[..., Value]:
         return partial(near_value, u)
     if u.op is Ops.SCATTER:
         return scattered(u)
+    if u.op is Ops.TREE:  # its order of operations is that of emit/tree_walk.py, and of nothing else
+        raise PlanError("a tree is summed through by compiled code alone", fix="Leave approximate= out.")
     origin = source_index(u)
     zero = as_number(0, u.dtype)
 
