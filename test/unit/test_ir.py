@@ -311,12 +311,8 @@ def test_there_are_at_most_a_hundred_operations():
 
 @pytest.mark.requirement("S4-04")
 def test_every_operation_is_in_one_group_with_an_arity():
-<<<<<<< HEAD
     others = {Ops.REDUCE, Ops.LOAD, Ops.NEAR, Ops.TREE}
     groups = [LEAVES, UNARY, BINARY, TERNARY, frozenset({Ops.CUSTOM, Ops.RANDOM}), MOVEMENT, frozenset(others)]
-=======
-    groups = [LEAVES, UNARY, BINARY, TERNARY, frozenset({Ops.CUSTOM, Ops.RANDOM}), MOVEMENT, frozenset({Ops.REDUCE, Ops.LOAD, Ops.NEAR, Ops.TREE})]
->>>>>>> w/tree
     assert sorted(o.value for g in groups for o in g) == sorted(o.value for o in Ops)
     assert set(ARITY) | {Ops.CUSTOM, Ops.CONCAT, Ops.STACK, Ops.GATHER, Ops.SCATTER, Ops.LOAD, Ops.NEAR, Ops.TREE} == set(Ops)
     assert COMMUTATIVE <= BINARY and MINIMAL <= set(Ops)
@@ -343,11 +339,7 @@ def samples(op):
         case Ops.SHL | Ops.SHR: return [ints[0].alu(op, ints[1])]
         case Ops.MULHI: return [ints[0].cast(u32).alu(op, ints[1].cast(u32))]
         case Ops.WHERE: return [flags[0].where(floats[0], floats[1])]
-<<<<<<< HEAD
-        case Ops.CUSTOM | Ops.LOAD | Ops.TREE: return []
-=======
         case Ops.CUSTOM | Ops.LOAD | Ops.TREE: return []  # a tree is compiled code: test_tree.py
->>>>>>> w/tree
         case Ops.RANDOM:
             words = tuple(ints[0].cast(t) for t in (u32, u32, i64, i64, i64))
             return [UOp(op, f64, (), words, (kind, 3, 1)) for kind in ("uniform", "normal")]
