@@ -203,7 +203,8 @@ def draw_vortices(left, right) -> None:
 
 def draw_molecular(left, right) -> None:
     r = np.linspace(0.3, 2.5, 600)
-    curves = {"Lennard-Jones": molecular.lennard_jones(r**2), "Morse, a = 6, r0 = 1.12": molecular.morse(r**2, 1.0, 6.0, 1.12),
+    curves = {"Lennard-Jones": molecular.lennard_jones(r**2),
+              "Morse, a = 6, r0 = 1.12": molecular.morse(r**2, 1.0, 6.0, 1.12),
               "Buckingham, C = 2": molecular.buckingham(r**2, 4e4, 11.0, 2.0),
               "shifted charges, -1": molecular.shifted_coulomb(r**2, -1.0, 2.5)}  # fmt: skip
     for name, v in curves.items():

@@ -30,7 +30,7 @@ v, m = UOp.var("v", (3,)), UOp.var("m", (2, 3))
 # fmt: off
 EXACT = {
     Ops.NEG: lambda a: -a, Ops.ABS: abs, Ops.SIGN: mpmath.sign, Ops.FLOOR: mpmath.floor, Ops.RINT: mpmath.nint,
-    Ops.IMAGE: lambda a, b, s: a - b - mpmath.nint(s),  # s is a whole number of periods
+    Ops.IMAGE: lambda a, b, s: a - b - s,
     Ops.SQRT: mpmath.sqrt,
     Ops.RSQRT: lambda a: 1 / mpmath.sqrt(a), Ops.CBRT: lambda a: mpmath.sign(a) * mpmath.cbrt(abs(a)),
     Ops.SIN: mpmath.sin, Ops.COS: mpmath.cos, Ops.TAN: mpmath.tan, Ops.ASIN: mpmath.asin, Ops.ACOS: mpmath.acos,

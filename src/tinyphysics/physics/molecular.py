@@ -214,8 +214,8 @@ def metal(
 
 @hamiltonian
 def salt(
-    q: Array["n", 3], p: Array["n", 3], box: Vec[3], charge: Vec["n"], types: Vec["n"], A: Array["t", "t"], B: Array["t", "t"],
-    C: Array["t", "t"], cutoff: float, m: Vec["n"] = 1.0, dielectric: float = 78.3, k: float = COULOMB,
+    q: Array["n", 3], p: Array["n", 3], box: Vec[3], charge: Vec["n"], types: Vec["n"], A: Array["t", "t"],
+    B: Array["t", "t"], C: Array["t", "t"], cutoff: float, m: Vec["n"] = 1.0, dielectric: float = 78.3, k: float = COULOMB,
 ):  # fmt: skip
     """Ions with Buckingham's energy by type, shifted, and a reaction field; kJ/mol, nm and e unless k says otherwise."""
     r2 = pair_distance2(q, box=box, cutoff=cutoff, shift=True)
