@@ -320,7 +320,7 @@ def test_the_energy_error_falls_like_the_square_of_the_step(name):
     sim = tp.compile(system, dt=0.002)
     q = sim.minimise(q=q, p=np.zeros_like(q), **given).q if name != "alkane" else q
     p = starts.maxwell(len(q), 0.5, np.asarray(given.get("m", 1.0)), seed=1)
-    drifts = [sim.evolve(q=q, p=p, dt=0.002 / k, steps=100 * k, **given).drift("energy") for k in (1, 2, 4)]
+    drifts = [sim.evolve(q=q, p=p, dt=0.002 / k, steps=50 * k, **given).drift("energy") for k in (1, 2, 4)]
     assert (np.abs(np.diff(np.log2(drifts)) + 2) < 0.2).all(), drifts
 
 
@@ -341,6 +341,22 @@ def test_the_pressure_is_minus_the_slope_of_the_energy_with_the_volume(name):
     slope = (8 * (at(1 + h) - at(1 - h)) - (at(1 + 2 * h) - at(1 - 2 * h))) / (12 * h)
     assert out["W"][0] == pytest.approx(-slope, rel=1e-7)
     assert out["P"][0] == pytest.approx(-slope / (3 * volume), rel=1e-7)
+
+
+@tp.hamiltonian
+def tilted(q: tp.Array["n", 3], p: tp.Array["n", 3], cell: tp.Array[3, 3]):
+    return (p**2).sum() / 2 + tp.pair_sum(molecular.lennard_jones(tp.pair_distance2(q, box=cell, cutoff=2.5)))
+
+
+@pytest.mark.parametrize("n", [6, 40])
+def test_the_pressure_in_a_tilted_cell_with_few_atoms_and_with_many(n):
+    fractions = np.stack(np.unravel_index(np.arange(n), (4, 4, 4)), -1) / 4 + np.random.default_rng(0).normal(size=(n, 3)) * 0.02
+    q = (fractions + np.random.default_rng(1).integers(-2, 3, (n, 3))) @ TILTED
+    d = nearest_image(q[:, None] - q[None, :], TILTED)[np.triu_indices(n, 1)]
+    r = np.linalg.norm(d, axis=1)
+    r = r[r < 2.5]
+    out = tp.compile(tilted, dt=0.001).evolve(q=q, p=np.zeros_like(q), cell=TILTED, steps=0, observe={"P": tp.physics.pressure()})
+    assert out["P"][0] == pytest.approx((r * lj(r)[1]).sum() / 3 / np.linalg.det(TILTED), rel=1e-11)
 
 
 def test_the_pressure_of_a_liquid_is_that_of_its_forces_and_its_temperature():
@@ -391,6 +407,9 @@ def test_what_a_newcomer_writes_first_is_answered():
     for types, told in ((np.arange(24) % 3, "types"), (np.arange(24) % 2 + 0.5, "types")):
         with pytest.raises(InputError, match=told):
             mixture.evolve(**given, box=BOX, types=types, **tables)
+    for switch in (2.5, 2.6):
+        with pytest.raises(InputError, match="the switch begins at"):
+            mixture.evolve(**given, box=BOX, types=np.arange(24) % 2, switch=switch, **tables)
     polymer = tp.compile(molecular.polymer, dt=0.001)
     with pytest.raises(InputError, match="bonds"):
         polymer.evolve(**given, box=BOX, bonds=BONDS + 1)
@@ -400,6 +419,16 @@ def test_what_a_newcomer_writes_first_is_answered():
         bonding.exclusions([(3, 3)])
     with pytest.raises(InputError, match="for each type"):
         molecular.lorentz_berthelot([1.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("options", [{"switch": 3.0}, {"switch": 3.0, "exclude": [(0, 1)]}])
+def test_a_switch_written_as_a_number_begins_before_the_cutoff_too(options):
+    @tp.hamiltonian
+    def written(q: tp.Array["n", 3], p: tp.Array["n", 3], L: float = 8.0):
+        return (p**2).sum() / 2 + tp.pair_sum(1 / tp.pair_distance2(q, box=L, cutoff=2.5, **options))
+
+    with pytest.raises(InputError, match="begins at 3, and the cutoff is 2.5"):
+        tp.compile(written, dt=0.001).evolve(q=atoms(), p=np.zeros((24, 3)), steps=1)
 
 
 def test_a_bond_that_is_longer_than_fene_allows_stops_the_run():

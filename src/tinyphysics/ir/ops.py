@@ -60,7 +60,7 @@ class Ops(Enum):
     # three arguments
     FMA = "fma"          # a*b + c, rounded once
     WHERE = "where"
-    IMAGE = "image"      # (a - s) - b, where s is a whole number of periods: it moves nothing by itself
+    IMAGE = "image"      # (a - s) - b, where s is a whole number of periods: it moves as the box does
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
     # a random number; arg: (kind, stream, count), sources: two words of the seed, the step, the member, the index among

@@ -43,6 +43,29 @@ def within_cutoffs(roots: Sequence[UOp]) -> list[UOp]:
     return through(roots, new)
 
 
+def switches(roots: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
+    """(where it begins, the squared cutoff) of the switch of each sum over neighbours that has one."""
+    found: dict[tuple[UOp, UOp], None] = {}
+    for u, kind in cutoffs(roots).items():
+        mask = u.src[0]
+        if kind != SWITCHED or mask.op is not Ops.WHERE:
+            continue
+        near, value = mask.src[:2]
+        while near.op is Ops.AND:  # excluded pairs are left out behind it
+            near = near.src[0]
+        if near.op is Ops.LT and value.op is Ops.MUL and is_switch(value.src[1]):
+            begins = value.src[1].src[0].src[1]
+            found[of_all(begins.src[0]), of_all(near.src[1])] = None
+    return list(found)
+
+
+def of_all(u: UOp) -> UOp:
+    """The number that all pairs share."""
+    while u.op in (Ops.EXPAND, Ops.RESHAPE):
+        u = u.src[0]
+    return u
+
+
 def is_switch(u: UOp) -> bool:
     """The factor that a sum over neighbours was given: 1 near by, else a polynomial."""
     return u.op is Ops.WHERE and u.src[1].op is Ops.CONST and u.src[1].arg == 1.0 and u.src[0].op is Ops.LT

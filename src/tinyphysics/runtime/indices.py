@@ -11,6 +11,7 @@ from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.infix import written
 from tinyphysics.ir.ops import CHOSEN
 from tinyphysics.ir.value import evaluate, source_index
+from tinyphysics.rules.cutoffs import switches
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.tpir.lists import in_order, unordered
 
@@ -43,7 +44,7 @@ def values(index: UOp, given: Inputs) -> Any:
             a = a[:, source_index(u)]
         return a
     names = [str(v.arg) for v in toposort([root]) if v.op is Ops.VAR]
-    members = max(len(given.params[n]) for n in names)
+    members = max((len(given.params[n]) for n in names), default=1)
     rows = []
     for k in range(members):
         env = {n: (p := given.params[n])[k if len(p) > 1 else 0].ravel().tolist() for n in names}
@@ -65,6 +66,18 @@ def check_tables(roots: Sequence[UOp], given: Inputs) -> None:
                                  fix="With a cutoff (i, j) and (j, i) are one pair: give both the same number.")  # fmt: skip
 
 
+def check_switches(roots: Sequence[UOp], given: Inputs) -> None:
+    """An InputError if a switch begins at or beyond its cutoff: the energy would jump there after all."""
+    for begins, square in switches(roots):
+        if all(str(v.arg) in given.params for u in (begins, square) for v in u.leaves):
+            on, whole = values(begins, given)[:, 0], values(square, given)[:, 0]
+            if (bad := np.atleast_1d(~(on * on < whole))).any():
+                k = int(bad.argmax())
+                first, last = (float(x[k if len(x) > 1 else 0]) for x in (on, np.sqrt(whole)))
+                raise InputError(f"the switch begins at {first:g}, and the cutoff is {last:g}",
+                                 fix="Between them the energy is taken to zero: begin nearer.")  # fmt: skip
+
+
 def root_shape(root: UOp, name: str) -> tuple[int, ...]:
     return next(v.shape for v in toposort([root]) if v.op is Ops.VAR and v.arg == name)
 
@@ -72,6 +85,7 @@ def root_shape(root: UOp, name: str) -> tuple[int, ...]:
 def check_indices(roots: Sequence[UOp], given: Inputs) -> None:
     """An InputError that names the parameter if an index of a run chooses nothing."""
     check_tables(roots, given)
+    check_switches(roots, given)
     for table, index, n in used(unordered(roots), frozenset(given.params)):
         found = values(index, given)
         bad = ~((found == np.floor(found)) & (-n <= found) & (found < n))
