@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tinyphysics as tp
 from tinyphysics.device.near import Domain, NearList, aligned, arranged
-from tinyphysics.errors import BackendError, InputError, ShapeError, TraceError
+from tinyphysics.errors import BackendError, InputError, PlanError, ShapeError, TraceError
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.ir.near import arranged as by_definition
@@ -424,6 +424,12 @@ def test_what_makes_no_sense_is_refused_with_the_fix():
 def test_a_backend_that_makes_no_lists_says_so():
     with pytest.raises(BackendError, match="opencl"):
         tp.compile(lennard_jones, dt=1e-3, backend="opencl", sizes={"n": 30})
+
+
+@pytest.mark.parametrize("level", ["c", "opencl"])
+def test_a_listing_that_could_not_run_is_refused(level):
+    with pytest.raises(PlanError, match="neighbours"):
+        tp.compile(lennard_jones, dt=1e-3, sizes={"n": 30}).ir(level)
 
 
 def refused(energy, match, error=TraceError):

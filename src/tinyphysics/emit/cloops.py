@@ -35,6 +35,9 @@ def complete_loops(k: LoopKernel, program: Program) -> str:
     if k.tree is not None:
         raise PlanError("a program that sums through a tree is no complete C program",
                         fix="Leave approximate= out to see the direct sum.")  # fmt: skip
+    if k.lists:
+        raise PlanError("a program that sums over neighbours is no complete C program: this library makes its lists",
+                        fix='Look at sim.ir("llvm"), or sum over all pairs.')  # fmt: skip
     slots = {name: i for i, name in enumerate(k.buffers)}
     order = [str(p.arg)[1:] for p in k.params]
     given = [n for n in order if n not in ("dt", "t0")]

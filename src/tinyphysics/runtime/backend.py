@@ -130,6 +130,8 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
     if level == "c":
         return complete_loops(kernel, program)
     if level == "opencl":
+        if kernel.lists or kernel.tree is not None:
+            raise PlanError("neighbours and trees do not run on OpenCL yet", fix='Look at sim.ir("llvm").')
         return opencl_nests_module(kernel)
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
