@@ -144,6 +144,7 @@ def test_every_backend_has_the_same_bits(kind):
     assert len(set(hashes.values())) == 1, hashes
 
 
+@pytest.mark.requirement("C-57", "C-106")
 def test_no_bit_depends_on_threads_widths_frames_or_observables(monkeypatch):
     q = spread(2200, [16.0] * 3, 5)
     p = np.random.default_rng(0).normal(size=q.shape)
@@ -460,6 +461,7 @@ def test_overlapping_atoms_are_named():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.requirement("S4-10")
 def test_a_resumed_run_goes_on_with_its_list(backend, tmp_path):
     """The order of a sum depends on where the list was made: without it a resumed run would have other bits."""
     q = spread(30, [8.0] * 3, 3)

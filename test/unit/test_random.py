@@ -88,6 +88,7 @@ def test_a_member_draws_what_the_host_draws_at_its_address(backend):
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("n, members", [(3, None), (3, 5), (40, None), (40, 2)])
+@pytest.mark.requirement("C-95")
 def test_all_backends_draw_the_same_bits(n, members, precision):
     """Written out and in loops, one system and ensembles, in steps and in observables."""
 

@@ -47,6 +47,7 @@ def tree_of(q, m, softening=0.0, budget=1e-3, threads=1, functions=None):
 @pytest.mark.parametrize("softening", (0.0, 0.05))
 @pytest.mark.parametrize("budget", (1e-2, 1e-3, 1e-4))
 @pytest.mark.parametrize("start", STARTS)
+@pytest.mark.requirement("S2-31")
 def test_forces_are_within_the_budget_of_the_direct_sum(start, budget, softening):
     s = STARTS[start](2000, seed=3)
     found, tree = tree_of(s["q"], s["m"], softening, budget)
@@ -101,6 +102,7 @@ def test_points_without_mass_pull_nobody_and_are_pulled():
     assert np.allclose(found, pull(s["q"], m), rtol=2e-3, atol=1e-4)
 
 
+@pytest.mark.requirement("S2-31")
 def test_what_a_point_meets_grows_with_the_logarithm_of_their_number():
     met = {}
     for n in (1000, 4000, 16000, 64000):
