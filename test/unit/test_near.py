@@ -415,6 +415,12 @@ def test_what_makes_no_sense_is_refused_with_the_fix():
         sim.evolve(**given, rc=-1.0)
     with pytest.raises(InputError, match="singular"):
         sim.evolve(**given, box=[8.0, 0.0, 8.0])
+    few = spread(5, [8.0] * 3)
+    for system, more in ((lennard_jones, {}), (tilted, {"cell": np.diag([8.0] * 3)})):
+        small = tp.compile(system, dt=1e-3)
+        with pytest.raises(InputError, match="over half the width of the box"):
+            small.evolve(q=few, p=0 * few, steps=1, rc=4.5, **more)
+        assert small.evolve(q=few, p=0 * few, steps=1, rc=3.9, **more).stopped is None
     flat = tp.compile(tilted, dt=1e-3)
     with pytest.raises(InputError, match="left-handed"):
         flat.evolve(**given, cell=np.diag([8.0, 8.0, -8.0]))

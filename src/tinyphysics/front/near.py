@@ -148,12 +148,21 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     d = nearest(placed[:, None], placed[None, :], cell)
     distance = (d * d).sum(-1)
     arranged = x if few else Arranged(order, r2).at(x, ("i", "j"))
-    near = distance < whole
+    near = distance < (with_room(cutoff, cell).expand(r2.shape) if few else whole)
     for k in range(partners[0].shape[1] if excluded else 0):
         near = near & apart(partners[0][:, k], order, few)
     (value,) = substitute([arranged], {r2: distance})
     masked: UOp = near.where(value, 0.0)
     return masked.triu(0, 1).sum() if few else masked.triu(0, 1, kind).sum()
+
+
+def with_room(cutoff: UOp, cell: Sequence[UOp]) -> UOp:
+    """The square of a cutoff, with its cell: rules/cutoffs.py finds both again, and a run sees whether one fits the other.
+
+    Where there is a list, that looks for itself.
+    """
+    box = cell[0].max() if cell else UOp.const(0.0)
+    return ((0.0 < cutoff) & (box < float("inf"))).where(cutoff * cutoff, float("nan"))
 
 
 def smooth_step(r2: UOp, on: UOp, whole: UOp) -> UOp:

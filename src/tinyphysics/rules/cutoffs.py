@@ -77,3 +77,16 @@ def through(roots: Sequence[UOp], new: dict[UOp, UOp]) -> list[UOp]:
     while new and any(u in new for u in toposort(out)):
         out = substitute(out, new)
     return out
+
+
+def rooms(roots: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
+    """(cutoff, cell) of sums over few particles, which have no list that would look at them; no cell is a number."""
+    out = []
+    for u in toposort(roots):
+        if u.op is not Ops.WHERE or u.shape or u.src[2].op is not Ops.CONST or u.src[2].arg == u.src[2].arg:
+            continue
+        both = u.src[0]
+        if both.op is Ops.AND and all(s.op is Ops.LT for s in both.src):
+            cutoff, box = both.src[0].src[1], both.src[1].src[0]
+            out.append((cutoff, box.src[0] if box.op is Ops.REDUCE else box))
+    return out

@@ -9,9 +9,10 @@ import numpy as np
 from tinyphysics.errors import InputError
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.infix import written
+from tinyphysics.ir.near import skin_of
 from tinyphysics.ir.ops import CHOSEN
 from tinyphysics.ir.value import evaluate, source_index
-from tinyphysics.rules.cutoffs import switches
+from tinyphysics.rules.cutoffs import rooms, switches
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.tpir.lists import in_order, unordered
 
@@ -66,6 +67,21 @@ def check_tables(roots: Sequence[UOp], given: Inputs) -> None:
                                  fix="With a cutoff (i, j) and (j, i) are one pair: give both the same number.")  # fmt: skip
 
 
+def check_rooms(roots: Sequence[UOp], given: Inputs) -> None:
+    """An InputError if a cutoff has no room in its cell; where a list is made, that says so."""
+    for cutoff, box in rooms(roots):
+        if not all(str(v.arg) in given.params for u in (cutoff, box) for v in u.leaves):
+            continue
+        lengths = values(cutoff, given)[:, 0]
+        if not box.shape:  # open space
+            skin_of(float(lengths.min()), 0.0, None)
+            continue
+        d = box.shape[0]
+        for k, row in enumerate(np.broadcast_to(b := values(box, given), (max(len(b), len(lengths)), box.size))):
+            cell = row.reshape(d, d) if box.ndim == 2 else np.diag(row)
+            skin_of(float(lengths[k if len(lengths) > 1 else 0]), 0.0, cell.tolist())
+
+
 def check_switches(roots: Sequence[UOp], given: Inputs) -> None:
     """An InputError if a switch begins at or beyond its cutoff: the energy would jump there after all."""
     for begins, square in switches(roots):
@@ -86,6 +102,7 @@ def check_indices(roots: Sequence[UOp], given: Inputs) -> None:
     """An InputError that names the parameter if an index of a run chooses nothing."""
     check_tables(roots, given)
     check_switches(roots, given)
+    check_rooms(roots, given)
     for table, index, n in used(unordered(roots), frozenset(given.params)):
         found = values(index, given)
         bad = ~((found == np.floor(found)) & (-n <= found) & (found < n))
