@@ -171,6 +171,24 @@ def test_a_frame_is_the_end_of_a_shorter_run():
         assert (short.final.q == out.q[k]).all() and (short.final.p == out.p[k]).all()
 
 
+def test_lists_are_made_again_after_a_block_that_was_done_twice():
+    """An argument too large for the fast sine: the block is done again, and lists must follow its memory."""
+    @tp.hamiltonian
+    def rippled(q: tp.Array["n", 3], p: tp.Array["n", 3], t, L: float = 5.4):
+        s6 = 1 / tp.pair_distance2(q, box=L, cutoff=2.5) ** 3
+        ripple = 1e-9 * tp.sin(tp.where(t < 0.01, 1e9, 1.0) * q).sum()  # too fast in the first steps only
+        return (p**2).sum() / 2 + tp.pair_sum(4 * (s6 * s6 - s6)) + ripple
+
+    q = spread(27, [5.4] * 3, 3)
+    p = np.random.default_rng(0).normal(size=q.shape) * 3
+    often = dict(q=q, p=p, steps=60, observe={"K": lambda p: (p**2).sum()})  # many calls on one memory
+    outs = {b: tp.compile(rippled, dt=0.004, backend=b).evolve(**often) for b in BACKENDS}
+    assert len({out.hash for out in outs.values()}) == 1
+    from tinyphysics.tpir.loops import build_loops
+
+    assert build_loops(tp.compile(rippled, dt=0.004, sizes={"n": 27}).tpir).guarded
+
+
 def test_an_ensemble_has_a_list_for_each_member():
     q = np.stack([spread(50, [8.0] * 3, k) for k in range(3)])
     p = np.random.default_rng(0).normal(size=q.shape)

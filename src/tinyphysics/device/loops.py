@@ -93,9 +93,12 @@ class Memory:
         return new
 
     def put(self, other: Memory) -> None:
-        """Becomes what a copy was."""
-        self.own, self.table, self.lists, self.calls = other.own, other.table, other.lists, other.calls
-        self.tree = other.tree
+        """Becomes what a copy was; what nests call is called here from now on, not there."""
+        self.own, self.table, self.calls = other.own, other.table, []
+        for number, near in other.lists.items():
+            self.attach(number, near, other.slots)
+        if other.tree is not None:
+            self.plant(other.tree, other.slots)
 
     def attach(self, number: int, near: NearList, slots: Mapping[str, int]) -> None:
         """A list, where the nests that read it find it."""
