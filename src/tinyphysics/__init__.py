@@ -65,6 +65,7 @@ from tinyphysics.front.trace import PhysicsSystem as PhysicsSystem
 from tinyphysics.front.trace import forces as forces
 from tinyphysics.front.trace import hamiltonian as hamiltonian
 from tinyphysics.front.trace import map_ as map
+from tinyphysics.front.trace import potential as potential
 from tinyphysics.report import Report as Report
 from tinyphysics.rules.custom import op as op
 from tinyphysics.system import System as System

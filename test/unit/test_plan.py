@@ -202,10 +202,6 @@ def test_a_backend_that_has_not_landed_is_an_error_and_nothing_else_is_tried(bac
     assert f"`{backend}` does not exist yet" in refusal(BackendError, pendulum, dt=0.1, backend=backend)
 
 
-def test_sums_of_systems_have_not_landed():
-    assert "cannot be linked yet" in refusal(PlanError, pendulum + pendulum, dt=0.1)
-
-
 # fmt: off
 WRONG = [
     (lambda: tp.compile(pendulum),                                       "dt is missing"),

@@ -9,7 +9,7 @@ from tinyphysics.analysis.separable import separable
 from tinyphysics.analysis.smooth import smooth
 from tinyphysics.analysis.symmetry import even_in_p
 from tinyphysics.analysis.timedep import explicit_time
-from tinyphysics.facts import Facts
+from tinyphysics.facts import Fact, Facts
 from tinyphysics.system import System
 
 
@@ -23,7 +23,8 @@ def facts_of(system: System) -> Facts:
     split = separable(system)
     parts = {"T": split.T, "V": split.V} if split else {"H": system.energy}
     pairs = pairwise(system)
+    sums = [Fact.yes("linked", because=system.linked)] if system.linked else []
     return Facts((
-        split, polynomial(system), quadratic(system), explicit_time(system, parts),
+        *sums, split, polynomial(system), quadratic(system), explicit_time(system, parts),
         smooth(system), even_in_p(system), reads(system, parts), *([] if pairs is None else [pairs]),
     ))  # fmt: skip

@@ -9,6 +9,7 @@ from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
+from tinyphysics.planner.link import linked
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import ready
 from tinyphysics.runtime.simulation import Simulation, checked_step
@@ -72,13 +73,16 @@ def compile(
         raise InputError(f"{system.__name__} is a class", fix=f"Compile an instance: {system.__name__}().")
     if isinstance(system, PhysicsSystem):
         system = system.traced()
-    if not hasattr(system, "bind") and not isinstance(system, Sum):
+    if isinstance(system, Sum):
+        system = linked(system)
+    if not hasattr(system, "bind"):
         raise InputError(
             f"cannot compile a {type(system).__name__}",
             fix="Decorate the function: @tp.hamiltonian, @tp.forces or @tp.map.",
         )
-    if isinstance(system, Sum):
-        raise PlanError("sums of systems cannot be linked yet", fix="Write one energy with all terms.")
+    if system.kind == "potential":
+        raise PlanError(f"`{system.name}` is a potential: alone it moves nothing",
+                        fix=f"Add it to a system: free + {system.name}.")  # fmt: skip
     later = {"energy_drift": energy_drift, "error": error, "time": time, "pilot": pilot,
              "inner": inner}  # fmt: skip
     for name, value in later.items():
