@@ -110,7 +110,7 @@ def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = N
     if method.tableau is not None:
         return runge_kutta(method.name, system, T, method.tableau)
     assert method.sequence is not None
-    claims = ("consistent", "symmetric") if method.symmetric else ("consistent",)
+    claims = tuple(c for c in method.keeps if c != "symplectic")
     time = facts["explicit time"]
     if T is not None:
         return split_step(method.name, system, T, None, method.sequence(),

@@ -5,21 +5,10 @@ from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, MAP, METHODS, Method, names
+from tinyphysics.planner.needs import objection
+from tinyphysics.planner.routes import route_of
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
-
-
-def objection(m: Method, system: System, facts: Facts) -> str | None:
-    """Why a method does not apply, or None."""
-    if not m.splits:
-        return None
-    if system.kind == "hamiltonian":
-        if not facts["separable"]:
-            return f"H is not shown to be separable: {facts['separable'].because}"
-        time = facts["explicit time"]
-        if time and len(time.inside) > 1:
-            return "T and V both depend on t; a splitting advances time inside exactly one of them"
-    return None
 
 
 def named(name: str) -> Method:
@@ -38,7 +27,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if goal.method != "auto" or goal.order is not None:
             raise PlanError(f"`{system.name}` is an explicit map and is run as it is written",
                             fix="Leave method= and order= out.")  # fmt: skip
-        return Plan(MAP.name, 0, "an explicit map is run as it is written")
+        return Plan(MAP.name, 0, route_of(system, facts).default)
     if goal.method not in CHOICES:
         m = named(goal.method)
         if goal.order not in (None, m.order):
@@ -76,7 +65,5 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
                                 f"{'s' if m.stages > 1 else ''} a step; order {order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in others]  # fmt: skip
-    because = f"order {order} asked for" if goal.order else "the default where H splits"
-    if system.kind == "forces":
-        because = f"order {order} asked for" if goal.order else "the default for forces of position"
+    because = f"order {order} asked for" if goal.order else route_of(system, facts).default
     return Plan(chosen.name, chosen.order, because, tuple(turned_down))

@@ -47,7 +47,7 @@ def explain(
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
     if plan.order:
         rough = "smooth" in facts and not facts["smooth"]
-        chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.source))
+        chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
     if goal.dt is not None:
         chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
     if system.kind == "map" and system.parameters:

@@ -26,7 +26,7 @@ from tinyphysics.ir import DType, UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
-from tinyphysics.planner.cite import cite
+from tinyphysics.planner.cite import Citations, cite
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
@@ -121,9 +121,9 @@ class Simulation:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
         return self.built.report.with_machine(layout(self.target, self.built.program))
 
-    def cite(self) -> tuple[str, ...]:
-        """The sources of the method."""
-        return cite(self.built.plan)
+    def cite(self) -> Citations:
+        """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
+        return cite(self.built.plan, self.goal)
 
     def ir(self, level: str = "tpir") -> str:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").

@@ -1,0 +1,61 @@
+"""Where is a method written down?  Every source by its key; explain(), the docs and sim.cite() read this table."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Work:
+    key: str
+    authors: tuple[str, ...]  # "Verlet, Loup": as BibTeX wants them
+    year: int
+    title: str
+    journal: str = ""  # an article has a journal, a volume and pages; a report an institution and a number
+    volume: str = ""
+    pages: str = ""
+    doi: str = ""
+    institution: str = ""
+    number: str = ""
+
+    @property
+    def short(self) -> str:
+        """One line: who, when, where."""
+        names = [a.partition(",")[0] for a in self.authors]
+        who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+        if self.institution:
+            return f"{who} {self.year}, report {self.number}, {self.institution}"
+        return f"{who} {self.year}, {self.journal} {self.volume}, {self.pages.partition('-')[0]}"
+
+    @property
+    def bibtex(self) -> str:
+        """The entry; the line above it is outside of every entry, where BibTeX reads nothing."""
+        kind = "techreport" if self.institution else "article"
+        fields = {"author": " and ".join(self.authors), "title": f"{{{self.title}}}", "journal": self.journal,
+                  "volume": self.volume, "pages": self.pages.replace("-", "--"), "institution": self.institution,
+                  "number": self.number, "year": str(self.year), "doi": self.doi}  # fmt: skip
+        lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items() if value)
+        return f"% {self.short}\n@{kind}{{{self.key},\n{lines}\n}}"
+
+
+# fmt: off
+WORKS: tuple[Work, ...] = (
+    Work("kutta1901", ("Kutta, Wilhelm",), 1901,
+         "Beitrag zur n{\\\"a}herungsweisen Integration totaler Differentialgleichungen",
+         "Z. Math. Phys.", "46", "435-453"),
+    Work("devogelaere1956", ("de Vogelaere, Ren{\\'e}",), 1956,
+         "Methods of integration which preserve the contact transformation property of the Hamilton equations",
+         institution="University of Notre Dame", number="4"),
+    Work("verlet1967", ("Verlet, Loup",), 1967,
+         "Computer ``experiments'' on classical fluids. I. Thermodynamical properties of Lennard-Jones molecules",
+         "Phys. Rev.", "159", "98-103", "10.1103/PhysRev.159.98"),
+    Work("barnes1986", ("Barnes, Josh", "Hut, Piet"), 1986,
+         "A hierarchical O(N log N) force-calculation algorithm", "Nature", "324", "446-449", "10.1038/324446a0"),
+    Work("yoshida1990", ("Yoshida, Haruo",), 1990,
+         "Construction of higher order symplectic integrators",
+         "Phys. Lett. A", "150", "262-268", "10.1016/0375-9601(90)90092-3"),
+    Work("kahan1997", ("Kahan, William", "Li, Ren-Cang"), 1997,
+         "Composition constants for raising the orders of unconventional schemes for ordinary differential equations",
+         "Math. Comp.", "66", "1089-1099", "10.1090/S0025-5718-97-00873-9"),
+)
+# fmt: on
+BIBLIOGRAPHY = {w.key: w for w in WORKS}

@@ -1,0 +1,46 @@
+"""Why may a method not be used for a system?  One question for each word that the catalogue uses under `needs`."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tinyphysics.facts import Facts
+from tinyphysics.planner.catalog import Method
+from tinyphysics.system import System
+
+Reason = str | None  # why not, or None
+
+
+@dataclass(frozen=True)
+class Need:
+    means: str
+    lacking: Callable[[System, Facts], Reason]
+
+
+def not_split(system: System, facts: Facts) -> Reason:
+    if system.kind != "hamiltonian" or facts["separable"]:
+        return None  # forces of positions alone are a kick by definition
+    return f"H is not shown to be separable: {facts['separable'].because}"
+
+
+def two_clocks(system: System, facts: Facts) -> Reason:
+    if system.kind != "hamiltonian":
+        return None
+    time = facts["explicit time"]
+    if time and len(time.inside) > 1:
+        return "T and V both depend on t; a splitting advances time inside exactly one of them"
+    return None
+
+
+# fmt: off
+NEEDS: dict[str, Need] = {
+    "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_split),
+    "one clock": Need("t occurs in T or in V, not in both",                              two_clocks),
+}
+# fmt: on
+
+
+def objection(m: Method, system: System, facts: Facts) -> Reason:
+    """Why a method does not apply, or None."""
+    reasons = (NEEDS[need].lacking(system, facts) for need in m.requires)
+    return next((why for why in reasons if why), None)
