@@ -19,8 +19,19 @@ from typing import Any
 
 from tinyphysics.synth.bch import exponential
 from tinyphysics.synth.lie import (
-    NYSTROM, THREE, TWO, Alphabet, Poly, Word, bracket, independent, letter, modulo, nested, symmetric_powers,
-)  # fmt: skip
+    NYSTROM,
+    THREE,
+    TWO,
+    Alphabet,
+    Poly,
+    Word,
+    bracket,
+    independent,
+    letter,
+    modulo,
+    nested,
+    symmetric_powers,
+)
 
 Factor = tuple[str, Any]  # (move, number): ("V", b) is exp(b V)
 

@@ -17,7 +17,7 @@ Poly = dict[Word, Fraction]
 
 @dataclass(frozen=True)
 class Alphabet:
-    """Letters are their places here; `kinetic` and `potential` name those of a quadratic T and its V, if they are."""
+    """Letters are their places here."""
 
     names: tuple[str, ...]
     weights: tuple[int, ...]
@@ -147,13 +147,13 @@ def ideal(alphabet: Alphabet, weight: int) -> tuple[tuple[Word, tuple[tuple[Word
     if not alphabet.nystrom or weight < 2:
         return ()
     rows: list[Poly] = [{w: Fraction(1)} for w in basis(alphabet, weight) if degree_in_p(w) < 0]
-    for _, row in ideal(alphabet, weight - 1):
-        rows += [nested(dict(row), k) for k in range(len(alphabet.names))]
+    for _, known in ideal(alphabet, weight - 1):
+        rows += [nested(dict(known), k) for k in range(len(alphabet.names))]
     reduced: dict[Word, Poly] = {}
     for row in rows:
-        for pivot, known in reduced.items():
+        for pivot, other in reduced.items():
             if pivot in row:
-                row = add(row, known, -row[pivot])
+                row = add(row, other, -row[pivot])
         if row:
             pivot = max(row)
             row = {w: c / row[pivot] for w, c in row.items()}
