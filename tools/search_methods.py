@@ -12,14 +12,28 @@ method in 60 digits starts from them.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import math
+import tempfile
 import time
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cc import build
 from tinyphysics.synth.conditions import RKN, SPLITTING, Conditions, Structure
+
+FLAGS = ("-O3", "-march=native", "-std=gnu11", "-Wno-psabi", "-shared", "-fPIC")
+LANES = 32  # as in search_methods.c: a value and up to 31 derivatives
+
+
+@cache
+def compiled() -> ctypes.CDLL:
+    library = Path(tempfile.mkdtemp(), "words.so")
+    library.write_bytes(build(Path(__file__).with_suffix(".c").read_text(), FLAGS))
+    return ctypes.CDLL(str(library))
 
 
 class Family:
@@ -30,7 +44,8 @@ class Family:
         self.length = 2 * kicks + 1
         self.half = kicks + 1
         self.parts = [("TV" if first == "T" else "VT")[k % 2] for k in range(self.length)]
-        self.place = [min(k, self.length - 1 - k) for k in range(self.length)]
+        self.letters = np.array(["TV".index(part) for part in self.parts], np.int32)
+        self.places = np.array([min(k, self.length - 1 - k) for k in range(self.length)], np.int32)
 
     @cached_property
     def readers(self) -> list[tuple[Any, Any]]:
@@ -48,25 +63,15 @@ class Family:
             out.append((rows, goal))
         return out
 
-    def words(self, x: Any, top: int) -> list[Any]:
-        """Coefficients of all words up to a length, for a batch of half sequences (weights, batch)."""
-        batch = x.shape[1]
-        s = [np.ones((1, batch))] + [np.zeros((2**n, batch)) for n in range(1, top + 1)]
-        for part, place in zip(self.parts, self.place):
-            c, a = "TV".index(part), x[place]
-            powers = [a**k / math.factorial(k) for k in range(top + 1)]
-            for n in range(top, 0, -1):  # the longest first: shorter words are read before they change
-                for k in range(1, n + 1):
-                    s[n][(2**k - 1) * c :: 2**k] += powers[k] * s[n - k]
-        return s
-
     def slopes(self, x: Any, kinds: int = 2) -> list[Any]:
-        """Conditions and (of two kinds) leading errors at x, then the derivatives of each, all from one batch."""
-        h, n = 1e-5, len(x)
-        points = np.concatenate([x[:, None], x[:, None] + h * np.eye(n), x[:, None] - h * np.eye(n)], axis=1)
-        s = self.words(points, self.order - 1 if kinds == 1 else self.order + 1)
-        found = [sum(m @ s[n] for n, m in rows.items()) - goal[:, None] for rows, goal in self.readers[:kinds]]
-        return [f[:, 0] for f in found] + [(f[:, 1 : n + 1] - f[:, n + 1 :]) / (2 * h) for f in found]
+        """Conditions and (of two kinds) leading errors at x, then the derivatives of each."""
+        top = self.order - 1 if kinds == 1 else self.order + 1
+        s = np.empty((2 ** (top + 1) - 1, LANES))
+        weights = np.ascontiguousarray(x)
+        compiled().words(top, self.length, *(a.ctypes.data_as(ctypes.c_void_p) for a in (self.letters, self.places, weights, s)))
+        found = [sum(m @ s[2**n - 1 : 2 ** (n + 1) - 1] for n, m in rows.items()) for rows, _ in self.readers[:kinds]]
+        values = [f[:, 0] - goal for f, (_, goal) in zip(found, self.readers)]
+        return values + [f[:, 1 : self.half + 1] for f in found]
 
     def effective(self, e: Any) -> float:
         return float(self.kicks * np.linalg.norm(e) ** (1 / self.order))

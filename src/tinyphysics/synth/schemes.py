@@ -25,6 +25,7 @@ from tinyphysics.synth.conditions import (
     composition,
 )
 from tinyphysics.synth.solve import solve
+from tinyphysics.synth.splitting import palindrome as alternating
 
 VERLET = "Verlet 1967, Phys. Rev. 159, 98"
 YOSHIDA = "Yoshida 1990, Phys. Lett. A 150, 262"
@@ -97,7 +98,7 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme("blanes_moan4", "splitting", (4,), "TV", half(
         "0.0792036964311957 0.209515106613362 0.353172906049774 -0.143851773179818 -0.0420650803577195 "
         "0.434336666566456 0.2193769557534996"), BLANES_MOAN),
-    Scheme("blanes_moan_nystrom4", "nystrom", (4,), "VT", half(
+    Scheme("blanes_moan_nystrom4", "splitting", (4,), "VT", half(
         "0.0829844064174052 0.245298957184271 0.396309801498368 0.604872665711080 -0.0390563049223486 "
         "-0.350171622895351 0.1195241940131508"), BLANES_MOAN),
     Scheme("yoshida6", "composition", (6,), "S", ("0.784514", "0.235573", "-1.177680", "1.315186"), YOSHIDA),
@@ -178,6 +179,11 @@ def sequence(name: str) -> list[tuple[str, float]]:
     [('A', 0.06943184420297371), ('B', 0.17392742256872692), ('A', 0.26057763400459816)]
     """
     return [(move, float(w)) for move, w in palindrome(name)]
+
+
+def drifts_and_kicks(name: str) -> list[tuple[str, float]]:
+    """A scheme for T(p) + V(q): as it is, or for a composition that many leapfrogs, drift-kick-drift."""
+    return alternating("T", "V", steps(name)) if BY_NAME[name].kind == "composition" else sequence(name)
 
 
 def force_gradient(name: str) -> list[tuple[str, float] | tuple[str, float, float]]:
