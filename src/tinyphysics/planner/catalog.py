@@ -8,7 +8,10 @@ from functools import cache
 from tinyphysics.planner.bibliography import BIBLIOGRAPHY
 from tinyphysics.planner.stability import of_splitting, of_tableau
 from tinyphysics.synth.coefficients import COMPOSITION
+from tinyphysics.synth.quality import effective
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
+from tinyphysics.synth.schemes import BY_NAME as SCHEMES
+from tinyphysics.synth.schemes import drifts_and_kicks
 from tinyphysics.synth.splitting import palindrome
 
 
@@ -22,6 +25,7 @@ class Method:
     symmetric: bool = False
     source: str = ""  # a key of planner/bibliography.py
     needs: tuple[str, ...] = ()  # rows of planner/needs.py; a splitting has those of every splitting too
+    kicks: int = 0  # of one step, where they are known without its weights
 
     @property
     def splits(self) -> bool:
@@ -42,6 +46,8 @@ class Method:
     @property
     def stages(self) -> int:
         """Kicks, or slopes, in one step: what it costs."""
+        if self.kicks:
+            return self.kicks
         if self.sequence is not None:
             parts = [part for part, *_ in self.sequence()]
             merged = self.symmetric and parts[0] == parts[-1]
@@ -59,6 +65,13 @@ class Method:
         return BIBLIOGRAPHY[self.source].short if self.source else ""
 
 
+def solved(name: str, summary: str) -> Method:
+    """A method of synth/schemes.py: its weights are solved for when a step is made of it."""
+    s = SCHEMES[name]
+    return Method(name, s.order, summary, sequence=lambda: drifts_and_kicks(name), symmetric=True, source=s.source,
+                  needs=("quadratic T",) if s.kind == "nystrom" else (), kicks=s.kicks)  # fmt: skip
+
+
 # fmt: off
 METHODS: tuple[Method, ...] = (
     Method("symplectic_euler", 1, "drift, then kick",
@@ -69,10 +82,19 @@ METHODS: tuple[Method, ...] = (
            sequence=lambda: palindrome("T", "V", COMPOSITION["leapfrog"]), symmetric=True, source="verlet1967"),
     Method("yoshida4", 4, "three leapfrogs, the middle one backwards",
            sequence=lambda: palindrome("V", "T", COMPOSITION["yoshida4"]), symmetric=True, source="yoshida1990"),
+    solved("suzuki4", "five leapfrogs, the middle one backwards"),
+    solved("mclachlan4", "five kicks and drifts of their own weights"),
+    solved("blanes_moan4", "six kicks and drifts of their own weights"),
+    solved("blanes_moan_nystrom4", "six kicks and drifts, at their best for T quadratic in p"),
+    solved("yoshida6", "seven leapfrogs, drift-kick-drift"),
     Method("kahan_li6", 6, "nine leapfrogs, drift-kick-drift",
            sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li6"]), symmetric=True, source="kahan1997"),
+    solved("blanes_moan6", "ten kicks and drifts of their own weights"),
+    solved("blanes_moan_nystrom6", "eleven kicks and drifts, for T quadratic in p"),
+    solved("blanes_moan_nystrom6_14", "fourteen kicks and drifts, for T quadratic in p"),
     Method("kahan_li8", 8, "seventeen leapfrogs, drift-kick-drift",
            sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li8"]), symmetric=True, source="kahan1997"),
+    solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
@@ -81,7 +103,17 @@ METHODS: tuple[Method, ...] = (
 ALIASES = {"leapfrog": "leapfrog_kdk"}
 CHOICES = ("auto", "symplectic")  # names that let the planner choose
 BY_NAME = {m.name: m for m in METHODS}
-BY_ORDER = {1: "symplectic_euler", 2: "leapfrog_kdk", 4: "yoshida4", 6: "kahan_li6", 8: "kahan_li8"}
+FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from order 4 on the smallest effective error
+ORDERS = (1, 2, 4, 6, 8, 10)
+
+
+def by_order(order: int, quadratic: bool) -> list[Method]:
+    """The splittings of an order, the best first."""
+    all_ = [m for m in METHODS if m.order == order and m.splits]
+    return sorted(all_, key=lambda m: (m.name != FIRST.get(order), effective(m.name, quadratic)))
+
+
+BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p
 
 MAP = Method("map", 0, "the map as it is written")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, MAP, METHODS, Method, names
-from tinyphysics.planner.needs import objection
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, FIRST, MAP, ORDERS, Method, by_order, names
+from tinyphysics.planner.needs import is_quadratic, objection
 from tinyphysics.planner.routes import route_of
+from tinyphysics.synth.quality import effective
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
@@ -42,28 +43,47 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             fix="rk4 applies to any energy, without a certificate: method=\"rk4\".")  # fmt: skip
         return Plan(m.name, m.order, "asked for by name")
     order = 2 if goal.order is None else goal.order
-    if not isinstance(order, int) or order not in BY_ORDER:
+    if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(f"there is no certified method of order {order}",
-                        fix=f"Orders: {', '.join(map(str, BY_ORDER))}.")  # fmt: skip
-    wanted = [BY_ORDER[order], *(m.name for m in METHODS if m.order == order and m.splits)]
+                        fix=f"Orders: {', '.join(map(str, ORDERS))}.")  # fmt: skip
+    order = next(o for o in ORDERS if o >= order)
+    quadratic = is_quadratic(system, facts)
     turned_down, chosen = [], None
-    for m in (BY_NAME[n] for n in dict.fromkeys(wanted)):
+    for m in by_order(order, quadratic):
         why = "forbidden" if m.name in forbidden else objection(m, system, facts)
         if why:
             turned_down.append(Alternative(m.name, why))
         elif chosen is None:
             chosen = m
         else:
-            turned_down.append(Alternative(m.name, f"same order and cost; {chosen.name} is the default"))
+            turned_down.append(Alternative(m.name, second(m, chosen, quadratic)))
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='method="rk4" applies to any energy, without a certificate.',
         )
-    others = [m for m in METHODS if m.splits and m.order != order and not objection(m, system, facts)]
+    best = [next((m for m in by_order(o, quadratic) if not objection(m, system, facts)), None) for o in ORDERS if o != order]
     turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
-                                f"{'s' if m.stages > 1 else ''} a step; order {order} was "
-                                f"{'asked for' if goal.order else 'the default'}") for m in others]  # fmt: skip
-    because = f"order {order} asked for" if goal.order else route_of(system, facts).default
-    return Plan(chosen.name, chosen.order, because, tuple(turned_down))
+                                f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
+                                f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip
+    return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+
+
+def second(m: Method, chosen: Method, quadratic: bool) -> str:
+    """Why a method that applies is not the one."""
+    if chosen.order in FIRST:
+        return f"same order and cost; {chosen.name} is the default"
+    return (f"effective error {effective(m.name, quadratic):.3f} with {m.stages} force evaluations a step; "
+            f"{chosen.name} has {effective(chosen.name, quadratic):.3f}")  # fmt: skip
+
+
+def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
+    if not goal.order:
+        return route_of(system, facts).default
+    asked = f"order {goal.order} asked for"
+    if goal.order != chosen.order:
+        asked += f"; symmetric methods have even orders, so {chosen.order}"
+    if chosen.order in FIRST:
+        return asked
+    return f"{asked}; of those that apply, the smallest effective error, {effective(chosen.name, quadratic):.3f}"

@@ -32,10 +32,22 @@ def two_clocks(system: System, facts: Facts) -> Reason:
     return None
 
 
+def is_quadratic(system: System, facts: Facts) -> bool:
+    """Forces of position come with T = p**2/2m."""
+    return system.kind == "forces" or "T quadratic" in facts and bool(facts["T quadratic"])
+
+
+def not_quadratic(system: System, facts: Facts) -> Reason:
+    if "T quadratic" not in facts or facts["T quadratic"]:
+        return None  # what does not split has no T, and another need says so
+    return f"T is not shown to be quadratic in p: {facts['T quadratic'].because}"
+
+
 # fmt: off
 NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_split),
     "one clock": Need("t occurs in T or in V, not in both",                              two_clocks),
+    "quadratic T": Need("T is quadratic in p, with masses that may be parameters",          not_quadratic),
 }
 # fmt: on
 
