@@ -69,6 +69,8 @@ from tinyphysics.front.trace import potential as potential
 from tinyphysics.report import Report as Report
 from tinyphysics.rules.custom import op as op
 from tinyphysics.system import System as System
+from tinyphysics.system import fast as fast
+from tinyphysics.system import slow as slow
 from tinyphysics.trajectory import Stop as Stop
 from tinyphysics.trajectory import Trajectory as Trajectory
 
@@ -95,7 +97,7 @@ RUNTIME = {
     "Simulation": "simulation",
 }
 METHODS = {"save", "minimise", "to_xarray"}  # for users sim.save(path), sim.minimise(...), out.to_xarray()
-PLANNED = ("lagrangian", "ode", "fast", "slow")
+PLANNED = ("lagrangian", "ode")
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.catalog import BY_NAME
+from tinyphysics.planner.catalog import BY_NAME, RESPA
 from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.target import choose_target
@@ -22,6 +22,7 @@ from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
@@ -56,7 +57,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     facts = facts_of(system)
     plan = choose(system, facts, goal)
-    step = synthesise(system, facts, plan, goal.approximate)
+    step = synthesise(system, facts, plan, goal.approximate, goal.inner)
     units: tuple[Row, ...] = ()
     if goal.scale == "auto":
         step, row = in_best_units(step)
@@ -101,7 +102,7 @@ def approximated(system: System, facts: Facts, plan: Plan, error: float) -> Appr
     return Approximate(found, error)
 
 
-def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = None) -> Step:
+def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = None, inner: tuple[int, ...] = ()) -> Step:
     approximate = None if error is None else approximated(system, facts, plan, error)
     if system.kind == "map":
         return explicit_map(system)
@@ -109,6 +110,8 @@ def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = N
     T = kinetic(system) if system.kind == "forces" else None
     if method.tableau is not None:
         return runge_kutta(method.name, system, T, method.tableau)
+    if plan.method == RESPA.name:
+        return multirate_step(plan.method, system, facts["separable"].T, inner, ("symplectic", "consistent", "symmetric"))
     assert method.sequence is not None
     claims = tuple(c for c in method.keeps if c != "symplectic")
     time = facts["explicit time"]

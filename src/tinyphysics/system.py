@@ -48,6 +48,7 @@ class System:
     function: Callable[..., Any] | None = None
     axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)  # shapes with letters, as annotated
     linked: str = ""  # of a sum: what its parts have in common
+    levels: tuple[UOp, ...] = ()  # of a sum of fast and slow parts: their potentials, the fastest first
 
     @property
     def q(self) -> tuple[UOp, ...]:
@@ -153,12 +154,13 @@ class Sum:
     """Systems to be linked: their energies add, and what moves is counted once (planner/link.py)."""
 
     parts: tuple[System | Family, ...]
+    ranks: tuple[int | None, ...] = (None,)  # how slow each part is, where that was said: 0 is the fastest
 
     def __add__(self, other: Any) -> Sum:
         other = other.traced() if hasattr(other, "traced") else other  # a model given by its class
-        if isinstance(other, (System, Family, Sum)):
-            return Sum((*self.parts, *(other.parts if isinstance(other, Sum) else (other,))))
-        return NotImplemented
+        if isinstance(other, (System, Family)):
+            return Sum((*self.parts, other), (*self.ranks, None))
+        return Sum(self.parts + other.parts, self.ranks + other.ranks) if isinstance(other, Sum) else NotImplemented
 
     @property
     def name(self) -> str:
@@ -169,6 +171,25 @@ class Sum:
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+
+def fast(part: Any) -> Sum:
+    """The part of a sum whose forces change fastest: it is kicked in every inner step (synth/multirate.py)."""
+    return paced(part, 0)
+
+
+def slow(part: Any, rank: int = 1) -> Sum:
+    """A part whose forces change slowly: it is kicked once in a step. With more ranks, the highest is the slowest."""
+    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
+        raise InputError(f"slow(..., {rank!r})", fix="A rank is 1, 2, ...: the highest is the slowest.")
+    return paced(part, rank)
+
+
+def paced(part: Any, rank: int) -> Sum:
+    whole = Sum((part.traced() if hasattr(part, "traced") else part,)) if not isinstance(part, Sum) else part
+    if not all(isinstance(x, (System, Family)) for x in whole.parts):
+        raise InputError(f"a {type(part).__name__} is no system", fix="Pass what @tp.hamiltonian or @tp.potential made.")
+    return Sum(whole.parts, (rank,) * len(whole.parts))
 
 
 def check_names(system: str, known: Sequence[str], names: Mapping[str, str]) -> None:

@@ -56,6 +56,8 @@ WORKS: tuple[Work, ...] = (
     Work("suzuki1990", ("Suzuki, Masuo",), 1990,
          "Fractal decomposition of exponential operators with applications to many-body theories and Monte Carlo simulations",
          "Phys. Lett. A", "146", "319-323", "10.1016/0375-9601(90)90962-N"),
+    Work("tuckerman1992", ("Tuckerman, Mark", "Berne, Bruce J.", "Martyna, Glenn J."), 1992,
+         "Reversible multiple time scale molecular dynamics", "J. Chem. Phys.", "97", "1990-2001", "10.1063/1.463137"),
     Work("mclachlan1995", ("McLachlan, Robert I.",), 1995,
          "On the numerical integration of ordinary differential equations by symmetric composition methods",
          "SIAM J. Sci. Comput.", "16", "151-168", "10.1137/0916010"),

@@ -95,6 +95,8 @@ METHODS: tuple[Method, ...] = (
     Method("kahan_li8", 8, "seventeen leapfrogs, drift-kick-drift",
            sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li8"]), symmetric=True, source="kahan1997"),
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
+    Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
+           needs=("separable", "still T", "levels")),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
@@ -116,6 +118,7 @@ def by_order(order: int, quadratic: bool) -> list[Method]:
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p
 
 MAP = Method("map", 0, "the map as it is written")
+RESPA = BY_NAME["respa"]
 
 
 @cache

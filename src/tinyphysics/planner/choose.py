@@ -4,7 +4,7 @@ from __future__ import annotations
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, FIRST, MAP, ORDERS, Method, by_order, names
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, FIRST, MAP, ORDERS, RESPA, Method, by_order, names
 from tinyphysics.planner.needs import is_quadratic, objection
 from tinyphysics.planner.routes import route_of
 from tinyphysics.synth.quality import effective
@@ -42,6 +42,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             site=facts["separable"].site if "separable" in facts else None,
                             fix="rk4 applies to any energy, without a certificate: method=\"rk4\".")  # fmt: skip
         return Plan(m.name, m.order, "asked for by name")
+    if system.levels and goal.order in (None, RESPA.order) and RESPA.name not in forbidden:
+        return at_paces(system, facts, goal)
     order = 2 if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(f"there is no certified method of order {order}",
@@ -68,6 +70,20 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                                 f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip
     return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+
+
+def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:
+    """The plan for fast and slow parts."""
+    why = objection(RESPA, system, facts)
+    if why is not None:
+        raise PlanError(f"`{RESPA.name}` does not apply to `{system.name}`: {why}",
+                        fix="Leave tp.fast and tp.slow out: then all parts have one pace.")  # fmt: skip
+    if len(goal.inner) != len(system.levels) - 1:
+        example = ", ".join(["10", *["4"] * (len(system.levels) - 2)])
+        raise PlanError(f"`{system.name}` has {len(system.levels)} paces, and inner={goal.inner or None} says how many kicks of each "
+                        f"go into one of the next", fix=f"Pass inner={example if len(system.levels) == 2 else f'({example})'}.")  # fmt: skip
+    kicks = " times ".join(map(str, goal.inner))
+    return Plan(RESPA.name, RESPA.order, f"fast and slow parts: {kicks} fast kicks in a step")
 
 
 def second(m: Method, chosen: Method, quadratic: bool) -> str:

@@ -26,7 +26,7 @@ def linked(whole: Sum) -> System | Family:
     def build(sizes: Mapping[str, int]) -> System:
         given = {n: size if isinstance(size, int) else sizes[size] for n, size in known.items()}
         return link([part.bind({n: given[n] for n in part.letters}) if isinstance(part, Family) else part
-                     for part in whole.parts])  # fmt: skip
+                     for part in whole.parts], whole.ranks)  # fmt: skip
 
     letters = tuple(dict.fromkeys(n for n in known.values() if isinstance(n, str)))
     if not letters:
@@ -79,7 +79,7 @@ def site_of(part: System | Family) -> Site | None:
     return part.site if isinstance(part, System) else None
 
 
-def link(parts: Sequence[System]) -> System:
+def link(parts: Sequence[System], ranks: Sequence[int | None]) -> System:
     moving = [part for part in parts if part.kind == "hamiltonian"]
     states = states_of(moving)
     for part in parts:
@@ -96,7 +96,7 @@ def link(parts: Sequence[System]) -> System:
         " + ".join(part.name for part in parts), "hamiltonian", tuple(states.values()), tuple(parameters.values()),
         time=times[0] if times else None, energy=energy,
         sites={u: site for part in reversed(parts) for u, site in part.sites.items()}, site=parts[0].site, axes=axes,
-        linked=in_common(parts, counted),
+        linked=in_common(parts, counted), levels=levels_of(parts, ranks),
     )  # fmt: skip
 
 
@@ -195,6 +195,20 @@ def mixes(system: System) -> Callable[[UOp], bool]:
     """Does an expression read positions and momenta?  Or several momenta, of which a sum may share some."""
     q, p = frozenset(system.q), frozenset(system.p)
     return lambda u: bool(u.leaves & p and u.leaves & q) or len(u.leaves & p) > 1
+
+
+def levels_of(parts: Sequence[System], ranks: Sequence[int | None]) -> tuple[UOp, ...]:
+    """The potentials by rank, the fastest first; none where all have one pace."""
+    by_rank: dict[int, list[tuple[UOp, bool]]] = {}
+    for part, rank in zip(parts, ranks):
+        assert part.energy is not None
+        own = [t for t in terms(part.energy, mixes(part)) if not t[0].leaves & frozenset(part.p)]
+        if own and rank is None and any(r is not None for r in ranks):
+            raise PlanError(f"`{part.name}` is neither fast nor slow, and other parts of the sum are", site=part.site,
+                            fix=f"Write tp.fast({part.name}) or tp.slow({part.name}).")  # fmt: skip
+        if own and rank is not None:
+            by_rank.setdefault(rank, []).extend(own)
+    return tuple(signed_sum(by_rank[r]) for r in sorted(by_rank)) if len(by_rank) > 1 else ()
 
 
 def in_common(parts: Sequence[System], counted: Sequence[str]) -> str:

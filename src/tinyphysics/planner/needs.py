@@ -43,11 +43,23 @@ def not_quadratic(system: System, facts: Facts) -> Reason:
     return f"T is not shown to be quadratic in p: {facts['T quadratic'].because}"
 
 
+def one_pace(system: System, facts: Facts) -> Reason:
+    return None if system.levels else "no part of it was said to be fast or slow: tp.fast(a) + tp.slow(b)"
+
+
+def kinetic_clock(system: System, facts: Facts) -> Reason:
+    if system.time is None or "separable" not in facts or not facts["separable"]:
+        return None
+    return "T depends on t, and time advances in the drifts" if system.time in facts["separable"].T.leaves else None
+
+
 # fmt: off
 NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_split),
     "one clock": Need("t occurs in T or in V, not in both",                              two_clocks),
     "quadratic T": Need("T is quadratic in p, with masses that may be parameters",          not_quadratic),
+    "still T": Need("t does not occur in T",                                               kinetic_clock),
+    "levels": Need("a sum of parts that are said to be fast and slow",                     one_pace),
 }
 # fmt: on
 

@@ -1,7 +1,7 @@
 """tp.compile: what may be asked for, and what is said about what may not be asked for yet."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
@@ -54,13 +54,25 @@ def checked_budget(approximate: Any, precision: str, scale: str) -> float:
     return float(approximate)
 
 
+def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
+    """How many fast kicks there are in a slow one, for each level but the slowest."""
+    if inner is None:
+        return ()
+    counts = tuple(inner) if isinstance(inner, (tuple, list)) else (inner,)
+    if not counts or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in counts):
+        raise InputError(f"inner={inner!r}", fix="Pass inner=10: ten fast kicks for each slow one.")
+    if not has_levels:
+        raise PlanError("inner= goes with fast and slow parts", fix="Say which: tp.fast(a) + tp.slow(b).")
+    return counts
+
+
 def compile(
     system: Any, dt: float | None = None, *, method: str = "auto", order: int | None = None,
     forbid: tuple[str, ...] = (), energy_drift: float | None = None, error: float | None = None,
     propagator: str | None = None, time: Any = None, kinetics: str = "newtonian",
     backend: str = "auto", precision: str = "float64", math: str = "exact",
     sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
-    approximate: float | None = None, inner: int | None = None, scale: str = "off",
+    approximate: float | None = None, inner: int | Sequence[int] | None = None, scale: str = "off",
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
 
@@ -73,6 +85,7 @@ def compile(
         raise InputError(f"{system.__name__} is a class", fix=f"Compile an instance: {system.__name__}().")
     if isinstance(system, PhysicsSystem):
         system = system.traced()
+    counts = checked_inner(inner, isinstance(system, Sum) and any(rank is not None for rank in system.ranks))
     if isinstance(system, Sum):
         system = linked(system)
     if not hasattr(system, "bind"):
@@ -83,8 +96,7 @@ def compile(
     if system.kind == "potential":
         raise PlanError(f"`{system.name}` is a potential: alone it moves nothing",
                         fix=f"Add it to a system: free + {system.name}.")  # fmt: skip
-    later = {"energy_drift": energy_drift, "error": error, "time": time, "pilot": pilot,
-             "inner": inner}  # fmt: skip
+    later = {"energy_drift": energy_drift, "error": error, "time": time, "pilot": pilot}
     for name, value in later.items():
         if value is not None:
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
@@ -118,4 +130,4 @@ def compile(
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    return Simulation(source, Goal(dt, method, order, forbidden, precision, scale, approximate), requested, checks)
+    return Simulation(source, Goal(dt, method, order, forbidden, precision, scale, approximate, counts), requested, checks)

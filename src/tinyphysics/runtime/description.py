@@ -23,9 +23,10 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "axes": s.axes,
             "time": s.time is not None,
             "graph": dump(roots),
+            "levels": dump(s.levels) if s.levels else "",
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
-                 "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate},  # fmt: skip
+                 "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate, "inner": goal.inner},  # fmt: skip
         "backend": requested,
         "checks": checks,
         "program": program,

@@ -134,9 +134,9 @@ def variables(system: System) -> list[Any]:
 
 def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     """Of all that `build` decides by."""
-    roots = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
+    roots = [u for u in (system.energy, *system.forces, *system.update, *system.levels) if u is not None]
     asked = {name: value for name, value in vars(goal).items() if name != "dt"}
-    own = [system.kind, system.name, len(system.forces)]  # a map's program has the name of its function
+    own = [system.kind, system.name, len(system.forces), len(system.levels)]  # a map's program has the name of its function
     return key_of("plan", roots, [*own, *variables(system), asked, requested])
 
 

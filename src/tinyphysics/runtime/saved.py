@@ -68,7 +68,9 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         forces=tuple(roots) if kind == "forces" else (),
         update=tuple(roots) if kind == "map" else (),
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
+        levels=tuple(parse(s["levels"])) if s.get("levels") else (),
     )  # fmt: skip
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
-                  goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"))  # fmt: skip
+                  goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"),
+                  tuple(goal.get("inner", ())))  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])
