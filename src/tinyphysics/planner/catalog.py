@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.synth.coefficients import COMPOSITION
+from tinyphysics.synth.gradients import (
+    CHIN_4A, CHIN_4B, CHIN_4C, FORCE_GRADIENT_6, PROCESSOR, TAKAHASHI_IMADA, with_gradients,
+)  # fmt: skip
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.splitting import palindrome
 
@@ -18,17 +21,23 @@ class Method:
     tableau: Tableau | None = None  # a Runge–Kutta method: by name only, never certified
     symmetric: bool = False
     source: str = ""
+    processor: Callable[[], list[tuple[str, float]]] | None = None  # before the first step, undone where one looks
 
     @property
     def splits(self) -> bool:
         return self.sequence is not None
 
     @property
+    def gradients(self) -> bool:
+        """Does it kick by [V, [T, V]] too?"""
+        return self.sequence is not None and any(part == "W" for part, _ in self.sequence())
+
+    @property
     def stages(self) -> int:
         """Kicks, or slopes, in one step."""
         if self.sequence is not None:
             parts = [part for part, _ in self.sequence()]
-            merged = self.symmetric and parts[0] == parts[-1]
+            merged = len(parts) > 2 and parts[0] == parts[-1]
             return parts.count("V") - (merged and parts[0] == "V")
         return len(self.tableau.b) if self.tableau else 1
 
@@ -37,6 +46,9 @@ VERLET = "Verlet 1967, Phys. Rev. 159, 98"
 YOSHIDA = "Yoshida 1990, Phys. Lett. A 150, 262"
 DE_VOGELAERE = "de Vogelaere 1956, report 4, University of Notre Dame"
 KAHAN_LI = "Kahan and Li 1997, Math. Comp. 66, 1089"
+CHIN = "Chin 1997, Phys. Lett. A 226, 344"
+TAKAHASHI = "Takahashi and Imada 1984, J. Phys. Soc. Jpn. 53, 3765"
+OMELYAN = "order conditions: Omelyan, Mryglod and Folk 2003, Comput. Phys. Commun. 151, 272"
 KUTTA = "Kutta 1901, Z. Math. Phys. 46, 435"
 
 # fmt: off
@@ -53,6 +65,17 @@ METHODS: tuple[Method, ...] = (
            sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li6"]), symmetric=True, source=KAHAN_LI),
     Method("kahan_li8", 8, "seventeen leapfrogs, drift-kick-drift",
            sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li8"]), symmetric=True, source=KAHAN_LI),
+    Method("chin4a", 4, "two kicks, one with its force gradient; every coefficient positive",
+           sequence=lambda: with_gradients(CHIN_4A), symmetric=True, source=CHIN),
+    Method("chin4b", 4, "two kicks with their force gradients, drift-kick-drift; every coefficient positive",
+           sequence=lambda: with_gradients(CHIN_4B), symmetric=True, source=CHIN),
+    Method("chin4", 4, "three kicks, the middle one with its force gradient; every coefficient positive",
+           sequence=lambda: with_gradients(CHIN_4C), symmetric=True, source=CHIN),
+    Method("takahashi_imada4", 4, "one kick with its force gradient; a processor before the first step, undone for frames",
+           sequence=lambda: with_gradients(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
+           source=TAKAHASHI),
+    Method("force_gradient6", 6, "five kicks with their force gradients, drift-kick-drift",
+           sequence=lambda: with_gradients(FORCE_GRADIENT_6), symmetric=True, source=OMELYAN),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source=KUTTA),

@@ -1,10 +1,13 @@
 """Which method does this system get?  The first that applies, and why the others were turned down."""
 from __future__ import annotations
 
+from tinyphysics.analysis.kinetic import quadratic_in_momenta
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
+from tinyphysics.ir import Ops, toposort
 from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, MAP, METHODS, Method, names
+from tinyphysics.synth.timing import in_three_parts
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
@@ -13,12 +16,26 @@ def objection(m: Method, system: System, facts: Facts) -> str | None:
     """Why a method does not apply, or None."""
     if not m.splits:
         return None
-    if system.kind == "hamiltonian":
-        if not facts["separable"]:
-            return f"H is not shown to be separable: {facts['separable'].because}"
-        time = facts["explicit time"]
-        if time and len(time.inside) > 1:
-            return "T and V both depend on t; a splitting advances time inside exactly one of them"
+    if system.kind != "hamiltonian":
+        return "the gradient of a force is that of an energy, and none is given" if m.gradients else None
+    if not facts["separable"]:
+        return f"H is not shown to be separable: {facts['separable'].because}"
+    time = facts["explicit time"]
+    if time and len(time.inside) > 1 and not (m.sequence and in_three_parts(m.sequence(), m.processor is not None)):
+        return "T and V both depend on t; then time is a third part, and only compositions of leapfrogs have three"
+    return no_gradients(system, facts) if m.gradients else None
+
+
+def no_gradients(system: System, facts: Facts) -> str | None:
+    """Why there are no kicks by [V, [T, V]], or None."""
+    split, time = facts["separable"], facts["explicit time"]
+    if time and "T" in time.inside:
+        return "T depends on t, and [V, [T, V]] is a function of the positions alone only where it does not"
+    kinetic = quadratic_in_momenta(system, split.T)
+    if not kinetic:
+        return f"T is not shown to be quadratic in p: {kinetic.because}"
+    if any(u.op is Ops.NEAR for u in toposort([split.V])):
+        return "a list of neighbours gives forces, not their derivatives along a direction"
     return None
 
 
@@ -65,14 +82,15 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         elif chosen is None:
             chosen = m
         else:
-            turned_down.append(Alternative(m.name, f"same order and cost; {chosen.name} is the default"))
+            same = "same order and cost" if (m.stages, m.gradients) == (chosen.stages, chosen.gradients) else "same order"
+            turned_down.append(Alternative(m.name, f"{same}; {chosen.name} is the default"))
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='method="rk4" applies to any energy, without a certificate.',
         )
-    others = [m for m in METHODS if m.splits and m.order != order and not objection(m, system, facts)]
+    others = [BY_NAME[name] for k, name in BY_ORDER.items() if k != order and not objection(BY_NAME[name], system, facts)]
     turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
                                 f"{'s' if m.stages > 1 else ''} a step; order {order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in others]  # fmt: skip
