@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.gradients import (
-    CHIN_4A, CHIN_4B, CHIN_4C, FORCE_GRADIENT_6, PROCESSOR, TAKAHASHI_IMADA, with_gradients,
+    CHIN_4A,
+    CHIN_4B,
+    CHIN_4C,
+    FORCE_GRADIENT_6,
+    PROCESSOR,
+    TAKAHASHI_IMADA,
+    with_gradients,
 )  # fmt: skip
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.splitting import palindrome

@@ -17,6 +17,7 @@ from tinyphysics.synth.derivative import derivative, force_gradient
 from tinyphysics.synth.timing import Flow, Sequence_, composed, joined, timed
 from tinyphysics.system import System
 
+
 def palindrome(outer: str, inner: str, weights: Sequence[float]) -> Sequence_:
     """outer(w/2) inner(w) outer(w/2) for each weight, neighbouring outers merged.
 
@@ -93,7 +94,7 @@ def split_step(
 
     once = timed(composed(sequence) if len(inside) > 1 else joined(sequence), inside)
     first, last = once[0], once[-1]
-    merged = len(once) > 2 and first.part == last.part and last.clock in (first.clock, first.clock + 1.0)
+    merged = len(once) > 2 and first.part == last.part and last.clock - first.clock == (first.part in inside)
     # in a merged loop the first sub-flow has been applied before the loop begins
     loop = [*once[1:-1], first.before(last)] if merged else once
     terms = (Term("T", T),) if V is None else (Term("T", T), Term("V", V))

@@ -98,7 +98,7 @@ def composed(sequence: Sequence_) -> list[Flow]:
         assert in_three_parts(sequence), "planner/choose.py turns it down"
         return joined(sequence)
     outer, inner, weights = found
-    now, out = 0.0, []
+    now, out = 0.0, list[Flow]()
     for w in weights:
         middle, after = whole(now + w / 2), whole(now + w)
         if inner == "V":

@@ -84,14 +84,14 @@ def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
         h, times = length(u, normal, literal), {t for v in g.updates for t in v.times}
         if h is None:
             return [], f"{u}: h is not shown to be a multiple of dt"
-        both = {s: found for s, f in flows.items() if (found := even(f, normal)) is not None}
-        if len(both) < len(flows) or literal and any(DT in f.leaves for f in flows.values()):
+        parted = {s: x for s, f in flows.items() if (x := even(f, normal)) is not None}
+        if len(parted) < len(flows) or literal and any(DT in f.leaves for f in flows.values()):
             return [], f"{u}: the flow itself depends on dt"
         if len(times) > 1:
             return [], f"{u} reads more than one time"
-        limit = {s: x.limit for s, x in both.items() if normal.form(x.limit)}
-        square = {s: x.square for s, x in both.items() if x.square is not None and normal.form(x.square)}
-        found = ((k, w) for k, known in enumerate(parts) if (w := known.weights(limit, square, normal)) is not None)
+        limit = {s: x.limit for s, x in parted.items() if normal.form(x.limit)}
+        square = {s: x.square for s, x in parted.items() if x.square is not None and normal.form(x.square)}
+        found = ((k, both) for k, x in enumerate(parts) if (both := x.weights(limit, square, normal)) is not None)
         part, (w, v) = next(found, (len(parts), (Fraction(bool(limit)), Fraction(bool(square)))))
         if part == len(parts):
             parts.append(Part(limit, square))
