@@ -90,6 +90,9 @@ def approximated(system: System, facts: Facts, plan: Plan, error: float) -> Appr
         what = f"the method {plan.method}" if system.kind == "hamiltonian" else f"a system given by its {system.kind}"
         raise PlanError(f"approximate= does not go with {what}",
                         fix="It goes with an energy T(p) + V(q) and a splitting, the default.")  # fmt: skip
+    if BY_NAME[plan.method].gradients:
+        raise PlanError(f"approximate= does not go with the method {plan.method}: a tree gives no derivative of its force",
+                        fix="Leave method= out, or choose one without force gradients.")  # fmt: skip
     found = inverse_distance(system, facts["separable"].V)
     if not found:
         raise PlanError(f"approximate={error:g}, and no sum of this form was found in `{system.name}`:\n  {FORM}\n"
@@ -115,10 +118,11 @@ def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = N
     assert method.sequence is not None
     claims = tuple(c for c in method.keeps if c != "symplectic")
     time = facts["explicit time"]
+    processor = None if method.processor is None else method.processor()
     if T is not None:
-        return split_step(method.name, system, T, None, method.sequence(),
-                          ("volume-preserving", *claims), "V" if time else None)  # fmt: skip
+        return split_step(method.name, system, T, None, method.sequence(), ("volume-preserving", *claims),
+                          ["V"] if time else [], None, processor)  # fmt: skip
     split = facts["separable"]
     structure = "symplectic" if approximate is None else "volume-preserving"
     return split_step(method.name, system, split.T, split.V, method.sequence(),
-                      (structure, *claims), time.inside[0] if time else None, approximate)  # fmt: skip
+                      (structure, *claims), time.inside if time else [], approximate, processor)  # fmt: skip

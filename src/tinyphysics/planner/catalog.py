@@ -8,6 +8,15 @@ from functools import cache
 from tinyphysics.planner.bibliography import BIBLIOGRAPHY
 from tinyphysics.planner.stability import of_splitting, of_tableau
 from tinyphysics.synth.coefficients import COMPOSITION
+from tinyphysics.synth.gradients import (
+    CHIN_4A,
+    CHIN_4B,
+    CHIN_4C,
+    FORCE_GRADIENT_6,
+    PROCESSOR,
+    TAKAHASHI_IMADA,
+    with_gradients,
+)  # fmt: skip
 from tinyphysics.synth.quality import effective
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
@@ -26,6 +35,7 @@ class Method:
     source: str = ""  # a key of planner/bibliography.py
     needs: tuple[str, ...] = ()  # rows of planner/needs.py; a splitting has those of every splitting too
     kicks: int = 0  # of one step, where they are known without its weights
+    processor: Callable[[], list[tuple[str, float]]] | None = None  # before the first step, undone where one looks
 
     @property
     def splits(self) -> bool:
@@ -44,13 +54,18 @@ class Method:
         return ("separable", "one clock", *self.needs) if self.splits else self.needs
 
     @property
+    def gradients(self) -> bool:
+        """Does it kick by [V, [T, V]] too?"""
+        return "force gradients" in self.needs
+
+    @property
     def stages(self) -> int:
         """Kicks, or slopes, in one step: what it costs."""
         if self.kicks:
             return self.kicks
         if self.sequence is not None:
             parts = [part for part, *_ in self.sequence()]
-            merged = self.symmetric and parts[0] == parts[-1]
+            merged = len(parts) > 2 and parts[0] == parts[-1]
             return parts.count("V") - (merged and parts[0] == "V")
         return len(self.tableau.b) if self.tableau else 1
 
@@ -71,6 +86,8 @@ def solved(name: str, summary: str) -> Method:
     return Method(name, s.order, summary, sequence=lambda: drifts_and_kicks(name), symmetric=True, source=s.source,
                   needs=("quadratic T",) if s.kind == "nystrom" else (), kicks=s.kicks)  # fmt: skip
 
+
+GRADIENTS = ("quadratic T", "force gradients")
 
 # fmt: off
 METHODS: tuple[Method, ...] = (
@@ -97,6 +114,17 @@ METHODS: tuple[Method, ...] = (
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
            needs=("separable", "still T", "levels")),
+    Method("chin4a", 4, "two kicks, one with its force gradient; every coefficient positive",
+           sequence=lambda: with_gradients(CHIN_4A), symmetric=True, source="chin1997", needs=GRADIENTS),
+    Method("chin4b", 4, "two kicks with their force gradients, drift-kick-drift; every coefficient positive",
+           sequence=lambda: with_gradients(CHIN_4B), symmetric=True, source="chin1997", needs=GRADIENTS),
+    Method("chin4", 4, "three kicks, the middle one with its force gradient; every coefficient positive",
+           sequence=lambda: with_gradients(CHIN_4C), symmetric=True, source="chin1997", needs=GRADIENTS),
+    Method("takahashi_imada4", 4, "one kick with its force gradient; a processor before the first step, undone for frames",
+           sequence=lambda: with_gradients(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
+           source="takahashi1984", needs=GRADIENTS),
+    Method("force_gradient6", 6, "five kicks with their force gradients, drift-kick-drift",
+           sequence=lambda: with_gradients(FORCE_GRADIENT_6), symmetric=True, source="omelyan2003", needs=GRADIENTS),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),

@@ -1,10 +1,23 @@
 """Which method does this system get?  The first that applies, and why the others were turned down."""
 from __future__ import annotations
 
+import math
+
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, FIRST, MAP, ORDERS, RESPA, Method, by_order, names
+from tinyphysics.planner.catalog import (
+    ALIASES,
+    BY_NAME,
+    CHOICES,
+    FIRST,
+    MAP,
+    ORDERS,
+    RESPA,
+    Method,
+    by_order,
+    names,
+)
 from tinyphysics.planner.needs import is_quadratic, objection
 from tinyphysics.planner.routes import route_of
 from tinyphysics.synth.quality import effective
@@ -90,6 +103,8 @@ def second(m: Method, chosen: Method, quadratic: bool) -> str:
     """Why a method that applies is not the one."""
     if chosen.order in FIRST:
         return f"same order and cost; {chosen.name} is the default"
+    if math.isinf(effective(m.name, quadratic)):
+        return f"the same order; {chosen.name} is the default"
     return (f"effective error {effective(m.name, quadratic):.3f} with {m.stages} force evaluations a step; "
             f"{chosen.name} has {effective(chosen.name, quadratic):.3f}")  # fmt: skip
 

@@ -26,7 +26,8 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "levels": dump(s.levels) if s.levels else "",
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
-                 "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate, "inner": goal.inner},  # fmt: skip
+                 "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,
+                 "inner": goal.inner},  # fmt: skip
         "backend": requested,
         "checks": checks,
         "program": program,

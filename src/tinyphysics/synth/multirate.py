@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tinyphysics.ir import UOp
 from tinyphysics.step import Block, Shear, Step, Term
 from tinyphysics.synth.derivative import derivative
-from tinyphysics.synth.splitting import Sequence_
+from tinyphysics.synth.timing import Sequence_
 from tinyphysics.system import System
 
 

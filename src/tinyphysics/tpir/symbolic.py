@@ -30,6 +30,12 @@ def state_var(program: Program, index: int, version: int) -> UOp:
     return UOp.var(f"S{index}@{version}", t.shape, t.dtype)
 
 
+def state_of(v: UOp) -> int | None:
+    """The state that a variable is a version of."""
+    name, at, _ = str(v.arg).partition("@")
+    return int(name[1:]) if at and name.startswith("S") and name[1:].isdigit() else None
+
+
 def clocks(u: UOp) -> list[float]:
     """The times that an expression reads, in steps since the run began."""
     return sorted(float(str(v.arg).partition("@")[2]) for v in u.leaves if str(v.arg).startswith(CLOCK))

@@ -19,6 +19,7 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.blocks import Blocks, Group, Update
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.modified import double_bracket, even, one_factor
 from tinyphysics.tpir.precision import in_reals, out_of_range
 from tinyphysics.tpir.symbolic import clocks, state_var
 from tinyphysics.tpir.units import DT, moving
@@ -99,15 +100,23 @@ class Verifier:
         return self._shares[u.state, u.timeless]
 
     def _share(self, u: Update) -> tuple[int, Fraction] | None:
-        if not self.terms or DT in u.flow.leaves and all(DT not in term.leaves for term in self.terms):
+        flow = self.as_dt_vanishes(u)
+        if not self.terms or flow is None:
             return None  # a later stage of a Runge–Kutta method
         for k in (-1, *range(len(self.terms))):
             reference = self.reference(u.state, k)
             if reference is None:
                 return None
-            if (ratio := self.normal.ratio(u.timeless, reference)) is not None:
+            if (ratio := self.normal.ratio(flow, reference)) is not None:
                 return k, ratio
         return None
+
+    def as_dt_vanishes(self, u: Update) -> UOp | None:
+        """The flow without what comes with dt**2; None if it depends on dt in any other way."""
+        if DT not in u.flow.leaves or any(DT in term.leaves for term in self.terms):
+            return u.timeless
+        found = even(u.timeless, self.normal) if DT in u.h.leaves else None
+        return None if found is None else found.limit
 
     def moved_by(self, state: int, k: int) -> bool:
         """Does term k move this state?"""
@@ -159,9 +168,24 @@ class Verifier:
         if (error := tree_error([u.flow for u in g.updates])) is not None:
             return f"step {first.number}: a tree's force, to {error:g}: not the gradient of the energy, nor of another"
         shares = [self.share(u) for u in g.updates]
-        if shares[0] is not None and all(s == shares[0] for s in shares):
+        if shares[0] is not None and all(s == shares[0] for s in shares) and self.rest_is_a_gradient(g, shares[0][0]):
             return ""  # all are derivatives of one declared energy, by one factor
         return self.curl(g)
+
+    def rest_is_a_gradient(self, g: Group, k: int) -> bool:
+        """Is what comes with dt**2, if anything does, a multiple of the gradient of [V, [T, V]], where V is term k?"""
+        if all(self.as_dt_vanishes(u) is u.timeless for u in g.updates):
+            return True
+        wanted = double_bracket(self.program, self.slopes(-1), self.slopes(k))
+        if isinstance(wanted, str) or any(self.program.states[u.state].role != "momentum" for u in g.updates):
+            return False
+        squares, gradients = [], []
+        for u in g.updates:
+            found, pair = even(u.timeless, self.normal), self.program.conjugate(u.state)
+            assert found is not None and pair is not None
+            squares.append(UOp.const(0.0, u.flow.dtype, u.flow.shape) if found.square is None else found.square)
+            gradients.append(wanted[pair])
+        return one_factor(squares, gradients, self.normal)
 
     def curl(self, g: Group) -> str:
         """Is the covector of the block closed?  Tested component by component."""
@@ -257,7 +281,9 @@ class Verifier:
             return Verdict(True, "every force enters with total weight 1")
         if (jump := self.jump()) is not None:
             return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
-        return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J")
+        besides = any(self.as_dt_vanishes(u) is not u.timeless for u in self.blocks.updates)
+        return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J"
+                       f"{'; what comes besides falls as dt**2' if besides else ''}")  # fmt: skip
 
     def reversible(self, symmetric: Verdict) -> Verdict:
         if not symmetric:
