@@ -91,10 +91,11 @@ def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:
     if why is not None:
         raise PlanError(f"`{RESPA.name}` does not apply to `{system.name}`: {why}",
                         fix="Leave tp.fast and tp.slow out: then all parts have one pace.")  # fmt: skip
-    if len(goal.inner) != len(system.levels) - 1:
-        example = ", ".join(["10", *["4"] * (len(system.levels) - 2)])
-        raise PlanError(f"`{system.name}` has {len(system.levels)} paces, and inner={goal.inner or None} says how many kicks of each "
-                        f"go into one of the next", fix=f"Pass inner={example if len(system.levels) == 2 else f'({example})'}.")  # fmt: skip
+    paces = len(system.levels)
+    if len(goal.inner) != paces - 1:
+        example = "10" if paces == 2 else f"({', '.join(['10', *['4'] * (paces - 2)])})"
+        raise PlanError(f"`{system.name}` has {paces} paces, and inner= says how many kicks of each go into one of the next",
+                        fix=f"Pass inner={example}.")  # fmt: skip
     kicks = " times ".join(map(str, goal.inner))
     return Plan(RESPA.name, RESPA.order, f"fast and slow parts: {kicks} fast kicks in a step")
 
