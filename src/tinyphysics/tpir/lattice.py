@@ -1,0 +1,189 @@
+"""How does a program of shears step on a lattice?  States are whole numbers of units, and every shear adds a whole number.
+
+    n += round(h*F/unit)
+
+with F in float64 from the numbers n*unit, and halves rounded to even, so that what goes forward goes back: the same
+whole number is taken away again. A step of a symmetric method begins and ends with one part, whose halves meet
+between two steps. That part moves by even numbers, 2*round(h*F/2/unit), so that half of a move is one too: `init` and
+`final` do just that half, and a run is the same to the last bit however it is cut into pieces.
+
+A number that leaves the range of a state, or a move that is no number, leaves OVERFLOW in its place for good.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tinyphysics.errors import PlanError
+from tinyphysics.ir.dtype import bool_, f64, i64
+from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, Type, Word
+
+UNIT = 2.0**-44  # of every state, if none is given
+RANGE = 2.0**62  # a state is a whole number between -RANGE and RANGE, both left out
+EXACT = 2.0**52  # below it a whole number, and the difference of two, is one in float64
+LARGEST = 2.0**60  # a move is smaller: a number within the range plus twice a move does not wrap around
+OVERFLOW = -(2.0**63)  # with any move added it is outside the range still
+SHEARS = "Only compositions of shears are bijective on a lattice: leapfrog and the other splittings of T(p) + V(q)."
+
+
+def on_lattice(program: Program, units: Mapping[str, float]) -> Program:
+    """A float64 program of shears with states of whole numbers; a PlanError if it is anything else."""
+    return Pass(program, units).done()
+
+
+class Pass:
+    """Section by section; what is read of a state is its number times its unit, until the state moves again."""
+
+    def __init__(self, program: Program, units: Mapping[str, float]) -> None:
+        check_shears(program)
+        self.program = program
+        self.units = [units[s.name] for s in program.states]
+        self.range = [RANGE] * len(program.states)
+        self.even = even_states(program)
+        self.sections: dict[str, list[Instruction]] = {"energy": [], "init": [], "step": [], "final": []}
+        used = [x.index for _, _, i in program.numbered() for x in i.operands if isinstance(x, Register) and x.kind == "T"]
+        self.next = max(used, default=-1) + 1
+        self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
+        self.alias: dict[Operand, Operand] = {}  # gradients and flows by the registers that hold them
+        self.seen: dict[int, Register] = {}  # states as float64, as they are now
+        self.factors: dict[tuple[Operand, float, tuple[int, ...]], Register] = {}
+
+    # --- writing ----------------------------------------------------------------------------------
+    def emit(self, section: str, op: str, type_: Type, *operands: Operand, note: str = "") -> Register:
+        out = Register("T", self.next)
+        self.next += 1
+        self.put(section, Instruction(op, (out, *operands), type_, note))
+        return out
+
+    def put(self, section: str, i: Instruction) -> None:
+        self.sections[section].append(i)
+        self.types[i.dst] = i.type
+
+    def elem(self, section: str, type_: Type, name: str, *operands: Operand) -> Register:
+        return self.emit(section, "ELEM", type_, Word(name), *operands)
+
+    # --- reading ----------------------------------------------------------------------------------
+    def read(self, section: str, x: Operand) -> Operand:
+        """What stands for an operand of the float64 program."""
+        if not isinstance(x, Register):
+            return x
+        if x.kind != "S":
+            return self.alias.get(x, x)
+        if x.index not in self.seen:
+            type_ = Type(f64, self.program.states[x.index].type.shape)
+            number = self.elem(section, type_, "cast", x)
+            self.seen[x.index] = self.elem(section, type_, "mul", number, self.units[x.index])
+        return self.seen[x.index]
+
+    def factor(self, section: str, h: Operand, scale: float, shape: tuple[int, ...]) -> Register:
+        """h in units of a state, in the shape of its flow; computed once, before the loop."""
+        if (h, scale, shape) not in self.factors:
+            where = "init" if section != "energy" else section
+            one = self.elem(where, Type(), "mul", h, scale)
+            self.factors[h, scale, shape] = self.emit(where, "MOVE", Type(f64, shape), Word("expand"), one) if shape else one
+        return self.factors[h, scale, shape]
+
+    # --- instructions -----------------------------------------------------------------------------
+    def done(self) -> Program:
+        for section in ("energy", "init", "step", "final"):
+            self.seen.clear()
+            for i in self.program.section(section):
+                self.instruction(section, i)
+        states = tuple(replace(s, type=Type(i64, s.type.shape)) for s in self.program.states)
+        body = {name: tuple(lines) for name, lines in self.sections.items()}
+        return replace(self.program, states=states, **body)
+
+    def instruction(self, section: str, i: Instruction) -> None:
+        match i.op:
+            case "LOAD":
+                self.put(section, replace(i, type=Type(i64, i.type.shape)))
+            case "STORE":
+                self.put(section, i)
+            case "GRAD_INIT":
+                self.alias[i.dst] = self.held(section, self.read(section, i.args[0]), i.type)
+            case "POISSON_J":
+                flow = self.read(section, i.args[0])
+                self.alias[i.dst] = self.elem(section, i.type, "neg", flow) if i.args[1] == Word("negate") else flow
+            case "SYMP_STEP":
+                self.shear(section, i)
+            case _:
+                args = [self.read(section, x) for x in i.args]
+                if isinstance(i.dst, Register) and i.dst.kind == "G":  # a gradient that is one operation
+                    self.alias[i.dst] = self.emit(section, i.op, i.type, *args, note=i.note)
+                else:
+                    self.put(section, replace(i, operands=(i.dst, *args)))
+
+    def held(self, section: str, x: Operand, type_: Type) -> Operand:
+        """x in a register: a number as an operand says nothing about its shape."""
+        if not isinstance(x, float):
+            return x
+        return self.emit(section, "MOVE", type_, Word("expand"), x) if type_.shape else self.elem(section, type_, "mul", x, 1.0)
+
+    def shear(self, section: str, i: Instruction) -> None:
+        state, flow, h = i.operands
+        assert isinstance(state, Register)
+        k, shape = state.index, i.type.shape
+        even = k in self.even
+        number, whole, truth = Type(f64, shape), Type(i64, shape), Type(bool_, shape)
+        twice = even and section == "step"  # in `init` and `final` stands one half
+        scale = (0.5 if twice else 1.0) / self.units[k]
+        steps = self.elem(section, number, "mul", self.read(section, flow), self.factor(section, h, scale, shape))
+        rounded = self.elem(section, number, "rint", steps)
+        small = self.elem(section, truth, "lt", self.elem(section, number, "abs", rounded), LARGEST)
+        move = self.elem(section, whole, "cast", self.elem(section, number, "where", small, rounded, 0.0))
+        if twice:
+            move = self.elem(section, whole, "add", move, move)
+        new = self.elem(section, whole, "add", state, move)
+        above = self.elem(section, truth, "lt", -self.range[k], new)
+        below = self.elem(section, truth, "lt", new, self.range[k])
+        good = self.elem(section, truth, "and", small, self.elem(section, truth, "and", above, below))
+        kept = self.elem(section, whole, "where", good, new, OVERFLOW)
+        self.put(section, Instruction("SHIFT", (state, kept), whole, i.note))
+        self.seen.pop(k, None)
+
+
+# --- what qualifies -------------------------------------------------------------------------------
+def check_shears(program: Program) -> None:
+    """Every state moves by shears alone, in units of the user's."""
+    for _, section, i in program.numbered():
+        if i.op in ("MAP", "SHIFT", "SCALE", "ACC_GRAD"):
+            raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: `{i}` is no shear of its own",
+                            fix=SHEARS)  # fmt: skip
+        if i.op in ("NOISE", "TREE"):
+            what = "random numbers" if i.op == "NOISE" else "approximate="
+            raise PlanError(f"precision=\"lattice\" does not go with {what}",
+                            fix="A force must be a function of the positions alone, to the last bit.")  # fmt: skip
+        if section == "step" and not isinstance(i.dst, Register):
+            raise PlanError(f"precision=\"lattice\" does not go with `{i}`", fix=SHEARS)
+
+
+def even_states(program: Program) -> frozenset[int]:
+    """The states that the first and the last part of a step move: their halves are done in `init` and `final`.
+
+    A move between two steps must be twice the half that `init` does and that `final` takes back, to the last bit.
+    """
+    weights = {name: shears(program, name) for name in ("init", "step", "final")}
+    even = frozenset(k for k, _ in weights["init"])
+    last = dict(weights["step"])  # of each state its last shear in a step
+    for (k, first), (j, back) in zip(weights["init"], weights["final"], strict=True):
+        if k != j or back != -first or last[k] != 2.0 * first:
+            raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: a step does not end as it begins",
+                            fix="Choose a symmetric method, or one that merges nothing: symplectic_euler.")  # fmt: skip
+    return even
+
+
+def shears(program: Program, section: str) -> list[tuple[int, float]]:
+    """(state, h/dt) of the shears of a section."""
+    products = {i.dst: i.args[1:] for i in program.init if i.op == "ELEM" and i.args[0] == Word("mul")}
+    dt = Param("dt")
+
+    def weight(h: Operand) -> float:
+        factors = products.get(h, (h,))
+        if h == dt:
+            return 1.0
+        numbers = [x for x in factors if isinstance(x, float)]
+        return numbers[0] if dt in factors and len(numbers) == 1 else math.nan
+
+    return [(i.dst.index, weight(i.args[1])) for i in program.section(section)
+            if i.op == "SYMP_STEP" and isinstance(i.dst, Register)]  # fmt: skip
