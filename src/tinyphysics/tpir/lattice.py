@@ -8,6 +8,10 @@ between two steps. That part moves by even numbers, 2*round(h*F/2/unit), so that
 `final` do just that half, and a run is the same to the last bit however it is cut into pieces.
 
 A number that leaves the range of a state, or a move that is no number, leaves OVERFLOW in its place for good.
+
+Lists of neighbours have a history, in which order sums are taken and images are chosen. On a lattice that changes
+nothing: a box is a whole number of units, so that images are exact, and what a pair adds to a sum is rounded to a unit
+of force before it is added, so that sums are (tpir/order_free.py says for which forces that is enough).
 """
 from __future__ import annotations
 
@@ -18,12 +22,15 @@ from dataclasses import replace
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import bool_, f64, i64
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, Type, Word
+from tinyphysics.tpir.order_free import list_sums
 
 UNIT = 2.0**-44  # of every state, if none is given
 RANGE = 2.0**62  # a state is a whole number between -RANGE and RANGE, both left out
 EXACT = 2.0**52  # below it a whole number, and the difference of two, is one in float64
 LARGEST = 2.0**60  # a move is smaller: a number within the range plus twice a move does not wrap around
 OVERFLOW = -(2.0**63)  # with any move added it is outside the range still
+STRONGEST = 2.0**14  # what one pair may add to a force if no unit of force is given; more is an overflow
+FORCE = "force"  # the name of that unit among those of the states
 SHEARS = "Only compositions of shears are bijective on a lattice: leapfrog and the other splittings of T(p) + V(q)."
 
 
@@ -48,6 +55,10 @@ class Pass:
         self.alias: dict[Operand, Operand] = {}  # gradients and flows by the registers that hold them
         self.seen: dict[int, Register] = {}  # states as float64, as they are now
         self.factors: dict[tuple[Operand, float, tuple[int, ...]], Register] = {}
+        self.boxes: dict[Param, float] = {}  # parameters that are periods, and the unit they are multiples of
+        self.force, self.sums = units.get(FORCE), 0
+        if lists := [i for i in (*program.init, *program.step, *program.final) if i.op == "NEAR"]:
+            self.prepare(lists)
 
     # --- writing ----------------------------------------------------------------------------------
     def emit(self, section: str, op: str, type_: Type, *operands: Operand, note: str = "") -> Register:
@@ -67,7 +78,7 @@ class Pass:
     def read(self, section: str, x: Operand) -> Operand:
         """What stands for an operand of the float64 program."""
         if not isinstance(x, Register):
-            return x
+            return self.alias.get(x, x) if section != "energy" else x
         if x.kind != "S":
             return self.alias.get(x, x)
         if x.index not in self.seen:
@@ -88,6 +99,8 @@ class Pass:
     def done(self) -> Program:
         for section in ("energy", "init", "step", "final"):
             self.seen.clear()
+            if section == "init":
+                self.round_boxes()
             for i in self.program.section(section):
                 self.instruction(section, i)
         states = tuple(replace(s, type=Type(i64, s.type.shape)) for s in self.program.states)
@@ -107,6 +120,9 @@ class Pass:
                 self.alias[i.dst] = self.elem(section, i.type, "neg", flow) if i.args[1] == Word("negate") else flow
             case "SYMP_STEP":
                 self.shear(section, i)
+            case "PAIRS" if section != "energy" and is_listed(i):
+                table, axis, pairs = i.args
+                self.put(section, replace(i, operands=(i.dst, self.whole_forces(section, table, axis), axis, pairs)))
             case _:
                 args = [self.read(section, x) for x in i.args]
                 if isinstance(i.dst, Register) and i.dst.kind == "G":  # a gradient that is one operation
@@ -141,6 +157,71 @@ class Pass:
         kept = self.elem(section, whole, "where", good, new, OVERFLOW)
         self.put(section, Instruction("SHIFT", (state, kept), whole, i.note))
         self.seen.pop(k, None)
+
+
+    # --- lists ------------------------------------------------------------------------------------
+    def prepare(self, lists: list[Instruction]) -> None:
+        """What must hold so that a list changes no bit: its images are exact, its sums too."""
+        found = list_sums(self.program)
+        if found.trouble:
+            raise PlanError(f"precision=\"lattice\": the order of a list of neighbours would change bits: {found.trouble}",
+                            fix="Write one pair_sum, of a number of each particle like (m[:, None]*m[None, :]); "
+                                "or sum over all pairs: q[:, None] - q[None, :].")  # fmt: skip
+        self.sums = found.sums
+        for i in lists:
+            _, points, _, _, *cell, _ = i.args
+            if not cell:
+                continue
+            if not isinstance(points, Register) or points.kind != "S":
+                raise PlanError("precision=\"lattice\": the points of a list in a box are not a state itself",
+                                fix="Write pair_distance2(q, box=...) of the positions as they are.")  # fmt: skip
+            self.range[points.index] = EXACT
+            self.periods(cell[0], self.units[points.index])
+
+    def periods(self, x: Operand, unit: float) -> None:
+        """The lengths of a box, which are rounded to whole numbers of units where they are parameters."""
+        made = {i.dst: i for i in self.program.init if i.op == "MOVE"}
+        if isinstance(x, Param):
+            if self.boxes.setdefault(x, unit) != unit:
+                raise PlanError(f"precision=\"lattice\": {x} is the box of states with two units",
+                                fix="Give them one unit.")  # fmt: skip
+        elif isinstance(x, float):
+            if x % unit:
+                raise PlanError(f"precision=\"lattice\": the box {x!r} is not a whole number of units {unit!r}",
+                                fix="Make it a parameter, which is rounded: box: float = ...")  # fmt: skip
+        elif x in made and len(made[x].type.shape) == 1:
+            for source in made[x].args:
+                if not isinstance(source, (Word, tuple)):
+                    self.periods(source, unit)
+        else:
+            raise PlanError("precision=\"lattice\": a box that is computed, or has oblique vectors, does not go with lists",
+                            fix="Pass one length, or a parameter with one length for each axis.")  # fmt: skip
+
+    def round_boxes(self) -> None:
+        for box, unit in self.boxes.items():
+            type_ = self.types[box]
+            units = self.elem("init", type_, "rint", self.elem("init", type_, "mul", box, 1.0 / unit))
+            self.alias[box] = self.elem("init", type_, "mul", units, unit)
+
+    def whole_forces(self, section: str, table: Operand, axis: Operand) -> Register:
+        """What each pair adds in whole units of force, so that sums are exact: as many as a sum may have; else NaN.
+
+        Adding 1.5*2**52 units leaves no place for a fraction of one, and taking them away again is exact.
+        """
+        assert isinstance(axis, tuple) and isinstance(axis[0], int)
+        type_ = self.types[table]
+        most = 2.0 ** (53 - (self.sums - 1).bit_length() - (type_.shape[axis[0]] - 1).bit_length())  # units
+        unit = STRONGEST / most if self.force is None else self.force
+        much = 1.5 * 2.0**52 * unit
+        x = self.read(section, table)
+        rounded = self.elem(section, type_, "sub", self.elem(section, type_, "add", x, much), much)
+        small = self.elem(section, Type(bool_, type_.shape), "lt", self.elem(section, type_, "abs", x), most * unit)
+        return self.elem(section, type_, "where", small, rounded, math.nan)
+
+
+def is_listed(i: Instruction) -> bool:
+    """Is it a sum over the neighbours of a list?"""
+    return isinstance(i.args[2], tuple) and len(i.args[2]) > 2
 
 
 # --- what qualifies -------------------------------------------------------------------------------
