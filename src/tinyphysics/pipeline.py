@@ -62,7 +62,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if goal.scale == "auto":
         step, row = in_best_units(step)
         units = (row,)
-    wanted = lower(step, system.sites, goal.dt, goal.precision)
+    wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)
     certificate = verify(replace(wanted, claims=()))
     shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # what is shown is claimed
     if goal.method == "symplectic" and not certificate.symplectic:
@@ -70,7 +70,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
             f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
-    program = in_precision(shown, goal.precision)
+    program = in_precision(shown, goal.precision, goal.lattice)
     target, why = choose_target(program, requested, goal.precision)
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
 

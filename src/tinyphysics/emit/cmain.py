@@ -91,14 +91,16 @@ def complete_program(k: Kernel, program: Program) -> str:
     first = 4 + len(given)
     places = {j: f"argv[{first + n}]" for n, j in enumerate(read)}
     for j, name in enumerate(inputs):
-        value = f"atof({places[j]})" if j in places else f"atof({places[words[j]]}) - in[{words[j]}]"
+        number = "atof" if T in ("double", "float") else "atoll"  # a state of whole numbers is given in its units
+        value = f"{number}({places[j]})" if j in places else f"atof({places[words[j]]}) - in[{words[j]}]"
         fill.append(f"  in[{j}] = {value};  /* {name} */")
     show, at = [], 0
     for name, (dtype, shape) in k.outputs.items():
-        header = f"<f{dtype.bits // 8}{shape}"
+        header = f"<{dtype.kind}{dtype.bits // 8}{shape}"
+        how, kind = ("%.17g", "double") if dtype.is_float else ("%lld", "long long")
         show.append(f'  add_array(&h, "{header}", out + {at}, {prod(shape)} * sizeof({T}));')
         for j in range(prod(shape)):
-            show.append(f'  printf("{name}{f"[{j}]" if shape else ""} = %.17g\\n", (double)out[{at + j}]);')
+            show.append(f'  printf("{name}{f"[{j}]" if shape else ""} = {how}\\n", ({kind})out[{at + j}]);')
         at += prod(shape)
     usage = " ".join(["STEPS", "DT", "T0", *given, *(inputs[j] for j in read)])
     return f"""/* {program.name}: cc -O2 -march=native -ffp-contract=off -fwrapv this.c -lm

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from tinyphysics.errors import StoreError
@@ -54,7 +55,7 @@ class Compiled:
     @property
     def encoding(self) -> Encoding:
         """How the states are kept."""
-        return Encoding(PRECISIONS[self.goal.precision])
+        return Encoding(replace(PRECISIONS[self.goal.precision], units=self.goal.lattice))
 
     @property
     def scales(self) -> tuple[Scale, ...]:

@@ -112,8 +112,8 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
         if n is not None:
             lengths[s.name] = n
         if not all(all_finite(a) for a in words.values()):
-            raise InputError(f"the initial `{s.name}` is not finite{in_format(encoding.precision.state)}",
-                             fix="Check the initial values.")  # fmt: skip
+            told = encoding.beyond(s.name) or f"not finite{in_format(encoding.precision.state)}"
+            raise InputError(f"the initial `{s.name}` is {told}", fix="Check the initial values.")
     for p in system.parameters:
         value = p.default if given.get(p.name) is None else given[p.name]
         if value is None:

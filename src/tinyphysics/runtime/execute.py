@@ -90,7 +90,8 @@ def execute(
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s = record.schedule
-    if record.frames and r.target.backend != "python" and fusible(s):
+    floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
+    if record.frames and r.target.backend != "python" and floats and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
         fused = {word.name: f"frame.{word.name}" for word in kept}
         states = {fused[word.name]: word.var for word in kept}

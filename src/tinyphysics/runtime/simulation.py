@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -169,6 +169,14 @@ class Simulation:
             self.bind(self.source, sizes_from(self.source, given))
         return SLOTS["minimise"](self, given, steps, force, move, checked_time(t0))
 
+    def rewind(self, out: Trajectory, steps: int, checkpoint: Any = None) -> Trajectory:
+        """The run as it was so many steps before the end of `out`: a Trajectory that ends there.
+
+        With precision="lattice" the steps are taken back, to the last bit. Otherwise the run is done again up to there, from
+        its beginning or from a checkpoint of it, which has the same bits; `.metrics["rewind"]` says which.
+        """
+        return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
+
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
         rows = sum(s.var.size for s in self.system.states)
@@ -306,18 +314,21 @@ class Simulation:
             "steps": record.last - first, "members": i.members, "seed": int(seed),
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
-            "launches": launches, "not_finite": sum(s.cause == "not finite" for s in record.stops),
+            "launches": launches, "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
             "notes": notes(self.target),
         })  # fmt: skip
         if record.measured:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
-        if self.checks == "strict" and any(s.cause == "not finite" for s in record.stops):
+        if not compiled.encoding.precision.state.is_float:
+            out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
+        if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):
             s = out.stopped
             assert s is not None
             what = s.where if isinstance(s.where[0], str) else f"the force between particles {s.where[0]} and {s.where[1]}"
-            raise PhysicsIntegrityError(f"{what} is not finite at step {s.step} (t = {s.t:g})", out=out,
+            told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
+            raise PhysicsIntegrityError(f"{what} is {told} at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
         return out
 

@@ -23,6 +23,7 @@ from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import bool_, f64, i64
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, Type, Word
 from tinyphysics.tpir.order_free import list_sums
+from tinyphysics.util import one_of
 
 UNIT = 2.0**-44  # of every state, if none is given
 RANGE = 2.0**62  # a state is a whole number between -RANGE and RANGE, both left out
@@ -34,9 +35,17 @@ FORCE = "force"  # the name of that unit among those of the states
 SHEARS = "Only compositions of shears are bijective on a lattice: leapfrog and the other splittings of T(p) + V(q)."
 
 
-def on_lattice(program: Program, units: Mapping[str, float]) -> Program:
+Units = tuple[tuple[str, float], ...]  # by the name of a state, "" for any other
+
+
+def on_lattice(program: Program, units: Units = ()) -> Program:
     """A float64 program of shears with states of whole numbers; a PlanError if it is anything else."""
-    return Pass(program, units).done()
+    given, names = dict(units), [s.name for s in program.states]
+    for name in given:
+        if name not in (*names, FORCE, ""):
+            raise PlanError(f"lattice= gives a unit to `{name}`, which is no state",
+                            fix=f"Units are those of {one_of([*names, FORCE])}.")  # fmt: skip
+    return Pass(program, given).done()
 
 
 class Pass:
@@ -45,7 +54,7 @@ class Pass:
     def __init__(self, program: Program, units: Mapping[str, float]) -> None:
         check_shears(program)
         self.program = program
-        self.units = [units[s.name] for s in program.states]
+        self.units = [units.get(s.name, units.get("", UNIT)) for s in program.states]
         self.range = [RANGE] * len(program.states)
         self.even = even_states(program)
         self.sections: dict[str, list[Instruction]] = {"energy": [], "init": [], "step": [], "final": []}
@@ -105,7 +114,7 @@ class Pass:
                 self.instruction(section, i)
         states = tuple(replace(s, type=Type(i64, s.type.shape)) for s in self.program.states)
         body = {name: tuple(lines) for name, lines in self.sections.items()}
-        return replace(self.program, states=states, **body)
+        return replace(self.program, claims=(), states=states, **body)  # they are claimed of exact arithmetic
 
     def instruction(self, section: str, i: Instruction) -> None:
         match i.op:
@@ -246,9 +255,9 @@ def even_states(program: Program) -> frozenset[int]:
     """
     weights = {name: shears(program, name) for name in ("init", "step", "final")}
     even = frozenset(k for k, _ in weights["init"])
-    last = dict(weights["step"])  # of each state its last shear in a step
+    last, earliest = dict(weights["step"]), dict(reversed(weights["step"]))  # shear of each state in a step
     for (k, first), (j, back) in zip(weights["init"], weights["final"], strict=True):
-        if k != j or back != -first or last[k] != 2.0 * first:
+        if k != j or back != -first or 2.0 * first not in (last[k], -earliest[k]):  # a step backwards begins with it
             raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: a step does not end as it begins",
                             fix="Choose a symmetric method, or one that merges nothing: symplectic_euler.")  # fmt: skip
     return even

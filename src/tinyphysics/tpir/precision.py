@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tinyphysics.errors import PlanError
-from tinyphysics.ir.dtype import DType, as_number, f32, f64
+from tinyphysics.ir.dtype import DType, as_number, f32, f64, i64
 from tinyphysics.ir.uop import UOp
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import Instruction, Program, Type, Word
+from tinyphysics.tpir.lattice import UNIT, on_lattice
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,12 @@ class Precision:
     given: DType  # of the parameters
     forces: DType  # of what moves the states
     low: DType | None = None  # of the error word that stands after each state
+    units: tuple[tuple[str, float], ...] = ()  # of states that are whole numbers of one; "" is any other state
+
+    def unit(self, state: str) -> float:
+        """What 1 stands for in a state of whole numbers."""
+        given = dict(self.units)
+        return given.get(state, given.get("", UNIT))
 
     @property
     def formats(self) -> frozenset[DType]:
@@ -51,6 +58,8 @@ class Precision:
     def value(self, s: State) -> UOp:
         """What is kept of a state, as one float64 number: what energies and observables see."""
         high, *low = (word.var.cast(f64) for word in self.kept(s))
+        if not self.state.is_float:
+            return high * self.unit(s.name)
         return high + low[0] if low else high
 
 
@@ -58,6 +67,7 @@ LOW = ".low"  # no name of a user's has a dot
 PRECISIONS: dict[str, Precision] = {p.name: p for p in (
     Precision("float64", f64, f64, f64),
     Precision("float32", f32, f32, f32),
+    Precision("lattice", i64, f64, f64),
 )}  # fmt: skip
 FLOAT64 = PRECISIONS["float64"]
 ROUNDING = {f64: 2.0**-53, f32: 2.0**-24}  # the largest relative error of a number that is rounded once
@@ -86,10 +96,12 @@ def retyped(program: Program, old: DType, new: DType) -> Program:
     )  # fmt: skip
 
 
-def in_precision(program: Program, precision: str) -> Program:
+def in_precision(program: Program, precision: str, units: tuple[tuple[str, float], ...] = ()) -> Program:
     """A float64 program in another precision; a PlanError if one of its constants has no place there."""
     if precision == "float64":
         return program
+    if precision == "lattice":
+        return on_lattice(program, units)
     short = retyped(program, f64, PRECISIONS[precision].state)
     for i, x in out_of_range(short):
         where = f" ({i.note})" if i.note else ""
