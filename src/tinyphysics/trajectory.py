@@ -14,7 +14,8 @@ from tinyphysics.util import did_you_mean
 class Stop:
     """Why and where a run, or one member of an ensemble, ended early."""
 
-    cause: str  # "not finite", "overflow" of a lattice, "interrupted", "store": a file could not be written, and `error` says why
+    # "not finite", "overflow": a number left its lattice, "interrupted", "store": a file could not be written (see `error`)
+    cause: str
     step: int  # the first bad step; the state before it is kept
     t: float
     member: int | None = None

@@ -45,9 +45,9 @@ def approximate_rows(error: float) -> list[Row]:
 
 # what a program on a lattice is, whatever it computes: it was made of shears alone
 LATTICE_ROWS = (
-    Row("bijective", "yes", "to the last bit: each sub-step adds a whole number that the number it is added to does not enter"),
+    Row("bijective", "yes", "to the last bit: a sub-step adds a whole number made of what it does not change"),
     Row("rewinds", "yes", "to the last bit: the same whole numbers are taken away again, the last one first"),
-    Row("the rest", "up to rounding", "what is said above of exact arithmetic holds of this program up to the rounding of a move"),
+    Row("the rest", "up to rounding", "it is said of exact arithmetic, and a move is rounded to a whole number"),
 )
 
 

@@ -68,7 +68,8 @@ def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, 
         good = isinstance(name, str) and isinstance(unit, (int, float)) and not isinstance(unit, bool)
         if not good or not SMALLEST_UNIT <= unit <= LARGEST_UNIT or frexp(unit)[0] != 0.5:
             of = f" of `{name}`" if name else ""
-            raise InputError(f"the unit {unit!r}{of} is not a power of two", fix="Pass lattice=2**-40, or one for each state.")
+            raise InputError(f"the unit {unit!r}{of} is not a power of two",
+                             fix="Pass lattice=2**-40, or one for each state.")  # fmt: skip
     return tuple(sorted((name, float(unit)) for name, unit in given.items()))
 
 

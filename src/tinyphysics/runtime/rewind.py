@@ -55,7 +55,7 @@ def backwards(system: System, goal: Goal, requested: str, checks: str) -> Simula
 def taken_back(sim: Simulation, out: Trajectory, origin: Origin, count: int) -> Trajectory:
     r, last = origin.run, int(out.final.step)
     back = backwards(sim.system, sim.goal, sim.requested, sim.checks)
-    state = {s.name: out.final.words(s.name) for s in sim.system.states}
+    state: dict[str, Any] = {s.name: out.final.words(s.name) for s in sim.system.states}
     ran = back.evolve(steps=count, dt=r.dt, progress=False, threads=r.threads, **state, **given(r))
     steps = [last, last - count] if count else [last]
     t = times_at(steps, r.dt, r.t0)
@@ -89,7 +89,7 @@ def again(sim: Simulation, origin: Origin, target: int, checkpoint: Any) -> Traj
     return out
 
 
-def step_of(sim: Simulation, r: Run) -> dict[str, float]:
+def step_of(sim: Simulation, r: Run) -> dict[str, Any]:
     return {} if sim.system.kind == "map" else {"dt": r.dt}
 
 

@@ -69,7 +69,8 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         update=tuple(roots) if kind == "map" else (),
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
     )  # fmt: skip
+    units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
                   goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"),
-                  tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ())), goal.get("backwards", False))  # fmt: skip
+                  units, bool(goal.get("backwards", False)))  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

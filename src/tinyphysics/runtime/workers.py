@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, TypeVar
 
-import numpy as np
-
 from tinyphysics.device.host import finite
 
 T = TypeVar("T")

@@ -113,8 +113,9 @@ class Pass:
             for i in self.program.section(section):
                 self.instruction(section, i)
         states = tuple(replace(s, type=Type(i64, s.type.shape)) for s in self.program.states)
-        body = {name: tuple(lines) for name, lines in self.sections.items()}
-        return replace(self.program, claims=(), states=states, **body)  # they are claimed of exact arithmetic
+        energy, init, step, final = (tuple(lines) for lines in self.sections.values())
+        # what is claimed is claimed of exact arithmetic
+        return replace(self.program, claims=(), states=states, energy=energy, init=init, step=step, final=final)
 
     def instruction(self, section: str, i: Instruction) -> None:
         match i.op:
@@ -143,7 +144,9 @@ class Pass:
         """x in a register: a number as an operand says nothing about its shape."""
         if not isinstance(x, float):
             return x
-        return self.emit(section, "MOVE", type_, Word("expand"), x) if type_.shape else self.elem(section, type_, "mul", x, 1.0)
+        if type_.shape:
+            return self.emit(section, "MOVE", type_, Word("expand"), x)
+        return self.elem(section, type_, "mul", x, 1.0)
 
     def shear(self, section: str, i: Instruction) -> None:
         state, flow, h = i.operands

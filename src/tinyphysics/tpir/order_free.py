@@ -95,8 +95,8 @@ def balanced(u: UOp) -> Found:
 def linear(u: UOp) -> Form | None:
     """u as a sum of sums over neighbours with numbers in front; None if it is anything else."""
     match u.op, u.src:
-        case Ops.REDUCE, (table,):
-            return {(table, pairs_of(u)): 1.0} if u.arg[0] == "pairs" and len(u.arg[2]) > 2 and u.arg[2][:2] == (0, 1) else None
+        case Ops.REDUCE, (table,) if is_listed(u):
+            return {(table, pairs_of(u)): 1.0}
         case Ops.NEG, (a,):
             return times(linear(a), -1.0)
         case Ops.ADD, (a, b):
@@ -111,6 +111,11 @@ def linear(u: UOp) -> Form | None:
             factor, rest = (a, b) if a.op is Ops.CONST else (b, a)
             return plus(times(linear(rest), float(factor.arg)), linear(c))
     return None
+
+
+def is_listed(u: UOp) -> bool:
+    """Is it a sum over neighbours, of a table whose first two axes are those of pairs?"""
+    return u.arg[0] == "pairs" and len(u.arg[2]) > 2 and u.arg[2][:2] == (0, 1)
 
 
 def times(form: Form | None, factor: float) -> Form | None:
