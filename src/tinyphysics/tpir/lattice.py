@@ -21,6 +21,7 @@ from dataclasses import replace
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import bool_, f64, i64
+from tinyphysics.tpir.flows import flows
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, Type, Word
 from tinyphysics.tpir.order_free import list_sums
 from tinyphysics.util import one_of
@@ -193,7 +194,7 @@ class Pass:
     def periods(self, x: Operand, unit: float) -> None:
         """The lengths of a box, which are rounded to whole numbers of units where they are parameters."""
         made = {i.dst: i for i in self.program.init if i.op == "MOVE"}
-        if isinstance(x, Param):
+        if isinstance(x, Param) and len(self.types[x].shape) < 2:
             if self.boxes.setdefault(x, unit) != unit:
                 raise PlanError(f"precision=\"lattice\": {x} is the box of states with two units",
                                 fix="Give them one unit.")  # fmt: skip
@@ -239,7 +240,7 @@ def is_listed(i: Instruction) -> bool:
 # --- what qualifies -------------------------------------------------------------------------------
 def check_shears(program: Program) -> None:
     """Every state moves by shears alone, in units of the user's."""
-    for _, section, i in program.numbered():
+    for _, _, i in program.numbered():
         if i.op in ("MAP", "SHIFT", "SCALE", "ACC_GRAD"):
             raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: `{i}` is no shear of its own",
                             fix=SHEARS)  # fmt: skip
@@ -247,8 +248,10 @@ def check_shears(program: Program) -> None:
             what = "random numbers" if i.op == "NOISE" else "approximate="
             raise PlanError(f"precision=\"lattice\" does not go with {what}",
                             fix="A force must be a function of the positions alone, to the last bit.")  # fmt: skip
-        if section == "step" and not isinstance(i.dst, Register):
-            raise PlanError(f"precision=\"lattice\" does not go with `{i}`", fix=SHEARS)
+    for flow in flows(program):
+        if not flow.is_shear:
+            raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: `{flow.instruction}` is no shear",
+                            fix=SHEARS)  # fmt: skip
 
 
 def even_states(program: Program) -> frozenset[int]:

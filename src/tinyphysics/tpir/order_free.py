@@ -12,8 +12,8 @@ from tinyphysics.ir.ops import ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.reduction import pairs_of
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.exchange import parity
-from tinyphysics.tpir.isa import Program, Register
-from tinyphysics.tpir.kernel import Meaning
+from tinyphysics.tpir.flows import flows
+from tinyphysics.tpir.isa import Program
 
 Form = dict[tuple[UOp, str], float]  # of sums over a table of pairs, by rows or by columns: their factors
 
@@ -30,32 +30,11 @@ def list_sums(program: Program) -> Found:
     """What is known of all forces of a program."""
     sums = 0
     for flow in flows(program):
-        found = order_free(flow, {})
+        found = order_free(flow.value, {})
         if found.trouble:
             return found
         sums = max(sums, found.sums)
     return Found(sums)
-
-
-def flows(program: Program) -> list[UOp]:
-    """What moves the states, in every section."""
-    start = Meaning(program)
-    out: list[UOp] = []
-
-    def go(meaning: Meaning, section: str) -> None:
-        for i in program.section(section):
-            meaning.run([i])
-            if i.op == "SYMP_STEP":
-                out.append(meaning.env[i.args[0]])
-
-    go(start, "init")
-    for section in ("step", "final"):
-        meaning = Meaning(program)
-        meaning.env |= start.env
-        for k, s in enumerate(program.states):
-            meaning.env[Register("S", k)] = UOp.var(f"S{k}", s.type.shape, s.type.dtype)
-        go(meaning, section)
-    return out
 
 
 def order_free(u: UOp, memo: dict[UOp, Found]) -> Found:
