@@ -27,9 +27,10 @@ from tinyphysics.tpir.order_free import list_sums
 from tinyphysics.util import one_of
 
 UNIT = 2.0**-44  # of every state, if none is given
-RANGE = 2.0**62  # a state is a whole number between -RANGE and RANGE, both left out
+RANGE = 2.0**62  # a state is a whole number from -RANGE up to RANGE, which is left out
 EXACT = 2.0**52  # below it a whole number, and the difference of two, is one in float64
 LARGEST = 2.0**60  # a move is smaller: a number within the range plus twice a move does not wrap around
+MAGIC, MAGIC_BITS = 1.5 * 2.0**52, float(0x4338 << 48)  # a float64, and its bits as a whole number
 OVERFLOW = -(2.0**63)  # with any move added it is outside the range still
 STRONGEST = 2.0**14  # what one pair may add to a force if no unit of force is given; more is an overflow
 FORCE = "force"  # the name of that unit among those of the states
@@ -158,19 +159,38 @@ class Pass:
         twice = even and section == "step"  # in `init` and `final` stands one half
         scale = (0.5 if twice else 1.0) / self.units[k]
         steps = self.elem(section, number, "mul", self.read(section, flow), self.factor(section, h, scale, shape))
-        rounded = self.elem(section, number, "rint", steps)
-        small = self.elem(section, truth, "lt", self.elem(section, number, "abs", rounded), LARGEST)
-        move = self.elem(section, whole, "cast", self.elem(section, number, "where", small, rounded, 0.0))
+        small = self.elem(section, truth, "lt", self.elem(section, number, "abs", steps), LARGEST)
+        move = self.nearest(section, steps, shape)
         if twice:
             move = self.elem(section, whole, "add", move, move)
         new = self.elem(section, whole, "add", state, move)
-        above = self.elem(section, truth, "lt", -self.range[k], new)
-        below = self.elem(section, truth, "lt", new, self.range[k])
-        good = self.elem(section, truth, "and", small, self.elem(section, truth, "and", above, below))
+        good = self.elem(section, truth, "and", small, self.inside(section, new, self.range[k], shape))
         kept = self.elem(section, whole, "where", good, new, OVERFLOW)
         self.put(section, Instruction("SHIFT", (state, kept), whole, i.note))
         self.seen.pop(k, None)
 
+
+    def nearest(self, section: str, x: Register, shape: tuple[int, ...]) -> Register:
+        """The whole number nearest to x, halves to even, for all that are small; in operations that vectors have.
+
+        Adding 1.5*2**52 leaves the nearest whole number in the low bits: of x/2**32, then of what is left over.
+        """
+        number, whole = Type(f64, shape), Type(i64, shape)
+        high = self.elem(section, number, "add", self.elem(section, number, "mul", x, 2.0**-32), MAGIC)
+        top = self.elem(section, number, "sub", high, MAGIC)
+        low = self.elem(section, number, "add", self.emit(section, "FMA", number, top, -(2.0**32), x), MAGIC)
+        left = self.elem(section, whole, "shl", self.elem(section, whole, "bitcast", high), 32.0)  # its own bits are gone
+        right = self.elem(section, whole, "sub", self.elem(section, whole, "bitcast", low), MAGIC_BITS)
+        return self.elem(section, whole, "add", left, right)
+
+    def inside(self, section: str, n: Register, limit: float, shape: tuple[int, ...]) -> Register:
+        """Is a number within the range of its state?  Of the full range the two highest bits are the same."""
+        whole, truth = Type(i64, shape), Type(bool_, shape)
+        if limit == RANGE:
+            differ = self.elem(section, whole, "xor", n, self.elem(section, whole, "shl", n, 1.0))
+            return self.elem(section, truth, "le", 0.0, differ)
+        above, below = self.elem(section, truth, "lt", -limit, n), self.elem(section, truth, "lt", n, limit)
+        return self.elem(section, truth, "and", above, below)
 
     # --- lists ------------------------------------------------------------------------------------
     def prepare(self, lists: list[Instruction]) -> None:
@@ -225,7 +245,7 @@ class Pass:
         type_ = self.types[table]
         most = 2.0 ** (53 - (self.sums - 1).bit_length() - (type_.shape[axis[0]] - 1).bit_length())  # units
         unit = STRONGEST / most if self.force is None else self.force
-        much = 1.5 * 2.0**52 * unit
+        much = MAGIC * unit
         x = self.read(section, table)
         rounded = self.elem(section, type_, "sub", self.elem(section, type_, "add", x, much), much)
         small = self.elem(section, Type(bool_, type_.shape), "lt", self.elem(section, type_, "abs", x), most * unit)
