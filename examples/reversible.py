@@ -18,11 +18,12 @@ def order(q):
 
 
 q, lengths = starts.lattice("fcc", 3, density=0.8)
-box, p = float(lengths[0]), starts.maxwell(len(q), temperature=2.0, seed=1)
+box = float(lengths[0])
+start = dict(q=q, p=starts.maxwell(len(q), temperature=2.0, seed=1), box=box)
 steps, dt = 4000, 0.005
 for precision in ("lattice", "float64"):
     sim = tp.compile(argon, dt=dt, precision=precision)
-    there = sim.evolve(q=q, p=p, box=box, steps=steps)
+    there = sim.evolve(**start, steps=steps)
     if precision == "lattice":
         back = sim.rewind(there, steps)
     else:  # the same method with the clock turned round, which would come back if its numbers had no end

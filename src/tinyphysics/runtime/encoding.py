@@ -49,7 +49,9 @@ class Encoding:
         """The value of a state, from all that is kept: of one word that word, of two their sum in float64."""
         if not self.precision.state.is_float:
             n = kept[name]
-            return np.where(n == LOST, np.nan, n * self.precision.unit(name))
+            value = n * self.precision.unit(name)
+            # of a store opened elsewhere it is an array of another library's
+            return np.where(n == LOST, np.nan, value) if isinstance(n, (np.ndarray, np.generic)) else value.where(n != LOST)
         high, *low = (kept[n] for n in self.precision.names(name))
         return high.astype(np.float64) + low[0].astype(np.float64) if low else high
 
