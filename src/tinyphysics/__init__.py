@@ -93,10 +93,11 @@ RUNTIME = {
     "load": "saved",
     "save": "saved",
     "minimise": "minimise",
+    "rewind": "rewind",
     "to_xarray": "dataset",
     "Simulation": "simulation",
 }
-METHODS = {"save", "minimise", "to_xarray"}  # for users sim.save(path), sim.minimise(...), out.to_xarray()
+METHODS = {"save", "minimise", "rewind", "to_xarray"}  # for users sim.save(path), sim.minimise(...), out.to_xarray()
 PLANNED = ("lagrangian", "ode")
 
 
@@ -121,6 +122,7 @@ _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args
 _system.SLOTS["to_xarray"] = lambda *args: __getattr__("to_xarray")(*args)
 _system.SLOTS["version"] = lambda: __version__
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
+_system.SLOTS["rewind"] = lambda *args: __getattr__("rewind")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
 
 

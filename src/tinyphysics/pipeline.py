@@ -39,6 +39,7 @@ class Build:
     facts: Facts
     plan: Plan
     step: Step
+    exact: Program  # before it was given its precision: what the certificate speaks of
     program: Program
     certificate: Certificate
     target: Target
@@ -62,7 +63,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if goal.scale == "auto":
         step, row = in_best_units(step)
         units = (row,)
-    wanted = lower(step, system.sites, goal.dt, goal.precision)
+    wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)
     certificate = verify(replace(wanted, claims=()))
     shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # what is shown is claimed
     if goal.method == "symplectic" and not certificate.symplectic:
@@ -70,9 +71,9 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
             f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
-    program = in_precision(shown, goal.precision)
-    target, why = choose_target(program, requested)
-    return Build(system, facts, plan, step, program, certificate, target, why, goal, units)
+    program = in_precision(shown, goal.precision, goal.lattice)
+    target, why = choose_target(program, requested, goal.precision)
+    return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
 
 
 def kinetic(system: System) -> UOp:

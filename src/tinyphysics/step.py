@@ -5,7 +5,7 @@ sub-step of one step merge with the first of the next, and `final` take it back 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinyphysics.ir import UOp
 from tinyphysics.system import Parameter, State
@@ -78,6 +78,19 @@ class Step:
     final: tuple[Block | Assign, ...]
     evaluations: int  # of the force, in one body
     scales: tuple[Scale, ...] = ()
+
+
+def inverse(step: Step) -> Step:
+    """The step whose body takes that of another back: its blocks in reverse, by as much less.
+
+    `init` and `final` are as they were: they lead from a state to the loop and back, which is where a body begins and ends.
+    """
+
+    def taken_back(b: Block | Assign) -> Block:
+        assert isinstance(b, Block) and all(isinstance(s, Shear) for s in b.shears), "only shears are taken back"
+        return Block(tuple(replace(s, weight=-s.weight) for s in b.shears if isinstance(s, Shear)), b.clock)
+
+    return replace(step, body=tuple(map(taken_back, reversed(step.body))))
 
 
 DT = UOp.var("dt")

@@ -242,6 +242,15 @@ def wanted(q, domain):
     return set(zip(i[near].tolist(), j[near].tolist()))
 
 
+def test_a_list_that_is_made_again_and_again_stays_as_large():
+    q = spread(60, [8.0] * 3, 1)
+    near = made(q, Domain(2.0, 0.3, tuple(map(tuple, np.diag([8.0] * 3).tolist()))))
+    first = len(near.made["blocks"])
+    for _ in range(500):
+        near.make_at(q.T)
+    assert len(near.made["blocks"]) <= first
+
+
 def adversarial(kind, n, d, rng):
     match kind:
         case "anywhere": return rng.uniform(-30, 30, (n, d))

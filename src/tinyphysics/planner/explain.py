@@ -1,6 +1,8 @@
 """What was found, chosen, proved and turned down, as a report."""
 from __future__ import annotations
 
+import math
+
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, MAP
@@ -12,10 +14,12 @@ from tinyphysics.step import Step
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.lattice import EXACT, RANGE, UNIT
 from tinyphysics.tpir.verifier import Certificate
 from tinyphysics.util import plural
 
 PRECISION_NOTE = {
+    "lattice": "states are whole numbers of units; every sub-step adds a whole number, which is float64 rounded once",
     "float32": "states, parameters and every operation of a step; energies and observables are float64",
 }
 
@@ -39,6 +43,26 @@ def approximate_rows(error: float) -> list[Row]:
     ]  # fmt: skip
 
 
+# what a program on a lattice is, whatever it computes: it was made of shears alone
+LATTICE_ROWS = (
+    Row("bijective", "yes", "to the last bit: a sub-step adds a whole number made of what it does not change"),
+    Row("rewinds", "yes", "to the last bit: the same whole numbers are taken away again, the last one first"),
+    Row("the rest", "up to rounding", "it is said of exact arithmetic, and a move is rounded to a whole number"),
+)
+
+
+def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
+    given = dict(goal.lattice)
+    units = {s.name: given.get(s.name, given.get("", UNIT)) for s in system.states}
+    told = ", ".join(f"{name} 2**{math.log2(unit):.0f}" for name, unit in units.items())
+    reach = ", ".join(f"{name} {RANGE * unit:g}" for name, unit in units.items())
+    rows = [Row("units", told, f"beyond {reach} a run stops; what you give is rounded to a whole number of units first")]
+    if any(i.op == "NEAR" for i in program.step):
+        rows.append(Row("pair forces", "rounded", "to a unit of force before they are summed: the order of a list changes no "
+                        f"bit; positions up to 2**{math.log2(EXACT):.0f} units, and a box in whole units"))  # fmt: skip
+    return rows
+
+
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
     certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
@@ -55,6 +79,8 @@ def explain(
         chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))
     if goal.precision != "float64":
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
+    if goal.precision == "lattice":
+        chosen += lattice_rows(system, goal, program)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
     chosen += units
@@ -74,7 +100,7 @@ def explain(
         Section("plan", tuple(chosen)),
         Section("certificate", tuple(
             Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items()
-        )),
+        ) + (LATTICE_ROWS if goal.precision == "lattice" else ())),
         Section("cost", tuple(cost)),
         Section("machine", (
             Row("backend", target.backend, f"{why}; {target.device}"),

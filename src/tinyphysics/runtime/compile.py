@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import frexp
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
@@ -17,9 +18,10 @@ from tinyphysics.system import Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
-LATER_PRECISIONS = ("compensated", "mixed", "dd", "lattice")
+LATER_PRECISIONS = ("compensated", "mixed", "dd")
 CHECKS = ("on", "off", "strict")
 SCALES = ("off", "auto")
+SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with it are exact
 
 
 def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ...]) -> None:
@@ -66,6 +68,24 @@ def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
     return counts
 
 
+def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, float], ...]:
+    """The units of a lattice by the name of a state; "" is any other."""
+    if precision != "lattice":
+        if lattice is not None:
+            raise PlanError(f"lattice={lattice!r} with precision={precision!r}", fix='Pass precision="lattice" too.')
+        return ()
+    if scale != "off":
+        raise PlanError(f"scale={scale!r} does not go with precision=\"lattice\"", fix="Leave scale= out.")
+    given = {} if lattice is None else dict(lattice) if isinstance(lattice, Mapping) else {"": lattice}
+    for name, unit in given.items():
+        good = isinstance(name, str) and isinstance(unit, (int, float)) and not isinstance(unit, bool)
+        if not good or not SMALLEST_UNIT <= unit <= LARGEST_UNIT or frexp(unit)[0] != 0.5:
+            of = f" of `{name}`" if name else ""
+            raise InputError(f"the unit {unit!r}{of} is not a power of two",
+                             fix="Pass lattice=2**-40, or one for each state.")  # fmt: skip
+    return tuple(sorted((name, float(unit)) for name, unit in given.items()))
+
+
 def compile(
     system: Any, dt: float | None = None, *, method: str = "auto", order: int | None = None,
     forbid: tuple[str, ...] = (), energy_drift: float | None = None, error: float | None = None,
@@ -73,11 +93,15 @@ def compile(
     backend: str = "auto", precision: str = "float64", math: str = "exact",
     sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
     approximate: float | None = None, inner: int | Sequence[int] | None = None, scale: str = "off",
+    lattice: float | Mapping[str, float] | None = None,
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
 
     precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
     frames are float32 arrays, times, energies and observables float64.
+
+    precision="lattice" keeps states as whole numbers of units, and runs back to the last bit (`sim.rewind`); lattice=
+    is their unit, a power of two, or one for each state: {"q": 2**-40, "p": 2**-44}.
 
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
@@ -112,6 +136,7 @@ def compile(
         raise InputError(f"method={method!r} is not a name", fix='Pass method="leapfrog".')
     if method not in CHOICES:
         named(method)
+    units = checked_units(lattice, precision, scale)
     requested = checked(backend)
     if approximate is not None:
         approximate = checked_budget(approximate, precision, scale)
@@ -130,4 +155,5 @@ def compile(
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    return Simulation(source, Goal(dt, method, order, forbidden, precision, scale, approximate, counts), requested, checks)
+    goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units)
+    return Simulation(source, goal, requested, checks)

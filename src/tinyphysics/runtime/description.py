@@ -27,7 +27,8 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
                  "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,
-                 "inner": goal.inner},  # fmt: skip
+                 "inner": goal.inner, "lattice": [list(pair) for pair in goal.lattice],
+                 "backwards": goal.backwards},  # fmt: skip
         "backend": requested,
         "checks": checks,
         "program": program,

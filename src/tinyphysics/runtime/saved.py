@@ -70,7 +70,9 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
         levels=tuple(parse(s["levels"])) if s.get("levels") else (),
     )  # fmt: skip
+    units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
                   goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"),
-                  tuple(goal.get("inner", ())))  # fmt: skip
+                  inner=tuple(goal.get("inner", ())), lattice=units,
+                  backwards=bool(goal.get("backwards", False)))  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

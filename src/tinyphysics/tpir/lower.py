@@ -18,7 +18,7 @@ from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
-from tinyphysics.step import DT, Assign, Block, Shear, Shift, Step
+from tinyphysics.step import DT, Assign, Block, Shear, Shift, Step, inverse
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
     Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
@@ -200,10 +200,13 @@ def conjugate(state: UOp, b: Builder) -> UOp:
 
 
 def lower(
-    step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None, precision: str = "float64"
-) -> Program:
+    step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None, precision: str = "float64",
+    backwards: bool = False,
+) -> Program:  # fmt: skip
     """The program of a step; what may be fused or hoisted is decided here, before anything watches."""
     step = decided(step, precision)
+    if backwards:  # after that: its flows are those of the step, to the last bit
+        step = inverse(step)
     b = Builder(step.states, sites or {})
     for i, s in enumerate(step.states):
         b.emit("init", "LOAD", Register("S", i), Pointer(s.name), u=s.var, note=" ")
