@@ -1,10 +1,15 @@
 """By which factors is the step of a symmetric second-order method repeated to reach a higher order?"""
 from __future__ import annotations
 
+from decimal import Context, Decimal
 from fractions import Fraction
 
+from tinyphysics.step import Weight
 
-def triple_jump(order: int) -> tuple[float, float, float]:
+DIGITS = Context(prec=60)  # of coefficients that are no fractions
+
+
+def triple_jump(order: int) -> tuple[Weight, Weight, Weight]:
     """The weights that raise a symmetric method from an even order to the next.
 
     Yoshida 1990, Phys. Lett. A 150, 262; the negative middle step is the price of order 4.
@@ -12,14 +17,20 @@ def triple_jump(order: int) -> tuple[float, float, float]:
     >>> [round(w, 3) for w in triple_jump(4)]
     [1.351, -1.702, 1.351]
     """
-    w = 1 / (2 - 2 ** (1 / (order - 1)))
+    root = DIGITS.power(Decimal(2), DIGITS.divide(Decimal(1), Decimal(order - 1)))
+    exact = Fraction(DIGITS.divide(Decimal(1), DIGITS.subtract(Decimal(2), root)))
+    w = Weight(1 / (2 - 2 ** (1 / (order - 1))), exact)
     return w, 1 - 2 * w, w
 
 
-def mirrored(half: tuple[str, ...], middle: str) -> tuple[float, ...]:
+def rounded(exact: Fraction) -> Weight:
+    return Weight(float(exact), exact)
+
+
+def mirrored(half: tuple[str, ...], middle: str) -> tuple[Weight, ...]:
     """A palindrome from its first half and its middle weight, each rounded once."""
-    first = tuple(float(Fraction(w)) for w in half)
-    return (*first, float(Fraction(middle)), *reversed(first))
+    first = tuple(rounded(Fraction(w)) for w in half)
+    return (*first, rounded(Fraction(middle)), *reversed(first))
 
 
 # Kahan and Li 1997, Math. Comp. 66, 1089 (order 6 with 9 stages, order 8 with 17)
