@@ -38,6 +38,7 @@ class Build:
     facts: Facts
     plan: Plan
     step: Step
+    exact: Program  # before it was given its precision: what the certificate speaks of
     program: Program
     certificate: Certificate
     target: Target
@@ -70,8 +71,8 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
     program = in_precision(shown, goal.precision)
-    target, why = choose_target(program, requested)
-    return Build(system, facts, plan, step, program, certificate, target, why, goal, units)
+    target, why = choose_target(program, requested, goal.precision)
+    return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
 
 
 def kinetic(system: System) -> UOp:

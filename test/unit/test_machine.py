@@ -14,7 +14,7 @@ from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.loaders import LlvmLoader
 from tinyphysics.target import CORES, VectorShape, core_of
 from tinyphysics.tpir.kernel import build_kernel
-from tinyphysics.tpir.precision import format_of
+from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.probe import probe
 
 ZEN_3, ZEN_4, SKYLAKE = CORES["Zen 3"], CORES["Zen 4"], CORES["Skylake"]
@@ -105,7 +105,7 @@ def test_copies_in_turn_give_the_same_bits_and_observations(system, options, unr
     params = {p.name: np.array([p.default]) for p in sim.system.parameters}
     s = sim.system
     watched = probe(s.states, s.parameters, UOp.var("t"), {"product": s.states[0].var * s.states[1].var},
-                    format_of(sim.tpir))  # fmt: skip
+                    PRECISIONS[sim.goal.precision])  # fmt: skip
     hashes, seen = set(), []
     for loader in (ArraysLoader(), LlvmLoader(shape=VectorShape(4, unroll, in_turn=True))):
         for program in (None, watched):

@@ -8,7 +8,7 @@ from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.loops import build_loops, longest_axis
-from tinyphysics.tpir.precision import PRECISIONS, format_of
+from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.stages import stages_of
 from tinyphysics.util import did_you_mean, one_of
 
@@ -68,18 +68,17 @@ def in_loops(program: Program, members: int) -> bool:
     return not lanes_enough(longest_axis(program), written(program)[0], members) and not loops_refuse(program)
 
 
-def choose_target(program: Program, requested: str) -> tuple[Target, str]:
+def choose_target(program: Program, requested: str, precision: str = "float64") -> tuple[Target, str]:
     """(the target, why)."""
     if requested in WITHOUT_TREES and approximates(program):
         raise PlanError(f"the backend `{requested}` does not sum through a tree",
                         fix="Leave approximate= out, or choose llvm, c or numpy.")  # fmt: skip
     if requested != "auto":
-        target, dtype = BUILT[requested], format_of(program)
-        if dtype.name not in target.dtypes:
-            asked = next(name for name, d in PRECISIONS.items() if d is dtype)
-            there = one_of([name for name, d in PRECISIONS.items() if d.name in target.dtypes])
-            raise PlanError(f"the backend `{requested}` does not run {asked}: there its bits are not those of the others",
-                            fix=f"Choose precision={there}, or another backend.")  # fmt: skip
+        target = BUILT[requested]
+        there = [p.name for p in PRECISIONS.values() if {d.name for d in p.formats} <= set(target.dtypes)]
+        if precision not in there:
+            raise PlanError(f"the backend `{requested}` does not run {precision}: there its bits are not those of the others",
+                            fix=f"Choose precision={one_of(there)}, or another backend.")  # fmt: skip
         if requested == "opencl" and by_lists(program):
             raise BackendError("the backend `opencl` does not make lists of neighbours yet",
                                fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].")  # fmt: skip

@@ -5,10 +5,11 @@ import time
 from typing import Any
 
 from tinyphysics.errors import StoreError
-from tinyphysics.ir import DType, parse
+from tinyphysics.ir import parse
 from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.target import lanes_enough, loops_refuse
+from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_key
 from tinyphysics.step import Scale
 from tinyphysics.system import System
@@ -51,9 +52,9 @@ class Compiled:
         return self.built.program if self.key is None else Recipe(self.key, lambda: self.built.program)
 
     @property
-    def stored(self) -> DType:
-        """The format of the states."""
-        return PRECISIONS[self.goal.precision]
+    def encoding(self) -> Encoding:
+        """How the states are kept."""
+        return Encoding(PRECISIONS[self.goal.precision])
 
     @property
     def scales(self) -> tuple[Scale, ...]:

@@ -16,6 +16,7 @@ from tinyphysics.errors import StoreError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.digest import joined, leaves, state_hash
+from tinyphysics.runtime.encoding import FLOAT64, Encoding, owner
 from tinyphysics.runtime.engine import Engine, States
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.meeting import meeting, pair_sums
@@ -62,6 +63,7 @@ class Running:
     sink: Sink | None = None
     fused: Mapping[str, str] = field(default_factory=dict)  # states that are observed in the loop: their frames
     system: System | None = None
+    encoding: Encoding = FLOAT64
     begun: Checkpoint | None = None  # from where a run goes on
     keeper: Keeper | None = None
     windows: Windows | None = None  # of a run that is streamed
@@ -295,10 +297,11 @@ class Running:
         member, n = tile.here.start + k, failure.step
         first = {name: v[member] for name, v in self.given.states.items()}
         before = failure.before if n > 1 else first
-        where: Any = failure.where
+        where: Any = (owner(failure.where[0]), failure.where[1])
         if search and self.pairs:  # they met where the step went, or were together when it began
             params = {name: v[member if len(v) > 1 else 0] for name, v in self.given.params.items()}
-            met = (meeting(self.pairs, {"t": self.time(t), **params, **s}) for t, s in ((n, failure.after), (n - 1, before)))
+            met = (meeting(self.pairs, {"t": self.time(t), **params, **self.encoding.values(s)})
+                   for t, s in ((n, failure.after), (n - 1, before)))  # fmt: skip
             where = next((pair for pair in met if pair is not None), where)
         stop = Stop("not finite", n, self.time(n), member if self.given.is_ensemble else None, where)
         return stop, before

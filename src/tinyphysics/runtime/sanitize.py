@@ -17,7 +17,6 @@ from tinyphysics.rules.jvp import jvp
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.simulation import Simulation, checked_step
 from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
-from tinyphysics.tpir.precision import in_reals
 
 BITS = 106  # two doubles
 ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits
@@ -65,7 +64,7 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     i = inputs(system, given)
     if i.is_ensemble:
         raise InputError("the defect is measured at one state", fix="Pass one member.")
-    kernel = build_kernel(in_reals(sim.tpir))
+    kernel = build_kernel(sim.built.exact)
     if len(kernel.inputs) > MOST_COMPONENTS:
         raise InputError(f"{len(kernel.inputs)} components are too many to write the Jacobian out")
     start = dict(zip(kernel.carried, kernel.functions["init"]))

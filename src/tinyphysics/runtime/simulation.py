@@ -22,7 +22,7 @@ from tinyphysics.errors import (
 )
 from tinyphysics.front.measure import as_measure
 from tinyphysics.front.trace import observable
-from tinyphysics.ir import DType, UOp, dump, f64
+from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
@@ -54,7 +54,7 @@ from tinyphysics.runtime.resume import (
 )  # fmt: skip
 from tinyphysics.runtime.saving import begun
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
-from tinyphysics.runtime.stream import Stream
+from tinyphysics.runtime.stream import Stream, Value
 from tinyphysics.runtime.subject import Observed
 from tinyphysics.runtime.units import check_units
 from tinyphysics.runtime.wander import Wander
@@ -63,7 +63,7 @@ from tinyphysics.runtime.workers import available, copy
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, fits
+from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, Precision, fits
 from tinyphysics.trajectory import Frame, Trajectory
 from tinyphysics.util import one_of
 
@@ -181,7 +181,7 @@ class Simulation:
             runs = [self.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
             seconds = min(out.metrics["seconds"]["run"] for out in runs)  # one alone may have had to wait
         per_step = seconds / max(n * min(members, 4096), 1)
-        size = PRECISIONS[self.goal.precision].bits / 8
+        size = PRECISIONS[self.goal.precision].bits / 8  # of all words
         return {"seconds": per_step * steps * members, "bytes": size * rows * members * frames}
 
     def __repr__(self) -> str:
@@ -240,11 +240,11 @@ class Simulation:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         dt = 1.0 if system.kind == "map" else checked_step(dt)
         if c is None:
-            i = inputs(system, given, self.compiled.stored)
+            i = inputs(system, given, self.compiled.encoding)
         else:
             check_program(c, path, system, self.compiled.known.program)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
-            i = restored_inputs(system, c, path, given, self.compiled.stored)
+            i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if observe is not None and not isinstance(observe, Mapping):
             raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
         watched = {**self.monitors, **(observe or {})}
@@ -264,7 +264,7 @@ class Simulation:
         threads = None if threads is None else whole("threads", threads, 1)
         checked(seed=seed)
         compiled = self.compiled
-        check_clock(compiled.stored, compiled.known.timed, schedule.steps, dt, float(t0))
+        check_clock(compiled.encoding.precision, compiled.known.timed, schedule.steps, dt, float(t0))
         streams = save is not None and i.members > 0
         record = beginning(i, schedule, fitting(list(i.states.values())) if streams else None)
         begin = {name: np.empty_like(v[0]) if streams else v[0] for name, v in record.frames.items()}
@@ -278,8 +278,8 @@ class Simulation:
         own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
         check_indices([*own, *values.values()], i)
         if any(map(draws, (*own, *values.values()))):
-            i = addressed(i, int(seed), compiled.stored)
-        r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.stored,
+            i = addressed(i, int(seed), compiled.encoding.precision.given)
+        r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
                 compiled.in_loops(i.members), c)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
@@ -380,10 +380,11 @@ class Simulation:
         self, r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
     ) -> Trajectory:
         steps, view = record.steps, shaped(r.given)
-        final = view({name: sealed(v) for name, v in record.final.items()})
+        e, final = r.encoding, view({name: sealed(v) for name, v in record.final.items()})
         if windows is not None:
             return streamed(r, record, windows, final, values, asked)
         frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
+        kept = frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()}
         at = times_at(record.observed_at, r.dt, r.t0)
         observed = {}
         for name in record.observed:
@@ -391,8 +392,8 @@ class Simulation:
             observed[name] = (at, rows if r.given.is_ensemble else rows[:, 0])
         return Trajectory(
             t=times_at(steps, r.dt, r.t0), steps=np.array(steps),
-            frames=frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()},
-            final=Frame(final, record.last, time_at(record.last, r.dt, r.t0)),
+            frames={name: sealed(v) for name, v in e.values(kept).items()}, kept=kept,
+            final=last_frame(r, record, final),
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
             observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last, values, asked),
         )  # fmt: skip
@@ -413,16 +414,24 @@ def streamed(
     r: Run, record: Record, windows: Windows, final: Mapping[str, Any], values: Mapping[str, UOp], asked: Asked
 ) -> Trajectory:
     """Of a run whose frames are elsewhere: read when they are asked for."""
-    last = Frame(final, record.last, time_at(record.last, r.dt, r.t0))
+    e, last = r.encoding, last_frame(r, record, final)
     out = Trajectory(np.empty(0), np.empty(0, int), {}, last, state_hash(final, r.threads or available()),
                      record.hashes, tuple(record.stops))  # fmt: skip
     if isinstance(windows.target, Stream):
         read, lift = windows.target.reading, not r.given.is_ensemble
-        out.t, out.steps, out.frames = read("time"), read("step"), {name: read(name) for name in final}
+        out.t, out.steps, out.kept = read("time"), read("step"), {name: read(name) for name in final}
+        words = {s.name: [out.kept[n] for n in e.precision.names(s.name)] for s in r.system.states}
+        out.frames = {name: w[0] if e.plain else Value(name, w, e.shown) for name, w in words.items()}
         out.observed = {name: (read("observed_time"), read(name)) for name in record.observed}
         frames = {name: read(name, lift) for name in final}
         out.origin = Origin(from_the_start(r), frames, out.steps, record.last, values, asked)
     return out
+
+
+def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
+    """The end of a run, as it is kept and as it is shown."""
+    shown = {name: sealed(np.asarray(v)) for name, v in r.encoding.values(final).items()}
+    return Frame(shown, record.last, time_at(record.last, r.dt, r.t0), final)
 
 
 @contextmanager
@@ -452,15 +461,13 @@ def checked_step(dt: Any) -> float:
     return h
 
 
-def check_clock(dtype: DType, timed: bool, steps: int, dt: float, t0: float) -> None:
+def check_clock(precision: Precision, timed: bool, steps: int, dt: float, t0: float) -> None:
     """A format with few digits must still tell the steps of a run apart."""
-    if dtype is f64:
-        return
-    name = next(n for n, d in PRECISIONS.items() if d is dtype)
-    if not fits(dt, dtype):
+    name = precision.name
+    if not fits(dt, precision.given):
         raise InputError(f"dt={dt!r} is out of the range of {name}", fix="Choose other units of time.")
     last = max(abs(t0), abs(time_at(steps, dt, t0)))
-    if timed and last * ROUNDING[dtype] > abs(dt) / 2:
+    if timed and precision.forces is not f64 and last * ROUNDING[precision.forces] > abs(dt) / 2:
         raise InputError(f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
                          fix='Run for a shorter time, or with precision="float64".')  # fmt: skip
 

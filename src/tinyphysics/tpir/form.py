@@ -42,13 +42,28 @@ def check_declarations(program: Program) -> None:
     for i, s in enumerate(program.states):
         if s.role not in ROLES:
             raise VerifyError(f"`{s.name}` is a `{s.role}`", fix=f"A state is a {one_of(ROLES)}.")
-        if s.role == "momentum":
+        if s.role == "error":
+            check_word(program, i, s)
+        elif s.role == "momentum":
             check_pair(program, i, s)
         elif s.conjugate is not None:
             raise VerifyError(
                 f"`{s.name}` is a {s.role} of S{s.conjugate}",
                 fix="Only a momentum names its partner: state S1 p f64[] momentum of S0.",
             )
+
+
+def check_word(program: Program, i: int, s: StateDecl) -> None:
+    """An error word stands directly after its array and is like it: hashes and files have them in that order."""
+    q = program.states[s.low_of] if s.low_of is not None and s.low_of < i else None
+    if q is None or s.low_of != i - 1 or q.role == "error":
+        raise VerifyError(
+            f"the error word `{s.name}` does not stand after its state",
+            fix=f"Write: state S{i} q.low {s.type} error of S{i - 1}, where S{i - 1} is no error word.",
+        )
+    if q.type != s.type:
+        raise VerifyError(f"`{q.name}` is {q.type}, its error word `{s.name}` is {s.type}",
+                          fix="A state and its error word have one type.")  # fmt: skip
 
 
 def check_pair(program: Program, i: int, s: StateDecl) -> None:

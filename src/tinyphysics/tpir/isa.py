@@ -119,6 +119,7 @@ class StateDecl:
     role: str  # one of ROLES
     type: Type = SCALAR
     conjugate: int | None = None  # of a momentum: the index of its position
+    low_of: int | None = None  # of an error word: the index of the state, just before it, that it is added to
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,8 @@ class Program:
         if self.claims:
             lines.append(f"claim {' '.join(self.claims)}")
         for i, s in enumerate(self.states):
-            of = f" of S{s.conjugate}" if s.conjugate is not None else ""
+            other = s.conjugate if s.low_of is None else s.low_of
+            of = f" of S{other}" if other is not None else ""
             lines.append(f"state S{i} {s.name} {s.type} {s.role}{of}")
         lines += [str(p) for p in self.params]
         for section in SECTIONS:
@@ -229,7 +231,7 @@ ISA: dict[str, Row] = {
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
-ROLES = ("position", "momentum", "field", "auxiliary")
+ROLES = ("position", "momentum", "field", "auxiliary", "error")
 POISSON_TYPES = ("pass", "negate", "force")
 WAYS = ("times", "over")
 LISTED = ("order", "inverse", "images")

@@ -236,8 +236,14 @@ class Meaning(Symbolic):
 
 def address_of(program: Program) -> tuple[UOp, ...]:
     """The parameters that random numbers are addressed by; those that vary have the format of all that do."""
-    own = program.states[0].type.dtype if program.states else NOW.dtype
+    own = given_format(program)
     return tuple(UOp.var(f"${name}", (), dtype) for name, dtype in zip(ADDRESS, (NOW.dtype, NOW.dtype, own, own)))
+
+
+def given_format(program: Program) -> DType:
+    """The format of the parameters: that of the states, where one number is a state."""
+    first = program.states[0].type.dtype if program.states else NOW.dtype
+    return NOW.dtype if not first.is_float or any(s.low_of is not None for s in program.states) else first
 
 
 def implicit(program: Program) -> tuple[UOp, ...]:

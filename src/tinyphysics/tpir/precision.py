@@ -7,13 +7,59 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import DType, as_number, f32, f64
+from tinyphysics.ir.uop import UOp
+from tinyphysics.system import State
 from tinyphysics.tpir.isa import Instruction, Program, Type, Word
 
-PRECISIONS: dict[str, DType] = {"float64": f64, "float32": f32}
+
+@dataclass(frozen=True)
+class Precision:
+    """How a state is kept, and in which formats a step computes."""
+
+    name: str
+    state: DType  # of a state, or of its first word
+    given: DType  # of the parameters
+    forces: DType  # of what moves the states
+    low: DType | None = None  # of the error word that stands after each state
+
+    @property
+    def formats(self) -> frozenset[DType]:
+        """All that a device has to compute in."""
+        return frozenset(d for d in (self.state, self.given, self.forces, self.low) if d is not None)
+
+    @property
+    def bits(self) -> int:
+        """Of a number of the state, with its words."""
+        return self.state.bits + (0 if self.low is None else self.low.bits)
+
+    def names(self, state: str) -> tuple[str, ...]:
+        """Under which names a state is kept: an error word comes after its array."""
+        return (state,) if self.low is None else (state, f"{state}{LOW}")
+
+    def kept(self, s: State) -> tuple[State, ...]:
+        """A state of the system as a program declares it, word by word."""
+        high = replace(s, var=UOp.var(s.name, s.var.shape, self.state))
+        if self.low is None:
+            return (high,)
+        name = f"{s.name}{LOW}"
+        return high, State(name, UOp.var(name, s.var.shape, self.low), "error", s.unit)
+
+    def value(self, s: State) -> UOp:
+        """What is kept of a state, as one float64 number: what energies and observables see."""
+        high, *low = (word.var.cast(f64) for word in self.kept(s))
+        return high + low[0] if low else high
+
+
+LOW = ".low"  # no name of a user's has a dot
+PRECISIONS: dict[str, Precision] = {p.name: p for p in (
+    Precision("float64", f64, f64, f64),
+    Precision("float32", f32, f32, f32),
+)}  # fmt: skip
+FLOAT64 = PRECISIONS["float64"]
 ROUNDING = {f64: 2.0**-53, f32: 2.0**-24}  # the largest relative error of a number that is rounded once
 NOT_NUMBERS = ("TIME", "ACC_GRAD", "NOISE")  # what stands there counts steps, sources or numbers
 
@@ -42,9 +88,9 @@ def retyped(program: Program, old: DType, new: DType) -> Program:
 
 def in_precision(program: Program, precision: str) -> Program:
     """A float64 program in another precision; a PlanError if one of its constants has no place there."""
-    if PRECISIONS[precision] is f64:
+    if precision == "float64":
         return program
-    short = retyped(program, f64, PRECISIONS[precision])
+    short = retyped(program, f64, PRECISIONS[precision].state)
     for i, x in out_of_range(short):
         where = f" ({i.note})" if i.note else ""
         raise PlanError(f"the step holds the constant {x!r}{where}, which is out of the range of {precision}",
