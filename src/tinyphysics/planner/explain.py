@@ -17,6 +17,7 @@ from tinyphysics.util import plural
 
 PRECISION_NOTE = {
     "float32": "states, parameters and every operation of a step; energies and observables are float64",
+    "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
 }
 
 

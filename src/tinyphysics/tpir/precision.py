@@ -58,6 +58,7 @@ LOW = ".low"  # no name of a user's has a dot
 PRECISIONS: dict[str, Precision] = {p.name: p for p in (
     Precision("float64", f64, f64, f64),
     Precision("float32", f32, f32, f32),
+    Precision("dd", f64, f64, f64, f64),
 )}  # fmt: skip
 FLOAT64 = PRECISIONS["float64"]
 ROUNDING = {f64: 2.0**-53, f32: 2.0**-24}  # the largest relative error of a number that is rounded once
