@@ -12,7 +12,7 @@ from tinyphysics.ir.uop import component
 from tinyphysics.rules.floats import DOUBLE, bits
 from tinyphysics.rules.wide import Pair, chosen, number, plus
 
-DIGITS = 112  # bits below the largest item that are kept: those of a pair, and a few
+DIGITS = 106  # bits below the sum of the magnitudes that are kept: those of a pair
 
 
 def reduced(u: UOp, x: Pair) -> Pair:
@@ -39,24 +39,24 @@ def words_at(x: Pair, axis: int, k: int) -> Pair:
 def short_sum(u: UOp, x: Pair, axis: int, n: int) -> Pair:
     """One after the other; of pairs i < j those with another index are passed over."""
     out: Pair | None = None
-    taken = None if u.arg[0] == "sum" else pair_mask(u)
     for k in range(n):
         item = words_at(x, axis, k)
-        if taken is None:
+        if u.arg[0] == "sum":
             out = item if out is None else plus(out, item)
-            continue
-        start = number(0, item.high) if out is None else out
-        out = chosen(component(taken, axis, k), item if out is None else plus(out, item), start)
+        else:
+            start = number(0, item.high) if out is None else out
+            out = chosen(is_pair(u, axis, k), item if out is None else plus(out, item), start)
     assert out is not None
     return out
 
 
-def pair_mask(u: UOp) -> UOp:
-    """Where the index along one axis is below that along the other."""
+def is_pair(u: UOp, axis: int, k: int) -> UOp:
+    """Where k along one axis and the index along the other are i < j."""
     a, b = u.arg[2][:2]
-    shape = u.src[0].shape
-    i, j = (UOp.range(shape[k]).reshape(tuple(shape[k] if k == m else 1 for m in range(len(shape)))) for k in (a, b))
-    return (i < j).expand(shape)
+    other = a if axis == b else b
+    place = other - (axis < other)
+    index = UOp.range(u.shape[place]).reshape(tuple(n if m == place else 1 for m, n in enumerate(u.shape)))
+    return (index < k if axis == b else k < index).expand(u.shape)
 
 
 def extreme(u: UOp, x: Pair) -> Pair:
@@ -72,32 +72,28 @@ def extreme(u: UOp, x: Pair) -> Pair:
 
 
 def long_sum(u: UOp, x: Pair) -> Pair:
+    """Slice by slice, the first above a grid that fits the sum of the magnitudes, and each 53 - room bits finer."""
     (axis,) = u.arg[1]
     shape = x.high.shape
-    n = shape[axis]
-    room = n.bit_length() + 1  # bits that a sum of n items may grow by
+    room = shape[axis].bit_length() + 2  # by what a sum of so many may be larger than its items
 
     def spread(v: UOp) -> UOp:
-        return v.reshape(tuple(1 if k == axis else size for k, size in enumerate(shape))).expand(shape)
+        return v.reshape(tuple(1 if k == axis else n for k, n in enumerate(shape))).expand(shape)
 
-    size = abs(x.high)
-    if u.arg[0] == "pairs":
-        size = size.triu(*u.arg[2])
-    largest = UOp(Ops.REDUCE, u.dtype, u.shape, (size,), ("max", (axis,)))
-    # a power of two above all items, times 2**room: adding and taking it away leaves multiples of its last bit
-    exponent = (bits(largest) >> DOUBLE.mantissa) + (1 + room)
-    grid = (exponent << DOUBLE.mantissa).bitcast(u.dtype)
-    left = [x.high, *([] if x.low is None else [x.low])]
+    size = u.replace((abs(x.high),))
+    # a power of two above it: what is left when that is added and taken away are multiples of its last bit
+    grid = (((bits(size) >> DOUBLE.mantissa) + 3) << DOUBLE.mantissa).bitcast(u.dtype)
+    left = [w for w in x if w is not None]
     total: Pair | None = None
-    kept = 0
-    while kept < DIGITS + room:
+    kept = DOUBLE.mantissa - 3
+    while True:
         step = spread(grid)
-        parts = [(step + v) - step for v in left]
-        left = [v - p for v, p in zip(left, parts)]
-        cut = parts[0] if len(parts) == 1 else parts[0] + parts[1]  # exact: both are multiples of one small number
+        parts = [(step + w) - step for w in left]
+        left = [w - p for w, p in zip(left, parts)]
+        cut = parts[0] if len(parts) == 1 else parts[0] + parts[1]  # exact, as their sums are
         slice_ = Pair(u.replace((cut,)))
         total = slice_ if total is None else plus(total, slice_)
-        kept += DOUBLE.mantissa - room
-        grid = grid * 2.0 ** -(DOUBLE.mantissa - room)
-    assert total is not None
-    return total
+        if kept >= DIGITS + room:
+            return total
+        kept += DOUBLE.mantissa + 1 - room
+        grid = grid * 2.0 ** (room - DOUBLE.mantissa - 1)
