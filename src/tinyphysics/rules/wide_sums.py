@@ -77,18 +77,15 @@ def long_sum(u: UOp, x: Pair) -> Pair:
     shape = x.high.shape
     room = shape[axis].bit_length() + 2  # by what a sum of so many may be larger than its items
 
-    def spread(v: UOp) -> UOp:
-        return v.reshape(tuple(1 if k == axis else n for k, n in enumerate(shape))).expand(shape)
-
-    size = u.replace((abs(x.high),))
+    # spread out first, and the grid made where it is used: then a loop over pairs has nothing to wait for but the size
+    size = u.replace((abs(x.high),)).reshape(tuple(1 if k == axis else n for k, n in enumerate(shape))).expand(shape)
     # a power of two above it: what is left when that is added and taken away are multiples of its last bit
     grid = (((bits(size) >> DOUBLE.mantissa) + 3) << DOUBLE.mantissa).bitcast(u.dtype)
     left = [w for w in x if w is not None]
     total: Pair | None = None
     kept = DOUBLE.mantissa - 3
     while True:
-        step = spread(grid)
-        parts = [(step + w) - step for w in left]
+        parts = [(grid + w) - grid for w in left]
         left = [w - p for w, p in zip(left, parts)]
         cut = parts[0] if len(parts) == 1 else parts[0] + parts[1]  # exact, as their sums are
         slice_ = Pair(u.replace((cut,)))
