@@ -140,6 +140,11 @@ def multiply_add(a: Pair, b: Pair, c: Pair) -> Pair:
     return plus(times(a, b), c)
 
 
+def time_words(n: UOp, c: UOp, e: UOp, dt: UOp, t0: UOp) -> Pair:
+    """t0 + (n + c + e)*dt after n whole steps."""
+    return plus(times(plus(two_sum(n, c), Pair(e)), Pair(dt)), Pair(t0))
+
+
 # --- comparing and choosing ------------------------------------------------------------------------
 def less(x: Pair, y: Pair) -> UOp:
     if x.low is None and y.low is None:

@@ -36,6 +36,11 @@ class Precision:
         """Of a number of the state, with its words."""
         return self.state.bits + (0 if self.low is None else self.low.bits)
 
+    @property
+    def wide(self) -> bool:
+        """Is everything computed in pairs of float64, and what is watched too?"""
+        return self.state is f64 and self.low is f64
+
     def names(self, state: str) -> tuple[str, ...]:
         """Under which names a state is kept: an error word comes after its array."""
         return (state,) if self.low is None else (state, f"{state}{LOW}")

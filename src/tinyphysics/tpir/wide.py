@@ -13,9 +13,11 @@ from fractions import Fraction
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp, f64, graph_rewrite
 from tinyphysics.rules.exact import exact
-from tinyphysics.rules.wide import Pair, multiply_add, number
+from tinyphysics.rules.wide import Pair, multiply_add, number, words
 from tinyphysics.rules.widen import Wide, widen
-from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register, StateDecl, Type, Word
+from tinyphysics.tpir.isa import (
+    WORDS, Instruction, Operand, Param, Pointer, Program, Register, StateDecl, Type, Word,
+)  # fmt: skip
 from tinyphysics.tpir.lower import Builder
 from tinyphysics.tpir.precision import LOW
 from tinyphysics.tpir.symbolic import Symbolic
@@ -117,9 +119,19 @@ class WideBuilder(Builder):
                 assert isinstance(i.dst, Pointer) and low is not None
                 self.emit(section, "STORE", i.dst, high)
                 self.emit(section, "STORE", Pointer(f"{i.dst.name}{LOW}"), low)
-            case "TIME" | "NOISE":
-                raise PlanError(f'{"explicit time" if i.op == "TIME" else "random numbers"} in a step: '
-                                'not made with precision="dd" yet', fix='Choose precision="float64".')  # fmt: skip
+            case "TIME":
+                assert isinstance(i.dst, Register) and isinstance(i.args[0], float)
+                c, e = words(self.weights.get(i.args[0], Fraction(i.args[0])))
+                self.current.clear()
+                self.keep(i.dst, clock_pair(c, e), section, i.note)
+            case "NOISE":  # a number of 53 random bits is one word
+                kind, index, numbers = i.args
+                assert isinstance(i.dst, Register)
+                at = index if isinstance(index, float) else self.words[index][0]
+                drawn = self.temporary()
+                self.sections[section].append(Instruction("NOISE", (drawn, kind, at, numbers), i.type, i.note))
+                self.words[i.dst] = (drawn, None)
+                self.symbolic.env[i.dst] = UOp.var(f"{i.dst}", i.type.shape, i.type.dtype)
             case _:
                 assert isinstance(i.dst, Register)
                 self.keep(i.dst, self.expression(i), section, i.note)
@@ -158,6 +170,11 @@ class WideBuilder(Builder):
         found = self.value(h, Type(f64))
         assert isinstance(found, Pair)
         return Pair(*(None if w is None else w.expand(like.shape) for w in found))  # type: ignore[arg-type]
+
+
+def clock_pair(c: float, e: float = 0.0) -> Pair:
+    """The time after c + e steps more, as variables that a Builder knows."""
+    return Pair(*(UOp.var(f"@{c!r},{e!r},{word}") for word in WORDS))
 
 
 def in_pairs(program: Program, weights: Mapping[float, Fraction]) -> Program:
