@@ -5,7 +5,7 @@ Not here, because they are wrong: x*0 -> 0 (NaN, inf, -0.0) and x+0.0 -> x (-0.0
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -22,7 +22,7 @@ c = UPat.const("c")
 
 # May an operation on constants be rounded to a constant?  Not where the program will have more digits than float64.
 ROUNDED: ContextVar[bool] = ContextVar("ROUNDED", default=True)
-RATIONAL = {
+RATIONAL: dict[Ops, Callable[..., Fraction]] = {
     Ops.NEG: lambda a: -a, Ops.ADD: lambda a, b: a + b, Ops.SUB: lambda a, b: a - b, Ops.MUL: lambda a, b: a * b,
     Ops.DIV: lambda a, b: a / b, Ops.FMA: lambda a, b, c: a * b + c,
 }  # fmt: skip

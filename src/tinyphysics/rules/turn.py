@@ -9,7 +9,7 @@ import math
 
 from tinyphysics.ir import UOp
 from tinyphysics.ir.turn import FARTHEST
-from tinyphysics.rules.floats import DOUBLE, bits, magnitude
+from tinyphysics.rules.floats import DOUBLE, magnitude
 from tinyphysics.rules.trig import turns
 from tinyphysics.rules.wide import Pair, chosen, fast_two_sum, number, plus, times, two_sum
 from tinyphysics.rules.wide_functions import PI, by_pi

@@ -7,14 +7,28 @@ expressions are float64 operations and float64 functions, so every backend compu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
-from tinyphysics.ir import UOp, i64
+from tinyphysics.ir import UOp
 from tinyphysics.rules.floats import DOUBLE, bits, flipped, power_of_two, with_sign_of
 from tinyphysics.rules.wide import (
-    Pair, chosen, fast_two_sum, finite_or, joined, less, magnitude, minus, negative, number, over, plus, root,
-    scaled, times, two_product, two_sum, words,
+    Pair,
+    chosen,
+    finite_or,
+    joined,
+    magnitude,
+    minus,
+    negative,
+    number,
+    over,
+    plus,
+    root,
+    scaled,
+    times,
+    two_product,
+    two_sum,
+    words,
 )  # fmt: skip
 
 LN2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009493393622")

@@ -6,8 +6,8 @@ above the next, finer grid, and so on. So the sums are the ones that loops, tile
 """
 from __future__ import annotations
 
-from tinyphysics.ir import Ops, UOp
-from tinyphysics.ir.reduction import COMPONENTS, along, pairs_of
+from tinyphysics.ir import UOp
+from tinyphysics.ir.reduction import COMPONENTS, along
 from tinyphysics.ir.uop import component
 from tinyphysics.rules.floats import DOUBLE, bits
 from tinyphysics.rules.wide import Pair, chosen, number, plus

@@ -219,7 +219,8 @@ ISA: dict[str, Row] = {
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
     "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
     "MOVE": Row("dst, func, [src...], [numbers]", "TE", "the same numbers in another arrangement", "w([rc]+n?)?"),
-    "TIME": Row("dst, c, [e, word]", "T", "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "
+    "TIME": Row("dst, c, [e, word]", "T",
+                "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "
                 "with e, the high or low word of t0 + (n + c + e)*dt as a pair of float64", "c(cw)?"),
     "NOISE": Row("dst, kind, index, (stream, count)", "T", "random numbers of this step, `count` for each member", "w[rc]n"),
     "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a derivative", "[rc]"),

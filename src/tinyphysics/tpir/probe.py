@@ -35,7 +35,8 @@ def probe(
     if precision.wide:
         roots = in_words(list(values), numbers, time, {s.var: tuple(w.var for w in precision.kept(s)) for s in states})
     else:
-        read = {time: UOp.var("@0.0"), **{s.var: precision.value(s) for s in states}, **{v: u.cast(f64) for v, u in own.items()}}
+        read = {s.var: precision.value(s) for s in states} | {v: u.cast(f64) for v, u in own.items()}
+        read[time] = UOp.var("@0.0")
         roots = graph_rewrite(substitute(numbers, read), products)
     for name, u in zip(values, roots):
         b.emit("final", "OBSERVE", Pointer(name), b.operand(u, "final"), u=u)

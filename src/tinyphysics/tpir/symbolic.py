@@ -121,7 +121,7 @@ class Symbolic:
                 return check_node(drawn(kind.text, numbers, like.dtype, place, address), where)
             case "TIME":
                 assert isinstance(i.args[0], float)
-                if len(i.args) > 1 and i.args[2] not in map(Word, WORDS):
+                if len(i.args) > 1 and i.args[2] not in [Word(w) for w in WORDS]:
                     raise VerifyError(f"{where} asks for the word `{i.args[2]}`", fix=f"A word is {one_of(WORDS)}.")
                 if i.args[1:] and i.args[2] == Word("low"):  # in exact arithmetic the first word is all
                     return UOp.const(0.0, like.dtype)

@@ -16,7 +16,16 @@ from tinyphysics.rules.exact import exact
 from tinyphysics.rules.wide import Pair, multiply_add, number, words
 from tinyphysics.rules.widen import Wide, widen
 from tinyphysics.tpir.isa import (
-    WORDS, Instruction, Operand, Param, Pointer, Program, Register, StateDecl, Type, Word,
+    WORDS,
+    Instruction,
+    Operand,
+    Param,
+    Pointer,
+    Program,
+    Register,
+    StateDecl,
+    Type,
+    Word,
 )  # fmt: skip
 from tinyphysics.tpir.lower import Builder
 from tinyphysics.tpir.precision import LOW
@@ -90,7 +99,7 @@ class WideBuilder(Builder):
         """Where the roots are; arrays and what is read as a register are in one."""
         body = self.sections[section]
         begun = len(body)
-        out = []
+        out: list[Operand] = []
         for u in graph_rewrite(roots, exact):
             x = self.operand(u, section)
             if isinstance(x, float):  # a register has a type and a shape, a number has none
@@ -188,6 +197,6 @@ def in_pairs(program: Program, weights: Mapping[float, Fraction]) -> Program:
         states.append(replace(s, conjugate=None if s.conjugate is None else 2 * s.conjugate))
         states.append(StateDecl(f"{s.name}{LOW}", "error", s.type, low_of=2 * k))
     return replace(
-        program, claims=(), states=tuple(states), energy=(),
-        **{name: tuple(b.sections[name]) for name in ("init", "step", "final")},
+        program, claims=(), states=tuple(states), energy=(), init=tuple(b.sections["init"]),
+        step=tuple(b.sections["step"]), final=tuple(b.sections["final"]),
     )  # fmt: skip
