@@ -28,7 +28,7 @@ def turn() -> Fraction:
 
 def within(high: float, low: float) -> tuple[float, float]:
     """high + low less whole turns, in two words; as it is up to FARTHEST."""
-    if not math.isfinite(high) or abs(high) <= FARTHEST:
+    if not math.isfinite(high) or not math.isfinite(low) or abs(high) <= FARTHEST:
         return high, low
     x = Fraction(high) + Fraction(low)
     x -= round(x / turn()) * turn()
