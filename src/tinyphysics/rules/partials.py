@@ -28,6 +28,10 @@ def third(u: UOp) -> UOp:
     return as_uop(1 / 3, u.dtype) if ROUNDED.get() else as_uop(1.0, u.dtype) / 3.0
 
 
+def two_over_root_pi(u: UOp) -> UOp:
+    return as_uop(TWO_OVER_ROOT_PI, u.dtype) if ROUNDED.get() else 2.0 / as_uop(-1.0, u.dtype).acos().sqrt()
+
+
 def power(u: UOp) -> Partials:
     x, n = u.src
     if n.op is Ops.CONST:  # one less is a constant too: the next derivative stops at x**0
@@ -85,7 +89,7 @@ PARTIALS: dict[Ops, Callable[[UOp], Partials]] = {
     Ops.EXPM1:  lambda u: (u + one(u),),
     Ops.LOG:    lambda u: (one(u) / u.src[0],),
     Ops.LOG1P:  lambda u: (one(u) / (one(u) + u.src[0]),),
-    Ops.ERF:    lambda u: (TWO_OVER_ROOT_PI * (-(u.src[0] * u.src[0])).exp(),),
+    Ops.ERF:    lambda u: (two_over_root_pi(u) * (-(u.src[0] * u.src[0])).exp(),),
     Ops.CAST:   lambda u: (one(u) if u.dtype.is_float and u.src[0].dtype.is_float else None,),
     Ops.ADD:    lambda u: (one(u), one(u)),
     Ops.SUB:    lambda u: (one(u), -one(u)),

@@ -6,6 +6,8 @@ above the next, finer grid, and so on. So the sums are the ones that loops, tile
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import COMPONENTS, along
 from tinyphysics.ir.uop import component
@@ -72,15 +74,30 @@ def extreme(u: UOp, x: Pair) -> Pair:
 
 
 def long_sum(u: UOp, x: Pair) -> Pair:
-    """Slice by slice, the first above a grid that fits the sum of the magnitudes, and each 53 - room bits finer."""
     (axis,) = u.arg[1]
     shape = x.high.shape
-    room = shape[axis].bit_length() + 2  # by what a sum of so many may be larger than its items
 
+    def spread(v: UOp) -> UOp:
+        return v.reshape(tuple(1 if k == axis else n for k, n in enumerate(shape))).expand(shape)
+
+    return in_slices(x, shape[axis], lambda v: u.replace((v,)), spread)
+
+
+def scattered(u: UOp, x: Pair, indices: Sequence[UOp]) -> Pair:
+    """Items added at chosen places."""
+    return in_slices(x, x.high.size, lambda v: u.replace((v, *indices)), lambda v: v.gather(indices))
+
+
+def in_slices(x: Pair, count: int, add: Callable[[UOp], UOp], spread: Callable[[UOp], UOp]) -> Pair:
+    """Slice by slice, the first above a grid that fits the sum of the magnitudes, and each 53 - room bits finer.
+
+    `add` is a sum of at most `count` items, `spread` gives each item what its sum has.
+    """
+    room = count.bit_length() + 2  # by what a sum of so many may be larger than its items
     # spread out first, and the grid made where it is used: then a loop over pairs has nothing to wait for but the size
-    size = u.replace((abs(x.high),)).reshape(tuple(1 if k == axis else n for k, n in enumerate(shape))).expand(shape)
+    size = spread(add(abs(x.high)))
     # a power of two above it: what is left when that is added and taken away are multiples of its last bit
-    grid = (((bits(size) >> DOUBLE.mantissa) + 3) << DOUBLE.mantissa).bitcast(u.dtype)
+    grid = (((bits(size) >> DOUBLE.mantissa) + 3) << DOUBLE.mantissa).bitcast(x.high.dtype)
     left = [w for w in x if w is not None]
     total: Pair | None = None
     kept = DOUBLE.mantissa - 3
@@ -88,7 +105,7 @@ def long_sum(u: UOp, x: Pair) -> Pair:
         parts = [(grid + w) - grid for w in left]
         left = [w - p for w, p in zip(left, parts)]
         cut = parts[0] if len(parts) == 1 else parts[0] + parts[1]  # exact, as their sums are
-        slice_ = Pair(u.replace((cut,)))
+        slice_ = Pair(add(cut))
         total = slice_ if total is None else plus(total, slice_)
         if kept >= DIGITS + room:
             return total

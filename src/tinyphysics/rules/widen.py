@@ -9,7 +9,7 @@ from tinyphysics.ir.ops import CHOSEN, MOVEMENT
 from tinyphysics.rules import wide, wide_functions
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.wide import Pair, minus
-from tinyphysics.rules.wide_sums import reduced
+from tinyphysics.rules.wide_sums import reduced, scattered
 
 # fmt: off
 ARITHMETIC: dict[Ops, Callable[..., Pair]] = {
@@ -42,6 +42,7 @@ ARITHMETIC: dict[Ops, Callable[..., Pair]] = {
     Ops.EXPM1: wide_functions.expm1,
     Ops.LOG:   wide_functions.log,
     Ops.LOG1P: wide_functions.log1p,
+    Ops.ERF:   wide_functions.erf,
     Ops.POW:   wide_functions.power,
     Ops.ATAN2: wide_functions.atan2,
     Ops.HYPOT: wide_functions.hypot,
@@ -92,11 +93,10 @@ def one(u: UOp, src: list[Wide]) -> Wide:
 
 def moved(u: UOp, src: list[Wide]) -> Pair:
     """The same arrangement of both words."""
-    if u.op is Ops.SCATTER:
-        raise PlanError("sums at chosen places (bonds, indices into a state) are not made in pairs of float64 yet",
-                        fix='Choose precision="float64".')  # fmt: skip
     indices = tuple(s for s in src[1:] if isinstance(s, UOp)) if u.op in CHOSEN else ()
     arrays = [s for s in src if isinstance(s, Pair)]
+    if u.op is Ops.SCATTER:
+        return scattered(u, arrays[0], indices)
     high = u.replace((*(p.high for p in arrays), *indices))
     if all(p.low is None for p in arrays):
         return Pair(high)
