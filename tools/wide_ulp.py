@@ -13,6 +13,7 @@ import math
 import random
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import mpmath as mp
@@ -34,6 +35,7 @@ BY_PRODUCTS = ("add", "mul", "div", "sqrt", "rsqrt", "atan2")  # what is left of
 Words = tuple[float, float]
 
 
+@lru_cache(maxsize=64)
 def compiled(name: str) -> Expression:
     """A function of two pairs as float64 operations; it gives two words."""
     x, y = UOp.var("x"), UOp.var("y")
