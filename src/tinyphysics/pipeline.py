@@ -1,6 +1,7 @@
 """The compiler on one screen: trace is done; analyse, choose, synthesise, lower, verify."""
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from tinyphysics.planner.explain import explain
 from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
+from tinyphysics.rules.exact import unrounded
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.multirate import multirate_step
@@ -31,6 +33,7 @@ from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.lower import lower
 from tinyphysics.tpir.precision import in_precision
 from tinyphysics.tpir.verifier import Certificate, verify
+from tinyphysics.tpir.wide import in_pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +61,13 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     facts = facts_of(system)
     plan = choose(system, facts, goal)
-    step = synthesise(system, facts, plan, goal.approximate, goal.inner)
-    units: tuple[Row, ...] = ()
-    if goal.scale == "auto":
-        step, row = in_best_units(step)
-        units = (row,)
-    wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)
+    with unrounded() if goal.precision == "dd" else nullcontext():
+        step = synthesise(system, facts, plan, goal.approximate, goal.inner)
+        units: tuple[Row, ...] = ()
+        if goal.scale == "auto":
+            step, row = in_best_units(step)
+            units = (row,)
+        wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)
     certificate = verify(replace(wanted, claims=()))
     shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # what is shown is claimed
     if goal.method == "symplectic" and not certificate.symplectic:
@@ -71,7 +75,8 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
             f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
-    program = in_precision(shown, goal.precision, goal.lattice)
+    program = (in_pairs(shown, step.weights) if goal.precision == "dd" else
+               in_precision(shown, goal.precision, goal.lattice))  # fmt: skip
     target, why = choose_target(program, requested, goal.precision)
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
 

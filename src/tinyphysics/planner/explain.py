@@ -21,6 +21,7 @@ from tinyphysics.util import plural
 PRECISION_NOTE = {
     "lattice": "states are whole numbers of units; every sub-step adds a whole number, which is float64 rounded once",
     "float32": "states, parameters and every operation of a step; energies and observables are float64",
+    "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
 }
 
 

@@ -219,7 +219,9 @@ ISA: dict[str, Row] = {
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
     "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
     "MOVE": Row("dst, func, [src...], [numbers]", "TE", "the same numbers in another arrangement", "w([rc]+n?)?"),
-    "TIME": Row("dst, c", "T", "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began", "c"),
+    "TIME": Row("dst, c, [e, word]", "T",
+                "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "
+                "with e, the high or low word of t0 + (n + c + e)*dt as a pair of float64", "c(cw)?"),
     "NOISE": Row("dst, kind, index, (stream, count)", "T", "random numbers of this step, `count` for each member", "w[rc]n"),
     "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a derivative", "[rc]"),
     "ACC_GRAD": Row("g, up, func, k, src...", "G", "g += up * d func(src...)/d src[k]", "[rc]wc[rc]+"),
@@ -232,6 +234,7 @@ ISA: dict[str, Row] = {
 }
 
 ROLES = ("position", "momentum", "field", "auxiliary", "error")
+WORDS = ("high", "low")
 POISSON_TYPES = ("pass", "negate", "force")
 WAYS = ("times", "over")
 LISTED = ("order", "inverse", "images")

@@ -21,6 +21,7 @@ from tinyphysics.rules.exact import exact
 from tinyphysics.rules.random import drawn
 from tinyphysics.rules.transcendental import conditions, guarded, lower, weight
 from tinyphysics.rules.unroll import unroll
+from tinyphysics.rules.wide import time_words
 from tinyphysics.tpir.isa import (
     ADDRESS,
     MEMBER_BITS,
@@ -215,6 +216,9 @@ class Meaning(Symbolic):
                 case "TIME":
                     c = i.args[0]
                     after = self.env[c] if isinstance(c, Register) else c
+                    if len(i.args) > 1:
+                        self.env[i.dst] = self.word_of_time(i)
+                        continue
                     steps = NOW if after is c and c == 0 else NOW + after
                     self.env[i.dst] = steps.fma(STEP, ORIGIN).cast(i.type.dtype)
                 case "NOISE":
@@ -224,6 +228,11 @@ class Meaning(Symbolic):
                     assert value is not None
                     self.env[i.dst] = value
         return out
+
+    def word_of_time(self, i: Instruction) -> UOp:
+        c, e = (self.env[x] if isinstance(x, Register) else NOW.lift(x) for x in i.args[:2])
+        t = time_words(NOW, c, e, STEP, ORIGIN)
+        return t.high if i.args[2] == Word("high") else t.rest
 
     def noise(self, i: Instruction, index: UOp) -> UOp:
         kind, _, numbers = i.args

@@ -95,7 +95,9 @@ class Builder:
             self.current[u] = Register("S", self.index[u])
         elif name.startswith("@"):  # the time that a block sees
             register = self.temporary()
-            self.emit(section, "TIME", register, float(name[1:]), note="t")
+            after, *word = name[1:].split(",")  # @c, or @c,e,word of a pair
+            parts = (float(word[0]), Word(word[1])) if word else ()
+            self.emit(section, "TIME", register, float(after), *parts, note="t")
             self.current[u] = register
         else:
             self.invariant[u] = Param(name)

@@ -16,7 +16,7 @@ from tinyphysics.rules.partials import times
 from tinyphysics.rules.random import MEMBER, NOW, SEED, drawn
 from tinyphysics.tpir.form import check_node
 from tinyphysics.tpir.isa import (
-    ISA, LISTED, POISSON_TYPES, WAYS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
+    ISA, LISTED, POISSON_TYPES, WAYS, WORDS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
 )  # fmt: skip
 from tinyphysics.tpir.vm import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.util import did_you_mean, one_of, plural
@@ -127,6 +127,10 @@ class Symbolic:
                 return check_node(drawn(kind.text, numbers, like.dtype, place, address), where)
             case "TIME":
                 assert isinstance(i.args[0], float)
+                if len(i.args) > 1 and i.args[2] not in [Word(w) for w in WORDS]:
+                    raise VerifyError(f"{where} asks for the word `{i.args[2]}`", fix=f"A word is {one_of(WORDS)}.")
+                if i.args[1:] and i.args[2] == Word("low"):  # in exact arithmetic the first word is all
+                    return UOp.const(0.0, like.dtype)
                 return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}", (), like.dtype)
         return None
 

@@ -19,6 +19,7 @@ from tinyphysics.rules.custom import inline
 from tinyphysics.rules.partials import partials, times
 from tinyphysics.rules.random import drawn
 from tinyphysics.rules.transcendental import guarded, lower
+from tinyphysics.rules.wide import time_words
 from tinyphysics.tpir.isa import (
     ADDRESS,
     MEMBER_BITS,
@@ -215,7 +216,7 @@ class Machine:
                 c = i.args[0]
                 assert isinstance(c, float)
                 self.types[i.dst] = i.type
-                return clock(self._slot(i.dst), c, i.type)
+                return clock(self._slot(i.dst), c, i.type) if len(i.args) == 1 else word_of_time(self._slot(i.dst), i)
             case "NOISE":
                 return self._noise(i)
             case "ACC_GRAD":
@@ -427,6 +428,18 @@ def clock(dst: int, c: float, type_: Type) -> Action:
     """The time in float64, which counts further than any state needs, rounded to the register at the end."""
     def act(r: Slots) -> None:
         r[dst] = as_number(fma(r[NOW] + c, r[DT], r[T0]), type_.dtype)
+    return act
+
+
+def word_of_time(dst: int, i: Instruction) -> Action:
+    """One of the two words of the time, where a program has more digits than float64."""
+    n, dt, t0 = (UOp.var(name) for name in ("n", "dt", "t0"))
+    c, e = (n.lift(x) for x in i.args[:2])
+    t = time_words(n, c, e, dt, t0)
+    word = Expression([t.high if i.args[2] == Word("high") else t.rest], ["n", "dt", "t0"])
+
+    def act(r: Slots) -> None:
+        (r[dst],) = word(float(r[NOW]), r[DT], r[T0])
     return act
 
 
