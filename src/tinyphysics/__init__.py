@@ -90,10 +90,15 @@ RUNTIME = {
     "load": "saved",
     "save": "saved",
     "minimise": "minimise",
+    "piloted": "accuracy",
+    "step_of_run": "accuracy",
+    "judged": "accuracy",
+    "suggest_dt": "accuracy",
     "to_xarray": "dataset",
     "Simulation": "simulation",
 }
-METHODS = {"save", "minimise", "to_xarray"}  # for users sim.save(path), sim.minimise(...), out.to_xarray()
+# for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
+METHODS = {"save", "minimise", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt"}
 PLANNED = ("lagrangian", "ode", "fast", "slow")
 
 
@@ -119,6 +124,10 @@ _system.SLOTS["to_xarray"] = lambda *args: __getattr__("to_xarray")(*args)
 _system.SLOTS["version"] = lambda: __version__
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
+_system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
+_system.SLOTS["step_of_run"] = lambda *args: __getattr__("step_of_run")(*args)
+_system.SLOTS["judged"] = lambda *args: __getattr__("judged")(*args)
+_system.SLOTS["suggest_dt"] = lambda *args: __getattr__("suggest_dt")(*args)
 
 
 def _plot(out: Trajectory, figure: Any) -> Any:

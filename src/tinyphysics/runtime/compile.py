@@ -9,10 +9,11 @@ from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
+from tinyphysics.planner.goals import check_goals
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import ready
 from tinyphysics.runtime.simulation import Simulation, checked_step
-from tinyphysics.system import Family, Sum
+from tinyphysics.system import SLOTS, Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
@@ -66,6 +67,9 @@ def compile(
     precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
     frames are float32 arrays, times, energies and observables float64.
 
+    energy_drift=1e-9, error=1e-6 are goals: the method, and the step if no dt is given, are found by pilots on the state
+    of pilot={"q": ..., "p": ...}, or of the first run, and measured again in every run.
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
@@ -79,8 +83,7 @@ def compile(
         )
     if isinstance(system, Sum):
         raise PlanError("sums of systems cannot be linked yet", fix="Write one energy with all terms.")
-    later = {"energy_drift": energy_drift, "error": error, "time": time, "pilot": pilot,
-             "inner": inner}  # fmt: skip
+    later = {"time": time, "inner": inner}
     for name, value in later.items():
         if value is not None:
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
@@ -109,9 +112,15 @@ def compile(
     if source.kind == "map":
         if dt is not None:
             raise InputError(f"`{source.name}` is a map and has no dt", fix="tp.compile(system) is enough.")
-    elif dt is None:
-        checked_step(dt)
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    return Simulation(source, Goal(dt, method, order, forbidden, precision, scale, approximate), requested, checks)
+    goal = Goal(dt, method, order, forbidden, precision, scale, approximate, energy_drift, error)
+    if goal.is_accurate or pilot is not None:
+        check_goals(source.kind, source.name, goal)
+    if dt is None and source.kind != "map" and not goal.is_accurate:
+        checked_step(dt)
+    sim = Simulation(source, goal, requested, checks)
+    if pilot is not None:
+        SLOTS["piloted"](sim, pilot)
+    return sim

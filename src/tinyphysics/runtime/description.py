@@ -5,6 +5,7 @@ from typing import Any
 
 from tinyphysics.ir import dump
 from tinyphysics.plan import Goal
+from tinyphysics.runtime.decisions import as_data
 from tinyphysics.system import System
 
 FORMAT = 1
@@ -25,7 +26,9 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "graph": dump(roots),
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
-                 "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate},  # fmt: skip
+                 "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,
+                 "energy_drift": goal.energy_drift, "error": goal.error,
+                 "decision": None if goal.decision is None else as_data(goal.decision)},  # fmt: skip
         "backend": requested,
         "checks": checks,
         "program": program,

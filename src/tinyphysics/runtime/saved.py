@@ -15,6 +15,7 @@ from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.ir import UOp, parse
 from tinyphysics.plan import Goal
 from tinyphysics.planner.target import checked
+from tinyphysics.runtime.decisions import from_data
 from tinyphysics.runtime.description import FORMAT, described
 from tinyphysics.runtime.simulation import Simulation
 from tinyphysics.system import Parameter, State, System
@@ -70,5 +71,7 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
     )  # fmt: skip
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
-                  goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"))  # fmt: skip
+                  goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"),
+                  goal.get("energy_drift"), goal.get("error"),
+                  from_data(goal["decision"]) if goal.get("decision") else None)  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

@@ -27,6 +27,7 @@ from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cite import Citations, cite
+from tinyphysics.planner.explain import stability_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
@@ -78,6 +79,7 @@ class Simulation:
     requested: str
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    frequency: float | None = None  # of the fastest vibration at the state of a pilot
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
 
@@ -119,7 +121,9 @@ class Simulation:
 
     def explain(self) -> Report:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
-        return self.built.report.with_machine(layout(self.target, self.built.program))
+        report = self.built.report.with_machine(layout(self.target, self.built.program))
+        rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
+        return report.with_rows("plan", tuple(rows))
 
     def cite(self) -> Citations:
         """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
@@ -168,6 +172,19 @@ class Simulation:
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, given))
         return SLOTS["minimise"](self, given, steps, force, move, checked_time(t0))
+
+    def suggest_dt(
+        self, *, error: float | None = None, energy_drift: float | None = None, until: float | None = None, t0: float = 0.0,
+        **given: Any,
+    ) -> float:  # fmt: skip
+        """The longest step of this method that was measured to meet the goals from a state on.
+
+        For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
+        """
+        if isinstance(self.source, Family):
+            self.bind(self.source, sizes_from(self.source, given))
+        dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
+        return dt
 
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
@@ -238,6 +255,8 @@ class Simulation:
         system = self.system
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+        if self.goal.is_accurate:
+            dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
         if c is None:
             i = inputs(system, given, self.compiled.stored)
@@ -313,6 +332,8 @@ class Simulation:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
+        if self.goal.is_accurate:
+            SLOTS["judged"](self, out)
         if self.checks == "strict" and any(s.cause == "not finite" for s in record.stops):
             s = out.stopped
             assert s is not None
