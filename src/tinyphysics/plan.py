@@ -17,6 +17,10 @@ class Trial:
     verdict: str = ""  # why it was not taken
     rounded: str = ""  # the goal that rounding makes impossible, if one
 
+    def measured(self, goal: str) -> float:
+        """What was found of one goal."""
+        return self.error if goal == "error" or self.drift is None else self.drift
+
 
 @dataclass(frozen=True)
 class Decision:

@@ -5,7 +5,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, MAP
 from tinyphysics.planner.cost import describe, operations
-from tinyphysics.planner.goals import asked
+from tinyphysics.planner.longest import asked
 from tinyphysics.planner.loops import loop_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section

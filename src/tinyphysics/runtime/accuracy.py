@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError
+from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.catalog import BY_NAME
-from tinyphysics.planner.goals import asked, check_goals, decide, step_for, unstable
+from tinyphysics.planner.goals import check_goals, decide, step_for
+from tinyphysics.planner.longest import asked, unstable
 from tinyphysics.runtime import decisions
 from tinyphysics.runtime.checkpoint import Checkpoint
-from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.pilot import Pilots, apart, estimate, part, sample
 from tinyphysics.runtime.schedule import count_steps
@@ -34,13 +34,7 @@ def piloted(sim: Simulation, pilot: Any) -> None:
         raise InputError(f"pilot={pilot!r} is not a state", fix='Pass pilot={"q": ..., "p": ...}: what evolve is given.')
     given = dict(pilot)
     t0, until = checked_time(given.pop("t0", 0.0)), given.pop("until", None)
-    try:
-        if isinstance(sim.source, Family):
-            sim.bind(sim.source, sizes_from(sim.source, given))
-        i = inputs(sim.system, given, sim.compiled.stored)
-    except InputError as error:
-        raise InputError(f"pilot={{...}}: {error.what}", site=error.site,
-                         fix=(error.fix or "").replace("to evolve", "in pilot={...}")) from None  # fmt: skip
+    i = state_of(sim, given, "in pilot={...}")
     reach = None if until is None else time_of(until, t0)
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
@@ -48,6 +42,17 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     sim.frequency = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
     if sim.goal.dt is not None and (why := unstable(BY_NAME[sim.compiled.known.method], sim.goal.dt, sim.frequency)):
         LOG.warning("%s: dt=%g is too long for %s; %s", sim.system.name, sim.goal.dt, sim.compiled.known.method, why)
+
+
+def state_of(sim: Simulation, given: Mapping[str, Any], where: str) -> Inputs:
+    """What a plan is made for; errors name the place where it was given."""
+    try:
+        if isinstance(sim.source, Family):
+            sim.bind(sim.source, sizes_from(sim.source, given))
+        return inputs(sim.system, given, sim.compiled.stored)
+    except (InputError, ShapeError) as error:
+        raise type(error)(f"{error.what} ({where})", site=error.site,
+                          fix=(error.fix or "").replace("to evolve", where)) from None  # fmt: skip
 
 
 def time_of(until: Any, t0: float) -> float:
@@ -69,8 +74,7 @@ def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float |
     if found is None:
         found = decision(pilots, goal, reach)
         decisions.remember(name, found)
-    sim.goal = replace(sim.goal, decision=found)
-    sim._compiled = Compiled(sim.system, sim.goal, sim.requested)
+    sim.decide(found)
 
 
 def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
@@ -99,8 +103,8 @@ def step_of_run(
     if sim.goal.decision is None:
         i = inputs(sim.system, given, sim.compiled.stored)
         reach = count_steps(steps, until, dt, t0) * abs(dt) if dt is not None else time_of(until, t0)
-        if reach == 0:
-            raise InputError("a run of no time has no accuracy", fix="Pass steps=1000 or more.")
+        if dt is not None and reach == 0:
+            return dt
         plan(sim, i, t0, reach, dt)
     if dt is not None:
         return dt
@@ -179,7 +183,7 @@ def suggest_dt(
     sim: Simulation, given: dict[str, Any], error: float | None, energy_drift: float | None, until: Any, t0: float
 ) -> float:
     """What `sim.suggest_dt` returns."""
-    i = inputs(sim.system, given, sim.compiled.stored)
+    i = state_of(sim, given, "to suggest_dt")
     goal = replace(sim.goal, dt=None, method=sim.compiled.known.method, order=None, forbid=(), error=error,
                    energy_drift=energy_drift, decision=None)  # fmt: skip
     check_goals(sim.system.kind, sim.system.name, goal)

@@ -14,17 +14,18 @@ import numpy as np
 
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
-from tinyphysics.planner.goals import Course, Measured
+from tinyphysics.planner.longest import Course, Measured
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.frequency import Frequency, frequency
 from tinyphysics.runtime.simulation import Simulation
 
 MOST_MEMBERS = 16  # of an ensemble: those that are piloted
 LOOKS = 8  # times in a pilot at which two runs are compared
-PERIODS = 64  # of the fastest vibration, in a pilot
+PERIODS = 64  # of the fastest vibration, in the pilot of a run that is as long
+SOME_PERIODS = 16  # where nothing says how long a run will be
 FEWEST_PERIODS = 2
-STEPS_A_PERIOD = 100  # about, of all pilots of one method together, in a period of theirs
-WORK = 4e9  # operations that the pilots of one method may take: seconds
+WORK = 1e9  # operations that one pilot may take: about a second
+STEPS_A_PERIOD = 200  # for which they should do
 
 
 def sample(i: Inputs) -> list[int]:
@@ -121,14 +122,15 @@ class Pilots:
         f = self.frequency()
         fastest = f.fastest if math.isfinite(f.fastest) else None
         rate = f.rate if math.isfinite(f.rate) else 0.0
-        price = max(self.sim.compiled.known.operations, 1) * self.given.members
-        periods = min(max(WORK / (price * STEPS_A_PERIOD), FEWEST_PERIODS), PERIODS)
+        work = WORK / self.given.members
+        enough = work / (max(self.sim.compiled.known.operations, 1) * STEPS_A_PERIOD)
+        periods = min(max(enough, FEWEST_PERIODS), PERIODS if reach is not None else SOME_PERIODS)
         if not rate and reach is None:
             return None
         span = periods * 2 * math.pi / rate if rate else abs(reach or 0.0)
         if dt is None:
             reach = span if reach is None else reach
-            return Course(reach / max(math.ceil(reach / span * (1 - 1e-9)), 1), reach, fastest)
+            return Course(reach / max(math.ceil(reach / span * (1 - 1e-9)), 1), reach, fastest, work=work)
         steps = LOOKS * math.ceil(span / abs(dt) / LOOKS)
         steps = steps if reach is None else min(steps, max(round(reach / abs(dt)), 1))
-        return Course(steps * abs(dt), max(steps * abs(dt), reach or 0.0), fastest, dt, steps)
+        return Course(steps * abs(dt), max(steps * abs(dt), reach or 0.0), fastest, dt, steps, work)

@@ -25,7 +25,7 @@ from tinyphysics.front.trace import observable
 from tinyphysics.ir import DType, UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build
-from tinyphysics.plan import Goal
+from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.cite import Citations, cite
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.report import Report
@@ -181,8 +181,6 @@ class Simulation:
 
         For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
         """
-        if isinstance(self.source, Family):
-            self.bind(self.source, sizes_from(self.source, given))
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
@@ -376,6 +374,11 @@ class Simulation:
             if sizes[letter] != n:
                 raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
                                  fix="Compile the system again for another size.")  # fmt: skip
+
+    def decide(self, decision: Decision) -> None:
+        """The method that pilots have chosen is the one of this simulation from here on."""
+        self.goal = replace(self.goal, decision=decision)
+        self._compiled = Compiled(self.system, self.goal, self.requested)
 
     @property
     def subject(self) -> Observed:
