@@ -163,7 +163,7 @@ class Search:
 
     @property
     def most(self) -> int:
-        return min(MOST_STEPS, multiple(self.course.work / self.operations))
+        return multiple(min(MOST_STEPS, self.course.work / self.operations))
 
     def work(self, steps: int) -> float:
         return self.operations * steps / self.course.span

@@ -17,7 +17,7 @@ from tinyphysics.planner.longest import asked, unstable
 from tinyphysics.runtime import decisions
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
-from tinyphysics.runtime.pilot import Pilots, apart, estimate, part, sample
+from tinyphysics.runtime.pilot import LOOKS, Pilots, apart, estimate, part, sample
 from tinyphysics.runtime.schedule import count_steps
 from tinyphysics.runtime.simulation import Simulation, checked_step, checked_time
 from tinyphysics.system import Family
@@ -165,7 +165,7 @@ def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) 
              for name, v in out.final.states.items()}  # fmt: skip
 
     def difference(dt: float, n: int) -> float:
-        states = pilots.states(pilots.run(m.name, dt, n))
+        states = pilots.states(pilots.run(m.name, dt, n, LOOKS if n % LOOKS == 0 else 1))
         if states is None:
             return math.inf
         mine = {name: np.concatenate([v[:-1], final[name]]) for name, v in states.items()}  # for the size of a state

@@ -65,13 +65,12 @@ def estimate(difference: float, order: int) -> float:
 
 @dataclass(eq=False)
 class Pilots:
-    """Runs of methods on some members from t0 on; what was run once is remembered."""
+    """Runs of methods on some members from t0 on."""
 
     sim: Simulation
     given: Inputs
     t0: float
     methods: dict[str, Simulation] = field(default_factory=dict)
-    frames: dict[tuple[str, int, float], Any] = field(default_factory=dict)
 
     def simulation(self, method: str) -> Simulation:
         """A method as it would run without goals."""
@@ -84,8 +83,8 @@ class Pilots:
     def operations(self, m: Method) -> int:
         return max(self.simulation(m.name).compiled.known.operations, 1)
 
-    def run(self, method: str, dt: float, steps: int) -> Any:
-        every = steps // LOOKS if steps % LOOKS == 0 else steps
+    def run(self, method: str, dt: float, steps: int, looks: int = 1) -> Any:
+        every = max(steps // looks, 1)
         return self.simulation(method).evolve(**as_arguments(self.given), dt=dt, steps=steps, t0=self.t0, save_every=every,
                                               progress=False)  # fmt: skip
 
@@ -97,18 +96,14 @@ class Pilots:
 
     def measure(self, m: Method, dt: float, steps: int) -> Measured:
         """A step of a method against half of it, and its energy in every step."""
-        out = self.run(m.name, dt, steps)
-        key = (m.name, 2 * steps, dt / 2)
+        looks = LOOKS if steps % LOOKS == 0 else 1
+        out = self.run(m.name, dt, steps, looks)
         mine = self.states(out)
-        if mine is None:
-            return Measured(math.inf)
-        self.frames[m.name, steps, dt] = mine
-        if key not in self.frames:
-            self.frames[key] = self.states(self.run(m.name, dt / 2, 2 * steps))
-        if self.frames[key] is None:
+        finer = None if mine is None else self.states(self.run(m.name, dt / 2, 2 * steps, looks))
+        if mine is None or finer is None:
             return Measured(math.inf)
         drift = None if self.sim.system.energy is None else float(np.max(out.drift("energy")))
-        error = estimate(apart(mine, self.frames[key]), m.order)
+        error = estimate(apart(mine, finer), m.order)
         if not math.isfinite(error) or drift is not None and not math.isfinite(drift):
             return Measured(math.inf)
         return Measured(error, drift)
