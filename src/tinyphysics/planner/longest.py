@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tinyphysics.plan import Goal, Trial
 from tinyphysics.planner.catalog import BY_NAME, Method
@@ -152,6 +152,7 @@ class Search:
     best: float  # the work of another method
     good: tuple[int, Trial] | None = None  # the fewest steps that have met the goals
     near: tuple[int, float, Trial] | None = None  # the most that have not, and by which factor
+    missed: list[Trial] = field(default_factory=list)
     stuck: int = 0
     verdict: str = "no step was found that meets them"
     rounded: str = ""
@@ -187,6 +188,7 @@ class Search:
         return new if new * NEAR < n else None
 
     def more(self, n: int, off: float, trial: Trial) -> int | None:
+        self.missed.append(trial)
         if self.is_rounded(n, off, trial):
             return None
         self.near = (n, off, trial) if self.near is None or n > self.near[0] else self.near
@@ -209,7 +211,7 @@ class Search:
             return False
         error, drift = asked(self.goal)
         self.rounded = "error" if drift is None or off == trial.error / error else "energy_drift"
-        lowest = min(trial, self.near[2], key=lambda t: t.measured(self.rounded))
+        lowest = min(self.missed, key=lambda t: t.measured(self.rounded))
         self.near = n, off, lowest
         self.verdict = f"rounding: no step brings {self.rounded} below about {lowest.measured(self.rounded):.1e}"
         return True
