@@ -94,10 +94,15 @@ RUNTIME = {
     "save": "saved",
     "minimise": "minimise",
     "rewind": "rewind",
+    "piloted": "accuracy",
+    "step_of_run": "accuracy",
+    "judged": "accuracy",
+    "suggest_dt": "accuracy",
     "to_xarray": "dataset",
     "Simulation": "simulation",
 }
-METHODS = {"save", "minimise", "rewind", "to_xarray"}  # for users sim.save(path), sim.minimise(...), out.to_xarray()
+# for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
+METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt"}
 PLANNED = ("lagrangian", "ode")
 
 
@@ -124,6 +129,10 @@ _system.SLOTS["version"] = lambda: __version__
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
 _system.SLOTS["rewind"] = lambda *args: __getattr__("rewind")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
+_system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
+_system.SLOTS["step_of_run"] = lambda *args: __getattr__("step_of_run")(*args)
+_system.SLOTS["judged"] = lambda *args: __getattr__("judged")(*args)
+_system.SLOTS["suggest_dt"] = lambda *args: __getattr__("suggest_dt")(*args)
 
 
 def _plot(out: Trajectory, figure: Any) -> Any:

@@ -18,6 +18,7 @@ from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, RESPA
 from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
+from tinyphysics.planner.goals import decided, provisional
 from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
@@ -60,7 +61,9 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     facts = facts_of(system)
-    plan = choose(system, facts, goal)
+    plan = choose(system, facts, goal) if goal.decision is None else decided(goal.decision)
+    if goal.is_accurate and goal.decision is None:
+        plan = provisional(plan)
     with unrounded() if goal.precision == "dd" else nullcontext():
         step = synthesise(system, facts, plan, goal.approximate, goal.inner)
         units: tuple[Row, ...] = ()

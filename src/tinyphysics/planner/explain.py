@@ -7,6 +7,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, MAP
 from tinyphysics.planner.cost import describe, operations
+from tinyphysics.planner.longest import asked
 from tinyphysics.planner.loops import loop_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
@@ -64,6 +65,37 @@ def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
     return rows
 
 
+def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
+    """What was asked, what was measured, and how far that reaches."""
+    error, drift = asked(goal)
+    wanted = {"error": error} if drift is None else {"energy_drift": drift, "error": error}
+    note = "" if goal.error is not None else ", by default: energy is not accuracy"
+    d = plan.decision
+    if d is None:
+        return [Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; not measured yet: pass pilot= to "
+                    "compile, or run it") for name, value in wanted.items()]  # fmt: skip
+    found = {"error": d.error, "energy_drift": d.drift}
+    rows = []
+    if goal.dt is None:
+        rows.append(Row("dt", f"{d.dt:.6g}", "the longest that meets them; a run takes one that divides its time"))
+    rows += [Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; {found[name]:.1e} in the pilot")
+             for name, value in wanted.items()]  # fmt: skip
+    grown = f", from which errors were taken to grow linearly to {d.reach:g}" if d.reach > d.span else ""
+    rows.append(Row("pilot", f"{d.span:g}", f"the time it ran for{grown}; the run itself is measured too"))
+    return rows + stability_rows(plan.method, d.frequency, goal.dt if goal.dt is not None else d.dt)
+
+
+def stability_rows(method: str, frequency: float | None, dt: float | None) -> list[Row]:
+    """The fastest vibration at a state that is known, against what the method stands."""
+    limit = BY_NAME[method].limit if method in BY_NAME else None
+    if frequency is None or limit is None or dt is None:
+        return []
+    x = abs(dt) * frequency
+    verdict = f"omega*dt = {x:.3g}"
+    return [Row("stability", verdict, f"the method's limit is {limit:.4g}; the fastest vibration at the state of the pilot "
+                f"has omega = {frequency:.4g}{'' if x <= limit else ': TOO LONG, it will grow without end'}")]  # fmt: skip
+
+
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
     certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
@@ -75,6 +107,8 @@ def explain(
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
     if goal.dt is not None:
         chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+    if goal.is_accurate:
+        chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:
         names = ", ".join(p.name for p in system.parameters)
         chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))

@@ -10,11 +10,12 @@ from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
+from tinyphysics.planner.goals import check_goals
 from tinyphysics.planner.link import linked
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import ready
 from tinyphysics.runtime.simulation import Simulation, checked_step
-from tinyphysics.system import Family, Sum
+from tinyphysics.system import SLOTS, Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
@@ -103,6 +104,9 @@ def compile(
     precision="lattice" keeps states as whole numbers of units, and runs back to the last bit (`sim.rewind`); lattice=
     is their unit, a power of two, or one for each state: {"q": 2**-40, "p": 2**-44}.
 
+    energy_drift=1e-9, error=1e-6 are goals: the method, and the step if no dt is given, are found by pilots on the state
+    of pilot={"q": ..., "p": ...}, or of the first run, and measured again in every run.
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
@@ -120,7 +124,7 @@ def compile(
     if system.kind == "potential":
         raise PlanError(f"`{system.name}` is a potential: alone it moves nothing",
                         fix=f"Add it to a system: free + {system.name}.")  # fmt: skip
-    later = {"energy_drift": energy_drift, "error": error, "time": time, "pilot": pilot}
+    later = {"time": time}
     for name, value in later.items():
         if value is not None:
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
@@ -150,10 +154,16 @@ def compile(
     if source.kind == "map":
         if dt is not None:
             raise InputError(f"`{source.name}` is a map and has no dt", fix="tp.compile(system) is enough.")
-    elif dt is None:
-        checked_step(dt)
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units)
-    return Simulation(source, goal, requested, checks)
+    goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units,
+                energy_drift=energy_drift, error=error)  # fmt: skip
+    if goal.is_accurate or pilot is not None:
+        check_goals(source.kind, source.name, goal)
+    if dt is None and source.kind != "map" and not goal.is_accurate:
+        checked_step(dt)
+    sim = Simulation(source, goal, requested, checks)
+    if pilot is not None:
+        SLOTS["piloted"](sim, pilot)
+    return sim

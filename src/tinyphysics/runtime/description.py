@@ -5,6 +5,7 @@ from typing import Any
 
 from tinyphysics.ir import dump
 from tinyphysics.plan import Goal
+from tinyphysics.runtime.decisions import as_data
 from tinyphysics.system import System
 
 FORMAT = 1
@@ -28,7 +29,8 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
                  "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,
                  "inner": goal.inner, "lattice": [list(pair) for pair in goal.lattice],
-                 "backwards": goal.backwards},  # fmt: skip
+                 "backwards": goal.backwards, "energy_drift": goal.energy_drift, "error": goal.error,
+                 "decision": None if goal.decision is None else as_data(goal.decision)},  # fmt: skip
         "backend": requested,
         "checks": checks,
         "program": program,

@@ -15,6 +15,7 @@ from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.ir import UOp, parse
 from tinyphysics.plan import Goal
 from tinyphysics.planner.target import checked
+from tinyphysics.runtime.decisions import from_data
 from tinyphysics.runtime.description import FORMAT, described
 from tinyphysics.runtime.simulation import Simulation
 from tinyphysics.system import Parameter, State, System
@@ -73,6 +74,7 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
     units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
                   goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"),
-                  inner=tuple(goal.get("inner", ())), lattice=units,
-                  backwards=bool(goal.get("backwards", False)))  # fmt: skip
+                  inner=tuple(goal.get("inner", ())), lattice=units, backwards=bool(goal.get("backwards", False)),
+                  energy_drift=goal.get("energy_drift"), error=goal.get("error"),
+                  decision=from_data(goal["decision"]) if goal.get("decision") else None)  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

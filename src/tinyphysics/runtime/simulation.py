@@ -25,8 +25,9 @@ from tinyphysics.front.trace import observable
 from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build
-from tinyphysics.plan import Goal
+from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.cite import Citations, cite
+from tinyphysics.planner.explain import stability_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
@@ -78,6 +79,7 @@ class Simulation:
     requested: str
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    frequency: float | None = None  # of the fastest vibration at the state of a pilot
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
 
@@ -119,7 +121,9 @@ class Simulation:
 
     def explain(self) -> Report:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
-        return self.built.report.with_machine(layout(self.target, self.built.program))
+        report = self.built.report.with_machine(layout(self.target, self.built.program))
+        rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
+        return report.with_rows("plan", tuple(rows))
 
     def cite(self) -> Citations:
         """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
@@ -176,6 +180,17 @@ class Simulation:
         its beginning or from a checkpoint of it, which has the same bits; `.metrics["rewind"]` says which.
         """
         return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
+
+    def suggest_dt(
+        self, *, error: float | None = None, energy_drift: float | None = None, until: float | None = None, t0: float = 0.0,
+        **given: Any,
+    ) -> float:  # fmt: skip
+        """The longest step of this method that was measured to meet the goals from a state on.
+
+        For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
+        """
+        dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
+        return dt
 
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
@@ -246,6 +261,8 @@ class Simulation:
         system = self.system
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+        if self.goal.is_accurate:
+            dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
         if c is None:
             i = inputs(system, given, self.compiled.encoding)
@@ -323,6 +340,8 @@ class Simulation:
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
         if not compiled.encoding.precision.state.is_float:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
+        if self.goal.is_accurate:
+            SLOTS["judged"](self, out)
         if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):
             s = out.stopped
             assert s is not None
@@ -366,6 +385,11 @@ class Simulation:
             if sizes[letter] != n:
                 raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
                                  fix="Compile the system again for another size.")  # fmt: skip
+
+    def decide(self, decision: Decision) -> None:
+        """The method that pilots have chosen is the one of this simulation from here on."""
+        self.goal = replace(self.goal, decision=decision)
+        self._compiled = Compiled(self.system, self.goal, self.requested)
 
     @property
     def subject(self) -> Observed:
