@@ -70,10 +70,10 @@ def test_leapfrog_is_kick_drift_kick_and_the_default():
 def test_an_order_chooses_a_certified_method_of_that_order(order):
     sim = tp.compile(pendulum, dt=0.1, order=order)
     assert sim.built.plan.order == order == BY_NAME[sim.built.plan.method].order
-    assert sim.certificate.symplectic and sim.built.plan.because == f"order {order} asked for"
+    assert sim.certificate.symplectic and sim.built.plan.because.startswith(f"order {order} asked for")
 
 
-@pytest.mark.parametrize("order", [0, 3, 5, 40, -2, 2.5, "4", [2], None.__class__])
+@pytest.mark.parametrize("order", [0, 11, 40, -2, 2.5, "4", [2], None.__class__])
 def test_an_order_that_no_method_has_lists_those_that_exist(order):
     message = refusal(PlanError, pendulum, dt=0.1, order=order)
     assert "Orders: 1, 2, 4" in message
@@ -140,8 +140,9 @@ def test_what_is_forbidden_must_be_a_method(forbid, what):
 
 def test_alternatives_are_named_with_their_cost():
     turned = {a.method: a.because for a in tp.compile(pendulum, dt=0.1).built.plan.turned_down}
-    assert set(turned) == {"leapfrog_dkd", *BY_ORDER.values()} - {"leapfrog_kdk"}
-    assert turned["yoshida4"] == "order 4, 3 force evaluations a step; order 2 was the default"
+    assert set(turned) == {"leapfrog_dkd", *BY_ORDER.values()} - {"leapfrog_kdk"}  # the best of every other order
+    best = BY_NAME[BY_ORDER[4]]
+    assert turned[best.name] == f"order 4, {best.stages} force evaluations a step; order 2 was the default"
     assert turned["symplectic_euler"].startswith("order 1, 1 force evaluation a step")
 
 
