@@ -60,6 +60,7 @@ class Ops(Enum):
     # three arguments
     FMA = "fma"          # a*b + c, rounded once
     WHERE = "where"
+    SELDOM = "seldom"    # as where; the first choice is needed so seldom that a kernel begins without it
     IMAGE = "image"      # (a - s) - b, where s is a whole number of periods: it moves as the box does
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
@@ -110,7 +111,7 @@ BINARY: Group = COMPARE | {
     Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.MIN, Ops.MAX,
     Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI,
 }  # fmt: skip
-TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.IMAGE})
+TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.SELDOM, Ops.IMAGE})
 ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM}
 MOVEMENT: Group = frozenset({
     Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,

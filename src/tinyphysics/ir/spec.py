@@ -10,6 +10,7 @@ from tinyphysics.util import prod
 
 Row = tuple[frozenset[Ops], Callable[[UOp], bool], str]
 
+CHOICES = frozenset({Ops.WHERE, Ops.SELDOM})
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT})
 
 
@@ -18,7 +19,7 @@ def same_shapes(u: UOp) -> bool:
 
 
 def same_dtypes(u: UOp) -> bool:
-    data = u.src[1:] if u.op is Ops.WHERE else u.src
+    data = u.src[1:] if u.op in CHOICES else u.src
     if u.op in COMPARE:
         return u.dtype is bool_ and len({s.dtype for s in data}) == 1
     if u.op is Ops.CAST or u.op is Ops.CUSTOM:
@@ -139,7 +140,7 @@ SHAPED: list[Row] = [
     (BITWISE,                                lambda u: not u.dtype.is_float,       "bits of a float"),
     (frozenset({Ops.SHL, Ops.SHR}),          lambda u: u.dtype.is_int,             "a shift of a float"),
     (frozenset({Ops.MULHI}),                 lambda u: u.dtype is u32,             "a high product of other than u32"),
-    (frozenset({Ops.WHERE}),                 lambda u: u.src[0].dtype is bool_,    "a condition that is not bool"),
+    (CHOICES,                                lambda u: u.src[0].dtype is bool_,    "a condition that is not bool"),
     (frozenset({Ops.RESHAPE}),               lambda u: prod(u.src[0].shape) == prod(u.shape), "another size"),
     (frozenset({Ops.EXPAND}),                expands,                              "a shape that does not broadcast"),
     (frozenset({Ops.REDUCE}),                reduces,                              "a shape that is not the reduced one"),

@@ -19,7 +19,7 @@ from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.random import drawn
-from tinyphysics.rules.transcendental import conditions, guarded, lower, weight
+from tinyphysics.rules.transcendental import always, conditions, guarded, lower, usual, weight
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.tpir.isa import (
     ADDRESS,
@@ -158,7 +158,8 @@ class Kernel:
             for roots in (self.functions[name], self.watched if name == "watch" else (), values):
                 plain = inline(roots)
                 if short:
-                    groups += [plain, [] if careful else conditions(plain)]
+                    plain, rare = (always(plain), []) if careful else usual(plain)
+                    groups += [plain, [] if careful else [*conditions([*plain, *rare]), *rare]]
                 else:
                     groups += [lower(plain), []] if careful else guarded(plain)
             flat = [u for group in groups for u in group]
