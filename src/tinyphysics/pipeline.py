@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.hierarchy import hierarchy
 from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.context import CHECK
 from tinyphysics.errors import PlanError
@@ -13,15 +14,16 @@ from tinyphysics.facts import Facts
 from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.ir.spec import SHAPED, check
-from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.catalog import BY_NAME
-from tinyphysics.planner.choose import choose
+from tinyphysics.plan import Goal, Hierarchy, Plan
+from tinyphysics.planner.catalog import ALIASES, BY_NAME
+from tinyphysics.planner.choose import HIERARCHY, choose
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
@@ -54,9 +56,10 @@ class Build:
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
-    facts = facts_of(system)
+    facts = all_facts(system, goal)
     plan = choose(system, facts, goal)
-    step = synthesise(system, facts, plan, goal.approximate)
+    step = synthesise(system, facts, plan, goal.approximate, goal.hierarchy)
+    check_frame(step, goal)
     units: tuple[Row, ...] = ()
     if goal.scale == "auto":
         step, row = in_best_units(step)
@@ -101,7 +104,32 @@ def approximated(system: System, facts: Facts, plan: Plan, error: float) -> Appr
     return Approximate(found, error)
 
 
-def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = None) -> Step:
+def on_orbits(goal: Goal) -> bool:
+    """Is a method asked for that goes on Kepler orbits?  It needs to know more, and is compiled at the first state."""
+    name = ALIASES.get(goal.method, goal.method)
+    return name in BY_NAME and BY_NAME[name].orbits is not None
+
+
+def all_facts(system: System, goal: Goal) -> Facts:
+    facts = facts_of(system)
+    return Facts((*facts, hierarchy(system, facts))) if on_orbits(goal) else facts
+
+
+def check_frame(step: Step, goal: Goal) -> None:
+    """What does not go with Jacobi coordinates is said, and not left out silently."""
+    if step.frame is None:
+        return
+    if goal.precision != "float64":
+        raise PlanError(f"`{step.name}` goes on Kepler orbits, which precision={goal.precision!r} does not do yet",
+                        fix='Choose precision="float64".')  # fmt: skip
+    if goal.scale == "auto":
+        raise PlanError(f"`{step.name}` keeps bodies in Jacobi coordinates, and scale=\"auto\" looks for other units",
+                        fix="Leave scale= out.")  # fmt: skip
+
+
+def synthesise(
+    system: System, facts: Facts, plan: Plan, error: float | None = None, bodies: Hierarchy | None = None
+) -> Step:
     approximate = None if error is None else approximated(system, facts, plan, error)
     if system.kind == "map":
         return explicit_map(system)
@@ -109,6 +137,12 @@ def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = N
     T = kinetic(system) if system.kind == "forces" else None
     if method.tableau is not None:
         return runge_kutta(method.name, system, T, method.tableau)
+    if method.orbits is not None:
+        if bodies is None:
+            raise PlanError(f"`{method.name}` orders the bodies of `{system.name}` by a state, and none is known yet",
+                            fix="Run it first: sim.evolve(...); what was found is in sim.explain().")  # fmt: skip
+        split = facts["separable"]
+        return orbit_step(method.name, system, split.T, split.V, facts[HIERARCHY], bodies.order, method.orbits)
     assert method.sequence is not None
     claims = ("consistent", "symmetric") if method.symmetric else ("consistent",)
     time = facts["explicit time"]

@@ -1,7 +1,15 @@
 """What the user asked for (Goal) and what the compiler decided to do (Plan)."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """The bodies of a system, innermost first, as they were at its first state."""
+
+    order: tuple[int, ...]
+    perturbation: float = field(default=0.0, repr=False, compare=False)  # the largest: pull of the others over that of the centre
 
 
 @dataclass(frozen=True)
@@ -13,6 +21,7 @@ class Goal:
     precision: str = "float64"  # of the states, and of every operation on them
     scale: str = "off"  # or "auto": states in the units in which a step is shortest
     approximate: float | None = None  # the relative error that forces of 1/r may have
+    hierarchy: Hierarchy | None = None  # measured at the first state, for methods that go on orbits
 
 
 @dataclass(frozen=True)

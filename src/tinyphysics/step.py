@@ -50,11 +50,35 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
+class Orbits:
+    """Every body goes on along its Kepler orbit for weight * dt: an exact flow, in the coordinates of a frame."""
+
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Jacobi coordinates: the loop keeps positions and velocities of bodies as seen from those within.
+
+    A kick in them leaves out the pull of the centres, which `Orbits` has done.
+    """
+
+    q: UOp
+    p: UOp
+    masses: UOp
+    order: tuple[int, ...]  # of the bodies, innermost first
+    gm: UOp  # G times the mass within, each body's own included
+
+
+@dataclass(frozen=True, eq=False)
 class Assign:
     """state := value, all values evaluated before the first assignment: an explicit map."""
 
     state: UOp
     value: UOp
+
+
+Part = Block | Orbits | Assign
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +97,12 @@ class Step:
     time: UOp | None
     terms: tuple[Term, ...]
     claims: tuple[str, ...]  # what the verifier is asked to show
-    init: tuple[Block | Assign, ...]
-    body: tuple[Block | Assign, ...]
-    final: tuple[Block | Assign, ...]
+    init: tuple[Part, ...]
+    body: tuple[Part, ...]
+    final: tuple[Part, ...]
     evaluations: int  # of the force, in one body
     scales: tuple[Scale, ...] = ()
+    frame: Frame | None = None
 
 
 DT = UOp.var("dt")

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.dtype import bool_, i64, u32
-from tinyphysics.ir.ops import ARITY, CHOSEN, COMPARE, DRAWN, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, Ops
+from tinyphysics.ir.ops import ARITY, CHOSEN, COMPARE, DRAWN, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, ORBITS, Ops
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.util import prod
 
@@ -109,6 +109,18 @@ def lists(u: UOp) -> bool:
                       u.shape == q.shape[:1] and u.dtype is i64)  # fmt: skip
 
 
+def orbits(u: UOp) -> bool:
+    """JACOBI, KEPLER, PULL: rows of points in space, and a number for each of them."""
+    n = u.shape[0] if len(u.shape) == 2 and u.shape[1] == 3 else 0
+    rows, each = ([u.shape], (n,))
+    wanted = {
+        Ops.JACOBI: [*rows, each], Ops.KEPLER: [*rows, *rows, each, ()], Ops.PULL: [*rows, *rows, each],
+    }[u.op]  # fmt: skip
+    if u.op is Ops.JACOBI and sorted(u.arg[1:]) != list(range(n)) or u.op is Ops.KEPLER and u.arg not in ((0,), (1,)):
+        return False
+    return n > 1 and [s.shape for s in u.src] == wanted and all(s.dtype is u.dtype for s in u.src)
+
+
 def pulls(u: UOp) -> bool:
     """TREE: points in space, a mass for each, one number."""
     if u.src[0].ndim != 2 or u.src[0].shape[1] != 3:
@@ -151,6 +163,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.TRIU}),                  triangular,                           "axes that are no square"),
     (frozenset({Ops.NEAR}),                  lists,                                "points or a cell that do not fit"),
     (frozenset({Ops.TREE}),                  pulls,                                "points or masses that do not fit"),
+    (ORBITS,                                 orbits,                               "bodies or masses that do not fit"),
     (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),
     (frozenset({Ops.STACK}),                 stacks,                               "other than one scalar per element"),
     (frozenset({Ops.ELEMENT}),               lambda u: not u.shape and 0 <= u.arg < u.src[0].size, "no such element"),

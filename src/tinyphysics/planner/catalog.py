@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.synth.coefficients import COMPOSITION
+from tinyphysics.synth.orbits import NEAR_INTEGRABLE, Weights
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.splitting import palindrome
 
@@ -17,6 +18,7 @@ class Method:
     sequence: Callable[[], list[tuple[str, float]]] | None = None  # a splitting
     tableau: Tableau | None = None  # a Runge–Kutta method: by name only, never certified
     symmetric: bool = False
+    orbits: Weights | None = None  # a splitting into Kepler orbits and the rest
     source: str = ""
 
     @property
@@ -30,6 +32,8 @@ class Method:
             parts = [part for part, _ in self.sequence()]
             merged = self.symmetric and parts[0] == parts[-1]
             return parts.count("V") - (merged and parts[0] == "V")
+        if self.orbits is not None:
+            return len(self.orbits[1])
         return len(self.tableau.b) if self.tableau else 1
 
 
@@ -37,6 +41,9 @@ VERLET = "Verlet 1967, Phys. Rev. 159, 98"
 YOSHIDA = "Yoshida 1990, Phys. Lett. A 150, 262"
 DE_VOGELAERE = "de Vogelaere 1956, report 4, University of Notre Dame"
 KAHAN_LI = "Kahan and Li 1997, Math. Comp. 66, 1089"
+WISDOM_HOLMAN = "Wisdom and Holman 1991, Astron. J. 102, 1528"
+LASKAR_ROBUTEL = "Laskar and Robutel 2001, Celest. Mech. Dyn. Astron. 80, 39"
+BLANES_2013 = "Blanes, Casas, Farrés, Laskar, Makazaga and Murua 2013, Appl. Numer. Math. 68, 58"
 KUTTA = "Kutta 1901, Z. Math. Phys. 46, 435"
 
 # fmt: off
@@ -56,6 +63,22 @@ METHODS: tuple[Method, ...] = (
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source=KUTTA),
+    Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
+           orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source=WISDOM_HOLMAN),
+    Method("saba2", 2, "Kepler orbits and two kicks: error eps h**4 + eps**2 h**2",
+           orbits=NEAR_INTEGRABLE["saba2"], symmetric=True, source=LASKAR_ROBUTEL),
+    Method("saba3", 2, "Kepler orbits and three kicks: error eps h**6 + eps**2 h**2",
+           orbits=NEAR_INTEGRABLE["saba3"], symmetric=True, source=LASKAR_ROBUTEL),
+    Method("saba4", 2, "Kepler orbits and four kicks: error eps h**8 + eps**2 h**2",
+           orbits=NEAR_INTEGRABLE["saba4"], symmetric=True, source=LASKAR_ROBUTEL),
+    Method("aba84", 4, "Kepler orbits and five kicks: error eps h**8 + eps**2 h**4",
+           orbits=NEAR_INTEGRABLE["aba84"], symmetric=True, source=BLANES_2013),
+    Method("aba864", 4, "Kepler orbits and seven kicks: error eps h**8 + eps**2 h**6 + eps**3 h**4",
+           orbits=NEAR_INTEGRABLE["aba864"], symmetric=True, source=BLANES_2013),
+    Method("aba104", 4, "Kepler orbits and seven kicks: error eps h**10 + eps**2 h**4",
+           orbits=NEAR_INTEGRABLE["aba104"], symmetric=True, source=BLANES_2013),
+    Method("aba1064", 4, "Kepler orbits and eight kicks: error eps h**10 + eps**2 h**6 + eps**3 h**4",
+           orbits=NEAR_INTEGRABLE["aba1064"], symmetric=True, source=BLANES_2013),
 )
 # fmt: on
 ALIASES = {"leapfrog": "leapfrog_kdk"}

@@ -8,9 +8,14 @@ from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, MAP
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
+HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
+
 
 def objection(m: Method, system: System, facts: Facts) -> str | None:
     """Why a method does not apply, or None."""
+    if m.orbits is not None:
+        fact = facts[HIERARCHY] if HIERARCHY in facts else None
+        return None if fact else f"no bodies on orbits are shown: {fact.because if fact is not None else 'not looked for'}"
     if not m.splits:
         return None
     if system.kind == "hamiltonian":
@@ -47,6 +52,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if m.name in forbidden:
             raise PlanError(f"`{m.name}` is asked for and forbidden", fix="Leave it out of forbid=.")
         why = objection(m, system, facts)
+        if why and m.orbits is not None:
+            raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=facts[HIERARCHY].site,
+                            fix="A splitting into kicks and drifts needs no orbits: leave method= out, or choose order=4.")
         if why:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from tinyphysics.facts import Facts
-from tinyphysics.plan import Goal, Plan
+from tinyphysics.plan import Goal, Hierarchy, Plan
 from tinyphysics.planner.catalog import BY_NAME, MAP
 from tinyphysics.planner.cost import describe, operations
 from tinyphysics.planner.loops import loop_rows
@@ -39,6 +39,15 @@ def approximate_rows(error: float) -> list[Row]:
     ]  # fmt: skip
 
 
+def orbit_rows(h: Hierarchy) -> list[Row]:
+    centre, *others = h.order
+    return [
+        Row("centre", f"body {centre}", f"Jacobi coordinates, innermost first: {', '.join(map(str, others))}"),
+        Row("eps", f"{h.perturbation:.1e}", "at the first state, the largest ratio of what a body feels besides its orbit to what "
+            "keeps it there"),
+    ]  # fmt: skip
+
+
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
     certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
@@ -57,6 +66,8 @@ def explain(
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
+    if goal.hierarchy is not None:
+        chosen += orbit_rows(goal.hierarchy)
     chosen += units
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"

@@ -16,6 +16,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
+from tinyphysics.rules import jacobi
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.random import drawn
@@ -209,7 +210,7 @@ class Meaning(Symbolic):
                     flow = self.read(i.args[0], i.type, where)
                     h = self.read(i.args[1], i.type, where).expand(flow.shape)
                     self.env[i.dst] = flow.fma(h, self.env[i.dst])
-                case "MAP":
+                case "MAP" | "PROPAGATE":
                     self.env[i.dst] = self.read(i.args[0], i.type, where)
                 case "STORE" | "OBSERVE":
                     out[i.dst] = self.read(i.args[0], i.type, where)
@@ -223,7 +224,7 @@ class Meaning(Symbolic):
                 case _:
                     value = self.value(i, where)
                     assert value is not None
-                    self.env[i.dst] = value
+                    self.env[i.dst] = jacobi.expand(value)
         return out
 
     def noise(self, i: Instruction, index: UOp) -> UOp:
