@@ -142,7 +142,8 @@ def synthesise(
             raise PlanError(f"`{method.name}` orders the bodies of `{system.name}` by a state, and none is known yet",
                             fix="Run it first: sim.evolve(...); what was found is in sim.explain().")  # fmt: skip
         split = facts["separable"]
-        return orbit_step(method.name, system, split.T, split.V, facts[HIERARCHY], bodies.order, method.orbits)
+        return orbit_step(method.name, system, split.T, split.V, facts[HIERARCHY], bodies.order, method.orbits,
+                          method.corrected)  # fmt: skip
     assert method.sequence is not None
     claims = ("consistent", "symmetric") if method.symmetric else ("consistent",)
     time = facts["explicit time"]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.synth.coefficients import COMPOSITION
-from tinyphysics.synth.orbits import NEAR_INTEGRABLE, Weights
+from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, Weights
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.splitting import palindrome
 
@@ -19,6 +19,7 @@ class Method:
     tableau: Tableau | None = None  # a Runge–Kutta method: by name only, never certified
     symmetric: bool = False
     orbits: Weights | None = None  # a splitting into Kepler orbits and the rest
+    corrected: int = 0  # the order of its corrector
     source: str = ""
 
     @property
@@ -42,6 +43,7 @@ YOSHIDA = "Yoshida 1990, Phys. Lett. A 150, 262"
 DE_VOGELAERE = "de Vogelaere 1956, report 4, University of Notre Dame"
 KAHAN_LI = "Kahan and Li 1997, Math. Comp. 66, 1089"
 WISDOM_HOLMAN = "Wisdom and Holman 1991, Astron. J. 102, 1528"
+CORRECTED = "Wisdom, Holman and Touma 1996, Fields Inst. Commun. 10, 217"
 LASKAR_ROBUTEL = "Laskar and Robutel 2001, Celest. Mech. Dyn. Astron. 80, 39"
 BLANES_2013 = "Blanes, Casas, Farrés, Laskar, Makazaga and Murua 2013, Appl. Numer. Math. 68, 58"
 KUTTA = "Kutta 1901, Z. Math. Phys. 46, 435"
@@ -65,6 +67,9 @@ METHODS: tuple[Method, ...] = (
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source=KUTTA),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
            orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source=WISDOM_HOLMAN),
+    *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector of order {n} where a run begins and where one looks: error "
+             f"eps h**{n + 1} + eps**2 h**2", orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source=CORRECTED, corrected=n)
+      for n in CORRECTORS),
     Method("saba2", 2, "Kepler orbits and two kicks: error eps h**4 + eps**2 h**2",
            orbits=NEAR_INTEGRABLE["saba2"], symmetric=True, source=LASKAR_ROBUTEL),
     Method("saba3", 2, "Kepler orbits and three kicks: error eps h**6 + eps**2 h**2",

@@ -16,6 +16,7 @@ from tinyphysics.rules.custom import inline
 from tinyphysics.rules.jvp import jvp
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.simulation import Simulation, checked_step
+from tinyphysics.tpir.frames import in_frame
 from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
 from tinyphysics.tpir.precision import in_reals
 
@@ -65,6 +66,9 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     i = inputs(system, given)
     if i.is_ensemble:
         raise InputError("the defect is measured at one state", fix="Pass one member.")
+    if in_frame(sim.tpir):
+        raise InputError(f"the defect of {sim.compiled.known.method} is not measured: Kepler orbits have no derivative here yet",
+                         fix="Its certificate is in sim.explain().")  # fmt: skip
     kernel = build_kernel(in_reals(sim.tpir))
     if len(kernel.inputs) > MOST_COMPONENTS:
         raise InputError(f"{len(kernel.inputs)} components are too many to write the Jacobian out")

@@ -93,8 +93,72 @@ def residuals(weights: Weights, order: int) -> list[float]:
     return [float(sum(b * c**k for b, c in zip(kicks, times)) - Fraction(1, k + 1)) for k in range(order)]
 
 
-def orbit_step(name: str, system: System, T: UOp, V: UOp, bodies: Fact, order: tuple[int, ...], weights: Weights) -> Step:
-    """The step for bodies in an order; `bodies` is what analysis/hierarchy.py has found."""
+# --- correctors ------------------------------------------------------------------------------------
+APART = Fraction(7, 40)  # the square of the time, in steps, between the kicks of a corrector
+
+
+def leapfrog_error(terms: int) -> list[Fraction]:
+    """g1, g3, ... of g(x) = (1 - f(x))/x with f(x) = (x/2)/sinh(x/2).
+
+    To first order in eps, half an orbit, a kick and half an orbit are the flow of A + eps f(h ad_A) B; a change of
+    variables by eps g(h ad_A) B takes that to A + eps B (Wisdom, Holman & Touma 1996, Fields Inst. Comm. 10, 217).
+
+    >>> leapfrog_error(2)
+    [Fraction(1, 24), Fraction(-7, 5760)]
+    """
+    half_sinh = [Fraction(1, 4**k * math.factorial(2 * k + 1)) for k in range(terms + 1)]  # of (sinh x/2)/(x/2), in x**2
+    f = [Fraction(1)]
+    for k in range(1, terms + 1):
+        f.append(-sum((half_sinh[j] * f[k - j] for j in range(1, k + 1)), Fraction(0)))
+    return [-x for x in f[1:]]
+
+
+def corrector_kicks(pairs: int) -> list[Fraction]:
+    """c1, c2, ...: the kicks at k times sqrt(APART), each times sqrt(APART), so that they are rational.
+
+    Kicks b before and -b after a time a k are 2 b sinh(a k x) B, and all is done twice: sum 4 b_k sinh(a k x) = g(x).
+
+    >>> corrector_kicks(2)
+    [Fraction(5, 288), Fraction(-1, 288)]
+    """
+    g = leapfrog_error(pairs)
+    rows = [[Fraction(4 * k ** (2 * j + 1), math.factorial(2 * j + 1)) * APART**j for k in range(1, pairs + 1)] + [g[j]]
+            for j in range(pairs)]  # fmt: skip
+    for i in range(pairs):  # Gauss and Jordan, exactly
+        pivot = next(r for r in range(i, pairs) if rows[r][i])
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        rows[i] = [x / rows[i][i] for x in rows[i]]
+        for r in range(pairs):
+            if r != i:
+                rows[r] = [x - rows[r][i] * y for x, y in zip(rows[r], rows[i])]
+    return [row[-1] for row in rows]
+
+
+CORRECTORS = {3: 1, 5: 2, 7: 3, 11: 5, 17: 8}  # order: pairs of kicks
+
+
+def corrector(order: int) -> tuple[list[float], list[float]]:
+    """(orbits, kicks) with one orbit more, one after the other: from the user's variables to those of the loop."""
+    a = math.sqrt(APART)
+    parts = sorted(
+        (sign * k, sign * k * a, sign * float(c) / a)
+        for k, c in enumerate(corrector_kicks(CORRECTORS[order]), 1) for sign in (-1, 1)
+    )  # fmt: skip
+    orbits, kicks = [0.0], []
+    for _, time, b in parts:
+        orbits[-1] += time
+        kicks += [-b, b]
+        orbits += [-2 * time, time]
+    return orbits, kicks
+
+
+def orbit_step(
+    name: str, system: System, T: UOp, V: UOp, bodies: Fact, order: tuple[int, ...], weights: Weights, corrected: int = 0
+) -> Step:
+    """The step for bodies in an order; `bodies` is what analysis/hierarchy.py has found.
+
+    `corrected` is the order of a corrector, in `init`, and the other way in `final`; 0 is none.
+    """
     (q,), (p,) = system.q, system.p
     _, within = cumulated(bodies.masses, order)
     gm = UOp.stack([bodies.G * M for M in within])
@@ -109,9 +173,17 @@ def orbit_step(name: str, system: System, T: UOp, V: UOp, bodies: Fact, order: t
     for k, w in enumerate(kicks):
         last = k + 1 == len(kicks)
         body += [kick(w), Orbits(orbits[k + 1] + (first if last else 0.0))]
+    init: list[Part] = [Orbits(first)]
+    final: list[Part] = [Orbits(-first)]
+    if corrected:
+        times, by = corrector(corrected)
+        there = [*times[:-1], times[-1] + first]
+        # a first kick of nothing, so that all stages are alike
+        init = [x for a, b in zip(there, [0.0, *by]) for x in (kick(b), Orbits(a))]
+        final = [x for a, b in zip(reversed(there), [0.0, *reversed(by)]) for x in (kick(-b), Orbits(-a))]
     return Step(
         name, system.states, system.parameters, system.time, (Term("T", T), Term("V", V)),
         ("symplectic", "consistent", "symmetric"),
-        init=(Orbits(first),), body=tuple(body), final=(Orbits(-first),),
+        init=tuple(init), body=tuple(body), final=tuple(final),
         evaluations=len(kicks), frame=Frame(q, p, bodies.masses, order, gm),
     )  # fmt: skip

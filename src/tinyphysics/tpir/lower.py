@@ -39,7 +39,8 @@ class Builder:
         self.index = {s.var: i for i, s in enumerate(states)}
         self.sites = sites
         self.frame = frame
-        self.sections: dict[str, list[Instruction]] = {"energy": [], "init": [], "step": [], "final": []}
+        self.first = "init" if frame is None else "once"  # stages of `init` are alike only without what is computed once
+        self.sections: dict[str, list[Instruction]] = {"energy": [], "once": [], "init": [], "step": [], "final": []}
         self.temporaries = 0
         self.lists: dict[tuple[UOp, ...], int] = {}  # lists of neighbours, by what they are made of
         self.versions: dict[tuple[str, int], int] = {}
@@ -85,7 +86,7 @@ class Builder:
             self._place_variable(u, section)
             return
         fixed = not self.moves(u) and section != "energy"
-        where = "init" if fixed else section
+        where = self.first if fixed else section
         register = self.temporary()
         self.compute(u, register, where)
         (self.invariant if fixed else self.current)[u] = register
@@ -107,7 +108,7 @@ class Builder:
 
     def _array(self, u: UOp, section: str) -> Operand:
         """A constant array in a register: a number as an operand says nothing about its shape."""
-        table, where = (self.current, section) if section == "energy" else (self.invariant, "init")
+        table, where = (self.current, section) if section == "energy" else (self.invariant, self.first)
         if u not in table:
             table[u] = register = self.temporary()
             self.emit(where, "MOVE", register, Word("expand"), float(u.arg), u=u)
@@ -160,7 +161,7 @@ class Builder:
     def jacobi(self, way: str, source: Operand) -> tuple[Operand, ...]:
         """The operands that bring rows of bodies into the frame, or back."""
         assert self.frame is not None
-        return Word(way), source, self.operand(self.frame.masses, "init"), self.frame.order
+        return Word(way), source, self.operand(self.frame.masses, "once"), self.frame.order
 
     def change(self, section: str, ways: tuple[str, str]) -> None:
         """Both states into the frame, or back."""
@@ -281,6 +282,7 @@ def lower(
         b.change("final", ("places", "momenta"))
     for i, s in enumerate(step.states):
         b.emit("final", "STORE", Pointer(s.name), Register("S", i), note=" ")
+    b.sections["init"] = [*b.sections["once"], *b.sections["init"]]
     declared = []
     for i, s in enumerate(step.states):
         declared.append(StateDecl(s.name, s.role, type_of(s.var), i - 1 if s.role == "momentum" else None))

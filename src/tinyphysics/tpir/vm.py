@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError, ShapeError, VerifyError
@@ -256,7 +257,7 @@ class Machine:
         types = [self._type(x, Type(i.type.dtype)) for x in rest]
         names = [UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)]
         u = jacobi.expand(UOp(Ops[i.op], i.type.dtype, i.type.shape, tuple(names), arg or None))
-        f = Numbers(u, names)
+        f = numbers_of(u, tuple(names))
         self.types[i.dst] = i.type
         d, where = self._slot(i.dst), [self._read(x, t) for x, t in zip(rest, types)]
 
@@ -435,6 +436,12 @@ class Expanded:
         if self.careful is None:
             self.careful = Expression(lower([self.plain]), self.names)
         return self.careful(*values)[0]
+
+
+@lru_cache(maxsize=64)
+def numbers_of(u: UOp, arrays: tuple[UOp, ...]) -> Numbers:
+    """Made once: a corrector has many stages that are alike."""
+    return Numbers(u, arrays)
 
 
 class Numbers:
