@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
@@ -22,8 +23,8 @@ Triple = tuple[UOp, UOp, UOp]
 
 TERMS = 9
 LARGEST = 1.25  # |beta X**2| up to which so many terms are enough: the next one is below 2**-58 of the first
-C2 = [(-1) ** k / math.factorial(2 * k + 2) for k in range(TERMS)]
-C3 = [(-1) ** k / math.factorial(2 * k + 3) for k in range(TERMS)]
+C2 = [Fraction((-1) ** k, math.factorial(2 * k + 2)) for k in range(TERMS)]
+C3 = [Fraction((-1) ** k, math.factorial(2 * k + 3)) for k in range(TERMS)]
 ARRIVED = 2.0**-20  # a correction that is this part of X leaves nothing: its fourth power is far below the rounding
 QUARTERS = 5  # of the argument, on the slow path: 4**5 * LARGEST is a hyperbola seen from e**35 away
 ROUNDS = 9  # on the slow path; seven were enough for 200,000 orbits, e from 0 to 11, h from 1e-3 to 1e4 (r = mu = 1)
@@ -62,6 +63,18 @@ def orbit(x: Triple, v: Triple, mu: UOp) -> Orbit:
 
 
 # --- the functions G -------------------------------------------------------------------------------
+def unbiased(c: Sequence[Fraction], z: UOp) -> UOp:
+    """The sum of c[k] z**k, the first two coefficients to twice the precision.
+
+    1/6 as a float is too small by 2**-56: that is little, but the same at every step, and the energy would drift by it.
+    """
+    rest = polynomial([float(x) for x in c[2:]], z)
+    for k in (1, 0):
+        low = float(c[k] - Fraction(float(c[k])))
+        rest = z.fma(rest, low) + float(c[k]) if low else z.fma(rest, float(c[k]))
+    return rest
+
+
 def from_c(beta: UOp, X: UOp, c2: UOp, c3: UOp) -> list[UOp]:
     square = X * X
     g2, g3 = square * c2, (square * X) * c3
@@ -71,13 +84,13 @@ def from_c(beta: UOp, X: UOp, c2: UOp, c3: UOp) -> list[UOp]:
 def series(beta: UOp, X: UOp) -> list[UOp]:
     """G0 to G3 for small arguments."""
     z = beta * (X * X)
-    return from_c(beta, X, polynomial(C2, z), polynomial(C3, z))
+    return from_c(beta, X, unbiased(C2, z), unbiased(C3, z))
 
 
 def quartered(beta: UOp, X: UOp) -> list[UOp]:
     """G0 to G3 from those of a quarter of the argument, and so on."""
     z = (beta * (X * X)) * 4.0**-QUARTERS
-    c2, c3 = polynomial(C2, z), polynomial(C3, z)
+    c2, c3 = unbiased(C2, z), unbiased(C3, z)
     for k in range(QUARTERS):
         c0, c1 = z.fma(-c2, 1.0), z.fma(-c3, 1.0)
         c3 = c0.fma(c3, c2) * 0.25
@@ -128,8 +141,8 @@ def near(o: Orbit, h: UOp) -> tuple[list[UOp], UOp]:
     G = series(o.beta, X)
     d = correction(o, X, G, h)
     z = magnitude(o.beta * (X * X))
-    lost = (magnitude(X) * ARRIVED < magnitude(d)) | (LARGEST < z)
-    return [*moved(o.beta, G, d), h], lost
+    arrived = (magnitude(d) <= magnitude(X) * ARRIVED) & (z <= LARGEST)  # not so where one of them is no number
+    return [*moved(o.beta, G, d), h], UOp(Ops.NOT, arrived.dtype, arrived.shape, (arrived,))
 
 
 def far(o: Orbit, h: UOp) -> list[UOp]:
