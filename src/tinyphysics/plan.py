@@ -9,7 +9,8 @@ class Hierarchy:
     """The bodies of a system, innermost first, as they were at its first state."""
 
     order: tuple[int, ...]
-    perturbation: float = field(default=0.0, repr=False, compare=False)  # the largest: pull of the others over that of the centre
+    # the largest ratio of what a body feels besides its orbit to what keeps it there
+    perturbation: float = field(default=0.0, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

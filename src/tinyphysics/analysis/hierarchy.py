@@ -38,6 +38,7 @@ def hierarchy(system: System, facts: Facts) -> Fact:
     (p,), (inverse,) = system.p, moving.inverse
     m = found.masses
     if not same(inverse * m.reshape((n, 1)).expand(p.shape), UOp.const(1.0, p.dtype, p.shape)):
-        return Fact.no(NAME, because=f"the masses in the potential, {m}, are not shown to be those of p**2/2m", site=found.site)
+        return Fact.no(NAME, because=f"the masses in the potential, {m}, are not shown to be those of p**2/2m",
+                       site=found.site)  # fmt: skip
     (G,) = simplify([-found.factor])
     return Fact.yes(NAME, because=f"p**2/2m and {found.because}", site=found.site, masses=m, G=G)

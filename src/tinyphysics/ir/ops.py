@@ -64,6 +64,9 @@ class Ops(Enum):
     IMAGE = "image"      # (a - s) - b, where s is a whole number of periods: it moves as the box does
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
+    # G1, G2, G3 or the time on a Kepler orbit by the slow path of rules/kepler.py; arg: which of them, sources: what is
+    # known of the orbit, and the time
+    FAR = "far"
     # a random number; arg: (kind, stream, count), sources: two words of the seed, the step, the member, the index among
     # the count of them that each member draws
     RANDOM = "random"
@@ -92,7 +95,8 @@ class Ops(Enum):
     TREE = "tree"
     # bodies in space, a row each, as rules/jacobi.py says: in other coordinates, arg (way, order of the bodies), sources
     # rows, masses; a time later on their Kepler orbits, arg (0,) positions or (1,) velocities, sources positions,
-    # velocities, G times masses, time; accelerations without the pull of the centres, sources those, positions, G times masses
+    # velocities, G times masses, time; accelerations without the pull of the centres, sources those, positions, G times
+    # masses
     JACOBI = "jacobi"
     KEPLER = "kepler"
     PULL = "pull"
@@ -118,7 +122,7 @@ BINARY: Group = COMPARE | {
     Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI,
 }  # fmt: skip
 TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.SELDOM, Ops.IMAGE})
-ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM}
+ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM, Ops.FAR}
 MOVEMENT: Group = frozenset({
     Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
     Ops.STACK, Ops.ELEMENT, Ops.TRIU, Ops.GATHER, Ops.SCATTER,
@@ -140,5 +144,5 @@ MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES} | {op: 1 for op in UNARY} | {op: 2 for op in BINARY}
     | {op: 3 for op in TERNARY} | {op: 1 for op in MOVEMENT - CHOSEN - {Ops.CONCAT, Ops.STACK}}
-    | {Ops.REDUCE: 1, Ops.RANDOM: 5, Ops.TREE: 3, Ops.JACOBI: 2, Ops.KEPLER: 4, Ops.PULL: 3}
+    | {Ops.REDUCE: 1, Ops.RANDOM: 5, Ops.FAR: 7, Ops.TREE: 3, Ops.JACOBI: 2, Ops.KEPLER: 4, Ops.PULL: 3}
 )  # fmt: skip

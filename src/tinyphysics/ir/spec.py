@@ -4,7 +4,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.dtype import bool_, i64, u32
-from tinyphysics.ir.ops import ARITY, CHOSEN, COMPARE, DRAWN, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, ORBITS, Ops
+from tinyphysics.ir.ops import (
+    ARITY,
+    CHOSEN,
+    COMPARE,
+    DRAWN,
+    ELEMENTWISE,
+    LEAVES,
+    MINIMAL,
+    MOVEMENT,
+    ORBITS,
+    Ops,
+)
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.util import prod
 

@@ -67,8 +67,8 @@ METHODS: tuple[Method, ...] = (
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source=KUTTA),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
            orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source=WISDOM_HOLMAN),
-    *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector of order {n} where a run begins and where one looks: error "
-             f"eps h**{n + 1} + eps**2 h**2", orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source=CORRECTED, corrected=n)
+    *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector where a run begins and where one looks: error eps h**"
+             f"{n + 1} + eps**2 h**2", orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source=CORRECTED, corrected=n)
       for n in CORRECTORS),
     Method("saba2", 2, "Kepler orbits and two kicks: error eps h**4 + eps**2 h**2",
            orbits=NEAR_INTEGRABLE["saba2"], symmetric=True, source=LASKAR_ROBUTEL),

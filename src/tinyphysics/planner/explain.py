@@ -43,8 +43,8 @@ def orbit_rows(h: Hierarchy) -> list[Row]:
     centre, *others = h.order
     return [
         Row("centre", f"body {centre}", f"Jacobi coordinates, innermost first: {', '.join(map(str, others))}"),
-        Row("eps", f"{h.perturbation:.1e}", "at the first state, the largest ratio of what a body feels besides its orbit to what "
-            "keeps it there"),
+        Row("eps", f"{h.perturbation:.1e}", "at the first state, the largest ratio of what a body feels besides its orbit to "
+            "what keeps it there"),
     ]  # fmt: skip
 
 

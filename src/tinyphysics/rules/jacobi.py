@@ -98,7 +98,8 @@ def expand(u: UOp) -> UOp:
     """One of these nodes as what it is made of."""
     match u.op:
         case Ops.JACOBI:
-            return change(u.arg[0], *u.src, u.arg[1:])
+            x, m = u.src
+            return change(u.arg[0], x, m, u.arg[1:])
         case Ops.KEPLER:
             return drifted(u.arg[0], *u.src)
         case Ops.PULL:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tinyphysics.ir.ops import Ops
@@ -32,11 +32,10 @@ ROUNDS = 9  # on the slow path; seven were enough for 200,000 orbits, e from 0 t
 
 @dataclass(frozen=True, eq=False)
 class Orbit:
-    """What Kepler's equation needs to know; `L2` is the square of the angular momentum."""
+    """What Kepler's equation needs to know."""
 
     mu: UOp
     r0: UOp
-    inverse: UOp  # 1/r0
     eta: UOp
     beta: UOp
     zeta: UOp
@@ -55,11 +54,12 @@ def dot(a: Triple, b: Triple) -> UOp:
     return a[2].fma(b[2], a[1].fma(b[1], a[0] * b[0]))
 
 
-def orbit(x: Triple, v: Triple, mu: UOp) -> Orbit:
+def orbit(x: Triple, v: Triple, mu: UOp) -> tuple[Orbit, UOp]:
+    """The orbit through a point, and 1/r0."""
     r0 = dot(x, x).sqrt()
     inverse, v2 = 1.0 / r0, dot(v, v)
     beta = (2.0 * mu).fma(inverse, -v2)
-    return Orbit(mu, r0, inverse, dot(x, v), beta, beta.fma(-r0, mu), v2)
+    return Orbit(mu, r0, dot(x, v), beta, beta.fma(-r0, mu), v2), inverse
 
 
 # --- the functions G -------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def quartered(beta: UOp, X: UOp) -> list[UOp]:
     """G0 to G3 from those of a quarter of the argument, and so on."""
     z = (beta * (X * X)) * 4.0**-QUARTERS
     c2, c3 = unbiased(C2, z), unbiased(C3, z)
-    for k in range(QUARTERS):
+    for _ in range(QUARTERS):
         c0, c1 = z.fma(-c2, 1.0), z.fma(-c3, 1.0)
         c3 = c0.fma(c3, c2) * 0.25
         c2 = (c1 * c1) * 0.5
@@ -123,20 +123,20 @@ def correction(o: Orbit, X: UOp, G: Sequence[UOp], h: UOp) -> UOp:
     return (d * d).fma(d.fma(cubic, -a), d)
 
 
-def guess(o: Orbit, h: UOp) -> UOp:
+def guess(o: Orbit, inverse: UOp, h: UOp) -> UOp:
     """The series of X in h to fourth order: h/r0 - a u**2 + ..., Kepler's equation inverted."""
-    u = h * o.inverse
-    a = (0.5 * u) * (o.eta * o.inverse)
-    b = (u * u) * (o.zeta * o.inverse) * (1 / 6)
-    c = (u * u) * (u * (o.beta * (-1 / 24))) * (o.eta * o.inverse)
+    u = h * inverse
+    a = (0.5 * u) * (o.eta * inverse)
+    b = (u * u) * (o.zeta * inverse) * (1 / 6)
+    c = (u * u) * (u * (o.beta * (-1 / 24))) * (o.eta * inverse)
     third = (2.0 * a).fma(a, -b)
     fourth = (5.0 * a).fma(b - a * a, -c)
     return u * (((third + fourth) - a) + 1.0)
 
 
-def near(o: Orbit, h: UOp) -> tuple[list[UOp], UOp]:
+def near(o: Orbit, inverse: UOp, h: UOp) -> tuple[list[UOp], UOp]:
     """(G1, G2, G3, h), and where they must not be used."""
-    X = guess(o, h)
+    X = guess(o, inverse, h)
     X = X + correction(o, X, series(o.beta, X), h)
     G = series(o.beta, X)
     d = correction(o, X, G, h)
@@ -145,8 +145,10 @@ def near(o: Orbit, h: UOp) -> tuple[list[UOp], UOp]:
     return [*moved(o.beta, G, d), h], UOp(Ops.NOT, arrived.dtype, arrived.shape, (arrived,))
 
 
-def far(o: Orbit, h: UOp) -> list[UOp]:
+def far(known: Sequence[UOp]) -> list[UOp]:
     """The same for any h; NaN where even this has not arrived."""
+    *of_orbit, h = known
+    o = Orbit(*of_orbit)
     zero = h.lift(0.0)
     bound = zero < o.beta
     w = magnitude(o.beta).sqrt()
@@ -155,7 +157,7 @@ def far(o: Orbit, h: UOp) -> list[UOp]:
     h = bound.where(turns.fma(-period, h), h)
     back = h < 0.0
     t, eta = magnitude(h), back.where(-o.eta, o.eta)
-    forth = Orbit(o.mu, o.r0, o.inverse, eta, o.beta, o.zeta, o.v2)
+    forth = replace(o, eta=eta)
     pull = (o.zeta * o.zeta + o.beta * (eta * eta)).maximum(1e-300).sqrt()  # mu times the eccentricity
     closest = (o.r0 * o.r0 * o.v2 - eta * eta).maximum(0.0) / (o.mu + pull)
     # r >= closest + c X**2, X from the pericentre, bounds the time from below: t >= closest X and t >= c X**3/12
@@ -182,15 +184,15 @@ def far(o: Orbit, h: UOp) -> list[UOp]:
 
 def flow(x: Triple, v: Triple, mu: UOp, h: UOp) -> tuple[list[UOp], list[UOp]]:
     """(x, v) after a time h: three components each, bodies along whatever axes they have."""
-    o = orbit(x, v, mu)
-    fast, lost = near(o, h)
-    slow = far(o, h)
+    o, inverse = orbit(x, v, mu)
+    fast, lost = near(o, inverse, h)
+    known = (o.mu, o.r0, o.eta, o.beta, o.zeta, o.v2, h)
+    slow = [UOp(Ops.FAR, h.dtype, h.shape, known, k) for k in range(4)]
     G1, G2, G3, t = (UOp(Ops.SELDOM, a.dtype, a.shape, (lost, b, a)) for a, b in zip(fast, slow))
-    G1, G2, G3, t = (a if a is b else s for a, b, s in zip(fast, slow, (G1, G2, G3, t)))
     over = 1.0 / o.zeta.fma(G2, o.eta.fma(G1, o.r0))
     pull = mu * G2
-    f, g = -(pull * o.inverse), mu.fma(-G3, t)
-    df, dg = -((mu * G1) * o.inverse) * over, -(pull * over)
+    f, g = -(pull * inverse), mu.fma(-G3, t)
+    df, dg = -((mu * G1) * inverse) * over, -(pull * over)
     return (
         [a + f.fma(a, g * b) for a, b in zip(x, v)],
         [b + df.fma(a, dg * b) for a, b in zip(x, v)],

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, graph_rewrite, toposort
 from tinyphysics.ir.ops import MINIMAL
-from tinyphysics.rules import explog, inverse, power, random, trig
+from tinyphysics.rules import explog, inverse, kepler, power, random, trig
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.floats import bits, format_of, magnitude
 
@@ -117,6 +117,7 @@ everywhere: Rows = [
     (x.cbrt(),         power.cbrt),
     (x.hypot(y),       power.hypot),
     (UPat(Ops.RANDOM, name="u"), random.random),
+    (UPat(Ops.FAR, name="u"), lambda u: kepler.far(u.src)[u.arg]),
     (UPat(Ops.SELDOM, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
 ]
 near_and_far: Rows = [

@@ -25,7 +25,8 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "graph": dump(roots),
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
-                 "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate},  # fmt: skip
+                 "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,
+                 **({} if (h := goal.hierarchy) is None else {"hierarchy": [h.order, h.perturbation]})},  # fmt: skip
         "backend": requested,
         "checks": checks,
         "program": program,

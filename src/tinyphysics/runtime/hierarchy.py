@@ -29,7 +29,7 @@ SMALL = 0.1  # where eps**2 is 1 % of eps, and a splitting by eps still gains fr
 def numbers(system: System, roots: list[UOp], i: Inputs) -> list[Any]:
     """Expressions of states and parameters, for every member: (members, shape...)."""
     given = {s.var: i.states[s.name] for s in system.states} | {p.var: i.params[p.name] for p in system.parameters}
-    env = {}
+    env: dict[UOp, Any] = {}
     for v, a in given.items():
         flat = np.broadcast_to(a, (i.members, *v.shape)).reshape(i.members, -1)
         env |= {e: flat[:, k] for k, e in enumerate(unroll([v])[0])}
@@ -68,14 +68,14 @@ def measured(system: System, bodies: Fact, V: UOp, i: Inputs, order: tuple[int, 
     eps = float(felt[worst])
     if not eps <= SMALL:
         who = f"body {order[worst[1] + 1]}" + (f" of member {worst[0]}" if i.is_ensemble else "")
-        raise refusal(system, f"{who} feels {eps:.2g} times the pull of its Kepler orbit besides it, and {SMALL:g} is the most; "
+        raise refusal(system, f"{who} feels {eps:.2g} times the pull of its Kepler orbit besides, {SMALL:g} is the most; "
                       f"order {', '.join(map(str, order))}")  # fmt: skip
     return Hierarchy(order, eps)
 
 
 def refusal(system: System, why: str) -> PlanError:
     return PlanError(f"the bodies of `{system.name}` are no hierarchy at the first state: {why}",
-                     fix="A splitting into kicks and drifts needs no orbits: leave method= out, or choose order=4.")  # fmt: skip
+                     fix="A splitting into kicks and drifts needs no orbits: leave method= out, or pass order=4.")  # fmt: skip
 
 
 def ordered(x: Any, v: Any, m: Any, G: Any) -> Any:

@@ -67,7 +67,7 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     if i.is_ensemble:
         raise InputError("the defect is measured at one state", fix="Pass one member.")
     if in_frame(sim.tpir):
-        raise InputError(f"the defect of {sim.compiled.known.method} is not measured: Kepler orbits have no derivative here yet",
+        raise InputError("the defect is not measured of steps on Kepler orbits: they have no derivative here yet",
                          fix="Its certificate is in sim.explain().")  # fmt: skip
     kernel = build_kernel(in_reals(sim.tpir))
     if len(kernel.inputs) > MOST_COMPONENTS:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.ir import UOp, parse
-from tinyphysics.plan import Goal
+from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.description import FORMAT, described
 from tinyphysics.runtime.simulation import Simulation
@@ -69,6 +69,8 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         update=tuple(roots) if kind == "map" else (),
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
     )  # fmt: skip
+    order, eps = goal.get("hierarchy", (None, 0.0))
+    bodies = None if order is None else Hierarchy(tuple(order), eps)
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
-                  goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"))  # fmt: skip
+                  goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"), bodies)  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

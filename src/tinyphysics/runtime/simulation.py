@@ -94,7 +94,7 @@ class Simulation:
     @property
     def compiled(self) -> Compiled:
         if self._compiled is None and isinstance(self.source, System):
-            raise PlanError(f"`{self.source.name}` is not compiled yet: {self.goal.method} orders its bodies by the first state",
+            raise PlanError(f"`{self.source.name}` is not compiled yet: the first state says in which order its bodies are",
                             fix="Run it first: sim.evolve(...).")  # fmt: skip
         if self._compiled is None:
             assert isinstance(self.source, Family)

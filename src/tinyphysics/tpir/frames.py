@@ -231,8 +231,8 @@ class Framed:
         if self.symbolic.frames:
             self.refuse("the states are not changed back from Jacobi coordinates")
         self.refuse(self.kinetic())
-        flowing = Verdict(True, "a linear canonical change; in it, exact flows of Kepler orbits, and kicks by the gradient of "
-                          "the rest of the potential")  # fmt: skip
+        flowing = Verdict(True, "a linear canonical change; in it, exact flows of Kepler orbits, and kicks by the gradient "
+                          "of the rest of the potential")  # fmt: skip
         symplectic = Verdict(False, self.trouble) if self.trouble else flowing
         why = self.trouble or uneven(self.flows)
         if not why and not is_palindrome(self.flows):
@@ -240,7 +240,8 @@ class Framed:
         symmetric = Verdict(not why, why or "init, step, final is a palindrome of sub-flows")
         reversible = Verdict(not why, f"not shown to be symmetric: {why}" if why
                              else "symmetric, and negating the momenta reverses every sub-flow")  # fmt: skip
-        return Certificate(symplectic, Verdict(bool(symplectic), symplectic.because), symmetric, reversible, self.consistent())
+        volume = Verdict(bool(symplectic), symplectic.because)
+        return Certificate(symplectic, volume, symmetric, reversible, self.consistent())
 
 
 def undone(u: UOp) -> UOp:

@@ -359,8 +359,8 @@ def build_kernel(program: Program) -> Kernel:
         program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
         {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions, stages=stages.count,
         weights=named(weighed.pop("step"), names),
-        ends={title: (part.count, named(weighed[title], names)) for title, part in (("enter", ends.enter), ("leave", ends.leave))
-              if part is not None},
+        ends={title: (part.count, named(weighed[title], names))
+              for title, part in (("enter", ends.enter), ("leave", ends.leave)) if part is not None},
     )  # fmt: skip
 
 

@@ -180,6 +180,7 @@ class Symbolic:
     def orbits(self, i: Instruction, where: str) -> UOp:
         like, bodies = i.type, Type(i.type.dtype, i.type.shape[:1])
         arg: tuple[object, ...] | None = None
+        types: tuple[Type, ...]
         match i.op:
             case "JACOBI":
                 way, *rest, order = i.args
