@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.hierarchy import hierarchy
 from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.context import CHECK
 from tinyphysics.errors import PlanError
@@ -15,10 +16,11 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.catalog import BY_NAME, RESPA
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, RESPA
 from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.goals import decided, provisional
+from tinyphysics.planner.needs import HIERARCHY
 from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
@@ -26,6 +28,7 @@ from tinyphysics.rules.exact import unrounded
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.multirate import multirate_step
+from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
@@ -60,12 +63,13 @@ class Build:
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
-    facts = facts_of(system)
+    facts = all_facts(system, goal)
     plan = choose(system, facts, goal) if goal.decision is None else decided(goal.decision)
     if goal.is_accurate and goal.decision is None:
         plan = provisional(plan)
     with unrounded() if goal.precision == "dd" else nullcontext():
-        step = synthesise(system, facts, plan, goal.approximate, goal.inner)
+        step = synthesise(system, facts, plan, goal)
+        check_frame(step, goal)
         units: tuple[Row, ...] = ()
         if goal.scale == "auto":
             step, row = in_best_units(step)
@@ -114,8 +118,31 @@ def approximated(system: System, facts: Facts, plan: Plan, error: float) -> Appr
     return Approximate(found, error)
 
 
-def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = None, inner: tuple[int, ...] = ()) -> Step:
-    approximate = None if error is None else approximated(system, facts, plan, error)
+def on_orbits(goal: Goal) -> bool:
+    """Is a method asked for that goes on Kepler orbits?  It needs to know more, and is compiled at the first state."""
+    name = ALIASES.get(goal.method, goal.method)
+    return name in BY_NAME and BY_NAME[name].orbits is not None
+
+
+def all_facts(system: System, goal: Goal) -> Facts:
+    facts = facts_of(system)
+    return Facts((*facts, hierarchy(system, facts))) if on_orbits(goal) else facts
+
+
+def check_frame(step: Step, goal: Goal) -> None:
+    """What does not go with Jacobi coordinates is said, and not left out silently."""
+    if step.frame is None:
+        return
+    if goal.precision != "float64":
+        raise PlanError(f"`{step.name}` goes on Kepler orbits, which precision={goal.precision!r} does not do yet",
+                        fix='Choose precision="float64".')  # fmt: skip
+    if goal.scale == "auto":
+        raise PlanError(f"`{step.name}` keeps bodies in Jacobi coordinates, and scale=\"auto\" looks for other units",
+                        fix="Leave scale= out.")  # fmt: skip
+
+
+def synthesise(system: System, facts: Facts, plan: Plan, goal: Goal) -> Step:
+    approximate = None if goal.approximate is None else approximated(system, facts, plan, goal.approximate)
     if system.kind == "map":
         return explicit_map(system)
     method = BY_NAME[plan.method]
@@ -123,7 +150,14 @@ def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = N
     if method.tableau is not None:
         return runge_kutta(method.name, system, T, method.tableau)
     if plan.method == RESPA.name:
-        return multirate_step(plan.method, system, facts["separable"].T, inner, ("symplectic", "consistent", "symmetric"))
+        return multirate_step(plan.method, system, facts["separable"].T, goal.inner, ("symplectic", "consistent", "symmetric"))
+    if method.orbits is not None:
+        if goal.hierarchy is None:
+            raise PlanError(f"`{method.name}` orders the bodies of `{system.name}` by a state, and none is known yet",
+                            fix="Run it first: sim.evolve(...); what was found is in sim.explain().")  # fmt: skip
+        split = facts["separable"]
+        return orbit_step(method.name, system, split.T, split.V, facts[HIERARCHY], goal.hierarchy.order, method.orbits,
+                          method.corrected)  # fmt: skip
     assert method.sequence is not None
     claims = tuple(c for c in method.keeps if c != "symplectic")
     time = facts["explicit time"]

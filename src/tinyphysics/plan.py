@@ -1,7 +1,16 @@
 """What the user asked for (Goal) and what the compiler decided to do (Plan)."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """The bodies of a system, innermost first, as they were at its first state."""
+
+    order: tuple[int, ...]
+    # the largest ratio of what a body feels besides its orbit to what keeps it there
+    perturbation: float = field(default=0.0, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class Goal:
     inner: tuple[int, ...] = ()  # how many kicks of each level there are in one of the next slower
     lattice: tuple[tuple[str, float], ...] = ()  # units of states that are whole numbers; "" is any other state
     backwards: bool = False  # the inverse of the step: its sub-steps taken back, the last one first
+    hierarchy: Hierarchy | None = None  # measured at the first state, for methods that go on orbits
     energy_drift: float | None = None  # the largest |E - E0|/S that a run may have, at any step
     error: float | None = None  # the largest error of a state that a run may have, relative to the state's size
     decision: Decision | None = None  # what pilots have shown about those two, once they have

@@ -101,11 +101,35 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
+class Orbits:
+    """Every body goes on along its Kepler orbit for weight * dt: an exact flow, in the coordinates of a frame."""
+
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Jacobi coordinates: the loop keeps positions and velocities of bodies as seen from those within.
+
+    A kick in them leaves out the pull of the centres, which `Orbits` has done.
+    """
+
+    q: UOp
+    p: UOp
+    masses: UOp
+    order: tuple[int, ...]  # of the bodies, innermost first
+    gm: UOp  # G times the mass within, each body's own included
+
+
+@dataclass(frozen=True, eq=False)
 class Assign:
     """state := value, all values evaluated before the first assignment: an explicit map."""
 
     state: UOp
     value: UOp
+
+
+Part = Block | Orbits | Assign
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +148,13 @@ class Step:
     time: UOp | None
     terms: tuple[Term, ...]
     claims: tuple[str, ...]  # what the verifier is asked to show
-    init: tuple[Block | Assign, ...]
-    body: tuple[Block | Assign, ...]
-    final: tuple[Block | Assign, ...]
+    init: tuple[Part, ...]
+    body: tuple[Part, ...]
+    final: tuple[Part, ...]
     evaluations: int  # of the force, in one body
     scales: tuple[Scale, ...] = ()
+    frame: Frame | None = None
     coefficients: tuple[float, ...] = ()  # of a method whose expressions hold more than the weights of its updates
-
 
     @property
     def weights(self) -> dict[float, Fraction]:
@@ -150,7 +174,7 @@ def inverse(step: Step) -> Step:
     `init` and `final` are as they were: they lead from a state to the loop and back, which is where a body begins and ends.
     """
 
-    def taken_back(b: Block | Assign) -> Block:
+    def taken_back(b: Part) -> Part:
         assert isinstance(b, Block) and all(isinstance(s, Shear) for s in b.shears), "only shears are taken back"
         return Block(tuple(replace(s, weight=-s.weight) for s in b.shears if isinstance(s, Shear)), b.clock)
 

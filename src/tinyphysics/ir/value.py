@@ -233,7 +233,7 @@ def scalar(op: Ops, dtype: DType, sources: Sequence[DType]) -> Callable[..., Num
     """The function on numbers that an element-wise operation is."""
     if op in COMPARISON:
         return COMPARISON[op]
-    if op is Ops.WHERE:
+    if op is Ops.WHERE or op is Ops.SELDOM:
         return lambda c, a, b: a if c else b
     if op is Ops.CAST:
         return lambda x: as_number(x, dtype)

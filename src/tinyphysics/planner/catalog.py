@@ -17,6 +17,7 @@ from tinyphysics.synth.gradients import (
     TAKAHASHI_IMADA,
     with_gradients,
 )  # fmt: skip
+from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, Weights
 from tinyphysics.synth.quality import effective
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
@@ -36,6 +37,8 @@ class Method:
     needs: tuple[str, ...] = ()  # rows of planner/needs.py; a splitting has those of every splitting too
     kicks: int = 0  # of one step, where they are known without its weights
     processor: Callable[[], list[tuple[str, float]]] | None = None  # before the first step, undone where one looks
+    orbits: Weights | None = None  # a splitting into Kepler orbits and the rest
+    corrected: int = 0  # the order of its corrector
 
     @property
     def splits(self) -> bool:
@@ -67,6 +70,8 @@ class Method:
             parts = [part for part, *_ in self.sequence()]
             merged = len(parts) > 2 and parts[0] == parts[-1]
             return parts.count("V") - (merged and parts[0] == "V")
+        if self.orbits is not None:
+            return len(self.orbits[1])
         return len(self.tableau.b) if self.tableau else 1
 
     @property
@@ -128,6 +133,25 @@ METHODS: tuple[Method, ...] = (
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
+    Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
+           orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source="wisdom1991", needs=("orbits",)),
+    *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector where a run begins and where one looks: error eps h**"
+             f"{n + 1} + eps**2 h**2", orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source="wisdom1996",
+             needs=("orbits",), corrected=n) for n in CORRECTORS),
+    Method("saba2", 2, "Kepler orbits and two kicks: error eps h**4 + eps**2 h**2",
+           orbits=NEAR_INTEGRABLE["saba2"], symmetric=True, source="laskar2001", needs=("orbits",)),
+    Method("saba3", 2, "Kepler orbits and three kicks: error eps h**6 + eps**2 h**2",
+           orbits=NEAR_INTEGRABLE["saba3"], symmetric=True, source="laskar2001", needs=("orbits",)),
+    Method("saba4", 2, "Kepler orbits and four kicks: error eps h**8 + eps**2 h**2",
+           orbits=NEAR_INTEGRABLE["saba4"], symmetric=True, source="laskar2001", needs=("orbits",)),
+    Method("aba84", 4, "Kepler orbits and five kicks: error eps h**8 + eps**2 h**4",
+           orbits=NEAR_INTEGRABLE["aba84"], symmetric=True, source="blanes2013", needs=("orbits",)),
+    Method("aba864", 4, "Kepler orbits and seven kicks: error eps h**8 + eps**2 h**6 + eps**3 h**4",
+           orbits=NEAR_INTEGRABLE["aba864"], symmetric=True, source="blanes2013", needs=("orbits",)),
+    Method("aba104", 4, "Kepler orbits and seven kicks: error eps h**10 + eps**2 h**4",
+           orbits=NEAR_INTEGRABLE["aba104"], symmetric=True, source="blanes2013", needs=("orbits",)),
+    Method("aba1064", 4, "Kepler orbits and eight kicks: error eps h**10 + eps**2 h**6 + eps**3 h**4",
+           orbits=NEAR_INTEGRABLE["aba1064"], symmetric=True, source="blanes2013", needs=("orbits",)),
 )
 # fmt: on
 ALIASES = {"leapfrog": "leapfrog_kdk"}

@@ -18,7 +18,7 @@ from tinyphysics.planner.catalog import (
     by_order,
     names,
 )
-from tinyphysics.planner.needs import is_quadratic, objection
+from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection
 from tinyphysics.planner.routes import route_of
 from tinyphysics.synth.quality import effective
 from tinyphysics.system import System
@@ -50,6 +50,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if m.name in forbidden:
             raise PlanError(f"`{m.name}` is asked for and forbidden", fix="Leave it out of forbid=.")
         why = objection(m, system, facts)
+        if why and m.orbits is not None:
+            raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=facts[HIERARCHY].site,
+                            fix="A splitting into kicks and drifts needs no orbits: leave method= out, or choose order=4.")
         if why:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from tinyphysics.facts import Facts
-from tinyphysics.plan import Goal, Plan
+from tinyphysics.plan import Goal, Hierarchy, Plan
 from tinyphysics.planner.catalog import BY_NAME, MAP
 from tinyphysics.planner.cost import describe, operations
 from tinyphysics.planner.longest import asked
@@ -96,6 +96,15 @@ def stability_rows(method: str, frequency: float | None, dt: float | None) -> li
                 f"has omega = {frequency:.4g}{'' if x <= limit else ': TOO LONG, it will grow without end'}")]  # fmt: skip
 
 
+def orbit_rows(h: Hierarchy) -> list[Row]:
+    centre, *others = h.order
+    return [
+        Row("centre", f"body {centre}", f"Jacobi coordinates, innermost first: {', '.join(map(str, others))}"),
+        Row("eps", f"{h.perturbation:.1e}", "at the first state, the largest ratio of what a body feels besides its orbit to "
+            "what keeps it there"),
+    ]  # fmt: skip
+
+
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
     certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
@@ -118,6 +127,8 @@ def explain(
         chosen += lattice_rows(system, goal, program)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
+    if goal.hierarchy is not None:
+        chosen += orbit_rows(goal.hierarchy)
     chosen += units
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"

@@ -11,6 +11,7 @@ from tinyphysics.synth.timing import in_three_parts
 from tinyphysics.system import System
 
 Reason = str | None  # why not, or None
+HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ def kinetic_clock(m: Method, system: System, facts: Facts) -> Reason:
     return "T depends on t, and time advances in the drifts" if system.time in facts["separable"].T.leaves else None
 
 
+def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
+    if HIERARCHY not in facts:
+        return "no bodies on orbits are shown: not looked for"
+    return None if facts[HIERARCHY] else f"no bodies on orbits are shown: {facts[HIERARCHY].because}"
+
+
 # fmt: off
 NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_split),
@@ -70,6 +77,7 @@ NEEDS: dict[str, Need] = {
     "quadratic T": Need("T is quadratic in p, with masses that may be parameters", not_quadratic),
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),
+    "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

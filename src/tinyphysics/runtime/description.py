@@ -29,7 +29,9 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
                  "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,
                  "inner": goal.inner, "lattice": [list(pair) for pair in goal.lattice],
-                 "backwards": goal.backwards, "energy_drift": goal.energy_drift, "error": goal.error,
+                 "backwards": goal.backwards,
+                 "hierarchy": None if (h := goal.hierarchy) is None else [h.order, h.perturbation],
+                 "energy_drift": goal.energy_drift, "error": goal.error,
                  "decision": None if goal.decision is None else as_data(goal.decision)},  # fmt: skip
         "backend": requested,
         "checks": checks,

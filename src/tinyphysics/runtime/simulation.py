@@ -24,7 +24,7 @@ from tinyphysics.front.measure import as_measure
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
-from tinyphysics.pipeline import Build
+from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.cite import Citations, cite
 from tinyphysics.planner.explain import stability_rows
@@ -36,8 +36,9 @@ from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.ensemble import addressed, inputs, sizes_from
+from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
+from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
 from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
@@ -82,14 +83,21 @@ class Simulation:
     frequency: float | None = None  # of the fastest vibration at the state of a pilot
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
+    _bodies: System | None = None  # whose order is not known yet
 
     def __post_init__(self) -> None:
         if isinstance(self.source, System):
+            if on_orbits(self.goal) and self.goal.hierarchy is None:
+                check_orbits(self.source, self.goal)  # the rest is decided at the first state
+                return
             self._compiled = Compiled(self.source, self.goal, self.requested)
 
     # --- looking ------------------------------------------------------------------------------
     @property
     def compiled(self) -> Compiled:
+        if self._compiled is None and isinstance(self.source, System):
+            raise PlanError(f"`{self.source.name}` is not compiled yet: the first state says in which order its bodies are",
+                            fix="Run it first: sim.evolve(...).")  # fmt: skip
         if self._compiled is None:
             assert isinstance(self.source, Family)
             letters = ", ".join(self.source.letters)
@@ -258,6 +266,8 @@ class Simulation:
             save_every = c.save_every if save_every is None else save_every
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, sizes_given(self.source, c, path, given)))
+        if on_orbits(self.goal):
+            self.order_bodies(given, c)
         system = self.system
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
@@ -379,8 +389,13 @@ class Simulation:
 
     def bind(self, source: Family, sizes: dict[str, int]) -> None:
         """The first run decides the sizes; later ones must agree."""
-        if self._compiled is None:
-            self._compiled, self._sizes = Compiled(source.bind(sizes), self.goal, self.requested), sizes
+        if self._compiled is None and not self._sizes:
+            system, self._sizes = source.bind(sizes), sizes
+            if on_orbits(self.goal):
+                check_orbits(system, self.goal)
+                self._bodies = system
+            else:
+                self._compiled = Compiled(system, self.goal, self.requested)
         for letter, n in self._sizes.items():
             if sizes[letter] != n:
                 raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
@@ -390,6 +405,19 @@ class Simulation:
         """The method that pilots have chosen is the one of this simulation from here on."""
         self.goal = replace(self.goal, decision=decision)
         self._compiled = Compiled(self.system, self.goal, self.requested)
+
+    def order_bodies(self, given: Mapping[str, Any], c: Checkpoint | None) -> None:
+        """The first run decides the order of bodies on orbits; the states of later ones must be a hierarchy in it."""
+        system = self._bodies if self._compiled is None else self._compiled.system
+        if system is None:
+            assert isinstance(self.source, System)
+            system = self.source
+        start = inputs(system, given) if c is None else Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
+        known = self.goal.hierarchy
+        found = hierarchy_of(system, self.goal, start, None if known is None else known.order)
+        if self._compiled is None:
+            self.goal = replace(self.goal, hierarchy=found)
+            self._compiled = Compiled(system, self.goal, self.requested)
 
     @property
     def subject(self) -> Observed:

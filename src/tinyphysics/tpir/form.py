@@ -133,6 +133,9 @@ def check_place(program: Program, i: Instruction, section: str, where: str) -> N
     if i.op == "SCALE" and section not in ("init", "final"):
         raise VerifyError(f"{where} stands in `{section}:`: units are chosen for a whole run",
                           fix="SCALE belongs in `init:`, and in `final:` the other way.")  # fmt: skip
+    if i.op == "JACOBI" and isinstance(i.dst, Register) and i.dst.kind == "S" and section == "step":
+        raise VerifyError(f"{where} stands in `step:`: coordinates are chosen for a whole run",
+                          fix="A state is changed in `init:`, and back in `final:`; use a T register here.")  # fmt: skip
     if i.op == "OBSERVE" and isinstance(i.dst, Pointer) and any(s.name == i.dst.name for s in program.states):
         raise VerifyError(f"{where} writes over the state `{i.dst.name}`",
                           fix="Give the observable another name.")  # fmt: skip

@@ -229,10 +229,19 @@ ISA: dict[str, Row] = {
     "SYMP_STEP": Row("s, f, h", "S", "s + h*f with one rounding: a shear", "r[rc]"),
     "SHIFT": Row("s, value", "S", "s := value, which is s plus what s does not enter: a shear", "r"),
     "SCALE": Row("s, way, factor", "S", "s in other units: times the factor, or over it", "w[rc]"),
+    "JACOBI": Row("dst, way, src, masses, order", "STF",
+                  "rows of bodies as seen from the centre of mass of those within, or back; its row 0 is that of all",
+                  "wrrn"),
+    "KEPLER": Row("dst, q, v, gm, h, (part,)", "T",
+                  "Jacobi positions (0) or velocities (1) a time h later: row 0 straight on, the others on Kepler orbits",
+                  "rrr[rc]n"),
+    "PULL": Row("f, a, q, gm", "F", "accelerations in Jacobi coordinates without what KEPLER knows of them", "rrr"),
+    "PROPAGATE": Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r"),
     "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
+FRAMES = ("positions", "velocities", "places", "momenta")
 ROLES = ("position", "momentum", "field", "auxiliary", "error")
 WORDS = ("high", "low")
 POISSON_TYPES = ("pass", "negate", "force")

@@ -6,7 +6,6 @@ only. Every certificate speaks of exact arithmetic and is one-sided: what is not
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from tinyphysics.errors import TraceError, VerifyError
@@ -18,6 +17,9 @@ from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.blocks import Blocks, Group, Update
+from tinyphysics.tpir.certificate import Certificate as Certificate
+from tinyphysics.tpir.certificate import Verdict as Verdict
+from tinyphysics.tpir.frames import Framed, in_frame
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.modified import double_bracket, even, one_factor
 from tinyphysics.tpir.precision import in_reals, out_of_range
@@ -35,36 +37,6 @@ from tinyphysics.tpir.weights import (
 
 JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.WHERE)  # where its branches meet is not examined
 MOST_COMPONENTS = 24  # a curl is tested component by component up to here
-
-
-@dataclass(frozen=True)
-class Verdict:
-    holds: bool
-    because: str
-
-    def __bool__(self) -> bool:
-        return self.holds
-
-
-@dataclass(frozen=True)
-class Certificate:
-    symplectic: Verdict
-    volume_preserving: Verdict
-    symmetric: Verdict
-    reversible: Verdict
-    consistent: Verdict
-
-    def items(self) -> list[tuple[str, Verdict]]:
-        return [(name.replace("_", "-"), v) for name, v in vars(self).items()]
-
-    def __getitem__(self, name: str) -> Verdict:
-        verdict: Verdict = getattr(self, name.replace("-", "_"))
-        return verdict
-
-    @property
-    def level(self) -> str:
-        """The strongest structure that was shown."""
-        return next((name for name, v in self.items() if v and name != "consistent"), "none")
 
 
 class Verifier:
@@ -344,7 +316,7 @@ def verify(program: Program) -> Certificate:
         for i, x in out_of_range(program):
             raise VerifyError(f"`{i}` holds the constant {x!r}, which is out of the range of its type",
                               fix="Choose other units, or write f64.")  # fmt: skip
-    verifier = Verifier(exact)
+    verifier = Framed(exact) if in_frame(exact) else Verifier(exact)
     certificate = verifier.certificate()
     for claim in program.claims:
         verdict = certificate[claim]
@@ -353,8 +325,8 @@ def verify(program: Program) -> Certificate:
     return certificate
 
 
-def remedy(verifier: Verifier, claim: str, verdict: Verdict) -> str:
-    stale = next((u for u in verifier.blocks.updates if u.stale), None)
+def remedy(verifier: Verifier | Framed, claim: str, verdict: Verdict) -> str:
+    stale = next((u for u in verifier.blocks.updates if u.stale), None) if isinstance(verifier, Verifier) else None
     if stale is not None and claim in ("symplectic", "volume-preserving"):
         if verifier.program.states[stale.state].role == "position":
             return "Recompute dH/dp after the kick (symplectic Euler), or split the drift in two (leapfrog)."

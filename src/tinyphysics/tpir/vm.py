@@ -6,19 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError, ShapeError, VerifyError
 from tinyphysics.ir.dtype import as_number, i64, u32
 from tinyphysics.ir.near import limit, skin_of
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
-from tinyphysics.ir.uop import Shape, UOp, toposort
+from tinyphysics.ir.uop import Shape, UOp, elements, substitute, toposort
 from tinyphysics.ir.value import NAN, Value, cell_of, fma, node, scalar
 from tinyphysics.philox import checked, key_words
+from tinyphysics.rules import jacobi
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.partials import partials, times
 from tinyphysics.rules.random import drawn
 from tinyphysics.rules.transcendental import guarded, lower
+from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.wide import time_words
 from tinyphysics.tpir.isa import (
     ADDRESS,
@@ -197,7 +200,9 @@ class Machine:
                 return self._near(i)
             case "TREE":
                 raise PlanError("the virtual machine does not sum through a tree", fix="Leave approximate= out.")
-            case "GRAD_INIT" | "MAP" | "SHIFT":
+            case "JACOBI" | "KEPLER" | "PULL":
+                return self._orbits(i)
+            case "GRAD_INIT" | "MAP" | "SHIFT" | "PROPAGATE":
                 return self._copy(i, i.args[0])
             case "SCALE":
                 return self._scale(i)
@@ -245,6 +250,22 @@ class Machine:
             r[d] = value(r[kept], *domain)
 
         return look
+
+    def _orbits(self, i: Instruction) -> Action:
+        """What the instruction is made of, number by number."""
+        rest = [x for x in i.args if not isinstance(x, (Word, tuple))]
+        arg = tuple(n for x in i.args if isinstance(x, (Word, tuple)) for n in ((x.text,) if isinstance(x, Word) else x))
+        types = [self._type(x, Type(i.type.dtype)) for x in rest]
+        names = [UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)]
+        u = jacobi.expand(UOp(Ops[i.op], i.type.dtype, i.type.shape, tuple(names), arg or None))
+        f = numbers_of(u, tuple(names))
+        self.types[i.dst] = i.type
+        d, where = self._slot(i.dst), [self._read(x, t) for x, t in zip(rest, types)]
+
+        def act(r: Slots) -> None:
+            r[d] = f(*(r[k] for k in where))
+
+        return act
 
     def _copy(self, i: Instruction, source: Operand) -> Action:
         like = self.types.get(i.dst, i.type) if isinstance(source, float) else i.type
@@ -416,6 +437,35 @@ class Expanded:
         if self.careful is None:
             self.careful = Expression(lower([self.plain]), self.names)
         return self.careful(*values)[0]
+
+
+@lru_cache(maxsize=64)
+def numbers_of(u: UOp, arrays: tuple[UOp, ...]) -> Numbers:
+    """Made once: a corrector has many stages that are alike."""
+    return Numbers(u, arrays)
+
+
+class Numbers:
+    """An array expression of arrays, number by number, as the machines compute it."""
+
+    def __init__(self, u: UOp, arrays: Sequence[UOp]) -> None:
+        (flat,) = unroll([u])
+        given = [e for a in arrays for e in elements(a)]
+        names = [f"y{k}" for k in range(len(given))]
+        self.roots = substitute(flat, {e: UOp.var(name, (), e.dtype) for e, name in zip(given, names)})
+        self.names = names
+        fast, self.guards = guarded(self.roots)
+        self.fast = Expression([*fast, *self.guards], names)
+        self.careful: Expression | None = None
+
+    def __call__(self, *arrays: Value) -> Value:
+        values = [x for a in arrays for x in (a if isinstance(a, list) else [a])]
+        out = self.fast(*values)
+        if not any(out[len(self.roots) :]):
+            return out[: len(self.roots)]
+        if self.careful is None:
+            self.careful = Expression(lower(self.roots), self.names)
+        return self.careful(*values)
 
 
 def copy(source: int, dst: int) -> Action:
