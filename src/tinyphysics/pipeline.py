@@ -150,7 +150,8 @@ def synthesise(system: System, facts: Facts, plan: Plan, goal: Goal) -> Step:
     if method.tableau is not None:
         return runge_kutta(method.name, system, T, method.tableau)
     if plan.method == RESPA.name:
-        return multirate_step(plan.method, system, facts["separable"].T, goal.inner, ("symplectic", "consistent", "symmetric"))
+        claims = ("symplectic", "consistent", "symmetric")
+        return multirate_step(method.name, system, facts["separable"].T, goal.inner, claims)
     if method.orbits is not None:
         if goal.hierarchy is None:
             raise PlanError(f"`{method.name}` orders the bodies of `{system.name}` by a state, and none is known yet",
