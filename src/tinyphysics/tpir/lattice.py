@@ -171,7 +171,6 @@ class Pass:
         self.put(section, Instruction("SHIFT", (state, kept), whole, i.note))
         self.seen.pop(k, None)
 
-
     def nearest(self, section: str, x: Register, shape: tuple[int, ...]) -> Register:
         """The whole number nearest to x, halves to even, for all that are small; in operations that vectors have.
 
@@ -282,13 +281,16 @@ def even_states(program: Program) -> frozenset[int]:
     A move between two steps must be twice the half that `init` does and that `final` takes back, to the last bit.
     """
     weights = {name: shears(program, name) for name in ("init", "step", "final")}
-    even = frozenset(k for k, _ in weights["init"])
     last, earliest = dict(weights["step"]), dict(reversed(weights["step"]))  # shear of each state in a step
-    for (k, first), (j, back) in zip(weights["init"], weights["final"], strict=True):
-        if k != j or back != -first or 2.0 * first not in (last[k], -earliest[k]):  # a step backwards begins with it
-            raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: a step does not end as it begins",
-                            fix="Choose a symmetric method, or one that merges nothing: symplectic_euler.")  # fmt: skip
-    return even
+
+    def whole(k: int, half: float) -> bool:
+        return 2.0 * half in (last.get(k), -earliest.get(k, math.nan))  # a step backwards begins with it
+
+    taken_back = [(k, -w) for k, w in weights["final"]]
+    if weights["init"] != taken_back or not all(whole(k, w) for k, w in weights["init"]):
+        raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: a step does not end as it begins",
+                        fix="Choose a symmetric method, or one that merges nothing: symplectic_euler.")  # fmt: skip
+    return frozenset(k for k, _ in weights["init"])
 
 
 def shears(program: Program, section: str) -> list[tuple[int, float]]:
