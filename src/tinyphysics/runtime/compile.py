@@ -17,7 +17,7 @@ from tinyphysics.system import Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
-LATER_PRECISIONS = ("compensated", "mixed", "dd")
+LATER_PRECISIONS = ("dd",)
 CHECKS = ("on", "off", "strict")
 SCALES = ("off", "auto")
 SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with it are exact
