@@ -19,7 +19,6 @@ from tinyphysics.system import SLOTS, Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
-LATER_PRECISIONS = ("compensated", "mixed")
 CHECKS = ("on", "off", "strict")
 SCALES = ("off", "auto")
 SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with it are exact
@@ -31,8 +30,8 @@ def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ..
     valid = one_of([str(v) for v in built])
     if value in planned:
         raise PlanError(f"{name}={value!r} does not exist yet", fix=f"{name} may be {valid}.")
-    raise PlanError(f"there is no {name} {value!r}",
-                    fix=f"{name} may be {valid}; later also {one_of([str(v) for v in planned])}.")  # fmt: skip
+    later = f"; later also {one_of([str(v) for v in planned])}" if planned else ""
+    raise PlanError(f"there is no {name} {value!r}", fix=f"{name} may be {valid}{later}.")
 
 
 def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
@@ -130,7 +129,7 @@ def compile(
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
     choice("propagator", propagator, (None, "loop"), ("method", "exact"))
     choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
-    choice("precision", precision, tuple(PRECISIONS), LATER_PRECISIONS)
+    choice("precision", precision, tuple(PRECISIONS), ())
     choice("math", math, ("exact",), ("fast",))
     if scale not in SCALES:
         raise InputError(f"scale={scale!r}", fix=f"scale is {one_of(SCALES)}.")

@@ -28,6 +28,7 @@ from tinyphysics.util import one_of
 
 UNIT = 2.0**-44  # of every state, if none is given
 RANGE = 2.0**62  # a state is a whole number from -RANGE up to RANGE, which is left out
+SHOWN = 1.5 * RANGE  # what is taken back where somebody looks may lead a little out of it
 EXACT = 2.0**52  # below it a whole number, and the difference of two, is one in float64
 LARGEST = 2.0**60  # a move is smaller: a number within the range plus twice a move does not wrap around
 MAGIC, MAGIC_BITS = 1.5 * 2.0**52, float(0x4338 << 48)  # a float64, and its bits as a whole number
@@ -164,11 +165,11 @@ class Pass:
         if twice:
             move = self.elem(section, whole, "add", move, move)
         new = self.elem(section, whole, "add", state, move)
-        good = self.elem(section, truth, "and", small, self.inside(section, new, self.range[k], shape))
+        limit = SHOWN if section == "final" else self.range[k]
+        good = self.elem(section, truth, "and", small, self.inside(section, new, limit, shape))
         kept = self.elem(section, whole, "where", good, new, OVERFLOW)
         self.put(section, Instruction("SHIFT", (state, kept), whole, i.note))
         self.seen.pop(k, None)
-
 
     def nearest(self, section: str, x: Register, shape: tuple[int, ...]) -> Register:
         """The whole number nearest to x, halves to even, for all that are small; in operations that vectors have.
@@ -280,13 +281,16 @@ def even_states(program: Program) -> frozenset[int]:
     A move between two steps must be twice the half that `init` does and that `final` takes back, to the last bit.
     """
     weights = {name: shears(program, name) for name in ("init", "step", "final")}
-    even = frozenset(k for k, _ in weights["init"])
     last, earliest = dict(weights["step"]), dict(reversed(weights["step"]))  # shear of each state in a step
-    for (k, first), (j, back) in zip(weights["init"], weights["final"], strict=True):
-        if k != j or back != -first or 2.0 * first not in (last[k], -earliest[k]):  # a step backwards begins with it
-            raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: a step does not end as it begins",
-                            fix="Choose a symmetric method, or one that merges nothing: symplectic_euler.")  # fmt: skip
-    return even
+
+    def whole(k: int, half: float) -> bool:
+        return 2.0 * half in (last.get(k), -earliest.get(k, math.nan))  # a step backwards begins with it
+
+    taken_back = [(k, -w) for k, w in weights["final"]]
+    if weights["init"] != taken_back or not all(whole(k, w) for k, w in weights["init"]):
+        raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: a step does not end as it begins",
+                        fix="Choose a symmetric method, or one that merges nothing: symplectic_euler.")  # fmt: skip
+    return frozenset(k for k, _ in weights["init"])
 
 
 def shears(program: Program, section: str) -> list[tuple[int, float]]:
