@@ -33,6 +33,7 @@ from tinyphysics.errors import ERRORS  # noqa: E402
 from tinyphysics.ir.ops import MINIMAL, Ops  # noqa: E402
 from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
 from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
+from tinyphysics.rules.wide_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
 from tinyphysics.tpir.isa import CLAIMS, ISA, POISSON_TYPES  # noqa: E402
 
@@ -138,6 +139,10 @@ def bounds() -> str:
                  [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in BOUNDS.items()])  # fmt: skip
 
 
+def wide() -> str:
+    return table(("function", "error"), [(code(name), f"{a:g}") for name, a in WIDE_BOUNDS.items()])
+
+
 def flags() -> str:
     return table(
         ("flag", "environment variable", "default", "meaning"),
@@ -206,7 +211,7 @@ def requirements() -> str:
 PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions, "words": words, "operations": operations, "layers": layers, "errors": errors,
     "methods": methods, "backends": backends, "flags": flags, "requirements": requirements,
-    "bounds": bounds,
+    "bounds": bounds, "wide": wide,
 }  # fmt: skip
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 

@@ -66,6 +66,9 @@ def compile(
     precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
     frames are float32 arrays, times, energies and observables float64.
 
+    precision="dd" gives every number of a step a second float64, about 32 digits; `out.words("q")` gives both words, and
+    energies, observables and drift are computed in such pairs too.
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
