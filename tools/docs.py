@@ -35,6 +35,7 @@ from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Met
 from tinyphysics.planner.needs import NEEDS  # noqa: E402
 from tinyphysics.planner.routes import FORMS, ROUTES  # noqa: E402
 from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
+from tinyphysics.rules.wide_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
 from tinyphysics.tpir.isa import CLAIMS, ISA, POISSON_TYPES  # noqa: E402
 
@@ -145,6 +146,10 @@ def bounds() -> str:
                  [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in BOUNDS.items()])  # fmt: skip
 
 
+def wide() -> str:
+    return table(("function", "error"), [(code(name), f"{a:g}") for name, a in WIDE_BOUNDS.items()])
+
+
 def flags() -> str:
     return table(
         ("flag", "environment variable", "default", "meaning"),
@@ -213,7 +218,7 @@ def requirements() -> str:
 PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions, "words": words, "operations": operations, "layers": layers, "errors": errors,
     "methods": methods, "backends": backends, "flags": flags, "requirements": requirements,
-    "bounds": bounds, "routes": routes,
+    "bounds": bounds, "routes": routes, "wide": wide,
 }  # fmt: skip
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 

@@ -63,14 +63,17 @@ class Build:
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
+    if goal.precision == "dd" and goal.scale != "off":
+        raise PlanError(f'scale="{goal.scale}" does not go with precision="dd": other units round the weights of the method',
+                        fix="Leave scale= out.")  # fmt: skip
     facts = all_facts(system, goal)
     plan = choose(system, facts, goal) if goal.decision is None else decided(goal.decision)
     if goal.is_accurate and goal.decision is None:
         plan = provisional(plan)
+    units: tuple[Row, ...] = ()
     with unrounded() if goal.precision == "dd" else nullcontext():
         step = synthesise(system, facts, plan, goal)
         check_frame(step, goal)
-        units: tuple[Row, ...] = ()
         if goal.scale == "auto":
             step, row = in_best_units(step)
             units = (row,)

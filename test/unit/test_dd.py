@@ -333,8 +333,17 @@ def test_a_users_constant_is_the_float64_that_was_written():
 
 # --- what is refused --------------------------------------------------------------------------------------
 def test_other_units_are_refused():
-    with pytest.raises(tp.PlanError, match='scale="auto"'):
-        wide(henon_heiles, scale="auto").evolve(**STARTS[henon_heiles], steps=1)
+    with pytest.raises(tp.PlanError, match='scale="auto" does not go with precision="dd"'):
+        wide(henon_heiles, scale="auto")
+
+
+def test_lists_of_neighbours_are_refused():
+    @tp.hamiltonian
+    def near(q: tp.Array[64, 3], p: tp.Array[64, 3], rc: float = 2.5):
+        return (p * p).sum() / 2 + tp.pair_sum(1 / tp.pair_distance2(q, cutoff=rc) ** 3)
+
+    with pytest.raises(tp.PlanError, match="lists of neighbours are not made with precision"):
+        wide(near, dt=0.001)
 
 
 def test_an_overflow_stops_the_run():

@@ -106,6 +106,9 @@ def compile(
     energy_drift=1e-9, error=1e-6 are goals: the method, and the step if no dt is given, are found by pilots on the state
     of pilot={"q": ..., "p": ...}, or of the first run, and measured again in every run.
 
+    precision="dd" gives every number of a step a second float64, about 32 digits; `out.words("q")` gives both words, and
+    energies, observables and drift are computed in such pairs too.
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):

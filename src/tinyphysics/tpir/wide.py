@@ -34,8 +34,8 @@ from tinyphysics.tpir.symbolic import Symbolic
 REFUSED = {
     "NEAR": "lists of neighbours are",
     "TREE": "sums through a tree are",
-    "SCALE": 'states in other units (scale="auto") are',
-    "SHIFT": 'states in other units (scale="auto") are',
+    "SCALE": "states in other units are",
+    "SHIFT": "states in other units are",
 }  # what is not made in pairs
 Words = tuple[Operand, Operand | None]  # where the two words of a number are; None: it has one
 
