@@ -109,9 +109,9 @@ def summary(doc: str | None) -> str:
 
 def methods() -> str:
     def structure(m: Method) -> str:
-        if not m.splits:
+        if not m.splits and m.orbits is None:
             return "none: by name only"
-        return "symplectic, symmetric" if m.symmetric else "symplectic"
+        return "symplectic, symmetric" if m.symmetric and not m.corrected else "symplectic"
 
     names = {target: alias for alias, target in ALIASES.items()}
     rows = [
