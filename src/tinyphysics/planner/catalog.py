@@ -47,9 +47,10 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
-        if not self.splits:
+        if not (self.splits or self.orbits or "levels" in self.needs):
             return ()
-        return ("symplectic", "consistent", "symmetric") if self.symmetric else ("symplectic", "consistent")
+        symmetric = self.symmetric and not self.corrected
+        return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
 
     @property
     def requires(self) -> tuple[str, ...]:

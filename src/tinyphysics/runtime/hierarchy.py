@@ -69,14 +69,14 @@ def measured(system: System, bodies: Fact, V: UOp, i: Inputs, order: tuple[int, 
     eps = float(felt[worst])
     if not eps <= SMALL:
         who = f"body {order[worst[1] + 1]}" + (f" of member {worst[0]}" if i.is_ensemble else "")
-        raise refusal(system, f"{who} feels {eps:.2g} times the pull of its Kepler orbit besides, {SMALL:g} is the most; "
+        raise refusal(system, f"{who} feels {eps:.2g} times the pull of its Kepler orbit besides it, above {SMALL:g}; "
                       f"order {', '.join(map(str, order))}")  # fmt: skip
     return Hierarchy(order, eps)
 
 
 def refusal(system: System, why: str) -> PlanError:
-    return PlanError(f"the bodies of `{system.name}` are no hierarchy at the first state: {why}",
-                     fix="Kicks and drifts need no orbits: leave method= out, or pass order=4.")  # fmt: skip
+    return PlanError(f"the bodies of `{system.name}` are no hierarchy at their first state: {why}",
+                     fix="A splitting into kicks and drifts needs no orbits: leave method= out.")  # fmt: skip
 
 
 def ordered(x: Any, v: Any, m: Any, G: Any) -> Any:
