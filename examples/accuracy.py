@@ -11,6 +11,7 @@ def kepler(q: tp.Vec[2], p: tp.Vec[2], mu: float = 1.0):
 
 start = dict(q=[1.0, 0.0], p=[0.0, 1.2])
 years = 10
+dt = 0.02  # for `tp run`; below, nobody has to know one
 period = 2 * np.pi * (1 / (2 - 1.2**2)) ** 1.5  # Kepler's third law; the semi-major axis is 1/(2 - v**2)
 
 if __name__ == "__main__":
