@@ -17,11 +17,13 @@ from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
+from tinyphysics.planner.propagator import plan_jump
 from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.propagate import FLOW, flow_step, power_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
@@ -55,8 +57,9 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     facts = facts_of(system)
-    plan = choose(system, facts, goal)
-    step = synthesise(system, facts, plan, goal.approximate)
+    jumps = goal.propagator != "loop"
+    plan = plan_jump(system, facts, goal, requested) if jumps else choose(system, facts, goal)
+    step = jump(system, facts, plan) if jumps else synthesise(system, facts, plan, goal.approximate)
     units: tuple[Row, ...] = ()
     if goal.scale == "auto":
         step, row = in_best_units(step)
@@ -71,6 +74,8 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         )
     program = in_precision(shown, goal.precision)
     target, why = choose_target(program, requested)
+    if jumps:
+        why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, program, certificate, target, why, goal, units)
 
 
@@ -99,6 +104,15 @@ def approximated(system: System, facts: Facts, plan: Plan, error: float) -> Appr
         raise PlanError(f"approximate= for n = {bodies}",
                         fix="Leave it out: the direct sum over so few is faster, and exact.")  # fmt: skip
     return Approximate(found, error)
+
+
+def jump(system: System, facts: Facts, plan: Plan) -> Step:
+    """A step that stands for n of them."""
+    if plan.method == FLOW:
+        return flow_step(system, facts["separable"])
+    method = BY_NAME[plan.method]
+    assert method.sequence is not None
+    return power_step(method.name, system, facts["separable"], method.sequence(), method.symmetric)
 
 
 def synthesise(system: System, facts: Facts, plan: Plan, error: float | None = None) -> Step:

@@ -13,6 +13,7 @@ class Goal:
     precision: str = "float64"  # of the states, and of every operation on them
     scale: str = "off"  # or "auto": states in the units in which a step is shortest
     approximate: float | None = None  # the relative error that forces of 1/r may have
+    propagator: str = "loop"  # or "exact", "method": n steps of a linear system at once
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,18 @@ class Assign:
 
 
 @dataclass(frozen=True, eq=False)
+class Propagate:
+    """All states after the n steps of a run at once.
+
+    `flow`: of the sum of the terms, for n*dt. `power`: the n-th power of the flows of terms one after the other, each
+    for its weight times dt.
+    """
+
+    way: str
+    parts: tuple[tuple[int, float], ...]  # (number of the term, weight)
+
+
+@dataclass(frozen=True, eq=False)
 class Term:
     """A part of the energy that the method treats as one."""
 
@@ -78,6 +90,7 @@ class Step:
     final: tuple[Block | Assign, ...]
     evaluations: int  # of the force, in one body
     scales: tuple[Scale, ...] = ()
+    jump: Propagate | None = None  # then nothing else moves a state
 
 
 DT = UOp.var("dt")

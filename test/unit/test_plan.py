@@ -186,7 +186,7 @@ def test_a_map_has_no_method_no_order_and_no_dt():
 # fmt: off
 NOT_YET = [
     {"energy_drift": 1e-6}, {"error": 1e-3}, {"time": "adaptive"}, {"pilot": {"q": 1.0, "p": 0.0}},
-    {"inner": 4}, {"propagator": "exact"}, {"propagator": "method"}, {"kinetics": "relativistic"}, {"math": "fast"},
+    {"inner": 4}, {"kinetics": "relativistic"}, {"math": "fast"},
     *({"precision": p} for p in LATER_PRECISIONS),
 ]
 # fmt: on

@@ -292,8 +292,8 @@ def test_what_decides_a_plan_is_in_its_key():
     keys = [plans.plan_key(s, goal, "auto") for s in systems]
     keys += [plans.plan_key(base, plans.Goal(0.01, **o), "auto")
              for o in (dict(method="rk4"), dict(order=4), dict(forbid=("leapfrog_kdk",)), dict(precision="float32"),
-                       dict(scale="auto"), dict(approximate=1e-3))]  # fmt: skip
-    known = {"dt", "method", "order", "forbid", "precision", "scale", "approximate"}
+                       dict(scale="auto"), dict(approximate=1e-3), dict(propagator="exact"))]  # fmt: skip
+    known = {"dt", "method", "order", "forbid", "precision", "scale", "approximate", "propagator"}
     assert {f.name for f in fields(plans.Goal)} == known
     keys += [plans.plan_key(base, goal, "numpy")]
     with REWRITE_LIMIT(100):

@@ -64,6 +64,7 @@ BY_NAME = {m.name: m for m in METHODS}
 BY_ORDER = {1: "symplectic_euler", 2: "leapfrog_kdk", 4: "yoshida4", 6: "kahan_li6", 8: "kahan_li8"}
 
 MAP = Method("map", 0, "the map as it is written")
+FLOW_METHOD = Method("exact_flow", 0, "the flow of H itself")  # by propagator="exact" alone
 
 
 def names() -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
+from tinyphysics.planner.propagator import PROPAGATORS
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import ready
 from tinyphysics.runtime.simulation import Simulation, checked_step
@@ -66,6 +67,9 @@ def compile(
     precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
     frames are float32 arrays, times, energies and observables float64.
 
+    propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
+    method would in exact arithmetic; then a run of 10**12 steps is one jump. None is "loop".
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
@@ -84,7 +88,8 @@ def compile(
     for name, value in later.items():
         if value is not None:
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
-    choice("propagator", propagator, (None, "loop"), ("method", "exact"))
+    if propagator is not None and propagator not in PROPAGATORS:
+        raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
     choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
     choice("precision", precision, tuple(PRECISIONS), LATER_PRECISIONS)
     choice("math", math, ("exact",), ("fast",))
@@ -114,4 +119,5 @@ def compile(
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    return Simulation(source, Goal(dt, method, order, forbidden, precision, scale, approximate), requested, checks)
+    goal = Goal(dt, method, order, forbidden, precision, scale, approximate, propagator or "loop")
+    return Simulation(source, goal, requested, checks)

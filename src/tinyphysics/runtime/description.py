@@ -25,7 +25,8 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "graph": dump(roots),
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
-                 "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate},  # fmt: skip
+                 "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,
+                 "propagator": goal.propagator},  # fmt: skip
         "backend": requested,
         "checks": checks,
         "program": program,

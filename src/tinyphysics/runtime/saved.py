@@ -70,5 +70,6 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
     )  # fmt: skip
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
-                  goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"))  # fmt: skip
+                  goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"),
+                  goal.get("propagator", "loop"))  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

@@ -226,11 +226,15 @@ ISA: dict[str, Row] = {
     "SHIFT": Row("s, value", "S", "s := value, which is s plus what s does not enter: a shear", "r"),
     "SCALE": Row("s, way, factor", "S", "s in other units: times the factor, or over it", "w[rc]"),
     "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
+    "PROPAGATE": Row("s, way, [energy, weight]...", "S",
+                     "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
+                     "w(rc)+"),
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
 ROLES = ("position", "momentum", "field", "auxiliary")
 POISSON_TYPES = ("pass", "negate", "force")
 WAYS = ("times", "over")
+JUMPS = ("flow", "power")
 LISTED = ("order", "inverse", "images")
 CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")

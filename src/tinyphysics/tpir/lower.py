@@ -227,6 +227,9 @@ def lower(
         for block in blocks:
             if isinstance(block, Block):
                 lower_block(b, block, section, step.time)
+    if step.jump is not None:
+        pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
+        b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
     for scale in step.scales:
         factor = b.operand(scale.factor, "final")
         b.emit("final", "SCALE", Register("S", b.index[scale.state]), Word("over"), factor, u=scale.state, note=" ")
