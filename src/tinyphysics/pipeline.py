@@ -21,6 +21,7 @@ from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.goals import decided, provisional
 from tinyphysics.planner.needs import HIERARCHY
+from tinyphysics.planner.propagator import plan_jump
 from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
@@ -29,6 +30,7 @@ from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
+from tinyphysics.synth.propagate import FLOW, flow_step, power_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
@@ -67,12 +69,14 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         raise PlanError(f'scale="{goal.scale}" does not go with precision="dd": other units round the weights of the method',
                         fix="Leave scale= out.")  # fmt: skip
     facts = all_facts(system, goal)
-    plan = choose(system, facts, goal) if goal.decision is None else decided(goal.decision)
+    jumps = goal.propagator != "loop"
+    plan = (plan_jump(system, facts, goal, requested) if jumps else
+            choose(system, facts, goal) if goal.decision is None else decided(goal.decision))  # fmt: skip
     if goal.is_accurate and goal.decision is None:
         plan = provisional(plan)
     units: tuple[Row, ...] = ()
     with unrounded() if goal.precision == "dd" else nullcontext():
-        step = synthesise(system, facts, plan, goal)
+        step = jump(system, facts, plan) if jumps else synthesise(system, facts, plan, goal)
         check_frame(step, goal)
         if goal.scale == "auto":
             step, row = in_best_units(step)
@@ -88,6 +92,8 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     program = (in_pairs(shown, step.weights) if goal.precision == "dd" else
                in_precision(shown, goal.precision, goal.lattice))  # fmt: skip
     target, why = choose_target(program, requested, goal.precision)
+    if jumps:
+        why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
 
 
@@ -119,6 +125,15 @@ def approximated(system: System, facts: Facts, plan: Plan, error: float) -> Appr
         raise PlanError(f"approximate= for n = {bodies}",
                         fix="Leave it out: the direct sum over so few is faster, and exact.")  # fmt: skip
     return Approximate(found, error)
+
+
+def jump(system: System, facts: Facts, plan: Plan) -> Step:
+    """A step that stands for n of them."""
+    if plan.method == FLOW:
+        return flow_step(system, facts["separable"])
+    method = BY_NAME[plan.method]
+    assert method.sequence is not None
+    return power_step(method.name, system, facts["separable"], method.sequence(), method.symmetric)
 
 
 def on_orbits(goal: Goal) -> bool:

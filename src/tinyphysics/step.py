@@ -133,6 +133,18 @@ Part = Block | Orbits | Assign
 
 
 @dataclass(frozen=True, eq=False)
+class Propagate:
+    """All states after the n steps of a run at once.
+
+    `flow`: of the sum of the terms, for n*dt. `power`: the n-th power of the flows of terms one after the other, each
+    for its weight times dt.
+    """
+
+    way: str
+    parts: tuple[tuple[int, float], ...]  # (number of the term, weight)
+
+
+@dataclass(frozen=True, eq=False)
 class Term:
     """A part of the energy that the method treats as one."""
 
@@ -153,6 +165,7 @@ class Step:
     final: tuple[Part, ...]
     evaluations: int  # of the force, in one body
     scales: tuple[Scale, ...] = ()
+    jump: Propagate | None = None  # then nothing else moves a state
     frame: Frame | None = None
     coefficients: tuple[float, ...] = ()  # of a method whose expressions hold more than the weights of its updates
 

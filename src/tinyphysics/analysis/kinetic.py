@@ -5,9 +5,9 @@ The degree is an upper bound, so a T that is not written as a polynomial of p is
 """
 from __future__ import annotations
 
-from tinyphysics.analysis.quadratic import degrees
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp, toposort
+from tinyphysics.rules.degree import degrees
 from tinyphysics.system import System
 
 NAME = "T quadratic"

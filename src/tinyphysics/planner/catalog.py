@@ -172,6 +172,7 @@ BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS} 
 
 MAP = Method("map", 0, "the map as it is written")
 RESPA = BY_NAME["respa"]
+FLOW_METHOD = Method("exact_flow", 0, "the flow of H itself")  # by propagator="exact" alone
 
 
 @cache

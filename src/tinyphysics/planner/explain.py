@@ -5,10 +5,11 @@ import math
 
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
-from tinyphysics.planner.catalog import BY_NAME, MAP
+from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP
 from tinyphysics.planner.cost import describe, operations
 from tinyphysics.planner.longest import asked
 from tinyphysics.planner.loops import loop_rows
+from tinyphysics.planner.propagator import rows as propagator_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Step
@@ -107,11 +108,16 @@ def orbit_rows(h: Hierarchy) -> list[Row]:
     ]  # fmt: skip
 
 
+def stepping(program: Program) -> list[Row]:
+    return [Row("operations", describe(operations(program.step, program)), "a step"),
+            Row("to synchronise", describe(operations(program.final, program)), "a frame")]  # fmt: skip
+
+
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
     certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
 ) -> Report:  # fmt: skip
-    method = BY_NAME.get(plan.method, MAP)
+    method = BY_NAME.get(plan.method, FLOW_METHOD if step.jump is not None else MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
     if plan.order:
         rough = "smooth" in facts and not facts["smooth"]
@@ -131,14 +137,16 @@ def explain(
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:
         chosen += orbit_rows(goal.hierarchy)
+    if step.jump is not None:
+        chosen += propagator_rows(system, facts, goal)
     chosen += units
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
-    evaluations = [] if system.kind == "map" else [Row("force evaluations", str(step.evaluations), "a step")]
+    none = system.kind == "map" or step.jump is not None
+    evaluations = [] if none else [Row("force evaluations", str(step.evaluations), "a step")]
     cost = [
         *evaluations,
-        Row("operations", describe(operations(program.step, program)), "a step"),
-        Row("to synchronise", describe(operations(program.final, program)), "a frame"),
+        *([] if step.jump is not None else stepping(program)),
         Row("state", plural(sum(s.var.size for s in system.states), "number"), level),
     ]
     return Report(title(system), (
@@ -154,6 +162,6 @@ def explain(
             Row("backend", target.backend, f"{why}; {target.device}"),
             Row("bits", "exact" if target.bit_exact else "not in the contract",
                 f"program {program.hash}"),
-            *(loop_rows(program) if target.backend != "python" and in_loops(program, 1) else []),
+            *(loop_rows(program) if target.backend != "python" and step.jump is None and in_loops(program, 1) else []),
         ), machine=True),
     ))  # fmt: skip

@@ -12,6 +12,7 @@ from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
 from tinyphysics.planner.goals import check_goals
 from tinyphysics.planner.link import linked
+from tinyphysics.planner.propagator import PROPAGATORS
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import ready
 from tinyphysics.runtime.simulation import Simulation, checked_step
@@ -109,6 +110,9 @@ def compile(
     precision="dd" gives every number of a step a second float64, about 32 digits; `out.words("q")` gives both words, and
     energies, observables and drift are computed in such pairs too.
 
+    propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
+    method would in exact arithmetic; then a run of 10**12 steps is one jump. None is "loop".
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
@@ -130,7 +134,8 @@ def compile(
     for name, value in later.items():
         if value is not None:
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
-    choice("propagator", propagator, (None, "loop"), ("method", "exact"))
+    if propagator is not None and propagator not in PROPAGATORS:
+        raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
     choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
     choice("precision", precision, tuple(PRECISIONS), ())
     choice("math", math, ("exact",), ("fast",))
@@ -160,7 +165,7 @@ def compile(
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
     goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units,
-                energy_drift=energy_drift, error=error)  # fmt: skip
+                energy_drift=energy_drift, error=error, propagator=propagator or "loop")  # fmt: skip
     if goal.is_accurate or pilot is not None:
         check_goals(source.kind, source.name, goal)
     if dt is None and source.kind != "map" and not goal.is_accurate:

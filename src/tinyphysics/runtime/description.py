@@ -28,6 +28,7 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
                  "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,
+                 "propagator": goal.propagator,
                  "inner": goal.inner, "lattice": [list(pair) for pair in goal.lattice],
                  "backwards": goal.backwards,
                  "hierarchy": None if (h := goal.hierarchy) is None else [h.order, h.perturbation],

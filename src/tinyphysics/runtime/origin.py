@@ -75,6 +75,8 @@ class Origin:
 
     def series(self, name: str) -> tuple[Any, Any, Any]:
         """(times, values, scale) over every step."""
+        if self.run.jump is not None:  # there are no steps between its frames
+            return self.of_frames(name)
         again = self.again(name)
         values, scale = again.series("value"), np.fmax.reduce(again.series("scale"), axis=0)
         t = times_at(again.observed_at, self.run.dt, self.run.t0)
@@ -90,8 +92,21 @@ class Origin:
         t = times_at(again.observed_at, self.run.dt, self.run.t0)
         return t, off if self.run.given.is_ensemble else off[:, 0]
 
+    def of_frames(self, name: str) -> tuple[Any, Any, Any]:
+        """(times, values, scale) of a deleted loop: over its frames, which is all that it has."""
+        steps = [int(n) for n in self.steps]
+        seen = looking(self.run, self.watched(name), self.frames, steps)
+        values, scale = seen["value"], np.fmax.reduce(seen["scale"], axis=0)
+        t = times_at(steps, self.run.dt, self.run.t0)
+        return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
+
     def drift(self, name: str) -> Any:
         """Largest |E - E0| / S over every step, per member; nothing but the extremes is kept."""
+        if self.run.jump is not None:
+            _, values, scale = self.of_frames(name)
+            worst = np.fmax.reduce(np.abs(values - values[0]), axis=0)
+            out = worst / np.where(scale > 0, scale, 1.0)
+            return out if self.run.given.is_ensemble else float(out)
         begun = False  # the first call is about step 0 and everyone
         wide = self.run.encoding.precision.wide
         first, rest, worst, scale = (np.zeros(self.run.given.members) for _ in range(4))

@@ -77,6 +77,7 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
                   goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"),
                   inner=tuple(goal.get("inner", ())), lattice=units, backwards=bool(goal.get("backwards", False)),
                   hierarchy=None if order is None else Hierarchy(tuple(order), eps),
+                  propagator=goal.get("propagator", "loop"),
                   energy_drift=goal.get("energy_drift"), error=goal.get("error"),
                   decision=from_data(goal["decision"]) if goal.get("decision") else None)  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

@@ -129,6 +129,8 @@ class Simulation:
 
     def explain(self) -> Report:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
+        if self.goal.propagator != "loop":
+            return self.built.report
         report = self.built.report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
         return report.with_rows("plan", tuple(rows))
@@ -149,6 +151,9 @@ class Simulation:
             raise InputError(f"there is no level `{level}`", fix=f"Levels: {one_of(LEVELS)}.")
         if level == "tpir":
             return str(self.built.program)
+        if level != "uop" and self.goal.propagator != "loop":
+            raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
+                            fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
         if level != "uop":
             return listing(self.built.program, level)
         if self._compiled is None and isinstance(self.source, Family):
@@ -315,7 +320,7 @@ class Simulation:
         if any(map(draws, (*own, *values.values()))):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
-                compiled.in_loops(i.members), c)  # fmt: skip
+                compiled.in_loops(i.members), c, compiled.jump)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         keeper, windows = None, None
@@ -348,6 +353,8 @@ class Simulation:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
+        if r.jump is not None:
+            out.metrics["propagator"] = jumped(r, record.last, self.goal.propagator)
         if not compiled.encoding.precision.state.is_float:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
         if self.goal.is_accurate:
@@ -460,6 +467,13 @@ class Simulation:
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
             observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last, values, asked),
         )  # fmt: skip
+
+
+def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
+    """What is known of the last jump of a run; of the first member's, if each has its own matrices."""
+    assert r.jump is not None
+    one = {name: v[0] for name, v in r.given.own.items()}
+    return {"way": way, "drift": "over frames", **(r.jump(one, r.dt).told(n) if n and r.given.members else {})}
 
 
 def traced_graph(s: System) -> str:

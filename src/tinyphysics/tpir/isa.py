@@ -236,8 +236,11 @@ ISA: dict[str, Row] = {
                   "Jacobi positions (0) or velocities (1) a time h later: row 0 straight on, the others on Kepler orbits",
                   "rrr[rc]n"),
     "PULL": Row("f, a, q, gm", "F", "accelerations in Jacobi coordinates without what KEPLER knows of them", "rrr"),
-    "PROPAGATE": Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r"),
+    "ORBIT": Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r"),
     "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
+    "PROPAGATE": Row("s, way, [energy, weight]...", "S",
+                     "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
+                     "w(rc)+"),
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
@@ -246,5 +249,6 @@ ROLES = ("position", "momentum", "field", "auxiliary", "error")
 WORDS = ("high", "low")
 POISSON_TYPES = ("pass", "negate", "force")
 WAYS = ("times", "over")
+JUMPS = ("flow", "power")
 LISTED = ("order", "inverse", "images")
 CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")

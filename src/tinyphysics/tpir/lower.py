@@ -179,7 +179,7 @@ class Builder:
         for u, register, k in parts:
             self.emit(section, "KEPLER", register, self.state(f.q), self.state(f.p), gm, h, (k,), u=u, note=" ")
         for u, register, _ in parts:
-            self.emit(section, "PROPAGATE", self.state(u), register, u=u, note=" ")
+            self.emit(section, "ORBIT", self.state(u), register, u=u, note=" ")
             self.rewritten(u)
 
     def framed(self, flow: Register, u: UOp, section: str) -> Register:
@@ -280,6 +280,9 @@ def lower(
                 lower_block(b, block, section, step.time)
             elif isinstance(block, Orbits):
                 b.go_on(block, section)
+    if step.jump is not None:
+        pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
+        b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
     for scale in step.scales:
         factor = b.operand(scale.factor, "final")
         b.emit("final", "SCALE", Register("S", b.index[scale.state]), Word("over"), factor, u=scale.state, note=" ")

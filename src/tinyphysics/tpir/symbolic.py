@@ -15,10 +15,10 @@ from tinyphysics.ir.value import CUSTOM
 from tinyphysics.rules.partials import times
 from tinyphysics.rules.random import MEMBER, NOW, SEED, drawn
 from tinyphysics.tpir.form import check_node
+from tinyphysics.tpir.functions import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.tpir.isa import (
     FRAMES, ISA, LISTED, POISSON_TYPES, WAYS, WORDS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
 )  # fmt: skip
-from tinyphysics.tpir.vm import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.util import did_you_mean, one_of, plural
 
 MOVES = MOVEMENT | {Ops.RANGE}

@@ -23,6 +23,7 @@ from tinyphysics.tpir.frames import Framed, in_frame
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.modified import double_bracket, even, one_factor
 from tinyphysics.tpir.precision import in_reals, out_of_range
+from tinyphysics.tpir.propagate import jump_of, jump_verdicts
 from tinyphysics.tpir.symbolic import clocks, state_var
 from tinyphysics.tpir.units import DT, moving
 from tinyphysics.tpir.weights import (
@@ -278,6 +279,9 @@ class Verifier:
         return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
 
     def certificate(self) -> Certificate:
+        jump = jump_of(self.program)
+        if jump is not None:
+            return Certificate(*(Verdict(*v) for v in jump_verdicts(self.program, jump, self.terms, self.normal)))
         volume = self.volume()
         symplectic = self.symplectic(volume)
         if volume and not self.groups:
