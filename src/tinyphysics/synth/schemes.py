@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache, cached_property
 
+from tinyphysics.synth.coefficients import rounded
 from tinyphysics.synth.conditions import (
     NEAR_INTEGRABLE,
     RKN,
@@ -170,7 +172,7 @@ def palindrome(name: str) -> list[tuple[str, Decimal]]:
 
 def steps(name: str) -> tuple[float, ...]:
     """The weights of a composition, rounded once."""
-    return tuple(float(w) for _, w in palindrome(name))
+    return tuple(rounded(Fraction(w)) for _, w in palindrome(name))
 
 
 def sequence(name: str) -> list[tuple[str, float]]:
@@ -179,7 +181,7 @@ def sequence(name: str) -> list[tuple[str, float]]:
     >>> sequence("aba82")[:3]
     [('A', 0.06943184420297371), ('B', 0.17392742256872692), ('A', 0.26057763400459816)]
     """
-    return [(move, float(w)) for move, w in palindrome(name)]
+    return [(move, rounded(Fraction(w))) for move, w in palindrome(name)]
 
 
 def drifts_and_kicks(name: str) -> list[tuple[str, float]]:
@@ -235,4 +237,4 @@ def three_parts(name: str, parts: str = "ABC") -> list[tuple[str, float]]:
                 out[-1] = (part, out[-1][1] + w)
             else:
                 out.append((part, w))
-    return [(part, float(w)) for part, w in out]
+    return [(part, rounded(Fraction(w))) for part, w in out]
