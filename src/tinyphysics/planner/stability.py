@@ -22,7 +22,7 @@ def half_trace(sequence: Sequence[tuple[str, float]], x: float) -> float:
     """
     q, p = (1.0, 0.0), (0.0, 1.0)  # rows of the matrix
     for part, weight in sequence:
-        h = weight * x
+        h = float(weight) * x  # a plain number: a weight that knows more digits is slow
         if part == "T":
             q = (q[0] + h * p[0], q[1] + h * p[1])
         else:

@@ -13,7 +13,7 @@ Moves = Sequence[tuple[str, float]]
 
 def leading_error(moves: Moves, structure: Structure, orders: tuple[int, ...]) -> float:
     """The norm of the first errors that do not vanish, in the Lyndon basis."""
-    return math.hypot(*Conditions(structure, orders, leading=True).residuals(list(moves)))
+    return math.hypot(*Conditions(structure, orders, leading=True).residuals([(part, float(w)) for part, w in moves]))
 
 
 def effective_error(moves: Moves, structure: Structure, order: int, kicks: int) -> float:
