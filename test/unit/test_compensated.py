@@ -255,6 +255,7 @@ def test_an_update_is_exact_whatever_is_larger():
     assert np.count_nonzero(naive) > 100
 
 
+@pytest.mark.requirement("C-107")
 def test_nothing_simplifies_a_two_sum():
     """Five operations after the sum, for each number and each update, in the kernel that is run."""
     section = build_kernel(tp.compile(kepler, dt=0.02, precision="compensated").tpir).section("step")
@@ -266,6 +267,7 @@ def test_nothing_simplifies_a_two_sum():
     assert len(z) == 2  # t - q and t - (t - q)
 
 
+@pytest.mark.requirement("S3-22")
 def test_states_are_words_and_forces_float32_in_the_listing():
     text = tp.compile(kepler, dt=0.02, precision="compensated").ir("tpir")
     assert "state S1 q.low f32[2] error of S0" in text and "state S2 p f32[2] momentum of S0" in text
