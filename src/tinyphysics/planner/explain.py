@@ -10,6 +10,7 @@ from tinyphysics.planner.cost import describe, operations
 from tinyphysics.planner.longest import asked
 from tinyphysics.planner.loops import loop_rows
 from tinyphysics.planner.propagator import rows as propagator_rows
+from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Step
@@ -25,7 +26,7 @@ PRECISION_NOTE = {
     "float32": "states, parameters and every operation of a step; energies and observables are float64",
     "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
     "mixed": "states, their differences and updates are float64; all else in a force is float32",
-    "compensated": "states are pairs of float32, updated without loss; forces are float32",
+    "compensated": "states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32",
 }
 
 
@@ -133,6 +134,8 @@ def explain(
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
+    if system.kind != "map":
+        chosen += rounding_rows(step, goal)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:
