@@ -262,7 +262,8 @@ def is_listed(i: Instruction) -> bool:
 def check_shears(program: Program) -> None:
     """Every state moves by shears alone, in units of the user's."""
     for _, _, i in program.numbered():
-        if i.op in ("MAP", "SHIFT", "SCALE", "ACC_GRAD"):
+        moves = isinstance(i.dst, Register) and i.dst.kind == "S" and i.op not in ("LOAD", "SYMP_STEP")
+        if moves or i.op == "ACC_GRAD":
             raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: `{i}` is no shear of its own",
                             fix=SHEARS)  # fmt: skip
         if i.op in ("NOISE", "TREE"):
