@@ -8,6 +8,7 @@ from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, MAP
 from tinyphysics.planner.cost import describe, operations
 from tinyphysics.planner.loops import loop_rows
+from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Step
@@ -86,6 +87,8 @@ def explain(
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
+    if system.kind != "map":
+        chosen += rounding_rows(step, goal)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
     chosen += units
