@@ -32,7 +32,10 @@ from tinyphysics.context import FLAGS  # noqa: E402
 from tinyphysics.errors import ERRORS  # noqa: E402
 from tinyphysics.ir.ops import MINIMAL, Ops  # noqa: E402
 from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
+from tinyphysics.planner.needs import NEEDS  # noqa: E402
+from tinyphysics.planner.routes import FORMS, ROUTES  # noqa: E402
 from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
+from tinyphysics.rules.wide_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
 from tinyphysics.tpir.isa import CLAIMS, ISA, POISSON_TYPES  # noqa: E402
 
@@ -108,23 +111,28 @@ def summary(doc: str | None) -> str:
 
 
 def methods() -> str:
-    def structure(m: Method) -> str:
-        if not m.splits:
-            return "none: by name only"
-        return "symplectic, symmetric" if m.symmetric else "symplectic"
+    def name(m: Method) -> str:
+        return " = ".join(map(code, [m.name, *(alias for alias, target in ALIASES.items() if target == m.name)]))
 
-    names = {target: alias for alias, target in ALIASES.items()}
     rows = [
-        (code(m.name) + (f" = {code(names[m.name])}" if m.name in names else ""), str(m.order), str(m.stages),
-         structure(m), m.summary, m.source)
+        (name(m), str(m.order), str(m.stages), ", ".join(m.requires) or "nothing", ", ".join(m.keeps) or "none: by name only",
+         "" if m.limit is None else f"{m.limit:.3f}", m.summary, m.reference)
         for m in METHODS
     ]  # fmt: skip
-    head = ("name", "order", "force evaluations a step", "claims", "a step is", "source")
+    head = ("name", "order", "force evaluations a step", "needs", "claims", "stable to ω dt", "a step is", "source")
     orders = ", ".join(f"{order} is {code(name)}" for order, name in BY_ORDER.items())
     return "\n\n".join([
         table(head, rows),
         f"Names that let the planner choose: {', '.join(map(code, CHOICES))}. By order: {orders}.",
+        "What they need:",
+        table(("need", "means"), [(name, need.means) for name, need in NEEDS.items()]),
     ])  # fmt: skip
+
+
+def routes() -> str:
+    """What is found, and what is done then."""
+    rows = [(r.name, r.finding, r.action, r.effect) for r in (*ROUTES, *FORMS)]
+    return table(("route", "finding", "action", "effect"), rows)
 
 
 def backends() -> str:
@@ -136,6 +144,10 @@ def backends() -> str:
 def bounds() -> str:
     return table(("function", "float64", "float32"),
                  [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in BOUNDS.items()])  # fmt: skip
+
+
+def wide() -> str:
+    return table(("function", "error"), [(code(name), f"{a:g}") for name, a in WIDE_BOUNDS.items()])
 
 
 def flags() -> str:
@@ -206,7 +218,7 @@ def requirements() -> str:
 PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions, "words": words, "operations": operations, "layers": layers, "errors": errors,
     "methods": methods, "backends": backends, "flags": flags, "requirements": requirements,
-    "bounds": bounds,
+    "bounds": bounds, "routes": routes, "wide": wide,
 }  # fmt: skip
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 

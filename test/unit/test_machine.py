@@ -56,7 +56,7 @@ def test_what_is_only_added_to_is_found():
 def test_operations_are_counted_in_the_minimal_set():
     f = step(henon_heiles, dt=0.1)
     assert kinds(f) == {"fma": 7, "add": 1}  # signs go into the products
-    assert kinds(step(henon_heiles, dt=0.1, order=8)) == {k: 17 * n for k, n in kinds(f).items()}
+    assert kinds(step(henon_heiles, dt=0.1, method="kahan_li8")) == {k: 17 * n for k, n in kinds(f).items()}
 
 
 def test_the_port_limit_is_that_of_the_busiest_port():

@@ -191,6 +191,8 @@ class KernelEngine:
         uniform, varying, mask = parameters(k.params, params, dt, t0, members, lanes)
         m = Lanes(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask, threads)
         self.call("init", m, padded(np.concatenate(rows), lanes), m.carried, 1)
+        if k.has("enter"):
+            self.call("enter", m, m.carried, m.carried, 1)
         return m
 
     def held(self, m: Lanes) -> Any:
@@ -251,9 +253,15 @@ class KernelEngine:
     def watch(self, m: Lanes, rows: int, stride: int) -> dict[str, Any]:
         """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
         k = self.kernel
-        series = np.empty((rows, len(k.watched), m.carried.shape[1]))
-        self.call("watch", m, m.carried, m.carried, rows, stride, series)
-        m.steps += rows * stride
+        if k.has("look"):
+            series = np.empty((rows, sum(prod(shape) for _, shape in k.observed.values()), m.carried.shape[1]))
+            for row in series:
+                self.advance(m, stride)
+                self.call("look", m, self.left(m), row, 1)
+        else:
+            series = np.empty((rows, len(k.watched), m.carried.shape[1]))
+            self.call("watch", m, m.carried, m.carried, rows, stride, series)
+            m.steps += rows * stride
         out, at = {}, 0
         for name, (_, shape) in k.observed.items():
             part = series[:, at : at + prod(shape), : m.members]
@@ -276,12 +284,20 @@ class KernelEngine:
             at += prod(s.type.shape)
         return None
 
+    def left(self, m: Lanes) -> Any:
+        """What is carried, as `final` takes it."""
+        if not self.kernel.has("leave"):
+            return m.carried
+        out = np.empty_like(m.carried)
+        self.call("leave", m, m.carried, out, 1)
+        return out
+
     def synchronised(self, m: Lanes) -> dict[str, Any]:
         k = self.kernel
         rows = sum(prod(shape) for _, shape in k.outputs.values())
         dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]  # states, or what a probe makes of them
         out = np.empty((rows, m.carried.shape[1]), dtype)
-        self.call("final", m, m.carried, out, 1)
+        self.call("final", m, self.left(m), out, 1)
         return unpacked(out, k.outputs, m.members)
 
 

@@ -73,7 +73,8 @@ def low_words(program: Program) -> dict[int, int]:
 
 def complete_program(k: Kernel, program: Program) -> str:
     """`./a.out STEPS DT T0 parameters... state...` runs one member and prints its state and hash."""
-    names = ("init", "step", "final")
+    enter, leave = (n if k.has(n) else "" for n in ("enter", "leave"))
+    names = [n for n in ("init", enter, "step", leave, "final") if n]
     varying = (False,) * len(k.params)
     one = VectorShape(1, 1)
     careful = module([(k.section(n, careful=True), one) for n in names], k.params, varying)
@@ -102,6 +103,7 @@ def complete_program(k: Kernel, program: Program) -> str:
         for j in range(prod(shape)):
             show.append(f'  printf("{name}{f"[{j}]" if shape else ""} = {how}\\n", ({kind})out[{at + j}]);')
         at += prod(shape)
+    go = "\n    {}(state, state, uniform, 0, flags, 0, 0, 1, 1, 0, 1, 1);"
     usage = " ".join(["STEPS", "DT", "T0", *given, *(inputs[j] for j in read)])
     return f"""/* {program.name}: cc -O2 -march=native -ffp-contract=off -fwrapv this.c -lm
    usage: {usage} */
@@ -118,8 +120,8 @@ int main(int argc, char **argv) {{
 {chr(10).join(fill)}
   memcpy(out, in, sizeof out);  /* no step returns the input itself */
   if (steps > 0) {{
-    init(in, state, uniform, 0, flags, 0, 0, 1, 1, 0, 1, 1);
-    step(state, state, uniform, 0, flags, 0, 0, 1, 1, 0, steps, 1);
+    init(in, state, uniform, 0, flags, 0, 0, 1, 1, 0, 1, 1);{go.format(enter) if enter else ""}
+    step(state, state, uniform, 0, flags, 0, 0, 1, 1, 0, steps, 1);{go.format(leave) if leave else ""}
     final(state, out, uniform, 0, flags, 0, 0, 1, 1, steps, 1, 1);
   }}
   hasher h; uint8_t digest[16];

@@ -45,6 +45,8 @@ class Ops(Enum):
     POW = "pow"
     ATAN2 = "atan2"
     HYPOT = "hypot"
+    TURN = "turn"        # of an angle in two words, less whole turns if it is large, the first word
+    TURN_LOW = "turn_low"  # and the second
     MIN = "min"
     MAX = "max"
     LT = "lt"
@@ -60,9 +62,13 @@ class Ops(Enum):
     # three arguments
     FMA = "fma"          # a*b + c, rounded once
     WHERE = "where"
+    SELDOM = "seldom"    # as where; the first choice is needed so seldom that a kernel begins without it
     IMAGE = "image"      # (a - s) - b, where s is a whole number of periods: it moves as the box does
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
+    # G1, G2, G3 or the time on a Kepler orbit by the slow path of rules/kepler.py; arg: which of them, sources: what is
+    # known of the orbit, and the time
+    FAR = "far"
     # a random number; arg: (kind, stream, count), sources: two words of the seed, the step, the member, the index among
     # the count of them that each member draws
     RANDOM = "random"
@@ -89,6 +95,13 @@ class Ops(Enum):
     # through a tree, for each of some points in space the gradient of the sum over the others of m/sqrt(r**2 + e**2),
     # to a relative error; arg: (error,), sources: points, masses, e**2
     TREE = "tree"
+    # bodies in space, a row each, as rules/jacobi.py says: in other coordinates, arg (way, order of the bodies), sources
+    # rows, masses; a time later on their Kepler orbits, arg (0,) positions or (1,) velocities, sources positions,
+    # velocities, G times masses, time; accelerations without the pull of the centres, sources those, positions, G times
+    # masses
+    JACOBI = "jacobi"
+    KEPLER = "kepler"
+    PULL = "pull"
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
     LOAD = "load"
     # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone;
@@ -107,16 +120,17 @@ UNARY: Group = frozenset({
 })  # fmt: skip
 COMPARE: Group = frozenset({Ops.LT, Ops.LE, Ops.EQ, Ops.NE})
 BINARY: Group = COMPARE | {
-    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.MIN, Ops.MAX,
+    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.TURN, Ops.TURN_LOW, Ops.MIN, Ops.MAX,
     Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI,
 }  # fmt: skip
-TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.IMAGE})
-ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM}
+TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.SELDOM, Ops.IMAGE})
+ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM, Ops.FAR}
 MOVEMENT: Group = frozenset({
     Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
     Ops.STACK, Ops.ELEMENT, Ops.TRIU, Ops.GATHER, Ops.SCATTER,
 })  # fmt: skip
 CHOSEN: Group = frozenset({Ops.GATHER, Ops.SCATTER})  # linear in the first source; the others are indices
+ORBITS: Group = frozenset({Ops.JACOBI, Ops.KEPLER, Ops.PULL})
 LEAVES: Group = frozenset({Ops.CONST, Ops.VAR, Ops.RANGE})
 COMMUTATIVE: Group = frozenset({
     Ops.ADD, Ops.MUL, Ops.MIN, Ops.MAX, Ops.EQ, Ops.NE, Ops.AND, Ops.OR, Ops.XOR, Ops.HYPOT,
@@ -132,5 +146,5 @@ MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES} | {op: 1 for op in UNARY} | {op: 2 for op in BINARY}
     | {op: 3 for op in TERNARY} | {op: 1 for op in MOVEMENT - CHOSEN - {Ops.CONCAT, Ops.STACK}}
-    | {Ops.REDUCE: 1, Ops.RANDOM: 5, Ops.TREE: 3}
+    | {Ops.REDUCE: 1, Ops.RANDOM: 5, Ops.FAR: 7, Ops.TREE: 3, Ops.JACOBI: 2, Ops.KEPLER: 4, Ops.PULL: 3}
 )  # fmt: skip

@@ -4,12 +4,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.dtype import bool_, i64, u32
-from tinyphysics.ir.ops import ARITY, CHOSEN, COMPARE, DRAWN, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, Ops
+from tinyphysics.ir.ops import (
+    ARITY,
+    CHOSEN,
+    COMPARE,
+    DRAWN,
+    ELEMENTWISE,
+    LEAVES,
+    MINIMAL,
+    MOVEMENT,
+    ORBITS,
+    Ops,
+)
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.util import prod
 
 Row = tuple[frozenset[Ops], Callable[[UOp], bool], str]
 
+CHOICES = frozenset({Ops.WHERE, Ops.SELDOM})
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT})
 
 
@@ -18,7 +30,7 @@ def same_shapes(u: UOp) -> bool:
 
 
 def same_dtypes(u: UOp) -> bool:
-    data = u.src[1:] if u.op is Ops.WHERE else u.src
+    data = u.src[1:] if u.op in CHOICES else u.src
     if u.op in COMPARE:
         return u.dtype is bool_ and len({s.dtype for s in data}) == 1
     if u.op is Ops.CAST or u.op is Ops.CUSTOM:
@@ -108,6 +120,18 @@ def lists(u: UOp) -> bool:
                       u.shape == q.shape[:1] and u.dtype is i64)  # fmt: skip
 
 
+def orbits(u: UOp) -> bool:
+    """JACOBI, KEPLER, PULL: rows of points in space, and a number for each of them."""
+    n = u.shape[0] if len(u.shape) == 2 and u.shape[1] == 3 else 0
+    rows, each = ([u.shape], (n,))
+    wanted = {
+        Ops.JACOBI: [*rows, each], Ops.KEPLER: [*rows, *rows, each, ()], Ops.PULL: [*rows, *rows, each],
+    }[u.op]  # fmt: skip
+    if u.op is Ops.JACOBI and sorted(u.arg[1:]) != list(range(n)) or u.op is Ops.KEPLER and u.arg not in ((0,), (1,)):
+        return False
+    return n > 1 and [s.shape for s in u.src] == wanted and all(s.dtype is u.dtype for s in u.src)
+
+
 def pulls(u: UOp) -> bool:
     """TREE: points in space, a mass for each, one number."""
     if u.src[0].ndim != 2 or u.src[0].shape[1] != 3:
@@ -139,7 +163,7 @@ SHAPED: list[Row] = [
     (BITWISE,                                lambda u: not u.dtype.is_float,       "bits of a float"),
     (frozenset({Ops.SHL, Ops.SHR}),          lambda u: u.dtype.is_int,             "a shift of a float"),
     (frozenset({Ops.MULHI}),                 lambda u: u.dtype is u32,             "a high product of other than u32"),
-    (frozenset({Ops.WHERE}),                 lambda u: u.src[0].dtype is bool_,    "a condition that is not bool"),
+    (CHOICES,                                lambda u: u.src[0].dtype is bool_,    "a condition that is not bool"),
     (frozenset({Ops.RESHAPE}),               lambda u: prod(u.src[0].shape) == prod(u.shape), "another size"),
     (frozenset({Ops.EXPAND}),                expands,                              "a shape that does not broadcast"),
     (frozenset({Ops.REDUCE}),                reduces,                              "a shape that is not the reduced one"),
@@ -150,6 +174,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.TRIU}),                  triangular,                           "axes that are no square"),
     (frozenset({Ops.NEAR}),                  lists,                                "points or a cell that do not fit"),
     (frozenset({Ops.TREE}),                  pulls,                                "points or masses that do not fit"),
+    (ORBITS,                                 orbits,                               "bodies or masses that do not fit"),
     (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),
     (frozenset({Ops.STACK}),                 stacks,                               "other than one scalar per element"),
     (frozenset({Ops.ELEMENT}),               lambda u: not u.shape and 0 <= u.arg < u.src[0].size, "no such element"),

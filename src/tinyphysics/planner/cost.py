@@ -6,7 +6,8 @@ from collections import Counter
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, Word
 from tinyphysics.util import prod
 
-FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "SHIFT", "TIME", "OBSERVE", "NEAR")
+FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "SHIFT", "TIME", "OBSERVE", "NEAR", "ORBIT",
+        "PROPAGATE")  # fmt: skip
 
 
 def kind(i: Instruction) -> str:
@@ -14,7 +15,8 @@ def kind(i: Instruction) -> str:
         return "div"
     if i.op == "ELEM" and isinstance(i.args[0], Word):
         return i.args[0].text
-    return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add", "PAIRS": "add", "SCALE": "mul", "NOISE": "random"}.get(i.op, i.op)
+    return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add", "PAIRS": "add", "SCALE": "mul", "NOISE": "random",
+            "KEPLER": "orbit", "PULL": "pull", "JACOBI": "fma"}.get(i.op, i.op)
 
 
 NEIGHBOURS = 100  # pairs that a list looks at for each particle: an estimate
@@ -56,6 +58,8 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
         if i.op in FREE or name in FREE:
             continue
         size = numbers(i.type.shape)
+        if i.op in ("KEPLER", "PULL"):  # of a body, not of a number; both parts of an orbit are one solution
+            size = 0 if i.op == "KEPLER" and i.args[-1] == (1,) else i.type.shape[0] - 1
         if i.op in ("SUM", "PAIRS", "MAX", "MIN"):
             size = numbers(shapes.get(i.args[0], ())) - size
         if size:

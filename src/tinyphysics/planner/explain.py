@@ -4,10 +4,12 @@ from __future__ import annotations
 import math
 
 from tinyphysics.facts import Facts
-from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.catalog import BY_NAME, MAP
+from tinyphysics.plan import Goal, Hierarchy, Plan
+from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP
 from tinyphysics.planner.cost import describe, operations
+from tinyphysics.planner.longest import asked
 from tinyphysics.planner.loops import loop_rows
+from tinyphysics.planner.propagator import rows as propagator_rows
 from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
@@ -22,6 +24,7 @@ from tinyphysics.util import plural
 PRECISION_NOTE = {
     "lattice": "states are whole numbers of units; every sub-step adds a whole number, which is float64 rounded once",
     "float32": "states, parameters and every operation of a step; energies and observables are float64",
+    "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
     "mixed": "states, their differences and updates are float64; all else in a force is float32",
     "compensated": "states are pairs of float32, updated without loss; forces are float32",
 }
@@ -69,17 +72,64 @@ def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
     return rows
 
 
+def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
+    """What was asked, what was measured, and how far that reaches."""
+    error, drift = asked(goal)
+    wanted = {"error": error} if drift is None else {"energy_drift": drift, "error": error}
+    note = "" if goal.error is not None else ", by default: energy is not accuracy"
+    d = plan.decision
+    if d is None:
+        return [Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; not measured yet: pass pilot= to "
+                    "compile, or run it") for name, value in wanted.items()]  # fmt: skip
+    found = {"error": d.error, "energy_drift": d.drift}
+    rows = []
+    if goal.dt is None:
+        rows.append(Row("dt", f"{d.dt:.6g}", "the longest that meets them; a run takes one that divides its time"))
+    rows += [Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; {found[name]:.1e} in the pilot")
+             for name, value in wanted.items()]  # fmt: skip
+    grown = f", from which errors were taken to grow linearly to {d.reach:g}" if d.reach > d.span else ""
+    rows.append(Row("pilot", f"{d.span:g}", f"the time it ran for{grown}; the run itself is measured too"))
+    return rows + stability_rows(plan.method, d.frequency, goal.dt if goal.dt is not None else d.dt)
+
+
+def stability_rows(method: str, frequency: float | None, dt: float | None) -> list[Row]:
+    """The fastest vibration at a state that is known, against what the method stands."""
+    limit = BY_NAME[method].limit if method in BY_NAME else None
+    if frequency is None or limit is None or dt is None:
+        return []
+    x = abs(dt) * frequency
+    verdict = f"omega*dt = {x:.3g}"
+    return [Row("stability", verdict, f"the method's limit is {limit:.4g}; the fastest vibration at the state of the pilot "
+                f"has omega = {frequency:.4g}{'' if x <= limit else ': TOO LONG, it will grow without end'}")]  # fmt: skip
+
+
+def orbit_rows(h: Hierarchy) -> list[Row]:
+    centre, *others = h.order
+    return [
+        Row("centre", f"body {centre}", f"Jacobi coordinates, innermost first: {', '.join(map(str, others))}"),
+        Row("eps", f"{h.perturbation:.1e}", "at the first state, the largest ratio of what a body feels besides its orbit to "
+            "what keeps it there"),
+    ]  # fmt: skip
+
+
+def stepping(program: Program) -> list[Row]:
+    return [Row("operations", describe(operations(program.step, program)), "a step"),
+            Row("to synchronise", describe(operations(program.final, program)), "a frame")]  # fmt: skip
+
+
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
     certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
 ) -> Report:  # fmt: skip
-    method = BY_NAME.get(plan.method, MAP)
+    method = BY_NAME.get(plan.method, FLOW_METHOD if step.jump is not None else MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
     if plan.order:
         rough = "smooth" in facts and not facts["smooth"]
-        chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.source))
+        chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
     if goal.dt is not None:
         chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+    if goal.is_accurate:
+        chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:
         names = ", ".join(p.name for p in system.parameters)
         chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))
@@ -91,14 +141,18 @@ def explain(
         chosen += rounding_rows(step, goal)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
+    if goal.hierarchy is not None:
+        chosen += orbit_rows(goal.hierarchy)
+    if step.jump is not None:
+        chosen += propagator_rows(system, facts, goal)
     chosen += units
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
-    evaluations = [] if system.kind == "map" else [Row("force evaluations", str(step.evaluations), "a step")]
+    none = system.kind == "map" or step.jump is not None
+    evaluations = [] if none else [Row("force evaluations", str(step.evaluations), "a step")]
     cost = [
         *evaluations,
-        Row("operations", describe(operations(program.step, program)), "a step"),
-        Row("to synchronise", describe(operations(program.final, program)), "a frame"),
+        *([] if step.jump is not None else stepping(program)),
         Row("state", plural(sum(s.var.size for s in system.states), "number"), level),
     ]
     return Report(title(system), (
@@ -114,6 +168,6 @@ def explain(
             Row("backend", target.backend, f"{why}; {target.device}"),
             Row("bits", "exact" if target.bit_exact else "not in the contract",
                 f"program {program.hash}"),
-            *(loop_rows(program) if target.backend != "python" and in_loops(program, 1) else []),
+            *(loop_rows(program) if target.backend != "python" and step.jump is None and in_loops(program, 1) else []),
         ), machine=True),
     ))  # fmt: skip

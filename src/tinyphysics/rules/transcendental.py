@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, graph_rewrite, toposort
 from tinyphysics.ir.ops import MINIMAL
-from tinyphysics.rules import explog, inverse, power, random, trig
+from tinyphysics.rules import explog, inverse, kepler, power, random, trig, turn
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.floats import bits, format_of, magnitude
 
@@ -117,21 +117,29 @@ everywhere: Rows = [
     (x.cbrt(),         power.cbrt),
     (x.hypot(y),       power.hypot),
     (UPat(Ops.RANDOM, name="u"), random.random),
+    (UPat(Ops.FAR, name="u"), lambda u: kepler.far(u.src)[u.arg]),
+    (UPat(Ops.SELDOM, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
 ]
 near_and_far: Rows = [
     (x.sin(),          trig.sin),
     (x.cos(),          trig.cos),
     (x.tan(),          trig.tan),
+    (x.turn(y),        turn.turn),
+    (x.turn_low(y),    turn.turn_low),
 ]
 near_only: Rows = [
     (x ** y,           power.near_power),
     (x.sin(),          trig.near_sin),
     (x.cos(),          trig.near_cos),
     (x.tan(),          trig.near_tan),
+    (x.turn(y),        lambda x, y: x),
+    (x.turn_low(y),    lambda x, y: y),
 ]
 # fmt: on
 any_argument = PatternMatcher(everywhere + near_and_far)
 small_arguments = PatternMatcher(near_only + everywhere)
+chosen = PatternMatcher([(UPat(Ops.SELDOM, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2]))])
+usually = PatternMatcher([(UPat(Ops.SELDOM, name="u"), lambda u: u.src[2])])
 PERIODIC = frozenset({Ops.SIN, Ops.COS, Ops.TAN})
 
 
@@ -153,9 +161,27 @@ def fast_paths(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> list[tuple[U
     for u in toposort(roots):
         if u.op in PERIODIC:
             found[u.src[0], trig.too_large] = None
+        elif u.op in (Ops.TURN, Ops.TURN_LOW):
+            found[u.src[0], turn.too_large] = None
         elif power.is_inverse_cube(u) and u not in seen:
             found[u.src[0], power.too_far] = None
     return list(found)
+
+
+def usual(roots: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
+    """The roots without what is needed seldom, and the conditions under which it is."""
+    rare = list(dict.fromkeys(u.src[0] for u in toposort(roots) if u.op is Ops.SELDOM))
+    if not rare:
+        return list(roots), []
+    new = graph_rewrite([*roots, *rare], usually)
+    return new[: len(roots)], new[len(roots) :]
+
+
+def always(roots: Sequence[UOp]) -> list[UOp]:
+    """The roots with what is needed seldom, computed everywhere."""
+    if all(u.op is not Ops.SELDOM for u in toposort(roots)):
+        return list(roots)
+    return graph_rewrite(roots, chosen)
 
 
 def conditions(roots: Sequence[UOp]) -> list[UOp]:
@@ -191,7 +217,9 @@ def guarded(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> tuple[list[UOp]
     repeats with `lower` if one was ever true. There is one condition for each argument, and none for functions in
     `seen`: somebody sees what becomes of them.
     """
+    plain, rare = usual(roots)
+    roots = [*plain, *rare]
     found = fast_paths(roots, seen)
     new = graph_rewrite([*roots, *(a for a, _ in found)], small_arguments)
     conditions = [forbids(a) for a, forbids in dict.fromkeys(zip(new[len(roots) :], (f for _, f in found)))]
-    return new[: len(roots)], list(dict.fromkeys(conditions))
+    return new[: len(plain)], list(dict.fromkeys([*conditions, *new[len(plain) : len(roots)]]))

@@ -86,7 +86,7 @@ def notes(target: Target) -> tuple[str, ...]:
     return (NO_FMA,) if compiled and not host_cpu().has_fma else ()
 
 
-SECTIONS = ("init", "step", "final")
+SECTIONS = ("init", "enter", "step", "leave", "final")
 ENSEMBLE = 1 << 16  # members of the runs that are described
 
 
@@ -115,10 +115,11 @@ def listing(program: Program, level: str) -> str:
     if level == "c":
         return complete_program(kernel, program)
     if level == "opencl":  # a member for each work-item, as on a device with many cores
-        return opencl_module([(kernel.section(name), VectorShape(1, 1)) for name in SECTIONS], kernel.params, shared)
+        written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
+        return opencl_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared)
     loader = LlvmLoader()
     shape = loader.shape(kernel.section("step"), ENSEMBLE)
-    sections = [kernel.section(name) for name in SECTIONS]
+    sections = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
     parts = [(f, shape if f.loops else VectorShape(shape.width, 1)) for f in sections]
     text = llvm_module(parts, kernel.params, shared, loader.cpu.x86)
     return text if level == "llvm" else assembly(text, loader.cpu)

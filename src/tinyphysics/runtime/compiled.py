@@ -3,15 +3,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tinyphysics.errors import StoreError
 from tinyphysics.ir import parse
+from tinyphysics.ir.reduction import FEW
 from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.target import lanes_enough, loops_refuse
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_key
+from tinyphysics.runtime.propagator import propagator
 from tinyphysics.step import Scale
 from tinyphysics.system import System
 from tinyphysics.tpir.isa import Program
@@ -63,9 +66,19 @@ class Compiled:
         states = {str(s.var.arg): s.var for s in self.system.states}
         return tuple(Scale(states[name], *parse(factor)) for name, factor in self.known.scales)
 
+    @property
+    def jump(self) -> Any:
+        """What jumps by parameters and dt, if the loop was deleted."""
+        if self.goal.propagator == "loop":
+            return None
+        b = self.built
+        return partial(propagator, b.system, b.facts, b.step, self.known.program)
+
     def in_loops(self, members: int) -> bool:
         """Does a run of so many members go along the axes of its states?"""
         k = self.known
+        if self.goal.propagator != "loop":  # only energies and observables are computed so
+            return k.backend != "python" and k.axis > FEW
         return k.backend != "python" and not lanes_enough(k.axis, k.written, members) and not loops_refuse(self.built.program)
 
     def __getstate__(self) -> dict[str, Any]:

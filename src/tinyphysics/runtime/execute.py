@@ -15,8 +15,10 @@ from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.ensemble import Inputs
+from tinyphysics.runtime.jump import JumpEngine
 from tinyphysics.runtime.loop import Running, Sink
 from tinyphysics.runtime.plans import Recipe, probe_key
+from tinyphysics.runtime.propagator import Propagator
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.resume import Keeper
 from tinyphysics.runtime.schedule import Schedule
@@ -46,6 +48,7 @@ class Run:
     encoding: Encoding  # how the states are kept
     loops: bool  # along the axes of a system, instead of number by number
     begun: Checkpoint | None = None  # where it goes on from
+    jump: Callable[[Mapping[str, Any], float], Propagator] | None = None  # by parameters and dt; None: a loop
 
 
 def clock_of(system: System) -> UOp:
@@ -90,6 +93,8 @@ def execute(
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s = record.schedule
+    if r.jump is not None:
+        return JumpEngine(r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None), {}
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
     if record.frames and r.target.backend != "python" and floats and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]

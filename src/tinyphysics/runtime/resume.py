@@ -109,7 +109,7 @@ def check_target(path: Path, resumed: Checkpoint | None) -> None:
         raise StoreError(f"checkpoint={str(path)!r} is a directory", fix='Pass a file: checkpoint="run.checkpoint".')
     if not path.parent.is_dir():
         raise StoreError(f"there is no directory `{path.parent}` for the checkpoint", fix="Make it first.")
-    if not os.access(path.parent, os.W_OK):
+    if not os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise StoreError(f"`{path.parent}` cannot be written to: no permission", fix="Pass another checkpoint=.")
     if not path.exists():
         return

@@ -16,6 +16,7 @@ from tinyphysics.rules.custom import inline
 from tinyphysics.rules.jvp import jvp
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.simulation import Simulation, checked_step
+from tinyphysics.tpir.frames import in_frame
 from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
 
 BITS = 106  # two doubles
@@ -64,6 +65,9 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     i = inputs(system, given)
     if i.is_ensemble:
         raise InputError("the defect is measured at one state", fix="Pass one member.")
+    if in_frame(sim.tpir):
+        raise InputError("the defect is not measured of steps on Kepler orbits: they have no derivative here yet",
+                         fix="Its certificate is in sim.explain().")  # fmt: skip
     kernel = build_kernel(sim.built.exact)
     if len(kernel.inputs) > MOST_COMPONENTS:
         raise InputError(f"{len(kernel.inputs)} components are too many to write the Jacobian out")

@@ -24,9 +24,10 @@ from tinyphysics.front.measure import as_measure
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
-from tinyphysics.pipeline import Build
-from tinyphysics.plan import Goal
-from tinyphysics.planner.cite import cite
+from tinyphysics.pipeline import Build, on_orbits
+from tinyphysics.plan import Decision, Goal
+from tinyphysics.planner.cite import Citations, cite
+from tinyphysics.planner.explain import stability_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
@@ -35,8 +36,9 @@ from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.ensemble import addressed, inputs, sizes_from
+from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
+from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
 from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
@@ -78,16 +80,24 @@ class Simulation:
     requested: str
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    frequency: float | None = None  # of the fastest vibration at the state of a pilot
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
+    _bodies: System | None = None  # whose order is not known yet
 
     def __post_init__(self) -> None:
         if isinstance(self.source, System):
+            if on_orbits(self.goal) and self.goal.hierarchy is None:
+                check_orbits(self.source, self.goal)  # the rest is decided at the first state
+                return
             self._compiled = Compiled(self.source, self.goal, self.requested)
 
     # --- looking ------------------------------------------------------------------------------
     @property
     def compiled(self) -> Compiled:
+        if self._compiled is None and isinstance(self.source, System):
+            raise PlanError(f"`{self.source.name}` is not compiled yet: the first state says in which order its bodies are",
+                            fix="Run it first: sim.evolve(...).")  # fmt: skip
         if self._compiled is None:
             assert isinstance(self.source, Family)
             letters = ", ".join(self.source.letters)
@@ -119,11 +129,15 @@ class Simulation:
 
     def explain(self) -> Report:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
-        return self.built.report.with_machine(layout(self.target, self.built.program))
+        if self.goal.propagator != "loop":
+            return self.built.report
+        report = self.built.report.with_machine(layout(self.target, self.built.program))
+        rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
+        return report.with_rows("plan", tuple(rows))
 
-    def cite(self) -> tuple[str, ...]:
-        """The sources of the method."""
-        return cite(self.built.plan)
+    def cite(self) -> Citations:
+        """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
+        return cite(self.built.plan, self.goal)
 
     def ir(self, level: str = "tpir") -> str:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
@@ -137,6 +151,9 @@ class Simulation:
             raise InputError(f"there is no level `{level}`", fix=f"Levels: {one_of(LEVELS)}.")
         if level == "tpir":
             return str(self.built.program)
+        if level != "uop" and self.goal.propagator != "loop":
+            raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
+                            fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
         if level != "uop":
             return listing(self.built.program, level)
         if self._compiled is None and isinstance(self.source, Family):
@@ -176,6 +193,17 @@ class Simulation:
         its beginning or from a checkpoint of it, which has the same bits; `.metrics["rewind"]` says which.
         """
         return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
+
+    def suggest_dt(
+        self, *, error: float | None = None, energy_drift: float | None = None, until: float | None = None, t0: float = 0.0,
+        **given: Any,
+    ) -> float:  # fmt: skip
+        """The longest step of this method that was measured to meet the goals from a state on.
+
+        For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
+        """
+        dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
+        return dt
 
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
@@ -243,9 +271,13 @@ class Simulation:
             save_every = c.save_every if save_every is None else save_every
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, sizes_given(self.source, c, path, given)))
+        if on_orbits(self.goal):
+            self.order_bodies(given, c)
         system = self.system
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+        if self.goal.is_accurate:
+            dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
         if c is None:
             i = inputs(system, given, self.compiled.encoding)
@@ -288,7 +320,7 @@ class Simulation:
         if any(map(draws, (*own, *values.values()))):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
-                compiled.in_loops(i.members), c)  # fmt: skip
+                compiled.in_loops(i.members), c, compiled.jump)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         keeper, windows = None, None
@@ -321,8 +353,12 @@ class Simulation:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
+        if r.jump is not None:
+            out.metrics["propagator"] = jumped(r, record.last, self.goal.propagator)
         if not compiled.encoding.precision.state.is_float:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
+        if self.goal.is_accurate:
+            SLOTS["judged"](self, out)
         if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):
             s = out.stopped
             assert s is not None
@@ -360,12 +396,35 @@ class Simulation:
 
     def bind(self, source: Family, sizes: dict[str, int]) -> None:
         """The first run decides the sizes; later ones must agree."""
-        if self._compiled is None:
-            self._compiled, self._sizes = Compiled(source.bind(sizes), self.goal, self.requested), sizes
+        if self._compiled is None and not self._sizes:
+            system, self._sizes = source.bind(sizes), sizes
+            if on_orbits(self.goal):
+                check_orbits(system, self.goal)
+                self._bodies = system
+            else:
+                self._compiled = Compiled(system, self.goal, self.requested)
         for letter, n in self._sizes.items():
             if sizes[letter] != n:
                 raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
                                  fix="Compile the system again for another size.")  # fmt: skip
+
+    def decide(self, decision: Decision) -> None:
+        """The method that pilots have chosen is the one of this simulation from here on."""
+        self.goal = replace(self.goal, decision=decision)
+        self._compiled = Compiled(self.system, self.goal, self.requested)
+
+    def order_bodies(self, given: Mapping[str, Any], c: Checkpoint | None) -> None:
+        """The first run decides the order of bodies on orbits; the states of later ones must be a hierarchy in it."""
+        system = self._bodies if self._compiled is None else self._compiled.system
+        if system is None:
+            assert isinstance(self.source, System)
+            system = self.source
+        start = inputs(system, given) if c is None else Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
+        known = self.goal.hierarchy
+        found = hierarchy_of(system, self.goal, start, None if known is None else known.order)
+        if self._compiled is None:
+            self.goal = replace(self.goal, hierarchy=found)
+            self._compiled = Compiled(system, self.goal, self.requested)
 
     @property
     def subject(self) -> Observed:
@@ -408,6 +467,13 @@ class Simulation:
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
             observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last, values, asked),
         )  # fmt: skip
+
+
+def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
+    """What is known of the last jump of a run; of the first member's, if each has its own matrices."""
+    assert r.jump is not None
+    one = {name: v[0] for name, v in r.given.own.items()}
+    return {"way": way, "drift": "over frames", **(r.jump(one, r.dt).told(n) if n and r.given.members else {})}
 
 
 def traced_graph(s: System) -> str:

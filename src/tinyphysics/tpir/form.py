@@ -8,6 +8,7 @@ from tinyphysics.ir.spec import SHAPED
 from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.isa import (
     ISA,
+    JUMPS,
     ROLES,
     Instruction,
     Operand,
@@ -30,6 +31,7 @@ def check_form(program: Program) -> None:
         check_operands(program, i, f"step {number} `{i}`")
         check_place(program, i, section, f"step {number} `{i}`")
     check_memory(program)
+    check_jump(program)
 
 
 # --- declarations ---------------------------------------------------------------------------------
@@ -133,9 +135,34 @@ def check_place(program: Program, i: Instruction, section: str, where: str) -> N
     if i.op == "SCALE" and section not in ("init", "final"):
         raise VerifyError(f"{where} stands in `{section}:`: units are chosen for a whole run",
                           fix="SCALE belongs in `init:`, and in `final:` the other way.")  # fmt: skip
+    if i.op == "JACOBI" and isinstance(i.dst, Register) and i.dst.kind == "S" and section == "step":
+        raise VerifyError(f"{where} stands in `step:`: coordinates are chosen for a whole run",
+                          fix="A state is changed in `init:`, and back in `final:`; use a T register here.")  # fmt: skip
     if i.op == "OBSERVE" and isinstance(i.dst, Pointer) and any(s.name == i.dst.name for s in program.states):
         raise VerifyError(f"{where} writes over the state `{i.dst.name}`",
                           fix="Give the observable another name.")  # fmt: skip
+
+
+def check_jump(program: Program) -> None:
+    """A PROPAGATE is all that a program does: it stands for every step."""
+    jumps = [(number, section, i) for number, section, i in program.numbered() if i.op == "PROPAGATE"]
+    terms = [i.dst for i in program.energy if isinstance(i.dst, Register) and i.dst.kind == "E"]
+    for number, section, i in jumps:
+        where = f"step {number} `{i}`"
+        if section != "final" or len(jumps) > 1 or i.dst != Register("S", 0):
+            raise VerifyError(f"{where} stands in `{section}:`" if section != "final" else f"{where} is one too many"
+                              if len(jumps) > 1 else f"{where} writes {i.dst}",
+                              fix="One PROPAGATE S0, ... in `final:` moves all states.")  # fmt: skip
+        if i.args[0] not in [Word(way) for way in JUMPS]:
+            raise VerifyError(f"{where} goes the way `{i.args[0]}`", fix=f"The way is {one_of(JUMPS)}.")
+        for e in i.args[1::2]:
+            if e not in terms:
+                raise VerifyError(f"{where} reads {e}, which is no term of the energy",
+                                  fix="Declare it: ELEM E0, ... in `energy:`.")  # fmt: skip
+        for n, name, other in program.numbered():
+            if name != "energy" and other.op not in ("LOAD", "STORE", "PROPAGATE"):
+                raise VerifyError(f"step {n} `{other}` beside a PROPAGATE, which stands for all steps",
+                                  fix="Leave one of them out.")  # fmt: skip
 
 
 # --- memory ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from tinyphysics.errors import PlanError
@@ -16,11 +16,13 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
+from tinyphysics.rules import jacobi
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.random import drawn
-from tinyphysics.rules.transcendental import conditions, guarded, lower, weight
+from tinyphysics.rules.transcendental import always, conditions, guarded, lower, usual, weight
 from tinyphysics.rules.unroll import unroll
+from tinyphysics.rules.wide import time_words
 from tinyphysics.tpir.isa import (
     ADDRESS,
     MEMBER_BITS,
@@ -33,11 +35,12 @@ from tinyphysics.tpir.isa import (
     Type,
     Word,
 )
-from tinyphysics.tpir.stages import Stages, stages_of
+from tinyphysics.tpir.stages import Stages, ends_of, stages_of
 from tinyphysics.tpir.symbolic import Symbolic
 
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
 STEP, ORIGIN = UOp.var("$dt"), UOp.var("$t0")
+LOOPS = ("step", "watch", "enter", "leave")  # sections that are functions of what is carried, and give it back
 LARGEST = 20_000  # scalar operations; beyond, compilers take minutes and a loop over the array is the right form
 
 
@@ -143,6 +146,7 @@ class Kernel:
     observed: dict[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
+    ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)  # stages, weights: enter, leave
     _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
 
     def section(self, name: str, careful: bool = False, short: bool = False) -> Section:
@@ -151,14 +155,15 @@ class Kernel:
         With `short`, functions stay what they are, to be called: the same bits from less text.
         """
         if (name, careful, short) not in self._cache:
-            loops = name in ("step", "watch")
-            stages, weights = (self.stages, self.weights) if loops else (1, {})
+            loops = name in LOOPS
+            stages, weights = self.ends.get(name, (self.stages, self.weights) if loops else (1, {}))
             values = [u for row in weights.values() for u in row]
             groups: list[list[UOp]] = []
             for roots in (self.functions[name], self.watched if name == "watch" else (), values):
                 plain = inline(roots)
                 if short:
-                    groups += [plain, [] if careful else conditions(plain)]
+                    plain, rare = (always(plain), []) if careful else usual(plain)
+                    groups += [plain, [] if careful else [*conditions([*plain, *rare]), *rare]]
                 else:
                     groups += [lower(plain), []] if careful else guarded(plain)
             flat = [u for group in groups for u in group]
@@ -179,6 +184,10 @@ class Kernel:
             )
         return self._cache[name, careful, short]
 
+    def has(self, name: str) -> bool:
+        """Are there stages between `init` and the steps, or between them and `final`?  Then observables are apart, too."""
+        return name in self.functions
+
     def whole_step(self) -> list[UOp]:
         """A step with its stages one after the other, as functions of what is carried."""
         values = list(self.carried)
@@ -188,7 +197,7 @@ class Kernel:
         return values
 
     def __str__(self) -> str:
-        used = [n for n in ("init", "step", "final") if self.functions[n]]
+        used = [n for n in ("init", "enter", "step", "leave", "final") if self.functions.get(n)]
         return "\n".join([f"kernel {self.name}", *(str(self.section(n)) for n in used)])
 
 
@@ -208,13 +217,16 @@ class Meaning(Symbolic):
                     flow = self.read(i.args[0], i.type, where)
                     h = self.read(i.args[1], i.type, where).expand(flow.shape)
                     self.env[i.dst] = flow.fma(h, self.env[i.dst])
-                case "MAP":
+                case "MAP" | "ORBIT":
                     self.env[i.dst] = self.read(i.args[0], i.type, where)
                 case "STORE" | "OBSERVE":
                     out[i.dst] = self.read(i.args[0], i.type, where)
                 case "TIME":
                     c = i.args[0]
                     after = self.env[c] if isinstance(c, Register) else c
+                    if len(i.args) > 1:
+                        self.env[i.dst] = self.word_of_time(i)
+                        continue
                     steps = NOW if after is c and c == 0 else NOW + after
                     self.env[i.dst] = steps.fma(STEP, ORIGIN).cast(i.type.dtype)
                 case "NOISE":
@@ -222,8 +234,13 @@ class Meaning(Symbolic):
                 case _:
                     value = self.value(i, where)
                     assert value is not None
-                    self.env[i.dst] = value
+                    self.env[i.dst] = jacobi.expand(value)
         return out
+
+    def word_of_time(self, i: Instruction) -> UOp:
+        c, e = (self.env[x] if isinstance(x, Register) else NOW.lift(x) for x in i.args[:2])
+        t = time_words(NOW, c, e, STEP, ORIGIN)
+        return t.high if i.args[2] == Word("high") else t.rest
 
     def noise(self, i: Instruction, index: UOp) -> UOp:
         kind, _, numbers = i.args
@@ -300,6 +317,10 @@ def build_kernel(program: Program) -> Kernel:
     """The kernel of a program; a PlanError if it would be too long to write out."""
     meaning = Meaning(program)
     meaning.run(program.init)
+    ends = ends_of(program, lambda r: r in meaning.env and unchanging(program, meaning.env)(r))
+    if ends.enter is not None:
+        meaning = Meaning(program)
+        meaning.run(ends.init)
     start = dict(meaning.env)
     needed = reads_before_writing((*program.step, *program.final))
     rewritten = {i.dst for i in program.step}
@@ -314,7 +335,7 @@ def build_kernel(program: Program) -> Kernel:
     next_values = [loop.env[r] for r in round_the_loop]
     end = Meaning(program)
     end.env |= known
-    stored = end.run(program.final)
+    stored = end.run(ends.final)
     outputs = [r for r in stored if isinstance(r, Pointer)]
     if sum(u.size for u in next_values) > LARGEST:
         raise PlanError(f"`{program.name}` has too many numbers to be written out one by one")
@@ -324,15 +345,27 @@ def build_kernel(program: Program) -> Kernel:
         "step": scalars(next_values),
         "final": scalars([stored[p] for p in outputs]),
     }
+    tables = {"step": weights}
+    for title, part in (("enter", ends.enter), ("leave", ends.leave)):
+        if part is not None:
+            apart = Meaning(program)
+            apart.env |= {r: u for r, u in start.items() if not isinstance(r, Register) or r.kind != "S"} | shaped
+            tables[title] = {w: [start[x] for x in row if not isinstance(x, float)] for w, row in part.weights.items()}
+            apart.env |= {w: UOp.var(str(w), row[0].shape, row[0].dtype) for w, row in tables[title].items()}
+            apart.run(part.body)
+            sections[title] = scalars([apart.env[r] for r in round_the_loop])
     carried = [e for r in round_the_loop for e in elements(shaped[r])]
     inputs = [e for i in range(len(program.states)) for e in elements(input_of(program, i))]
     params = [e for p in program.params for e in elements(meaning.env[Param(p.name)])]
-    weighed: dict[UOp, tuple[UOp, ...]] = {}
-    for w, row in weights.items():
-        flat = scalars(row)
-        weighed |= {e: tuple(flat[k :: row[0].size]) for k, e in enumerate(elements(loop.env[w]))}
+    weighed: dict[str, dict[UOp, tuple[UOp, ...]]] = {}
+    for title, table in tables.items():
+        weighed[title] = {}
+        for w, row in table.items():
+            flat = scalars(row)
+            variable = UOp.var(str(w), row[0].shape, row[0].dtype)
+            weighed[title] |= {e: tuple(flat[k :: row[0].size]) for k, e in enumerate(elements(variable))}
     names: dict[UOp, UOp] = {}
-    for u in (*carried, *inputs, *params, *weighed):
+    for u in (*carried, *inputs, *params, *(w for table in weighed.values() for w in table)):
         name = f"{u.src[0].arg}.{u.arg}" if u.op is Ops.ELEMENT else str(u.arg)
         names[u] = UOp.var(name, (), u.dtype)
     functions = {title: tuple(substitute(roots, names)) for title, roots in sections.items()}
@@ -340,8 +373,14 @@ def build_kernel(program: Program) -> Kernel:
     return Kernel(
         program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
         {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions, stages=stages.count,
-        weights={names[w]: tuple(substitute(row, names)) for w, row in weighed.items()},
+        weights=named(weighed.pop("step"), names),
+        ends={title: (part.count, named(weighed[title], names))
+              for title, part in (("enter", ends.enter), ("leave", ends.leave)) if part is not None},
     )  # fmt: skip
+
+
+def named(table: Mapping[UOp, Sequence[UOp]], names: dict[UOp, UOp]) -> dict[UOp, tuple[UOp, ...]]:
+    return {names[w]: tuple(substitute(row, names)) for w, row in table.items()}
 
 
 def rolled(
@@ -365,6 +404,9 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
     state = dict(zip(probe.inputs, k.functions["final"]))
     loaded = dict(zip(probe.carried, substitute(probe.functions["init"], state)))
     watched = tuple(substitute(probe.functions["final"], loaded))
+    if k.has("leave"):  # between a step and what is seen of it lies more than one expression
+        params = tuple(dict.fromkeys((*k.params, *probe.params)))
+        return replace(k, params=params, functions=k.functions | {"look": watched}, observed=probe.outputs, _cache={})
     functions = k.functions | {"watch": k.functions["step"]}
     params = tuple(dict.fromkeys((*k.params, *probe.params)))  # a probe may draw where a step does not
     return Kernel(

@@ -16,6 +16,7 @@ from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.transcendental import guarded, lower
+from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
 from tinyphysics.tpir.kernel import Meaning, carried_registers, implicit, input_of, reads_before_writing
 from tinyphysics.tpir.lists import ListSpec, asked, shift_of, specs
@@ -119,6 +120,8 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     by_lists = any(i.op == "NEAR" for i in (*program.init, *program.step, *program.final))
     if components is None:
         components = COMPONENTS if longest_axis(program) > COMPONENTS and not by_lists else FEW
+    if any(i.op == "JACOBI" for i in program.init):
+        raise Unsupported("Kepler orbits")
     start = Meaning(program)
     init_marks, _ = updates(start, program.init)
     needed = reads_before_writing((*program.step, *program.final))

@@ -18,7 +18,7 @@ from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
-from tinyphysics.step import DT, Assign, Block, Shear, Shift, Step, inverse
+from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Step, inverse
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
     Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
@@ -35,10 +35,12 @@ def type_of(u: UOp) -> Type:
 class Builder:
     """Instructions of one program, section by section, with values that are still current."""
 
-    def __init__(self, states: Sequence[State], sites: Mapping[UOp, Site]) -> None:
+    def __init__(self, states: Sequence[State], sites: Mapping[UOp, Site], frame: Frame | None = None) -> None:
         self.index = {s.var: i for i, s in enumerate(states)}
         self.sites = sites
-        self.sections: dict[str, list[Instruction]] = {"energy": [], "init": [], "step": [], "final": []}
+        self.frame = frame
+        self.first = "init" if frame is None else "once"  # stages of `init` are alike only without what is computed once
+        self.sections: dict[str, list[Instruction]] = {"energy": [], "once": [], "init": [], "step": [], "final": []}
         self.temporaries = 0
         self.lists: dict[tuple[UOp, ...], int] = {}  # lists of neighbours, by what they are made of
         self.versions: dict[tuple[str, int], int] = {}
@@ -84,25 +86,31 @@ class Builder:
             self._place_variable(u, section)
             return
         fixed = not self.moves(u) and section != "energy"
-        where = "init" if fixed else section
+        where = self.first if fixed else section
         register = self.temporary()
         self.compute(u, register, where)
         (self.invariant if fixed else self.current)[u] = register
 
     def _place_variable(self, u: UOp, section: str) -> None:
         name = str(u.arg)
-        if u in self.index:
+        if u in self.index and self.frame is not None and section != "energy":
+            self.current[u] = register = self.temporary()
+            way = "places" if u is self.frame.q else "momenta"
+            self.emit(section, "JACOBI", register, *self.jacobi(way, self.state(u)), u=u, note=" ")
+        elif u in self.index:
             self.current[u] = Register("S", self.index[u])
         elif name.startswith("@"):  # the time that a block sees
             register = self.temporary()
-            self.emit(section, "TIME", register, float(name[1:]), note="t")
+            after, *word = name[1:].split(",")  # @c, or @c,e,word of a pair
+            parts = (float(word[0]), Word(word[1])) if word else ()
+            self.emit(section, "TIME", register, float(after), *parts, note="t")
             self.current[u] = register
         else:
             self.invariant[u] = Param(name)
 
     def _array(self, u: UOp, section: str) -> Operand:
         """A constant array in a register: a number as an operand says nothing about its shape."""
-        table, where = (self.current, section) if section == "energy" else (self.invariant, "init")
+        table, where = (self.current, section) if section == "energy" else (self.invariant, self.first)
         if u not in table:
             table[u] = register = self.temporary()
             self.emit(where, "MOVE", register, Word("expand"), float(u.arg), u=u)
@@ -145,7 +153,43 @@ class Builder:
 
     def rewritten(self, state: UOp) -> None:
         """Forget what was computed from the old value."""
-        self.current = {u: r for u, r in self.current.items() if state not in u.leaves or u is state}
+        kept = state if self.frame is None else None  # where its register is not what it is to the user
+        self.current = {u: r for u, r in self.current.items() if state not in u.leaves or u is kept}
+
+    # --- bodies on their orbits ---------------------------------------------------------------
+    def state(self, u: UOp) -> Register:
+        return Register("S", self.index[u])
+
+    def jacobi(self, way: str, source: Operand) -> tuple[Operand, ...]:
+        """The operands that bring rows of bodies into the frame, or back."""
+        assert self.frame is not None
+        return Word(way), source, self.operand(self.frame.masses, "once"), self.frame.order
+
+    def change(self, section: str, ways: tuple[str, str]) -> None:
+        """Both states into the frame, or back."""
+        assert self.frame is not None
+        for u, way in zip((self.frame.q, self.frame.p), ways):
+            self.emit(section, "JACOBI", self.state(u), *self.jacobi(way, self.state(u)), u=u, note=" ")
+
+    def go_on(self, orbits: Orbits, section: str) -> None:
+        assert self.frame is not None
+        f = self.frame
+        h, gm = self.operand(orbits.weight * DT if orbits.weight != 1.0 else DT, section), self.operand(f.gm, section)
+        parts = [(u, self.temporary(), k) for k, u in enumerate((f.q, f.p))]
+        for u, register, k in parts:
+            self.emit(section, "KEPLER", register, self.state(f.q), self.state(f.p), gm, h, (k,), u=u, note=" ")
+        for u, register, _ in parts:
+            self.emit(section, "ORBIT", self.state(u), register, u=u, note=" ")
+            self.rewritten(u)
+
+    def framed(self, flow: Register, u: UOp, section: str) -> Register:
+        """A flow of the momenta as one of Jacobi velocities, without what the orbits know of it."""
+        assert self.frame is not None
+        seen, left = (self.versioned("F", flow.index) for _ in range(2))
+        self.emit(section, "JACOBI", seen, *self.jacobi("velocities", flow), u=u, note=" ")
+        gm = self.operand(self.frame.gm, section)
+        self.emit(section, "PULL", left, seen, self.state(self.frame.q), gm, u=u, note=" ")
+        return left
 
 
 def clocked(u: UOp, time: UOp | None, clock: float) -> UOp:
@@ -183,6 +227,8 @@ def lower_block(b: Builder, block: Block, section: str, step_time: UOp | None) -
                 b.emit(section, "GRAD_INIT", g, b.operand(covector, section), u=covector)
             value = g
         b.emit(section, "POISSON_J", flow, value, Word(shear.kind), u=shear.state, note=" ")
+        if b.frame is not None:
+            flow = b.framed(flow, shear.state, section)
         flows.append((Register("S", target), flow, shear.weight))
     for (state, flow, weight), shear in zip(flows, block.shears):
         if isinstance(shear, Shift):
@@ -207,7 +253,7 @@ def lower(
     step = decided(step, precision)
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
-    b = Builder(step.states, sites or {})
+    b = Builder(step.states, sites or {}, step.frame)
     for i, s in enumerate(step.states):
         b.emit("init", "LOAD", Register("S", i), Pointer(s.name), u=s.var, note=" ")
     energies = fuse(graph_rewrite([term.energy for term in step.terms], products))
@@ -217,6 +263,8 @@ def lower(
     for scale in step.scales:
         factor = b.operand(scale.factor, "init")
         b.emit("init", "SCALE", Register("S", b.index[scale.state]), Word("times"), factor, u=scale.state, note=" ")
+    if step.frame is not None:
+        b.change("init", ("positions", "velocities"))
     for section, blocks in (("init", step.init), ("step", step.body), ("final", step.final)):
         b.current.clear()
         assigned = [x for x in blocks if isinstance(x, Assign)]
@@ -230,11 +278,19 @@ def lower(
         for block in blocks:
             if isinstance(block, Block):
                 lower_block(b, block, section, step.time)
+            elif isinstance(block, Orbits):
+                b.go_on(block, section)
+    if step.jump is not None:
+        pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
+        b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
     for scale in step.scales:
         factor = b.operand(scale.factor, "final")
         b.emit("final", "SCALE", Register("S", b.index[scale.state]), Word("over"), factor, u=scale.state, note=" ")
+    if step.frame is not None:
+        b.change("final", ("places", "momenta"))
     for i, s in enumerate(step.states):
         b.emit("final", "STORE", Pointer(s.name), Register("S", i), note=" ")
+    b.sections["init"] = [*b.sections["once"], *b.sections["init"]]
     declared = []
     for i, s in enumerate(step.states):
         declared.append(StateDecl(s.name, s.role, type_of(s.var), i - 1 if s.role == "momentum" else None))
@@ -256,7 +312,8 @@ def decided(step: Step, precision: str = "float64") -> Step:
     states = frozenset(s.var for s in step.states) | ADDRESS  # random numbers change with every step, as states do
     groups = (step.init, step.body, step.final)
     roots = [u for blocks in groups for b in blocks for u in
-             ([b.value] if isinstance(b, Assign) else [s.covector for s in b.shears if isinstance(s, Shear)])]  # fmt: skip
+             ([b.value] if isinstance(b, Assign) else [] if isinstance(b, Orbits) else
+              [s.covector for s in b.shears if isinstance(s, Shear)])]  # fmt: skip
 
     def divided(roots: Sequence[UOp]) -> list[UOp]:
         new = reciprocals(one_division(shared_quotients(graph_rewrite(roots, pairwise))), states)
@@ -271,10 +328,12 @@ def decided(step: Step, precision: str = "float64") -> Step:
         work, once = set_aside(graph_rewrite(divided(values), exact), moving)
         return dict(zip(values, graph_rewrite(substitute(fuse(short_dots(work)), once), exact)))
 
-    def rebuilt(blocks: Sequence[Block | Assign]) -> tuple[Block | Assign, ...]:
-        out: list[Block | Assign] = []
+    def rebuilt(blocks: Sequence[Part]) -> tuple[Part, ...]:
+        out: list[Part] = []
         for b in blocks:
-            if isinstance(b, Assign):
+            if isinstance(b, Orbits):
+                out.append(b)
+            elif isinstance(b, Assign):
                 out.append(Assign(b.state, new[b.value]))
             else:
                 values = shifted(b)

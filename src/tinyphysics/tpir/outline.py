@@ -13,7 +13,7 @@ from tinyphysics.ir.dtype import DTYPES, DType
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.rules.transcendental import weight
 from tinyphysics.target import CORES
-from tinyphysics.tpir.kernel import Kernel, Section
+from tinyphysics.tpir.kernel import LOOPS, Kernel, Section
 from tinyphysics.tpir.pressure import Pressure, pressure
 
 SHORT = max(core.window for core in CORES.values())  # operations of a stage; a longer one is never laid out in turn
@@ -30,7 +30,7 @@ class SectionOutline:
     ) -> None:  # fmt: skip
         self.key, self.name, self.careful, self.loads, self.written = key, name, careful, loads, written
         self.pressure = pressure  # None of a section that is too long for it to matter
-        self.loops = name in ("step", "watch")
+        self.loops = name in LOOPS
         if sizes is not None:
             self.operations, self.code = sizes
 
@@ -56,6 +56,9 @@ class Outline:
     @cached_property
     def kernel(self) -> Kernel:
         return self.make()
+
+    def has(self, name: str) -> bool:
+        return name in self.sizes
 
     def section(self, name: str, careful: bool = False) -> Any:
         loads = self.inputs if name == "init" else self.carried

@@ -45,6 +45,11 @@ class Precision:
         """Of a number of the state, with its words."""
         return self.state.bits + (0 if self.low is None else self.low.bits)
 
+    @property
+    def wide(self) -> bool:
+        """Is everything computed in pairs of float64, and what is watched too?"""
+        return self.state is f64 and self.low is f64
+
     def names(self, state: str) -> tuple[str, ...]:
         """Under which names a state is kept: an error word comes after its array."""
         return (state,) if self.low is None else (state, f"{state}{LOW}")
@@ -72,6 +77,7 @@ PRECISIONS: dict[str, Precision] = {p.name: p for p in (
     Precision("mixed", f64, f64, f32),
     Precision("compensated", f32, f64, f32, f32),
     Precision("lattice", i64, f64, f64),
+    Precision("dd", f64, f64, f64, f64),
 )}  # fmt: skip
 FLOAT64 = PRECISIONS["float64"]
 ROUNDING = {f64: 2.0**-53, f32: 2.0**-24}  # the largest relative error of a number that is rounded once

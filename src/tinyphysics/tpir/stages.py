@@ -34,6 +34,46 @@ def stages_of(program: Program, fixed: Callable[[Register], bool]) -> Stages | N
     return None
 
 
+@dataclass(frozen=True)
+class Ends:
+    """What `init` does after its first part, and `final` before its last, where those are stages like the step's."""
+
+    init: tuple[Instruction, ...]
+    enter: Stages | None
+    leave: Stages | None
+    final: tuple[Instruction, ...]
+
+
+def ends_of(program: Program, fixed: Callable[[Register], bool]) -> Ends:
+    """A corrector is many stages long: written out, it would be longer than any step."""
+    plain = Ends(program.init, None, None, program.final)
+    if not any(i.op == "ORBIT" for i in program.init):
+        return plain
+    found = stages_of(program, fixed)
+    length = len(program.step) // (1 if found is None else found.count)
+    shape = [(i.op, i.type) for i in program.step[:length]]
+
+    def count(section: tuple[Instruction, ...], step: int) -> int:
+        """How many stages there are from one end of a section on; `step` is -1 from its last."""
+        n = 0
+        while (n + 1) * length <= len(section):
+            part = section[n * length : (n + 1) * length] if step > 0 else section[len(section) - (n + 1) * length :][:length]
+            if [(i.op, i.type) for i in part] != shape:
+                break
+            n += 1
+        return n
+
+    before, after = count(program.init, -1), count(program.final, 1)
+    if before < 2 or after < 2:
+        return plain
+    cut = len(program.init) - before * length
+    enter = repeated(program.init[cut:], length, fixed)
+    leave = repeated(program.final[: after * length], length, fixed)
+    if enter is None or leave is None:
+        return plain
+    return Ends(program.init[:cut], enter, leave, program.final[after * length :])
+
+
 def repeated(step: tuple[Instruction, ...], length: int, fixed: Callable[[Register], bool]) -> Stages | None:
     parts = [step[k : k + length] for k in range(0, len(step), length)]
     written = {i.dst for i in step}

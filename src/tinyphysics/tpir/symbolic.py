@@ -15,10 +15,10 @@ from tinyphysics.ir.value import CUSTOM
 from tinyphysics.rules.partials import times
 from tinyphysics.rules.random import MEMBER, NOW, SEED, drawn
 from tinyphysics.tpir.form import check_node
+from tinyphysics.tpir.functions import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.tpir.isa import (
-    ISA, LISTED, POISSON_TYPES, WAYS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
+    FRAMES, ISA, LISTED, POISSON_TYPES, WAYS, WORDS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
 )  # fmt: skip
-from tinyphysics.tpir.vm import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.util import did_you_mean, one_of, plural
 
 MOVES = MOVEMENT | {Ops.RANGE}
@@ -28,6 +28,12 @@ CLOCK = "clock"  # the variable for t0 + (n + c)*dt is named clock@c
 def state_var(program: Program, index: int, version: int) -> UOp:
     t = program.states[index].type
     return UOp.var(f"S{index}@{version}", t.shape, t.dtype)
+
+
+def state_of(v: UOp) -> int | None:
+    """The state that a variable is a version of."""
+    name, at, _ = str(v.arg).partition("@")
+    return int(name[1:]) if at and name.startswith("S") and name[1:].isdigit() else None
 
 
 def clocks(u: UOp) -> list[float]:
@@ -46,6 +52,7 @@ class Symbolic:
     steps: int = 0  # done when the section began
     version: dict[int, int] = field(default_factory=dict)
     env: dict[Operand, UOp] = field(default_factory=dict)
+    frames: dict[int, tuple[UOp, tuple[object, ...]]] = field(default_factory=dict)  # (masses, way and order) of a state
     units: dict[int, UOp] = field(default_factory=dict)  # what a register holds for 1 of the user's, if not 1
 
     def __post_init__(self) -> None:
@@ -56,8 +63,15 @@ class Symbolic:
     def load(self, index: int) -> None:
         self.version[index] = self.version.get(index, -1) + 1
         variable = state_var(self.program, index, self.version[index])
+        self.env[Register("S", index)] = self.held(variable, index)
+
+    def held(self, variable: UOp, index: int) -> UOp:
+        """What the register of a state holds for a value of the user's."""
+        if index in self.frames:
+            masses, arg = self.frames[index]
+            return UOp(Ops.JACOBI, variable.dtype, variable.shape, (variable, masses), arg)
         unit = self.units.get(index)
-        self.env[Register("S", index)] = variable if unit is None else variable * unit
+        return variable if unit is None else variable * unit
 
     def current(self, index: int) -> UOp:
         return self.env[Register("S", index)]
@@ -101,6 +115,8 @@ class Symbolic:
                 m = self.read(masses, Type(like.dtype, like.shape[:1]), where)
                 sources = (q, m, self.read(square, Type(like.dtype), where))
                 return check_node(UOp(Ops.TREE, like.dtype, like.shape, sources, (error,)), where)
+            case "JACOBI" | "KEPLER" | "PULL":
+                return self.orbits(i, where)
             case "GRAD_INIT" | "SHIFT":
                 return self.read(i.args[0], like, where)
             case "SCALE":
@@ -121,6 +137,10 @@ class Symbolic:
                 return check_node(drawn(kind.text, numbers, like.dtype, place, address), where)
             case "TIME":
                 assert isinstance(i.args[0], float)
+                if len(i.args) > 1 and i.args[2] not in [Word(w) for w in WORDS]:
+                    raise VerifyError(f"{where} asks for the word `{i.args[2]}`", fix=f"A word is {one_of(WORDS)}.")
+                if i.args[1:] and i.args[2] == Word("low"):  # in exact arithmetic the first word is all
+                    return UOp.const(0.0, like.dtype)
                 return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}", (), like.dtype)
         return None
 
@@ -166,6 +186,26 @@ class Symbolic:
         like = Type(q.dtype)
         sources = (q, *(self.read(x, like, where) for x in rest))
         return check_node(UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, *number)), where)
+
+    def orbits(self, i: Instruction, where: str) -> UOp:
+        like, bodies = i.type, Type(i.type.dtype, i.type.shape[:1])
+        arg: tuple[object, ...] | None = None
+        types: tuple[Type, ...]
+        match i.op:
+            case "JACOBI":
+                way, *rest, order = i.args
+                assert isinstance(way, Word) and isinstance(order, tuple)
+                if way.text not in FRAMES:
+                    raise VerifyError(f"{where} goes the way `{way}`", fix=f"The way is {one_of(FRAMES)}.")
+                types, arg = (like, bodies), (way.text, *order)
+            case "KEPLER":
+                *rest, part = i.args
+                assert isinstance(part, tuple)
+                types, arg = (like, like, bodies, Type(like.dtype)), part
+            case _:
+                rest, types = list(i.args), (like, like, bodies)
+        src = tuple(self.read(x, t, where) for x, t in zip(rest, types))
+        return check_node(UOp(Ops[i.op], like.dtype, like.shape, src, arg), where)
 
     def scaled(self, u: UOp, i: Instruction, where: str) -> UOp:
         """u times the factor of a SCALE, or over it; the factor is one number, or one for each of u's."""

@@ -6,7 +6,6 @@ only. Every certificate speaks of exact arithmetic and is one-sided: what is not
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from tinyphysics.errors import TraceError, VerifyError
@@ -18,8 +17,13 @@ from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.blocks import Blocks, Group, Update
+from tinyphysics.tpir.certificate import Certificate as Certificate
+from tinyphysics.tpir.certificate import Verdict as Verdict
+from tinyphysics.tpir.frames import Framed, in_frame
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.modified import double_bracket, even, one_factor
 from tinyphysics.tpir.precision import in_reals, out_of_range
+from tinyphysics.tpir.propagate import jump_of, jump_verdicts
 from tinyphysics.tpir.symbolic import clocks, state_var
 from tinyphysics.tpir.units import DT, moving
 from tinyphysics.tpir.weights import (
@@ -34,36 +38,6 @@ from tinyphysics.tpir.weights import (
 
 JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.WHERE)  # where its branches meet is not examined
 MOST_COMPONENTS = 24  # a curl is tested component by component up to here
-
-
-@dataclass(frozen=True)
-class Verdict:
-    holds: bool
-    because: str
-
-    def __bool__(self) -> bool:
-        return self.holds
-
-
-@dataclass(frozen=True)
-class Certificate:
-    symplectic: Verdict
-    volume_preserving: Verdict
-    symmetric: Verdict
-    reversible: Verdict
-    consistent: Verdict
-
-    def items(self) -> list[tuple[str, Verdict]]:
-        return [(name.replace("_", "-"), v) for name, v in vars(self).items()]
-
-    def __getitem__(self, name: str) -> Verdict:
-        verdict: Verdict = getattr(self, name.replace("-", "_"))
-        return verdict
-
-    @property
-    def level(self) -> str:
-        """The strongest structure that was shown."""
-        return next((name for name, v in self.items() if v and name != "consistent"), "none")
 
 
 class Verifier:
@@ -99,15 +73,23 @@ class Verifier:
         return self._shares[u.state, u.timeless]
 
     def _share(self, u: Update) -> tuple[int, Fraction] | None:
-        if not self.terms or DT in u.flow.leaves and all(DT not in term.leaves for term in self.terms):
+        flow = self.as_dt_vanishes(u)
+        if not self.terms or flow is None:
             return None  # a later stage of a Runge–Kutta method
         for k in (-1, *range(len(self.terms))):
             reference = self.reference(u.state, k)
             if reference is None:
                 return None
-            if (ratio := self.normal.ratio(u.timeless, reference)) is not None:
+            if (ratio := self.normal.ratio(flow, reference)) is not None:
                 return k, ratio
         return None
+
+    def as_dt_vanishes(self, u: Update) -> UOp | None:
+        """The flow without what comes with dt**2; None if it depends on dt in any other way."""
+        if DT not in u.flow.leaves or any(DT in term.leaves for term in self.terms):
+            return u.timeless
+        found = even(u.timeless, self.normal) if DT in u.h.leaves else None
+        return None if found is None else found.limit
 
     def moved_by(self, state: int, k: int) -> bool:
         """Does term k move this state?"""
@@ -159,9 +141,24 @@ class Verifier:
         if (error := tree_error([u.flow for u in g.updates])) is not None:
             return f"step {first.number}: a tree's force, to {error:g}: not the gradient of the energy, nor of another"
         shares = [self.share(u) for u in g.updates]
-        if shares[0] is not None and all(s == shares[0] for s in shares):
+        if shares[0] is not None and all(s == shares[0] for s in shares) and self.rest_is_a_gradient(g, shares[0][0]):
             return ""  # all are derivatives of one declared energy, by one factor
         return self.curl(g)
+
+    def rest_is_a_gradient(self, g: Group, k: int) -> bool:
+        """Is what comes with dt**2, if anything does, a multiple of the gradient of [V, [T, V]], where V is term k?"""
+        if all(self.as_dt_vanishes(u) is u.timeless for u in g.updates):
+            return True
+        wanted = double_bracket(self.program, self.slopes(-1), self.slopes(k))
+        if isinstance(wanted, str) or any(self.program.states[u.state].role != "momentum" for u in g.updates):
+            return False
+        squares, gradients = [], []
+        for u in g.updates:
+            found, pair = even(u.timeless, self.normal), self.program.conjugate(u.state)
+            assert found is not None and pair is not None
+            squares.append(UOp.const(0.0, u.flow.dtype, u.flow.shape) if found.square is None else found.square)
+            gradients.append(wanted[pair])
+        return one_factor(squares, gradients, self.normal)
 
     def curl(self, g: Group) -> str:
         """Is the covector of the block closed?  Tested component by component."""
@@ -257,7 +254,9 @@ class Verifier:
             return Verdict(True, "every force enters with total weight 1")
         if (jump := self.jump()) is not None:
             return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
-        return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J")
+        besides = any(self.as_dt_vanishes(u) is not u.timeless for u in self.blocks.updates)
+        return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J"
+                       f"{'; what comes besides falls as dt**2' if besides else ''}")  # fmt: skip
 
     def reversible(self, symmetric: Verdict) -> Verdict:
         if not symmetric:
@@ -280,6 +279,9 @@ class Verifier:
         return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
 
     def certificate(self) -> Certificate:
+        jump = jump_of(self.program)
+        if jump is not None:
+            return Certificate(*(Verdict(*v) for v in jump_verdicts(self.program, jump, self.terms, self.normal)))
         volume = self.volume()
         symplectic = self.symplectic(volume)
         if volume and not self.groups:
@@ -318,7 +320,7 @@ def verify(program: Program) -> Certificate:
         for i, x in out_of_range(program):
             raise VerifyError(f"`{i}` holds the constant {x!r}, which is out of the range of its type",
                               fix="Choose other units, or write f64.")  # fmt: skip
-    verifier = Verifier(exact)
+    verifier = Framed(exact) if in_frame(exact) else Verifier(exact)
     certificate = verifier.certificate()
     for claim in program.claims:
         verdict = certificate[claim]
@@ -327,8 +329,8 @@ def verify(program: Program) -> Certificate:
     return certificate
 
 
-def remedy(verifier: Verifier, claim: str, verdict: Verdict) -> str:
-    stale = next((u for u in verifier.blocks.updates if u.stale), None)
+def remedy(verifier: Verifier | Framed, claim: str, verdict: Verdict) -> str:
+    stale = next((u for u in verifier.blocks.updates if u.stale), None) if isinstance(verifier, Verifier) else None
     if stale is not None and claim in ("symplectic", "volume-preserving"):
         if verifier.program.states[stale.state].role == "position":
             return "Recompute dH/dp after the kick (symplectic Euler), or split the drift in two (leapfrog)."

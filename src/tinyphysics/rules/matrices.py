@@ -1,0 +1,127 @@
+"""Powers and exponentials of small matrices in whole numbers, with as many bits as it takes and a bound of the error.
+
+An entry is a whole number of 2**-bits. Rounding, the remainder of the series and what squaring makes of both are added
+up as the work is done, so that the bound holds whatever the matrix is: definite, defective, or growing.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+WANTED = 90  # bits after the point that a result is right to: more than two floats would be asked for
+MOST_BITS = 1 << 14  # then it is not worth the time
+Rows = list[list[int]]
+Matrix = Sequence[Sequence[Fraction]]
+
+
+class TooMany(ArithmeticError):
+    """A result that would need more bits than there is time for."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A matrix of whole multiples of 2**-bits; each entry is wrong by no more than `error` of them."""
+
+    rows: Rows
+    bits: int
+    error: int
+
+    def fraction(self, i: int, j: int) -> Fraction:
+        return Fraction(self.rows[i][j], 1 << self.bits)
+
+
+def rounded(x: Fraction, bits: int) -> int:
+    return ((x.numerator << (bits + 1)) // x.denominator + 1) >> 1
+
+
+def product(a: Rows, b: Rows, bits: int) -> Rows:
+    """a*b with one rounding for each entry, of half a unit."""
+    half, columns = 1 << (bits - 1), list(zip(*b))
+    kept = [[(k, x) for k, x in enumerate(row) if x] for row in a]
+    return [[(sum(x * c[k] for k, x in row) + half) >> bits for c in columns] for row in kept]
+
+
+def norm(a: Rows) -> int:
+    """The largest sum of |entries| of a row."""
+    return max(sum(map(abs, row)) for row in a)
+
+
+def times(a: Fixed, b: Fixed) -> Fixed:
+    """The product, and by how much an entry may be wrong: row sums bound what an error is multiplied by."""
+    n, bits = len(a.rows), a.bits
+    grown = a.error * norm(transposed(b.rows)) + b.error * norm(a.rows) + n * a.error * b.error
+    return Fixed(product(a.rows, b.rows, bits), bits, (grown >> bits) + 2)
+
+
+def transposed(a: Rows) -> Rows:
+    return [list(column) for column in zip(*a)]
+
+
+def identity(n: int, bits: int) -> Fixed:
+    return Fixed([[(i == j) << bits for j in range(n)] for i in range(n)], bits, 0)
+
+
+def sheared(a: Matrix, h: Fraction) -> list[list[Fraction]]:
+    """1 + h a, which is exp(h a) of an a whose square is 0."""
+    return [[h * x + (i == j) for j, x in enumerate(row)] for i, row in enumerate(a)]
+
+
+def power_with(factors: Sequence[Matrix], n: int, bits: int) -> Fixed:
+    base = out = identity(len(factors[0]), bits)
+    for a in factors:
+        base = times(Fixed([[rounded(x, bits) for x in row] for row in a], bits, 1), base)
+    while n:
+        if n & 1:
+            out = times(base, out)
+        n >>= 1
+        if n:
+            base = times(base, base)
+    return out
+
+
+def exponential_with(a: Matrix, t: Fraction, bits: int) -> Fixed:
+    size = max(max((sum(abs(x) for x in row) for row in a), default=Fraction(0)) * abs(t), Fraction(1, 2**60))
+    halvings = max(0, (size * 16).__ceil__().bit_length())  # then the norm is below 1/16
+    step = t / 2**halvings
+    n = len(a)
+    x = Fixed([[rounded(c * step, bits) for c in row] for row in a], bits, 1)
+    out, term = identity(n, bits), identity(n, bits)
+    terms = bits // 4 + 3  # (1/16)**k/k! is below 2**-4k
+    for k in range(1, terms + 1):
+        term = times(term, x)
+        term = Fixed([[(2 * c + k) // (2 * k) for c in row] for row in term.rows], bits, term.error // k + 2)
+        out = Fixed([[p + q for p, q in zip(u, v)] for u, v in zip(out.rows, term.rows)], bits, out.error + term.error)
+        if not any(map(any, term.rows)) and k > 1:
+            break
+    out = Fixed(out.rows, bits, out.error + 2)  # the rest of the series is less than its first term left out, twice
+    for _ in range(halvings):
+        out = times(out, out)
+    return out
+
+
+def precise(make: Callable[[int], Fixed], wanted: int) -> Fixed:
+    """With more bits until the result is right to as many after the point as are wanted."""
+    bits = 2 * wanted
+    while bits <= MOST_BITS:
+        out = make(bits)
+        missing = out.error.bit_length() - (bits - wanted)
+        if missing <= 0:
+            return out
+        bits += missing + 8 + bits // 4  # what is missing may have grown on the way
+    raise TooMany(f"more than {MOST_BITS} bits")
+
+
+def power(factors: Sequence[Matrix], n: int, wanted: int = WANTED) -> Fixed:
+    """The n-th power of a product, its factors in the order in which they act; every entry right to 2**-wanted."""
+    return precise(lambda bits: power_with(factors, n, bits), wanted)
+
+
+def exponential(a: Matrix, t: Fraction, wanted: int = WANTED) -> Fixed:
+    """exp(t*a), every entry right to 2**-wanted.
+
+    >>> e = exponential([[Fraction(0), Fraction(1)], [Fraction(-1), Fraction(0)]], Fraction(1))
+    >>> round(float(e.fraction(0, 0)), 12)
+    0.540302305868
+    """
+    return precise(lambda bits: exponential_with(a, t, bits), wanted)

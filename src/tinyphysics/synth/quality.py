@@ -1,0 +1,118 @@
+"""How good is a scheme?  Its leading error for its price, and the longest step that an oscillator allows."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from tinyphysics.synth.conditions import Conditions, Structure
+from tinyphysics.synth.schemes import drifts_and_kicks
+
+Moves = Sequence[tuple[str, float]]
+
+
+def leading_error(moves: Moves, structure: Structure, orders: tuple[int, ...]) -> float:
+    """The norm of the first errors that do not vanish, in the Lyndon basis."""
+    return math.hypot(*Conditions(structure, orders, leading=True).residuals(list(moves)))
+
+
+def effective_error(moves: Moves, structure: Structure, order: int, kicks: int) -> float:
+    """Kicks times the order-th root of the leading error: at equal work the error is its order-th power.
+
+    >>> from tinyphysics.synth.conditions import RKN
+    >>> round(effective_error(drifts_and_kicks("yoshida4"), RKN, 4, 3), 3)
+    1.222
+    """
+    return float(kicks * leading_error(moves, structure, (order,)) ** (1 / order))
+
+
+# What `effective_error` gives for each method: (T quadratic in p, any T). Order 8 takes a second and order 10 minutes, so
+# they are kept here; test/unit/test_schemes.py computes them again.
+EFFECTIVE: dict[str, tuple[float, float]] = {
+    "leapfrog_kdk": (0.3052, 0.3052),
+    "leapfrog_dkd": (0.3052, 0.3052),
+    "yoshida4": (1.2277, 1.2282),
+    "suzuki4": (0.9998, 1.0681),
+    "mclachlan4": (0.5542, 0.5947),
+    "blanes_moan4": (0.5390, 0.5664),
+    "blanes_moan_nystrom4": (0.2817, 0.7006),
+    "yoshida6": (2.1219, 2.1584),
+    "kahan_li6": (1.9031, 1.9413),
+    "blanes_moan6": (1.3635, 1.3719),
+    "blanes_moan_nystrom6": (0.6955, math.inf),
+    "blanes_moan_nystrom6_14": (0.6803, math.inf),
+    "kahan_li8": (3.1097, 3.3262),
+}
+
+
+def effective(name: str, quadratic: bool) -> float:
+    """The effective error of a method: at equal work the error is its order-th power; infinite where it has not its order."""
+    return EFFECTIVE.get(name, (math.inf, math.inf))[0 if quadratic else 1]
+
+
+# --- stability ----------------------------------------------------------------------------------
+def half_trace(moves: Moves, h: float) -> float:
+    """Of one step on q'' = -q: cos of the phase; beyond 1 the step grows."""
+    a, b, c, d = 1.0, 0.0, 0.0, 1.0  # columns: what becomes of (q, p)
+    for part, w in moves:
+        if part == "T":
+            a, b = a + h * w * c, b + h * w * d
+        else:
+            c, d = c - h * w * a, d - h * w * b
+    return (a + d) / 2
+
+
+GRID = 1 / 256
+GROWS = 1e-9  # a trace above 1 by less is rounding
+
+
+def stability_limit(moves: Moves) -> float:
+    """The largest omega dt up to which no oscillator grows, looked for in steps of 1/256 and refined.
+
+    >>> round(stability_limit([("V", 0.5), ("T", 1.0), ("V", 0.5)]), 3)
+    2.0
+    >>> round(stability_limit(drifts_and_kicks("yoshida4")), 3)
+    1.573
+    """
+    def outside(h: float) -> float:
+        return abs(half_trace(moves, h)) - 1 - GROWS
+
+    low, values = 0.0, [outside(0.0), outside(GRID)]
+    for k in range(2, 64 * 256):
+        h = k * GRID
+        values.append(outside(h))
+        before, here, after = values[-3:]
+        if here <= 0 and not (before < here > after and here > -1e-2) and after <= 0:
+            low = h - GRID
+            continue
+        top = _peak(outside, h - 2 * GRID, h) if after <= 0 else h
+        if outside(top) > 0:
+            return _crossing(outside, low, top)
+        low = h - GRID
+    return math.inf
+
+
+def _peak(f: Callable[[float], float], low: float, high: float) -> float:
+    for _ in range(60):
+        third = (high - low) / 3
+        if f(low + third) < f(high - third):
+            low += third
+        else:
+            high -= third
+    return (low + high) / 2
+
+
+def _crossing(f: Callable[[float], float], low: float, high: float) -> float:
+    for _ in range(60):
+        middle = (low + high) / 2
+        if f(middle) > 0:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+@cache
+def limit_of(name: str) -> float:
+    """The stability limit of a scheme of drifts and kicks."""
+    return stability_limit(drifts_and_kicks(name))
