@@ -333,7 +333,8 @@ def test_the_report_says_what_holds_to_the_last_bit():
     told = str(on_lattice().explain())
     for line in (r"precision +lattice", r"bijective +yes +to the last bit", r"the rest +up to rounding", "beyond q 262144"):
         assert re.search(line, told), line
-    assert "before they are summed" in str(on_lattice(liquid, sizes={"n": 108}).explain())
+    told = str(on_lattice(liquid, sizes={"n": 108}).explain())
+    assert "before they are summed" in told and "beyond q 256, p 262144" in told
 
 
 # --- what ends a run ----------------------------------------------------------------------------------

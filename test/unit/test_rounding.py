@@ -51,7 +51,7 @@ def leapfrog(force, q, p, dt, steps):
 def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_a_few(system, start, force, dt):
     steps = 2000
     energy, scale = terms(system.name, *leapfrog(force, start["q"], start["p"], dt, steps))
-    for precision in ("float64", "float32", "mixed", "compensated"):
+    for precision in ("float64", "float32", "mixed", "compensated", "lattice"):
         sim = tp.compile(system, dt=dt, precision=precision)
         end = sim.evolve(**start, steps=steps).final
         off, _ = terms(system.name, end.q.astype(LONG), end.p.astype(LONG))
@@ -61,8 +61,9 @@ def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_a_few(system, 
 
 
 def test_explain_says_it_for_every_precision():
-    names = ("float64", "float32", "mixed", "compensated")
+    names = ("float64", "float32", "mixed", "compensated", "lattice")
     found = {p: tp.compile(kepler, dt=0.01, precision=p).explain().to_dict()["plan"]["rounding"] for p in names}
     size = {p: float(row["verdict"].split()[0]) for p, row in found.items()}
     assert size["float64"] < 1e-6 * size["mixed"] and size["mixed"] == size["compensated"] < 0.02 * size["float32"]
+    assert size["float64"] < 1e-2 * size["lattice"] < 1e-6 * size["mixed"] and "2**-44" in found["lattice"]["because"]
     assert "2**-48" in found["compensated"]["because"] and "2**-24 times dt" in found["mixed"]["because"]

@@ -49,6 +49,7 @@ def approximate_rows(error: float) -> list[Row]:
     ]  # fmt: skip
 
 
+BOXED = 6  # arguments of a NEAR in a box: positions are short there, so that their images are exact
 # what a program on a lattice is, whatever it computes: it was made of shears alone
 LATTICE_ROWS = (
     Row("bijective", "yes", "to the last bit: a sub-step adds a whole number made of what it does not change"),
@@ -61,11 +62,13 @@ def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
     given = dict(goal.lattice)
     units = {s.name: given.get(s.name, given.get("", UNIT)) for s in system.states}
     told = ", ".join(f"{name} 2**{math.log2(unit):.0f}" for name, unit in units.items())
-    reach = ", ".join(f"{name} {RANGE * unit:g}" for name, unit in units.items())
+    boxed = any(i.op == "NEAR" and len(i.args) == BOXED for i in program.step)
+    short = {s.name for s in system.states if boxed and s.role == "position"}
+    reach = ", ".join(f"{name} {(EXACT if name in short else RANGE) * unit:g}" for name, unit in units.items())
     rows = [Row("units", told, f"beyond {reach} a run stops; what you give is rounded to a whole number of units first")]
     if any(i.op == "NEAR" for i in program.step):
-        rows.append(Row("pair forces", "rounded", "to a unit of force before they are summed: the order of a list changes no "
-                        f"bit; positions up to 2**{math.log2(EXACT):.0f} units, and a box in whole units"))  # fmt: skip
+        rows.append(Row("pair forces", "rounded", "to a unit of force before they are summed, and a box to whole units: the "
+                        "order of a list changes no bit"))  # fmt: skip
     return rows
 
 

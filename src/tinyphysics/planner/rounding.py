@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import math
 
+from tinyphysics.ir import Ops, toposort
 from tinyphysics.plan import Goal
 from tinyphysics.report import Row
-from tinyphysics.step import Block, Step
+from tinyphysics.step import Block, Shear, Step
+from tinyphysics.tpir.lattice import FORCE, UNIT, Units
 from tinyphysics.tpir.precision import PRECISIONS, ROUNDING
 
 RMS = 1 / math.sqrt(3)  # of an error that is anywhere between plus and minus 1
 
 
-def roundings(precision: str) -> tuple[float, float] | None:
-    """The largest relative errors of (a state that is updated, a force); None where a state is no float."""
+def roundings(precision: str, units: Units = ()) -> tuple[float, float]:
+    """The largest relative errors of (a state that is updated, a force).
+
+    On a lattice that of a state is a unit, for states of about 1: what moves by even numbers is off by up to one.
+    """
     p = PRECISIONS[precision]
     if not p.state.is_float:
-        return None
+        return max((unit for name, unit in units if name != FORCE), default=UNIT), ROUNDING[p.forces]
     own = ROUNDING[p.state]
     return own if p.low is None else own * ROUNDING[p.low], ROUNDING[p.forces]
 
@@ -31,19 +36,22 @@ def updates(step: Step) -> int:
     return sum(len(b.shears) if isinstance(b, Block) else 1 for b in step.body)
 
 
-def per_root_step(step: Step, precision: str, dt: float | None) -> float | None:
+def per_root_step(step: Step, precision: str, dt: float | None, units: Units = ()) -> float:
     """The expected energy error over the square root of the number of steps, relative to the terms of H."""
-    found = roundings(precision)
-    if found is None:
-        return None
-    state, force = found
+    state, force = roundings(precision, units)
     return RMS * math.sqrt(updates(step)) * math.hypot(state, force * (1.0 if dt is None else abs(dt)))
 
 
+def by_lists(step: Step) -> bool:
+    """Does it sum over neighbours?"""
+    flows = [s.covector for b in step.body if isinstance(b, Block) for s in b.shears if isinstance(s, Shear)]
+    return any(u.op is Ops.NEAR for u in toposort(flows))
+
+
 def rounding_rows(step: Step, goal: Goal) -> list[Row]:
-    walk, found = per_root_step(step, goal.precision, goal.dt), roundings(goal.precision)
-    if walk is None or found is None:
+    if goal.precision == "lattice" and by_lists(step):  # pair forces are rounded too, to a unit that the size decides
         return []
+    walk, found = per_root_step(step, goal.precision, goal.dt, goal.lattice), roundings(goal.precision, goal.lattice)
     state, force = (round(math.log2(u)) for u in found)
     return [Row("rounding", f"{walk:.1e} sqrt(n)",
                 f"expected relative error of energies after n steps, a random walk: {updates(step)} updates a step round "

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import groupby
 
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import bool_, f64, i64
@@ -262,7 +263,8 @@ def is_listed(i: Instruction) -> bool:
 def check_shears(program: Program) -> None:
     """Every state moves by shears alone, in units of the user's."""
     for _, _, i in program.numbered():
-        if i.op in ("MAP", "SHIFT", "SCALE", "ACC_GRAD"):
+        moves = isinstance(i.dst, Register) and i.dst.kind == "S" and i.op not in ("LOAD", "SYMP_STEP")
+        if moves or i.op == "ACC_GRAD":
             raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: `{i}` is no shear of its own",
                             fix=SHEARS)  # fmt: skip
         if i.op in ("NOISE", "TREE"):
@@ -278,22 +280,40 @@ def check_shears(program: Program) -> None:
 def even_states(program: Program) -> frozenset[int]:
     """The states that the first and the last part of a step move: their halves are done in `init` and `final`.
 
-    A move between two steps must be twice the half that `init` does and that `final` takes back, to the last bit.
+    `final` must take back all that `init` does, the last of it first; and a move between two steps must be twice the
+    half that `init` ends with, to the last bit.
     """
-    weights = {name: shears(program, name) for name in ("init", "step", "final")}
-    last, earliest = dict(weights["step"]), dict(reversed(weights["step"]))  # shear of each state in a step
-
-    def whole(k: int, half: float) -> bool:
-        return 2.0 * half in (last.get(k), -earliest.get(k, math.nan))  # a step backwards begins with it
-
-    taken_back = [(k, -w) for k, w in weights["final"]]
-    if weights["init"] != taken_back or not all(whole(k, w) for k, w in weights["init"]):
+    init, step, final = (shears(program, name) for name in ("init", "step", "final"))
+    last, earliest = dict(step), dict(reversed(step))  # shear of each state in a step; a step backwards begins with it
+    ends = dict(runs(program, init)[-1]) if init else {}
+    taken_back = [{k: [-w for w in reversed(ws)] for k, ws in run.items()} for run in reversed(together(program, final))]
+    whole = all(2.0 * w in (last.get(k), -earliest.get(k, math.nan)) for k, w in ends.items())
+    if together(program, init) != taken_back or not whole:
         raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: a step does not end as it begins",
                         fix="Choose a symmetric method, or one that merges nothing: symplectic_euler.")  # fmt: skip
-    return frozenset(k for k, _ in weights["init"])
+    return frozenset(ends)
 
 
-def shears(program: Program, section: str) -> list[tuple[int, float]]:
+Shears = list[tuple[int, float]]
+
+
+def runs(program: Program, moves: Shears) -> list[Shears]:
+    """Shears cut where they turn from positions to momenta or back; within a run their order does not matter."""
+    return [list(run) for _, run in groupby(moves, lambda move: program.states[move[0]].role)]
+
+
+def together(program: Program, moves: Shears) -> list[dict[int, list[float]]]:
+    """For each run the weights of each state, in order."""
+    out = []
+    for run in runs(program, moves):
+        weights: dict[int, list[float]] = {}
+        for k, w in run:
+            weights.setdefault(k, []).append(w)
+        out.append(weights)
+    return out
+
+
+def shears(program: Program, section: str) -> Shears:
     """(state, h/dt) of the shears of a section."""
     products = {i.dst: i.args[1:] for i in program.init if i.op == "ELEM" and i.args[0] == Word("mul")}
     dt = Param("dt")
