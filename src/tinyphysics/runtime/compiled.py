@@ -6,6 +6,7 @@ from typing import Any
 
 from tinyphysics.errors import StoreError
 from tinyphysics.ir import parse
+from tinyphysics.ir.reduction import FEW
 from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.target import lanes_enough, loops_refuse
@@ -14,6 +15,7 @@ from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_
 from tinyphysics.step import Scale
 from tinyphysics.system import System
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.loops import FEW_OF_PAIRS
 from tinyphysics.tpir.precision import PRECISIONS
 
 
@@ -65,7 +67,10 @@ class Compiled:
     def in_loops(self, members: int) -> bool:
         """Does a run of so many members go along the axes of its states?"""
         k = self.known
-        return k.backend != "python" and not lanes_enough(k.axis, k.written, members) and not loops_refuse(self.built.program)
+        if k.backend == "python":
+            return False
+        short = FEW_OF_PAIRS if PRECISIONS[self.goal.precision].wide else FEW
+        return not lanes_enough(k.axis, k.written, members, short) and not loops_refuse(self.built.program)
 
     def __getstate__(self) -> dict[str, Any]:
         """With everything made, and without the key: elsewhere it may mean another program."""

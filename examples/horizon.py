@@ -1,0 +1,33 @@
+"""A chaotic orbit in float64 and in pairs of float64: how long may each be believed?"""
+import numpy as np
+
+import tinyphysics as tp
+
+
+@tp.hamiltonian
+def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
+    x, y = q
+    return p @ p / 2 + (x * x + y * y) / 2 + x * x * y - y**3 / 3
+
+
+start = dict(q=[0.0, -0.2], p=[0.4412, 0.1])  # of energy 1/8, and chaotic
+until = 1000.0
+
+
+def orbit(steps_per_time, **options):
+    """The positions at t = 0, 1, 2, ..."""
+    sim = tp.compile(henon_heiles, dt=1 / steps_per_time, method="kahan_li8", **options)
+    return sim.evolve(**start, until=until, save_every=steps_per_time).q
+
+
+def lost(a, b, by=1e-3):
+    """The first time at which two runs are further apart."""
+    off = np.abs(a - b).max(axis=1) > by
+    return float(np.argmax(off)) if off.any() else until
+
+
+if __name__ == "__main__":
+    finest = orbit(512, precision="dd")
+    for name, run in (("float64", orbit(64)), ("dd, the same dt", orbit(64, precision="dd")), ("dd", orbit(256, precision="dd"))):
+        print(f"{name:16} t = {lost(run, finest):4.0f}")
+    assert lost(orbit(64), finest) + 200 < lost(orbit(256, precision="dd"), finest)
