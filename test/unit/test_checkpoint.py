@@ -118,7 +118,7 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_never_interrupted(tmp_path, 
     assert third.hashes[: len(second.hashes)] == second.hashes and second.hashes[: len(first.hashes)] == first.hashes
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("precision", ["float64", "float32", "mixed", "compensated"])
 @pytest.mark.parametrize("scale", ["off", "auto"])
 @pytest.mark.parametrize("method", ["leapfrog", "leapfrog_dkd", "yoshida4", "rk4"])
 def test_every_form_of_a_program_can_be_resumed(tmp_path, precision, scale, method):

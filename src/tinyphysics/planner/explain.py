@@ -6,6 +6,7 @@ from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, MAP
 from tinyphysics.planner.cost import describe, operations
 from tinyphysics.planner.loops import loop_rows
+from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Step
@@ -17,6 +18,8 @@ from tinyphysics.util import plural
 
 PRECISION_NOTE = {
     "float32": "states, parameters and every operation of a step; energies and observables are float64",
+    "mixed": "states, their differences and updates are float64; all else in a force is float32",
+    "compensated": "states are pairs of float32, updated without loss; forces are float32",
     "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
 }
 
@@ -56,6 +59,8 @@ def explain(
         chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))
     if goal.precision != "float64":
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
+    if system.kind != "map":
+        chosen += rounding_rows(step, goal)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
     chosen += units

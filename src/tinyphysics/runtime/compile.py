@@ -16,7 +16,7 @@ from tinyphysics.system import Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
-LATER_PRECISIONS = ("compensated", "mixed", "lattice")
+LATER_PRECISIONS = ("lattice",)
 CHECKS = ("on", "off", "strict")
 SCALES = ("off", "auto")
 

@@ -467,7 +467,7 @@ def check_clock(precision: Precision, timed: bool, steps: int, dt: float, t0: fl
     if not fits(dt, precision.given):
         raise InputError(f"dt={dt!r} is out of the range of {name}", fix="Choose other units of time.")
     last = max(abs(t0), abs(time_at(steps, dt, t0)))
-    if timed and precision.forces is not f64 and last * ROUNDING[precision.forces] > abs(dt) / 2:
+    if timed and precision.given is not f64 and last * ROUNDING[precision.given] > abs(dt) / 2:
         raise InputError(f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
                          fix='Run for a shorter time, or with precision="float64".')  # fmt: skip
 

@@ -13,7 +13,9 @@ from tinyphysics.errors import PlanError
 from tinyphysics.ir.dtype import DType, as_number, f32, f64
 from tinyphysics.ir.uop import UOp
 from tinyphysics.system import State
-from tinyphysics.tpir.isa import Instruction, Program, Type, Word
+from tinyphysics.tpir.compensated import compensated
+from tinyphysics.tpir.isa import SECTIONS, Instruction, Param, Program, Register, Type, Word
+from tinyphysics.tpir.mixed import mixed
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ LOW = ".low"  # no name of a user's has a dot
 PRECISIONS: dict[str, Precision] = {p.name: p for p in (
     Precision("float64", f64, f64, f64),
     Precision("float32", f32, f32, f32),
+    Precision("mixed", f64, f64, f32),
+    Precision("compensated", f32, f64, f32, f32),
     Precision("dd", f64, f64, f64, f64),
 )}  # fmt: skip
 FLOAT64 = PRECISIONS["float64"]
@@ -96,7 +100,13 @@ def in_precision(program: Program, precision: str) -> Program:
     """A float64 program in another precision; a PlanError if one of its constants has no place there."""
     if precision == "float64":
         return program
-    short = retyped(program, f64, PRECISIONS[precision].state)
+    match precision:
+        case "mixed":
+            short = mixed(program)
+        case "compensated":
+            short = compensated(program, LOW)
+        case _:
+            short = retyped(program, f64, PRECISIONS[precision].state)
     for i, x in out_of_range(short):
         where = f" ({i.note})" if i.note else ""
         raise PlanError(f"the step holds the constant {x!r}{where}, which is out of the range of {precision}",
@@ -126,4 +136,19 @@ def in_reals(program: Program) -> Program:
     types = [*(s.type for s in program.states), *(p.type for p in program.params), *(i.type for i in body)]
     if all(t.dtype is not f32 for t in types) or any(Word("bitcast") in i.args for i in body):
         return program
-    return retyped(program, f32, f64)
+    return without_roundings(retyped(program, f32, f64))
+
+
+def without_roundings(program: Program) -> Program:
+    """The program without conversions from one float to another, which change nothing of a real number."""
+    types: dict[object, Type] = {Param(p.name): p.type for p in program.params}
+    types |= {Register("S", k): s.type for k, s in enumerate(program.states)}
+
+    def instruction(i: Instruction) -> Instruction:
+        types[i.dst] = i.type
+        if i.op != "ELEM" or i.args[0] != Word("cast") or i.type != types.get(i.args[1]):
+            return i
+        return replace(i, op="MOVE", operands=(i.dst, Word("reshape"), i.args[1]))
+
+    energy, init, step, final = (tuple(map(instruction, program.section(name))) for name in SECTIONS)
+    return replace(program, energy=energy, init=init, step=step, final=final)
