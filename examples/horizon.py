@@ -11,10 +11,10 @@ def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
 
 
 start = dict(q=[0.0, -0.2], p=[0.4412, 0.1])  # of energy 1/8, and chaotic
-dt, until = 1 / 64, 1000.0
+dt, until = 1 / 64, 1000.0  # dt is that of float64
 
 
-def orbit(steps_per_time=round(1 / dt), **options):
+def orbit(steps_per_time=64, **options):
     """The positions at t = 0, 1, 2, ..."""
     sim = tp.compile(henon_heiles, dt=1 / steps_per_time, method="kahan_li8", **options)
     return sim.evolve(**start, until=until, save_every=steps_per_time).q
