@@ -37,6 +37,7 @@ REFUSED = {
     "SCALE": "states in other units are",
     "SHIFT": "states in other units are",
 }  # what is not made in pairs
+SHORT = 2.0**30  # a coefficient that is a multiple of its inverse is that number: 1/2, -1, 3/4
 Words = tuple[Operand, Operand | None]  # where the two words of a number are; None: it has one
 
 
@@ -48,6 +49,7 @@ class WideBuilder(Builder):
         self.program, self.weights = program, weights
         self.symbolic = Symbolic(program)
         self.words: dict[Operand, Words] = {}
+        self.steps: dict[Operand, None] = {Param("dt"): None}  # dt, and what is computed from it and numbers alone
         for p in program.params:
             self.words[Param(p.name)] = (Param(p.name), None)
 
@@ -68,11 +70,22 @@ class WideBuilder(Builder):
         return Pair(*names)
 
     def constants(self, i: Instruction) -> dict[UOp, Wide]:
-        """The coefficients of the method beside dt, with the digits that a float64 has lost."""
-        if Param("dt") not in i.args:
+        """The coefficients of the method, which stand beside dt, with the digits that a float64 has lost."""
+        if not any(x in self.steps for x in i.args):
             return {}
-        known = [x for x in i.args if isinstance(x, float) and x in self.weights]
-        return {UOp.const(x, f64, i.type.shape): number(self.weights[x], UOp.const(x, f64, i.type.shape)) for x in known}
+        known: dict[UOp, Wide] = {}
+        for x in i.args:
+            if isinstance(x, float):
+                u = UOp.const(x, f64, i.type.shape)
+                known[u] = number(self.coefficient(x), u)
+        return known
+
+    def coefficient(self, x: float) -> Fraction:
+        exact = self.weights.get(x, Fraction(x))
+        if exact == Fraction(x) and not (x * SHORT).is_integer():
+            raise PlanError(f"the coefficient {x!r} of the method `{self.program.name}` is known as a float64 only",
+                            fix='Choose a method whose weights have more digits, or precision="float64".')  # fmt: skip
+        return exact
 
     def expression(self, i: Instruction) -> Wide:
         """What an instruction computes, from the words of its operands."""
@@ -130,7 +143,7 @@ class WideBuilder(Builder):
                 self.emit(section, "STORE", Pointer(f"{i.dst.name}{LOW}"), low)
             case "TIME":
                 assert isinstance(i.dst, Register) and isinstance(i.args[0], float)
-                c, e = words(self.weights.get(i.args[0], Fraction(i.args[0])))
+                c, e = words(self.coefficient(i.args[0]))
                 self.current.clear()
                 self.keep(i.dst, clock_pair(c, e), section, i.note)
             case "NOISE":  # a number of 53 random bits is one word
@@ -144,6 +157,9 @@ class WideBuilder(Builder):
             case _:
                 assert isinstance(i.dst, Register)
                 self.keep(i.dst, self.expression(i), section, i.note)
+                given = [x for x in i.args if isinstance(x, (Register, Param))]
+                if given and all(x in self.steps for x in given):
+                    self.steps[i.dst] = None
 
     def load(self, state: Register, type_: Type) -> None:
         high, low = (Register("S", 2 * state.index + k) for k in range(2))
