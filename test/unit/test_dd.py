@@ -318,6 +318,20 @@ def test_time_has_two_words():
             assert abs(numbers(out.final, "p")[0] - want) < 1e-18, backend
 
 
+def test_a_constant_beside_a_step_is_the_users():
+    """A constant force in a Runge-Kutta step: 9.81 is not a coefficient of the method, 1/6 is."""
+    @tp.hamiltonian
+    def falling(q, p, t):
+        return p * p / 2 + 9.81 * q + q * t / 7
+
+    sim = wide(falling, dt=0.1, method="rk4")
+    out = sim.evolve(q=0.0, p=0.0, steps=1)
+    with mp.workdps(45):  # the exact solution is a cubic
+        h = mp.mpf(0.1)
+        assert abs(numbers(out.final, "q")[0] + mp.mpf(9.81) * h**2 / 2 + h**3 / 42) < 1e-33
+        assert abs(numbers(out.final, "p")[0] + mp.mpf(9.81) * h + h**2 / 14) < 1e-32
+
+
 def test_random_numbers_are_those_of_float64():
     @tp.map
     def walk(x):
