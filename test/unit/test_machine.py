@@ -80,6 +80,9 @@ def test_a_state_that_fits_is_interleaved_and_one_that_does_not_is_written_in_tu
     p = pressure(short)
     assert small.unroll * (p.state - p.adders) + p.temporaries + p.constants <= ZEN_3.registers
     assert shape_for(short, 1, ZEN_3, 4) == VectorShape(1, 1)
+    words = step(pendulum, dt=0.1, precision="compensated")  # four numbers: groups of four copies fill the registers
+    assert shape_for(words, 65_536, ZEN_3, 8) == VectorShape(4 * 8, 2, in_turn=True)
+    assert shape_for(words, 50, ZEN_3, 8) == VectorShape(8, 4)  # too few for two groups
     assert shape_for(short, 7, ZEN_3, 4).unroll == 2  # no more vectors than there are members for
 
 

@@ -205,9 +205,8 @@ class Compensated:
         match i.op:
             case "LOAD" | "STORE":
                 self.memory(i)
-            case "NEAR" | "TREE" | "ACC_GRAD":
-                what = "lists of neighbours" if i.op == "NEAR" else f"`{i.op}`"
-                raise PlanError(f'precision="compensated" does not go with {what} yet', fix='Choose precision="mixed".')
+            case "NEAR":
+                self.values[i.dst] = self.listed(i)
             case "GRAD_INIT":
                 self.values[i.dst] = self.words(i.args[0], shape)
             case "POISSON_J":
@@ -230,6 +229,13 @@ class Compensated:
                 self.values[i.dst] = self.computed(i)
             case _:
                 raise PlanError(f'precision="compensated" does not follow `{i}`', fix="Leave precision= out.")
+
+    def listed(self, i: Instruction) -> Value:
+        """What a list of neighbours says: it is made of first words, as of points that have moved by less than a digit."""
+        what, points, *rest, numbers = i.args
+        others = [self.in_own_shape(x).high for x in rest]
+        type_ = Type(f32, i.type.shape) if i.type.dtype.is_float else i.type
+        return Value(self.new("NEAR", type_, what, self.values[points].high, *others, numbers, note=i.note))
 
     def memory(self, i: Instruction) -> None:
         register, pointer = (i.dst, i.args[0]) if i.op == "LOAD" else (i.args[0], i.dst)
