@@ -16,7 +16,7 @@ from tinyphysics.physics.zoo import kepler, pendulum
 from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import inputs
 
-PRECISIONS = ("float64", "float32", "mixed", "compensated")
+PRECISIONS = ("float64", "float32", "mixed", "compensated", "dd")
 DT = 0.01
 LOOK = 997  # steps; no divisor of a period
 

@@ -124,6 +124,21 @@ def test_random_hamiltonians_agree_on_every_backend(seed):
         assert len({r.hash for r in runs.values()}) == 1, (seed, precision, system.energy)
 
 
+@pytest.mark.parametrize("seed", [0, 3, 14])
+def test_random_hamiltonians_agree_in_pairs_of_float64(seed):
+    rng = random.Random(seed)
+
+    @tp.hamiltonian
+    def system(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + potential(rng, q)
+
+    start = dict(q=np.random.default_rng(seed).normal(size=(3, 2)), p=np.zeros((3, 2)))
+    runs = {b: tp.compile(system, dt=0.05, precision="dd", backend=b).evolve(steps=4, **start) for b in ("python", "llvm")}
+    assert len({r.hash for r in runs.values()}) == 1, (seed, system.energy)
+    plain = tp.compile(system, dt=0.05).evolve(steps=4, **start)
+    assert np.allclose(plain.final.q, runs["llvm"].final.q, rtol=1e-13, atol=1e-14)
+
+
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_random_hamiltonians_are_certified(seed):
     """A missed proof is no error, but it should be rare: here there is none."""

@@ -16,6 +16,7 @@ from tinyphysics.step import Block, Shear, Step
 from tinyphysics.tpir.lattice import FORCE, UNIT, Units
 from tinyphysics.tpir.precision import PRECISIONS, ROUNDING
 
+OF_PAIRS = 2.0**-104  # an operation on pairs of float64: rules/wide.py
 RMS = 1 / math.sqrt(3)  # of an error that is anywhere between plus and minus 1
 
 
@@ -28,7 +29,7 @@ def roundings(precision: str, units: Units = ()) -> tuple[float, float]:
     if not p.state.is_float:
         return max((unit for name, unit in units if name != FORCE), default=UNIT), ROUNDING[p.forces]
     own = ROUNDING[p.state]
-    return own if p.low is None else own * ROUNDING[p.low], ROUNDING[p.forces]
+    return own if p.low is None else own * ROUNDING[p.low], OF_PAIRS if p.wide else ROUNDING[p.forces]
 
 
 def updates(step: Step) -> int:

@@ -18,6 +18,7 @@ from tinyphysics.runtime.propagator import propagator
 from tinyphysics.step import Scale
 from tinyphysics.system import System
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.loops import FEW_OF_PAIRS
 from tinyphysics.tpir.precision import PRECISIONS
 
 
@@ -79,7 +80,10 @@ class Compiled:
         k = self.known
         if self.goal.propagator != "loop":  # only energies and observables are computed so
             return k.backend != "python" and k.axis > FEW
-        return k.backend != "python" and not lanes_enough(k.axis, k.written, members) and not loops_refuse(self.built.program)
+        if k.backend == "python":
+            return False
+        short = FEW_OF_PAIRS if PRECISIONS[self.goal.precision].wide else FEW
+        return not lanes_enough(k.axis, k.written, members, short) and not loops_refuse(self.built.program)
 
     def __getstate__(self) -> dict[str, Any]:
         """With everything made, and without the key: elsewhere it may mean another program."""

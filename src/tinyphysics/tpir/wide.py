@@ -37,6 +37,7 @@ REFUSED = {
     "SCALE": "states in other units are",
     "SHIFT": "states in other units are",
 }  # what is not made in pairs
+SHORT = 2.0**30  # a coefficient that is a multiple of its inverse is that number: 1/2, -1, 3/4
 Words = tuple[Operand, Operand | None]  # where the two words of a number are; None: it has one
 
 
@@ -48,6 +49,8 @@ class WideBuilder(Builder):
         self.program, self.weights = program, weights
         self.symbolic = Symbolic(program)
         self.words: dict[Operand, Words] = {}
+        self.steps: dict[Operand, None] = {Param("dt"): None}  # dt, and what is computed from it and numbers alone
+        self.times: dict[Operand, None] = {}
         for p in program.params:
             self.words[Param(p.name)] = (Param(p.name), None)
 
@@ -68,17 +71,30 @@ class WideBuilder(Builder):
         return Pair(*names)
 
     def constants(self, i: Instruction) -> dict[UOp, Wide]:
-        """The coefficients of the method beside dt, with the digits that a float64 has lost."""
-        if Param("dt") not in i.args:
+        """The coefficients of the method, with the digits that a float64 has lost: they make steps of dt, and later times."""
+        given = registers(i)
+        if not any(x in self.steps for x in given) or any(x not in self.steps and x not in self.times for x in given):
             return {}
-        known = [x for x in i.args if isinstance(x, float) and x in self.weights]
-        return {UOp.const(x, f64, i.type.shape): number(self.weights[x], UOp.const(x, f64, i.type.shape)) for x in known}
+        known: dict[UOp, Wide] = {}
+        for x in i.args:
+            if isinstance(x, float):
+                u = UOp.const(x, f64, i.type.shape)
+                known[u] = number(self.coefficient(x), u)
+        return known
+
+    def coefficient(self, x: float) -> Fraction:
+        meant = self.weights.get(x, Fraction(x))
+        if meant == Fraction(x) and not (x * SHORT).is_integer():
+            raise PlanError(f"the coefficient {x!r} of the method `{self.program.name}` is known as a float64 only",
+                            fix='Choose a method whose weights have more digits, or precision="float64".')  # fmt: skip
+        return meant
 
     def expression(self, i: Instruction) -> Wide:
         """What an instruction computes, from the words of its operands."""
         self.current.clear()
-        (u,) = [self.symbolic.value(i, f"`{i}`")]
-        assert u is not None
+        u = self.symbolic.value(i, f"`{i}`")
+        if u is None:
+            raise PlanError(f'`{i.op}` is not made with precision="dd" yet', fix='Choose precision="float64".')
         known: dict[UOp, Wide] = self.constants(i)
         for x in i.operands if i.op == "ACC_GRAD" else i.args:
             if x in self.words:
@@ -130,9 +146,10 @@ class WideBuilder(Builder):
                 self.emit(section, "STORE", Pointer(f"{i.dst.name}{LOW}"), low)
             case "TIME":
                 assert isinstance(i.dst, Register) and isinstance(i.args[0], float)
-                c, e = words(self.weights.get(i.args[0], Fraction(i.args[0])))
+                c, e = words(self.coefficient(i.args[0]))
                 self.current.clear()
                 self.keep(i.dst, clock_pair(c, e), section, i.note)
+                self.times[i.dst] = None
             case "NOISE":  # a number of 53 random bits is one word
                 kind, index, numbers = i.args
                 assert isinstance(i.dst, Register)
@@ -144,6 +161,8 @@ class WideBuilder(Builder):
             case _:
                 assert isinstance(i.dst, Register)
                 self.keep(i.dst, self.expression(i), section, i.note)
+                if registers(i) and all(x in self.steps for x in registers(i)):
+                    self.steps[i.dst] = None
 
     def load(self, state: Register, type_: Type) -> None:
         high, low = (Register("S", 2 * state.index + k) for k in range(2))
@@ -179,6 +198,11 @@ class WideBuilder(Builder):
         found = self.value(h, Type(f64))
         assert isinstance(found, Pair)
         return Pair(*(None if w is None else w.expand(like.shape) for w in found))  # type: ignore[arg-type]
+
+
+def registers(i: Instruction) -> list[Operand]:
+    """What an instruction reads."""
+    return [x for x in i.args if isinstance(x, (Register, Param))]
 
 
 def clock_pair(c: float, e: float = 0.0) -> Pair:
