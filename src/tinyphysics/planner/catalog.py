@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from tinyphysics.planner.bibliography import BIBLIOGRAPHY
-from tinyphysics.planner.stability import of_splitting, of_tableau
+from tinyphysics.planner.bibliography import work
+from tinyphysics.planner.stability import PARTS, of_splitting, of_tableau
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.splitting import palindrome
@@ -20,7 +20,7 @@ class Method:
     sequence: Callable[[], list[tuple[str, float]]] | None = None  # a splitting
     tableau: Tableau | None = None  # a Runge–Kutta method: by name only, never certified
     symmetric: bool = False
-    source: str = ""  # a key of planner/bibliography.py
+    source: str = ""  # a work of planner/bibliography.py, by its key or its line
     needs: tuple[str, ...] = ()  # rows of planner/needs.py; a splitting has those of every splitting too
 
     @property
@@ -56,7 +56,7 @@ class Method:
     @property
     def reference(self) -> str:
         """Where it is from, in one line."""
-        return BIBLIOGRAPHY[self.source].short if self.source else ""
+        return work(self.source).short if self.source else ""
 
 
 # fmt: off
@@ -92,7 +92,7 @@ def limit_of(m: Method) -> float | None:
     if m.tableau is not None:
         return of_tableau(m.tableau)
     sequence = [] if m.sequence is None else m.sequence()
-    plain = bool(sequence) and all(len(entry) == 2 and entry[0] in ("T", "V") for entry in sequence)
+    plain = bool(sequence) and all(len(entry) == 2 and entry[0] in PARTS for entry in sequence)
     return of_splitting(sequence) if plain else None
 
 
