@@ -17,11 +17,11 @@ class Method:
     name: str
     order: int
     summary: str
+    needs: tuple[str, ...] = ()  # rows of planner/needs.py; a splitting has those of every splitting too
     sequence: Callable[[], list[tuple[str, float]]] | None = None  # a splitting
     tableau: Tableau | None = None  # a Runge–Kutta method: by name only, never certified
     symmetric: bool = False
-    source: str = ""  # a work of planner/bibliography.py, by its key or its line
-    needs: tuple[str, ...] = ()  # rows of planner/needs.py; a splitting has those of every splitting too
+    source: str = ""
 
     @property
     def splits(self) -> bool:
@@ -41,7 +41,7 @@ class Method:
 
     @property
     def stages(self) -> int:
-        """Kicks, or slopes, in one step: what it costs."""
+        """Kicks, or slopes, in one step."""
         if self.sequence is not None:
             parts = [part for part, *_ in self.sequence()]
             merged = self.symmetric and parts[0] == parts[-1]
@@ -55,27 +55,33 @@ class Method:
 
     @property
     def reference(self) -> str:
-        """Where it is from, in one line."""
+        """Where it is from, in one line: the source is a work of planner/bibliography.py, by its key or its line."""
         return work(self.source).short if self.source else ""
 
+
+VERLET = "verlet1967"
+YOSHIDA = "yoshida1990"
+DE_VOGELAERE = "devogelaere1956"
+KAHAN_LI = "kahan1997"
+KUTTA = "kutta1901"
 
 # fmt: off
 METHODS: tuple[Method, ...] = (
     Method("symplectic_euler", 1, "drift, then kick",
-           sequence=lambda: [("T", 1.0), ("V", 1.0)], source="devogelaere1956"),
+           sequence=lambda: [("T", 1.0), ("V", 1.0)], source=DE_VOGELAERE),
     Method("leapfrog_kdk", 2, "half kick, drift, half kick; the half kicks of neighbours merged",
-           sequence=lambda: palindrome("V", "T", COMPOSITION["leapfrog"]), symmetric=True, source="verlet1967"),
+           sequence=lambda: palindrome("V", "T", COMPOSITION["leapfrog"]), symmetric=True, source=VERLET),
     Method("leapfrog_dkd", 2, "half drift, kick, half drift; the half drifts of neighbours merged",
-           sequence=lambda: palindrome("T", "V", COMPOSITION["leapfrog"]), symmetric=True, source="verlet1967"),
+           sequence=lambda: palindrome("T", "V", COMPOSITION["leapfrog"]), symmetric=True, source=VERLET),
     Method("yoshida4", 4, "three leapfrogs, the middle one backwards",
-           sequence=lambda: palindrome("V", "T", COMPOSITION["yoshida4"]), symmetric=True, source="yoshida1990"),
+           sequence=lambda: palindrome("V", "T", COMPOSITION["yoshida4"]), symmetric=True, source=YOSHIDA),
     Method("kahan_li6", 6, "nine leapfrogs, drift-kick-drift",
-           sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li6"]), symmetric=True, source="kahan1997"),
+           sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li6"]), symmetric=True, source=KAHAN_LI),
     Method("kahan_li8", 8, "seventeen leapfrogs, drift-kick-drift",
-           sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li8"]), symmetric=True, source="kahan1997"),
+           sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li8"]), symmetric=True, source=KAHAN_LI),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
-    Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
+    Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source=KUTTA),
 )
 # fmt: on
 ALIASES = {"leapfrog": "leapfrog_kdk"}
