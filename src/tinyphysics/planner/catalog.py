@@ -59,11 +59,11 @@ class Method:
         return work(self.source).short if self.source else ""
 
 
-VERLET = "verlet1967"
-YOSHIDA = "yoshida1990"
-DE_VOGELAERE = "devogelaere1956"
-KAHAN_LI = "kahan1997"
-KUTTA = "kutta1901"
+VERLET = "Verlet 1967, Phys. Rev. 159, 98"
+YOSHIDA = "Yoshida 1990, Phys. Lett. A 150, 262"
+DE_VOGELAERE = "de Vogelaere 1956, report 4, University of Notre Dame"
+KAHAN_LI = "Kahan and Li 1997, Math. Comp. 66, 1089"
+KUTTA = "Kutta 1901, Z. Math. Phys. 46, 435"
 
 # fmt: off
 METHODS: tuple[Method, ...] = (
