@@ -229,6 +229,10 @@ def test_a_step_beyond_the_limit_is_warned_about_without_goals(caplog):
     row = sim.explain().to_dict()["plan"]["stability"]
     assert row["verdict"] == "omega*dt = 2.5" and "TOO LONG" in row["because"]
     caplog.clear()
+    out = sim.evolve(q=1.0, p=0.0, dt=2.1, steps=10)
+    assert out.metrics["stability"] == {"omega": 1.0, "omega_dt": 2.1, "limit": 2.0}
+    assert "dt=2.1 is too long for leapfrog_kdk" in caplog.text
+    caplog.clear()
     fine = tp.compile(oscillator, dt=0.5, pilot={"q": 1.0, "p": 0.0})
     assert not caplog.text and "TOO LONG" not in str(fine.explain()) and "omega*dt = 0.5" in str(fine.explain())
 

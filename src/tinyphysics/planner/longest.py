@@ -7,8 +7,9 @@ chaos errors grow faster: that is why the run itself is measured too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from tinyphysics.plan import Goal, Trial
 from tinyphysics.planner.catalog import BY_NAME, Method
@@ -16,7 +17,8 @@ from tinyphysics.planner.stability import half_trace
 
 STATE_ERROR = 1e-3  # asked for, if only the energy is: energy is not accuracy
 FLOOR = 1e-13  # of rounding, about, in one radian: a first pilot does not aim below it
-LOOKS = 16  # a pilot has a multiple of so many steps: it is compared with half of them at eight times
+SHORT = 0.25  # omega*dt up to which the phase error is taken for a power of it
+LOOKS = 8  # times in a pilot at which two runs are compared: it has a multiple of so many steps
 AIM = 0.7  # of a goal that a step is shortened or lengthened to
 NEAR = 1.1  # a step that could be so much longer is long enough
 MOST_TRIES = 10
@@ -78,9 +80,16 @@ def excess(found: Measured, goal: Goal) -> float:
 
 
 # --- where to begin ----------------------------------------------------------------------------------------
-def phase_error(sequence: Sequence[tuple[str, float]], x: float) -> float:
+@lru_cache(maxsize=4096)
+def phase_error_at(m: Method, x: float) -> float:
     """By which angle a step of length x turns an oscillator too far."""
-    return abs(math.acos(max(-1.0, min(1.0, half_trace(sequence, x)))) - x)
+    assert m.sequence is not None
+    return abs(math.acos(max(-1.0, min(1.0, half_trace(m.sequence(), x)))) - x)
+
+
+def phase_error(m: Method, x: float) -> float:
+    """The same; of a short step, in which it would drown in rounding, by its order."""
+    return phase_error_at(m, x) if x > SHORT else phase_error_at(m, SHORT) * (x / SHORT) ** (m.order + 1)
 
 
 def longest_below(f: Callable[[float], bool], most: float) -> float:
@@ -99,12 +108,12 @@ def guess(m: Method, goal: Goal, course: Course, felt: float | None) -> int:
     limit = m.limit or math.inf
     least = multiple((course.frequency or 0.0) * course.span / limit)
     if not felt:
-        return max(4 * LOOKS, least)
+        return max(8 * LOOKS, least)
     if m.sequence is None or m.limit is None:
         return max(multiple(course.span * felt / 0.2), least)
-    sequence, turned = m.sequence(), felt * course.reach
+    turned = felt * course.reach
     aim = AIM * max(asked(goal)[0], FLOOR * turned)
-    x = longest_below(lambda x: phase_error(sequence, x) / x * turned <= aim, min(limit, 3.0))
+    x = longest_below(lambda x: phase_error(m, x) / x * turned <= aim, min(limit, 3.0))
     return max(multiple(course.span * felt / x), least)
 
 
@@ -113,9 +122,8 @@ def frequency_felt(t: Trial, course: Course, before: float | None) -> float | No
     m = BY_NAME[t.method]
     if m.sequence is None or m.limit is None or t.error > PARTED:
         return before
-    sequence = m.sequence()
     turns = course.reach / t.dt
-    x = longest_below(lambda x: phase_error(sequence, x) * turns <= max(t.error, FLOOR * x * turns), min(m.limit, 3.0))
+    x = longest_below(lambda x: phase_error(m, x) * turns <= max(t.error, FLOOR * x * turns), min(m.limit, 3.0))
     return x / t.dt
 
 

@@ -13,11 +13,11 @@ from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, Sha
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.goals import check_goals, decide, step_for
-from tinyphysics.planner.longest import asked, unstable
+from tinyphysics.planner.longest import LOOKS, asked, unstable
 from tinyphysics.runtime import decisions
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
-from tinyphysics.runtime.pilot import LOOKS, Pilots, apart, estimate, part, sample
+from tinyphysics.runtime.pilot import Pilots, apart, estimate, part, sample
 from tinyphysics.runtime.schedule import count_steps
 from tinyphysics.runtime.simulation import Simulation, checked_step, checked_time
 from tinyphysics.system import Family
@@ -39,9 +39,22 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
         return
-    sim.frequency = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
-    if sim.goal.dt is not None and (why := unstable(BY_NAME[sim.compiled.known.method], sim.goal.dt, sim.frequency)):
-        LOG.warning("%s: dt=%g is too long for %s; %s", sim.system.name, sim.goal.dt, sim.compiled.known.method, why)
+    found = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
+    sim.frequency = found if math.isfinite(found) else None
+    if sim.goal.dt is not None:
+        stability(sim, sim.goal.dt)
+
+
+def stability(sim: Simulation, dt: float) -> dict[str, float] | None:
+    """A step against the limit of the method, where the fastest vibration is known; one that is too long is said."""
+    method = BY_NAME.get(sim.compiled.known.method)
+    d = sim.goal.decision
+    omega = sim.frequency if d is None else d.frequency
+    if omega is None or method is None or method.limit is None:
+        return None
+    if why := unstable(method, dt, omega):
+        LOG.warning("%s: dt=%g is too long for %s; %s", sim.system.name, dt, method.name, why)
+    return {"omega": omega, "omega_dt": abs(dt) * omega, "limit": method.limit}
 
 
 def state_of(sim: Simulation, given: Mapping[str, Any], where: str) -> Inputs:

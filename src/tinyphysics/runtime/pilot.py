@@ -14,13 +14,12 @@ import numpy as np
 
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
-from tinyphysics.planner.longest import Course, Measured
+from tinyphysics.planner.longest import LOOKS, Course, Measured
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.frequency import Frequency, frequency
 from tinyphysics.runtime.simulation import Simulation
 
 MOST_MEMBERS = 16  # of an ensemble: those that are piloted
-LOOKS = 8  # times in a pilot at which two runs are compared
 PERIODS = 64  # of the fastest vibration, in the pilot of a run that is as long
 SOME_PERIODS = 16  # where nothing says how long a run will be
 FEWEST_PERIODS = 2
