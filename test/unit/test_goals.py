@@ -280,6 +280,14 @@ def test_no_step_is_a_run_of_no_error():
     assert out.final.q.tolist() == START["q"]
 
 
+def test_what_frames_do_not_show_is_not_promised():
+    """Two runs of a free particle are one: equal digits still say no more than that the digits are equal."""
+    a = {"q": np.ones((2, 1)), "p": np.ones((2, 1))}
+    assert pilot.apart(a, a) == 2.0**-52 and pilot.apart({"q": np.ones((2, 1), np.float32)}, a) == 2.0**-23
+    with pytest.raises(PlanError, match="no method keeps the state to 1e-20"):
+        tp.compile(free, error=1e-20, pilot={"q": 0.0, "p": 1.0, "until": 1.0})
+
+
 # --- the search alone -----------------------------------------------------------------------------------------
 def by_power(order, constant=1.0, floor=0.0):
     """Pilots of methods whose errors are constant*dt**order, and never below a floor."""

@@ -47,9 +47,12 @@ def as_arguments(i: Inputs) -> dict[str, Any]:
 
 
 def apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
-    """The error of the worst state of the worst member: arrays of (times, members, shape...)."""
-    worst = 0.0
-    for name, x in a.items():
+    """The error of the worst state of the worst member: arrays of (times, members, shape...).
+
+    Two numbers that are shown as one may still differ in what is not shown: no error is smaller than the last digit.
+    """
+    worst = max((float(np.finfo(x.dtype).eps) for x in a.values()), default=0.0)
+    for name in a:
         x, y = (np.asarray(v[name], np.float64).reshape(*v[name].shape[:2], -1) for v in (a, b))
         size = np.abs(x).max(axis=(0, 2), initial=0.0)
         off = np.abs(x - y).max(axis=(0, 2), initial=0.0) / np.where(size > 0, size, 1.0)
