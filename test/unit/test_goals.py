@@ -50,7 +50,7 @@ def test_with_a_pilot_the_plan_is_made_at_once_and_says_what_was_measured():
 
 def test_without_one_it_is_provisional_until_the_first_run():
     sim = tp.compile(kepler, energy_drift=1e-7)
-    assert "provisional" in str(sim.explain()) and "not measured yet" in str(sim.explain())
+    assert "provisional" in str(sim.explain()) and "not measured yet" in str(sim.explain()) and "provisional" in repr(sim)
     assert sim.goal.decision is None and sim.certificate.symplectic
     out = sim.evolve(**START, until=10.0)
     assert "provisional" not in str(sim.explain()) and out.metrics["goals"]["met"]
@@ -273,6 +273,13 @@ def test_a_wrong_goal_says_what_to_write(call, what):
     with pytest.raises(TinyPhysicsError) as caught:
         call()
     assert what in str(caught.value) and caught.value.fix
+
+
+def test_what_a_run_costs_is_known_with_its_method(caplog):
+    with pytest.raises(PlanError, match="not known before its method is"):
+        tp.compile(kepler, error=1e-6).estimate(steps=1000)
+    assert tp.compile(kepler, error=1e-12, pilot=START | {"until": 1.0}).estimate(steps=1000)["seconds"] > 0
+    assert not caplog.text  # a trial of some state or other has no goals
 
 
 def test_no_step_is_a_run_of_no_error():

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
 from tinyphysics.planner.longest import LOOKS, Course, Measured
 from tinyphysics.runtime.ensemble import Inputs
@@ -77,8 +76,8 @@ class Pilots:
     def simulation(self, method: str) -> Simulation:
         """A method as it would run without goals."""
         if method not in self.methods:
-            g = self.sim.goal
-            plain = Goal(None, method, precision=g.precision, scale=g.scale)
+            plain = replace(self.sim.goal, dt=None, method=method, order=None, forbid=(), energy_drift=None, error=None,
+                            decision=None)  # fmt: skip
             self.methods[method] = Simulation(self.sim.system, plain, self.sim.requested, "off")
         return self.methods[method]
 
