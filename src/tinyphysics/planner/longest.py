@@ -19,7 +19,8 @@ STATE_ERROR = 1e-3  # asked for, if only the energy is: energy is not accuracy
 FLOOR = 1e-13  # of rounding, about, in one radian: a first pilot does not aim below it
 SHORT = 0.25  # omega*dt up to which the phase error is taken for a power of it
 LOOKS = 8  # times in a pilot at which two runs are compared: it has a multiple of so many steps
-AIM = 0.7  # of a goal that a step is shortened or lengthened to
+MARGIN = 0.75  # of a goal that a step which the planner has found may use up: the run is another measurement
+AIM = 0.6  # of a goal that a step is shortened or lengthened to
 NEAR = 1.1  # a step that could be so much longer is long enough
 MOST_TRIES = 10
 MOST_STEPS = 1 << 19  # of one pilot
@@ -180,7 +181,7 @@ class Search:
     def after(self, n: int, measured: Measured) -> int | None:
         """How many steps to try after n of them; None where that is enough."""
         found = over_the_run(measured, self.m, self.course)
-        off = excess(found, self.goal)
+        off = excess(found, self.goal) / MARGIN
         trial = Trial(self.m.name, self.course.span / n, found.error, found.drift, self.work(n), off <= 1)
         new = self.fewer(n, off, trial) if trial.meets else self.more(n, off, trial)
         if new is not None and new > self.most:
@@ -189,7 +190,7 @@ class Search:
 
     def fewer(self, n: int, off: float, trial: Trial) -> int | None:
         self.good = n, trial
-        new = multiple(n * max((off / AIM) ** (1 / self.m.order), 0.25))
+        new = multiple(n * max((off * MARGIN / AIM) ** (1 / self.m.order), 0.25))
         if self.near is not None:
             new = max(new, multiple(math.sqrt(self.near[0] * n)))
         new = max(new, self.least)
@@ -200,7 +201,7 @@ class Search:
         if self.is_rounded(n, off, trial):
             return None
         self.near = (n, off, trial) if self.near is None or n > self.near[0] else self.near
-        factor = (off / AIM) ** (1 / self.m.order) if math.isfinite(off) else 2.0
+        factor = (off * MARGIN / AIM) ** (1 / self.m.order) if math.isfinite(off) else 2.0
         new = multiple(n * min(max(factor, NEAR), 4.0))
         if self.good is not None:
             new = min(new, multiple(math.sqrt(n * self.good[0])))
@@ -218,7 +219,7 @@ class Search:
         if self.stuck < STUCK:
             return False
         error, drift = asked(self.goal)
-        self.rounded = "error" if drift is None or off == trial.error / error else "energy_drift"
+        self.rounded = "error" if drift is None or trial.error / error >= (trial.drift or 0.0) / drift else "energy_drift"
         lowest = min(self.missed, key=lambda t: t.measured(self.rounded))
         self.near = n, off, lowest
         self.verdict = f"rounding: no step brings {self.rounded} below about {lowest.measured(self.rounded):.1e}"

@@ -59,9 +59,14 @@ def apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
     return worst
 
 
-def estimate(difference: float, order: int) -> float:
-    """The error of the longer step, from its difference to half of it."""
-    return difference * 2.0**order / (2.0**order - 1)
+def looks_in(steps: int) -> int:
+    """At how many times two runs of one span can be compared: as many as divide the steps, up to eight."""
+    return next(k for k in range(LOOKS, 0, -1) if steps % k == 0)
+
+
+def estimate(difference: float, order: int, times: float = 2.0) -> float:
+    """The error of a step, from the difference to one that is so many times shorter."""
+    return difference / (1 - times**-order)
 
 
 @dataclass(eq=False)
@@ -90,14 +95,14 @@ class Pilots:
                                               progress=False)  # fmt: skip
 
     def states(self, out: Any) -> dict[str, Any] | None:
-        """(times, members, shape...) after the start; None if a run has failed."""
+        """(times, members, shape...), the start among them; None if a run has failed."""
         if out.stops:
             return None
-        return {name: v[1:] if self.given.is_ensemble else v[1:, None] for name, v in out.frames.items()}
+        return {name: v if self.given.is_ensemble else v[:, None] for name, v in out.frames.items()}
 
     def measure(self, m: Method, dt: float, steps: int) -> Measured:
         """A step of a method against half of it, and its energy in every step."""
-        looks = LOOKS if steps % LOOKS == 0 else 1
+        looks = looks_in(steps)
         out = self.run(m.name, dt, steps, looks)
         mine = self.states(out)
         finer = None if mine is None else self.states(self.run(m.name, dt / 2, 2 * steps, looks))
