@@ -98,11 +98,12 @@ RUNTIME = {
     "step_of_run": "accuracy",
     "judged": "accuracy",
     "suggest_dt": "accuracy",
+    "stability": "accuracy",
     "to_xarray": "dataset",
     "Simulation": "simulation",
 }
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
-METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt"}
+METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability"}
 PLANNED = ("lagrangian", "ode")
 
 
@@ -132,6 +133,7 @@ _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
 _system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
 _system.SLOTS["step_of_run"] = lambda *args: __getattr__("step_of_run")(*args)
 _system.SLOTS["judged"] = lambda *args: __getattr__("judged")(*args)
+_system.SLOTS["stability"] = lambda *args: __getattr__("stability")(*args)
 _system.SLOTS["suggest_dt"] = lambda *args: __getattr__("suggest_dt")(*args)
 
 

@@ -50,7 +50,7 @@ def test_with_a_pilot_the_plan_is_made_at_once_and_says_what_was_measured():
 
 def test_without_one_it_is_provisional_until_the_first_run():
     sim = tp.compile(kepler, energy_drift=1e-7)
-    assert "provisional" in str(sim.explain()) and "not measured yet" in str(sim.explain())
+    assert "provisional" in str(sim.explain()) and "not measured yet" in str(sim.explain()) and "provisional" in repr(sim)
     assert sim.goal.decision is None and sim.certificate.symplectic
     out = sim.evolve(**START, until=10.0)
     assert "provisional" not in str(sim.explain()) and out.metrics["goals"]["met"]
@@ -229,6 +229,10 @@ def test_a_step_beyond_the_limit_is_warned_about_without_goals(caplog):
     row = sim.explain().to_dict()["plan"]["stability"]
     assert row["verdict"] == "omega*dt = 2.5" and "TOO LONG" in row["because"]
     caplog.clear()
+    out = sim.evolve(q=1.0, p=0.0, dt=2.1, steps=10)
+    assert out.metrics["stability"] == {"omega": 1.0, "omega_dt": 2.1, "limit": 2.0}
+    assert "dt=2.1 is too long for leapfrog_kdk" in caplog.text
+    caplog.clear()
     fine = tp.compile(oscillator, dt=0.5, pilot={"q": 1.0, "p": 0.0})
     assert not caplog.text and "TOO LONG" not in str(fine.explain()) and "omega*dt = 0.5" in str(fine.explain())
 
@@ -271,9 +275,24 @@ def test_a_wrong_goal_says_what_to_write(call, what):
     assert what in str(caught.value) and caught.value.fix
 
 
+def test_what_a_run_costs_is_known_with_its_method(caplog):
+    with pytest.raises(PlanError, match="not known before its method is"):
+        tp.compile(kepler, error=1e-6).estimate(steps=1000)
+    assert tp.compile(kepler, error=1e-12, pilot=START | {"until": 1.0}).estimate(steps=1000)["seconds"] > 0
+    assert not caplog.text  # a trial of some state or other has no goals
+
+
 def test_no_step_is_a_run_of_no_error():
     out = tp.compile(kepler, dt=0.1, error=1e-3).evolve(**START, steps=0)
     assert out.final.q.tolist() == START["q"]
+
+
+def test_what_frames_do_not_show_is_not_promised():
+    """Two runs of a free particle are one: equal digits still say no more than that the digits are equal."""
+    a = {"q": np.ones((2, 1)), "p": np.ones((2, 1))}
+    assert pilot.apart(a, a) == 2.0**-52 and pilot.apart({"q": np.ones((2, 1), np.float32)}, a) == 2.0**-23
+    with pytest.raises(PlanError, match="no method keeps the state to 1e-20"):
+        tp.compile(free, error=1e-20, pilot={"q": 0.0, "p": 1.0, "until": 1.0})
 
 
 # --- the search alone -----------------------------------------------------------------------------------------

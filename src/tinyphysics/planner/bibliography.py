@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ACCENTS = str.maketrans({"é": "{\\'e}", "ä": '{\\"a}'})  # as every BibTeX reads them
+
 
 @dataclass(frozen=True)
 class Work:
@@ -20,8 +22,8 @@ class Work:
     @property
     def short(self) -> str:
         """One line: who, when, where."""
-        names = [a.partition(",")[0] for a in self.authors]
-        who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+        *others, last = [a.partition(",")[0] for a in self.authors]
+        who = f"{', '.join(others)} and {last}" if others else last
         if self.institution:
             return f"{who} {self.year}, report {self.number}, {self.institution}"
         return f"{who} {self.year}, {self.journal} {self.volume}, {self.pages.partition('-')[0]}"
@@ -33,17 +35,17 @@ class Work:
         fields = {"author": " and ".join(self.authors), "title": f"{{{self.title}}}", "journal": self.journal,
                   "volume": self.volume, "pages": self.pages.replace("-", "--"), "institution": self.institution,
                   "number": self.number, "year": str(self.year), "doi": self.doi}  # fmt: skip
-        lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items() if value)
+        lines = ",\n".join(f"  {name} = {{{value.translate(ACCENTS)}}}" for name, value in fields.items() if value)
         return f"% {self.short}\n@{kind}{{{self.key},\n{lines}\n}}"
 
 
 # fmt: off
 WORKS: tuple[Work, ...] = (
     Work("kutta1901", ("Kutta, Wilhelm",), 1901,
-         "Beitrag zur n{\\\"a}herungsweisen Integration totaler Differentialgleichungen",
+         "Beitrag zur näherungsweisen Integration totaler Differentialgleichungen",
          "Z. Math. Phys.", "46", "435-453"),
-    Work("devogelaere1956", ("de Vogelaere, Ren{\\'e}",), 1956,
-         "Methods of integration which preserve the contact transformation property of the Hamilton equations",
+    Work("devogelaere1956", ("de Vogelaere, René",), 1956,
+         "Methods of integration which preserve the contact transformation property of the Hamiltonian equations",
          institution="University of Notre Dame", number="4"),
     Work("verlet1967", ("Verlet, Loup",), 1967,
          "Computer ``experiments'' on classical fluids. I. Thermodynamical properties of Lennard-Jones molecules",
@@ -80,7 +82,7 @@ WORKS: tuple[Work, ...] = (
          "High order symplectic integrators for perturbed Hamiltonian systems",
          "Celest. Mech. Dyn. Astron.", "80", "39-62", "10.1023/A:1012098603882"),
     Work("blanes2002", ("Blanes, Sergio", "Moan, Per Christian"), 2002,
-         "Practical symplectic partitioned Runge-Kutta and Runge-Kutta-Nystr{\\\"o}m methods",
+         "Practical symplectic partitioned Runge-Kutta and Runge-Kutta-Nyström methods",
          "J. Comput. Appl. Math.", "142", "313-330", "10.1016/S0377-0427(01)00492-7"),
     Work("omelyan2003", ("Omelyan, Igor P.", "Mryglod, Ihor M.", "Folk, Reinhard"), 2003,
          "Symplectic analytically integrable decomposition algorithms: classification, derivation, and application to "
@@ -89,10 +91,16 @@ WORKS: tuple[Work, ...] = (
     Work("sofroniou2005", ("Sofroniou, Mark", "Spaletta, Giulia"), 2005,
          "Derivation of symmetric composition constants for symmetric integrators",
          "Optim. Methods Softw.", "20", "597-613", "10.1080/10556780500140664"),
-    Work("blanes2013", ("Blanes, Sergio", "Casas, Fernando", "Farr{\\'e}s, Ariadna", "Laskar, Jacques", "Makazaga, Joseba",
+    Work("blanes2013", ("Blanes, Sergio", "Casas, Fernando", "Farrés, Ariadna", "Laskar, Jacques", "Makazaga, Joseba",
                         "Murua, Ander"), 2013,
          "New families of symplectic splitting methods for numerical integration in dynamical astronomy",
          "Appl. Numer. Math.", "68", "58-72", "10.1016/j.apnum.2013.01.003"),
 )
 # fmt: on
 BIBLIOGRAPHY = {w.key: w for w in WORKS}
+BY_LINE = {w.short: w for w in WORKS}
+
+
+def work(source: str) -> Work:
+    """The work that a source names: by its key, or by its line."""
+    return BIBLIOGRAPHY[source] if source in BIBLIOGRAPHY else BY_LINE[source]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from tinyphysics.planner.bibliography import BIBLIOGRAPHY
-from tinyphysics.planner.stability import of_splitting, of_tableau
+from tinyphysics.planner.bibliography import work
+from tinyphysics.planner.stability import PARTS, of_splitting, of_tableau
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.gradients import (
     CHIN_4A,
@@ -82,8 +82,8 @@ class Method:
 
     @property
     def reference(self) -> str:
-        """Where it is from, in one line."""
-        return BIBLIOGRAPHY[self.source].short if self.source else ""
+        """Where it is from, in one line: the source is a work of planner/bibliography.py, by its key or its line."""
+        return work(self.source).short if self.source else ""
 
 
 def solved(name: str, summary: str) -> Method:
@@ -98,11 +98,11 @@ GRADIENTS = ("quadratic T", "force gradients")
 # fmt: off
 METHODS: tuple[Method, ...] = (
     Method("symplectic_euler", 1, "drift, then kick",
-           sequence=lambda: [("T", 1.0), ("V", 1.0)], source="devogelaere1956"),
+           sequence=lambda: [("T", 1.0), ("V", 1.0)], source=DE_VOGELAERE),
     Method("leapfrog_kdk", 2, "half kick, drift, half kick; the half kicks of neighbours merged",
-           sequence=lambda: palindrome("V", "T", COMPOSITION["leapfrog"]), symmetric=True, source="verlet1967"),
+           sequence=lambda: palindrome("V", "T", COMPOSITION["leapfrog"]), symmetric=True, source=VERLET),
     Method("leapfrog_dkd", 2, "half drift, kick, half drift; the half drifts of neighbours merged",
-           sequence=lambda: palindrome("T", "V", COMPOSITION["leapfrog"]), symmetric=True, source="verlet1967"),
+           sequence=lambda: palindrome("T", "V", COMPOSITION["leapfrog"]), symmetric=True, source=VERLET),
     Method("yoshida4", 4, "three leapfrogs, the middle one backwards",
            sequence=lambda: palindrome("V", "T", COMPOSITION["yoshida4"]), symmetric=True, source="yoshida1990"),
     solved("suzuki4", "five leapfrogs, the middle one backwards"),
@@ -181,7 +181,7 @@ def limit_of(m: Method) -> float | None:
     if m.tableau is not None:
         return of_tableau(m.tableau)
     sequence = [] if m.sequence is None else m.sequence()
-    plain = bool(sequence) and all(len(entry) == 2 and entry[0] in ("T", "V") for entry in sequence)
+    plain = bool(sequence) and all(len(entry) == 2 and entry[0] in PARTS for entry in sequence)
     return of_splitting(sequence) if plain else None
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.bibliography import BIBLIOGRAPHY
+from tinyphysics.planner.bibliography import work
 from tinyphysics.planner.catalog import BY_NAME
 
 
@@ -18,4 +18,4 @@ def cite(plan: Plan, goal: Goal) -> Citations:
     keys = [] if method is None or not method.source else [method.source]
     if goal.approximate is not None:
         keys.append("barnes1986")
-    return Citations(BIBLIOGRAPHY[key].bibtex for key in keys)
+    return Citations(work(key).bibtex for key in keys)

@@ -159,7 +159,7 @@ def remedy(goal: Goal, course: Course, trials: list[Trial]) -> str:
             lowest[t.rounded] = min(t.measured(t.rounded), lowest.get(t.rounded, math.inf))
     if lowest:
         wider = ', or take precision="dd"' if "dd" in PRECISIONS and goal.precision != "dd" else ""
-        less = " and ".join(f"{name}={2 * value:.0e}" for name, value in lowest.items())
+        less = " and ".join(f"{name}={3 * value:.0e}" for name, value in lowest.items())
         return f"The rounding of {goal.precision} is in the way: ask for {less} or more, or for a shorter time{wider}."
     if course.dt is not None:
         return "Leave dt= out: then the planner finds a step too."

@@ -7,8 +7,9 @@ chaos errors grow faster: that is why the run itself is measured too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from tinyphysics.plan import Goal, Trial
 from tinyphysics.planner.catalog import BY_NAME, Method
@@ -16,8 +17,10 @@ from tinyphysics.planner.stability import half_trace
 
 STATE_ERROR = 1e-3  # asked for, if only the energy is: energy is not accuracy
 FLOOR = 1e-13  # of rounding, about, in one radian: a first pilot does not aim below it
-LOOKS = 16  # a pilot has a multiple of so many steps: it is compared with half of them at eight times
-AIM = 0.7  # of a goal that a step is shortened or lengthened to
+SHORT = 0.25  # omega*dt up to which the phase error is taken for a power of it
+LOOKS = 8  # times in a pilot at which two runs are compared: it has a multiple of so many steps
+MARGIN = 0.75  # of a goal that a step which the planner has found may use up: the run is another measurement
+AIM = 0.6  # of a goal that a step is shortened or lengthened to
 NEAR = 1.1  # a step that could be so much longer is long enough
 MOST_TRIES = 10
 MOST_STEPS = 1 << 19  # of one pilot
@@ -78,9 +81,16 @@ def excess(found: Measured, goal: Goal) -> float:
 
 
 # --- where to begin ----------------------------------------------------------------------------------------
-def phase_error(sequence: Sequence[tuple[str, float]], x: float) -> float:
+@lru_cache(maxsize=4096)
+def phase_error_at(m: Method, x: float) -> float:
     """By which angle a step of length x turns an oscillator too far."""
-    return abs(math.acos(max(-1.0, min(1.0, half_trace(sequence, x)))) - x)
+    assert m.sequence is not None
+    return abs(math.acos(max(-1.0, min(1.0, half_trace(m.sequence(), x)))) - x)
+
+
+def phase_error(m: Method, x: float) -> float:
+    """The same; of a short step, in which it would drown in rounding, by its order."""
+    return phase_error_at(m, x) if x > SHORT else phase_error_at(m, SHORT) * (x / SHORT) ** (m.order + 1)
 
 
 def longest_below(f: Callable[[float], bool], most: float) -> float:
@@ -99,12 +109,12 @@ def guess(m: Method, goal: Goal, course: Course, felt: float | None) -> int:
     limit = m.limit or math.inf
     least = multiple((course.frequency or 0.0) * course.span / limit)
     if not felt:
-        return max(4 * LOOKS, least)
+        return max(8 * LOOKS, least)
     if m.sequence is None or m.limit is None:
         return max(multiple(course.span * felt / 0.2), least)
-    sequence, turned = m.sequence(), felt * course.reach
+    turned = felt * course.reach
     aim = AIM * max(asked(goal)[0], FLOOR * turned)
-    x = longest_below(lambda x: phase_error(sequence, x) / x * turned <= aim, min(limit, 3.0))
+    x = longest_below(lambda x: phase_error(m, x) / x * turned <= aim, min(limit, 3.0))
     return max(multiple(course.span * felt / x), least)
 
 
@@ -113,9 +123,8 @@ def frequency_felt(t: Trial, course: Course, before: float | None) -> float | No
     m = BY_NAME[t.method]
     if m.sequence is None or m.limit is None or t.error > PARTED:
         return before
-    sequence = m.sequence()
     turns = course.reach / t.dt
-    x = longest_below(lambda x: phase_error(sequence, x) * turns <= max(t.error, FLOOR * x * turns), min(m.limit, 3.0))
+    x = longest_below(lambda x: phase_error(m, x) * turns <= max(t.error, FLOOR * x * turns), min(m.limit, 3.0))
     return x / t.dt
 
 
@@ -172,7 +181,7 @@ class Search:
     def after(self, n: int, measured: Measured) -> int | None:
         """How many steps to try after n of them; None where that is enough."""
         found = over_the_run(measured, self.m, self.course)
-        off = excess(found, self.goal)
+        off = excess(found, self.goal) / MARGIN
         trial = Trial(self.m.name, self.course.span / n, found.error, found.drift, self.work(n), off <= 1)
         new = self.fewer(n, off, trial) if trial.meets else self.more(n, off, trial)
         if new is not None and new > self.most:
@@ -181,7 +190,7 @@ class Search:
 
     def fewer(self, n: int, off: float, trial: Trial) -> int | None:
         self.good = n, trial
-        new = multiple(n * max((off / AIM) ** (1 / self.m.order), 0.25))
+        new = multiple(n * max((off * MARGIN / AIM) ** (1 / self.m.order), 0.25))
         if self.near is not None:
             new = max(new, multiple(math.sqrt(self.near[0] * n)))
         new = max(new, self.least)
@@ -192,7 +201,7 @@ class Search:
         if self.is_rounded(n, off, trial):
             return None
         self.near = (n, off, trial) if self.near is None or n > self.near[0] else self.near
-        factor = (off / AIM) ** (1 / self.m.order) if math.isfinite(off) else 2.0
+        factor = (off * MARGIN / AIM) ** (1 / self.m.order) if math.isfinite(off) else 2.0
         new = multiple(n * min(max(factor, NEAR), 4.0))
         if self.good is not None:
             new = min(new, multiple(math.sqrt(n * self.good[0])))
@@ -210,7 +219,7 @@ class Search:
         if self.stuck < STUCK:
             return False
         error, drift = asked(self.goal)
-        self.rounded = "error" if drift is None or off == trial.error / error else "energy_drift"
+        self.rounded = "error" if drift is None or trial.error / error >= (trial.drift or 0.0) / drift else "energy_drift"
         lowest = min(self.missed, key=lambda t: t.measured(self.rounded))
         self.near = n, off, lowest
         self.verdict = f"rounding: no step brings {self.rounded} below about {lowest.measured(self.rounded):.1e}"

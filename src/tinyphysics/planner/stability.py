@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tinyphysics.synth.rungekutta import Tableau
 
+PARTS = ("T", "V", "W")  # drifts, kicks, and kicks by [V, [T, V]] with weight*dt**3
 GRID = 1 / 256  # of omega*dt: what happens between two points is looked for where the bound is near
 LONGEST = 64.0  # no method of n stages is stable beyond 2n, and few have more than this many
 ROUNDING = 1e-12  # of a product of some dozens of matrices
@@ -22,7 +23,8 @@ def half_trace(sequence: Sequence[tuple[str, float]], x: float) -> float:
     """
     q, p = (1.0, 0.0), (0.0, 1.0)  # rows of the matrix
     for part, weight in sequence:
-        h = float(weight) * x  # a plain number: a weight that knows more digits is slow
+        w = float(weight)  # a plain number: a weight that knows more digits is slow
+        h = w * x if part != "W" else -2 * w * x**3  # of an oscillator, [V, [T, V]] is -q*q
         if part == "T":
             q = (q[0] + h * p[0], q[1] + h * p[1])
         else:

@@ -17,14 +17,13 @@ from tinyphysics.planner.longest import asked, unstable
 from tinyphysics.runtime import decisions
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
-from tinyphysics.runtime.pilot import LOOKS, Pilots, apart, estimate, part, sample
+from tinyphysics.runtime.pilot import Pilots, apart, estimate, looks_in, part, sample
 from tinyphysics.runtime.schedule import count_steps
 from tinyphysics.runtime.simulation import Simulation, checked_step, checked_time
 from tinyphysics.system import Family
 from tinyphysics.trajectory import Trajectory
 
 LOG = logging.getLogger("tinyphysics")
-CLEAR = 0.1  # a difference between two runs that is above it says nothing but that they have parted
 
 
 # --- before a run -------------------------------------------------------------------------------------------
@@ -39,9 +38,22 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
         return
-    sim.frequency = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
-    if sim.goal.dt is not None and (why := unstable(BY_NAME[sim.compiled.known.method], sim.goal.dt, sim.frequency)):
-        LOG.warning("%s: dt=%g is too long for %s; %s", sim.system.name, sim.goal.dt, sim.compiled.known.method, why)
+    found = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
+    sim.frequency = found if math.isfinite(found) else None
+    if sim.goal.dt is not None:
+        stability(sim, sim.goal.dt)
+
+
+def stability(sim: Simulation, dt: float) -> dict[str, float] | None:
+    """A step against the limit of the method, where the fastest vibration is known; one that is too long is said."""
+    method = BY_NAME.get(sim.compiled.known.method)
+    d = sim.goal.decision
+    omega = sim.frequency if d is None else d.frequency
+    if omega is None or method is None or method.limit is None:
+        return None
+    if why := unstable(method, dt, omega):
+        LOG.warning("%s: dt=%g is too long for %s; %s", sim.system.name, dt, method.name, why)
+    return {"omega": omega, "omega_dt": abs(dt) * omega, "limit": method.limit}
 
 
 def state_of(sim: Simulation, given: Mapping[str, Any], where: str) -> Inputs:
@@ -157,25 +169,20 @@ def judged(sim: Simulation, out: Trajectory) -> None:
 
 
 def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) -> float:
-    """Of the last state: by a run with twice the step, which costs half; if that is not clear, by one with half of it."""
+    """Of the last state, by a run with two thirds of the step (with half, if the steps are odd).
+
+    Longer steps would cost less, and show less: a goal is met with steps that are as long as they may be.
+    """
     run, steps = out.origin.run, out.origin.last
     m = BY_NAME[sim.compiled.known.method]
-    pilots = Pilots(sim, some, run.t0)
+    pilots, more = Pilots(sim, some, run.t0), 3 * steps // 2 if steps % 2 == 0 else 2 * steps
+    finer = pilots.states(pilots.run(m.name, run.dt * (steps / more), more, looks_in(more)))
+    if finer is None:
+        return math.inf
     final = {name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]
              for name, v in out.final.states.items()}  # fmt: skip
-
-    def difference(dt: float, n: int) -> float:
-        states = pilots.states(pilots.run(m.name, dt, n, LOOKS if n % LOOKS == 0 else 1))
-        if states is None:
-            return math.inf
-        mine = {name: np.concatenate([v[:-1], final[name]]) for name, v in states.items()}  # for the size of a state
-        return apart(mine, states)
-
-    if steps % 2 == 0:
-        coarse = difference(2 * run.dt, steps // 2)
-        if coarse <= CLEAR and (found := coarse / (2.0**m.order - 1)) <= asked(sim.goal)[0]:
-            return found
-    return estimate(difference(run.dt / 2, 2 * steps), m.order)
+    mine = {name: np.concatenate([v[:-1], final[name]]) for name, v in finer.items()}  # all of it for the size of a state
+    return estimate(apart(mine, finer), m.order, more / steps)
 
 
 # --- a step for a method that is chosen --------------------------------------------------------------------

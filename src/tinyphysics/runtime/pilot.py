@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
-from tinyphysics.planner.longest import Course, Measured
+from tinyphysics.planner.longest import LOOKS, Course, Measured
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.frequency import Frequency, frequency
 from tinyphysics.runtime.simulation import Simulation
 
 MOST_MEMBERS = 16  # of an ensemble: those that are piloted
-LOOKS = 8  # times in a pilot at which two runs are compared
 PERIODS = 64  # of the fastest vibration, in the pilot of a run that is as long
 SOME_PERIODS = 16  # where nothing says how long a run will be
 FEWEST_PERIODS = 2
@@ -48,9 +46,12 @@ def as_arguments(i: Inputs) -> dict[str, Any]:
 
 
 def apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
-    """The error of the worst state of the worst member: arrays of (times, members, shape...)."""
-    worst = 0.0
-    for name, x in a.items():
+    """The error of the worst state of the worst member: arrays of (times, members, shape...).
+
+    Two numbers that are shown as one may still differ in what is not shown: no error is smaller than the last digit.
+    """
+    worst = max((float(np.finfo(x.dtype).eps) for x in a.values()), default=0.0)
+    for name in a:
         x, y = (np.asarray(v[name], np.float64).reshape(*v[name].shape[:2], -1) for v in (a, b))
         size = np.abs(x).max(axis=(0, 2), initial=0.0)
         off = np.abs(x - y).max(axis=(0, 2), initial=0.0) / np.where(size > 0, size, 1.0)
@@ -58,9 +59,14 @@ def apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
     return worst
 
 
-def estimate(difference: float, order: int) -> float:
-    """The error of the longer step, from its difference to half of it."""
-    return difference * 2.0**order / (2.0**order - 1)
+def looks_in(steps: int) -> int:
+    """At how many times two runs of one span can be compared: as many as divide the steps, up to eight."""
+    return next(k for k in range(LOOKS, 0, -1) if steps % k == 0)
+
+
+def estimate(difference: float, order: int, times: float = 2.0) -> float:
+    """The error of a step, from the difference to one that is so many times shorter."""
+    return difference / (1 - times**-order)
 
 
 @dataclass(eq=False)
@@ -75,8 +81,8 @@ class Pilots:
     def simulation(self, method: str) -> Simulation:
         """A method as it would run without goals."""
         if method not in self.methods:
-            g = self.sim.goal
-            plain = Goal(None, method, precision=g.precision, scale=g.scale)
+            plain = replace(self.sim.goal, dt=None, method=method, order=None, forbid=(), energy_drift=None, error=None,
+                            decision=None)  # fmt: skip
             self.methods[method] = Simulation(self.sim.system, plain, self.sim.requested, "off")
         return self.methods[method]
 
@@ -89,14 +95,14 @@ class Pilots:
                                               progress=False)  # fmt: skip
 
     def states(self, out: Any) -> dict[str, Any] | None:
-        """(times, members, shape...) after the start; None if a run has failed."""
+        """(times, members, shape...), the start among them; None if a run has failed."""
         if out.stops:
             return None
-        return {name: v[1:] if self.given.is_ensemble else v[1:, None] for name, v in out.frames.items()}
+        return {name: v if self.given.is_ensemble else v[:, None] for name, v in out.frames.items()}
 
     def measure(self, m: Method, dt: float, steps: int) -> Measured:
         """A step of a method against half of it, and its energy in every step."""
-        looks = LOOKS if steps % LOOKS == 0 else 1
+        looks = looks_in(steps)
         out = self.run(m.name, dt, steps, looks)
         mine = self.states(out)
         finer = None if mine is None else self.states(self.run(m.name, dt / 2, 2 * steps, looks))

@@ -207,14 +207,19 @@ class Simulation:
 
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
+        if self.goal.is_accurate and self.goal.decision is None:
+            raise PlanError("what a run costs is not known before its method is",
+                            fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
+        quiet = self.__copy__()
+        quiet.checks = "off"  # a trial is of no state that goals were made for
         rows = sum(s.var.size for s in self.system.states)
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
-        self.evolve(steps=1, progress=False, **trial, **given)  # compiles
+        quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
         n, seconds = 1, 0.0
         while seconds < 0.02 and n < steps:
             n = min(2 * n, steps)
-            runs = [self.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
+            runs = [quiet.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
             seconds = min(out.metrics["seconds"]["run"] for out in runs)  # one alone may have had to wait
         per_step = seconds / max(n * min(members, 4096), 1)
         size = PRECISIONS[self.goal.precision].bits / 8  # of all words
@@ -223,7 +228,8 @@ class Simulation:
     def __repr__(self) -> str:
         if self._compiled is None:
             return f"<Simulation of {self.source!r}, sizes still open>"
-        return f"<Simulation of {self.system.name}: {self.compiled.known.method}, {self.target.backend}>"
+        provisional = " (provisional)" if self.goal.is_accurate and self.goal.decision is None else ""
+        return f"<Simulation of {self.system.name}: {self.compiled.known.method}{provisional}, {self.target.backend}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process can read: functions that it can import, and a system whose sizes are known."""
@@ -357,6 +363,8 @@ class Simulation:
             out.metrics["propagator"] = jumped(r, record.last, self.goal.propagator)
         if not compiled.encoding.precision.state.is_float:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
+        if self.frequency is not None or self.goal.decision is not None:
+            out.metrics["stability"] = SLOTS["stability"](self, r.dt)
         if self.goal.is_accurate:
             SLOTS["judged"](self, out)
         if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):
