@@ -63,6 +63,7 @@ class Section:
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # constants, parameters, invariants
     careful: bool = False  # which of their forms the functions in it have, where they are not written out
+    bodies: int = 0  # rows of its states that are alike: what a vector may do together for one member
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
@@ -146,6 +147,7 @@ class Kernel:
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
     ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)  # stages, weights: enter, leave
+    bodies: int = 0
     _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
 
     def section(self, name: str, careful: bool = False, short: bool = False) -> Section:
@@ -179,7 +181,8 @@ class Kernel:
             loads = self.inputs if name == "init" else self.carried
             table = {w: parts[4][k * stages : (k + 1) * stages] for k, w in enumerate(weights)}
             self._cache[name, careful, short] = Section(
-                name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table, careful
+                name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table, careful,
+                self.bodies if loops else 0,
             )
         return self._cache[name, careful, short]
 
@@ -358,10 +361,15 @@ def build_kernel(program: Program) -> Kernel:
     return Kernel(
         program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
         {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions, stages=stages.count,
-        weights=named(weighed.pop("step"), names),
+        weights=named(weighed.pop("step"), names), bodies=bodies_of(program),
         ends={title: (part.count, named(weighed[title], names))
               for title, part in (("enter", ends.enter), ("leave", ends.leave)) if part is not None},
     )  # fmt: skip
+
+
+def bodies_of(program: Program) -> int:
+    """How many rows of its states go on orbits, each like the others?"""
+    return program.states[0].type.shape[0] - 1 if any(i.op == "PROPAGATE" for i in program.step) else 0
 
 
 def named(table: Mapping[UOp, Sequence[UOp]], names: dict[UOp, UOp]) -> dict[UOp, tuple[UOp, ...]]:
