@@ -116,7 +116,7 @@ class Packs:
 
     def needs(self, unit: object) -> list[object]:
         nodes = unit if isinstance(unit, tuple) else (unit,)
-        return list(dict.fromkeys(self.unit(s) for u in nodes for s in u.src))  # type: ignore[attr-defined]
+        return list(dict.fromkeys(self.unit(s) for u in nodes for s in u.src))
 
 
 def chunks(nodes: Sequence[UOp]) -> list[Pack]:
@@ -133,6 +133,6 @@ def packs_of(seeds: Sequence[Pack], roots: Sequence[UOp]) -> Packs:
         if len(p) > 1:
             packs.down(p)
     packs.up()
-    while (p := packs.circle()) is not None:
-        packs.drop(p)
+    while (waits := packs.circle()) is not None:
+        packs.drop(waits)
     return packs
