@@ -9,6 +9,7 @@ from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
 HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
+ON_ORBITS = "aba104"  # the one that is named where any of them might do
 
 
 def objection(m: Method, system: System, facts: Facts) -> str | None:
@@ -84,6 +85,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
                                 f"{'s' if m.stages > 1 else ''} a step; order {order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in others]  # fmt: skip
+    if HIERARCHY in facts and facts[HIERARCHY]:
+        turned_down += [Alternative(m.name, "on Kepler orbits, by name only: the first state must be a hierarchy, and is not "
+                                    "known yet") for m in METHODS if m.name == ON_ORBITS]  # fmt: skip
     because = f"order {order} asked for" if goal.order else "the default where H splits"
     if system.kind == "forces":
         because = f"order {order} asked for" if goal.order else "the default for forces of position"
