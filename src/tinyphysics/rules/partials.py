@@ -94,7 +94,6 @@ PARTIALS: dict[Ops, Callable[[UOp], Partials]] = {
     Ops.MAX:    larger,
     Ops.FMA:    lambda u: (u.src[1], u.src[0], one(u)),
     Ops.WHERE:  choose,
-    Ops.SELDOM: choose,
 }
 # fmt: on
 
@@ -116,7 +115,7 @@ def partials(u: UOp) -> Partials:
                 fix="Return a tuple with one for each argument: derivative=lambda x: (...,).",
             )
         return tuple(as_uop(d, u.dtype) for d in found)
-    if u.op is Ops.FAR:
+    if u.op in (Ops.FAR, Ops.SELDOM):  # both are made by rules/kepler.py alone
         raise TraceError("a Kepler orbit has no derivative rule yet", fix="Differentiate a method of kicks and drifts.")
     if not u.dtype.is_float or u.op not in PARTIALS:  # integers, bits and comparisons are locally constant
         return (None,) * len(u.src)

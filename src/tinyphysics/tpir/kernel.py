@@ -338,7 +338,7 @@ def build_kernel(program: Program) -> Kernel:
         if part is not None:
             apart = Meaning(program)
             apart.env |= {r: u for r, u in start.items() if not isinstance(r, Register) or r.kind != "S"} | shaped
-            tables[title] = {w: [start[x] for x in row if not isinstance(x, float)] for w, row in part.weights.items()}
+            tables[title] = values_of(part.weights, start)
             apart.env |= {w: UOp.var(str(w), row[0].shape, row[0].dtype) for w, row in tables[title].items()}
             apart.run(part.body)
             sections[title] = scalars([apart.env[r] for r in round_the_loop])
@@ -384,12 +384,13 @@ def rolled(
     found = stages_of(program, lambda r: r in start and fixed(r))
     if found is None or any(r.kind != "S" for r in carried):
         return whole, {}
-    weights = {
-        w: [UOp.const(x, NOW.dtype) if isinstance(x, float) else start[x] for x in row]
-        for w, row in found.weights.items()
-    }
+    weights = values_of(found.weights, start)
     alike = all(u.shape == row[0].shape and u.dtype is row[0].dtype for row in weights.values() for u in row)
     return (found, weights) if alike else (whole, {})
+
+
+def values_of(weights: Mapping[Register, Sequence[Operand]], start: Mapping[Operand, UOp]) -> dict[Register, list[UOp]]:
+    return {w: [UOp.const(x, NOW.dtype) if isinstance(x, float) else start[x] for x in row] for w, row in weights.items()}
 
 
 def watching(k: Kernel, probe: Kernel) -> Kernel:

@@ -12,7 +12,7 @@ from typing import Any
 from tinyphysics.errors import InputError, PlanError, ShapeError, VerifyError
 from tinyphysics.ir.dtype import as_number, i64, u32
 from tinyphysics.ir.near import limit, skin_of
-from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
+from tinyphysics.ir.ops import COMPARE, MINIMAL, ORBITS, Ops
 from tinyphysics.ir.uop import Shape, UOp, elements, substitute, toposort
 from tinyphysics.ir.value import NAN, Value, cell_of, fma, node, scalar
 from tinyphysics.philox import checked, key_words
@@ -42,7 +42,7 @@ NOW, DT, T0 = 0, 1, 2  # slots of the clock: steps done, step, time at step 0
 SEED, MEMBER = (3, 4), 5  # slots of what random numbers are addressed by
 FIRST = 6  # slot of the program's own
 
-FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops} | {"sq": Ops.MUL}
+FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops if op not in ORBITS | {Ops.FAR, Ops.SELDOM}} | {"sq": Ops.MUL}
 REDUCTIONS = {"SUM": "sum", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
 
 
