@@ -5,10 +5,10 @@ import tinyphysics as tp
 from tinyphysics.physics.particles import BODIES, gravity, solar_system
 
 start = solar_system()  # J2000; au, days, solar masses
-CENTURY = 36525.0
+dt, CENTURY = 5.0, 36525.0
 
 if __name__ == "__main__":
-    sim = tp.compile(gravity, dt=5.0, method="wisdom_holman_c5")
+    sim = tp.compile(gravity, dt, method="wisdom_holman_c5")
     out = sim.evolve(**start, until=CENTURY, observe={"energy": "energy"}, observe_every=487)
     print(sim.explain())
     other = tp.compile(gravity, dt=CENTURY / 5844, method="aba104").evolve(**start, steps=5844)
