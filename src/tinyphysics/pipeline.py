@@ -13,10 +13,10 @@ from tinyphysics.context import CHECK
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.ir import UOp
-from tinyphysics.ir.reduction import FEW
+from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, RESPA
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, RESPA
 from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.goals import decided, provisional
@@ -143,8 +143,13 @@ def on_orbits(goal: Goal) -> bool:
 
 
 def all_facts(system: System, goal: Goal) -> Facts:
+    """With the fact about orbits where a method needs it, or where it holds and would allow one."""
     facts = facts_of(system)
-    return Facts((*facts, hierarchy(system, facts))) if on_orbits(goal) else facts
+    if on_orbits(goal):
+        return Facts((*facts, hierarchy(system, facts)))
+    pairs = "pairs" in facts and facts["pairs"] and max(system.q[0].shape, default=0) <= COMPONENTS
+    found = hierarchy(system, facts) if pairs and goal.method in CHOICES else None
+    return facts if not found else Facts((*facts, found))
 
 
 def check_frame(step: Step, goal: Goal) -> None:

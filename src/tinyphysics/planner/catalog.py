@@ -98,11 +98,11 @@ GRADIENTS = ("quadratic T", "force gradients")
 # fmt: off
 METHODS: tuple[Method, ...] = (
     Method("symplectic_euler", 1, "drift, then kick",
-           sequence=lambda: [("T", 1.0), ("V", 1.0)], source=DE_VOGELAERE),
+           sequence=lambda: [("T", 1.0), ("V", 1.0)], source="devogelaere1956"),
     Method("leapfrog_kdk", 2, "half kick, drift, half kick; the half kicks of neighbours merged",
-           sequence=lambda: palindrome("V", "T", COMPOSITION["leapfrog"]), symmetric=True, source=VERLET),
+           sequence=lambda: palindrome("V", "T", COMPOSITION["leapfrog"]), symmetric=True, source="verlet1967"),
     Method("leapfrog_dkd", 2, "half drift, kick, half drift; the half drifts of neighbours merged",
-           sequence=lambda: palindrome("T", "V", COMPOSITION["leapfrog"]), symmetric=True, source=VERLET),
+           sequence=lambda: palindrome("T", "V", COMPOSITION["leapfrog"]), symmetric=True, source="verlet1967"),
     Method("yoshida4", 4, "three leapfrogs, the middle one backwards",
            sequence=lambda: palindrome("V", "T", COMPOSITION["yoshida4"]), symmetric=True, source="yoshida1990"),
     solved("suzuki4", "five leapfrogs, the middle one backwards"),

@@ -24,6 +24,8 @@ from tinyphysics.synth.quality import effective
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
+ON_ORBITS = "aba104"  # the one that is named where any of them might do
+
 
 def named(name: str) -> Method:
     if name not in names():
@@ -85,6 +87,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
                                 f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip
+    if HIERARCHY in facts and facts[HIERARCHY]:
+        turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
+                                       "is not known yet"))  # fmt: skip
     return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
 
 

@@ -69,7 +69,7 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
     forbidden = {named(n).name for n in goal.forbid}
     if goal.method not in CHOICES:
         return [named(goal.method)]
-    able = [m for m in METHODS if symplectic(m) and m.order >= 2 and goal.order in (None, m.order)]
+    able = [m for m in METHODS if symplectic(m) and m.orbits is None and m.order >= 2 and goal.order in (None, m.order)]
     fit = [m for m in able if m.name not in forbidden and not objection(m, system, facts)]
     if not fit:
         why = {m.name: "forbidden" if m.name in forbidden else objection(m, system, facts) for m in able}

@@ -125,6 +125,8 @@ def partials(u: UOp) -> Partials:
                 fix="Return a tuple with one for each argument: derivative=lambda x: (...,).",
             )
         return tuple(as_uop(d, u.dtype) for d in found)
+    if u.op in (Ops.FAR, Ops.SELDOM):  # both are made by rules/kepler.py alone
+        raise TraceError("a Kepler orbit has no derivative rule yet", fix="Differentiate a method of kicks and drifts.")
     if not u.dtype.is_float or u.op not in PARTIALS:  # integers, bits and comparisons are locally constant
         return (None,) * len(u.src)
     return PARTIALS[u.op](u)

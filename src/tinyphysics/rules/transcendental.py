@@ -138,7 +138,10 @@ near_only: Rows = [
 # fmt: on
 any_argument = PatternMatcher(everywhere + near_and_far)
 small_arguments = PatternMatcher(near_only + everywhere)
-chosen = PatternMatcher([(UPat(Ops.SELDOM, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2]))])
+chosen = PatternMatcher([
+    (UPat(Ops.SELDOM, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
+    (UPat(Ops.FAR, name="u"),    lambda u: kepler.far(u.src)[u.arg]),  # four of them are one computation
+])
 usually = PatternMatcher([(UPat(Ops.SELDOM, name="u"), lambda u: u.src[2])])
 PERIODIC = frozenset({Ops.SIN, Ops.COS, Ops.TAN})
 

@@ -6,13 +6,15 @@ what keeps it there, must be small for every body of every member; else no metho
 """
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device.arrays import Evaluator
 from tinyphysics.errors import PlanError
-from tinyphysics.facts import Fact, Facts
+from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp
 from tinyphysics.pipeline import all_facts
 from tinyphysics.plan import Goal, Hierarchy
@@ -27,33 +29,35 @@ from tinyphysics.system import System
 SMALL = 0.1  # where eps**2 is 1 % of eps, and a splitting by eps still gains from it
 
 
-def numbers(system: System, roots: list[UOp], i: Inputs) -> list[Any]:
-    """Expressions of states and parameters, for every member: (members, shape...)."""
-    given = {s.var: i.states[s.name] for s in system.states} | {p.var: i.params[p.name] for p in system.parameters}
-    env: dict[UOp, Any] = {}
-    for v, a in given.items():
-        flat = np.broadcast_to(a, (i.members, *v.shape)).reshape(i.members, -1)
-        env |= {e: flat[:, k] for k, e in enumerate(unroll([v])[0])}
-    flat_roots = [u for group in unroll(roots) for u in group]
-    with np.errstate(all="ignore"):
-        values = iter(Elements(lower(flat_roots))(env))
-    return [np.stack([np.broadcast_to(next(values), i.members) for _ in range(r.size)], -1).reshape(i.members, *r.shape)
-            for r in roots]  # fmt: skip
+class Numbers:
+    """Expressions of the states and parameters of a system, as a function of what a run is given."""
+
+    def __init__(self, system: System, roots: list[UOp]) -> None:
+        self.system, self.roots = system, roots
+        variables = [*(s.var for s in system.states), *(p.var for p in system.parameters)]
+        self.components = dict(zip(variables, unroll(variables)))
+        self.f = Evaluator(lower([u for group in unroll(roots) for u in group]))
+        given = {e for group in self.components.values() for e in group}
+        # components of variables are given, not taken out of arrays
+        self.f.order = [u for u in self.f.order if u not in given and not (u.shape and not u.src)]
+
+    def __call__(self, i: Inputs) -> list[Any]:
+        """For every member: (members, shape...)."""
+        arrays = {s.var: i.states[s.name] for s in self.system.states}
+        arrays |= {p.var: i.params[p.name] for p in self.system.parameters}
+        env: dict[UOp, Any] = {}
+        for v, a in arrays.items():
+            flat = np.broadcast_to(a, (i.members, *v.shape)).reshape(i.members, -1)
+            env |= {e: flat[:, k] for k, e in enumerate(self.components[v])}
+        with np.errstate(all="ignore"):
+            values = iter(self.f(env))
+        return [np.stack([np.broadcast_to(next(values), i.members) for _ in range(r.size)], -1).reshape(i.members, *r.shape)
+                for r in self.roots]  # fmt: skip
 
 
-class Elements(Evaluator):
-    """Components of variables are given, not taken out of arrays."""
-
-    def __call__(self, env: dict[UOp, Any]) -> list[Any]:
-        self.order = [u for u in self.order if u not in env and not (u.shape and not u.src)]
-        return super().__call__(env)
-
-
-def measured(system: System, bodies: Fact, V: UOp, i: Inputs, order: tuple[int, ...] | None = None) -> Hierarchy:
+def measured(system: System, look: Numbers, i: Inputs, order: tuple[int, ...] | None = None) -> Hierarchy:
     """The hierarchy of a state, in a given order if there is one; a PlanError if it is none."""
-    (q,), (p,) = system.q, system.p
-    n = q.shape[0]
-    x, y, m, G, slope = numbers(system, [q, p, bodies.masses.expand((n,)), bodies.G, *derivative(V, [q])], i)
+    x, y, m, G, slope = look(i)
     if not (m > 0).all():
         raise refusal(system, "a mass is not positive")
     if not (G > 0).all():
@@ -108,13 +112,15 @@ def besides(x: Any, force: Any, m: Any, G: Any, order: tuple[int, ...]) -> Any:
     return np.stack(out, axis=1)
 
 
-def check_orbits(system: System, goal: Goal) -> Facts:
-    """The facts that a method on orbits rests on; a PlanError if they do not hold, whatever the state."""
+@lru_cache(maxsize=16)
+def check_orbits(system: System, goal: Goal) -> Numbers:
+    """What is measured of a state; a PlanError if no method on orbits applies, whatever the state."""
     facts = all_facts(system, goal)
     choose(system, facts, goal)
-    return facts
+    (q,), (p,) = system.q, system.p
+    bodies: Fact = facts[HIERARCHY]
+    return Numbers(system, [q, p, bodies.masses.expand((q.shape[0],)), bodies.G, *derivative(facts["separable"].V, [q])])
 
 
 def hierarchy_of(system: System, goal: Goal, i: Inputs, order: tuple[int, ...] | None) -> Hierarchy:
-    facts = check_orbits(system, goal)
-    return measured(system, facts[HIERARCHY], facts["separable"].V, i, order)
+    return measured(system, check_orbits(system, replace(goal, hierarchy=None)), i, order)

@@ -73,10 +73,10 @@ class Framed:
             if self.waiting is not None:
                 self.refuse(f"`{name}` ends with half of a flow: the other half of KEPLER is not propagated")
             if name == "init":
-                kept = reads_before_writing((*self.program.step, *self.program.final))
-                for r in kept:
-                    if r.kind != "S" and r in self.symbolic.env and moving(self.symbolic.env[r]):
-                        self.refuse(f"{r} is carried from `init` into the steps, and depends on the state")
+                rewritten = {i.dst for i in self.program.step}
+                for r in reads_before_writing((*self.program.step, *self.program.final)):
+                    if r.kind != "S" and (r in rewritten or moving(self.symbolic.env.get(r, UOp.const(0.0)))):
+                        self.refuse(f"{r} is carried from step to step, and may depend on the state")
 
     def refuse(self, why: str) -> None:
         self.trouble = self.trouble or why

@@ -1,11 +1,11 @@
 """By which names do instructions call the operations of the graph?"""
 from __future__ import annotations
 
-from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.ops import ORBITS, Ops
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.partials import partials
 
-FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops} | {"sq": Ops.MUL}
+FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops if op not in ORBITS | {Ops.FAR, Ops.SELDOM}} | {"sq": Ops.MUL}
 REDUCTIONS = {"SUM": "sum", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
 
 

@@ -64,6 +64,7 @@ class Section:
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # constants, parameters, invariants
     careful: bool = False  # which of their forms the functions in it have, where they are not written out
+    bodies: int = 0  # rows of its states that are alike: what a vector may do together for one member
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
@@ -147,6 +148,7 @@ class Kernel:
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
     ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)  # stages, weights: enter, leave
+    bodies: int = 0
     _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
 
     def section(self, name: str, careful: bool = False, short: bool = False) -> Section:
@@ -180,7 +182,8 @@ class Kernel:
             loads = self.inputs if name == "init" else self.carried
             table = {w: parts[4][k * stages : (k + 1) * stages] for k, w in enumerate(weights)}
             self._cache[name, careful, short] = Section(
-                name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table, careful
+                name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table, careful,
+                self.bodies if loops else 0,
             )
         return self._cache[name, careful, short]
 
@@ -350,7 +353,7 @@ def build_kernel(program: Program) -> Kernel:
         if part is not None:
             apart = Meaning(program)
             apart.env |= {r: u for r, u in start.items() if not isinstance(r, Register) or r.kind != "S"} | shaped
-            tables[title] = {w: [start[x] for x in row if not isinstance(x, float)] for w, row in part.weights.items()}
+            tables[title] = values_of(part.weights, start)
             apart.env |= {w: UOp.var(str(w), row[0].shape, row[0].dtype) for w, row in tables[title].items()}
             apart.run(part.body)
             sections[title] = scalars([apart.env[r] for r in round_the_loop])
@@ -373,10 +376,15 @@ def build_kernel(program: Program) -> Kernel:
     return Kernel(
         program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
         {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions, stages=stages.count,
-        weights=named(weighed.pop("step"), names),
+        weights=named(weighed.pop("step"), names), bodies=bodies_of(program),
         ends={title: (part.count, named(weighed[title], names))
               for title, part in (("enter", ends.enter), ("leave", ends.leave)) if part is not None},
     )  # fmt: skip
+
+
+def bodies_of(program: Program) -> int:
+    """How many rows of its states go on orbits, each like the others?"""
+    return program.states[0].type.shape[0] - 1 if any(i.op == "PROPAGATE" for i in program.step) else 0
 
 
 def named(table: Mapping[UOp, Sequence[UOp]], names: dict[UOp, UOp]) -> dict[UOp, tuple[UOp, ...]]:
@@ -391,12 +399,13 @@ def rolled(
     found = stages_of(program, lambda r: r in start and fixed(r))
     if found is None or any(r.kind != "S" for r in carried):
         return whole, {}
-    weights = {
-        w: [UOp.const(x, NOW.dtype) if isinstance(x, float) else start[x] for x in row]
-        for w, row in found.weights.items()
-    }
+    weights = values_of(found.weights, start)
     alike = all(u.shape == row[0].shape and u.dtype is row[0].dtype for row in weights.values() for u in row)
     return (found, weights) if alike else (whole, {})
+
+
+def values_of(weights: Mapping[Register, Sequence[Operand]], start: Mapping[Operand, UOp]) -> dict[Register, list[UOp]]:
+    return {w: [UOp.const(x, NOW.dtype) if isinstance(x, float) else start[x] for x in row] for w, row in weights.items()}
 
 
 def watching(k: Kernel, probe: Kernel) -> Kernel:
