@@ -7,7 +7,7 @@ from fractions import Fraction
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.normal import Normal
 from tinyphysics.tpir.blocks import STEPS_DONE, Blocks, Update
-from tinyphysics.tpir.modified import even
+from tinyphysics.tpir.modified import Even, even
 from tinyphysics.tpir.units import DT
 
 TOL = Fraction(1, 2**46)  # weights are sums of a few rounded coefficients
@@ -42,9 +42,9 @@ class Part:
     """What blocks are multiples of: flows by state, and what comes with dt**2 if anything does."""
 
     limit: dict[int, UOp]
-    square: dict[int, UOp]
+    square: dict[int, Even]
 
-    def weights(self, limit: dict[int, UOp], square: dict[int, UOp], normal: Normal) -> tuple[Fraction, Fraction] | None:
+    def weights(self, limit: dict[int, UOp], square: dict[int, Even], normal: Normal) -> tuple[Fraction, Fraction] | None:
         """By which two numbers a block is this part; a part without dt**2 takes the block's."""
         w = multiple(limit, self.limit, normal)
         w = Fraction(0) if w is None and not limit else w
@@ -54,7 +54,10 @@ class Part:
             return w, Fraction(0)
         if not self.square:
             self.square = square
-        v = multiple(square, self.square, normal)
+        if square.keys() != self.square.keys():
+            return None
+        ratios = {x.over(self.square[s], normal) for s, x in square.items()}
+        v = ratios.pop() if len(ratios) == 1 else None
         return None if v is None else (w, v)
 
 
@@ -68,6 +71,11 @@ def length(u: Update, normal: Normal, literal: bool) -> Fraction | None:
     return normal.ratio(u.h, UOp.const(1.0) if literal else DT)
 
 
+def idle(u: Update, normal: Normal) -> bool:
+    """Is its flow shown to be nothing?"""
+    return DT not in u.flow.leaves and not normal.form(u.flow)
+
+
 def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
     """The blocks of a run of one step by what they do, and what keeps them from being named.
 
@@ -77,7 +85,7 @@ def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
     out: list[SubFlow] = []
     literal = is_literal(blocks)
     for g in blocks.groups:
-        flows = {u.state: u.timeless for u in g.updates if normal.form(u.flow)}
+        flows = {u.state: u.timeless for u in g.updates if not idle(u, normal)}
         if not flows:
             continue
         u = g.updates[0]
@@ -90,7 +98,7 @@ def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
         if len(times) > 1:
             return [], f"{u} reads more than one time"
         limit = {s: x.limit for s, x in parted.items() if normal.form(x.limit)}
-        square = {s: x.square for s, x in parted.items() if x.square is not None and normal.form(x.square)}
+        square = {s: x for s, x in parted.items() if x.square is not None}
         found = ((k, both) for k, x in enumerate(parts) if (both := x.weights(limit, square, normal)) is not None)
         part, (w, v) = next(found, (len(parts), (Fraction(bool(limit)), Fraction(bool(square)))))
         if part == len(parts):
@@ -111,11 +119,15 @@ def merged(flows: list[SubFlow]) -> list[SubFlow]:
     """Neighbours of one part and one time added, and what adds to nothing left out."""
     out: list[SubFlow] = []
     for f in flows:
-        if out and (out[-1].part, out[-1].time) == (f.part, f.time):
+        if out and out[-1].part == f.part and at_once(out[-1].time, f.time):
             f = f.plus(out.pop())
         if not f.idle:
             out.append(f)
     return out
+
+
+def at_once(a: float | None, b: float | None) -> bool:
+    return a is b if a is None or b is None else abs(Fraction(a) - Fraction(b)) <= TOL
 
 
 def uneven(flows: list[SubFlow]) -> str:
