@@ -309,12 +309,17 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the seed of the first energy")
     options = parser.parse_args()
     found: dict[str, list[tuple[int, Measured]]] = {name: [] for name in options.methods}
+    done = 0
     with mp.workdps(DIGITS):
-        for seed in range(options.first, options.first + options.count):
-            subject = Subject(seed)
-            for m in subject.methods(options.methods):
-                found[m.name].append((seed, subject.measure(m)))
-    print(f"{options.count} random energies; measured order >= claimed - {BELOW}, in {DIGITS} digits")
+        try:
+            for seed in range(options.first, options.first + options.count):
+                subject = Subject(seed)
+                for m in subject.methods(options.methods):
+                    found[m.name].append((seed, subject.measure(m)))
+                done += 1
+        except KeyboardInterrupt:
+            print("interrupted")  # what has been measured is told
+    print(f"{done} random energies; measured order >= claimed - {BELOW}, in {DIGITS} digits")
     print(f"{'method':20}{'order':>6}{'energies':>9}{'lowest':>8}{'median':>8}{'too low':>8}{'unmeasured':>11}{'untrue':>7}")
     bad = Counter[str]()
     for name, results in found.items():
