@@ -244,8 +244,7 @@ class Subject:
                 yield m
 
     def measure(self, m: Method) -> Measured:
-        step = synthesise(self.system, self.facts, Plan(m.name, m.order, ""))
-        program = replace(lower(step), claims=())
+        program = program_of(self, m)
         run, certificate = in_digits(program), verify(program)
         order = self.order(run, m.order)
         wrong = untrue(certificate, run, self.start)
@@ -266,6 +265,10 @@ class Subject:
                 if claimed - BELOW <= slope <= claimed + ABOVE:
                     break
         return slope
+
+
+def program_of(subject: Subject, m: Method) -> Program:
+    return replace(lower(synthesise(subject.system, subject.facts, Plan(m.name, m.order, ""))), claims=())
 
 
 def untrue(certificate: Certificate, run: Run, z: Numbers) -> list[str]:
