@@ -39,9 +39,14 @@ def two_pairs(x, px, y, py, k=0.5):
     return (px**2 + py**2) / 2 + x * y + k * x**3 + x**2 * y**4
 
 
+@tp.hamiltonian
+def equal_slopes(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 - tp.cos(q[0] + q[1])
+
+
 @pytest.mark.requirement("S2-57", "S2-41")
 @pytest.mark.parametrize("method", GRADIENTS)
-@pytest.mark.parametrize("system", [henon_heiles, skewed, two_pairs], ids=lambda s: s.name)
+@pytest.mark.parametrize("system", [henon_heiles, skewed, two_pairs, equal_slopes], ids=lambda s: s.name)
 def test_a_force_gradient_step_is_what_its_certificate_says(system, method):
     certificate, found = assert_true(parse(text_of(system, method)), START, params={"k": 0.5})
     assert certificate.symplectic and certificate.consistent
@@ -134,6 +139,13 @@ def test_a_wrong_gradient_of_many_bodies_is_not_certified(n):
     program = spoilt(text, r"(step:\n(?:.*\n)*?.*FMA T\d+:f64\[\d+, \d+\]), 2\.0,", r"\g<1>, 3.0,")
     certificate = verify(program)
     assert not certificate.symplectic and certificate.volume_preserving
+
+
+def test_an_energy_that_holds_dt_is_not_taken_for_its_limit():
+    text = text_of(henon_heiles, "chin4a").replace("energy:\n", "energy:\n  ELEM T800, mul, $dt, 1.0\n")
+    text = re.sub(r"FMA E1, (.*), (T\d+)", r"FMA T801, \1, \2\n  FMA E1, T800, T800, T801", text)
+    certificate = verify(parse(text))
+    assert certificate.symplectic and not certificate.symmetric and not certificate.consistent
 
 
 # --- processors -----------------------------------------------------------------------------------------

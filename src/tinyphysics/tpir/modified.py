@@ -102,29 +102,24 @@ def double_bracket(
     return out
 
 
-def named(covector: UOp, state: int) -> tuple[UOp, dict[UOp, UOp]]:
-    """A short name for a covector, and what is to be called so: its numbers, and what they are the negatives of.
+def named(covector: UOp, state: int, table: dict[UOp, UOp]) -> UOp:
+    """A short name for a covector; the table is told what is to be called so: its numbers, without their signs.
 
-    What is a coordinate or a number keeps its own name: it occurs elsewhere too.
+    What is a coordinate or a number keeps its own name, since it occurs elsewhere too; what has a name has only one.
     """
-    table: dict[UOp, UOp] = {}
 
     def name(u: UOp, text: str) -> UOp:
-        x = new = UOp.var(text, u.shape, u.dtype)
-        base = u
+        base, minus = u, False
         while base.op is Ops.NEG:
-            base = base.src[0]
+            base, minus = base.src[0], not minus
         if not base.src or base.op is Ops.ELEMENT and not base.src[0].src:
             return u
-        while u is not base:
-            table[u] = x
-            u, x = u.src[0], -x
-        table[base] = x
-        return new
+        x = table.setdefault(base, UOp.var(text, u.shape, u.dtype))
+        return -x if minus else x
 
     if covector.op is not Ops.STACK:
-        return name(covector, f"slope{state}"), table
-    return UOp.stack([name(u, f"slope{state}.{k}") for k, u in enumerate(covector.src)], covector.shape), table
+        return name(covector, f"slope{state}")
+    return UOp.stack([name(u, f"slope{state}.{k}") for k, u in enumerate(covector.src)], covector.shape)
 
 
 def one_factor(given: Sequence[Even], wanted: Sequence[UOp], table: dict[UOp, UOp], normal: Normal) -> bool:

@@ -19,7 +19,7 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.blocks import Blocks, Group, Update
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.modified import MOST_COMPONENTS as FEW
+from tinyphysics.tpir.modified import MOST_COMPONENTS as MOST_WITH_DT
 from tinyphysics.tpir.modified import double_bracket, even, named, one_factor
 from tinyphysics.tpir.precision import in_reals, out_of_range
 from tinyphysics.tpir.symbolic import clocks, state_var
@@ -188,8 +188,7 @@ class Verifier:
         if snapped(share[1]) == 1:  # what the flows have computed of V' has a name in what they make of it
             for x, i in zip(parts, pairs):
                 assert i is not None
-                names[i], own = named(x.limit.src[0] if x.limit.op is Ops.NEG else -x.limit, i)
-                table |= own
+                names[i] = named(x.limit.src[0] if x.limit.op is Ops.NEG else -x.limit, i, table)
         wanted = double_bracket(self.program, self.slopes(-1), self.slopes(share[0]), names)
         if isinstance(wanted, str):
             return False
@@ -200,7 +199,7 @@ class Verifier:
         covectors: list[UOp] = []
         components: list[UOp] = []
         size = sum(u.flow.size for u in g.updates)
-        if size > (FEW if any(DT in u.flow.leaves for u in g.updates) else MOST_COMPONENTS):
+        if size > (MOST_WITH_DT if any(DT in u.flow.leaves for u in g.updates) else MOST_COMPONENTS):
             return (f"step {g.updates[0].number}: no declared energy has this gradient, and "
                     f"{size} components are too many to test for a curl")  # fmt: skip
         if any(chooses(u.flow) for u in g.updates):

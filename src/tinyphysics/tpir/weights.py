@@ -84,6 +84,7 @@ def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
     parts: list[Part] = []
     out: list[SubFlow] = []
     literal = is_literal(blocks)
+    fixed = literal or any(DT in term.leaves for term in blocks.terms)  # then dt going to 0 says nothing
     for g in blocks.groups:
         flows = {u.state: u.timeless for u in g.updates if not idle(u, normal)}
         if not flows:
@@ -93,7 +94,7 @@ def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
         if h is None:
             return [], f"{u}: h is not shown to be a multiple of dt"
         parted = {s: x for s, f in flows.items() if (x := even(f, normal)) is not None}
-        if len(parted) < len(flows) or literal and any(DT in f.leaves for f in flows.values()):
+        if len(parted) < len(flows) or fixed and any(DT in f.leaves for f in flows.values()):
             return [], f"{u}: the flow itself depends on dt"
         if len(times) > 1:
             return [], f"{u} reads more than one time"
