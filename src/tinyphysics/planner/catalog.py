@@ -36,7 +36,8 @@ class Method:
     @property
     def gradients(self) -> bool:
         """Does it kick by [V, [T, V]] too?"""
-        return self.sequence is not None and any(part == "W" for part, _ in self.sequence())
+        makers = [make for make in (self.sequence, self.processor) if make is not None]
+        return any(part == "W" for make in makers for part, _ in make())
 
     @property
     def stages(self) -> int:
