@@ -1,5 +1,7 @@
 """Where do force-gradient, processed and three-part steps apply, and do runs of them keep the promises of every run?"""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,68 @@ def test_three_parts_apply_the_weights_of_two(name):
 def test_the_clock_of_one_part_is_the_sum_of_the_other():
     flows = timed(joined([("V", 0.5), ("W", 0.1), ("T", 0.25), ("V", 0.5), ("T", 0.75)]), ["V"])
     assert [(f.part, f.gradient, f.clock) for f in flows] == [("V", 0.1, 0.0), ("T", 0.0, 0.0), ("V", 0.0, 0.25), ("T", 0.0, 0.0)]
+
+
+# --- order conditions -----------------------------------------------------------------------------------------
+def times(a, b, degree):
+    """The product of two series in words of T and V, {word: coefficient}."""
+    out = {}
+    for u, x in a.items():
+        for v, y in b.items():
+            if len(u + v) <= degree:
+                out[u + v] = out.get(u + v, 0) + x * y
+    return out
+
+
+def bracket(a, b, degree):
+    out = times(a, b, degree)
+    for w, y in times(b, a, degree).items():
+        out[w] = out.get(w, 0) - y
+    return out
+
+
+def logarithm(sequence, degree):
+    """log of exp(w1 A1) exp(w2 A2) ..., where W is [V, [T, V]]."""
+    letters = {"T": {"T": 1.0}, "V": {"V": 1.0}}
+    letters["W"] = bracket(letters["V"], bracket(letters["T"], letters["V"], 3), 3)
+    out = {"": 1.0}
+    for part, weight in sequence:
+        term, total = {"": 1.0}, {"": 1.0}
+        for k in range(1, degree + 1):
+            term = {w: x * weight / k for w, x in times(term, letters[part], degree).items()}
+            total |= {w: total.get(w, 0) + x for w, x in term.items()}
+        out = times(out, total, degree)
+    rest, power, log = out | {"": 0.0}, {"": 1.0}, {}
+    for k in range(1, degree + 1):
+        power = times(power, rest, degree)
+        log |= {w: log.get(w, 0) - (-1) ** k * x / k for w, x in power.items()}
+    return log
+
+
+def residual(sequence, degree):
+    """How far a sequence is from exp(T + V), degree by degree; [V, [V, [V, T]]] is zero where T is quadratic."""
+    log, T, V = logarithm(sequence, degree), {"T": 1.0}, {"V": 1.0}
+    vanish, worst = {4: [bracket(V, bracket(V, bracket(V, T, 4), 4), 4)]}, []
+    for n in range(1, degree + 1):
+        if n > 4:
+            vanish[n] = [bracket(x, i, n) for x in (T, V) for i in vanish[n - 1]]
+        words = ["".join(w) for w in itertools.product("TV", repeat=n)]
+        z = np.array([log.get(w, 0.0) - (n == 1) for w in words])
+        if n in vanish:
+            ideal = np.array([[i.get(w, 0.0) for w in words] for i in vanish[n]]).T
+            z = z - ideal @ np.linalg.lstsq(ideal, z, rcond=None)[0]
+        worst.append(abs(z).max())
+    return worst
+
+
+@pytest.mark.requirement("S2-41")
+@pytest.mark.parametrize("name", [*GRADIENTS, "yoshida4"])
+def test_coefficients_satisfy_the_order_conditions(name):
+    m = BY_NAME[name]
+    before = m.processor() if m.processor else []
+    after = [(part, -w) for part, w in reversed(before)]
+    found = residual([*before, *m.sequence(), *after], m.order + 1)
+    assert max(found[: m.order]) < 1e-14 and found[m.order] > 1e-6, found
 
 
 # --- runs -----------------------------------------------------------------------------------------------------
