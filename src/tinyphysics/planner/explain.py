@@ -5,7 +5,7 @@ import math
 
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
-from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP
+from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP, Method
 from tinyphysics.planner.cost import describe, operations
 from tinyphysics.planner.longest import asked
 from tinyphysics.planner.loops import loop_rows
@@ -117,6 +117,21 @@ def stepping(program: Program) -> list[Row]:
             Row("to synchronise", describe(operations(program.final, program)), "a frame")]  # fmt: skip
 
 
+def step_rows(method: Method, facts: Facts) -> list[Row]:
+    """What is unusual about a step."""
+    out = []
+    if method.sequence is not None and method.gradients:
+        count = sum(part == "W" for part, _ in method.sequence())
+        out.append(Row("force gradients", str(count), "a step: of |dV/dq|**2 in the metric of T, along the force; no "
+                       "Hessian is formed"))  # fmt: skip
+    if method.processor is not None:
+        out.append(Row("processor", plural(sum(part == "V" for part, _ in method.processor()), "kick"),
+                       "before the first step, undone on the copy that a frame or an observable sees"))  # fmt: skip
+    if method.splits and "explicit time" in facts and facts["explicit time"] and len(facts["explicit time"].inside) > 1:
+        out.append(Row("time", "a third part", "T and V both depend on it: it advances between them"))
+    return out
+
+
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
     certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
@@ -126,6 +141,7 @@ def explain(
     if plan.order:
         rough = "smooth" in facts and not facts["smooth"]
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
+    chosen += step_rows(method, facts)
     if goal.dt is not None:
         chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
     if goal.is_accurate:

@@ -120,9 +120,9 @@ def defect(columns: list[list[UOp]], env: Mapping[UOp, Any], pairs: list[tuple[i
         return float(worst / max(size, 1))
 
 
-def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
-    """The values of scalar graphs in the working precision."""
-    functions = {
+def functions_of(mp: Any) -> dict[Ops, Any]:
+    """Every operation on scalars, in the working precision."""
+    return {
         Ops.SQRT: mp.sqrt, Ops.CBRT: mp.cbrt, Ops.SIN: mp.sin, Ops.COS: mp.cos, Ops.TAN: mp.tan,
         Ops.ASIN: mp.asin, Ops.ACOS: mp.acos, Ops.ATAN: mp.atan, Ops.SINH: mp.sinh, Ops.COSH: mp.cosh,
         Ops.TANH: mp.tanh, Ops.EXP: mp.exp, Ops.EXPM1: mp.expm1, Ops.LOG: mp.log, Ops.LOG1P: mp.log1p,
@@ -134,6 +134,11 @@ def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
         Ops.NE: lambda a, b: a != b, Ops.WHERE: lambda c, a, b: a if c else b, Ops.CAST: lambda x: x,
         Ops.AND: lambda a, b: a and b, Ops.OR: lambda a, b: a or b, Ops.NOT: lambda x: not x,
     }  # fmt: skip
+
+
+def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
+    """The values of scalar graphs in the working precision."""
+    functions = functions_of(mp)
     values: dict[UOp, Any] = {}
     for u in toposort(roots):
         if u.op is Ops.CONST:

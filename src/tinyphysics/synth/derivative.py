@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.ir import Ops, UOp, elements, toposort
+from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
 from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.rules.jvp import jvp
@@ -53,6 +53,20 @@ def force_gradient(slopes: Sequence[UOp], velocities: Sequence[UOp], q: Sequence
     V'' is never formed: this is the derivative of g along A g, and A g that of dT/dp along g. T must be quadratic
     in p, so that no p is left.
     """
-    along = simplify(jvp(velocities, p, slopes))
+    names = [named(g, k) for k, g in enumerate(slopes)]
+    along = simplify(jvp(velocities, p, [name for name, _ in names]))
     assert not any(u.leaves & frozenset(p) for u in along), "T is not quadratic in p"
-    return simplify(jvp(slopes, q, along))
+    table = {name: g for _, rows in names for name, g in rows.items()}
+    return substitute(simplify(jvp(slopes, q, along)), table)
+
+
+def named(g: UOp, k: int) -> tuple[UOp, dict[UOp, UOp]]:
+    """A name for the slope g, and what it stands for: what is computed of g is made of its name, not of its parts.
+
+    A force that the kick computes anyway is then read, not computed again in other words.
+    """
+    if g.op is not Ops.STACK:
+        name = UOp.var(f"slope{k}", g.shape, g.dtype)
+        return name, {name: g}
+    parts = [UOp.var(f"slope{k}.{i}", (), g.dtype) for i in range(len(g.src))]
+    return UOp.stack(parts, g.shape), dict(zip(parts, g.src))

@@ -14,7 +14,7 @@ from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.real import simplify
 from tinyphysics.step import DT, Block, Shear, Step, Term
 from tinyphysics.synth.derivative import derivative, force_gradient
-from tinyphysics.synth.timing import Flow, Sequence_, composed, joined, timed
+from tinyphysics.synth.timing import EXACT, Flow, Sequence_, composed, joined, timed
 from tinyphysics.system import System
 
 
@@ -79,17 +79,19 @@ def split_step(
     A processor is applied before the first step, and undone on the copy that is looked at.
     """
     before = timed(joined(processor or []), inside)
+    assert abs(sum(f.weight for f in before if f.part == "T")) < EXACT, "a processor leaves the time as it is"
     gradients = any(part == "W" for part, _ in [*sequence, *(processor or [])])
     moves = flows(system, T, V, approximate, gradients)
 
     def block(f: Flow) -> Block:
         shears = []
         for k, (state, covector, kind) in enumerate(moves[f.part]):
+            weight = f.weight or f.gradient
             if f.gradient:
                 along = moves["W"][k][1]
-                factor = (-2 * f.gradient / f.weight * (DT * DT)).expand(along.shape)  # [V, [T, V]] is -g.A.g
-                covector = covector + factor * along
-            shears.append(Shear(state, covector, kind, f.weight))
+                extra = (-2 * f.gradient / weight * (DT * DT)).expand(along.shape) * along  # [V, [T, V]] is -g.A.g
+                covector = covector + extra if f.weight else extra
+            shears.append(Shear(state, covector, kind, weight))
         return Block(tuple(shears), f.clock)
 
     once = timed(composed(sequence) if len(inside) > 1 else joined(sequence), inside)

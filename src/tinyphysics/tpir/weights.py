@@ -7,7 +7,7 @@ from fractions import Fraction
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.normal import Normal
 from tinyphysics.tpir.blocks import STEPS_DONE, Blocks, Update
-from tinyphysics.tpir.modified import even
+from tinyphysics.tpir.modified import Even, even
 from tinyphysics.tpir.symbolic import state_of
 from tinyphysics.tpir.units import DT
 
@@ -49,9 +49,9 @@ class Part:
     """What blocks are multiples of: flows by state, and what comes with dt**2 if anything does."""
 
     limit: dict[int, UOp]
-    square: dict[int, UOp]
+    square: dict[int, Even]
 
-    def weights(self, limit: dict[int, UOp], square: dict[int, UOp], normal: Normal) -> tuple[Fraction, Fraction] | None:
+    def weights(self, limit: dict[int, UOp], square: dict[int, Even], normal: Normal) -> tuple[Fraction, Fraction] | None:
         """By which two numbers a block is this part; a part without dt**2 takes the block's."""
         w = multiple(limit, self.limit, normal)
         w = Fraction(0) if w is None and not limit else w
@@ -61,7 +61,10 @@ class Part:
             return w, Fraction(0)
         if not self.square:
             self.square = square
-        v = multiple(square, self.square, normal)
+        if square.keys() != self.square.keys():
+            return None
+        ratios = {x.over(self.square[s], normal) for s, x in square.items()}
+        v = ratios.pop() if len(ratios) == 1 else None
         return None if v is None else (w, v)
 
 
@@ -75,6 +78,11 @@ def length(u: Update, normal: Normal, literal: bool) -> Fraction | None:
     return normal.ratio(u.h, UOp.const(1.0) if literal else DT)
 
 
+def idle(u: Update, normal: Normal) -> bool:
+    """Is its flow shown to be nothing?"""
+    return DT not in u.flow.leaves and not normal.form(u.flow)
+
+
 def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
     """The blocks of a run of one step by what they do, and what keeps them from being named.
 
@@ -83,8 +91,9 @@ def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
     parts: list[Part] = []
     out: list[SubFlow] = []
     literal = is_literal(blocks)
+    fixed = literal or any(DT in term.leaves for term in blocks.terms)  # then dt going to 0 says nothing
     for g in blocks.groups:
-        flows = {u.state: u.timeless for u in g.updates if normal.form(u.flow)}
+        flows = {u.state: u.timeless for u in g.updates if not idle(u, normal)}
         if not flows:
             continue
         u = g.updates[0]
@@ -92,12 +101,12 @@ def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
         if h is None:
             return [], f"{u}: h is not shown to be a multiple of dt"
         parted = {s: x for s, f in flows.items() if (x := even(f, normal)) is not None}
-        if len(parted) < len(flows) or literal and any(DT in f.leaves for f in flows.values()):
+        if len(parted) < len(flows) or fixed and any(DT in f.leaves for f in flows.values()):
             return [], f"{u}: the flow itself depends on dt"
         if len(times) > 1:
             return [], f"{u} reads more than one time"
         limit = {s: x.limit for s, x in parted.items() if normal.form(x.limit)}
-        square = {s: x.square for s, x in parted.items() if x.square is not None and normal.form(x.square)}
+        square = {s: x for s, x in parted.items() if x.square is not None}
         found = ((k, both) for k, x in enumerate(parts) if (both := x.weights(limit, square, normal)) is not None)
         part, (w, v) = next(found, (len(parts), (Fraction(bool(limit)), Fraction(bool(square)))))
         if part == len(parts):
@@ -125,12 +134,16 @@ def merged(flows: list[SubFlow]) -> list[SubFlow]:
         k = len(out)
         while k and out[k - 1].commutes(f) and (out[k - 1].part, out[k - 1].time or 0) > (f.part, f.time or 0):
             k -= 1
-        if k and (out[k - 1].part, out[k - 1].time) == (f.part, f.time):
+        if k and out[k - 1].part == f.part and at_once(out[k - 1].time, f.time):
             k -= 1
             f = f.plus(out.pop(k))
         if not f.idle:
             out.insert(k, f)
     return out
+
+
+def at_once(a: float | None, b: float | None) -> bool:
+    return a is b if a is None or b is None else abs(Fraction(a) - Fraction(b)) <= TOL
 
 
 def uneven(flows: list[SubFlow]) -> str:
