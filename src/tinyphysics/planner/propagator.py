@@ -11,6 +11,7 @@ from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, CHOICES
 from tinyphysics.planner.choose import choose
 from tinyphysics.report import Row
+from tinyphysics.rules.random import draws
 from tinyphysics.synth.propagate import FLOW
 from tinyphysics.system import System
 
@@ -21,7 +22,7 @@ MOST_WHOLE = 24  # pairs whose matrix is raised to a power in whole numbers
 LOOP = 'Run it step by step: propagator="loop".'
 
 # seconds on one core of a machine of 2022, by the number N of pairs; they decide nothing, the limits above do
-STEP = 0.5e-9  # a pair in one step of a loop
+STEP = 0.5e-9  # a pair in one step of a loop; a step takes 3e-9 at least
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,9 @@ def check(system: System, facts: Facts, goal: Goal, requested: str) -> None:
     if not bound or bound.degree > 2:
         why = bound.because if not bound else f"the degree may be {bound.degree}"
         raise PlanError(f"{asked} needs an energy of degree 2 or less in the state: {why}", site=bound.site, fix=LOOP)
+    assert system.energy is not None
+    if draws(system.energy):
+        raise PlanError(f"{asked}, but H draws random numbers: its matrix is not a constant", fix=LOOP)
     if facts["explicit time"]:
         raise PlanError(f"{asked}, but H depends on t: its matrix is not a constant", fix=LOOP)
     for name, value, plain in (("precision", goal.precision, "float64"), ("scale", goal.scale, "off"),
@@ -111,7 +115,7 @@ def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
     n = pairs_of(system)
     found = means(system, facts)
     chosen = next(m for m in found if not m.objection)
-    step = STEP * n
+    step = max(3e-9, STEP * n)
     what = {"exact": "the flow of H: its error does not grow with dt",
             "method": "n steps of the method in exact arithmetic; refused where omega*dt is beyond its limit"}  # fmt: skip
     out = [Row("propagator", goal.propagator, what[goal.propagator])]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.analysis.stencil import stencils, uniform
-from tinyphysics.device.dd import DD, matmul, of_fraction
+from tinyphysics.device.dd import DD, dot, matmul, of_fraction
 from tinyphysics.device.modes import Modes, NoModes, StepMatrix, Unstable, modes, step_matrix
 from tinyphysics.device.rank import Undecided, nullity
 from tinyphysics.device.spectral import Waves, waves
@@ -148,7 +148,7 @@ class ByWholeNumbers:
         full = np.concatenate([z, np.ones((1, z.shape[1]))])
         if not np.isfinite(change.high).all():
             return unflat(self.system, halves(np.full_like(z, np.nan)))
-        new = matmul(change, DD(full)).rounded()
+        new = dot(change, DD(full)).rounded()
         # a state that shrinks inside a flow that grows has lost what was cancelled
         grown = np.abs(change.high).max(initial=0.0) * np.abs(full).max(axis=0) * len(full) * 2.0**-100
         if (grown > LOST * np.maximum(np.abs(new).max(axis=0), np.abs(z).max(axis=0))).any():
