@@ -251,6 +251,32 @@ def test_a_lattice_with_one_site_that_differs_is_not_transformed():
     assert np.abs(out.final.q - loop.final.q).max() < 1e-6
 
 
+@tp.hamiltonian
+def disorder(q: tp.Vec["n"], p: tp.Vec["n"], k: tp.Vec["n"], m: tp.Vec["n"]):
+    stretch = tp.diff(q, append=0.0)
+    return (p * p / m).sum() / 2 + (k * stretch * stretch).sum() / 2
+
+
+def test_a_polynomial_of_the_matrix_agrees_with_its_modes(monkeypatch):
+    rng = np.random.default_rng(4)
+    n = 40
+    start = dict(q=rng.normal(size=(2, n)), p=rng.normal(size=(2, n)), k=rng.uniform(0.5, 2, n), m=rng.uniform(0.5, 2, n))
+    runs = {}
+    for most in (planner.MOST_MODES, 10):
+        monkeypatch.setattr(planner, "MOST_MODES", most)
+        monkeypatch.setattr(runtime, "_propagators", OrderedDict())
+        sim = exact(disorder, sizes={"n": n})
+        runs[most] = [sim.evolve(**start, steps=steps) for steps in (1, 100, 30_000)]
+    for a, b in zip(runs[512], runs[10]):
+        assert (a.metrics["propagator"]["by"], b.metrics["propagator"]["by"]) == ("modes", "polynomials")
+        for name in "qp":
+            assert np.abs(a.final[name] - b.final[name]).max() < max(b.metrics["propagator"]["rounding"], 1e-15) * 5
+    assert sim.evolve(q=start["q"][0], p=start["p"][0], k=start["k"], m=start["m"], steps=100).final.q.tobytes() == \
+        runs[10][1].final.q[0].tobytes()  # fmt: skip
+    with pytest.raises(PlanError, match="20,000 at most"):
+        sim.evolve(**start, steps=10**8)
+
+
 # --- what a run has -----------------------------------------------------------------------------------------
 def test_a_frame_is_its_own_jump_bit_for_bit_whatever_is_watched():
     start = random_state(12)

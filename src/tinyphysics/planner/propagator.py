@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tinyphysics.analysis.stencil import uniform
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
+from tinyphysics.ir import toposort
 from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, CHOICES
 from tinyphysics.planner.choose import choose
@@ -18,6 +19,8 @@ from tinyphysics.system import System
 PROPAGATORS = ("exact", "method", "loop")
 MOST_MODES = 512  # pairs whose modes are found in double-double
 WAVES_FROM = 129  # sites of a lattice that are transformed rather than diagonalised
+MOST_SPARSE = 1 << 17  # pairs whose matrix is looked at row by row
+FEW_EACH = 8  # numbers for each pair, that an array of such an energy has at most
 MOST_WHOLE = 24  # pairs whose matrix is raised to a power in whole numbers
 LOOP = 'Run it step by step: propagator="loop".'
 
@@ -37,11 +40,21 @@ class Means:
     bits: str = "exact"  # or why its last bits are not in the contract
 
 
+def not_sparse(system: System) -> str:
+    """Why an energy is not shown to couple each with a few."""
+    assert system.energy is not None
+    n = pairs_of(system)
+    if n > MOST_SPARSE:
+        return f"{n:,} pairs, {MOST_SPARSE:,} at most"
+    large = next((u for u in toposort([system.energy]) if u.size > FEW_EACH * n), None)
+    return "" if large is None else f"an array of shape {large.shape} may couple all with all"
+
+
 def pairs_of(system: System) -> int:
     return sum(u.size for u in system.q)
 
 
-def means(system: System, facts: Facts) -> list[Means]:
+def means(system: System, facts: Facts, way: str) -> list[Means]:
     """What there is, in the order of preference, by structure and size alone."""
     n, split = pairs_of(system), bool(facts["separable"])
     same = uniform(system)
@@ -57,6 +70,8 @@ def means(system: System, facts: Facts) -> list[Means]:
               mixed or ("" if same else same.because), "the transform is a library's"),
         Means("whole numbers", "the matrix itself, with a bound of its error", 3e-5 * (2 * n + 1) ** 3,
               1e-4 + 2e-7 * n * n, f"{n:,} pairs, {MOST_WHOLE} at most" if n > MOST_WHOLE else ""),
+        Means("polynomials", "of the matrix, in floats: a term for each two radians of the fastest mode", 2e-5 * n, 1e-8 * n,
+              mixed or ("a power of the method has as many factors as the loop" if way == "method" else not_sparse(system))),
     ]  # fmt: skip
 
 
@@ -89,7 +104,7 @@ def check(system: System, facts: Facts, goal: Goal, requested: str) -> None:
 def plan_jump(system: System, facts: Facts, goal: Goal, requested: str) -> Plan:
     """What stands for the loop."""
     check(system, facts, goal, requested)
-    found = means(system, facts)
+    found = means(system, facts, goal.propagator)
     if all(m.objection for m in found):
         reasons = "\n  ".join(f"{m.name}: {m.objection}" for m in found)
         raise PlanError(f"no way is known to delete the loop of `{system.name}`. Tried:\n  {reasons}", fix=LOOP)
@@ -113,7 +128,7 @@ def seconds(x: float) -> str:
 def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
     """The comparison, for the report."""
     n = pairs_of(system)
-    found = means(system, facts)
+    found = means(system, facts, goal.propagator)
     chosen = next(m for m in found if not m.objection)
     step = max(3e-9, STEP * n)
     what = {"exact": "the flow of H: its error does not grow with dt",
@@ -122,6 +137,10 @@ def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
     for m in found:
         if m.objection:
             out.append(Row("by", m.name, f"no: {m.objection}"))
+            continue
+        if m.name == "polynomials":
+            out.append(Row("by", m.name, f"{'chosen' if m is chosen else 'if those above refuse'}: {m.what}; about "
+                           f"{seconds(m.build)} once and {seconds(m.apply)} a term"))  # fmt: skip
             continue
         total, verdict = m.build + m.apply, "chosen" if m is chosen else "if the one above refuses"
         out.append(Row("by", m.name, f"{verdict}: {m.what}; about {seconds(m.build)} once and {seconds(m.apply)} a frame, "

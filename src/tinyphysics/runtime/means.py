@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.analysis.stencil import stencils, uniform
+from tinyphysics.device.chebyshev import Springs, springs
 from tinyphysics.device.dd import DD, dot, matmul, of_fraction
 from tinyphysics.device.modes import Modes, NoModes, StepMatrix, Unstable, modes, step_matrix
 from tinyphysics.device.rank import Undecided, nullity
@@ -114,6 +115,31 @@ class ByWaves:
                 "phase_error": self.waves.phase_error(t), "area_error": float(off.max())}  # fmt: skip
 
 
+class ByPolynomials:
+    """A polynomial of the matrix of many springs."""
+
+    name = "polynomials"
+
+    def __init__(self, x: Question) -> None:
+        whole = x.hessian(x.step.terms[0].energy + x.step.terms[1].energy)
+        if any(whole.linear):
+            raise NoModes("there are constant forces")
+        self.springs: Springs = springs(whole.block(False, False), whole.block(True, True), whole.pairs)
+        self.system, self.h = x.system, x.h
+
+    def prepared(self, n: int) -> Any:
+        t = float(n * self.h)
+        return t, self.springs.series(t)
+
+    def apply(self, change: Any, states: Mapping[str, Any]) -> dict[str, Any]:
+        t, series = change
+        return unflat(self.system, self.springs.apply(series, t, *flat(self.system, states)))
+
+    def told(self, change: Any, t: float) -> dict[str, Any]:
+        terms = len(change[1]) // 2 + 1
+        return {"terms": terms, "rounding": terms * 2.0**-51}
+
+
 class ByWholeNumbers:
     """The matrix itself."""
 
@@ -189,4 +215,4 @@ def halves(z: Any) -> Flat:
     return z[:n], z[n:]
 
 
-BY: dict[str, Any] = {c.name: c for c in (ByModes, ByWaves, ByWholeNumbers)}
+BY: dict[str, Any] = {c.name: c for c in (ByModes, ByWaves, ByWholeNumbers, ByPolynomials)}

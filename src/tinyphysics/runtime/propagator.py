@@ -97,7 +97,8 @@ def propagator(
     key = program, dt, tuple((name, v.shape, v.tobytes()) for name, v in parameters.items())
     if key not in _propagators:
         given = {name: [float(x) for x in v.reshape(-1)] for name, v in parameters.items()}
-        _propagators[key] = Propagator(Question(system, facts, step, given, Fraction(dt)), means(system, facts))
+        question = Question(system, facts, step, given, Fraction(dt))
+        _propagators[key] = Propagator(question, means(system, facts, "exact" if question.stages is None else "method"))
         if len(_propagators) > KEPT:
             _propagators.popitem(last=False)
     _propagators.move_to_end(key)

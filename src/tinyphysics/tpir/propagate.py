@@ -85,7 +85,7 @@ def jump_verdicts(program: Program, i: Instruction, terms: Sequence[UOp], normal
         why = f"the flow of E{shears} is not a shear: it holds a position and its momentum"
         return [(False, why)] * 5
     what = "exp(n dt J H'') with a constant H''" if flow else "a power of shears, each exp(w dt J H'') with a constant H''"
-    kept = (True, f"{what}; each run measures it in double-double")
+    kept = (True, f"{what}; how far a run is from it is in its metrics")
     if flow or is_palindrome(parts):
         symmetric = (True, "the flow of one energy" if flow else "the sub-flows of a step are a palindrome")
     else:
