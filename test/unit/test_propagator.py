@@ -1,9 +1,11 @@
 """Are n steps at once what n steps, or the flow, would be?  Against closed forms, the loop, mpmath and the virtual machine."""
 import math
 import os
+import pickle
 import subprocess
 import sys
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import mpmath
@@ -326,6 +328,18 @@ def test_backwards_in_time_is_back():
     out = exact(oscillators).evolve(**start, steps=10**6)
     back = exact(oscillators, dt=-0.01).evolve(q=out.final.q, p=out.final.p, steps=10**6)
     assert np.abs(back.final.q - start["q"]).max() < 1e-14
+
+
+def test_what_jumped_can_be_pickled_and_done_in_threads():
+    start = random_state(6)
+    sim = exact(oscillators, sizes={"n": 6})
+    out = sim.evolve(**start, steps=1000, save_every=500)
+    again = pickle.loads(pickle.dumps(out))
+    assert again.drift() == out.drift() and np.array_equal(again.energy, out.energy)
+    other = pickle.loads(pickle.dumps(sim))
+    with ThreadPoolExecutor(4) as pool:
+        found = {f.result() for f in [pool.submit(lambda: other.evolve(**start, steps=1000).hash) for _ in range(12)]}
+    assert found == {out.hash}
 
 
 # --- TP-IR ----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from tinyphysics.runtime.means import BY, Question
 from tinyphysics.step import Step
 from tinyphysics.system import System
 
-KEPT = 8  # jumps that a propagator remembers, and propagators that a process does
+KEPT = 8  # propagators that a process remembers
+LOCK = RLock()  # runs in several threads share what is remembered
+KEPT_JUMPS = 2  # and jumps of each: of a large field one is many megabytes
 
 
 @dataclass(eq=False)
@@ -38,6 +41,10 @@ class Propagator:
 
     def prepared(self, n: int) -> tuple[Any, Any]:
         """(what it is computed by, what it makes of n steps)."""
+        with LOCK:
+            return self._prepared(n)
+
+    def _prepared(self, n: int) -> tuple[Any, Any]:
         if n in self.jumps:
             self.jumps.move_to_end(n)
             return self.jumps[n]
@@ -63,7 +70,7 @@ class Propagator:
             except Unstable as error:
                 raise unstable(self.question, error) from error
             self.jumps[n] = found
-            if len(self.jumps) > KEPT:
+            if len(self.jumps) > KEPT_JUMPS:
                 self.jumps.popitem(last=False)
             return found
         told = "\n  ".join(reasons)
@@ -95,6 +102,13 @@ def propagator(
 ) -> Propagator:
     """The one for these parameters, remembered."""
     key = program, dt, tuple((name, v.shape, v.tobytes()) for name, v in parameters.items())
+    with LOCK:
+        return _remembered(key, system, facts, step, parameters, dt)
+
+
+def _remembered(
+    key: Any, system: System, facts: Facts, step: Step, parameters: Mapping[str, Any], dt: float
+) -> Propagator:
     if key not in _propagators:
         given = {name: [float(x) for x in v.reshape(-1)] for name, v in parameters.items()}
         question = Question(system, facts, step, given, Fraction(dt))
