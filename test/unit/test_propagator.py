@@ -212,17 +212,33 @@ def test_springs_whose_sum_would_be_rounded_still_have_a_mode_of_frequency_zero(
 
 
 # --- lattices ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("way", [exact, power])
-def test_waves_by_a_transform_are_waves_by_modes(way, monkeypatch):
+@tp.hamiltonian
+def knit(u: tp.Array["h", "w"], v: tp.Array["h", "w"]):
+    """Springs along diagonals too, masses that are coupled, a force and a drift."""
+    near = [tp.roll(u, -1, 0), tp.roll(u, -1, 1), tp.roll(tp.roll(u, -1, 0), 2, 1)]
+    bonds = sum(((x - u) ** 2).sum() for x in near)
+    return (v**2).sum() / 2 + (v * tp.roll(v, 1, 1)).sum() / 5 + bonds / 2 + u.sum() / 3 - v.sum() / 7
+
+
+@tp.hamiltonian
+def unstable(u: tp.Array["h", "w"], v: tp.Array["h", "w"]):
+    return ((v**2).sum() + ((tp.roll(u, -1, 1) - u) ** 2).sum() - (u**2).sum() / 1000) / 2
+
+
+CASES = [(exact, wave, dict(c=0.7, mass=0.2, dx=0.3)), (power, wave, dict(c=0.7, mass=0.2, dx=0.3)), (exact, wave, {}), (power, wave, {}),
+         (exact, knit, {}), (power, knit, {}), (exact, unstable, {})]  # fmt: skip
+
+
+@pytest.mark.parametrize(("way", "system", "given"), CASES)
+def test_waves_by_a_transform_are_waves_by_modes(way, system, given, monkeypatch):
     rng = np.random.default_rng(0)
-    u, v = rng.normal(size=(2, 6, 8))
-    given = dict(c=0.7, mass=0.2, dx=0.3)
-    sim = way(wave)
-    a = sim.evolve(u=u, v=v, steps=10**6, **given)
+    u, v = rng.normal(size=(2, 6, 9))
+    steps = 10**5
+    a = way(system).evolve(u=u, v=v, steps=steps, **given)
     assert a.metrics["propagator"]["by"] == "modes"
     monkeypatch.setattr(planner, "WAVES_FROM", 2)
     monkeypatch.setattr(runtime, "_propagators", OrderedDict())
-    b = way(wave).evolve(u=u, v=v, steps=10**6, **given)
+    b = way(system).evolve(u=u, v=v, steps=steps, **given)
     assert b.metrics["propagator"]["by"] == "waves"
     assert np.abs(a.final.u - b.final.u).max() < 1e-13 * np.abs(a.final.u).max()
     assert np.abs(a.final.v - b.final.v).max() < 1e-13 * np.abs(a.final.v).max()
