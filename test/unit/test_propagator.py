@@ -346,6 +346,11 @@ def test_backwards_in_time_is_back():
     assert np.abs(back.final.q - start["q"]).max() < 1e-14
 
 
+def test_an_estimate_is_of_a_jump_and_not_of_its_steps():
+    sim = exact(oscillators, sizes={"n": 4})
+    assert sim.estimate(steps=10**12)["seconds"] < 60 and sim.estimate(steps=10**12, frames=11)["bytes"] == 11 * 8 * 8
+
+
 def test_what_jumped_can_be_pickled_and_done_in_threads():
     start = random_state(6)
     sim = exact(oscillators, sizes={"n": 6})
