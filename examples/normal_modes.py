@@ -4,16 +4,16 @@ import numpy as np
 import tinyphysics as tp
 from tinyphysics.physics.chains import mode_energies, oscillators
 
-N, DT = 32, 0.01
+N, dt = 32, 0.01
 start = dict(q=np.zeros(N), p=np.eye(N)[0])  # the first one is struck
-steps = [10**k for k in (3, 6, 9, 12)]
+ends = [10**k for k in (3, 6, 9, 12)]
 
 
 if __name__ == "__main__":
-    sim = tp.compile(oscillators, DT, propagator="exact", sizes={"n": N})
+    sim = tp.compile(oscillators, dt, propagator="exact", sizes={"n": N})
     before = mode_energies(start["q"], start["p"])
     print(sim.explain())
-    for n in steps:
+    for n in ends:
         end = sim.evolve(**start, steps=n).final
         after = mode_energies(end.q, end.p)
         worst = np.abs(after - before).max() / before.sum()
@@ -21,7 +21,7 @@ if __name__ == "__main__":
         assert worst < 1e-14
 
     # there and back: the flow of minus dt is its inverse
-    back = tp.compile(oscillators, -DT, propagator="exact", sizes={"n": N}).evolve(q=end.q, p=end.p, steps=steps[-1])
+    back = tp.compile(oscillators, -dt, propagator="exact", sizes={"n": N}).evolve(q=end.q, p=end.p, steps=ends[-1])
     missed = max(np.abs(back.final.q - start["q"]).max(), np.abs(back.final.p - start["p"]).max())
     print(f"10**12 steps there and 10**12 back miss the start by {missed:.0e}")
     assert missed < 1e-14
