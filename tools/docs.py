@@ -34,7 +34,7 @@ from tinyphysics.ir.ops import MINIMAL, Ops  # noqa: E402
 from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
 from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
-from tinyphysics.tpir.isa import CLAIMS, ISA, POISSON_TYPES  # noqa: E402
+from tinyphysics.tpir.isa import CLAIMS, ISA, JUMPS, POISSON_TYPES  # noqa: E402
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
@@ -63,6 +63,7 @@ def words() -> str:
     """The words that a TP-IR program may use besides its instructions."""
     return table(("word", "values"), [
         ("type of `POISSON_J`", ", ".join(map(code, POISSON_TYPES))),
+        ("way of `PROPAGATE`", ", ".join(map(code, JUMPS))),
         ("`claim`", ", ".join(map(code, CLAIMS))),
     ])  # fmt: skip
 

@@ -112,15 +112,28 @@ def test_what_runs_away_does_so_as_the_hyperbola_does():
     assert out.final.q == pytest.approx(float(q), rel=1e-15)
 
 
-def test_a_rotating_frame_mixes_q_and_p_and_is_solved_in_whole_numbers():
+@pytest.mark.parametrize(("w", "by"), [(0.5, "normal form"), (1.0, "whole numbers"), (1.5, "whole numbers")])
+def test_a_rotating_frame_mixes_q_and_p(w, by):
+    """Slower than the oscillator its energy is definite; as fast, it has a zero; faster, it is a saddle that does not run away."""
     sim = exact(rotating)
-    out = sim.evolve(q=[1.0, 0.0], p=[0.0, 0.0], steps=10**8, w=0.5)
-    assert out.metrics["propagator"]["by"] == "whole numbers" and out.metrics["propagator"]["area_error"] < 1e-25
+    out = sim.evolve(q=[1.0, 0.0], p=[0.0, 0.0], steps=10**8, w=w)
+    assert out.metrics["propagator"]["by"] == by and out.metrics["propagator"]["area_error"] < 1e-25
     with mpmath.workdps(40):  # an oscillator that is looked at from a frame which turns
         t = mpmath.mpf(0.01) * 10**8
-        x = [mpmath.cos(t) * mpmath.cos(t / 2), mpmath.cos(t) * mpmath.sin(t / 2)]
+        x = [mpmath.cos(t) * mpmath.cos(w * t), mpmath.cos(t) * mpmath.sin(w * t)]
     off = min(np.abs(out.final.q - np.array([float(x[0]), s * float(x[1])])).max() for s in (1, -1))
     assert off < 1e-15
+
+
+def test_many_that_are_mixed_go_by_the_normal_form_as_few_do_in_whole_numbers():
+    rng = np.random.default_rng(8)
+    q, p = rng.normal(size=(2, 3, 30))
+    out = exact(whirling).evolve(q=q, p=p, steps=10**7)
+    few = exact(whirling).evolve(q=q[:, :5], p=p[:, :5], steps=10**7)
+    assert out.metrics["propagator"]["by"] == "normal form"
+    assert np.abs(out.final.q[:, :5] - few.final.q).max() < 1e-14  # each turns for itself
+    again = vm.run(exact(whirling, sizes={"n": 5}).tpir, {"q": list(q[0, :5]), "p": list(p[0, :5])}, 10**7)
+    assert np.abs(np.array(again["q"]) - few.final.q[0]).max() < 1e-15
 
 
 # --- against the loop -------------------------------------------------------------------------------------
@@ -426,8 +439,8 @@ def driven(q, p, t):
 
 
 @tp.hamiltonian
-def whirling(q: tp.Vec["n"], p: tp.Vec["n"]):
-    return p @ p / 2 + q @ q / 2 + q @ p / 4
+def whirling(q: tp.Vec["n"], p: tp.Vec["n"], b: float = 0.25):
+    return p @ p / 2 + q @ q / 2 + b * (q @ p) + q[0] - p[1] / 3
 
 
 @tp.hamiltonian
@@ -455,7 +468,8 @@ def spring(q):
     (lambda: power(oscillator, dt=2.0).evolve(q=1.0, p=0.0, steps=3),           "omega\\*dt is 2, and the method turns below 2"),
     (lambda: power(oscillator, dt=1.6, method="yoshida4").evolve(q=1.0, p=0.0, steps=3), "turns below 1.57"),
     (lambda: power(ring, dt=1.1, sizes={"n": 130}).evolve(q=np.ones(130), p=np.ones(130), steps=3), "omega\\*dt is 2.2"),
-    (lambda: exact(whirling, sizes={"n": 25}),                                  "25 pairs, 24 at most"),
+    (lambda: exact(whirling, sizes={"n": 257}),                                 "257 pairs, 256 at most"),
+    (lambda: exact(whirling).evolve(q=np.ones(25), p=np.ones(25), steps=9, b=1.5), "H is not shown to be definite"),
     (lambda: exact(weird, sizes={"n": 2}).evolve(q=[1.0, 1.0], p=[0.0, 0.0], steps=3), "`tanh` of a parameter"),
 ])
 # fmt: on

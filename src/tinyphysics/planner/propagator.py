@@ -62,12 +62,15 @@ def means(system: System, facts: Facts, way: str) -> list[Means]:
     too_many = f"{n:,} pairs, {MOST_MODES} at most" if n > MOST_MODES else ""
     rather = f"{n:,} sites are all alike: waves are cheaper" if same and split and n >= WAVES_FROM else ""
     log = math.log2(max(n, 2))
-    library = "LAPACK begins the refinement: a library's last bits" if n > 96 else "exact"
+    library = "LAPACK begins the refinement: a library's last bits"
     return [
         Means("modes", "eigenvectors and phases in double-double", 0.02 + 4e-7 * n**3, 1e-3 + 2e-7 * n * n,
-              mixed or rather or too_many, library),
+              mixed or rather or too_many, library if n > 96 else "exact"),
         Means("waves", "Fourier transform, frequencies and phases in double-double", 1e-6 * n, 4e-9 * n * log,
               mixed or ("" if same else same.because), "the transform is a library's"),
+        Means("normal form", "of a definite H, in double-double", 0.02 + 3e-6 * n**3, 1e-3 + 1e-6 * n * n,
+              "q and p are not mixed" if split else f"{n:,} pairs, {MOST_MODES // 2} at most" if n > MOST_MODES // 2 else "",
+              library if n > 48 else "exact"),
         Means("whole numbers", "the matrix itself, with a bound of its error", 3e-5 * (2 * n + 1) ** 3,
               1e-4 + 2e-7 * n * n, f"{n:,} pairs, {MOST_WHOLE} at most" if n > MOST_WHOLE else ""),
         Means("polynomials", "of the matrix, in floats: a term for each two radians of the fastest mode", 2e-5 * n, 1e-8 * n,

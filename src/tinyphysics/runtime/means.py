@@ -1,4 +1,4 @@
-"""What is a jump computed by?  Modes, waves, or the matrix itself in whole numbers: each with the same four questions.
+"""What is a jump computed by?  Modes, waves, a normal form, polynomials, or the matrix itself in whole numbers.
 
 `prepared(n)` is what n steps do to any state, `apply` does it to states, `told` says what is known of it.
 """
@@ -15,6 +15,7 @@ from tinyphysics.analysis.stencil import stencils, uniform
 from tinyphysics.device.chebyshev import Springs, springs
 from tinyphysics.device.dd import DD, dot, matmul, of_fraction
 from tinyphysics.device.modes import Modes, NoModes, StepMatrix, Unstable, modes, step_matrix
+from tinyphysics.device.normal_form import NormalForm, normal_form
 from tinyphysics.device.rank import Undecided, nullity
 from tinyphysics.device.spectral import Waves, waves
 from tinyphysics.errors import PlanError
@@ -113,6 +114,29 @@ class ByWaves:
         off = np.abs(change["qq"] * change["pp"] - change["qp"] * change["pq"] - 1.0)
         return {"modes": int(np.prod(self.waves.shape)), "zero_modes": int(self.waves.zero.sum()),
                 "phase_error": self.waves.phase_error(t), "area_error": float(off.max())}  # fmt: skip
+
+
+class ByNormalForm:
+    """A definite energy that mixes q and p."""
+
+    name = "normal form"
+
+    def __init__(self, x: Question) -> None:
+        assert x.system.energy is not None
+        whole = x.hessian(x.system.energy)
+        self.form: NormalForm = normal_form(dense(whole.rows, 2 * whole.pairs), whole.linear)
+        self.system, self.h = x.system, x.h
+
+    def prepared(self, n: int) -> Any:
+        return self.form.modes.exact(self.h, n)
+
+    def apply(self, change: Any, states: Mapping[str, Any]) -> dict[str, Any]:
+        return unflat(self.system, halves(self.form.apply(change, np.concatenate(flat(self.system, states)))))
+
+    def told(self, change: Any, t: float) -> dict[str, Any]:
+        m = self.form.modes
+        return {"modes": m.size // 2, "zero_modes": 0, "phase_error": m.phase_error(t), "area_error": change.area,
+                "skew": m.skew}  # fmt: skip
 
 
 class ByPolynomials:
@@ -215,4 +239,4 @@ def halves(z: Any) -> Flat:
     return z[:n], z[n:]
 
 
-BY: dict[str, Any] = {c.name: c for c in (ByModes, ByWaves, ByWholeNumbers, ByPolynomials)}
+BY: dict[str, Any] = {c.name: c for c in (ByModes, ByWaves, ByNormalForm, ByWholeNumbers, ByPolynomials)}
