@@ -23,7 +23,7 @@ Rows = Sequence[Mapping[int, Any]]
 
 def bessel(r: float) -> list[float]:
     """J_0(r), J_1(r), ... down to those that are below SMALL, for r > 0: Miller's recursion from far out."""
-    count = int(r + 12.0 * r ** (1 / 3) + 40)
+    count = int(r + 3.0 * math.sqrt(r) + 60.0)
     first = count + 20 + int(4.0 * math.sqrt(count))
     out, above, here = [0.0] * (first + 1), 0.0, 1e-300
     for k in range(first, 0, -1):

@@ -60,12 +60,11 @@ def means(system: System, facts: Facts, way: str) -> list[Means]:
     same = uniform(system)
     mixed = "" if split else f"q and p are mixed: {facts['separable'].because}"
     too_many = f"{n:,} pairs, {MOST_MODES} at most" if n > MOST_MODES else ""
-    rather = f"{n:,} sites are all alike: waves are cheaper" if same and split and n >= WAVES_FROM else ""
     log = math.log2(max(n, 2))
     library = "LAPACK begins the refinement: a library's last bits"
-    return [
+    out = [
         Means("modes", "eigenvectors and phases in double-double", 0.02 + 4e-7 * n**3, 1e-3 + 2e-7 * n * n,
-              mixed or rather or too_many, library if n > 96 else "exact"),
+              mixed or too_many, library if n > 96 else "exact"),
         Means("waves", "Fourier transform, frequencies and phases in double-double", 1e-6 * n, 4e-9 * n * log,
               mixed or ("" if same else same.because), "the transform is a library's"),
         Means("normal form", "of a definite H, in double-double", 0.02 + 3e-6 * n**3, 1e-3 + 1e-6 * n * n,
@@ -76,6 +75,9 @@ def means(system: System, facts: Facts, way: str) -> list[Means]:
         Means("polynomials", "of the matrix, in floats: a term for each two radians of the fastest mode", 2e-5 * n, 1e-8 * n,
               mixed or ("a power of the method has as many factors as the loop" if way == "method" else not_sparse(system))),
     ]  # fmt: skip
+    if n >= WAVES_FROM:  # a transform is cheaper, where sites are alike
+        out[:2] = out[1::-1]
+    return out
 
 
 def check(system: System, facts: Facts, goal: Goal, requested: str) -> None:
