@@ -63,7 +63,7 @@ def means(system: System, facts: Facts, way: str) -> list[Means]:
     log = math.log2(max(n, 2))
     library = "LAPACK begins the refinement: a library's last bits"
     out = [
-        Means("modes", "eigenvectors and phases in double-double", 0.02 + 4e-7 * n**3, 1e-3 + 2e-7 * n * n,
+        Means("modes", "eigenvectors and phases in double-double", 0.02 + 2e-7 * n**3, 1e-3 + 2e-7 * n * n,
               mixed or too_many, library if n > 96 else "exact"),
         Means("waves", "Fourier transform, frequencies and phases in double-double", 1e-6 * n, 4e-9 * n * log,
               mixed or ("" if same else same.because), "the transform is a library's"),
