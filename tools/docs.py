@@ -37,7 +37,7 @@ from tinyphysics.planner.routes import FORMS, ROUTES  # noqa: E402
 from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
 from tinyphysics.rules.wide_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
-from tinyphysics.tpir.isa import CLAIMS, FRAMES, ISA, POISSON_TYPES  # noqa: E402
+from tinyphysics.tpir.isa import CLAIMS, FRAMES, ISA, JUMPS, POISSON_TYPES  # noqa: E402
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
@@ -67,6 +67,7 @@ def words() -> str:
     return table(("word", "values"), [
         ("type of `POISSON_J`", ", ".join(map(code, POISSON_TYPES))),
         ("way of `JACOBI`", ", ".join(map(code, FRAMES))),
+        ("way of `PROPAGATE`", ", ".join(map(code, JUMPS))),
         ("`claim`", ", ".join(map(code, CLAIMS))),
     ])  # fmt: skip
 

@@ -143,13 +143,17 @@ class Trajectory:
     def every_step(self, name: str = "energy") -> tuple[Any, Any, Any]:
         """(times, values, scale) of a quantity at every step, by a bit-equal replay.
 
-        The scale of an energy is the run's largest sum of |terms of H|.
+        The scale of an energy is the run's largest sum of |terms of H|. Where the loop was deleted there are no steps
+        between frames: then it is of every frame.
         """
         t, values, scale = self._ask("series", name)
         return t, values, scale
 
     def drift(self, name: str = "energy") -> Any:
-        """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|; one per member."""
+        """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|; one per member.
+
+        Where the loop was deleted (propagator="exact", "method") it is over the frames.
+        """
         return self._ask("drift", name)
 
     def drift_rate(self, name: str = "energy") -> Any:

@@ -171,19 +171,37 @@ def slices(x: DD, axis: int, width: int, count: int) -> list[Any]:
     return out
 
 
-def matmul(a: DD, b: DD) -> DD:
-    """a @ b: exact products of slices, added from the smallest on (Ozaki et al. 2012).
+class Sliced:
+    """A matrix ready to be multiplied with others: exact products of slices (Ozaki et al. 2012).
 
-    Every sum of products is a whole number of one unit below 2**53, so that no order of adding rounds.
+    Every sum of products is a whole number of one unit below 2**53, so that no order of adding rounds. A result is right
+    relative to the largest numbers of its row and column.
     """
-    inner = a.shape[-1]
-    width = (53 - max(inner - 1, 1).bit_length()) // 2 - 1  # a part is rounded to nearest: one bit for its sign
-    count = -(-(BITS + 4) // width)
-    left, right = slices(a, 1, width, count), slices(b, 0, width, count)
+
+    def __init__(self, a: DD) -> None:
+        self.shape, inner = a.shape, a.shape[-1]
+        self.width = (53 - max(inner - 1, 1).bit_length()) // 2 - 1  # a part is rounded to nearest: one bit for its sign
+        self.parts = slices(a, 1, self.width, -(-(BITS + 4) // self.width))
+
+    def __matmul__(self, b: DD) -> DD:
+        count = len(self.parts)
+        right = slices(b, 0, self.width, count)
+        out = DD(np.zeros((self.shape[0], b.shape[1])))
+        for total in range(count - 1, -1, -1):  # from the smallest on
+            for i in range(total + 1):
+                out = out + DD(self.parts[i] @ right[total - i])
+        return out
+
+
+def matmul(a: DD, b: DD) -> DD:
+    return Sliced(a) @ b
+
+
+def dot(a: DD, b: DD) -> DD:
+    """a @ b, one column after the other: right relative to the largest of the terms of each sum."""
     out = DD(np.zeros((a.shape[0], b.shape[1])))
-    for total in range(count - 1, -1, -1):
-        for i in range(total + 1):
-            out = out + DD(left[i] @ right[total - i])
+    for k in range(a.shape[1]):
+        out = out + a[:, k, None] * b[None, k]
     return out
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from tinyphysics.device.dd import (
     DD,
+    Sliced,
     angle,
     area,
     as_dd,
@@ -133,8 +134,9 @@ class Modes:
 
     values: DD
     zero: Any  # which of them
-    into: tuple[DD, DD]  # q -> x, p -> y
-    back: tuple[DD, DD]
+    scale: DD  # q is scale * back x, p is back y / scale
+    into: tuple[Sliced, Sliced]  # of positions, of momenta
+    back: tuple[Sliced, Sliced]
     constant: tuple[DD, DD]  # (b, f) as the modes see them
     wrong: float  # of the values, in absolute terms
     swapped: bool = False
@@ -196,8 +198,8 @@ class Modes:
         safe_s, safe_c = where(turning, s, DD(np.full(self.size, 0.6))), where(turning, c, DD(np.full(self.size, 0.8)))
         half = where(turning, angle(safe_s, safe_c), area(where(turning, DD(np.ones(self.size)), s)))
         theta = half.scaled(2.0) * DD(float(n))
-        moving = self.roots.high[~self.zero]
-        self.check(float(np.abs(theta.high[~self.zero]).max(initial=0.0)), float(n * h) if len(moving) else 0.0)
+        close = float((1.0 / c.high[~self.zero]).max(initial=1.0))  # near the limit an angle follows omega faster
+        self.check(float(np.abs(theta.high[~self.zero]).max(initial=0.0)), close * float(n * h))
         sn, cn, less = both(turning & ~self.zero, theta)
         ratio = sn / (s * c).scaled(2.0)  # sin(n theta)/sin(theta)
         skew = value(m.uneven, x)
@@ -224,13 +226,19 @@ class Modes:
             q, p = p, -q
         column = (slice(None), None)
         b, f = self.constant
-        x, y = matmul(self.into[0], as_dd(q)), matmul(self.into[1], as_dd(p)) + b[column]
-        g = f[column]
+        scale = self.scale[column]
+        x, y = self.seen(as_dd(q) / scale, as_dd(p) * scale)
+        y, g = y + b[column], f[column]
         with np.errstate(over="ignore", invalid="ignore"):
             new_x = change.xx[column] * x + change.xy[column] * y + change.xg[column] * g
             new_y = change.yx[column] * x + change.yy[column] * y + change.yg[column] * g - b[column]
-            q, p = matmul(self.back[0], new_x).rounded(), matmul(self.back[1], new_y).rounded()
+            q = ((self.back[0] @ new_x) * scale).rounded()
+            p = ((self.back[1] @ new_y) / scale).rounded()
         return (-p, q) if self.swapped else (q, p)
+
+    def seen(self, q: DD, p: DD) -> tuple[DD, DD]:
+        """Positions and momenta, scaled, as the modes see them."""
+        return self.into[0] @ q, self.into[1] @ p
 
 
 def both(turning: Any, x: DD) -> tuple[DD, DD, DD]:
@@ -245,25 +253,14 @@ def both(turning: Any, x: DD) -> tuple[DD, DD, DD]:
 
 
 # --- how to get there ---------------------------------------------------------------------------------------
-def root_of(w: DD, diagonal: bool) -> tuple[DD, DD, float]:
+def root_of(w: DD) -> tuple[DD, DD, float]:
     """(L, its inverse, the relative error of L L^T) of a matrix that is shown to be definite; else NoModes."""
-    n = len(w)
-    if diagonal:
-        d = w[np.arange(n), np.arange(n)]
-        if not (d.high > 0.0).all():
-            raise NoModes("a diagonal entry is not above 0")
-        r = d.sqrt()
-        return DD(np.diag(r.high), np.diag(r.low)), DD(*map(np.diag, split(DD(np.ones(n)) / r))), 2.0**-100
     e = eigen(w)
     least = float(e.values.high.min())
     if least <= 4.0 * e.wrong:
-        raise NoModes(f"its least eigenvalue is {least:.3g}")
+        raise NoModes(f"the matrix of the momenta is not shown to be definite: its least eigenvalue is {least:.3g}")
     r = e.values.sqrt()
     return e.vectors * r[None, :], (e.vectors / r[None, :]).T(), 4.0 * e.wrong / least
-
-
-def split(x: DD) -> tuple[Any, Any]:
-    return x.high, x.low
 
 
 def modes(
@@ -273,8 +270,17 @@ def modes(
     """The modes of a system whose w is definite; `nullity` of them are known to be exactly 0."""
     n = len(w)
     diagonal = all(x == 0 for i, row in enumerate(w) for j, x in enumerate(row) if i != j)
-    L, inverse, off = root_of(of_fractions(w), diagonal)
-    a = matmul(L.T(), matmul(of_fractions(k), L))
+    stiff, inverse_mass = of_fractions(k), of_fractions(w)
+    if diagonal:
+        d = inverse_mass[np.arange(n), np.arange(n)]
+        if not (d.high > 0.0).all():
+            raise NoModes("the matrix of the momenta is not definite: an entry is not above 0")
+        scale, off = d.sqrt(), 2.0**-100
+        a = scale[:, None] * stiff * scale[None, :]
+    else:
+        L, inverse, off = root_of(inverse_mass)
+        scale = DD(np.ones(n))
+        a = matmul(L.T(), matmul(stiff, L))
     a = (a + a.T()).scaled(0.5)
     e: Eigen = eigen(a)
     whole = float(np.abs(a.high).sum(axis=1).max(initial=0.0))
@@ -286,8 +292,14 @@ def modes(
         if here.any():
             raise NoModes(f"the square of a frequency {too}: it is known to {wrong:.0e}")
     values = where(zero, DD(np.zeros(n)), e.values)
-    into = matmul(e.vectors.T(), inverse), matmul(e.vectors.T(), L.T())
-    back = matmul(L, e.vectors), matmul(inverse.T(), e.vectors)
+    v = e.vectors
+    if diagonal:
+        one, other = Sliced(v.T()), Sliced(v)
+        into, back = (one, one), (other, other)
+    else:
+        into = Sliced(matmul(v.T(), inverse)), Sliced(matmul(v.T(), L.T()))
+        back = Sliced(matmul(L, v)), Sliced(matmul(inverse.T(), v))
     column = (slice(None), 0)
-    drift, force = (matmul(m, of_fractions([[x] for x in v]))[column] for m, v in zip(into, (b, f)))
-    return Modes(values, zero, into, back, (drift, force), wrong, swapped, e.askew)
+    drift = (into[0] @ (of_fractions([[x] for x in b]) / scale[:, None]))[column]
+    force = (into[1] @ (of_fractions([[x] for x in f]) * scale[:, None]))[column]
+    return Modes(values, zero, scale, into, back, (drift, force), wrong, swapped, e.askew)

@@ -7,21 +7,25 @@ from dataclasses import dataclass
 from tinyphysics.analysis.stencil import uniform
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
+from tinyphysics.ir import toposort
 from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, CHOICES
 from tinyphysics.planner.choose import choose
 from tinyphysics.report import Row
+from tinyphysics.rules.random import draws
 from tinyphysics.synth.propagate import FLOW
 from tinyphysics.system import System
 
 PROPAGATORS = ("exact", "method", "loop")
 MOST_MODES = 512  # pairs whose modes are found in double-double
 WAVES_FROM = 129  # sites of a lattice that are transformed rather than diagonalised
+MOST_SPARSE = 1 << 17  # pairs whose matrix is looked at row by row
+FEW_EACH = 8  # numbers for each pair, that an array of such an energy has at most
 MOST_WHOLE = 24  # pairs whose matrix is raised to a power in whole numbers
 LOOP = 'Run it step by step: propagator="loop".'
 
 # seconds on one core of a machine of 2022, by the number N of pairs; they decide nothing, the limits above do
-STEP = 0.5e-9  # a pair in one step of a loop
+STEP = 0.5e-9  # a pair in one step of a loop; a step takes 3e-9 at least
 
 
 @dataclass(frozen=True)
@@ -36,27 +40,44 @@ class Means:
     bits: str = "exact"  # or why its last bits are not in the contract
 
 
+def not_sparse(system: System) -> str:
+    """Why an energy is not shown to couple each with a few."""
+    assert system.energy is not None
+    n = pairs_of(system)
+    if n > MOST_SPARSE:
+        return f"{n:,} pairs, {MOST_SPARSE:,} at most"
+    large = next((u for u in toposort([system.energy]) if u.size > FEW_EACH * n), None)
+    return "" if large is None else f"an array of shape {large.shape} may couple all with all"
+
+
 def pairs_of(system: System) -> int:
     return sum(u.size for u in system.q)
 
 
-def means(system: System, facts: Facts) -> list[Means]:
+def means(system: System, facts: Facts, way: str) -> list[Means]:
     """What there is, in the order of preference, by structure and size alone."""
     n, split = pairs_of(system), bool(facts["separable"])
     same = uniform(system)
     mixed = "" if split else f"q and p are mixed: {facts['separable'].because}"
     too_many = f"{n:,} pairs, {MOST_MODES} at most" if n > MOST_MODES else ""
-    rather = f"{n:,} sites are all alike: waves are cheaper" if same and split and n >= WAVES_FROM else ""
     log = math.log2(max(n, 2))
-    library = "LAPACK begins the refinement: a library's last bits" if n > 96 else "exact"
-    return [
-        Means("modes", "eigenvectors and phases in double-double", 0.02 + 4e-7 * n**3, 1e-3 + 2e-7 * n * n,
-              mixed or rather or too_many, library),
+    library = "LAPACK begins the refinement: a library's last bits"
+    out = [
+        Means("modes", "eigenvectors and phases in double-double", 0.02 + 2e-7 * n**3, 1e-3 + 2e-7 * n * n,
+              mixed or too_many, library if n > 96 else "exact"),
         Means("waves", "Fourier transform, frequencies and phases in double-double", 1e-6 * n, 4e-9 * n * log,
               mixed or ("" if same else same.because), "the transform is a library's"),
+        Means("normal form", "of a definite H, in double-double", 0.02 + 3e-6 * n**3, 1e-3 + 1e-6 * n * n,
+              "q and p are not mixed" if split else f"{n:,} pairs, {MOST_MODES // 2} at most" if n > MOST_MODES // 2 else "",
+              library if n > 48 else "exact"),
         Means("whole numbers", "the matrix itself, with a bound of its error", 3e-5 * (2 * n + 1) ** 3,
               1e-4 + 2e-7 * n * n, f"{n:,} pairs, {MOST_WHOLE} at most" if n > MOST_WHOLE else ""),
+        Means("polynomials", "of the matrix, in floats: a term for each two radians of the fastest mode", 2e-5 * n, 1e-8 * n,
+              mixed or ("a power of the method has as many factors as the loop" if way == "method" else not_sparse(system))),
     ]  # fmt: skip
+    if n >= WAVES_FROM:  # a transform is cheaper, where sites are alike
+        out[:2] = out[1::-1]
+    return out
 
 
 def check(system: System, facts: Facts, goal: Goal, requested: str) -> None:
@@ -69,6 +90,9 @@ def check(system: System, facts: Facts, goal: Goal, requested: str) -> None:
     if not bound or bound.degree > 2:
         why = bound.because if not bound else f"the degree may be {bound.degree}"
         raise PlanError(f"{asked} needs an energy of degree 2 or less in the state: {why}", site=bound.site, fix=LOOP)
+    assert system.energy is not None
+    if draws(system.energy):
+        raise PlanError(f"{asked}, but H draws random numbers: its matrix is not a constant", fix=LOOP)
     if facts["explicit time"]:
         raise PlanError(f"{asked}, but H depends on t: its matrix is not a constant", fix=LOOP)
     for name, value, plain in (("precision", goal.precision, "float64"), ("scale", goal.scale, "off"),
@@ -86,7 +110,7 @@ def check(system: System, facts: Facts, goal: Goal, requested: str) -> None:
 def plan_jump(system: System, facts: Facts, goal: Goal, requested: str) -> Plan:
     """What stands for the loop."""
     check(system, facts, goal, requested)
-    found = means(system, facts)
+    found = means(system, facts, goal.propagator)
     if all(m.objection for m in found):
         reasons = "\n  ".join(f"{m.name}: {m.objection}" for m in found)
         raise PlanError(f"no way is known to delete the loop of `{system.name}`. Tried:\n  {reasons}", fix=LOOP)
@@ -110,15 +134,19 @@ def seconds(x: float) -> str:
 def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
     """The comparison, for the report."""
     n = pairs_of(system)
-    found = means(system, facts)
+    found = means(system, facts, goal.propagator)
     chosen = next(m for m in found if not m.objection)
-    step = STEP * n
+    step = max(3e-9, STEP * n)
     what = {"exact": "the flow of H: its error does not grow with dt",
             "method": "n steps of the method in exact arithmetic; refused where omega*dt is beyond its limit"}  # fmt: skip
     out = [Row("propagator", goal.propagator, what[goal.propagator])]
     for m in found:
         if m.objection:
             out.append(Row("by", m.name, f"no: {m.objection}"))
+            continue
+        if m.name == "polynomials":
+            out.append(Row("by", m.name, f"{'chosen' if m is chosen else 'if those above refuse'}: {m.what}; about "
+                           f"{seconds(m.build)} once and {seconds(m.apply)} a term"))  # fmt: skip
             continue
         total, verdict = m.build + m.apply, "chosen" if m is chosen else "if the one above refuses"
         out.append(Row("by", m.name, f"{verdict}: {m.what}; about {seconds(m.build)} once and {seconds(m.apply)} a frame, "

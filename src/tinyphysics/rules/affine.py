@@ -111,6 +111,8 @@ def power(x: Rational, y: Rational) -> Rational:
         if x == 0 and y < 0:
             raise NotAffine("a divisor is 0")
         return Fraction(x) ** int(y)
+    if x == 0 and y > 0:
+        return 0
     if x <= 0:
         raise NotAffine("the power of a number that is not above 0")
     return root(x) if y == Fraction(1, 2) else Fraction(CONTEXT.exp(CONTEXT.multiply(decimal(y), CONTEXT.ln(decimal(x)))))

@@ -5,14 +5,21 @@ up as the work is done, so that the bound holds whatever the matrix is: definite
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-WANTED = 90  # bits after the point that a result is right to: more than two floats would be asked for
+WANTED = 160  # bits after the point that a result is right to: units may differ by many orders
+PRIME = (1 << 61) - 1
+SWEEPS = 40  # of a balance
 MOST_BITS = 1 << 14  # then it is not worth the time
 Rows = list[list[int]]
 Matrix = Sequence[Sequence[Fraction]]
+
+
+class Lost(ArithmeticError):
+    """Too few bits to go on with."""
 
 
 class TooMany(ArithmeticError):
@@ -51,7 +58,10 @@ def times(a: Fixed, b: Fixed) -> Fixed:
     """The product, and by how much an entry may be wrong: row sums bound what an error is multiplied by."""
     n, bits = len(a.rows), a.bits
     grown = a.error * norm(transposed(b.rows)) + b.error * norm(a.rows) + n * a.error * b.error
-    return Fixed(product(a.rows, b.rows, bits), bits, (grown >> bits) + 2)
+    error = (grown >> bits) + 2
+    if error.bit_length() > bits:
+        raise Lost("nothing is known of a product any more")
+    return Fixed(product(a.rows, b.rows, bits), bits, error)
 
 
 def transposed(a: Rows) -> Rows:
@@ -100,12 +110,74 @@ def exponential_with(a: Matrix, t: Fraction, bits: int) -> Fixed:
     return out
 
 
+def is_nilpotent(a: Matrix) -> bool:
+    """Is a power of it 0, as far as a prime can tell?"""
+    common = math.lcm(*(x.denominator for row in a for x in row))
+    p = [[int(x * common) % PRIME for x in row] for row in a]
+    for _ in range(len(a).bit_length()):
+        columns = list(zip(*p))
+        p = [[sum(x * c[k] for k, x in enumerate(row) if x) % PRIME for c in columns] for row in p]
+    return not any(map(any, p))
+
+
+def finite_series(a: Matrix, t: Fraction) -> list[list[Fraction]] | None:
+    """exp(t*a) of an a of which a power is 0: exact. None of others."""
+    n = len(a)
+    term = [[Fraction(i == j) for j in range(n)] for i in range(n)]
+    out = [row[:] for row in term]
+    if not is_nilpotent(a):
+        return None
+    for k in range(1, n + 1):
+        columns = list(zip(*a))
+        term = [[sum((x * c[j] for j, x in enumerate(row) if x), Fraction(0)) * t / k for c in columns] for row in term]
+        if not any(map(any, term)):
+            return out
+        out = [[x + y for x, y in zip(u, v)] for u, v in zip(out, term)]
+    return None
+
+
+def balance(a: Matrix) -> list[int]:
+    """Exponents e with 2**e[i] a[i][j] 2**-e[j] of rows and columns of one size: units in which products stay small.
+
+    Of what leads round in a circle alone: a column that nothing answers to may have any unit.
+    """
+    n, e = len(a), [0] * len(a)
+    size = [[abs(x).numerator.bit_length() - x.denominator.bit_length() if x and i != j else None
+             for j, x in enumerate(row)] for i, row in enumerate(a)]  # fmt: skip
+    for _ in range(SWEEPS):
+        moved = False
+        for i in range(n):
+            row = [s + e[i] - e[j] for j, s in enumerate(size[i]) if s is not None]
+            column = [size[j][i] + e[j] - e[i] for j in range(n) if size[j][i] is not None]  # type: ignore[operator]
+            if row and column and abs(off := (max(column) - max(row)) // 2) > 0:
+                e[i] += off
+                moved = True
+        if not moved:
+            break
+    return e
+
+
+def scaled(a: Matrix, e: Sequence[int]) -> list[list[Fraction]]:
+    return [[x * Fraction(2) ** (e[i] - e[j]) if x else x for j, x in enumerate(row)] for i, row in enumerate(a)]
+
+
+def unscaled(m: Fixed, e: Sequence[int]) -> Fixed:
+    """In the units of before: exact, since they are powers of 2."""
+    most = max(e) - min(e)
+    rows = [[x << (e[j] - e[i] + most) for j, x in enumerate(row)] for i, row in enumerate(m.rows)]
+    return Fixed(rows, m.bits + most, m.error << (2 * most))
+
+
 def precise(make: Callable[[int], Fixed], wanted: int) -> Fixed:
     """With more bits until the result is right to as many after the point as are wanted."""
     bits = 2 * wanted
     while bits <= MOST_BITS:
-        out = make(bits)
-        missing = out.error.bit_length() - (bits - wanted)
+        try:
+            out = make(bits)
+        except Lost:
+            bits *= 2
+            continue
+        missing = out.error.bit_length() - (out.bits - wanted)
         if missing <= 0:
             return out
         bits += missing + 8 + bits // 4  # what is missing may have grown on the way
@@ -114,7 +186,10 @@ def precise(make: Callable[[int], Fixed], wanted: int) -> Fixed:
 
 def power(factors: Sequence[Matrix], n: int, wanted: int = WANTED) -> Fixed:
     """The n-th power of a product, its factors in the order in which they act; every entry right to 2**-wanted."""
-    return precise(lambda bits: power_with(factors, n, bits), wanted)
+    size = len(factors[0])
+    e = balance([[sum((abs(f[i][j]) for f in factors), Fraction(0)) for j in range(size)] for i in range(size)])
+    balanced = [scaled(f, e) for f in factors]
+    return precise(lambda bits: unscaled(power_with(balanced, n, bits), e), wanted)
 
 
 def exponential(a: Matrix, t: Fraction, wanted: int = WANTED) -> Fixed:
@@ -124,4 +199,10 @@ def exponential(a: Matrix, t: Fraction, wanted: int = WANTED) -> Fixed:
     >>> round(float(e.fraction(0, 0)), 12)
     0.540302305868
     """
-    return precise(lambda bits: exponential_with(a, t, bits), wanted)
+    whole = finite_series(a, t)
+    if whole is not None:
+        bits = wanted + 1
+        return Fixed([[rounded(x, bits) for x in row] for row in whole], bits, 1)
+    e = balance(a)
+    balanced = scaled(a, e)
+    return precise(lambda bits: unscaled(exponential_with(balanced, t, bits), e), wanted)

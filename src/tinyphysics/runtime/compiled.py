@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from tinyphysics.errors import StoreError
-from tinyphysics.ir import parse
+from tinyphysics.ir import UOp, parse
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
@@ -20,6 +20,7 @@ from tinyphysics.system import System
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.loops import FEW_OF_PAIRS
 from tinyphysics.tpir.precision import PRECISIONS
+from tinyphysics.tpir.probe import probe
 
 
 class Compiled:
@@ -75,11 +76,19 @@ class Compiled:
         b = self.built
         return partial(propagator, b.system, b.facts, b.step, self.known.program)
 
+    @cached_property
+    def energy_in_loops(self) -> bool:
+        """Can the energy be computed along the axes of the states?"""
+        s = self.system
+        assert s.energy is not None
+        clock = UOp.var("t") if s.time is None else s.time
+        return not loops_refuse(probe(s.states, s.parameters, clock, {"energy": s.energy}, self.stored))
+
     def in_loops(self, members: int) -> bool:
         """Does a run of so many members go along the axes of its states?"""
         k = self.known
         if self.goal.propagator != "loop":  # only energies and observables are computed so
-            return k.backend != "python" and k.axis > FEW
+            return k.backend != "python" and self.energy_in_loops
         if k.backend == "python":
             return False
         short = FEW_OF_PAIRS if PRECISIONS[self.goal.precision].wide else FEW

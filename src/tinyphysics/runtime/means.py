@@ -1,4 +1,4 @@
-"""What is a jump computed by?  Modes, waves, or the matrix itself in whole numbers: each with the same four questions.
+"""What is a jump computed by?  Modes, waves, a normal form, polynomials, or the matrix itself in whole numbers.
 
 `prepared(n)` is what n steps do to any state, `apply` does it to states, `told` says what is known of it.
 """
@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.analysis.stencil import stencils, uniform
-from tinyphysics.device.dd import DD, matmul, of_fraction
+from tinyphysics.device.chebyshev import Springs, springs
+from tinyphysics.device.dd import DD, dot, matmul, of_fraction
 from tinyphysics.device.modes import Modes, NoModes, StepMatrix, Unstable, modes, step_matrix
+from tinyphysics.device.normal_form import NormalForm, normal_form
 from tinyphysics.device.rank import Undecided, nullity
 from tinyphysics.device.spectral import Waves, waves
 from tinyphysics.errors import PlanError
@@ -114,6 +116,54 @@ class ByWaves:
                 "phase_error": self.waves.phase_error(t), "area_error": float(off.max())}  # fmt: skip
 
 
+class ByNormalForm:
+    """A definite energy that mixes q and p."""
+
+    name = "normal form"
+
+    def __init__(self, x: Question) -> None:
+        assert x.system.energy is not None
+        whole = x.hessian(x.system.energy)
+        self.form: NormalForm = normal_form(dense(whole.rows, 2 * whole.pairs), whole.linear)
+        self.system, self.h = x.system, x.h
+
+    def prepared(self, n: int) -> Any:
+        return self.form.modes.exact(self.h, n)
+
+    def apply(self, change: Any, states: Mapping[str, Any]) -> dict[str, Any]:
+        return unflat(self.system, halves(self.form.apply(change, np.concatenate(flat(self.system, states)))))
+
+    def told(self, change: Any, t: float) -> dict[str, Any]:
+        m = self.form.modes
+        return {"modes": m.size // 2, "zero_modes": 0, "phase_error": m.phase_error(t), "area_error": change.area,
+                "skew": m.skew}  # fmt: skip
+
+
+class ByPolynomials:
+    """A polynomial of the matrix of many springs."""
+
+    name = "polynomials"
+
+    def __init__(self, x: Question) -> None:
+        whole = x.hessian(x.step.terms[0].energy + x.step.terms[1].energy)
+        if any(whole.linear):
+            raise NoModes("there are constant forces")
+        self.springs: Springs = springs(whole.block(False, False), whole.block(True, True), whole.pairs)
+        self.system, self.h = x.system, x.h
+
+    def prepared(self, n: int) -> Any:
+        t = float(n * self.h)
+        return t, self.springs.series(t)
+
+    def apply(self, change: Any, states: Mapping[str, Any]) -> dict[str, Any]:
+        t, series = change
+        return unflat(self.system, self.springs.apply(series, t, *flat(self.system, states)))
+
+    def told(self, change: Any, t: float) -> dict[str, Any]:
+        terms = len(change[1]) // 2 + 1
+        return {"terms": terms, "rounding": terms * 2.0**-51}
+
+
 class ByWholeNumbers:
     """The matrix itself."""
 
@@ -148,7 +198,7 @@ class ByWholeNumbers:
         full = np.concatenate([z, np.ones((1, z.shape[1]))])
         if not np.isfinite(change.high).all():
             return unflat(self.system, halves(np.full_like(z, np.nan)))
-        new = matmul(change, DD(full)).rounded()
+        new = dot(change, DD(full)).rounded()
         # a state that shrinks inside a flow that grows has lost what was cancelled
         grown = np.abs(change.high).max(initial=0.0) * np.abs(full).max(axis=0) * len(full) * 2.0**-100
         if (grown > LOST * np.maximum(np.abs(new).max(axis=0), np.abs(z).max(axis=0))).any():
@@ -189,4 +239,4 @@ def halves(z: Any) -> Flat:
     return z[:n], z[n:]
 
 
-BY: dict[str, Any] = {c.name: c for c in (ByModes, ByWaves, ByWholeNumbers)}
+BY: dict[str, Any] = {c.name: c for c in (ByModes, ByWaves, ByNormalForm, ByWholeNumbers, ByPolynomials)}

@@ -48,14 +48,18 @@ class Origin:
 
     def energies(self) -> Any:
         """The energy of every frame."""
-        energy, steps = self.energy(), [int(n) for n in self.steps]
+        out = self.looked({"energy": self.energy()})["energy"]
+        return out if self.run.given.is_ensemble else out[:, 0]
+
+    def looked(self, values: Mapping[str, UOp]) -> dict[str, Any]:
+        """Values of every frame."""
+        steps = [int(n) for n in self.steps]
         size = max(1, PIECE // max(sum(v[:1].nbytes for v in self.frames.values()), 1))
         parts = []
         for k in range(0, len(steps), size):  # frames may be more than there is memory for
             some = {name: v[k : k + size] for name, v in self.frames.items()}
-            parts.append(looking(self.run, {"energy": energy}, some, steps[k : k + size])["energy"])
-        out = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return out if self.run.given.is_ensemble else out[:, 0]
+            parts.append(looking(self.run, values, some, steps[k : k + size]))
+        return parts[0] if len(parts) == 1 else {name: np.concatenate([part[name] for part in parts]) for name in values}
 
     def watched(self, name: str) -> dict[str, UOp]:
         if name != "energy":
@@ -94,10 +98,9 @@ class Origin:
 
     def of_frames(self, name: str) -> tuple[Any, Any, Any]:
         """(times, values, scale) of a deleted loop: over its frames, which is all that it has."""
-        steps = [int(n) for n in self.steps]
-        seen = looking(self.run, self.watched(name), self.frames, steps)
+        seen = self.looked(self.watched(name))
         values, scale = seen["value"], np.fmax.reduce(seen["scale"], axis=0)
-        t = times_at(steps, self.run.dt, self.run.t0)
+        t = times_at([int(n) for n in self.steps], self.run.dt, self.run.t0)
         return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
 
     def drift(self, name: str) -> Any:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,10 @@ from tinyphysics.runtime.means import BY, Question
 from tinyphysics.step import Step
 from tinyphysics.system import System
 
-KEPT = 8  # jumps that a propagator remembers, and propagators that a process does
+KEPT = 8  # propagators that a process remembers
+LOCK = RLock()  # runs in several threads share what is remembered
+TOGETHER = 1 << 20  # numbers of members that are jumped with at once
+KEPT_JUMPS = 2  # and jumps of each: of a large field one is many megabytes
 
 
 @dataclass(eq=False)
@@ -38,6 +42,10 @@ class Propagator:
 
     def prepared(self, n: int) -> tuple[Any, Any]:
         """(what it is computed by, what it makes of n steps)."""
+        with LOCK:
+            return self._prepared(n)
+
+    def _prepared(self, n: int) -> tuple[Any, Any]:
         if n in self.jumps:
             self.jumps.move_to_end(n)
             return self.jumps[n]
@@ -63,7 +71,7 @@ class Propagator:
             except Unstable as error:
                 raise unstable(self.question, error) from error
             self.jumps[n] = found
-            if len(self.jumps) > KEPT:
+            if len(self.jumps) > KEPT_JUMPS:
                 self.jumps.popitem(last=False)
             return found
         told = "\n  ".join(reasons)
@@ -72,8 +80,15 @@ class Propagator:
     def jump(self, states: Mapping[str, Any], n: int) -> dict[str, Any]:
         """States (members, shape...) after n steps."""
         by, change = self.prepared(n)
-        with np.errstate(over="ignore", invalid="ignore"):
-            out: dict[str, Any] = by.apply(change, states)
+        members = len(next(iter(states.values())))
+        size = max(1, TOGETHER // max(1, sum(v[:1].size for v in states.values())))
+        out = {name: np.empty_like(v) for name, v in states.items()}
+        for first in range(0, members, size):  # a member's bits do not depend on who is beside it
+            here = slice(first, first + size)
+            with np.errstate(over="ignore", invalid="ignore"):
+                new = by.apply(change, {name: v[here] for name, v in states.items()})
+            for name, v in new.items():
+                out[name][here] = v
         return out
 
     def told(self, n: int) -> dict[str, Any]:
@@ -95,9 +110,17 @@ def propagator(
 ) -> Propagator:
     """The one for these parameters, remembered."""
     key = program, dt, tuple((name, v.shape, v.tobytes()) for name, v in parameters.items())
+    with LOCK:
+        return _remembered(key, system, facts, step, parameters, dt)
+
+
+def _remembered(
+    key: Any, system: System, facts: Facts, step: Step, parameters: Mapping[str, Any], dt: float
+) -> Propagator:
     if key not in _propagators:
         given = {name: [float(x) for x in v.reshape(-1)] for name, v in parameters.items()}
-        _propagators[key] = Propagator(Question(system, facts, step, given, Fraction(dt)), means(system, facts))
+        question = Question(system, facts, step, given, Fraction(dt))
+        _propagators[key] = Propagator(question, means(system, facts, "exact" if question.stages is None else "method"))
         if len(_propagators) > KEPT:
             _propagators.popitem(last=False)
     _propagators.move_to_end(key)

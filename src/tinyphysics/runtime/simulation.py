@@ -216,12 +216,16 @@ class Simulation:
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
         quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
+        jumps = self.goal.propagator != "loop"
         n, seconds = 1, 0.0
         while seconds < 0.02 and n < steps:
-            n = min(2 * n, steps)
+            n = steps if jumps else min(2 * n, steps)
             runs = [quiet.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
             seconds = min(out.metrics["seconds"]["run"] for out in runs)  # one alone may have had to wait
-        per_step = seconds / max(n * min(members, 4096), 1)
+        if jumps:  # a frame costs the same wherever it is
+            per_step = seconds * max(frames - 1, 1) / max(steps * min(members, 4096), 1)
+        else:
+            per_step = seconds / max(n * min(members, 4096), 1)
         size = PRECISIONS[self.goal.precision].bits / 8  # of all words
         return {"seconds": per_step * steps * members, "bytes": size * rows * members * frames}
 

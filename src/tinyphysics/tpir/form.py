@@ -149,10 +149,10 @@ def check_jump(program: Program) -> None:
     terms = [i.dst for i in program.energy if isinstance(i.dst, Register) and i.dst.kind == "E"]
     for number, section, i in jumps:
         where = f"step {number} `{i}`"
-        if section != "final" or len(jumps) > 1 or i.dst != Register("S", 0):
-            raise VerifyError(f"{where} stands in `{section}:`" if section != "final" else f"{where} is one too many"
-                              if len(jumps) > 1 else f"{where} writes {i.dst}",
-                              fix="One PROPAGATE S0, ... in `final:` moves all states.")  # fmt: skip
+        trouble = {f"stands in `{section}:`": section != "final", "is one too many": len(jumps) > 1,
+                   f"writes {i.dst}": i.dst != Register("S", 0)}  # fmt: skip
+        for what in (what for what, holds in trouble.items() if holds):
+            raise VerifyError(f"{where} {what}", fix="One PROPAGATE S0, ... in `final:` moves all states.")
         if i.args[0] not in [Word(way) for way in JUMPS]:
             raise VerifyError(f"{where} goes the way `{i.args[0]}`", fix=f"The way is {one_of(JUMPS)}.")
         for e in i.args[1::2]:

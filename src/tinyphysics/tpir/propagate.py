@@ -21,6 +21,7 @@ from tinyphysics.rules.random import draws
 from tinyphysics.tpir.isa import Instruction, Program, Register, Word
 from tinyphysics.tpir.symbolic import Symbolic, clocks, state_var
 
+MOST_NUMBERS = 64  # of a state that is jumped with in whole numbers
 TOL = Fraction(1, 2**46)  # weights are sums of a few rounded coefficients
 Said = tuple[bool, str]
 
@@ -85,7 +86,7 @@ def jump_verdicts(program: Program, i: Instruction, terms: Sequence[UOp], normal
         why = f"the flow of E{shears} is not a shear: it holds a position and its momentum"
         return [(False, why)] * 5
     what = "exp(n dt J H'') with a constant H''" if flow else "a power of shears, each exp(w dt J H'') with a constant H''"
-    kept = (True, f"{what}; each run measures it in double-double")
+    kept = (True, f"{what}; how far a run is from it is in its metrics")
     if flow or is_palindrome(parts):
         symmetric = (True, "the flow of one energy" if flow else "the sub-flows of a step are a palindrome")
     else:
@@ -123,6 +124,9 @@ def propagated(
     order += [k for p in order if (k := program.conjugate(p)) is not None]
     variables = [state_var(program, k, 0) for k in order]
     half, h = len(order) // 2, Fraction(dt)
+    if (size := sum(u.size for u in variables)) > MOST_NUMBERS:
+        raise PlanError(f"the virtual machine jumps with {MOST_NUMBERS} numbers at most, not with {size}",
+                        fix="Run it with tp.compile(...).evolve(...).")  # fmt: skip
     given = {f"${name}": v for name, v in params.items()}
     try:
         matrices = [(hessian(terms[e], variables[:half], variables[half:], given).generator(), Fraction(w))
