@@ -67,8 +67,8 @@ class Family:
         """Conditions and (of two kinds) leading errors at x, then the derivatives of each."""
         top = self.order - 1 if kinds == 1 else self.order + 1
         s = np.empty((2 ** (top + 1) - 1, LANES))
-        weights = np.ascontiguousarray(x)
-        compiled().words(top, self.length, *(a.ctypes.data_as(ctypes.c_void_p) for a in (self.letters, self.places, weights, s)))
+        arrays = (self.letters, self.places, np.ascontiguousarray(x), s)
+        compiled().words(top, self.length, *(a.ctypes.data_as(ctypes.c_void_p) for a in arrays))
         found = [sum(m @ s[2**n - 1 : 2 ** (n + 1) - 1] for n, m in rows.items()) for rows, _ in self.readers[:kinds]]
         values = [f[:, 0] - goal for f, (_, goal) in zip(found, self.readers)]
         return values + [f[:, 1 : self.half + 1] for f in found]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinyphysics.synth.coefficients import COMPOSITION
-from tinyphysics.synth.quality import effective
+from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.schemes import drifts_and_kicks
@@ -73,8 +73,10 @@ METHODS: tuple[Method, ...] = (
     solved("blanes_moan6", "ten kicks and drifts of their own weights"),
     solved("blanes_moan_nystrom6", "eleven kicks and drifts, for T quadratic in p"),
     solved("blanes_moan_nystrom6_14", "fourteen kicks and drifts, for T quadratic in p"),
+    solved("nystrom6", "eleven kicks and drifts, for T quadratic in p"),
     Method("kahan_li8", 8, "seventeen leapfrogs, drift-kick-drift",
            sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li8"]), symmetric=True, source=KAHAN_LI),
+    solved("nystrom8", "twenty-one kicks and drifts, for T quadratic in p"),
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
@@ -84,14 +86,14 @@ METHODS: tuple[Method, ...] = (
 ALIASES = {"leapfrog": "leapfrog_kdk"}
 CHOICES = ("auto", "symplectic")  # names that let the planner choose
 BY_NAME = {m.name: m for m in METHODS}
-FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from order 4 on the smallest effective error
+FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from order 4 on the smallest price
 ORDERS = (1, 2, 4, 6, 8, 10)
 
 
 def by_order(order: int, quadratic: bool) -> list[Method]:
     """The splittings of an order, the best first."""
     all_ = [m for m in METHODS if m.order == order and m.splits]
-    return sorted(all_, key=lambda m: (m.name != FIRST.get(order), effective(m.name, quadratic)))
+    return sorted(all_, key=lambda m: (m.name != FIRST.get(order), price(m.name, quadratic)))
 
 
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p

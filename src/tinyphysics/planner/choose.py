@@ -5,7 +5,7 @@ from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, FIRST, MAP, ORDERS, Method, by_order, names
-from tinyphysics.synth.quality import effective
+from tinyphysics.synth.quality import told
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
@@ -74,7 +74,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         elif chosen is None:
             chosen = m
         else:
-            turned_down.append(Alternative(m.name, second(m, chosen, quadratic)))
+            turned_down.append(Alternative(m.name, second(m.name, chosen, quadratic)))
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
@@ -88,12 +88,11 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     return Plan(chosen.name, chosen.order, reason(system, goal, chosen, quadratic), tuple(turned_down))
 
 
-def second(m: Method, chosen: Method, quadratic: bool) -> str:
+def second(name: str, chosen: Method, quadratic: bool) -> str:
     """Why a method that applies is not the one."""
     if chosen.order in FIRST:
         return f"same order and cost; {chosen.name} is the default"
-    return (f"effective error {effective(m.name, quadratic):.3f} with {m.stages} force evaluations a step; "
-            f"{chosen.name} has {effective(chosen.name, quadratic):.3f}")  # fmt: skip
+    return told(name, quadratic)
 
 
 def reason(system: System, goal: Goal, chosen: Method, quadratic: bool) -> str:
@@ -104,4 +103,4 @@ def reason(system: System, goal: Goal, chosen: Method, quadratic: bool) -> str:
         asked += f"; symmetric methods have even orders, so {chosen.order}"
     if chosen.order in FIRST:
         return asked
-    return f"{asked}; of those that apply, the smallest effective error, {effective(chosen.name, quadratic):.3f}"
+    return f"{asked}; of those that apply the best: {told(chosen.name, quadratic)}"
