@@ -8,7 +8,7 @@ from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
-from tinyphysics.synth.schemes import drifts_and_kicks
+from tinyphysics.synth.schemes import FOUND, drifts_and_kicks
 from tinyphysics.synth.splitting import palindrome
 
 
@@ -43,8 +43,8 @@ class Method:
 def solved(name: str, summary: str) -> Method:
     """A method of synth/schemes.py: its weights are solved for when a step is made of it."""
     s = SCHEMES[name]
-    return Method(name, s.order, summary, sequence=lambda: drifts_and_kicks(name), symmetric=True, source=s.source,
-                  quadratic=s.kind == "nystrom", kicks=s.kicks)  # fmt: skip
+    return Method(name, s.order, summary, sequence=lambda: drifts_and_kicks(name), symmetric=True,
+                  source="" if s.source == FOUND else s.source, quadratic=s.kind == "nystrom", kicks=s.kicks)  # fmt: skip
 
 
 VERLET = "Verlet 1967, Phys. Rev. 159, 98"
