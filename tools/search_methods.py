@@ -157,8 +157,8 @@ def grown(x: Any, kicks: int, rng: Any) -> Any:
 
 
 def search(
-    family: Family, seed: int = 0, starts: int = 30, seconds: float = math.inf, limit: float = 1.0, roots: list[Any] | None = None,
-    found: list[tuple[float, Any]] | None = None, keep: int = 60,
+    family: Family, seed: int = 0, starts: int = 30, seconds: float = math.inf, limit: float = 1.0,
+    roots: list[Any] | None = None, found: list[tuple[float, Any]] | None = None, keep: int = 60,
 ) -> list[tuple[float, Any]]:  # fmt: skip
     """The best of many starts, each once; `roots` are halves of schemes to grow from."""
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from typing import Any
 from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.context import CHECK
+from tinyphysics.device import cache
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.ir import UOp
@@ -21,6 +22,7 @@ from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.step import Step
+from tinyphysics.synth import schemes
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.splitting import Approximate, split_step
@@ -30,6 +32,8 @@ from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.lower import lower
 from tinyphysics.tpir.precision import in_precision
 from tinyphysics.tpir.verifier import Certificate, verify
+
+schemes.keep(cache.read, cache.write)
 
 
 @dataclass(frozen=True, eq=False)

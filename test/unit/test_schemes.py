@@ -12,6 +12,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.planner.catalog import BY_NAME as METHODS
 from tinyphysics.planner.catalog import ORDERS, by_order
+from tinyphysics.synth import schemes
 from tinyphysics.synth.bch import log_product
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.conditions import NEAR_INTEGRABLE, RKN, SPLITTING, THREE_PARTS, Conditions, composition, count
@@ -91,6 +92,17 @@ def test_a_wrong_digit_is_found(name, digit):
     with pytest.raises(Unsolved, match="starts at|residual"):
         solve(scheme.conditions, scheme.layout, start)
     assert solve(scheme.conditions, scheme.layout, scheme.start) == weights(name)
+
+
+def test_what_took_long_to_solve_is_kept_and_read_again(monkeypatch):
+    files = {}
+    monkeypatch.setattr(schemes, "_store", [])
+    schemes.keep(files.get, files.__setitem__)
+    monkeypatch.setattr(schemes, "LONG", -1.0)
+    first = weights.__wrapped__("blanes_moan4")
+    assert list(files.values()) == [" ".join(map(str, first)).encode()] and next(iter(files)).endswith(".weights")
+    monkeypatch.setattr(schemes, "solve", None)  # not called again
+    assert weights.__wrapped__("blanes_moan4") == first == weights("blanes_moan4")
 
 
 def test_weights_that_cannot_have_an_order_are_refused():

@@ -11,6 +11,8 @@ method (synth/solve.py) makes all digits of it, or says that this is no solution
 """
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property
@@ -24,8 +26,9 @@ from tinyphysics.synth.conditions import (
     Structure,
     composition,
 )
-from tinyphysics.synth.solve import solve
+from tinyphysics.synth.solve import DIGITS, RESIDUAL, solve
 from tinyphysics.synth.splitting import palindrome as alternating
+from tinyphysics.util import digest
 
 VERLET = "Verlet 1967, Phys. Rev. 159, 98"
 YOSHIDA = "Yoshida 1990, Phys. Lett. A 150, 262"
@@ -159,6 +162,19 @@ SCHEMES: tuple[Scheme, ...] = (
 BY_NAME = {s.name: s for s in SCHEMES}
 
 
+Read = Callable[[str], bytes | None]
+Write = Callable[[str, bytes], None]
+_store: list[tuple[Read, Write]] = []  # where solutions are kept between processes, if somebody said so
+
+
+def keep(read: Read, write: Write) -> None:
+    """From now on, what took long to solve is looked for there first; a key says what was solved."""
+    _store[:] = [(read, write)]
+
+
+LONG = 20e-3  # seconds of this thread
+
+
 @cache
 def weights(name: str) -> tuple[Decimal, ...]:
     """The first half of a scheme, to 45 digits.
@@ -167,7 +183,16 @@ def weights(name: str) -> tuple[Decimal, ...]:
     0.414490771794375737142354062861
     """
     s = BY_NAME[name]
-    return solve(s.conditions, s.layout, s.start)
+    key = digest(f"{s.kind} {s.orders} {s.layout} {s.start} {DIGITS} {RESIDUAL}".encode()) + ".weights"
+    for read, _ in _store:
+        if stored := read(key):
+            return tuple(Decimal(w) for w in stored.decode().split())
+    began = time.thread_time()
+    found = solve(s.conditions, s.layout, s.start)
+    if time.thread_time() - began > LONG:
+        for _, write in _store:
+            write(key, " ".join(map(str, found)).encode())
+    return found
 
 
 def palindrome(name: str) -> list[tuple[str, Decimal]]:
