@@ -224,11 +224,11 @@ def test_an_order_gets_the_best_that_applies(system, order):
 
 
 def test_what_was_found_beats_what_was_published():
-    """On each of the three problems; on the pendulum order 6 is level with the fourteen stages of Blanes and Moan."""
-    for name in ("nystrom6", "nystrom8"):
+    """On each of the three problems."""
+    for name in ("nystrom4", "nystrom6", "nystrom8"):
         others = [WORK[m.name] for m in METHODS.values() if m.order == METHODS[name].order and m.name in WORK and m.name != name]
         for mine, *theirs in zip(WORK[name], *others):
-            assert mine < 1.01 * min(theirs)
+            assert mine < min(theirs)
 
 
 def test_the_work_that_is_kept_is_the_work_that_is_measured():
