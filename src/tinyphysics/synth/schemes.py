@@ -149,6 +149,9 @@ SCHEMES: tuple[Scheme, ...] = (
         SOFRONIOU_SPALETTA),
     # --- kicks with V and its force gradient
     Scheme("chin4", "force gradient", (4,), "VTVW", ("0.1667", "0.5", "0.6667", "0.0139"), CHIN),
+    Scheme("force_gradient6", "force gradient", (6,), "TVWTVWTVW", half(
+        "0.25421665573771167 0.04430073752285317 -0.00110160963224724 -0.14937385413865419 0.24970016187783810 "
+        "0.00221543675499663 0.39515719840094253 0.41199820119861747 0.00540934138166228"), FOUND),
     # --- H = A + eps B
     Scheme("aba82", "near-integrable", (8, 2), "AB", half("0.069432 0.173927 0.260578 0.326073 0.339981"), LASKAR_ROBUTEL),
     Scheme("aba84", "near-integrable", (8, 4), "AB", half(
