@@ -1,4 +1,4 @@
-"""What does an accuracy cost?  Hénon–Heiles orbits to errors of 1e-3 ... 1e-12: our schemes, and those who choose their steps.
+"""What does an accuracy cost?  Hénon–Heiles orbits to 1e-3 ... 1e-12: our schemes, and those who choose their steps.
 
     python bench/workprecision.py [--members 4096] [--repeat 3] [--json FILE]
 
@@ -33,7 +33,7 @@ def orbits(members: int) -> tuple[Any, Any]:
     """Positions and momenta, (members, 2) each, of energies up to 1/8 inside the well."""
     rng = np.random.default_rng(5)
     x = rng.uniform(-0.5, 0.5, (40 * members, 4))
-    q, p = x[:, :2], x[:, 2:]
+    q = x[:, :2]
     energy = (x**2).sum(1) / 2 + q[:, 0] ** 2 * q[:, 1] - q[:, 1] ** 3 / 3
     keep = x[(energy < 1 / 8) & (q[:, 1] < 0.9)][:members]
     assert len(keep) == members
@@ -82,8 +82,8 @@ def scipy(q: Any, p: Any) -> Iterator[Setting]:
 
     for tolerance in TOLERANCES[:-2]:
         def run(tolerance: float = tolerance) -> Any:
-            return np.array([solve_ivp(field, (0, T), [*a, *b], "DOP853", rtol=max(tolerance, 3e-14), atol=tolerance).y[:2, -1]
-                             for a, b in zip(q[:SAMPLE], p[:SAMPLE])])  # fmt: skip
+            goal = dict(rtol=max(tolerance, 3e-14), atol=tolerance)
+            return np.array([solve_ivp(field, (0, T), [*a, *b], "DOP853", **goal).y[:2, -1] for a, b in zip(q[:SAMPLE], p)])
 
         yield f"tolerance {tolerance:.0e}", run, SAMPLE
 
@@ -114,7 +114,8 @@ def diffrax(q: Any, p: Any) -> Iterator[Setting]:
 
 def contenders() -> dict[str, Callable[[Any, Any], Iterator[Setting]]]:
     out = {m.name: scheme(m.name, m.stages, m.order) for m in METHODS if m.symmetric}
-    for name, package, settings in (("heyoka", "heyoka", heyoka), ("SciPy DOP853", "scipy", scipy), ("diffrax Dopri8", "diffrax", diffrax)):
+    peers = (("heyoka", "heyoka", heyoka), ("SciPy DOP853", "scipy", scipy), ("diffrax Dopri8", "diffrax", diffrax))
+    for name, package, settings in peers:
         if importlib.util.find_spec(package):
             out[name] = settings
         else:
@@ -160,7 +161,8 @@ def main() -> None:
     for name, points in curves.items():
         costs = [cheapest(points, d) for d in DECADES]
         print(name.ljust(26), *(f"{c[0]:8.1f}" if c else "       -" for c in costs))
-    for label, names in (("lowest of ours", [n for n in curves if n in {m.name for m in METHODS}]), ("lowest of all", list(curves))):
+    mine = [m.name for m in METHODS if m.name in curves]
+    for label, names in (("lowest of ours", mine), ("lowest of all", list(curves))):
         best = [min(((c[0], n) for n in names if (c := cheapest(curves[n], d))), default=None) for d in DECADES]
         print(label.ljust(26), *(f"{b[0]:8.1f}" if b else "       -" for b in best))
         print(" " * 26, ", ".join(f"{d:.0e} {b[1]}" for d, b in zip(DECADES, best) if b))

@@ -16,6 +16,7 @@ import ast
 import contextlib
 import io
 import linecache
+import math
 import os
 import re
 import subprocess
@@ -31,11 +32,15 @@ sys.path.insert(0, str(ROOT / "src"))
 from tinyphysics.context import FLAGS  # noqa: E402
 from tinyphysics.errors import ERRORS  # noqa: E402
 from tinyphysics.ir.ops import MINIMAL, Ops  # noqa: E402
+from tinyphysics.planner.bibliography import BIBLIOGRAPHY  # noqa: E402
 from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
 from tinyphysics.planner.needs import NEEDS  # noqa: E402
 from tinyphysics.planner.routes import FORMS, ROUTES  # noqa: E402
+from tinyphysics.planner.stability import of_splitting  # noqa: E402
 from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
 from tinyphysics.rules.wide_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402
+from tinyphysics.synth.quality import EFFECTIVE, WORK  # noqa: E402
+from tinyphysics.synth.schemes import SCHEMES, drifts_and_kicks  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
 from tinyphysics.tpir.isa import CLAIMS, FRAMES, ISA, JUMPS, POISSON_TYPES  # noqa: E402
 
@@ -137,6 +142,22 @@ def routes() -> str:
     return table(("route", "finding", "action", "effect"), rows)
 
 
+def schemes() -> str:
+    """Every composition that is known, with what it costs; those of other parts than drifts and kicks after them."""
+    rows = []
+    for s in SCHEMES:
+        split = s.kind in ("composition", "splitting", "nystrom") and s.order > 2
+        work = [f"{x:.0f}" for x in WORK[s.name]] if s.name in WORK else ["", "", ""]
+        norms = [f"{x:.2f}" if math.isfinite(x) else "" for x in EFFECTIVE.get(s.name, (math.inf, math.inf))]
+        limit = f"{of_splitting(drifts_and_kicks(s.name)):.2f}" if split else ""
+        orders = str(s.order) if len(s.orders) == 1 else str(s.orders)
+        rows.append((code(s.name), s.kind, orders, str(s.kicks), *work, *norms, limit,
+                     BIBLIOGRAPHY[s.source].short if s.source in BIBLIOGRAPHY else s.source))
+    head = ("name", "kind", "order", "kicks", "Hénon–Heiles", "Kepler", "pendulum", "error, T quadratic", "error, any T",
+            "stable to ω dt =", "source")  # fmt: skip
+    return table(head, rows)
+
+
 def backends() -> str:
     rows = [(code(b), t.device, "yes" if t.bit_exact else "compared with a tolerance") for b, t in BUILT.items()]
     head = table(("backend", "runs on", "in the contract"), rows)
@@ -220,7 +241,7 @@ def requirements() -> str:
 PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions, "words": words, "operations": operations, "layers": layers, "errors": errors,
     "methods": methods, "backends": backends, "flags": flags, "requirements": requirements,
-    "bounds": bounds, "routes": routes, "wide": wide,
+    "bounds": bounds, "routes": routes, "schemes": schemes, "wide": wide,
 }  # fmt: skip
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 

@@ -10,6 +10,7 @@ from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.analysis.hierarchy import hierarchy
 from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.context import CHECK
+from tinyphysics.device import cache
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.ir import UOp
@@ -27,6 +28,7 @@ from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.exact import unrounded
 from tinyphysics.step import Step
+from tinyphysics.synth import schemes
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
@@ -40,6 +42,8 @@ from tinyphysics.tpir.lower import lower
 from tinyphysics.tpir.precision import in_precision
 from tinyphysics.tpir.verifier import Certificate, verify
 from tinyphysics.tpir.wide import in_pairs
+
+schemes.keep(cache.read, cache.write)
 
 
 @dataclass(frozen=True, eq=False)

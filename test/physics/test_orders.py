@@ -7,7 +7,7 @@ import math
 import mpmath
 import pytest
 
-from tinyphysics.synth.quality import half_trace, stability_limit
+from tinyphysics.planner.stability import half_trace, of_splitting
 from tinyphysics.synth.schemes import SCHEMES, palindrome
 
 T = 2  # the time of all runs
@@ -97,6 +97,6 @@ def test_a_gradient_of_the_wrong_sign_has_the_order_of_its_kicks_only():
 def test_an_oscillator_grows_above_the_limit_and_not_below(name):
     """High orders first grow near half a period a step, in a narrow band of steps."""
     moves = [(m, float(w)) for m, w in moves_of(name)]
-    limit = stability_limit(moves)
+    limit = of_splitting(moves)
     assert max(abs(half_trace(moves, limit * k / 5_000)) for k in range(5_000)) <= 1 + 1e-9
     assert abs(half_trace(moves, limit * (1 + 1e-7))) > 1

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from tinyphysics.analysis.coupling import reads
-from tinyphysics.analysis.kinetic import kinetic_quadratic
 from tinyphysics.analysis.noise import drawn
+from tinyphysics.analysis.nystrom import kinetic_quadratic
 from tinyphysics.analysis.pairwise import pairwise
 from tinyphysics.analysis.quadratic import polynomial, quadratic
 from tinyphysics.analysis.separable import separable

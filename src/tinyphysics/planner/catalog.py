@@ -18,10 +18,10 @@ from tinyphysics.synth.gradients import (
     with_gradients,
 )  # fmt: skip
 from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, Weights
-from tinyphysics.synth.quality import effective
+from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
-from tinyphysics.synth.schemes import drifts_and_kicks
+from tinyphysics.synth.schemes import FOUND, drifts_and_kicks
 from tinyphysics.synth.splitting import palindrome
 
 
@@ -89,8 +89,9 @@ class Method:
 def solved(name: str, summary: str) -> Method:
     """A method of synth/schemes.py: its weights are solved for when a step is made of it."""
     s = SCHEMES[name]
-    return Method(name, s.order, summary, sequence=lambda: drifts_and_kicks(name), symmetric=True, source=s.source,
-                  needs=("quadratic T",) if s.kind == "nystrom" else (), kicks=s.kicks)  # fmt: skip
+    return Method(name, s.order, summary, sequence=lambda: drifts_and_kicks(name), symmetric=True,
+                  source="" if s.source == FOUND else s.source, needs=("quadratic T",) if s.kind == "nystrom" else (),
+                  kicks=s.kicks)  # fmt: skip
 
 
 GRADIENTS = ("quadratic T", "force gradients")
@@ -109,14 +110,17 @@ METHODS: tuple[Method, ...] = (
     solved("mclachlan4", "five kicks and drifts of their own weights"),
     solved("blanes_moan4", "six kicks and drifts of their own weights"),
     solved("blanes_moan_nystrom4", "six kicks and drifts, at their best for T quadratic in p"),
+    solved("nystrom4", "six kicks and drifts, at their best for T quadratic in p"),
     solved("yoshida6", "seven leapfrogs, drift-kick-drift"),
     Method("kahan_li6", 6, "nine leapfrogs, drift-kick-drift",
            sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li6"]), symmetric=True, source="kahan1997"),
     solved("blanes_moan6", "ten kicks and drifts of their own weights"),
     solved("blanes_moan_nystrom6", "eleven kicks and drifts, for T quadratic in p"),
     solved("blanes_moan_nystrom6_14", "fourteen kicks and drifts, for T quadratic in p"),
+    solved("nystrom6", "thirteen kicks and drifts, for T quadratic in p"),
     Method("kahan_li8", 8, "seventeen leapfrogs, drift-kick-drift",
            sequence=lambda: palindrome("T", "V", COMPOSITION["kahan_li8"]), symmetric=True, source="kahan1997"),
+    solved("nystrom8", "twenty-one kicks and drifts, for T quadratic in p"),
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
            needs=("separable", "still T", "levels")),
@@ -158,14 +162,14 @@ METHODS: tuple[Method, ...] = (
 ALIASES = {"leapfrog": "leapfrog_kdk"}
 CHOICES = ("auto", "symplectic")  # names that let the planner choose
 BY_NAME = {m.name: m for m in METHODS}
-FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from order 4 on the smallest effective error
+FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from order 4 on the smallest price
 ORDERS = (1, 2, 4, 6, 8, 10)
 
 
 def by_order(order: int, quadratic: bool) -> list[Method]:
     """The splittings of an order, the best first."""
     all_ = [m for m in METHODS if m.order == order and m.splits]
-    return sorted(all_, key=lambda m: (m.name != FIRST.get(order), effective(m.name, quadratic)))
+    return sorted(all_, key=lambda m: (m.name != FIRST.get(order), price(m.name, quadratic)))
 
 
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p

@@ -1,8 +1,6 @@
 """Which method does this system get?  The first that applies, and why the others were turned down."""
 from __future__ import annotations
 
-import math
-
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
@@ -20,7 +18,7 @@ from tinyphysics.planner.catalog import (
 )
 from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection
 from tinyphysics.planner.routes import route_of
-from tinyphysics.synth.quality import effective
+from tinyphysics.synth.quality import told
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
@@ -76,7 +74,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         elif chosen is None:
             chosen = m
         else:
-            turned_down.append(Alternative(m.name, second(m, chosen, quadratic)))
+            turned_down.append(Alternative(m.name, second(m.name, chosen, quadratic)))
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
@@ -108,14 +106,11 @@ def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:
     return Plan(RESPA.name, RESPA.order, f"fast and slow parts: {kicks} fast kicks in a step")
 
 
-def second(m: Method, chosen: Method, quadratic: bool) -> str:
+def second(name: str, chosen: Method, quadratic: bool) -> str:
     """Why a method that applies is not the one."""
     if chosen.order in FIRST:
         return f"same order and cost; {chosen.name} is the default"
-    if math.isinf(effective(m.name, quadratic)):
-        return f"the same order; {chosen.name} is the default"
-    return (f"effective error {effective(m.name, quadratic):.3f} with {m.stages} force evaluations a step; "
-            f"{chosen.name} has {effective(chosen.name, quadratic):.3f}")  # fmt: skip
+    return told(name, quadratic)
 
 
 def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
@@ -126,4 +121,4 @@ def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: 
         asked += f"; symmetric methods have even orders, so {chosen.order}"
     if chosen.order in FIRST:
         return asked
-    return f"{asked}; of those that apply, the smallest effective error, {effective(chosen.name, quadratic):.3f}"
+    return f"{asked}; of those that apply the best: {told(chosen.name, quadratic)}"

@@ -82,7 +82,7 @@ class Compiled:
         s = self.system
         assert s.energy is not None
         clock = UOp.var("t") if s.time is None else s.time
-        return not loops_refuse(probe(s.states, s.parameters, clock, {"energy": s.energy}, self.stored))
+        return not loops_refuse(probe(s.states, s.parameters, clock, {"energy": s.energy}, self.encoding.precision))
 
     def in_loops(self, members: int) -> bool:
         """Does a run of so many members go along the axes of its states?"""

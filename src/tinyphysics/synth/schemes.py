@@ -11,6 +11,8 @@ method (synth/solve.py) makes all digits of it, or says that this is no solution
 """
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -26,8 +28,9 @@ from tinyphysics.synth.conditions import (
     Structure,
     composition,
 )
-from tinyphysics.synth.solve import solve
+from tinyphysics.synth.solve import DIGITS, RESIDUAL, solve
 from tinyphysics.synth.splitting import palindrome as alternating
+from tinyphysics.util import digest
 
 # keys of planner/bibliography.py
 VERLET = "verlet1967"
@@ -41,6 +44,7 @@ LASKAR_ROBUTEL = "laskar2001"
 BLANES_MOAN = "blanes2002"
 SOFRONIOU_SPALETTA = "sofroniou2005"
 BLANES_ET_AL = "blanes2013"
+FOUND = "found by tools/search_methods.py"
 
 STRUCTURES = {
     "splitting": SPLITTING, "nystrom": RKN, "force gradient": RKN, "three parts": THREE_PARTS,
@@ -104,6 +108,9 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme("blanes_moan_nystrom4", "splitting", (4,), "VT", half(
         "0.0829844064174052 0.245298957184271 0.396309801498368 0.604872665711080 -0.0390563049223486 "
         "-0.350171622895351 0.1195241940131508"), BLANES_MOAN),
+    Scheme("nystrom4", "splitting", (4,), "VT", half(
+        "0.08300186187537752 0.24536015729703179 0.39405880699874882 0.60078437649519971 -0.03868549736533509 "
+        "-0.34614453379223151 0.12324965698241750"), FOUND),
     Scheme("yoshida6", "composition", (6,), "S", ("0.784514", "0.235573", "-1.177680", "1.315186"), YOSHIDA),
     Scheme("kahan_li6", "composition", (6,), "S", half(
         "0.39216144400731413927925056 0.33259913678935943859974864 -0.70624617255763935980996482 "
@@ -121,10 +128,20 @@ SCHEMES: tuple[Scheme, ...] = (
         "-0.056534365832888 0.314241403071447 0.004914688774713 -0.130144459517415 0.143761127168358 "
         "0.106417700369543 0.328567693746804 -0.00879424312851058 -0.196411466486454 "
         "0.20730506905689536"), BLANES_MOAN),
+    Scheme("nystrom6", "nystrom", (6,), "TV", half(
+        "0.03448395846116717 0.08506808132253178 0.10480511400659566 0.31900203288785997 -0.00495057839734128 "
+        "-0.19716219901291193 0.13898618961344219 0.14181027630193117 0.14004977640240202 0.14092319170396924 "
+        "0.19176661340596311 -0.02314391730585875 -0.10514107349222887 0.06700506820495702"), FOUND),
     Scheme("kahan_li8", "composition", (8,), "S", half(
         "0.13020248308889008087881763 0.56116298177510838456196441 -0.38947496264484728640807860 "
         "0.15884190655515560089621075 -0.39590389413323757733623154 0.18453964097831570709183254 "
         "0.25837438768632204729397911 0.29501172360931029887096624 -0.60550853383003451169892108"), KAHAN_LI),
+    Scheme("nystrom8", "nystrom", (8,), "VT", half(
+        "0.02539311698088579 0.07322145053920630 0.19840915701501888 0.32555424731377550 0.00497326320767468 "
+        "-0.33645592190895423 -0.06452306364028357 0.23549056341504646 -0.04809290708695920 -0.28539073433519849 "
+        "-0.00841203473693206 0.21919585585190092 0.13262018392193887 -0.17964521125556231 0.00461732709513538 "
+        "0.28618443073203926 0.21116411646421969 0.13893877028659747 0.06671082038872183 0.18360372810899257 "
+        "-0.02285997960942029 -0.32139435749568692"), FOUND),
     Scheme("sofroniou_spaletta10", "composition", (10,), "S", half(
         "0.07879572252168641926390768 0.31309610341510852776481247 0.02791838323507806610952027 "
         "-0.22959284159390709415121340 0.13096206107716486317465686 -0.26973340565451071434460973 "
@@ -135,6 +152,9 @@ SCHEMES: tuple[Scheme, ...] = (
         SOFRONIOU_SPALETTA),
     # --- kicks with V and its force gradient
     Scheme("chin4", "force gradient", (4,), "VTVW", ("0.1667", "0.5", "0.6667", "0.0139"), CHIN),
+    Scheme("force_gradient6", "force gradient", (6,), "TVWTVWTVW", half(
+        "0.25421665573771167 0.04430073752285317 -0.00110160963224724 -0.14937385413865419 0.24970016187783810 "
+        "0.00221543675499663 0.39515719840094253 0.41199820119861747 0.00540934138166228"), FOUND),
     # --- H = A + eps B
     Scheme("aba82", "near-integrable", (8, 2), "AB", half("0.069432 0.173927 0.260578 0.326073 0.339981"), LASKAR_ROBUTEL),
     Scheme("aba84", "near-integrable", (8, 4), "AB", half(
@@ -153,6 +173,19 @@ SCHEMES: tuple[Scheme, ...] = (
 BY_NAME = {s.name: s for s in SCHEMES}
 
 
+Read = Callable[[str], bytes | None]
+Write = Callable[[str, bytes], None]
+_store: list[tuple[Read, Write]] = []  # where solutions are kept between processes, if somebody said so
+
+
+def keep(read: Read, write: Write) -> None:
+    """From now on, what took long to solve is looked for there first; a key says what was solved."""
+    _store[:] = [(read, write)]
+
+
+LONG = 20e-3  # seconds of this thread
+
+
 @cache
 def weights(name: str) -> tuple[Decimal, ...]:
     """The first half of a scheme, to 45 digits.
@@ -161,7 +194,16 @@ def weights(name: str) -> tuple[Decimal, ...]:
     0.414490771794375737142354062861
     """
     s = BY_NAME[name]
-    return solve(s.conditions, s.layout, s.start)
+    key = digest(f"{s.kind} {s.orders} {s.layout} {s.start} {DIGITS} {RESIDUAL}".encode()) + ".weights"
+    for read, _ in _store:
+        if stored := read(key):
+            return tuple(Decimal(w) for w in stored.decode().split())
+    began = time.thread_time()
+    found = solve(s.conditions, s.layout, s.start)
+    if time.thread_time() - began > LONG:
+        for _, write in _store:
+            write(key, " ".join(map(str, found)).encode())
+    return found
 
 
 def palindrome(name: str) -> list[tuple[str, Decimal]]:
