@@ -57,7 +57,8 @@ class Compensated:
     def whole(self) -> Program:
         for self.section in ("init", "step", "final"):
             self.made[self.section] = []
-            for self.position, i in enumerate(self.program.section(self.section)):
+            for position, i in enumerate(self.program.section(self.section)):
+                self.position = position
                 self.instruction(i)
         states: list[StateDecl] = []
         for k, s in enumerate(self.program.states):
