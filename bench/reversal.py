@@ -35,7 +35,7 @@ def cases() -> dict[str, Case]:
     atoms, box = starts.lattice("fcc", 3, density=0.8)
     p = np.random.default_rng(3).normal(size=atoms.shape)
     start = dict(q=atoms, p=p - p.mean(0))
-    orders = (1, 2, 4, 6, 8)
+    orders = (1, 2, 4, 6, 8, 10)
     out: dict[str, Case] = {f"henon_heiles order {n}": (henon_heiles, 0.1, dict(order=n), chaotic, {}) for n in orders}
     out["kepler order 4"] = (kepler, 0.02, dict(order=4), dict(q=[1.0, 0.0], p=[0.0, 1.2]), {})
     return out | {"liquid, 108 atoms, lists": (liquid, 0.005, {}, start, dict(box=float(box[0])))}
