@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
@@ -118,7 +119,10 @@ def compile(
     goal = Goal(dt, method, order, forbidden, precision, scale, approximate, energy_drift, error)
     if goal.is_accurate or pilot is not None:
         check_goals(source.kind, source.name, goal)
-    if dt is None and source.kind != "map" and not goal.is_accurate:
+    if goal.is_accurate:
+        goal = replace(goal, energy_drift=None if energy_drift is None else float(energy_drift),
+                       error=None if error is None else float(error))  # fmt: skip
+    elif dt is None and source.kind != "map":
         checked_step(dt)
     sim = Simulation(source, goal, requested, checks)
     if pilot is not None:

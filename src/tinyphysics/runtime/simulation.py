@@ -337,7 +337,7 @@ class Simulation:
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
         if self.frequency is not None or self.goal.decision is not None:
-            out.metrics["stability"] = SLOTS["stability"](self, r.dt)
+            out.metrics |= SLOTS["stability"](self, r.dt)
         if self.goal.is_accurate:
             SLOTS["judged"](self, out)
         if self.checks == "strict" and any(s.cause == "not finite" for s in record.stops):
