@@ -98,6 +98,13 @@ def test_with_a_dt_of_the_users_the_method_is_chosen_for_it():
     assert tp.compile(kepler, dt=0.05, error=0.5).evolve(**START, steps=20).metrics["goals"]["met"]
 
 
+def test_a_pilot_without_a_goal_goes_with_everything_and_numbers_of_numpy_are_numbers():
+    s = plummer(64, 1)
+    assert tp.compile(gravity, dt=0.01, approximate=1e-2, sizes={"n": 64}, pilot=s | {"softening": 0.1}).frequency > 1
+    sim = tp.compile(pendulum, error=np.float32(1e-3), pilot={"q": 1.0, "p": 0.0, "until": 2.0})
+    assert type(sim.goal.error) is float and sim.goal.decision.error < 1e-3
+
+
 def test_pins_and_prohibitions_are_kept():
     assert tp.compile(kepler, error=1e-6, method="leapfrog", pilot=START).goal.decision.method == "leapfrog_kdk"
     assert BY_NAME[tp.compile(kepler, error=1e-4, order=4, pilot=START).goal.decision.method].order == 4

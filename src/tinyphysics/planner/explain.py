@@ -7,7 +7,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
 from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP, Method
 from tinyphysics.planner.cost import describe, operations
-from tinyphysics.planner.longest import asked
+from tinyphysics.planner.longest import asked, symplectic
 from tinyphysics.planner.loops import loop_rows
 from tinyphysics.planner.propagator import rows as propagator_rows
 from tinyphysics.planner.rounding import rounding_rows
@@ -87,7 +87,8 @@ def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
         rows.append(Row("dt", f"{d.dt:.6g}", "the longest that meets them; a run takes one that divides its time"))
     rows += [Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; {found[name]:.1e} in the pilot")
              for name, value in wanted.items()]  # fmt: skip
-    grown = f", from which errors were taken to grow linearly to {d.reach:g}" if d.reach > d.span else ""
+    how = "linearly" if symplectic(BY_NAME[plan.method]) else "quadratically"
+    grown = f", from which errors were taken to grow {how} to {d.reach:g}" if d.reach > d.span else ""
     rows.append(Row("pilot", f"{d.span:g}", f"the time it ran for{grown}; the run itself is measured too"))
     return rows + stability_rows(plan.method, d.frequency, goal.dt if goal.dt is not None else d.dt)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.facts import Facts
@@ -44,7 +45,7 @@ def check_goals(kind: str, name: str, goal: Goal) -> None:
     for word, value in (("energy_drift", goal.energy_drift), ("error", goal.error)):
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < 1.0:
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < value < 1.0:
             raise InputError(f"{word}={value!r} is not a relative error between 0 and 1", fix=f"Pass {word}=1e-6.")
     if kind == "map":
         raise PlanError(f"`{name}` is a map: it has no step that could be made accurate",
@@ -52,13 +53,13 @@ def check_goals(kind: str, name: str, goal: Goal) -> None:
     if goal.energy_drift is not None and kind == "forces":
         raise PlanError(f"energy_drift= for `{name}`, which is given by its forces: no energy is known for it",
                         fix="Ask for error= alone, or write it as a Hamiltonian.")  # fmt: skip
-    if goal.precision in ("dd", "lattice"):
+    if goal.is_accurate and goal.precision in ("dd", "lattice"):
         raise PlanError(f"goals do not go with precision={goal.precision!r} yet: what is measured is float64",
                         fix="Leave precision= out, or choose dt yourself.")  # fmt: skip
-    if goal.inner:
+    if goal.is_accurate and goal.inner:
         raise PlanError("goals do not go with inner= yet: fast and slow parts are stepped as you say",
                         fix="Choose dt yourself, or leave tp.fast and tp.slow out.")  # fmt: skip
-    if goal.approximate is not None:
+    if goal.approximate is not None and goal.is_accurate:
         raise PlanError("goals do not go with approximate=: halving the step does not show the error of a tree",
                         fix="Leave one of the two out.")  # fmt: skip
 
@@ -69,7 +70,10 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
     forbidden = {named(n).name for n in goal.forbid}
     if goal.method not in CHOICES:
         return [named(goal.method)]
-    able = [m for m in METHODS if symplectic(m) and m.orbits is None and m.order >= 2 and goal.order in (None, m.order)]
+    able = [m for m in METHODS if symplectic(m) and m.orbits is None and m.order >= 2]
+    if goal.order is not None:
+        order = min((m.order for m in able if m.order >= goal.order), default=goal.order)
+        able = [m for m in able if m.order == order]
     fit = [m for m in able if m.name not in forbidden and not objection(m, system, facts)]
     if not fit:
         why = {m.name: "forbidden" if m.name in forbidden else objection(m, system, facts) for m in able}
@@ -142,7 +146,7 @@ def step_for(decision: Decision, reach: float) -> tuple[float, int]:
     m = BY_NAME[decision.method]
     further = max(abs(reach / decision.reach), 1.0) ** (1 if symplectic(m) else 2)
     exact = abs(reach / decision.dt) * further ** (1 / m.order)
-    steps = 2 * max(1, math.ceil(exact / 2 * (1 - 1e-9)))  # even: the run is compared with one of half as many
+    steps = 2 * max(1, math.ceil(exact / 2 * (1 - 1e-9)))  # even: the run is compared with one of half as many more
     return reach / steps, steps
 
 

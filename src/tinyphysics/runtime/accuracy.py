@@ -13,7 +13,7 @@ from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, Sha
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.goals import check_goals, decide, step_for
-from tinyphysics.planner.longest import asked, unstable
+from tinyphysics.planner.longest import STATE_ERROR, asked, unstable
 from tinyphysics.runtime import decisions
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
@@ -44,16 +44,16 @@ def piloted(sim: Simulation, pilot: Any) -> None:
         stability(sim, sim.goal.dt)
 
 
-def stability(sim: Simulation, dt: float) -> dict[str, float] | None:
+def stability(sim: Simulation, dt: float) -> dict[str, dict[str, float]]:
     """A step against the limit of the method, where the fastest vibration is known; one that is too long is said."""
     method = BY_NAME.get(sim.compiled.known.method)
     d = sim.goal.decision
     omega = sim.frequency if d is None else d.frequency
     if omega is None or method is None or method.limit is None:
-        return None
+        return {}
     if why := unstable(method, dt, omega):
         LOG.warning("%s: dt=%g is too long for %s; %s", sim.system.name, dt, method.name, why)
-    return {"omega": omega, "omega_dt": abs(dt) * omega, "limit": method.limit}
+    return {"stability": {"omega": omega, "omega_dt": abs(dt) * omega, "limit": method.limit}}
 
 
 def state_of(sim: Simulation, given: Mapping[str, Any], where: str) -> Inputs:
@@ -191,8 +191,8 @@ def suggest_dt(
 ) -> float:
     """What `sim.suggest_dt` returns."""
     i = state_of(sim, given, "to suggest_dt")
-    goal = replace(sim.goal, dt=None, method=sim.compiled.known.method, order=None, forbid=(), error=error,
-                   energy_drift=energy_drift, decision=None)  # fmt: skip
+    goal = replace(sim.goal, dt=None, method=sim.compiled.known.method, order=None, forbid=(), decision=None,
+                   error=STATE_ERROR if error is None else error, energy_drift=energy_drift)  # fmt: skip
     check_goals(sim.system.kind, sim.system.name, goal)
     pilots = Pilots(sim, part(i, sample(i)), t0)
     reach = None if until is None else time_of(until, t0)

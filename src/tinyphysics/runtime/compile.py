@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import frexp
 from typing import Any
 
@@ -168,7 +169,10 @@ def compile(
                 energy_drift=energy_drift, error=error, propagator=propagator or "loop")  # fmt: skip
     if goal.is_accurate or pilot is not None:
         check_goals(source.kind, source.name, goal)
-    if dt is None and source.kind != "map" and not goal.is_accurate:
+    if goal.is_accurate:
+        goal = replace(goal, energy_drift=None if energy_drift is None else float(energy_drift),
+                       error=None if error is None else float(error))  # fmt: skip
+    elif dt is None and source.kind != "map":
         checked_step(dt)
     sim = Simulation(source, goal, requested, checks)
     if pilot is not None:

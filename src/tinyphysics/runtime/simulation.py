@@ -368,7 +368,7 @@ class Simulation:
         if not compiled.encoding.precision.state.is_float:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
         if self.frequency is not None or self.goal.decision is not None:
-            out.metrics["stability"] = SLOTS["stability"](self, r.dt)
+            out.metrics |= SLOTS["stability"](self, r.dt)
         if self.goal.is_accurate:
             SLOTS["judged"](self, out)
         if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):
