@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.dd import DD, TWO_PI, as_dd, circle, hyperbola, of_fraction, two_product, where
+from tinyphysics.device.dd import DD, TWO_PI, circle, hyperbola, of_fraction, two_product, where
 from tinyphysics.device.modes import NoModes, StepMatrix, Unstable, value
 
 Weights = Mapping[tuple[int, ...], Fraction]
 Halves = tuple[bool, ...]  # is only half of the waves along an axis looked at?
 PHASE = 1e-13  # radians that a run may be wrong by: a transform rounds by as much
+FINE = 512.0  # entries of a table of sines for each radian
 BLUR = 2.0**-98  # what a weighted sum of cosines may be wrong by, relative to the sum of the weights
 
 
@@ -226,9 +228,29 @@ def half_angle(square: DD, zero: Any) -> DD:
     """asin of the root of numbers between 0 and 1, by one step of Newton in double-double."""
     safe = where(zero, DD(np.full(square.shape, 0.25)), square)
     s, c = safe.sqrt(), (DD(1.0) - safe).sqrt()
-    x = as_dd(np.arctan2(s.high, c.high))
-    sine, cosine, _ = circle(x)
-    return where(zero, DD(np.zeros(square.shape)), x + (s * cosine - c * sine))
+    x = np.arctan2(s.high, c.high)
+    sine, cosine = by_table(x)
+    return where(zero, DD(np.zeros(square.shape)), DD(x) + (s * cosine - c * sine))
+
+
+@lru_cache(maxsize=1)
+def table() -> tuple[DD, DD]:
+    """(sin, cos) of 0, 1/512, 2/512, ... up to a quarter turn."""
+    s, c, _ = circle(DD(np.arange(int(FINE * np.pi / 2) + 2) / FINE))
+    return s, c
+
+
+def by_table(x: Any) -> tuple[DD, DD]:
+    """(sin, cos) of floats from 0 to pi/2: those of the nearest entry, and a short series of what is left."""
+    k = np.rint(x * FINE).astype(int)
+    d = x - k / FINE  # exact
+    square = DD(*two_product(d, d))
+    d4 = square.high * square.high
+    s = DD(d) - square * (DD(*of_fraction(Fraction(1, 6))) * DD(d)) + DD(d * d4 * (1 / 120 - square.high / 5040))
+    short = DD(square.high * d4 * (1 / 720 - square.high / 40320))
+    less = square * (DD(0.5) - square * DD(*of_fraction(Fraction(1, 24)))) + short
+    sine, cosine = (entry[k] for entry in table())
+    return sine - sine * less + cosine * s, cosine - cosine * less - sine * s
 
 
 def waves(shape: tuple[int, ...], stiffness: Weights, inverse_mass: Weights, force: Fraction, drift: Fraction) -> Waves:
