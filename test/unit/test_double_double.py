@@ -12,6 +12,7 @@ from tinyphysics.device.chebyshev import bessel
 from tinyphysics.device.dd import DD
 from tinyphysics.device.eigen import eigen
 from tinyphysics.device.modes import step_matrix
+from tinyphysics.device.spectral import by_table
 from tinyphysics.device.rank import nullity, rank_in_whole_numbers, whole
 from tinyphysics.physics.fields import wave
 from tinyphysics.rules.affine import NotAffine
@@ -72,6 +73,13 @@ def test_an_angle_is_found_from_its_sine_and_cosine():
         s, c = (DD(*map(np.array, zip(*(dd.of_fraction(Fraction(int(f(x) * 2**160), 2**160)) for x in wanted))))
                 for f in (mpmath.sin, mpmath.cos))  # fmt: skip
         assert max(abs(a - b) for a, b in zip(of(dd.angle(s, c)), wanted)) < 1e-30
+
+
+def test_a_table_of_sines_and_a_short_series_have_thirty_digits():
+    x = np.random.default_rng(3).uniform(0, np.pi / 2, 500)
+    with mpmath.workdps(60):
+        for found, f in zip(by_table(x), (mpmath.sin, mpmath.cos)):
+            assert max(abs(a - f(mpmath.mpf(float(b)))) for a, b in zip(of(found), x)) < 1e-29
 
 
 def test_a_product_of_matrices_is_exact_to_thirty_digits():

@@ -108,8 +108,6 @@ class DD:
         r = np.sqrt(x)
         rest = DD(x, self.low) - DD(*two_product(r, r))
         out = DD(*quick_sum(r, (rest.high + rest.low) / (2.0 * r)))
-        rest = DD(x, self.low) - out * out
-        out = out + DD(rest.high / (2.0 * r))
         return DD(np.where(zero, 0.0, out.high), np.where(zero, 0.0, out.low))
 
     def abs(self) -> DD:

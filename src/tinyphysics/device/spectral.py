@@ -5,20 +5,23 @@ are those of a library.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.dd import DD, TWO_PI, as_dd, circle, hyperbola, of_fraction, two_product, where
+from tinyphysics.device.dd import DD, TWO_PI, circle, hyperbola, of_fraction, two_product, where
 from tinyphysics.device.modes import NoModes, StepMatrix, Unstable, value
 
 Weights = Mapping[tuple[int, ...], Fraction]
 Halves = tuple[bool, ...]  # is only half of the waves along an axis looked at?
 PHASE = 1e-13  # radians that a run may be wrong by: a transform rounds by as much
+BLOCK = 1 << 13
+FINE = 512.0  # entries of a table of sines for each radian
 BLUR = 2.0**-98  # what a weighted sum of cosines may be wrong by, relative to the sum of the weights
 
 
@@ -125,7 +128,9 @@ class Waves:
     def flowing(self, t: Fraction) -> dict[str, Any]:
         """Of the flow: cos, sin/omega twice, (1 - cos)/omega**2; hyperbolic where waves grow."""
         omega = np.sqrt(np.abs(np.where(self.zero, 1.0, self.square.high)))
-        sine, less = turned(rest_of_turns(self.square.abs(), of_turns(t)))
+        per = of_turns(t)
+        (turns,) = in_blocks(lambda square: (rest_of_turns(square.abs(), per),), self.square)
+        sine, less = turned(turns)
         ratio, fall = sine / omega, less / omega**2
         growing = (self.square.high < 0.0) & ~self.zero
         if growing.any():
@@ -138,18 +143,25 @@ class Waves:
 
     def stepped(self, m: StepMatrix, h: Fraction, n: int) -> dict[str, Any]:
         """Of n steps of a splitting; waves that grow are not done so."""
-        step, limit = DD(*of_fraction(h)), m.limit()
-        x = self.square * (step * step)
+        limit = m.limit()
         if ((self.square.high < 0.0) & ~self.zero).any():
             raise NoModes("some waves grow, which a power of a method is not known for here")
-        quarter = (x * value(m.turning, x)).scaled(0.25)
-        if ((quarter.high <= 0.0) | (quarter.high >= 1.0) | (x.high >= limit**2))[~self.zero].any():
-            raise Unstable(f"omega*dt is {float(np.sqrt(x.high.max())):.4g}, and the method turns below {limit:.4g} only")
-        close = 1.0 / np.sqrt(1.0 - quarter.high.max(initial=0.0, where=~self.zero))  # an angle follows omega faster
+        step, per = DD(*of_fraction(h)), of_turns(Fraction(2 * n))
+
+        def angles(square: DD) -> tuple[Any, Any, Any]:
+            x = square * (step * step)
+            quarter = (x * value(m.turning, x)).scaled(0.25)  # sin(theta/2)**2
+            inside = (quarter.high > 0.0) & (quarter.high < 1.0)
+            return x.rounded(), quarter.rounded(), fraction_of(half_angle(quarter, ~inside) * per)
+
+        x, s, turns = in_blocks(angles, self.square)
+        if ((s <= 0.0) | (s >= 1.0) | (x >= limit**2))[~self.zero].any():
+            raise Unstable(f"omega*dt is {float(np.sqrt(x.max())):.4g}, and the method turns below {limit:.4g} only")
+        close = 1.0 / np.sqrt(1.0 - s.max(initial=0.0, where=~self.zero))  # an angle follows omega faster
         if (phase := close * self.phase_error(float(n * h))) > PHASE:
             raise NoModes(f"phases would be known to {phase:.0e} only")
-        sine, less = turned(fraction_of(half_angle(quarter, self.zero) * of_turns(Fraction(2 * n))))
-        s, p, hh = quarter.rounded(), np.where(self.zero, 1.0, x.rounded()), float(h)
+        sine, less = turned(turns)
+        p, hh = np.where(self.zero, 1.0, x), float(h)
         ratio = sine / np.where(self.zero, 1.0, 2.0 * np.sqrt(s * (1.0 - s)))
         b, c, skew = (np.polyval([float(w) for w in reversed(k)] or [0.0], p) * ratio for k in (m.b, m.c, m.uneven))
         return {"qq": 1.0 - less + skew * p, "pp": 1.0 - less - skew * p, "drift": b * hh, "kick": c * hh,
@@ -193,6 +205,13 @@ def of_turns(t: Fraction) -> DD:
     return DD(*of_fraction(t / two_pi))
 
 
+def in_blocks(f: Callable[[DD], tuple[Any, ...]], x: DD) -> tuple[Any, ...]:
+    """f of the elements of x, some thousand at a time: what it makes on the way stays in a cache."""
+    high, low = np.ravel(x.high), np.ravel(x.low)
+    parts = [f(DD(high[k : k + BLOCK], low[k : k + BLOCK])) for k in range(0, len(high), BLOCK)]
+    return tuple(np.concatenate(column).reshape(x.shape) for column in zip(*parts))
+
+
 def rest_of_turns(square: DD, per: DD) -> Any:
     """sqrt(square) * per, less whole turns: the same as by double-double numbers, in a third of the operations."""
     high = np.where(square.high > 0.0, square.high, 1.0)
@@ -226,9 +245,29 @@ def half_angle(square: DD, zero: Any) -> DD:
     """asin of the root of numbers between 0 and 1, by one step of Newton in double-double."""
     safe = where(zero, DD(np.full(square.shape, 0.25)), square)
     s, c = safe.sqrt(), (DD(1.0) - safe).sqrt()
-    x = as_dd(np.arctan2(s.high, c.high))
-    sine, cosine, _ = circle(x)
-    return where(zero, DD(np.zeros(square.shape)), x + (s * cosine - c * sine))
+    x = np.arctan2(s.high, c.high)
+    sine, cosine = by_table(x)
+    return where(zero, DD(np.zeros(square.shape)), DD(x) + (s * cosine - c * sine))
+
+
+@lru_cache(maxsize=1)
+def table() -> tuple[DD, DD]:
+    """(sin, cos) of 0, 1/512, 2/512, ... up to a quarter turn."""
+    s, c, _ = circle(DD(np.arange(int(FINE * np.pi / 2) + 2) / FINE))
+    return s, c
+
+
+def by_table(x: Any) -> tuple[DD, DD]:
+    """(sin, cos) of floats from 0 to pi/2: those of the nearest entry, and a short series of what is left."""
+    k = np.rint(x * FINE).astype(int)
+    d = x - k / FINE  # exact
+    square = DD(*two_product(d, d))
+    d4 = square.high * square.high
+    s = DD(d) - square * (DD(*of_fraction(Fraction(1, 6))) * DD(d)) + DD(d * d4 * (1 / 120 - square.high / 5040))
+    short = DD(square.high * d4 * (1 / 720 - square.high / 40320))
+    less = square * (DD(0.5) - square * DD(*of_fraction(Fraction(1, 24)))) + short
+    sine, cosine = (entry[k] for entry in table())
+    return sine - sine * less + cosine * s, cosine - cosine * less - sine * s
 
 
 def waves(shape: tuple[int, ...], stiffness: Weights, inverse_mass: Weights, force: Fraction, drift: Fraction) -> Waves:
