@@ -30,6 +30,8 @@ MEMBERS, STEPS, DT = 65_536, 1_000, 0.01
 ONE, YEARS = 500_000, 20_000  # steps of the single pendulum and of the planets
 T, ERROR, SAMPLE = 100.0, 1e-9, 2_048  # the time, the accuracy and the members that it is measured on
 WEIGHTS = np.array(COMPOSITION["kahan_li8"])
+OURS = ("nystrom6", "kahan_li8", "nystrom8")  # of these the one with the fewest kicks
+OUR_RUNGS = tuple(round(100 * 1.06**k) for k in range(45))
 RUNGS = (160, 200, 250, 320, 400, 500, 640, 800, 1000)  # steps to T that are tried, the fewest first
 
 

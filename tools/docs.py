@@ -16,6 +16,7 @@ import ast
 import contextlib
 import io
 import linecache
+import math
 import os
 import re
 import subprocess
@@ -31,10 +32,17 @@ sys.path.insert(0, str(ROOT / "src"))
 from tinyphysics.context import FLAGS  # noqa: E402
 from tinyphysics.errors import ERRORS  # noqa: E402
 from tinyphysics.ir.ops import MINIMAL, Ops  # noqa: E402
+from tinyphysics.planner.bibliography import BIBLIOGRAPHY  # noqa: E402
 from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
+from tinyphysics.planner.needs import NEEDS  # noqa: E402
+from tinyphysics.planner.routes import FORMS, ROUTES  # noqa: E402
+from tinyphysics.planner.stability import of_splitting  # noqa: E402
 from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
+from tinyphysics.rules.wide_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402
+from tinyphysics.synth.quality import EFFECTIVE, WORK  # noqa: E402
+from tinyphysics.synth.schemes import SCHEMES, drifts_and_kicks  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
-from tinyphysics.tpir.isa import CLAIMS, FRAMES, ISA, POISSON_TYPES  # noqa: E402
+from tinyphysics.tpir.isa import CLAIMS, FRAMES, ISA, JUMPS, POISSON_TYPES  # noqa: E402
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
@@ -64,6 +72,7 @@ def words() -> str:
     return table(("word", "values"), [
         ("type of `POISSON_J`", ", ".join(map(code, POISSON_TYPES))),
         ("way of `JACOBI`", ", ".join(map(code, FRAMES))),
+        ("way of `PROPAGATE`", ", ".join(map(code, JUMPS))),
         ("`claim`", ", ".join(map(code, CLAIMS))),
     ])  # fmt: skip
 
@@ -109,23 +118,44 @@ def summary(doc: str | None) -> str:
 
 
 def methods() -> str:
-    def structure(m: Method) -> str:
-        if not m.splits and m.orbits is None:
-            return "none: by name only"
-        return "symplectic, symmetric" if m.symmetric and not m.corrected else "symplectic"
+    def name(m: Method) -> str:
+        return " = ".join(map(code, [m.name, *(alias for alias, target in ALIASES.items() if target == m.name)]))
 
-    names = {target: alias for alias, target in ALIASES.items()}
     rows = [
-        (code(m.name) + (f" = {code(names[m.name])}" if m.name in names else ""), str(m.order), str(m.stages),
-         structure(m), m.summary, m.source)
+        (name(m), str(m.order), str(m.stages), ", ".join(m.requires) or "nothing", ", ".join(m.keeps) or "none: by name only",
+         "" if m.limit is None else f"{m.limit:.3f}", m.summary, m.reference)
         for m in METHODS
     ]  # fmt: skip
-    head = ("name", "order", "force evaluations a step", "claims", "a step is", "source")
+    head = ("name", "order", "force evaluations a step", "needs", "claims", "stable to ω dt", "a step is", "source")
     orders = ", ".join(f"{order} is {code(name)}" for order, name in BY_ORDER.items())
     return "\n\n".join([
         table(head, rows),
         f"Names that let the planner choose: {', '.join(map(code, CHOICES))}. By order: {orders}.",
+        "What they need:",
+        table(("need", "means"), [(name, need.means) for name, need in NEEDS.items()]),
     ])  # fmt: skip
+
+
+def routes() -> str:
+    """What is found, and what is done then."""
+    rows = [(r.name, r.finding, r.action, r.effect) for r in (*ROUTES, *FORMS)]
+    return table(("route", "finding", "action", "effect"), rows)
+
+
+def schemes() -> str:
+    """Every composition that is known, with what it costs; those of other parts than drifts and kicks after them."""
+    rows = []
+    for s in SCHEMES:
+        split = s.kind in ("composition", "splitting", "nystrom") and s.order > 2
+        work = [f"{x:.0f}" for x in WORK[s.name]] if s.name in WORK else ["", "", ""]
+        norms = [f"{x:.2f}" if math.isfinite(x) else "" for x in EFFECTIVE.get(s.name, (math.inf, math.inf))]
+        limit = f"{of_splitting(drifts_and_kicks(s.name)):.2f}" if split else ""
+        orders = str(s.order) if len(s.orders) == 1 else str(s.orders)
+        rows.append((code(s.name), s.kind, orders, str(s.kicks), *work, *norms, limit,
+                     BIBLIOGRAPHY[s.source].short if s.source in BIBLIOGRAPHY else s.source))
+    head = ("name", "kind", "order", "kicks", "Hénon–Heiles", "Kepler", "pendulum", "error, T quadratic", "error, any T",
+            "stable to ω dt =", "source")  # fmt: skip
+    return table(head, rows)
 
 
 def backends() -> str:
@@ -137,6 +167,10 @@ def backends() -> str:
 def bounds() -> str:
     return table(("function", "float64", "float32"),
                  [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in BOUNDS.items()])  # fmt: skip
+
+
+def wide() -> str:
+    return table(("function", "error"), [(code(name), f"{a:g}") for name, a in WIDE_BOUNDS.items()])
 
 
 def flags() -> str:
@@ -207,7 +241,7 @@ def requirements() -> str:
 PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions, "words": words, "operations": operations, "layers": layers, "errors": errors,
     "methods": methods, "backends": backends, "flags": flags, "requirements": requirements,
-    "bounds": bounds,
+    "bounds": bounds, "routes": routes, "schemes": schemes, "wide": wide,
 }  # fmt: skip
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""The pictures of docs/physics.md: each family of systems, run and drawn, two systems to a picture.
+"""The pictures of the docs: each family of systems, run and drawn, two systems to a picture; and what methods cost.
 
     python tools/pictures.py [particles charges ...]   needs matplotlib; writes docs/pictures/*.png
 """
@@ -11,8 +11,10 @@ import matplotlib
 import numpy as np
 
 import tinyphysics as tp
+from measure_methods import PROBLEMS, error
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
 from tinyphysics.physics.starts import lattice, maxwell
+from tinyphysics.planner.catalog import METHODS
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
@@ -225,6 +227,30 @@ def draw_molecular(left, right) -> None:
     right.legend(fontsize=7)
 
 
+SHADES = {"ours": "tab:red", "Blanes": "tab:blue", "Kahan": "tab:green", "McLachlan": "tab:purple", "Suzuki": "tab:brown",
+          "Yoshida": "0.55", "Sofroniou": "tab:olive"}  # fmt: skip
+
+
+def draw_methods(left, right) -> None:
+    """Work and precision of every method of order 4 and more, ours in red."""
+    for axis, problem in ((left, "Hénon–Heiles"), (right, "Kepler")):
+        for m in METHODS:
+            if not m.symmetric or m.order < 4:
+                continue
+            who = m.source.split()[0] if m.source else "ours"
+            moves, points, steps = m.sequence(), [], max(2, 60 // m.stages)
+            while steps * m.stages < 6_000 and (not points or points[-1][1] > 1e-12):
+                points.append((steps * m.stages / PROBLEMS[problem][3], error(moves, problem, steps)))
+                steps = max(steps + 1, round(1.2 * steps))
+            x, y = np.array(points).T
+            style = {4: ":", 6: "-", 8: "--", 10: "-."}[m.order]
+            axis.loglog(x, y, style, color=SHADES[who], lw=1.8 if who == "ours" else 0.9, zorder=3 if who == "ours" else 2,
+                        label=m.name if problem == "Kepler" else None)  # fmt: skip
+        axis.set(title=problem, xlabel="force evaluations per unit of time", ylabel="error of the state", ylim=(1e-12, 1))
+    right.legend(fontsize=5.5, loc="lower left", ncols=1)
+    left.text(0.03, 0.04, "order 4 ⋯  6 —  8 - -  10 -·", transform=left.transAxes, fontsize=7)
+
+
 def main() -> None:
     if sys.argv[1:] in ([], ["plot"]):
         draw_plot()
@@ -234,7 +260,7 @@ def main() -> None:
     plt.rcParams.update({"font.size": 8, "axes.titlesize": 9})
     families = {"particles": draw_particles, "charges": draw_charges, "chains": draw_chains, "springs": draw_springs,
                 "fields": draw_fields, "twists": draw_twists, "fluids": draw_fluids, "vortices": draw_vortices,
-                "molecular": draw_molecular}  # fmt: skip
+                "molecular": draw_molecular, "methods": draw_methods}  # fmt: skip
     for name in sys.argv[1:] or families:
         figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
         families[name](*axes)

@@ -65,9 +65,12 @@ from tinyphysics.front.trace import PhysicsSystem as PhysicsSystem
 from tinyphysics.front.trace import forces as forces
 from tinyphysics.front.trace import hamiltonian as hamiltonian
 from tinyphysics.front.trace import map_ as map
+from tinyphysics.front.trace import potential as potential
 from tinyphysics.report import Report as Report
 from tinyphysics.rules.custom import op as op
 from tinyphysics.system import System as System
+from tinyphysics.system import fast as fast
+from tinyphysics.system import slow as slow
 from tinyphysics.trajectory import Stop as Stop
 from tinyphysics.trajectory import Trajectory as Trajectory
 
@@ -90,11 +93,18 @@ RUNTIME = {
     "load": "saved",
     "save": "saved",
     "minimise": "minimise",
+    "rewind": "rewind",
+    "piloted": "accuracy",
+    "step_of_run": "accuracy",
+    "judged": "accuracy",
+    "suggest_dt": "accuracy",
+    "stability": "accuracy",
     "to_xarray": "dataset",
     "Simulation": "simulation",
 }
-METHODS = {"save", "minimise", "to_xarray"}  # for users sim.save(path), sim.minimise(...), out.to_xarray()
-PLANNED = ("lagrangian", "ode", "fast", "slow")
+# for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
+METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability"}
+PLANNED = ("lagrangian", "ode")
 
 
 def __getattr__(name: str) -> Any:
@@ -118,7 +128,13 @@ _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args
 _system.SLOTS["to_xarray"] = lambda *args: __getattr__("to_xarray")(*args)
 _system.SLOTS["version"] = lambda: __version__
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
+_system.SLOTS["rewind"] = lambda *args: __getattr__("rewind")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
+_system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
+_system.SLOTS["step_of_run"] = lambda *args: __getattr__("step_of_run")(*args)
+_system.SLOTS["judged"] = lambda *args: __getattr__("judged")(*args)
+_system.SLOTS["stability"] = lambda *args: __getattr__("stability")(*args)
+_system.SLOTS["suggest_dt"] = lambda *args: __getattr__("suggest_dt")(*args)
 
 
 def _plot(out: Trajectory, figure: Any) -> Any:

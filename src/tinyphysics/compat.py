@@ -1,9 +1,17 @@
-"""Other names for the same things: `Compiler(H).emit()`, and methods as words in capitals."""
+"""Other names for the same things: `Compiler(H).emit()`, `AutoLinearizer(H, ...)`, and methods as words in capitals."""
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from tinyphysics.analysis.quadratic import polynomial
+from tinyphysics.front.spaces import Space
+from tinyphysics.front.trace import hamiltonian
 from tinyphysics.kernel import traced
+from tinyphysics.rules.hessian import Hessian, hessian
 from tinyphysics.runtime.compile import compile as compiled
 from tinyphysics.tpir.isa import Instruction, Program
 
@@ -31,3 +39,65 @@ class Compiler:
     def emit(self) -> list[Instruction]:
         """Every instruction, in the order of the listing: energy, init, step, final."""
         return [instruction for _, _, instruction in self.program.numbered()]
+
+
+LINEAR = "[Compiler] System is Linear! Using Matrix Acceleration."
+STEPPED = "[Compiler] System is Non-Linear. Using Iterative Solver."
+LOG = logging.getLogger("tinyphysics")
+
+
+class AutoLinearizer:
+    """Is H quadratic, with which matrices, and what does it do to a state in many steps?
+
+    >>> fast = AutoLinearizer(lambda q, p: (p**2).sum()/2 + (q**2).sum()/2, (2,), (2,))
+    >>> K, M_inv = fast.check_and_extract()
+    >>> K.tolist(), M_inv.tolist()
+    ([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]])
+    >>> q, p = fast.compile_step(steps=10**9, dt=0.01)([1.0, 0.0], [0.0, 0.0])
+    >>> round(float(q[0]), 12)
+    0.924000862426
+    """
+
+    def __init__(self, hamiltonian_func: Any, q_shape: tuple[int, ...] = (), p_shape: tuple[int, ...] = ()) -> None:
+        def energy(q: Any, p: Any) -> Any:
+            return hamiltonian_func(q, p)
+
+        energy.__name__ = getattr(hamiltonian_func, "__name__", "H").strip("<>")
+        for name, shape in (("q", q_shape), ("p", p_shape)):
+            energy.__annotations__[name] = Space(shape)
+        self.system = hamiltonian(energy).bind()
+
+    def matrices(self) -> Hessian | None:
+        """The whole Hessian, products of q and p and the linear part included; None if H is of higher degree."""
+        bound, system = polynomial(self.system), self.system
+        if not bound or bound.degree > 2:
+            return None
+        assert system.energy is not None
+        return hessian(system.energy, system.q, system.p, {})
+
+    def check_and_extract(self) -> tuple[Any, Any] | None:
+        """(K, M_inv) of q K q/2 + p M_inv p/2; None where H is of higher degree, or has other terms too."""
+        found = self.matrices()
+        LOG.info(STEPPED if found is None else LINEAR)
+        if found is None or found.mixes or any(found.linear):
+            return None
+        n = found.pairs
+        K, M_inv = (np.array([[float(row.get(k, 0)) for k in range(n)] for row in found.block(part, part)])
+                    for part in (False, True))  # fmt: skip
+        return K, M_inv
+
+    def compile_step(self, steps: int, dt: float) -> Callable[[Any, Any], tuple[Any, Any]]:
+        """(q, p) -> the state after some steps of leapfrog at once; one by one where H is of higher degree.
+
+        Where q and p are mixed there is no leapfrog, and it is the flow.
+        """
+        found = self.matrices()
+        LOG.info(STEPPED if found is None else LINEAR)
+        way = "loop" if found is None else "exact" if found.mixes else "method"
+        sim = compiled(self.system, dt, propagator=way)
+
+        def fast_forward(q: Any, p: Any) -> tuple[Any, Any]:
+            end = sim.evolve(q=q, p=p, steps=steps, progress=False).final
+            return end.q, end.p
+
+        return fast_forward

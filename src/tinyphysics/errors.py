@@ -73,6 +73,7 @@ class PlanError(TinyPhysicsError, ValueError):
         "an unknown method, backend or precision name",
         "an argument whose feature has not landed",
         "`approximate=` where there is no sum of 1/r over pairs to approximate, or with a budget that cannot be met",
+        "`energy_drift=` or `error=` that no method meets: the message lists what each was measured to do",
     )
 
 
@@ -107,7 +108,10 @@ class StoreError(TinyPhysicsError, OSError):
 class PhysicsIntegrityError(TinyPhysicsError, ArithmeticError):
     """A run failed one of its checks under `checks="strict"`; what it has computed is in `.out`."""
 
-    causes = ("a state became infinite or NaN: the step is too long, or two bodies met",)
+    causes = (
+        "a state became infinite or NaN: the step is too long, or two bodies met",
+        "a goal, `energy_drift=` or `error=`, was missed in the run: its errors grew faster than those of the pilot",
+    )
 
     def __init__(
         self, what: str, *, site: Site | None = None, fix: str | None = None, out: Any = None

@@ -1,6 +1,7 @@
 """The compiler on one screen: trace is done; analyse, choose, synthesise, lower, verify."""
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,21 +10,29 @@ from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.analysis.hierarchy import hierarchy
 from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.context import CHECK
+from tinyphysics.device import cache
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.ir.spec import SHAPED, check
-from tinyphysics.plan import Goal, Hierarchy, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES
-from tinyphysics.planner.choose import HIERARCHY, choose
+from tinyphysics.plan import Goal, Plan
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, RESPA
+from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
+from tinyphysics.planner.goals import decided, provisional
+from tinyphysics.planner.needs import HIERARCHY
+from tinyphysics.planner.propagator import plan_jump
 from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
+from tinyphysics.rules.exact import unrounded
 from tinyphysics.step import Step
+from tinyphysics.synth import schemes
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
+from tinyphysics.synth.propagate import FLOW, flow_step, power_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
@@ -32,6 +41,9 @@ from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.lower import lower
 from tinyphysics.tpir.precision import in_precision
 from tinyphysics.tpir.verifier import Certificate, verify
+from tinyphysics.tpir.wide import in_pairs
+
+schemes.keep(cache.read, cache.write)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +52,7 @@ class Build:
     facts: Facts
     plan: Plan
     step: Step
+    exact: Program  # before it was given its precision: what the certificate speaks of
     program: Program
     certificate: Certificate
     target: Target
@@ -56,15 +69,23 @@ class Build:
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
+    if goal.precision == "dd" and goal.scale != "off":
+        raise PlanError(f'scale="{goal.scale}" does not go with precision="dd": other units round the weights of the method',
+                        fix="Leave scale= out.")  # fmt: skip
     facts = all_facts(system, goal)
-    plan = choose(system, facts, goal)
-    step = synthesise(system, facts, plan, goal.approximate, goal.hierarchy)
-    check_frame(step, goal)
+    jumps = goal.propagator != "loop"
+    plan = (plan_jump(system, facts, goal, requested) if jumps else
+            choose(system, facts, goal) if goal.decision is None else decided(goal.decision))  # fmt: skip
+    if goal.is_accurate and goal.decision is None:
+        plan = provisional(plan)
     units: tuple[Row, ...] = ()
-    if goal.scale == "auto":
-        step, row = in_best_units(step)
-        units = (row,)
-    wanted = lower(step, system.sites, goal.dt, goal.precision)
+    with unrounded() if goal.precision == "dd" else nullcontext():
+        step = jump(system, facts, plan) if jumps else synthesise(system, facts, plan, goal)
+        check_frame(step, goal)
+        if goal.scale == "auto":
+            step, row = in_best_units(step)
+            units = (row,)
+        wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)
     certificate = verify(replace(wanted, claims=()))
     shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # what is shown is claimed
     if goal.method == "symplectic" and not certificate.symplectic:
@@ -72,9 +93,12 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
             f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
-    program = in_precision(shown, goal.precision)
-    target, why = choose_target(program, requested)
-    return Build(system, facts, plan, step, program, certificate, target, why, goal, units)
+    program = (in_pairs(shown, step.weights) if goal.precision == "dd" else
+               in_precision(shown, goal.precision, goal.lattice))  # fmt: skip
+    target, why = choose_target(program, requested, goal.precision)
+    if jumps:
+        why = f"{why}, for energies and observables: a jump is done on the host"
+    return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
 
 
 def kinetic(system: System) -> UOp:
@@ -92,6 +116,9 @@ def approximated(system: System, facts: Facts, plan: Plan, error: float) -> Appr
         what = f"the method {plan.method}" if system.kind == "hamiltonian" else f"a system given by its {system.kind}"
         raise PlanError(f"approximate= does not go with {what}",
                         fix="It goes with an energy T(p) + V(q) and a splitting, the default.")  # fmt: skip
+    if BY_NAME[plan.method].gradients:
+        raise PlanError(f"approximate= does not go with the method {plan.method}: a tree gives no derivative of its force",
+                        fix="Leave method= out, or choose one without force gradients.")  # fmt: skip
     found = inverse_distance(system, facts["separable"].V)
     if not found:
         raise PlanError(f"approximate={error:g}, and no sum of this form was found in `{system.name}`:\n  {FORM}\n"
@@ -102,6 +129,15 @@ def approximated(system: System, facts: Facts, plan: Plan, error: float) -> Appr
         raise PlanError(f"approximate= for n = {bodies}",
                         fix="Leave it out: the direct sum over so few is faster, and exact.")  # fmt: skip
     return Approximate(found, error)
+
+
+def jump(system: System, facts: Facts, plan: Plan) -> Step:
+    """A step that stands for n of them."""
+    if plan.method == FLOW:
+        return flow_step(system, facts["separable"])
+    method = BY_NAME[plan.method]
+    assert method.sequence is not None
+    return power_step(method.name, system, facts["separable"], method.sequence(), method.symmetric)
 
 
 def on_orbits(goal: Goal) -> bool:
@@ -132,30 +168,32 @@ def check_frame(step: Step, goal: Goal) -> None:
                         fix="Leave scale= out.")  # fmt: skip
 
 
-def synthesise(
-    system: System, facts: Facts, plan: Plan, error: float | None = None, bodies: Hierarchy | None = None
-) -> Step:
-    approximate = None if error is None else approximated(system, facts, plan, error)
+def synthesise(system: System, facts: Facts, plan: Plan, goal: Goal) -> Step:
+    approximate = None if goal.approximate is None else approximated(system, facts, plan, goal.approximate)
     if system.kind == "map":
         return explicit_map(system)
     method = BY_NAME[plan.method]
     T = kinetic(system) if system.kind == "forces" else None
     if method.tableau is not None:
         return runge_kutta(method.name, system, T, method.tableau)
+    if plan.method == RESPA.name:
+        claims = ("symplectic", "consistent", "symmetric")
+        return multirate_step(method.name, system, facts["separable"].T, goal.inner, claims)
     if method.orbits is not None:
-        if bodies is None:
+        if goal.hierarchy is None:
             raise PlanError(f"`{method.name}` orders the bodies of `{system.name}` by a state, and none is known yet",
                             fix="Run it first: sim.evolve(...); what was found is in sim.explain().")  # fmt: skip
         split = facts["separable"]
-        return orbit_step(method.name, system, split.T, split.V, facts[HIERARCHY], bodies.order, method.orbits,
+        return orbit_step(method.name, system, split.T, split.V, facts[HIERARCHY], goal.hierarchy.order, method.orbits,
                           method.corrected)  # fmt: skip
     assert method.sequence is not None
-    claims = ("consistent", "symmetric") if method.symmetric else ("consistent",)
+    claims = tuple(c for c in method.keeps if c != "symplectic")
     time = facts["explicit time"]
+    processor = None if method.processor is None else method.processor()
     if T is not None:
-        return split_step(method.name, system, T, None, method.sequence(),
-                          ("volume-preserving", *claims), "V" if time else None)  # fmt: skip
+        return split_step(method.name, system, T, None, method.sequence(), ("volume-preserving", *claims),
+                          ["V"] if time else [], None, processor)  # fmt: skip
     split = facts["separable"]
     structure = "symplectic" if approximate is None else "volume-preserving"
     return split_step(method.name, system, split.T, split.V, method.sequence(),
-                      (structure, *claims), time.inside[0] if time else None, approximate)  # fmt: skip
+                      (structure, *claims), time.inside if time else [], approximate, processor)  # fmt: skip

@@ -14,6 +14,38 @@ class Hierarchy:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """What the pilots of one method have shown."""
+
+    method: str
+    dt: float
+    error: float  # of the state, over the whole run by extrapolation
+    drift: float | None  # of the energy; None where no energy is known
+    work: float  # operations for one unit of time
+    meets: bool
+    verdict: str = ""  # why it was not taken
+    rounded: str = ""  # the goal that rounding makes impossible, if one
+
+    def measured(self, goal: str) -> float:
+        """What was found of one goal."""
+        return self.error if goal == "error" or self.drift is None else self.drift
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A method and a step that were measured to meet the goals, on a state of the user's."""
+
+    method: str
+    dt: float
+    error: float
+    drift: float | None
+    span: float  # the time that the pilots ran for
+    reach: float  # the time of the run that the error was extrapolated to
+    frequency: float | None  # the fastest vibration at that state
+    trials: tuple[Trial, ...] = ()
+
+
+@dataclass(frozen=True)
 class Goal:
     dt: float | None
     method: str = "auto"
@@ -22,7 +54,19 @@ class Goal:
     precision: str = "float64"  # of the states, and of every operation on them
     scale: str = "off"  # or "auto": states in the units in which a step is shortest
     approximate: float | None = None  # the relative error that forces of 1/r may have
+    propagator: str = "loop"  # or "exact", "method": n steps of a linear system at once
+    inner: tuple[int, ...] = ()  # how many kicks of each level there are in one of the next slower
+    lattice: tuple[tuple[str, float], ...] = ()  # units of states that are whole numbers; "" is any other state
+    backwards: bool = False  # the inverse of the step: its sub-steps taken back, the last one first
     hierarchy: Hierarchy | None = None  # measured at the first state, for methods that go on orbits
+    energy_drift: float | None = None  # the largest |E - E0|/S that a run may have, at any step
+    error: float | None = None  # the largest error of a state that a run may have, relative to the state's size
+    decision: Decision | None = None  # what pilots have shown about those two, once they have
+
+    @property
+    def is_accurate(self) -> bool:
+        """Is an accuracy asked for?  Then a method, and a step if none is given, are found by pilots."""
+        return self.energy_drift is not None or self.error is not None
 
 
 @dataclass(frozen=True)
@@ -37,3 +81,4 @@ class Plan:
     order: int
     because: str
     turned_down: tuple[Alternative, ...] = ()
+    decision: Decision | None = None

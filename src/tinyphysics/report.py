@@ -36,6 +36,12 @@ class Report:
             Section(s.title, s.rows + rows, s.machine) if s.machine else s for s in self.sections
         ))  # fmt: skip
 
+    def with_rows(self, title: str, rows: tuple[Row, ...]) -> Report:
+        """With more in one section."""
+        return Report(self.title, tuple(
+            Section(s.title, s.rows + rows, s.machine) if s.title == title else s for s in self.sections
+        ))  # fmt: skip
+
     def __str__(self) -> str:
         lines = [self.title]
         for section in self.sections:

@@ -5,10 +5,61 @@ sub-step of one step merge with the first of the next, and `final` take it back 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
 
 from tinyphysics.ir import UOp
 from tinyphysics.system import Parameter, State
+
+
+def _of_both(operation: Callable[[Any, Any], Any]) -> Any:
+    """Arithmetic on the float64 as ever, and on what it stands for."""
+
+    def method(self: Weight, other: Any) -> Any:
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        return Weight(operation(float(self), float(other)), operation(self.exact, exactly(other)))
+
+    return method
+
+
+class Weight(float):
+    """A coefficient of a method: a float64 that knows the number it stands for, for programs with more digits.
+
+    The float64 is computed as ever, so that nothing changes where it is used alone.
+
+    >>> third = Weight(1 / 3, Fraction(1, 3))
+    >>> (1 - 2 * third).exact, 1 - 2 * third == 1 - 2 * (1 / 3)
+    (Fraction(1, 3), True)
+    """
+
+    exact: Fraction
+
+    def __new__(cls, value: float, exact: Fraction) -> Weight:
+        self = super().__new__(cls, value)
+        self.exact = exact
+        return self
+
+    def __reduce__(self) -> tuple[type[Weight], tuple[float, Fraction]]:
+        return Weight, (float(self), self.exact)
+
+    def __neg__(self) -> Weight:
+        return Weight(-float(self), -self.exact)
+
+    __add__ = _of_both(lambda a, b: a + b)
+    __radd__ = _of_both(lambda a, b: b + a)
+    __sub__ = _of_both(lambda a, b: a - b)
+    __rsub__ = _of_both(lambda a, b: b - a)
+    __mul__ = _of_both(lambda a, b: a * b)
+    __rmul__ = _of_both(lambda a, b: b * a)
+    __truediv__ = _of_both(lambda a, b: a / b)
+
+
+def exactly(x: float) -> Fraction:
+    """The number that a coefficient stands for: of a plain float64, itself."""
+    return x.exact if isinstance(x, Weight) else Fraction(x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +133,18 @@ Part = Block | Orbits | Assign
 
 
 @dataclass(frozen=True, eq=False)
+class Propagate:
+    """All states after the n steps of a run at once.
+
+    `flow`: of the sum of the terms, for n*dt. `power`: the n-th power of the flows of terms one after the other, each
+    for its weight times dt.
+    """
+
+    way: str
+    parts: tuple[tuple[int, float], ...]  # (number of the term, weight)
+
+
+@dataclass(frozen=True, eq=False)
 class Term:
     """A part of the energy that the method treats as one."""
 
@@ -102,7 +165,33 @@ class Step:
     final: tuple[Part, ...]
     evaluations: int  # of the force, in one body
     scales: tuple[Scale, ...] = ()
+    jump: Propagate | None = None  # then nothing else moves a state
     frame: Frame | None = None
+    coefficients: tuple[float, ...] = ()  # of a method whose expressions hold more than the weights of its updates
+
+    @property
+    def weights(self) -> dict[float, Fraction]:
+        """What the coefficients of the method stand for, by their float64: those of its updates, and of its clock."""
+        return {float(w): exactly(w) for w in (*self._weights(), *self.coefficients)}
+
+    def _weights(self) -> Iterator[float]:
+        for part in (*self.init, *self.body, *self.final):
+            if isinstance(part, Block):
+                yield part.clock
+                yield from (s.weight for s in part.shears if isinstance(s, Shear))
+
+
+def inverse(step: Step) -> Step:
+    """The step whose body takes that of another back: its blocks in reverse, by as much less.
+
+    `init` and `final` are as they were: they lead from a state to the loop and back, which is where a body begins and ends.
+    """
+
+    def taken_back(b: Part) -> Part:
+        assert isinstance(b, Block) and all(isinstance(s, Shear) for s in b.shears), "only shears are taken back"
+        return Block(tuple(replace(s, weight=-s.weight) for s in b.shears if isinstance(s, Shear)), b.clock)
+
+    return replace(step, body=tuple(map(taken_back, reversed(step.body))))
 
 
 DT = UOp.var("dt")

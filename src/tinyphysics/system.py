@@ -1,16 +1,18 @@
 """What the user wrote, as a value: states, parameters, and the energy, forces or map as a graph."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tinyphysics.ir import UOp
-from tinyphysics.util import Site
+from tinyphysics.errors import InputError
+from tinyphysics.ir import UOp, substitute
+from tinyphysics.util import Site, did_you_mean, one_of
 
 KINDS = {  # what a system is given by, and the level of the input ladder that it stands on
     "forces": 0,
     "hamiltonian": 1,
+    "potential": 1,  # the part of an energy that another system adds to its own
     "map": 0,
 }
 
@@ -45,6 +47,8 @@ class System:
     site: Site | None = None  # where the function is defined
     function: Callable[..., Any] | None = None
     axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)  # shapes with letters, as annotated
+    linked: str = ""  # of a sum: what its parts have in common
+    levels: tuple[UOp, ...] = ()  # of a sum of fast and slow parts: their potentials, the fastest first
 
     @property
     def q(self) -> tuple[UOp, ...]:
@@ -69,8 +73,24 @@ class System:
         """`tp.compile(self, dt, ...)`."""
         return SLOTS["compile"](self, dt, **options)
 
-    def __add__(self, other: System | Sum) -> Sum:
-        return Sum((self, *(other.parts if isinstance(other, Sum) else (other,))))
+    def rename(self, **names: str) -> System:
+        """The same system with other names for some states and parameters: `trap.rename(k="stiffness")`."""
+        known = {s.name: s.var for s in self.states} | {x.name: x.var for x in self.parameters}
+        check_names(self.name, list(known), names)
+        to = {known[old]: UOp.var(new, known[old].shape, known[old].dtype) for old, new in names.items()}
+        energy = () if self.energy is None else (self.energy,)
+        new = substitute([*energy, *self.forces, *self.update, *self.sites], to)
+        roots, keys = new[: len(new) - len(self.sites)], new[len(new) - len(self.sites) :]
+        return replace(
+            self, energy=roots[0] if energy else None, forces=tuple(roots) if self.forces else (),
+            update=tuple(roots) if self.update else (), sites=dict(zip(keys, self.sites.values())),
+            states=tuple(replace(s, name=names.get(s.name, s.name), var=to.get(s.var, s.var)) for s in self.states),
+            parameters=tuple(replace(x, name=names.get(x.name, x.name), var=to.get(x.var, x.var)) for x in self.parameters),
+            axes={names.get(name, name): shape for name, shape in self.axes.items()},
+        )  # fmt: skip
+
+    def __add__(self, other: Any) -> Sum:
+        return Sum((self,)).__add__(other)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the user's function, which may live nowhere that another process can import."""
@@ -99,6 +119,15 @@ class Family:
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         return SLOTS["compile"](self, dt, **options)
 
+    def rename(self, **names: str) -> Family:
+        """The same family with other names for some states and parameters."""
+        check_names(self.name, list(self.shapes), names)
+        shapes = {names.get(name, name): shape for name, shape in self.shapes.items()}
+        return replace(self, build=lambda sizes: self.build(sizes).rename(**names), shapes=shapes)
+
+    def __add__(self, other: Any) -> Sum:
+        return Sum((self,)).__add__(other)
+
     def __getattr__(self, name: str) -> Any:
         if not hasattr(System, name) and name not in System.__dataclass_fields__:
             raise AttributeError(f"a system has no `{name}`")
@@ -122,12 +151,58 @@ class Family:
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """Systems to be linked: their energies add."""
+    """Systems to be linked: their energies add, and what moves is counted once (planner/link.py)."""
 
-    parts: tuple[System, ...]
+    parts: tuple[System | Family, ...]
+    ranks: tuple[int | None, ...] = (None,)  # how slow each part is, where that was said: 0 is the fastest
 
-    def __add__(self, other: System | Sum) -> Sum:
-        return Sum((*self.parts, *(other.parts if isinstance(other, Sum) else (other,))))
+    def __add__(self, other: Any) -> Sum:
+        other = other.traced() if hasattr(other, "traced") else other  # a model given by its class
+        if isinstance(other, (System, Family)):
+            return Sum((*self.parts, other), (*self.ranks, None))
+        return Sum(self.parts + other.parts, self.ranks + other.ranks) if isinstance(other, Sum) else NotImplemented
+
+    @property
+    def name(self) -> str:
+        return " + ".join(part.name for part in self.parts)
+
+    def compile(self, dt: float | None = None, **options: Any) -> Any:
+        return SLOTS["compile"](self, dt, **options)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+def fast(part: Any) -> Sum:
+    """The part of a sum whose forces change fastest: it is kicked in every inner step (synth/multirate.py)."""
+    return paced(part, 0)
+
+
+def slow(part: Any, rank: int = 1) -> Sum:
+    """A part whose forces change slowly: it is kicked once in a step. With more ranks, the highest is the slowest."""
+    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
+        raise InputError(f"slow(..., {rank!r})", fix="A rank is 1, 2, ...: the highest is the slowest.")
+    return paced(part, rank)
+
+
+def paced(part: Any, rank: int) -> Sum:
+    whole = Sum((part.traced() if hasattr(part, "traced") else part,)) if not isinstance(part, Sum) else part
+    if not all(isinstance(x, (System, Family)) for x in whole.parts):
+        raise InputError(f"a {type(part).__name__} is no system", fix="Pass what @tp.hamiltonian or @tp.potential made.")
+    return Sum(whole.parts, (rank,) * len(whole.parts))
+
+
+def check_names(system: str, known: Sequence[str], names: Mapping[str, str]) -> None:
+    """An InputError unless `names` gives new names to some that a system has, and to each its own."""
+    for old, new in names.items():
+        if old not in known:
+            raise InputError(f"`{system}` has no `{old}` to rename",
+                             fix=f"{did_you_mean(old, known)}It has {one_of(known)}.")  # fmt: skip
+        if not isinstance(new, str) or not new.isidentifier() or new in ("t", "dt"):
+            raise InputError(f"`{new!r}` cannot be a name", fix=f'Write rename({old}="{old}_2").')
+    after = [names.get(name, name) for name in known]
+    if twice := next((name for name in after if after.count(name) > 1), None):
+        raise InputError(f"`{system}` would have two `{twice}`", fix="Give each its own name.")
 
 
 SLOTS: dict[str, Callable[..., Any]] = {}  # filled by the package's __init__: nouns import nothing above them

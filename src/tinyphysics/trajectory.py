@@ -1,7 +1,7 @@
 """What a run returns: frames, observables, hashes, and why it stopped."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,8 @@ from tinyphysics.util import did_you_mean
 class Stop:
     """Why and where a run, or one member of an ensemble, ended early."""
 
-    cause: str  # "not finite", "interrupted", "store": a file could not be written, and `error` says why
+    # "not finite", "overflow": a number left its lattice, "interrupted", "store": a file could not be written (see `error`)
+    cause: str
     step: int  # the first bad step; the state before it is kept
     t: float
     member: int | None = None
@@ -30,6 +31,29 @@ class Drift:
     error: float
 
 
+@dataclass(frozen=True, eq=False)
+class Words:
+    """A state as a run keeps it, the error word after its array: `high, low = out.words("q")`.
+
+    `sim.evolve(q=out.final.words("q"), ...)` begins with these very words.
+    """
+
+    arrays: Mapping[str, Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.arrays.values())
+
+    def __getitem__(self, key: Any) -> Words:
+        """The words of some frames or members."""
+        return Words({name: v[key] for name, v in self.arrays.items()})
+
+
+def words_of(kept: Mapping[str, Any], name: str, states: Mapping[str, Any]) -> Words:
+    if name not in states:
+        raise InputError(f"there is no state `{name}`", fix=f"{did_you_mean(name, states)}It has {', '.join(states)}.")
+    return Words({n: v for n, v in kept.items() if n == name or n.startswith(f"{name}.")})
+
+
 @dataclass(eq=False)
 class Frame:
     """One synchronised state: `frame.q`, `frame.p`."""
@@ -37,6 +61,11 @@ class Frame:
     states: Mapping[str, Any]
     step: int
     t: float
+    kept: Mapping[str, Any] = field(default_factory=dict)  # as the run has it, word by word
+
+    def words(self, name: str) -> Words:
+        """A state in the numbers that the run computes with."""
+        return words_of(self.kept, name, self.states)
 
     def __getattr__(self, name: str) -> Any:
         states = self.__dict__.get("states", {})
@@ -62,6 +91,7 @@ class Trajectory:
     metrics: dict[str, Any] = field(default_factory=dict)
     observed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # name -> (times, values)
     origin: Any = None  # what the energies and a replay are computed from
+    kept: Mapping[str, Any] = field(default_factory=dict)  # the frames as the run has them, word by word
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __getattr__(self, name: str) -> Any:
@@ -75,6 +105,10 @@ class Trajectory:
 
     def __getitem__(self, name: str) -> Any:
         return self._observed(name)[1]
+
+    def words(self, name: str) -> Words:
+        """A state in the numbers that the run computes with: `high, low = out.words("q")` where it has two words."""
+        return words_of(self.kept, name, self.frames)
 
     def times(self, name: str) -> Any:
         """When the observable was taken."""
@@ -109,18 +143,22 @@ class Trajectory:
     def every_step(self, name: str = "energy") -> tuple[Any, Any, Any]:
         """(times, values, scale) of a quantity at every step, by a bit-equal replay.
 
-        The scale of an energy is the run's largest sum of |terms of H|.
+        The scale of an energy is the run's largest sum of |terms of H|. Where the loop was deleted there are no steps
+        between frames: then it is of every frame.
         """
         t, values, scale = self._ask("series", name)
         return t, values, scale
 
     def drift(self, name: str = "energy") -> Any:
-        """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|; one per member."""
+        """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|; one per member.
+
+        Where the loop was deleted (propagator="exact", "method") it is over the frames.
+        """
         return self._ask("drift", name)
 
     def drift_rate(self, name: str = "energy") -> Any:
         """The slope of the quantity per unit time, with its standard error, fitted over every step."""
-        t, values, _ = self.every_step(name)
+        t, values = self._ask("changes", name)
         t = t - t.mean()
         n = len(t)
         if n < 3:

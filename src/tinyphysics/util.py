@@ -55,10 +55,10 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def one_of(names: Sequence[str]) -> str:
+def one_of(names: Sequence[str], last: str = "or") -> str:
     """`a`, `b` or `c`, for messages."""
     quoted = [f"`{n}`" for n in names]
-    return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + " or " + quoted[-1]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:

@@ -115,13 +115,28 @@ def test_random_hamiltonians_agree_on_every_backend(seed):
 
     start = dict(q=np.random.default_rng(seed).normal(size=(5, 3)), p=np.zeros((5, 3)))
     options = rng.choice([dict(), dict(order=4), dict(method="rk4"), dict(method="leapfrog_dkd")])
-    for precision in ("float64", "float32")[: 1 + (seed % 4 == 0)]:
+    for precision in dict.fromkeys(["float64", ("float32", "mixed", "compensated", "float64")[seed % 4]]):
         asked = dict(dt=0.05, precision=precision, **options)
         runs = {b: tp.compile(system, backend=b, **asked).evolve(steps=6, **start)
                 for b in ("python", "numpy", "c", "llvm")}  # fmt: skip
         with QUICK(0):
             runs["llvm, fast"] = tp.compile(system, backend="llvm", **asked).evolve(steps=6, **start)
         assert len({r.hash for r in runs.values()}) == 1, (seed, precision, system.energy)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 14])
+def test_random_hamiltonians_agree_in_pairs_of_float64(seed):
+    rng = random.Random(seed)
+
+    @tp.hamiltonian
+    def system(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + potential(rng, q)
+
+    start = dict(q=np.random.default_rng(seed).normal(size=(3, 2)), p=np.zeros((3, 2)))
+    runs = {b: tp.compile(system, dt=0.05, precision="dd", backend=b).evolve(steps=4, **start) for b in ("python", "llvm")}
+    assert len({r.hash for r in runs.values()}) == 1, (seed, system.energy)
+    plain = tp.compile(system, dt=0.05).evolve(steps=4, **start)
+    assert np.allclose(plain.final.q, runs["llvm"].final.q, rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("seed", range(100, 160))

@@ -1,5 +1,6 @@
 """Does the bench say who is missing, and do those who are there compute the same?  No times are looked at."""
 import importlib
+import itertools
 import sys
 from pathlib import Path
 
@@ -74,6 +75,17 @@ def test_fast_maths_of_a_contender_leaves_subnormals_to_the_others(bench, source
     tiny = float("1e-310")
     w.library(w.FAST, source)
     assert 1.5 * tiny > tiny > 0
+
+
+def test_an_accuracy_costs_the_more_steps_the_smaller_it_is(bench, capsys):
+    """Two of ours and a solver that chooses its steps, on a few orbits: the same orbits, and errors that fall."""
+    wp = bench("workprecision")
+    q, p = wp.orbits(32)
+    exact = wp.tp.compile(wp.henon_heiles, dt=wp.T / 400, order=10).evolve(q=q, p=p, steps=400).final.q
+    for settings in (wp.scheme("nystrom6", 13, 6), wp.scipy):
+        points = wp.curve(itertools.islice(settings(q, p), 8), exact, 1)
+        assert len(points) >= 4 and points[-1][0] < 1e-3 * points[0][0]
+        assert wp.cheapest(points, 0.0) is None and wp.cheapest(points, 1.0)[1] in [words for _, _, words in points]
 
 
 # --- array systems ----------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ EXACT = {
     Ops.EXPM1: mpmath.expm1, Ops.LOG: mpmath.log, Ops.LOG1P: mpmath.log1p, Ops.ERF: mpmath.erf,
     Ops.ADD: lambda a, b: a + b, Ops.SUB: lambda a, b: a - b, Ops.MUL: lambda a, b: a * b, Ops.DIV: lambda a, b: a / b,
     Ops.POW: lambda a, b: mpmath.power(a, b), Ops.ATAN2: mpmath.atan2, Ops.HYPOT: mpmath.hypot, Ops.MIN: min, Ops.MAX: max,
+    Ops.TURN: lambda a, b: a, Ops.TURN_LOW: lambda a, b: b,
     Ops.FMA: lambda a, b, c: a * b + c, Ops.WHERE: lambda c, a, b: a if c else b, Ops.LT: lambda a, b: a < b,
     Ops.LE: lambda a, b: a <= b, Ops.EQ: lambda a, b: a == b, Ops.NE: lambda a, b: a != b, Ops.NOT: lambda a: not a,
 }
@@ -123,7 +124,7 @@ def test_each_derivative_is_the_central_difference(op):
                 assert close(got, slope(first[i], other.arg, env)), f"d2 {u} / d {n} d {other}"
 
 
-TWO = {"add", "sub", "mul", "div", "pow", "atan2", "hypot", "min", "max"}
+TWO = {"add", "sub", "mul", "div", "pow", "atan2", "hypot", "min", "max", "turn", "turn_low"}
 
 
 @pytest.mark.parametrize("n", [-3.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 7.0])

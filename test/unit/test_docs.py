@@ -177,7 +177,7 @@ def test_no_page_holds_a_path_of_the_machine_it_was_written_on(page):
 PRINTED = {  # page: what its tables have to hold
     "tpir.md":    [*ISA, *POISSON_TYPES, *CLAIMS, *(op.value for op in Ops), *(row.meaning for row in ISA.values())],
     "errors.md":  [*(e.__name__ for e in ERRORS), *(c for e in ERRORS for c in e.causes)],
-    "methods.md": [*names(), *(m.summary for m in METHODS), *(m.source for m in METHODS)],
+    "methods.md": [*names(), *(m.summary for m in METHODS), *(m.reference for m in METHODS)],
     "flags.md":   [*FLAGS, *(f.sentence for f in FLAGS.values())],
     "design.md":  [*(f"`{p.name}/`" for p in (ROOT / "src" / "tinyphysics").iterdir() if (p / "__init__.py").exists()),
                    *(f"`{b}`" for b in (*BUILT, *PLANNED)), *(t.device for t in BUILT.values())],

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.compat import Compiler, Leapfrog, SymplecticEuler, Yoshida4
+from tinyphysics.compat import AutoLinearizer, Compiler, Leapfrog, SymplecticEuler, Yoshida4
 from tinyphysics.kernel import compile as compile_step
 from tinyphysics.tpir import Instruction
 
@@ -159,3 +159,28 @@ def test_the_old_names_are_method_names_of_their_order(method, order):
     sim = tp.compile(tp.hamiltonian(oscillator), 0.01, method=method)
     assert sim.built.plan.order == order
     assert sim.certificate["symplectic"]
+
+
+# --- AutoLinearizer ---------------------------------------------------------------------------
+@pytest.mark.requirement("S2-05", "S2-06")
+def test_the_linearizer_extracts_what_is_quadratic_and_says_so(caplog):
+    caplog.set_level("INFO", logger="tinyphysics")
+    linear = AutoLinearizer(lambda q, p: (p**2).sum() / 4 + (q[0] - q[1]) ** 2, (2,), (2,))
+    K, M_inv = linear.check_and_extract()
+    assert K.tolist() == [[2.0, -2.0], [-2.0, 2.0]] and M_inv.tolist() == [[0.5, 0.0], [0.0, 0.5]]
+    assert caplog.messages == ["[Compiler] System is Linear! Using Matrix Acceleration."]
+    assert AutoLinearizer(lambda q, p: p**2 / 2 - tp.cos(q)).check_and_extract() is None
+    assert caplog.messages[-1] == "[Compiler] System is Non-Linear. Using Iterative Solver."
+    assert AutoLinearizer(lambda q, p: p**2 / 2 + q * p).check_and_extract() is None  # not of the form K, M_inv
+    assert AutoLinearizer(lambda q, p: p**2 / 2 + q * p).matrices().rows == [{1: 1}, {0: 1, 1: 1}]
+
+
+@pytest.mark.requirement("S2-05", "S2-06")
+def test_the_linearizer_runs_ahead_and_steps_where_it_must():
+    spring = tp.hamiltonian(lambda q, p: p**2 / 2 + q**2 / 2)
+    stepped = tp.compile(spring, 0.01, propagator="loop").evolve(q=1.0, p=0.0, steps=10_000).final
+    q, p = AutoLinearizer(lambda q, p: p**2 / 2 + q**2 / 2).compile_step(10_000, 0.01)(1.0, 0.0)
+    assert abs(q - stepped.q) < 1e-12 and abs(p - stepped.p) < 1e-12
+    pendulum = tp.hamiltonian(lambda q, p: p**2 / 2 - tp.cos(q))
+    stepped = tp.compile(pendulum, 0.01, propagator="loop").evolve(q=1.0, p=0.0, steps=100).final
+    assert AutoLinearizer(lambda q, p: p**2 / 2 - tp.cos(q)).compile_step(100, 0.01)(1.0, 0.0) == (stepped.q, stepped.p)

@@ -14,7 +14,7 @@ from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.loaders import LlvmLoader
 from tinyphysics.target import CORES, VectorShape, core_of
 from tinyphysics.tpir.kernel import build_kernel
-from tinyphysics.tpir.precision import format_of
+from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.probe import probe
 
 ZEN_3, ZEN_4, SKYLAKE = CORES["Zen 3"], CORES["Zen 4"], CORES["Skylake"]
@@ -56,7 +56,7 @@ def test_what_is_only_added_to_is_found():
 def test_operations_are_counted_in_the_minimal_set():
     f = step(henon_heiles, dt=0.1)
     assert kinds(f) == {"fma": 7, "add": 1}  # signs go into the products
-    assert kinds(step(henon_heiles, dt=0.1, order=8)) == {k: 17 * n for k, n in kinds(f).items()}
+    assert kinds(step(henon_heiles, dt=0.1, method="kahan_li8")) == {k: 17 * n for k, n in kinds(f).items()}
 
 
 def test_the_port_limit_is_that_of_the_busiest_port():
@@ -80,6 +80,9 @@ def test_a_state_that_fits_is_interleaved_and_one_that_does_not_is_written_in_tu
     p = pressure(short)
     assert small.unroll * (p.state - p.adders) + p.temporaries + p.constants <= ZEN_3.registers
     assert shape_for(short, 1, ZEN_3, 4) == VectorShape(1, 1)
+    words = step(pendulum, dt=0.1, precision="compensated")  # four numbers: groups of four copies fill the registers
+    assert shape_for(words, 65_536, ZEN_3, 8) == VectorShape(4 * 8, 2, in_turn=True)
+    assert shape_for(words, 50, ZEN_3, 8) == VectorShape(8, 4)  # too few for two groups
     assert shape_for(short, 7, ZEN_3, 4).unroll == 2  # no more vectors than there are members for
 
 
@@ -105,7 +108,7 @@ def test_copies_in_turn_give_the_same_bits_and_observations(system, options, unr
     params = {p.name: np.array([p.default]) for p in sim.system.parameters}
     s = sim.system
     watched = probe(s.states, s.parameters, UOp.var("t"), {"product": s.states[0].var * s.states[1].var},
-                    format_of(sim.tpir))  # fmt: skip
+                    PRECISIONS[sim.goal.precision])  # fmt: skip
     hashes, seen = set(), []
     for loader in (ArraysLoader(), LlvmLoader(shape=VectorShape(4, unroll, in_turn=True))):
         for program in (None, watched):

@@ -242,6 +242,15 @@ def wanted(q, domain):
     return set(zip(i[near].tolist(), j[near].tolist()))
 
 
+def test_a_list_that_is_made_again_and_again_stays_as_large():
+    q = spread(60, [8.0] * 3, 1)
+    near = made(q, Domain(2.0, 0.3, tuple(map(tuple, np.diag([8.0] * 3).tolist()))))
+    first = len(near.made["blocks"])
+    for _ in range(500):
+        near.make_at(q.T)
+    assert len(near.made["blocks"]) <= first
+
+
 def adversarial(kind, n, d, rng):
     match kind:
         case "anywhere": return rng.uniform(-30, 30, (n, d))
@@ -379,6 +388,23 @@ def test_tables_of_types_and_numbers_of_each_particle():
         sim.evolve(**given | {"types": types + 1}, steps=1)
     with pytest.raises(InputError, match="symmetric"):
         sim.evolve(**given | {"eps": [[1.0, 2.0], [3.0, 5.0]]}, steps=1)
+
+
+@pytest.mark.parametrize("table, why", [
+    (lambda eps, q: 2 * eps, "not symmetric: \\(0, 1\\) and \\(1, 0\\)"),
+    (lambda eps, q: eps + np.array([[0.0, 1.0], [1.0, 0.0]]), "not symmetric"),
+    (lambda eps, q: eps * q[0, 0], "changes with the state"),
+])  # fmt: skip
+def test_a_computed_table_is_symmetric_or_refused(table, why):
+    @tp.hamiltonian
+    def mixture(q: tp.Array["n", 3], p: tp.Array["n", 3], types: tp.Vec["n"], eps: tp.Array[2, 2], L: float = 8.0):
+        e = table(eps, q)[types[:, None], types[None, :]]
+        return (p**2).sum() / 2 + tp.pair_sum(e / tp.pair_distance2(q, box=L, cutoff=2.5))
+
+    q = spread(60, [8.0] * 3)
+    given = dict(q=q, p=np.zeros_like(q), types=np.arange(60) % 2, eps=[[1.0, 2.0], [3.0, 5.0]])
+    with pytest.raises(InputError, match=why):
+        tp.compile(mixture, dt=1e-3).evolve(**given, steps=1)
 
 
 @pytest.mark.parametrize("n", [6, 60])

@@ -81,7 +81,7 @@ def test_the_core_needs_three_packages_and_the_rest_are_extras():
         "cluster": ["dask", "distributed"], "web": ["starlette", "uvicorn"],
         "bench": ["numba", "jax", "heyoka", "rebound", "diffrax"], "c": ["ziglang"],
         "test": ["pytest", "pytest-xdist", "hypothesis", "mpmath", "scipy", "ruff", "mypy", "gsd", "matplotlib",
-                 "xarray", "zarr", "pyopencl", "pocl-binary-distribution"],
+                 "xarray", "zarr", "pyopencl", "pocl-binary-distribution", "openmm"],
         "docs": ["mkdocs"],
     }  # fmt: skip
 

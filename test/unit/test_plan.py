@@ -6,8 +6,8 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.errors import BackendError, InputError, PlanError, TinyPhysicsError
 from tinyphysics.ir import parse
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, METHODS, names
-from tinyphysics.runtime.compile import LATER_PRECISIONS
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, names
+from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.target import BUILT, PLANNED
 from tinyphysics.physics.zoo import pendulum
 
@@ -70,10 +70,10 @@ def test_leapfrog_is_kick_drift_kick_and_the_default():
 def test_an_order_chooses_a_certified_method_of_that_order(order):
     sim = tp.compile(pendulum, dt=0.1, order=order)
     assert sim.built.plan.order == order == BY_NAME[sim.built.plan.method].order
-    assert sim.certificate.symplectic and sim.built.plan.because == f"order {order} asked for"
+    assert sim.certificate.symplectic and sim.built.plan.because.startswith(f"order {order} asked for")
 
 
-@pytest.mark.parametrize("order", [0, 3, 5, 40, -2, 2.5, "4", [2], None.__class__])
+@pytest.mark.parametrize("order", [0, 11, 40, -2, 2.5, "4", [2], None.__class__])
 def test_an_order_that_no_method_has_lists_those_that_exist(order):
     message = refusal(PlanError, pendulum, dt=0.1, order=order)
     assert "Orders: 1, 2, 4" in message
@@ -94,7 +94,7 @@ def test_an_unknown_method_lists_the_valid_ones_and_the_nearest():
 @pytest.mark.requirement("S2-28")
 def test_an_unknown_precision_or_backend_lists_the_valid_ones():
     message = refusal(PlanError, pendulum, dt=0.1, precision="float16")
-    assert all(f"`{p}`" in message for p in ("float64", "float32", *LATER_PRECISIONS))
+    assert all(f"`{p}`" in message for p in PRECISIONS)
     message = refusal(BackendError, pendulum, dt=0.1, backend="fortran")
     assert all(f"`{b}`" in message for b in ("auto", *BUILT))
     assert "Did you mean `llvm`?" in refusal(BackendError, pendulum, dt=0.1, backend="lvm")
@@ -140,8 +140,9 @@ def test_what_is_forbidden_must_be_a_method(forbid, what):
 
 def test_alternatives_are_named_with_their_cost():
     turned = {a.method: a.because for a in tp.compile(pendulum, dt=0.1).built.plan.turned_down}
-    assert set(turned) == {m.name for m in METHODS if m.splits} - {"leapfrog_kdk"}
-    assert turned["yoshida4"] == "order 4, 3 force evaluations a step; order 2 was the default"
+    assert set(turned) == {"leapfrog_dkd", *BY_ORDER.values()} - {"leapfrog_kdk"}  # the best of every other order
+    best = BY_NAME[BY_ORDER[4]]
+    assert turned[best.name] == f"order 4, {best.stages} force evaluations a step; order 2 was the default"
     assert turned["symplectic_euler"].startswith("order 1, 1 force evaluation a step")
 
 
@@ -163,8 +164,9 @@ def test_runge_kutta_applies_to_any_energy_and_certifies_nothing(method):
     assert tp.compile(mixed, dt=0.1, method=method).certificate.level == "none"
 
 
-def test_time_in_both_parts_is_refused_and_says_why():
-    assert "T and V both depend on t" in refusal(PlanError, both_timed, dt=0.1)
+def test_time_in_both_parts_needs_a_composition_of_leapfrogs():
+    assert tp.compile(both_timed, dt=0.1).certificate.symplectic
+    assert "T and V both depend on t" in refusal(PlanError, both_timed, dt=0.1, method="chin4")
 
 
 def test_symplectic_means_certified_symplectic():
@@ -185,9 +187,7 @@ def test_a_map_has_no_method_no_order_and_no_dt():
 # --- arguments --------------------------------------------------------------------------------------------
 # fmt: off
 NOT_YET = [
-    {"energy_drift": 1e-6}, {"error": 1e-3}, {"time": "adaptive"}, {"pilot": {"q": 1.0, "p": 0.0}},
-    {"inner": 4}, {"propagator": "exact"}, {"propagator": "method"}, {"kinetics": "relativistic"}, {"math": "fast"},
-    *({"precision": p} for p in LATER_PRECISIONS),
+    {"time": "adaptive"}, {"inner": 4}, {"kinetics": "relativistic"}, {"math": "fast"},
 ]
 # fmt: on
 
@@ -200,10 +200,6 @@ def test_an_argument_whose_feature_has_not_landed_raises_a_plan_error(option):
 @pytest.mark.parametrize("backend", PLANNED)
 def test_a_backend_that_has_not_landed_is_an_error_and_nothing_else_is_tried(backend):
     assert f"`{backend}` does not exist yet" in refusal(BackendError, pendulum, dt=0.1, backend=backend)
-
-
-def test_sums_of_systems_have_not_landed():
-    assert "cannot be linked yet" in refusal(PlanError, pendulum + pendulum, dt=0.1)
 
 
 # fmt: off

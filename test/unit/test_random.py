@@ -86,7 +86,7 @@ def test_a_member_draws_what_the_host_draws_at_its_address(backend):
         assert out.z[n + 1].tolist() == [1 + math.floor(6 * uniform_pair(*a)[0]) for a in own[10:]]
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("precision", ["float64", "float32", "mixed", "compensated"])
 @pytest.mark.parametrize("n, members", [(3, None), (3, 5), (40, None), (40, 2)])
 @pytest.mark.requirement("C-95")
 def test_all_backends_draw_the_same_bits(n, members, precision):

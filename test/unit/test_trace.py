@@ -1057,7 +1057,7 @@ def standard(theta, p, K=1.0):
     return theta + new, new
 
 fact = facts_of(kepler)["separable"]
-step = split_step("leapfrog", kepler, fact.T, fact.V, palindrome("V", "T", [1.0]), ("symplectic",), None)
+step = split_step("leapfrog", kepler, fact.T, fact.V, palindrome("V", "T", [1.0]), ("symplectic",))
 program = lower(step, kepler.sites)
 assert parse(str(program)) == program
 print(verify(program))

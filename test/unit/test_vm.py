@@ -283,7 +283,8 @@ POINTS = {  # where each function is smooth, and what it is
     "log1p": ((0.7,), mpmath.log1p), "erf": ((0.7,), mpmath.erf), "add": ((0.7, 1.9), lambda x, y: x + y),
     "sub": ((0.7, 1.9), lambda x, y: x - y), "mul": ((0.7, 1.9), lambda x, y: x * y),
     "div": ((0.7, 1.9), lambda x, y: x / y), "pow": ((0.7, 1.9), mpmath.power), "atan2": ((0.7, 1.9), mpmath.atan2),
-    "hypot": ((0.7, 1.9), mpmath.hypot), "min": ((0.7, 1.9), min), "max": ((0.7, 1.9), max),
+    "hypot": ((0.7, 1.9), mpmath.hypot), "turn": ((0.7, 1.9), lambda x, y: x), "turn_low": ((0.7, 1.9), lambda x, y: y),
+    "min": ((0.7, 1.9), min), "max": ((0.7, 1.9), max),
     "fma": ((0.7, 1.9, 0.4), lambda x, y, z: x * y + z), "sq": ((0.7,), lambda x: x * x),
 }  # fmt: skip
 NOT_NUMBERS = {"cast", "where"}  # a conversion, and a choice by a condition that is not a number

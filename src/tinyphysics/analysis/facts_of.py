@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from tinyphysics.analysis.coupling import reads
 from tinyphysics.analysis.noise import drawn
+from tinyphysics.analysis.nystrom import kinetic_quadratic
 from tinyphysics.analysis.pairwise import pairwise
 from tinyphysics.analysis.quadratic import polynomial, quadratic
 from tinyphysics.analysis.separable import separable
 from tinyphysics.analysis.smooth import smooth
 from tinyphysics.analysis.symmetry import even_in_p
 from tinyphysics.analysis.timedep import explicit_time
-from tinyphysics.facts import Facts
+from tinyphysics.facts import Fact, Facts
 from tinyphysics.system import System
 
 
@@ -23,7 +24,9 @@ def facts_of(system: System) -> Facts:
     split = separable(system)
     parts = {"T": split.T, "V": split.V} if split else {"H": system.energy}
     pairs = pairwise(system)
+    sums = [Fact.yes("linked", because=system.linked)] if system.linked else []
+    kinetic = [kinetic_quadratic(system, split.T)] if split else []
     return Facts((
-        split, polynomial(system), quadratic(system), explicit_time(system, parts),
+        *sums, split, *kinetic, polynomial(system), quadratic(system), explicit_time(system, parts),
         smooth(system), even_in_p(system), reads(system, parts), *([] if pairs is None else [pairs]),
     ))  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tinyphysics.context import QUICK
-from tinyphysics.device.host import NUMPY_DTYPE
+from tinyphysics.device.host import NUMPY_DTYPE, finite
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.isa import Program
@@ -271,15 +271,15 @@ class KernelEngine:
 
     def bad(self, m: Lanes) -> list[int]:
         """The members with a number that is not finite."""
-        finite = np.isfinite(m.carried[:, : m.members])
-        return [] if finite.all() else np.flatnonzero(~finite.all(axis=0)).tolist()
+        good = finite(m.carried[:, : m.members])
+        return [] if good.all() else np.flatnonzero(~good.all(axis=0)).tolist()
 
     def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""
         at = 0
         for s in self.program.states:
             for i in range(prod(s.type.shape)):
-                if not np.isfinite(m.carried[at + i, k]):
+                if not finite(m.carried[at + i, k]):
                     return s.name, i
             at += prod(s.type.shape)
         return None

@@ -12,11 +12,20 @@ import numpy as np
 from tinyphysics.ir.dtype import DType
 from tinyphysics.tpir.isa import Program, Register
 from tinyphysics.tpir.kernel import loop_registers
+from tinyphysics.tpir.lattice import OVERFLOW
 from tinyphysics.tpir.vm import Loop, Machine
 
 Arrays = Mapping[str, Any]
 NUMPY_DTYPE = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32,
                "u64": np.uint64, "u32": np.uint32, "bool": np.bool_}  # fmt: skip
+LOST = int(OVERFLOW)  # a whole number that left the range of its state
+
+
+def finite(a: Any) -> Any:
+    """Which numbers are numbers: floats that are finite, whole numbers that have not left the range of their state."""
+    return np.isfinite(a) if a.dtype.kind == "f" else a != LOST
+
+
 BLOCK = 256  # steps between two looks at the keyboard and the numbers
 
 
@@ -136,7 +145,7 @@ class Host:
         """(state, index) of the first bad number of a member."""
         for name, value in self.machine.state(m.loops[k]).items():
             for i, x in enumerate(value if isinstance(value, list) else [value]):
-                if not math.isfinite(x):
+                if x == LOST if isinstance(x, int) else not math.isfinite(x):
                     return name, i
         return None
 

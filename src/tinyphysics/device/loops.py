@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tinyphysics.device.host import NUMPY_DTYPE
+from tinyphysics.device.host import NUMPY_DTYPE, finite
 from tinyphysics.device.near import Builder, NearList, aligned, domain_of
 from tinyphysics.device.tree import Functions, TreePull, softening_of
 from tinyphysics.tpir.isa import Program
@@ -465,9 +465,9 @@ class LoopEngine:
             b = kernel.buffers[kernel.inputs[s.name]]
             data = m.members[k].at(self.slots[b.name])
             rows = data.reshape(b.planes, b.plane)[:, : prod(b.axes)]
-            if not np.isfinite(rows).all():
+            if not finite(rows).all():
                 whole = from_planes(data, b, s.type.shape, kernel.components)
-                return s.name, int(np.flatnonzero(~np.isfinite(whole))[0])
+                return s.name, int(np.flatnonzero(~finite(whole))[0])
         return None
 
     def synchronised(self, m: Grids) -> dict[str, Any]:

@@ -141,6 +141,7 @@ class NearList:
         self.build = build(spec.shape[1], domain.cell is not None, spec.cell is None or spec.is_straight)
         self.buffers = {b.name: b for b in spec.buffers()}
         self.times = 0  # that it was made
+        self.filled = self.spec.shape[0] * ROOM  # blocks of the last one, or a guess
         own["limit"][0] = limit(domain.skin)
         if spec.is_straight:
             assert domain.cell is not None
@@ -198,12 +199,13 @@ class NearList:
         numbers = np.array([*lengths, *cell.ravel(), far, *way])
         counts = [x.shape[1] for x in levels]
         scratch = [np.empty(size + 1, np.int64) for size in (counts[1], counts[0], counts[0], BLOCK * counts[0])]
-        room = len(self.made["blocks"]) if self.times else n * ROOM
+        room = self.filled
         while True:
             blocks = np.empty(room + room // 32 + BLOCK, np.int32)
             room = self.build(at.ctypes.data, stride, n, *(x.ctypes.data for x in levels), *counts, numbers.ctypes.data,
                               *(x.ctypes.data for x in scratch), starts.ctypes.data, blocks.ctypes.data, len(blocks))
             if room <= len(blocks):
+                self.filled = room
                 return blocks
 
     def spans(self, starts: Array, blocks: Array, count: int) -> Array:

@@ -27,7 +27,7 @@ static inline int32_t f32_to_i32(float x) { int32_t b; memcpy(&b, &x, 4); return
 static inline float i32_to_f32(int32_t b) { float x; memcpy(&x, &b, 4); return x; }
 #define div_f32(a, b) ((a) / (b))
 """
-ARGUMENTS = ("{S}const {T} *in, {S}{R} *out, {S}const double *uniform, {S}const {T} *varying, {S}signed char *flags, "
+ARGUMENTS = ("{S}const {T} *in, {S}{R} *out, {S}const double *uniform, {S}const {P} *varying, {S}signed char *flags, "
              "{S}double *series, int64_t {begin}, int64_t {end}, int64_t members, int64_t first, int64_t steps, "
              "int64_t stride")  # fmt: skip
 
@@ -136,8 +136,9 @@ def function(
     T = TYPE[f.loads[0].dtype.name] if f.loads else "double"
     lane = "l" if chunk > 1 else "0"
     R = TYPE[f.roots[0].dtype.name] if f.roots else T  # of what it gives: a probe makes doubles of floats
+    P = next((TYPE[p.dtype.name] for slot, p in enumerate(params) if varying[slot]), T)  # of parameters, one for all
     begin, end = ("start", "stop") if dialect.share else ("begin", "end")
-    given = ARGUMENTS.format(T=T, R=R, S=dialect.space, begin=begin, end=end)
+    given = ARGUMENTS.format(T=T, R=R, P=P, S=dialect.space, begin=begin, end=end)
     out = [f"{dialect.function} {name or f.name}({given}) {{"]
     if dialect.share:
         out.append("  " + dialect.share.format(n=chunk))
@@ -168,7 +169,7 @@ def function(
         out.append(f"    {word} seen[{chunk}] = {{0}};")
     for slot, p in enumerate(params):
         if p in needed and varying[slot]:
-            out.append(f"    {dialect.space}const {T} *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */")
+            out.append(f"    {dialect.space}const {P} *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */")
 
     def inner(indent: str) -> Names:
         names = Names()

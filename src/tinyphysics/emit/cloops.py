@@ -69,7 +69,7 @@ def complete_loops(k: LoopKernel, program: Program) -> str:
             f"  {t} *out_{c} = malloc({max(prod(shape), 1)} * sizeof({t})), *to_{c} = out_{c};",
             f"  const {t} *from_{c} = buffers[steps > 0 ? {slots[buffer]} : {slots[source]}];",
             each(shape, f"*to_{c}++ = from_{c}[{place(k.buffers[buffer], shape, k.components)}];"),
-            f'  add_array(&h, "<f{dtype.bits // 8}{shape}", out_{c}, {prod(shape)} * sizeof({t}));',
+            f'  add_array(&h, "<{dtype.kind}{dtype.bits // 8}{shape}", out_{c}, {prod(shape)} * sizeof({t}));',
         ]
     usage = " ".join(["STEPS", "DT", "T0", *given])
     arrays = ", ".join(f"{name} {list(shapes[name])}" for name in [*k.arrays, *k.inputs])

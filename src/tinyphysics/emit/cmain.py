@@ -59,6 +59,18 @@ static void add_array(hasher *outer, const char *header, const void *data, size_
 """
 
 
+def low_words(program: Program) -> dict[int, int]:
+    """Which numbers of the state are error words, and of which numbers."""
+    out: dict[int, int] = {}
+    at = 0
+    for s in program.states:
+        size = prod(s.type.shape)
+        if s.low_of is not None:
+            out |= {at + j: at + j - size for j in range(size)}
+        at += size
+    return out
+
+
 def complete_program(k: Kernel, program: Program) -> str:
     """`./a.out STEPS DT T0 parameters... state...` runs one member and prints its state and hash."""
     enter, leave = (n if k.has(n) else "" for n in ("enter", "leave"))
@@ -71,28 +83,35 @@ def complete_program(k: Kernel, program: Program) -> str:
     order = [str(p.arg)[1:] for p in k.params]
     given = [n for n in order if n not in ("dt", "t0")]
     inputs = [str(v.arg)[1:] for v in k.inputs]
+    words = low_words(program)
+    read = [j for j in range(len(inputs)) if j not in words]  # what is given; an error word is the rest of its number
     fill = []
     for slot, name in enumerate(order):
         source = {"dt": "dt", "t0": "t0"}.get(name) or f"atof(argv[{4 + given.index(name)}])"
         fill.append(f"  uniform[{slot}] = {source};  /* {name} */")
     first = 4 + len(given)
-    fill += [f"  in[{j}] = atof(argv[{first + j}]);  /* {name} */" for j, name in enumerate(inputs)]
+    places = {j: f"argv[{first + n}]" for n, j in enumerate(read)}
+    for j, name in enumerate(inputs):
+        number = "atof" if T in ("double", "float") else "atoll"  # a state of whole numbers is given in its units
+        value = f"{number}({places[j]})" if j in places else f"atof({places[words[j]]}) - in[{words[j]}]"
+        fill.append(f"  in[{j}] = {value};  /* {name} */")
     show, at = [], 0
     for name, (dtype, shape) in k.outputs.items():
-        header = f"<f{dtype.bits // 8}{shape}"
+        header = f"<{dtype.kind}{dtype.bits // 8}{shape}"
+        how, kind = ("%.17g", "double") if dtype.is_float else ("%lld", "long long")
         show.append(f'  add_array(&h, "{header}", out + {at}, {prod(shape)} * sizeof({T}));')
         for j in range(prod(shape)):
-            show.append(f'  printf("{name}{f"[{j}]" if shape else ""} = %.17g\\n", (double)out[{at + j}]);')
+            show.append(f'  printf("{name}{f"[{j}]" if shape else ""} = {how}\\n", ({kind})out[{at + j}]);')
         at += prod(shape)
     go = "\n    {}(state, state, uniform, 0, flags, 0, 0, 1, 1, 0, 1, 1);"
-    usage = " ".join(["STEPS", "DT", "T0", *given, *inputs])
+    usage = " ".join(["STEPS", "DT", "T0", *given, *(inputs[j] for j in read)])
     return f"""/* {program.name}: cc -O2 -march=native -ffp-contract=off -fwrapv this.c -lm
    usage: {usage} */
 #include <stdio.h>
 #include <stdlib.h>
 {careful}{BLAKE2B}
 int main(int argc, char **argv) {{
-  if (argc != {first + len(inputs)}) {{ fprintf(stderr, "usage: {usage}\\n"); return 2; }}
+  if (argc != {first + len(read)}) {{ fprintf(stderr, "usage: {usage}\\n"); return 2; }}
   long long steps = atoll(argv[1]);
   double dt = atof(argv[2]), t0 = atof(argv[3]), uniform[{max(len(order), 1)}];
   {T} in[{max(len(inputs), 1)}], state[{max(len(k.carried), 1)}], out[{max(outputs, 1)}];

@@ -161,7 +161,8 @@ def pairs(f: NestWriter) -> None:
         last = size // PAIR_LANES * PAIR_LANES
         begins = f.new(f"icmp slt i64 {inner}, {last}")
         stop = f.new(f"select i1 {begins}, i64 {last}, i64 {inner}")
-        kinds, sums = (list(x) for x in zip(*block.sums(len(rows))))
+        begun = block.sums(len(rows))
+        kinds, sums = [kind for kind, _ in begun], [name for _, name in begun]
         sums = block.add(rows, first, True, sums)
         if early:
             sums = ahead(block, rows[0], early, (inner, stop, begins), list(zip(kinds, sums)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tinyphysics.ir.dtype import DType, bool_, f32, i64
+from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, toposort
@@ -127,6 +127,8 @@ class Writer:
             return self.new(f"{'fptrunc' if d is f32 else 'fpext'} {s} {a} to {t}")
         if source.is_float:
             return self.new(f"{'fptosi' if d.kind == 'i' else 'fptoui'} {s} {a} to {t}")
+        if source is i64 and d is f64 and self.width > 1:
+            return self.to_double(a)
         if d.is_float:
             return self.new(f"{'sitofp' if source.kind == 'i' else 'uitofp'} {s} {a} to {t}")
         if source.bits == d.bits:
@@ -134,6 +136,17 @@ class Writer:
         if source.bits > d.bits:
             return self.new(f"trunc {s} {a} to {t}")
         return self.new(f"{'sext' if source.kind == 'i' else 'zext'} {s} {a} to {t}")
+
+    def to_double(self, a: str) -> str:
+        """i64 to f64 as vectors without AVX-512 can: 2**84 + its high half, 2**52 + its low half, added with one rounding."""
+        s, t = self.type(i64), self.type(f64)
+        low = self.new(f"and {s} {a}, splat (i64 {(1 << 32) - 1})")
+        low = self.new(f"or {s} {low}, splat (i64 {0x433 << 52})")
+        high = self.new(f"lshr {s} {a}, splat (i64 32)")
+        high = self.new(f"xor {s} {high}, splat (i64 {(0x453 << 52) + (1 << 31)})")
+        low, high = (self.new(f"bitcast {s} {x} to {t}") for x in (low, high))
+        rest = self.new(f"fsub {t} {high}, splat (double {literal(UOp.const(2.0**84 + 2.0**63 + 2.0**52))})")
+        return self.new(f"fadd {t} {rest}, {low}")
 
 
 @lru_cache(maxsize=256)

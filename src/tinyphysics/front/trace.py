@@ -16,7 +16,7 @@ from tinyphysics.ir.uop import RECORD
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.unroll import unroll
-from tinyphysics.system import Family, Parameter, State, System
+from tinyphysics.system import Family, Parameter, State, Sum, System
 from tinyphysics.util import Site, plural, user_site
 
 UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
@@ -211,6 +211,14 @@ def family(d: Definition, kind: str, build: Callable[[Mapping[str, int]], System
     return Family(d.name, kind, letters, build, {a.name: a.space.shape for a in d.arguments})
 
 
+def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp, Site]]:
+    """What an energy function returns, with the lines that its nodes come from."""
+    value, sites = run(d, symbols, Draws(refused=IN_ENERGY))
+    energy = over_pairs(scalar_energy(value, d.name, d.site), sites)
+    sites.table |= {u: line for u in toposort([energy]) if u not in sites.table and (line := sites.of(u)) is not None}
+    return energy, sites.table
+
+
 def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
     if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
         raise TraceError(f"pairs={pairs!r} is not a list of pairs", site=d.site,
@@ -231,14 +239,12 @@ def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Ma
                              site=d.site, fix="A position and its momentum have one shape.")  # fmt: skip
         states.append(State(q, symbols[q], "position", d[q].space.unit))
         states.append(State(p, symbols[p], "momentum", d[p].space.unit))
-    value, sites = run(d, symbols, Draws(refused=IN_ENERGY))
-    energy = over_pairs(scalar_energy(value, d.name, d.site), sites)
-    sites.table |= {u: line for u in toposort([energy]) if u not in sites.table and (line := sites.of(u)) is not None}
+    energy, sites = traced_energy(d, symbols)
     check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
     return System(
         d.name, "hamiltonian", tuple(states),
         tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*names, "t")),
-        time=symbols.get("t"), energy=energy, sites=sites.table, site=d.site, function=d.function,
+        time=symbols.get("t"), energy=energy, sites=sites, site=d.site, function=d.function,
     )  # fmt: skip
 
 
@@ -294,6 +300,39 @@ def forces(function: Callable[..., Any]) -> System | Family:
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
     return family(d, "forces", lambda sizes: trace_forces(d, sizes))
+
+
+def trace_potential(d: Definition, positions: Sequence[str], sizes: Mapping[str, int]) -> System:
+    for n in positions:
+        if n == "t" or not any(a.name == n for a in d.arguments):
+            raise TraceError(f"`{d.name}` has no position `{n}`", site=d.site,
+                             fix="positions= names its arguments: [\"q\", ...].")  # fmt: skip
+    symbols = {a.name: symbol(a, sizes) for a in d.arguments}
+    energy, sites = traced_energy(d, symbols)
+    return System(
+        d.name, "potential", tuple(State(n, symbols[n], "position", d[n].space.unit) for n in positions),
+        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*positions, "t")),
+        time=symbols.get("t"), energy=energy, sites=sites, site=d.site, function=d.function,
+    )  # fmt: skip
+
+
+def potential(function: Any = None, *, positions: Sequence[str] | None = None) -> Any:
+    """A potential energy V(q, [t], parameters) that is added to a system: `gas + trap`.
+
+    >>> @potential
+    ... def trap(q, k=1.0):
+    ...     return k*q**2/2
+    >>> trap.energy
+    k*q**2/2
+    """
+    if function is None:
+        return lambda f: potential(f, positions=positions)
+    d = definition(function)
+    if positions is None:
+        if not d.arguments:
+            raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
+        positions = [d.arguments[0].name]
+    return family(d, "potential", lambda sizes: trace_potential(d, positions, sizes))
 
 
 def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
@@ -402,6 +441,12 @@ class PhysicsSystem:
 
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         return self.traced().compile(dt, **options)
+
+    def rename(self, **names: str) -> System | Family:
+        return self.traced().rename(**names)
+
+    def __add__(self, other: Any) -> Sum:
+        return self.traced() + other
 
 
 def observable(

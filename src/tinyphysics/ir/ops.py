@@ -45,6 +45,8 @@ class Ops(Enum):
     POW = "pow"
     ATAN2 = "atan2"
     HYPOT = "hypot"
+    TURN = "turn"        # of an angle in two words, less whole turns if it is large, the first word
+    TURN_LOW = "turn_low"  # and the second
     MIN = "min"
     MAX = "max"
     LT = "lt"
@@ -118,7 +120,7 @@ UNARY: Group = frozenset({
 })  # fmt: skip
 COMPARE: Group = frozenset({Ops.LT, Ops.LE, Ops.EQ, Ops.NE})
 BINARY: Group = COMPARE | {
-    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.MIN, Ops.MAX,
+    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.TURN, Ops.TURN_LOW, Ops.MIN, Ops.MAX,
     Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI,
 }  # fmt: skip
 TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.SELDOM, Ops.IMAGE})

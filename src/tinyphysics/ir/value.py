@@ -17,6 +17,7 @@ from tinyphysics.ir.dtype import DType, Number, as_number, bitcast, bool_, f32, 
 from tinyphysics.ir.near import arranged
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import along, fold, trees
+from tinyphysics.ir.turn import within
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.philox import normal_pair, uniform_pair
 from tinyphysics.util import prod
@@ -194,6 +195,8 @@ FLOAT: dict[Ops, Callable[..., Any]] = {
     Ops.POW: power,
     Ops.ATAN2: math.atan2,
     Ops.HYPOT: math.hypot,
+    Ops.TURN: lambda high, low: within(high, low)[0],
+    Ops.TURN_LOW: lambda high, low: within(high, low)[1],
     Ops.MIN: minimum,
     Ops.MAX: maximum,
     Ops.FMA: fma,

@@ -2,8 +2,8 @@
 from importlib import import_module
 from typing import Any
 
-FILES = ("bonding", "cells", "chains", "correlations", "fields", "fluids", "io", "molecular", "observables", "orbits",
-         "particles", "starts", "zoo")  # fmt: skip
+FILES = ("additions", "bonding", "cells", "chains", "correlations", "fields", "fluids", "io", "molecular", "observables",
+         "orbits", "particles", "starts", "zoo")  # fmt: skip
 OBSERVABLES = {  # what is passed to observe= has its place here too: tp.physics.temperature(kB=1.0)
     **dict.fromkeys(("kinetic_energy", "potential_energy", "energy_terms", "temperature", "virial", "pressure",
                      "velocity", "momentum", "angular_momentum", "centre_of_mass", "structure_factor"), "observables"),

@@ -4,28 +4,25 @@ from __future__ import annotations
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Goal, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, MAP, METHODS, Method, names
+from tinyphysics.planner.catalog import (
+    ALIASES,
+    BY_NAME,
+    CHOICES,
+    FIRST,
+    MAP,
+    ORDERS,
+    RESPA,
+    Method,
+    by_order,
+    names,
+)
+from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection
+from tinyphysics.planner.routes import route_of
+from tinyphysics.synth.quality import told
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
-HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
 ON_ORBITS = "aba104"  # the one that is named where any of them might do
-
-
-def objection(m: Method, system: System, facts: Facts) -> str | None:
-    """Why a method does not apply, or None."""
-    if m.orbits is not None:
-        fact = facts[HIERARCHY] if HIERARCHY in facts else None
-        return None if fact else f"no bodies on orbits are shown: {fact.because if fact is not None else 'not looked for'}"
-    if not m.splits:
-        return None
-    if system.kind == "hamiltonian":
-        if not facts["separable"]:
-            return f"H is not shown to be separable: {facts['separable'].because}"
-        time = facts["explicit time"]
-        if time and len(time.inside) > 1:
-            return "T and V both depend on t; a splitting advances time inside exactly one of them"
-    return None
 
 
 def named(name: str) -> Method:
@@ -44,7 +41,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if goal.method != "auto" or goal.order is not None:
             raise PlanError(f"`{system.name}` is an explicit map and is run as it is written",
                             fix="Leave method= and order= out.")  # fmt: skip
-        return Plan(MAP.name, 0, "an explicit map is run as it is written")
+        return Plan(MAP.name, 0, route_of(system, facts).default)
     if goal.method not in CHOICES:
         m = named(goal.method)
         if goal.order not in (None, m.order):
@@ -61,34 +58,67 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             site=facts["separable"].site if "separable" in facts else None,
                             fix="rk4 applies to any energy, without a certificate: method=\"rk4\".")  # fmt: skip
         return Plan(m.name, m.order, "asked for by name")
+    if system.levels and goal.order in (None, RESPA.order) and RESPA.name not in forbidden:
+        return at_paces(system, facts, goal)
     order = 2 if goal.order is None else goal.order
-    if not isinstance(order, int) or order not in BY_ORDER:
+    if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(f"there is no certified method of order {order}",
-                        fix=f"Orders: {', '.join(map(str, BY_ORDER))}.")  # fmt: skip
-    wanted = [BY_ORDER[order], *(m.name for m in METHODS if m.order == order and m.splits)]
+                        fix=f"Orders: {', '.join(map(str, ORDERS))}.")  # fmt: skip
+    order = next(o for o in ORDERS if o >= order)
+    quadratic = is_quadratic(system, facts)
     turned_down, chosen = [], None
-    for m in (BY_NAME[n] for n in dict.fromkeys(wanted)):
+    for m in by_order(order, quadratic):
         why = "forbidden" if m.name in forbidden else objection(m, system, facts)
         if why:
             turned_down.append(Alternative(m.name, why))
         elif chosen is None:
             chosen = m
         else:
-            turned_down.append(Alternative(m.name, f"same order and cost; {chosen.name} is the default"))
+            turned_down.append(Alternative(m.name, second(m.name, chosen, quadratic)))
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='method="rk4" applies to any energy, without a certificate.',
         )
-    others = [m for m in METHODS if m.splits and m.order != order and not objection(m, system, facts)]
+    best = [next((m for m in by_order(o, quadratic) if not objection(m, system, facts)), None) for o in ORDERS if o != order]
     turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
-                                f"{'s' if m.stages > 1 else ''} a step; order {order} was "
-                                f"{'asked for' if goal.order else 'the default'}") for m in others]  # fmt: skip
+                                f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
+                                f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip
     if HIERARCHY in facts and facts[HIERARCHY]:
-        turned_down += [Alternative(m.name, "on Kepler orbits, by name only: the first state must be a hierarchy, and is not "
-                                    "known yet") for m in METHODS if m.name == ON_ORBITS]  # fmt: skip
-    because = f"order {order} asked for" if goal.order else "the default where H splits"
-    if system.kind == "forces":
-        because = f"order {order} asked for" if goal.order else "the default for forces of position"
-    return Plan(chosen.name, chosen.order, because, tuple(turned_down))
+        turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
+                                       "is not known yet"))  # fmt: skip
+    return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+
+
+def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:
+    """The plan for fast and slow parts."""
+    why = objection(RESPA, system, facts)
+    if why is not None:
+        raise PlanError(f"`{RESPA.name}` does not apply to `{system.name}`: {why}",
+                        fix="Leave tp.fast and tp.slow out: then all parts have one pace.")  # fmt: skip
+    paces = len(system.levels)
+    if len(goal.inner) != paces - 1:
+        example = "10" if paces == 2 else f"({', '.join(['10', *['4'] * (paces - 2)])})"
+        raise PlanError(f"`{system.name}` has {paces} paces, and inner= says how many kicks of each go into one of the next",
+                        fix=f"Pass inner={example}.")  # fmt: skip
+    kicks = " times ".join(map(str, goal.inner))
+    return Plan(RESPA.name, RESPA.order, f"fast and slow parts: {kicks} fast kicks in a step")
+
+
+def second(name: str, chosen: Method, quadratic: bool) -> str:
+    """Why a method that applies is not the one."""
+    if chosen.order in FIRST:
+        return f"same order and cost; {chosen.name} is the default"
+    return told(name, quadratic)
+
+
+def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
+    if not goal.order:
+        return route_of(system, facts).default
+    asked = f"order {goal.order} asked for"
+    if goal.order != chosen.order:
+        asked += f"; symmetric methods have even orders, so {chosen.order}"
+    if chosen.order in FIRST:
+        return asked
+    return f"{asked}; of those that apply the best: {told(chosen.name, quadratic)}"

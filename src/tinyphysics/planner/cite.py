@@ -1,10 +1,21 @@
-"""Where does the method come from?  The sources of what was chosen."""
+"""Where does the method come from?  The sources of what was chosen, as BibTeX."""
 from __future__ import annotations
 
-from tinyphysics.plan import Plan
+from tinyphysics.plan import Goal, Plan
+from tinyphysics.planner.bibliography import work
 from tinyphysics.planner.catalog import BY_NAME
 
 
-def cite(plan: Plan) -> tuple[str, ...]:
+class Citations(tuple[str, ...]):
+    """One BibTeX entry each; printed, they are a .bib file."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(self)
+
+
+def cite(plan: Plan, goal: Goal) -> Citations:
     method = BY_NAME.get(plan.method)
-    return (method.source,) if method is not None and method.source else ()
+    keys = [] if method is None or not method.source else [method.source]
+    if goal.approximate is not None:
+        keys.append("barnes1986")
+    return Citations(work(key).bibtex for key in keys)

@@ -6,7 +6,8 @@ from collections import Counter
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, Word
 from tinyphysics.util import prod
 
-FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "SHIFT", "TIME", "OBSERVE", "NEAR", "PROPAGATE")
+FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "SHIFT", "TIME", "OBSERVE", "NEAR", "ORBIT",
+        "PROPAGATE")  # fmt: skip
 
 
 def kind(i: Instruction) -> str:

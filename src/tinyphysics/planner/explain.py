@@ -1,22 +1,32 @@
 """What was found, chosen, proved and turned down, as a report."""
 from __future__ import annotations
 
+import math
+
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
-from tinyphysics.planner.catalog import BY_NAME, MAP
+from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP, Method
 from tinyphysics.planner.cost import describe, operations
+from tinyphysics.planner.longest import asked
 from tinyphysics.planner.loops import loop_rows
+from tinyphysics.planner.propagator import rows as propagator_rows
+from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Step
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.lattice import EXACT, RANGE, UNIT
 from tinyphysics.tpir.verifier import Certificate
 from tinyphysics.util import plural
 
 PRECISION_NOTE = {
+    "lattice": "states are whole numbers of units; every sub-step adds a whole number, which is float64 rounded once",
     "float32": "states, parameters and every operation of a step; energies and observables are float64",
+    "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
+    "mixed": "states, their differences and updates are float64; all else in a force is float32",
+    "compensated": "states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32",
 }
 
 
@@ -39,6 +49,60 @@ def approximate_rows(error: float) -> list[Row]:
     ]  # fmt: skip
 
 
+BOXED = 6  # arguments of a NEAR in a box: positions are short there, so that their images are exact
+# what a program on a lattice is, whatever it computes: it was made of shears alone
+LATTICE_ROWS = (
+    Row("bijective", "yes", "to the last bit: a sub-step adds a whole number made of what it does not change"),
+    Row("rewinds", "yes", "to the last bit: the same whole numbers are taken away again, the last one first"),
+    Row("the rest", "up to rounding", "it is said of exact arithmetic, and a move is rounded to a whole number"),
+)
+
+
+def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
+    given = dict(goal.lattice)
+    units = {s.name: given.get(s.name, given.get("", UNIT)) for s in system.states}
+    told = ", ".join(f"{name} 2**{math.log2(unit):.0f}" for name, unit in units.items())
+    boxed = any(i.op == "NEAR" and len(i.args) == BOXED for i in program.step)
+    short = {s.name for s in system.states if boxed and s.role == "position"}
+    reach = ", ".join(f"{name} {(EXACT if name in short else RANGE) * unit:g}" for name, unit in units.items())
+    rows = [Row("units", told, f"beyond {reach} a run stops; what you give is rounded to a whole number of units first")]
+    if any(i.op == "NEAR" for i in program.step):
+        rows.append(Row("pair forces", "rounded", "to a unit of force before they are summed, and a box to whole units: the "
+                        "order of a list changes no bit"))  # fmt: skip
+    return rows
+
+
+def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
+    """What was asked, what was measured, and how far that reaches."""
+    error, drift = asked(goal)
+    wanted = {"error": error} if drift is None else {"energy_drift": drift, "error": error}
+    note = "" if goal.error is not None else ", by default: energy is not accuracy"
+    d = plan.decision
+    if d is None:
+        return [Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; not measured yet: pass pilot= to "
+                    "compile, or run it") for name, value in wanted.items()]  # fmt: skip
+    found = {"error": d.error, "energy_drift": d.drift}
+    rows = []
+    if goal.dt is None:
+        rows.append(Row("dt", f"{d.dt:.6g}", "the longest that meets them; a run takes one that divides its time"))
+    rows += [Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; {found[name]:.1e} in the pilot")
+             for name, value in wanted.items()]  # fmt: skip
+    grown = f", from which errors were taken to grow linearly to {d.reach:g}" if d.reach > d.span else ""
+    rows.append(Row("pilot", f"{d.span:g}", f"the time it ran for{grown}; the run itself is measured too"))
+    return rows + stability_rows(plan.method, d.frequency, goal.dt if goal.dt is not None else d.dt)
+
+
+def stability_rows(method: str, frequency: float | None, dt: float | None) -> list[Row]:
+    """The fastest vibration at a state that is known, against what the method stands."""
+    limit = BY_NAME[method].limit if method in BY_NAME else None
+    if frequency is None or limit is None or dt is None:
+        return []
+    x = abs(dt) * frequency
+    verdict = f"omega*dt = {x:.3g}"
+    return [Row("stability", verdict, f"the method's limit is {limit:.4g}; the fastest vibration at the state of the pilot "
+                f"has omega = {frequency:.4g}{'' if x <= limit else ': TOO LONG, it will grow without end'}")]  # fmt: skip
+
+
 def orbit_rows(h: Hierarchy) -> list[Row]:
     centre, *others = h.order
     return [
@@ -48,34 +112,63 @@ def orbit_rows(h: Hierarchy) -> list[Row]:
     ]  # fmt: skip
 
 
+def stepping(program: Program) -> list[Row]:
+    return [Row("operations", describe(operations(program.step, program)), "a step"),
+            Row("to synchronise", describe(operations(program.final, program)), "a frame")]  # fmt: skip
+
+
+def step_rows(method: Method, facts: Facts) -> list[Row]:
+    """What is unusual about a step."""
+    out = []
+    if method.sequence is not None and method.gradients:
+        count = sum(part == "W" for part, _ in method.sequence())
+        out.append(Row("force gradients", str(count), "a step: of |dV/dq|**2 in the metric of T, along the force; no "
+                       "Hessian is formed"))  # fmt: skip
+    if method.processor is not None:
+        out.append(Row("processor", plural(sum(part == "V" for part, _ in method.processor()), "kick"),
+                       "before the first step, undone on the copy that a frame or an observable sees"))  # fmt: skip
+    if method.splits and "explicit time" in facts and facts["explicit time"] and len(facts["explicit time"].inside) > 1:
+        out.append(Row("time", "a third part", "T and V both depend on it: it advances between them"))
+    return out
+
+
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
     certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
 ) -> Report:  # fmt: skip
-    method = BY_NAME.get(plan.method, MAP)
+    method = BY_NAME.get(plan.method, FLOW_METHOD if step.jump is not None else MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
     if plan.order:
         rough = "smooth" in facts and not facts["smooth"]
-        chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.source))
+        chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
+    chosen += step_rows(method, facts)
     if goal.dt is not None:
         chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+    if goal.is_accurate:
+        chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:
         names = ", ".join(p.name for p in system.parameters)
         chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))
     if goal.precision != "float64":
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
+    if goal.precision == "lattice":
+        chosen += lattice_rows(system, goal, program)
+    if system.kind != "map":
+        chosen += rounding_rows(step, goal)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:
         chosen += orbit_rows(goal.hierarchy)
+    if step.jump is not None:
+        chosen += propagator_rows(system, facts, goal)
     chosen += units
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
-    evaluations = [] if system.kind == "map" else [Row("force evaluations", str(step.evaluations), "a step")]
+    none = system.kind == "map" or step.jump is not None
+    evaluations = [] if none else [Row("force evaluations", str(step.evaluations), "a step")]
     cost = [
         *evaluations,
-        Row("operations", describe(operations(program.step, program)), "a step"),
-        Row("to synchronise", describe(operations(program.final, program)), "a frame"),
+        *([] if step.jump is not None else stepping(program)),
         Row("state", plural(sum(s.var.size for s in system.states), "number"), level),
     ]
     return Report(title(system), (
@@ -85,12 +178,12 @@ def explain(
         Section("plan", tuple(chosen)),
         Section("certificate", tuple(
             Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items()
-        )),
+        ) + (LATTICE_ROWS if goal.precision == "lattice" else ())),
         Section("cost", tuple(cost)),
         Section("machine", (
             Row("backend", target.backend, f"{why}; {target.device}"),
             Row("bits", "exact" if target.bit_exact else "not in the contract",
                 f"program {program.hash}"),
-            *(loop_rows(program) if target.backend != "python" and in_loops(program, 1) else []),
+            *(loop_rows(program) if target.backend != "python" and step.jump is None and in_loops(program, 1) else []),
         ), machine=True),
     ))  # fmt: skip

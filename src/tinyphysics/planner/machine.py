@@ -16,6 +16,7 @@ from tinyphysics.tpir.pressure import Pressure, kinds, pressure
 MOST_UNROLL = 6
 GOOD_UNROLL = 4
 LEAST_UNROLL = 2
+SHORT = 50  # operations of which two groups of copies overlap; measured, longer steps are no faster for it
 MOST_CODE = 1_700  # operations in a loop body
 
 
@@ -51,8 +52,12 @@ def shape_for(f: Section | SectionOutline, members: int, core: Core, width: int)
     fitting = min(core.registers // max(state, 1), MOST_CODE // max(f.code, 1))
     unroll = min(enough, max(LEAST_UNROLL, min(MOST_UNROLL, fitting)))
     p = wanted(f)
-    if p is None or not p.adders:
+    if p is None:
         return VectorShape(width, unroll)
+    if not p.adders:  # such as error words: groups that fill the registers, one after the other
+        group = core.registers // max(state, 1)
+        grouped = 2 <= group <= GOOD_UNROLL and enough >= 2 * group and p.operations <= SHORT
+        return VectorShape(width * group, 2, in_turn=True) if grouped else VectorShape(width, unroll)
     if unroll * state + p.constants > core.registers or unroll < GOOD_UNROLL:
         room = (core.registers - p.constants - p.temporaries) // max(state - p.adders, 1)
         turns = min(enough, MOST_UNROLL, room)
@@ -65,12 +70,14 @@ def rows(f: Section, shape: VectorShape, core: Core, width: int) -> list[Row]:
     """For `explain()`: what a step is made of, where it is kept, and what bounds its speed."""
     n, p = kinds(f), pressure(f)
     stages = f", {f.stages} stages in a loop" if f.stages > 1 else ""
-    held = shape.unroll * (p.state - (p.adders if shape.in_turn else 0))
-    order = "copy after copy" if shape.in_turn else "operation by operation"
-    kept = f"{held} of state ({shape.unroll * p.adders} more in memory)" if shape.in_turn else f"{held} of state"
+    group = max(1, shape.width // width)  # copies side by side, where groups of them are in turn
+    held = group * (p.state - p.adders if group == 1 else p.state) * (1 if group > 1 else shape.unroll) if shape.in_turn \
+        else shape.unroll * p.state  # fmt: skip
+    order = "operation by operation" if not shape.in_turn else "copy after copy" if group == 1 else f"in groups of {group}"
+    kept = f"{held} of state" + (f" ({shape.unroll * p.adders} more in memory)" if shape.in_turn and p.adders else "")
     return [
         Row("step", describe(n), f"in the minimal operator set{stages}"),
-        Row("ensembles", f"{shape.width} lanes x {shape.unroll}", f"vectors interleaved {order}"),
+        Row("ensembles", f"{shape.width // group} lanes x {shape.unroll * group}", f"vectors interleaved {order}"),
         Row("registers", f"{core.registers}",
             f"wanted: {kept}, up to {p.temporaries} temporaries a copy, {p.constants} constants"),
         Row("port limit", f"{cycles(f, core, width):.3g} cycles", f"a member and step at best, on {core.name}"),

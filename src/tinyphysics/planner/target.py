@@ -7,8 +7,8 @@ from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.loops import build_loops, longest_axis
-from tinyphysics.tpir.precision import PRECISIONS, format_of
+from tinyphysics.tpir.loops import build_loops, few, longest_axis
+from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.stages import stages_of
 from tinyphysics.util import did_you_mean, one_of
 
@@ -47,14 +47,14 @@ def written(program: Program) -> tuple[int, str]:
     return sum(operations(body, program).values()), part
 
 
-def lanes_enough(axis: int, count: int, members: int) -> bool:
+def lanes_enough(axis: int, count: int, members: int, short: int = FEW) -> bool:
     """Is a run written out number by number, by the length of its longest axis and of what is written?"""
-    return axis <= FEW or count <= MOST_OPERATIONS and (members > FEW_MEMBERS or axis <= COMPONENTS)
+    return axis <= short or count <= MOST_OPERATIONS and (members > FEW_MEMBERS or axis <= COMPONENTS)
 
 
 def loops_refuse(program: Program) -> str:
     """Why a program cannot run as loops along its axes; empty if it can."""
-    if longest_axis(program) <= FEW:
+    if longest_axis(program) <= few(program):
         return "it has no axis that is long enough for a loop"
     try:
         build_loops(program)
@@ -65,26 +65,26 @@ def loops_refuse(program: Program) -> str:
 
 def in_loops(program: Program, members: int) -> bool:
     """Does a run of so many members go through loops?  Many small systems fill the lanes of vectors instead."""
-    return not lanes_enough(longest_axis(program), written(program)[0], members) and not loops_refuse(program)
+    enough = lanes_enough(longest_axis(program), written(program)[0], members, few(program))
+    return not enough and not loops_refuse(program)
 
 
-def choose_target(program: Program, requested: str) -> tuple[Target, str]:
+def choose_target(program: Program, requested: str, precision: str = "float64") -> tuple[Target, str]:
     """(the target, why)."""
     if requested in WITHOUT_TREES and approximates(program):
         raise PlanError(f"the backend `{requested}` does not sum through a tree",
                         fix="Leave approximate= out, or choose llvm, c or numpy.")  # fmt: skip
     if requested != "auto":
-        target, dtype = BUILT[requested], format_of(program)
-        if dtype.name not in target.dtypes:
-            asked = next(name for name, d in PRECISIONS.items() if d is dtype)
-            there = one_of([name for name, d in PRECISIONS.items() if d.name in target.dtypes])
-            raise PlanError(f"the backend `{requested}` does not run {asked}: there its bits are not those of the others",
-                            fix=f"Choose precision={there}, or another backend.")  # fmt: skip
+        target = BUILT[requested]
+        there = [p.name for p in PRECISIONS.values() if {d.name for d in p.formats} <= set(target.dtypes)]
+        if precision not in there:
+            raise PlanError(f"the backend `{requested}` does not run {precision}: there its bits are not those of the others",
+                            fix=f"Choose precision={one_of(there)}, or another backend.")  # fmt: skip
         if requested == "opencl" and by_lists(program):
             raise BackendError("the backend `opencl` does not make lists of neighbours yet",
                                fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].")  # fmt: skip
         return target, "asked for"
     count, part = written(program)
-    if count > MOST_OPERATIONS and (why := loops_refuse(program)):
+    if count > MOST_OPERATIONS * FEW // few(program) and (why := loops_refuse(program)):
         return BUILT["python"], f"auto: a {part} of {count:,} operations is too long to be written out, and {why}"
     return BUILT["llvm"], "auto"

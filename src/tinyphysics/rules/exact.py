@@ -5,6 +5,10 @@ Not here, because they are wrong: x*0 -> 0 (NaN, inf, -0.0) and x+0.0 -> x (-0.0
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fractions import Fraction
 
 from tinyphysics.ir.dtype import bool_
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
@@ -14,6 +18,35 @@ from tinyphysics.ir.value import scalar
 
 x, y, z = (UPat.var(name) for name in "xyz")
 c = UPat.const("c")
+
+
+# May an operation on constants be rounded to a constant?  Not where the program will have more digits than float64.
+ROUNDED: ContextVar[bool] = ContextVar("ROUNDED", default=True)
+RATIONAL: dict[Ops, Callable[..., Fraction]] = {
+    Ops.NEG: lambda a: -a, Ops.ADD: lambda a, b: a + b, Ops.SUB: lambda a, b: a - b, Ops.MUL: lambda a, b: a * b,
+    Ops.DIV: lambda a, b: a / b, Ops.FMA: lambda a, b, c: a * b + c,
+}  # fmt: skip
+NEVER_ROUNDED = (Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.MIN, Ops.MAX, Ops.WHERE, Ops.CAST, Ops.BITCAST)
+
+
+@contextmanager
+def unrounded() -> Iterator[None]:
+    """Rules make no constant that is not the exact value of what it stands for: 1/3 stays a quotient."""
+    before = ROUNDED.set(False)
+    try:
+        yield
+    finally:
+        ROUNDED.reset(before)
+
+
+def is_exact(u: UOp, value: float) -> bool:
+    """Is a float the value of an operation on constants, with no digit lost?"""
+    if not u.dtype.is_float or u.op in NEVER_ROUNDED:
+        return True
+    numbers = [s.arg for s in u.src]
+    if u.op not in RATIONAL or not all(map(math.isfinite, (*numbers, value))):
+        return False
+    return bool(RATIONAL[u.op](*map(Fraction, numbers)) == Fraction(value))
 
 
 def is_power_of_two(u: UOp) -> bool:
@@ -28,7 +61,7 @@ def fold(u: UOp) -> UOp | None:
     if u.op is Ops.CUSTOM or u.op is Ops.RANDOM:
         return None
     value = scalar(u.op, u.dtype, [s.dtype for s in u.src])(*(s.arg for s in u.src))
-    return UOp.const(value, u.dtype, u.shape)
+    return UOp.const(value, u.dtype, u.shape) if ROUNDED.get() or is_exact(u, value) else None
 
 
 def divide_by_power_of_two(x: UOp, c: UOp) -> UOp | None:

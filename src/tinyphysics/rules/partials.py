@@ -8,11 +8,11 @@ from typing import Any
 from tinyphysics.errors import TraceError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, as_uop
+from tinyphysics.rules.exact import ROUNDED, fold
 from tinyphysics.util import plural
 
 Partials = tuple[UOp | None, ...]  # None: the derivative is zero everywhere
 
-ONE_THIRD = 1 / 3
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 
@@ -24,11 +24,19 @@ def zero(u: UOp) -> UOp:
     return UOp.const(0.0, u.dtype, u.shape)
 
 
+def third(u: UOp) -> UOp:
+    return as_uop(1 / 3, u.dtype) if ROUNDED.get() else as_uop(1.0, u.dtype) / 3.0
+
+
+def two_over_root_pi(u: UOp) -> UOp:
+    return as_uop(TWO_OVER_ROOT_PI, u.dtype) if ROUNDED.get() else 2.0 / as_uop(-1.0, u.dtype).acos().sqrt()
+
+
 def power(u: UOp) -> Partials:
     x, n = u.src
     if n.op is Ops.CONST:  # one less is a constant too: the next derivative stops at x**0
-        less = UOp.const(n.arg - 1.0, n.dtype, n.shape)
-        return (n * x**less if n.arg != 0 else None), None
+        less = fold(n - 1.0)
+        return (n * x ** (n - 1.0 if less is None else less) if n.arg != 0 else None), None
     # x**n * log x has a limit of 0 at x = 0 for n > 0; for x < 0 the power itself is not real
     slope = (x.eq(0.0)).where(zero(u), u * x.log())
     return n * x ** (n - 1.0), slope
@@ -67,7 +75,7 @@ PARTIALS: dict[Ops, Callable[[UOp], Partials]] = {
     Ops.IMAGE:  lambda u: (one(u), -one(u), -one(u)),  # the number of periods does not move, the box may
     Ops.SQRT:   lambda u: (0.5 / u,),
     Ops.RSQRT:  lambda u: (-0.5 * (u / u.src[0]),),
-    Ops.CBRT:   lambda u: (ONE_THIRD / (u * u),),
+    Ops.CBRT:   lambda u: (third(u) / (u * u),),
     Ops.SIN:    lambda u: (u.src[0].cos(),),
     Ops.COS:    lambda u: (-u.src[0].sin(),),
     Ops.TAN:    lambda u: (one(u) + u * u,),
@@ -81,7 +89,7 @@ PARTIALS: dict[Ops, Callable[[UOp], Partials]] = {
     Ops.EXPM1:  lambda u: (u + one(u),),
     Ops.LOG:    lambda u: (one(u) / u.src[0],),
     Ops.LOG1P:  lambda u: (one(u) / (one(u) + u.src[0]),),
-    Ops.ERF:    lambda u: (TWO_OVER_ROOT_PI * (-(u.src[0] * u.src[0])).exp(),),
+    Ops.ERF:    lambda u: (two_over_root_pi(u) * (-(u.src[0] * u.src[0])).exp(),),
     Ops.CAST:   lambda u: (one(u) if u.dtype.is_float and u.src[0].dtype.is_float else None,),
     Ops.ADD:    lambda u: (one(u), one(u)),
     Ops.SUB:    lambda u: (one(u), -one(u)),
@@ -90,6 +98,8 @@ PARTIALS: dict[Ops, Callable[[UOp], Partials]] = {
     Ops.POW:    power,
     Ops.ATAN2:  atan2,
     Ops.HYPOT:  lambda u: (u.src[0] / u, u.src[1] / u),
+    Ops.TURN:   lambda u: (one(u), None),
+    Ops.TURN_LOW: lambda u: (None, one(u)),
     Ops.MIN:    smaller,
     Ops.MAX:    larger,
     Ops.FMA:    lambda u: (u.src[1], u.src[0], one(u)),

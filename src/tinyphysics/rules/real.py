@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.pattern import PatternMatcher, UPat
 from tinyphysics.ir.rewrite import Fired, graph_rewrite
 from tinyphysics.ir.uop import UOp
-from tinyphysics.rules.exact import exact, fold, is_power_of_two
+from tinyphysics.rules.exact import ROUNDED, exact, fold, is_power_of_two
 from tinyphysics.rules.quotients import factors, product_of
 
 x, y, z, w = (UPat.var(name) for name in "xyzw")
@@ -36,7 +37,8 @@ def constant(u: UOp) -> bool:
 def merged(c: UOp) -> UOp | None:
     """An operation on constants as one, if it neither overflows nor loses digits to underflow."""
     out = fold(c)
-    assert out is not None
+    if out is None:  # it would be rounded
+        return None
     smallest = 2.0**-1022 if c.dtype is f64 else 2.0**-126
     return out if smallest <= abs(out.arg) < math.inf else None
 
@@ -139,7 +141,10 @@ def collect_like_terms(u: UOp) -> UOp | None:
         if count > MOST_ADDENDS:
             return None
         c, rest = coefficient(x)
-        terms[rest] = terms.get(rest, 0.0) + sign * c
+        before = terms.get(rest, 0.0)
+        terms[rest] = before + sign * c
+        if not ROUNDED.get() and Fraction(before) + Fraction(sign * c) != Fraction(terms[rest]):
+            return None
     if len(terms) == count:
         return None
     out: UOp | None = None

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, graph_rewrite, toposort
 from tinyphysics.ir.ops import MINIMAL
-from tinyphysics.rules import explog, inverse, kepler, power, random, trig
+from tinyphysics.rules import explog, inverse, kepler, power, random, trig, turn
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.floats import bits, format_of, magnitude
 
@@ -124,12 +124,16 @@ near_and_far: Rows = [
     (x.sin(),          trig.sin),
     (x.cos(),          trig.cos),
     (x.tan(),          trig.tan),
+    (x.turn(y),        turn.turn),
+    (x.turn_low(y),    turn.turn_low),
 ]
 near_only: Rows = [
     (x ** y,           power.near_power),
     (x.sin(),          trig.near_sin),
     (x.cos(),          trig.near_cos),
     (x.tan(),          trig.near_tan),
+    (x.turn(y),        lambda x, y: x),
+    (x.turn_low(y),    lambda x, y: y),
 ]
 # fmt: on
 any_argument = PatternMatcher(everywhere + near_and_far)
@@ -160,6 +164,8 @@ def fast_paths(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> list[tuple[U
     for u in toposort(roots):
         if u.op in PERIODIC:
             found[u.src[0], trig.too_large] = None
+        elif u.op in (Ops.TURN, Ops.TURN_LOW):
+            found[u.src[0], turn.too_large] = None
         elif power.is_inverse_cube(u) and u not in seen:
             found[u.src[0], power.too_far] = None
     return list(found)

@@ -1,7 +1,8 @@
 """tp.compile: what may be asked for, and what is said about what may not be asked for yet."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import frexp
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
@@ -9,16 +10,19 @@ from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
+from tinyphysics.planner.goals import check_goals
+from tinyphysics.planner.link import linked
+from tinyphysics.planner.propagator import PROPAGATORS
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import ready
 from tinyphysics.runtime.simulation import Simulation, checked_step
-from tinyphysics.system import Family, Sum
+from tinyphysics.system import SLOTS, Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
-LATER_PRECISIONS = ("compensated", "mixed", "dd", "lattice")
 CHECKS = ("on", "off", "strict")
 SCALES = ("off", "auto")
+SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with it are exact
 
 
 def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ...]) -> None:
@@ -27,8 +31,8 @@ def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ..
     valid = one_of([str(v) for v in built])
     if value in planned:
         raise PlanError(f"{name}={value!r} does not exist yet", fix=f"{name} may be {valid}.")
-    raise PlanError(f"there is no {name} {value!r}",
-                    fix=f"{name} may be {valid}; later also {one_of([str(v) for v in planned])}.")  # fmt: skip
+    later = f"; later also {one_of([str(v) for v in planned])}" if planned else ""
+    raise PlanError(f"there is no {name} {value!r}", fix=f"{name} may be {valid}{later}.")
 
 
 def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
@@ -53,18 +57,61 @@ def checked_budget(approximate: Any, precision: str, scale: str) -> float:
     return float(approximate)
 
 
+def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
+    """How many fast kicks there are in a slow one, for each level but the slowest."""
+    if inner is None:
+        return ()
+    counts = tuple(inner) if isinstance(inner, (tuple, list)) else (inner,)
+    if not counts or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in counts):
+        raise InputError(f"inner={inner!r}", fix="Pass inner=10: ten fast kicks for each slow one.")
+    if not has_levels:
+        raise PlanError("inner= goes with fast and slow parts", fix="Say which: tp.fast(a) + tp.slow(b).")
+    return counts
+
+
+def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, float], ...]:
+    """The units of a lattice by the name of a state; "" is any other."""
+    if precision != "lattice":
+        if lattice is not None:
+            raise PlanError(f"lattice={lattice!r} with precision={precision!r}", fix='Pass precision="lattice" too.')
+        return ()
+    if scale != "off":
+        raise PlanError(f"scale={scale!r} does not go with precision=\"lattice\"", fix="Leave scale= out.")
+    given = {} if lattice is None else dict(lattice) if isinstance(lattice, Mapping) else {"": lattice}
+    for name, unit in given.items():
+        good = isinstance(name, str) and isinstance(unit, (int, float)) and not isinstance(unit, bool)
+        if not good or not SMALLEST_UNIT <= unit <= LARGEST_UNIT or frexp(unit)[0] != 0.5:
+            of = f" of `{name}`" if name else ""
+            raise InputError(f"the unit {unit!r}{of} is not a power of two",
+                             fix="Pass lattice=2**-40, or one for each state.")  # fmt: skip
+    return tuple(sorted((name, float(unit)) for name, unit in given.items()))
+
+
 def compile(
     system: Any, dt: float | None = None, *, method: str = "auto", order: int | None = None,
     forbid: tuple[str, ...] = (), energy_drift: float | None = None, error: float | None = None,
     propagator: str | None = None, time: Any = None, kinetics: str = "newtonian",
     backend: str = "auto", precision: str = "float64", math: str = "exact",
     sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
-    approximate: float | None = None, inner: int | None = None, scale: str = "off",
+    approximate: float | None = None, inner: int | Sequence[int] | None = None, scale: str = "off",
+    lattice: float | Mapping[str, float] | None = None,
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
 
     precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
     frames are float32 arrays, times, energies and observables float64.
+
+    precision="lattice" keeps states as whole numbers of units, and runs back to the last bit (`sim.rewind`); lattice=
+    is their unit, a power of two, or one for each state: {"q": 2**-40, "p": 2**-44}.
+
+    energy_drift=1e-9, error=1e-6 are goals: the method, and the step if no dt is given, are found by pilots on the state
+    of pilot={"q": ..., "p": ...}, or of the first run, and measured again in every run.
+
+    precision="dd" gives every number of a step a second float64, about 32 digits; `out.words("q")` gives both words, and
+    energies, observables and drift are computed in such pairs too.
+
+    propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
+    method would in exact arithmetic; then a run of 10**12 steps is one jump. None is "loop".
 
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
@@ -72,21 +119,25 @@ def compile(
         raise InputError(f"{system.__name__} is a class", fix=f"Compile an instance: {system.__name__}().")
     if isinstance(system, PhysicsSystem):
         system = system.traced()
-    if not hasattr(system, "bind") and not isinstance(system, Sum):
+    counts = checked_inner(inner, isinstance(system, Sum) and any(rank is not None for rank in system.ranks))
+    if isinstance(system, Sum):
+        system = linked(system)
+    if not hasattr(system, "bind"):
         raise InputError(
             f"cannot compile a {type(system).__name__}",
             fix="Decorate the function: @tp.hamiltonian, @tp.forces or @tp.map.",
         )
-    if isinstance(system, Sum):
-        raise PlanError("sums of systems cannot be linked yet", fix="Write one energy with all terms.")
-    later = {"energy_drift": energy_drift, "error": error, "time": time, "pilot": pilot,
-             "inner": inner}  # fmt: skip
+    if system.kind == "potential":
+        raise PlanError(f"`{system.name}` is a potential: alone it moves nothing",
+                        fix=f"Add it to a system: free + {system.name}.")  # fmt: skip
+    later = {"time": time}
     for name, value in later.items():
         if value is not None:
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
-    choice("propagator", propagator, (None, "loop"), ("method", "exact"))
+    if propagator is not None and propagator not in PROPAGATORS:
+        raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
     choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
-    choice("precision", precision, tuple(PRECISIONS), LATER_PRECISIONS)
+    choice("precision", precision, tuple(PRECISIONS), ())
     choice("math", math, ("exact",), ("fast",))
     if scale not in SCALES:
         raise InputError(f"scale={scale!r}", fix=f"scale is {one_of(SCALES)}.")
@@ -96,6 +147,7 @@ def compile(
         raise InputError(f"method={method!r} is not a name", fix='Pass method="leapfrog".')
     if method not in CHOICES:
         named(method)
+    units = checked_units(lattice, precision, scale)
     requested = checked(backend)
     if approximate is not None:
         approximate = checked_budget(approximate, precision, scale)
@@ -109,9 +161,16 @@ def compile(
     if source.kind == "map":
         if dt is not None:
             raise InputError(f"`{source.name}` is a map and has no dt", fix="tp.compile(system) is enough.")
-    elif dt is None:
-        checked_step(dt)
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    return Simulation(source, Goal(dt, method, order, forbidden, precision, scale, approximate), requested, checks)
+    goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units,
+                energy_drift=energy_drift, error=error, propagator=propagator or "loop")  # fmt: skip
+    if goal.is_accurate or pilot is not None:
+        check_goals(source.kind, source.name, goal)
+    if dt is None and source.kind != "map" and not goal.is_accurate:
+        checked_step(dt)
+    sim = Simulation(source, goal, requested, checks)
+    if pilot is not None:
+        SLOTS["piloted"](sim, pilot)
+    return sim

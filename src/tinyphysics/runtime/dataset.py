@@ -13,7 +13,7 @@ from tinyphysics.runtime.origin import Asked, Origin
 from tinyphysics.runtime.resume import identity
 from tinyphysics.runtime.saving import arrays_given, described_run, layouts
 from tinyphysics.runtime.store import OBSERVED, TIME
-from tinyphysics.runtime.stream import Stored
+from tinyphysics.runtime.stream import Stored, Value
 from tinyphysics.trajectory import Trajectory
 
 
@@ -23,9 +23,9 @@ def to_xarray(out: Trajectory) -> Any:
         import xarray
     except ImportError as error:
         raise BackendError("xarray is not installed", fix='pip install "tinyphysics[io]"') from error
-    first = next(iter(out.frames.values()), None)
+    first = next(iter(out.kept.values()), None)
     if isinstance(first, Stored) and first.tail is None:
-        return xarray.open_zarr(first.store.root, decode_times=False)
+        return valued(xarray.open_zarr(first.store.root, decode_times=False), out)
     if not isinstance(out.origin, Origin) or out.origin.asked is None:
         raise PlanError("this trajectory does not know its system", fix="Ask before it is saved or sent elsewhere.")
     run, values = out.origin.run, out.origin.values
@@ -34,6 +34,8 @@ def to_xarray(out: Trajectory) -> Any:
     for m in layouts(run, values):
         if m.name in ("time", "step", "hash", "observed_time", "observed_step"):
             continue
+        if m.grows and m.dims[0] == TIME and m.name not in out.frames:
+            continue  # an error word, which is in the value of its state
         found = given[m.name] if not m.grows else out.frames[m.name] if m.dims[0] == TIME else out[m.name]
         variables[m.name] = (m.dims, np.asarray(found), {} if m.unit is None else {"units": m.unit})
     coordinates = {TIME: np.asarray(out.t), "step": (TIME, np.asarray(out.steps))}
@@ -41,6 +43,16 @@ def to_xarray(out: Trajectory) -> Any:
         coordinates[OBSERVED] = np.asarray(next(iter(out.observed.values()))[0])
     attributes = attributes_of(run, out.origin.asked)
     return xarray.Dataset(variables, coordinates, {**attributes, "hash": out.hash})
+
+
+def valued(found: Any, out: Trajectory) -> Any:
+    """A store with the values of its states, where several words are kept of them."""
+    for name, v in out.frames.items():
+        if isinstance(v, Value):
+            words = {w.name: found[w.name] for w in v.words}
+            shown = v.shown(name, words).assign_attrs(found[name].attrs)
+            found = found.assign({name: shown}).drop_vars([w for w in words if w != name])
+    return found
 
 
 def attributes_of(run: Run, asked: Asked) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from tinyphysics.ir import dump
 from tinyphysics.plan import Goal
+from tinyphysics.runtime.decisions import as_data
 from tinyphysics.system import System
 
 FORMAT = 1
@@ -23,10 +24,16 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "axes": s.axes,
             "time": s.time is not None,
             "graph": dump(roots),
+            "levels": dump(s.levels) if s.levels else "",
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
                  "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,
-                 **({} if (h := goal.hierarchy) is None else {"hierarchy": [h.order, h.perturbation]})},  # fmt: skip
+                 "propagator": goal.propagator,
+                 "inner": goal.inner, "lattice": [list(pair) for pair in goal.lattice],
+                 "backwards": goal.backwards,
+                 "hierarchy": None if (h := goal.hierarchy) is None else [h.order, h.perturbation],
+                 "energy_drift": goal.energy_drift, "error": goal.error,
+                 "decision": None if goal.decision is None else as_data(goal.decision)},  # fmt: skip
         "backend": requested,
         "checks": checks,
         "program": program,

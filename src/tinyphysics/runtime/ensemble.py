@@ -11,16 +11,18 @@ from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.errors import InputError, ShapeError
 from tinyphysics.ir.dtype import DType, f64
 from tinyphysics.philox import key_words
+from tinyphysics.runtime.encoding import FLOAT64, Encoding
 from tinyphysics.runtime.workers import all_finite
 from tinyphysics.system import Family, System
 from tinyphysics.tpir.isa import ADDRESS, MEMBER_BITS
 from tinyphysics.tpir.precision import ROUNDING
+from tinyphysics.trajectory import Words
 from tinyphysics.util import did_you_mean
 
 
 @dataclass(frozen=True)
 class Inputs:
-    states: dict[str, Any]  # (members, shape...)
+    states: dict[str, Any]  # (members, shape...), word by word
     params: dict[str, Any]  # (members or 1, shape...)
     members: int
     is_ensemble: bool
@@ -52,7 +54,10 @@ def with_axis(name: str, value: Any, shape: tuple[int, ...], dtype: DType) -> tu
     """(array with a leading axis, its length or None if the axis was not given)."""
     if value is None:
         raise InputError(f"`{name}` is None", fix=f"Pass {name}=... with shape {shape or 'scalar'}.")
-    a = number_array(name, value, dtype)
+    return axis_of(name, number_array(name, value, dtype), shape)
+
+
+def axis_of(name: str, a: Any, shape: tuple[int, ...]) -> tuple[Any, int | None]:
     if a.shape == shape:
         return a[None], None
     if a.shape[1:] == shape and a.ndim == len(shape) + 1:
@@ -68,8 +73,26 @@ def in_format(dtype: DType) -> str:
     return "" if dtype is f64 else f" in {np.dtype(NUMPY_DTYPE[dtype.name]).name}"
 
 
-def inputs(system: System, given: Mapping[str, Any], dtype: DType = f64) -> Inputs:
+def kept(encoding: Encoding, name: str, value: Any, shape: tuple[int, ...]) -> tuple[dict[str, Any], int | None]:
+    """(the words of a state with a leading axis, its length or None if the axis was not given)."""
+    if not isinstance(value, Words):
+        a, n = with_axis(name, value, shape, f64)
+        return encoding.stored(name, a), n
+    like = encoding.stored(name, np.zeros(()))
+    same = value.arrays.keys() == like.keys() and all(value.arrays[w].dtype == v.dtype for w, v in like.items())
+    if not same:
+        told = ", ".join(f"{w} {v.dtype}" for w, v in value.arrays.items())
+        raise InputError(f"`{name}` is kept as {', '.join(f'{w} {v.dtype}' for w, v in like.items())}; given: {told}",
+                         fix=f"Pass its value, {name}=out.{name}[-1], or words of a run in this precision.")  # fmt: skip
+    found = {w: axis_of(name, np.asarray(v), shape) for w, v in value.arrays.items()}
+    if len({n for _, n in found.values()}) > 1:
+        raise ShapeError(f"the words of `{name}` have different shapes", fix='Pass what out.words("...") gave.')
+    return {w: a for w, (a, _) in found.items()}, next(n for _, n in found.values())
+
+
+def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT64) -> Inputs:
     """States and parameters, rounded once to the precision of the run."""
+    dtype = encoding.precision.given
     states = [s.name for s in system.states]
     known = [*states, *(p.name for p in system.parameters)]
     for name in given:
@@ -79,16 +102,18 @@ def inputs(system: System, given: Mapping[str, Any], dtype: DType = f64) -> Inpu
                 fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
             )
     lengths: dict[str, int] = {}
-    state_arrays, param_arrays = {}, {}
+    state_arrays: dict[str, Any] = {}
+    param_arrays: dict[str, Any] = {}
     for s in system.states:
         if s.name not in given:
             raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass {s.name}=... to evolve.")
-        a, n = with_axis(s.name, given[s.name], s.var.shape, dtype)
-        state_arrays[s.name] = a
+        words, n = kept(encoding, s.name, given[s.name], s.var.shape)
+        state_arrays |= words
         if n is not None:
             lengths[s.name] = n
-        if not all_finite(a):
-            raise InputError(f"the initial `{s.name}` is not finite{in_format(dtype)}", fix="Check the initial values.")
+        if not all(all_finite(a) for a in words.values()):
+            told = encoding.beyond(s.name) or f"not finite{in_format(encoding.precision.state)}"
+            raise InputError(f"the initial `{s.name}` is {told}", fix="Check the initial values.")
     for p in system.parameters:
         value = p.default if given.get(p.name) is None else given[p.name]
         if value is None:

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.loops import LoopEngine
-from tinyphysics.ir import DType, UOp
+from tinyphysics.ir import UOp
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.checkpoint import Checkpoint
+from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.ensemble import Inputs
+from tinyphysics.runtime.jump import JumpEngine
 from tinyphysics.runtime.loop import Running, Sink
 from tinyphysics.runtime.plans import Recipe, probe_key
+from tinyphysics.runtime.propagator import Propagator
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.resume import Keeper
 from tinyphysics.runtime.schedule import Schedule
@@ -42,9 +45,10 @@ class Run:
     dt: float
     t0: float
     threads: int | None
-    stored: DType  # the format of the states
+    encoding: Encoding  # how the states are kept
     loops: bool  # along the axes of a system, instead of number by number
     begun: Checkpoint | None = None  # where it goes on from
+    jump: Callable[[Mapping[str, Any], float], Propagator] | None = None  # by parameters and dt; None: a loop
 
 
 def clock_of(system: System) -> UOp:
@@ -54,7 +58,7 @@ def clock_of(system: System) -> UOp:
 
 def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
     def make() -> Program:
-        return probe(r.system.states, r.system.parameters, clock_of(r.system), values, r.stored)
+        return probe(r.system.states, r.system.parameters, clock_of(r.system), values, r.encoding.precision)
 
     key = probe_key(r.program.key, r.system, values) if isinstance(r.program, Recipe) else None
     return make() if key is None else Recipe(key, make)
@@ -69,8 +73,8 @@ def execute(
     engine, fused = chosen(r, record, values)
     built = time.perf_counter() - began
     launches, compiling, made, found = engine.launches, engine.compiling, engine.made, engine.found
-    running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused, r.system, r.begun, keeper,
-                      windows)  # fmt: skip
+    running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused, r.system, r.encoding, r.begun,
+                      keeper, windows)  # fmt: skip
     running.begin()
     if values:
         first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first])
@@ -89,9 +93,13 @@ def execute(
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s = record.schedule
-    if record.frames and r.target.backend != "python" and fusible(s):
-        fused = {x.name: f"frame.{x.name}" for x in r.system.states}
-        states = {fused[x.name]: x.var for x in r.system.states}
+    if r.jump is not None:
+        return JumpEngine(r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None), {}
+    floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
+    if record.frames and r.target.backend != "python" and floats and fusible(s):
+        kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
+        fused = {word.name: f"frame.{word.name}" for word in kept}
+        states = {fused[word.name]: word.var for word in kept}
         engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads, r.loops)
         if s.save_every is not None and engine.block(r.given.members) >= 2 * s.save_every:
             return engine, fused

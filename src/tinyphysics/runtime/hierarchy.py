@@ -18,7 +18,8 @@ from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp
 from tinyphysics.pipeline import all_facts
 from tinyphysics.plan import Goal, Hierarchy
-from tinyphysics.planner.choose import HIERARCHY, choose
+from tinyphysics.planner.choose import choose
+from tinyphysics.planner.needs import HIERARCHY
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.runtime.ensemble import Inputs

@@ -56,14 +56,16 @@ def values(index: UOp, given: Inputs) -> Any:
 
 def check_tables(roots: Sequence[UOp], given: Inputs) -> None:
     """An InputError if a table of a sum over neighbours is not symmetric: there a pair has no first particle."""
-    for u in toposort(roots):
-        by_pairs = u.op is Ops.GATHER and len(u.src) == 3 and any(in_order(s) for s in toposort(u.src[1:]))
-        if not by_pairs or u.src[0].op is not Ops.VAR or str(u.src[0].arg) not in given.params:
-            continue
-        for table in given.params[str(u.src[0].arg)]:
-            if not np.array_equal(table, np.swapaxes(table, 0, 1)):
-                i, j = (int(x) for x in np.argwhere(table != np.swapaxes(table, 0, 1))[0][:2])
-                raise InputError(f"the table `{u.src[0].arg}` is not symmetric: ({i}, {j}) and ({j}, {i}) differ",
+    gathers = [u for u in toposort(roots) if u.op is Ops.GATHER and len(u.src) == 3]
+    by_pairs = [u for u in gathers if any(in_order(s) for s in toposort(u.src[1:]))]
+    for table in dict.fromkeys(u.src[0] for u in by_pairs):
+        if not {str(v.arg) for v in table.leaves} <= given.params.keys():
+            raise InputError(f"the table `{table}` changes with the state, so that it is not shown to stay symmetric",
+                             fix="With a cutoff a table of pairs is made of parameters alone.")  # fmt: skip
+        for row in values(table, given).reshape(-1, *table.shape):
+            if not np.array_equal(row, across := np.swapaxes(row, 0, 1), equal_nan=True):
+                i, j = (int(x) for x in np.argwhere(row != across)[0][:2])
+                raise InputError(f"the table `{table}` is not symmetric: ({i}, {j}) and ({j}, {i}) differ",
                                  fix="With a cutoff (i, j) and (j, i) are one pair: give both the same number.")  # fmt: skip
 
 

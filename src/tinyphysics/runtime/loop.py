@@ -16,6 +16,7 @@ from tinyphysics.errors import StoreError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.digest import joined, leaves, state_hash
+from tinyphysics.runtime.encoding import FLOAT64, Encoding, owner
 from tinyphysics.runtime.engine import Engine, States
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.meeting import meeting, pair_sums
@@ -62,6 +63,7 @@ class Running:
     sink: Sink | None = None
     fused: Mapping[str, str] = field(default_factory=dict)  # states that are observed in the loop: their frames
     system: System | None = None
+    encoding: Encoding = FLOAT64
     begun: Checkpoint | None = None  # from where a run goes on
     keeper: Keeper | None = None
     windows: Windows | None = None  # of a run that is streamed
@@ -295,12 +297,13 @@ class Running:
         member, n = tile.here.start + k, failure.step
         first = {name: v[member] for name, v in self.given.states.items()}
         before = failure.before if n > 1 else first
-        where: Any = failure.where
+        where: Any = (owner(failure.where[0]), failure.where[1])
         if search and self.pairs:  # they met where the step went, or were together when it began
             params = {name: v[member if len(v) > 1 else 0] for name, v in self.given.params.items()}
-            met = (meeting(self.pairs, {"t": self.time(t), **params, **s}) for t, s in ((n, failure.after), (n - 1, before)))
+            met = (meeting(self.pairs, {"t": self.time(t), **params, **self.encoding.values(s)})
+                   for t, s in ((n, failure.after), (n - 1, before)))  # fmt: skip
             where = next((pair for pair in met if pair is not None), where)
-        stop = Stop("not finite", n, self.time(n), member if self.given.is_ensemble else None, where)
+        stop = Stop(self.encoding.failure, n, self.time(n), member if self.given.is_ensemble else None, where)
         return stop, before
 
     def silence(self, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> None:
@@ -325,12 +328,15 @@ class Running:
         self.record.blank(n, target, tile.here, self.fused)
 
     def synchronised(self, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> dict[str, Any]:
-        """The states of a tile; NaN of those that have stopped."""
-        if len(tile.frozen) + len(stopped) == tile.members:
-            return {name: np.full_like(v, np.nan) for name, v in tile.states().items()}
-        out = self.engine.synchronised(m)
-        for v in out.values():
-            v[[*tile.frozen, *stopped]] = np.nan
+        """The states of a tile; of those that have stopped NaN, or where there is none, their last good state."""
+        everyone = len(tile.frozen) + len(stopped) == tile.members
+        out = {n: np.empty_like(v) for n, v in tile.states().items()} if everyone else self.engine.synchronised(m)
+        for name, v in out.items():
+            if v.dtype.kind == "f":
+                v[[*tile.frozen, *stopped]] = np.nan
+            else:
+                for k, (_, last) in {**tile.frozen, **stopped}.items():
+                    v[k] = last[name]
         return out
 
     def frame(self, tile: Tile, n: int, state: States) -> None:
@@ -344,7 +350,7 @@ class Running:
         r.last = self.n
         failed = [stop for tile in self.tiles for stop, _ in tile.frozen.values()]
         r.stops[:] = sorted(failed, key=lambda stop: (stop.step, stop.member or 0)) + [
-            stop for stop in r.stops if stop.cause != "not finite"
+            stop for stop in r.stops if stop.cause != self.encoding.failure
         ]
         if not r.frames:
             return
@@ -378,5 +384,5 @@ class Running:
         state = self.engine.synchronised(tile.load(self.n))
         for j, (stop, last) in tile.frozen.items():
             for name, v in state.items():
-                v[j] = last[name] if stop.step > self.n else np.nan
+                v[j] = last[name] if stop.step > self.n or v.dtype.kind != "f" else np.nan
         self.frame(tile, self.n, state)

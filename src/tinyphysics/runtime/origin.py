@@ -14,6 +14,7 @@ from tinyphysics.runtime.execute import Run, execute, looking
 from tinyphysics.runtime.loop import Sink
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.schedule import Schedule, times_at
+from tinyphysics.tpir.probe import REST
 
 PIECE = 1 << 28  # bytes of frames that are looked at together
 
@@ -47,20 +48,25 @@ class Origin:
 
     def energies(self) -> Any:
         """The energy of every frame."""
-        energy, steps = self.energy(), [int(n) for n in self.steps]
+        out = self.looked({"energy": self.energy()})["energy"]
+        return out if self.run.given.is_ensemble else out[:, 0]
+
+    def looked(self, values: Mapping[str, UOp]) -> dict[str, Any]:
+        """Values of every frame."""
+        steps = [int(n) for n in self.steps]
         size = max(1, PIECE // max(sum(v[:1].nbytes for v in self.frames.values()), 1))
         parts = []
         for k in range(0, len(steps), size):  # frames may be more than there is memory for
             some = {name: v[k : k + size] for name, v in self.frames.items()}
-            parts.append(looking(self.run, {"energy": energy}, some, steps[k : k + size])["energy"])
-        out = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return out if self.run.given.is_ensemble else out[:, 0]
+            parts.append(looking(self.run, values, some, steps[k : k + size]))
+        return parts[0] if len(parts) == 1 else {name: np.concatenate([part[name] for part in parts]) for name in values}
 
     def watched(self, name: str) -> dict[str, UOp]:
         if name != "energy":
             raise InputError(f"the drift of `{name}` is not defined", fix='drift("energy") is.')
         energy = self.energy()
-        return {"value": energy, "scale": UOp.sum_of(abs(x) for x in addends(energy))}
+        rest = {f"{REST}value": energy} if self.run.encoding.precision.wide else {}
+        return {"value": energy, "scale": UOp.sum_of(abs(x) for x in addends(energy)), **rest}
 
     def again(self, name: str, sink: Sink | None = None) -> Record:
         """The run again, bit for bit; every step is observed, and nothing else kept."""
@@ -73,23 +79,51 @@ class Origin:
 
     def series(self, name: str) -> tuple[Any, Any, Any]:
         """(times, values, scale) over every step."""
+        if self.run.jump is not None:  # there are no steps between its frames
+            return self.of_frames(name)
         again = self.again(name)
         values, scale = again.series("value"), np.fmax.reduce(again.series("scale"), axis=0)
         t = times_at(again.observed_at, self.run.dt, self.run.t0)
         return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
 
+    def changes(self, name: str) -> tuple[Any, Any]:
+        """(times, values) over every step; of a run in pairs of float64, less the first, which would hide the changes."""
+        if not self.run.encoding.precision.wide:
+            return self.series(name)[:2]
+        again = self.again(name)
+        high, low = again.series("value"), again.series(f"{REST}value")
+        off = (high - high[0]) + (low - low[0])
+        t = times_at(again.observed_at, self.run.dt, self.run.t0)
+        return t, off if self.run.given.is_ensemble else off[:, 0]
+
+    def of_frames(self, name: str) -> tuple[Any, Any, Any]:
+        """(times, values, scale) of a deleted loop: over its frames, which is all that it has."""
+        seen = self.looked(self.watched(name))
+        values, scale = seen["value"], np.fmax.reduce(seen["scale"], axis=0)
+        t = times_at([int(n) for n in self.steps], self.run.dt, self.run.t0)
+        return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
+
     def drift(self, name: str) -> Any:
         """Largest |E - E0| / S over every step, per member; nothing but the extremes is kept."""
+        if self.run.jump is not None:
+            _, values, scale = self.of_frames(name)
+            worst = np.fmax.reduce(np.abs(values - values[0]), axis=0)
+            out = worst / np.where(scale > 0, scale, 1.0)
+            return out if self.run.given.is_ensemble else float(out)
         begun = False  # the first call is about step 0 and everyone
-        first, worst, scale = (np.zeros(self.run.given.members) for _ in range(3))
+        wide = self.run.encoding.precision.wide
+        first, rest, worst, scale = (np.zeros(self.run.given.members) for _ in range(4))
 
         def reduce(values: Mapping[str, Any], here: slice) -> None:
             """In the threads that advance the members, each for its own."""
             nonlocal begun
             if not begun:
                 first[here], begun = values["value"][0], True
+                if wide:
+                    rest[here] = values[f"{REST}value"][0]
             with np.errstate(invalid="ignore"):
-                off = np.abs(values["value"] - first[here])
+                off = values["value"] - first[here]
+                off = np.abs(off + (values[f"{REST}value"] - rest[here]) if wide else off)
                 np.fmax(worst[here], np.fmax.reduce(off, axis=0), out=worst[here])
                 np.fmax(scale[here], np.fmax.reduce(values["scale"], axis=0), out=scale[here])
 

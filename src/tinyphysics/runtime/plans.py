@@ -21,6 +21,7 @@ from tinyphysics.errors import InputError
 from tinyphysics.ir import Ops, UOp, dump, parse, toposort
 from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
+from tinyphysics.planner.cost import operations
 from tinyphysics.planner.target import written
 from tinyphysics.system import System
 from tinyphysics.target import BUILT
@@ -44,6 +45,7 @@ class Known:
     timed: bool  # does a step ask for the time?
     axis: int  # the longest of a state
     written: int  # operations of a step, if it is written out number by number
+    operations: int  # of a step
     scales: tuple[tuple[str, str], ...]  # (state, factor) where a run keeps other units
 
 
@@ -51,14 +53,15 @@ def known_of(b: Build) -> Known:
     scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.scales)
     timed = any(i.op == "TIME" for i in b.program.step)
     return Known(b.program.hash, b.plan.method, b.target.backend, timed, longest_axis(b.program),
-                 written(b.program)[0], scales)  # fmt: skip
+                 written(b.program)[0], sum(operations(b.program.step, b.program).values()), scales)  # fmt: skip
 
 
 def read(text: bytes) -> Known:
     """What `keep` wrote; anything else raises."""
     data = json.loads(text)
     scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
-    types = {"program": str, "method": str, "backend": str, "timed": bool, "axis": int, "written": int}
+    types = {"program": str, "method": str, "backend": str, "timed": bool, "axis": int, "written": int,
+             "operations": int}  # fmt: skip
     if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
         raise ValueError("not a plan")
     BUILT[data["backend"]]
@@ -132,11 +135,16 @@ def variables(system: System) -> list[Any]:
     return [states, parameters, None if system.time is None else system.time.arg]
 
 
+def roots_of(system: System) -> list[UOp]:
+    return [u for u in (system.energy, *system.forces, *system.update, *system.levels) if u is not None]
+
+
 def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     """Of all that `build` decides by."""
-    roots = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
-    asked = {name: value for name, value in vars(goal).items() if name != "dt"}
-    own = [system.kind, system.name, len(system.forces)]  # a map's program has the name of its function
+    roots = roots_of(system)
+    asked = {name: value for name, value in vars(goal).items() if name not in ("dt", "decision")}
+    asked["decided"] = None if goal.decision is None else goal.decision.method  # its other numbers are run-time values
+    own = [system.kind, system.name, len(system.forces), len(system.levels)]  # a map's program has the name of its function
     return key_of("plan", roots, [*own, *variables(system), asked, requested])
 
 

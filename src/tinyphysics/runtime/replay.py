@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.runtime.engine import Engine, States
+from tinyphysics.runtime.jump import JumpEngine
 
 STRIDE = 256  # steps between two looks, before the last ones are taken one by one
 
@@ -24,6 +25,8 @@ def locate(
 
     The first `known` steps are known to be good. `after` asks for the bad states too.
     """
+    if isinstance(engine, JumpEngine):
+        return bisected(engine, before, members, n + known, target, after)
     found: dict[int, Failure] = {}
     group, left = engine.some(before, members), dict(enumerate(members))
     if known:
@@ -41,6 +44,31 @@ def locate(
                     break
         n += count
     return found
+
+
+def bisected(
+    engine: JumpEngine, before: Any, members: list[int], good: int, bad: int, after: bool
+) -> dict[int, Failure]:
+    """The same where a step costs nothing: what has run out of the floats does not come back."""
+    found = {}
+    for k in members:
+        low, high = good, bad
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if engine.bad(at(engine, before, k, middle)) else (middle, high)
+        last, first = at(engine, before, k, low), at(engine, before, k, high)
+        place = engine.first_bad(first, 0)
+        if place is not None:
+            states = [{name: v[0].copy() for name, v in engine.synchronised(m).items()} for m in (last, first)]
+            found[k] = Failure(high, place, states[0], states[1] if after else {})
+    return found
+
+
+def at(engine: JumpEngine, before: Any, k: int, step: int) -> Any:
+    """One member, as it is at a step."""
+    m = engine.some(before, [k])
+    engine.advance(m, step - m.steps)
+    return m
 
 
 def one(

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, StoreError
-from tinyphysics.ir.dtype import DType
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read, write
 from tinyphysics.runtime.digest import BITS, state_hash
+from tinyphysics.runtime.encoding import Encoding, owner
 from tinyphysics.runtime.ensemble import Inputs, inputs, own_of
 from tinyphysics.runtime.record import Record
 from tinyphysics.system import SLOTS, Family, System
@@ -54,17 +54,20 @@ def check_program(c: Checkpoint, path: Path, system: System, program: str) -> No
                          fix=f"Go on with tinyphysics {c.version}, or run again.")  # fmt: skip
 
 
-def restored_inputs(system: System, c: Checkpoint, path: Path, given: Mapping[str, Any], dtype: DType) -> Inputs:
+def restored_inputs(system: System, c: Checkpoint, path: Path, given: Mapping[str, Any], e: Encoding) -> Inputs:
     """The parameters of the checkpoint, and room for its states; an error where the call says something else."""
     told = {name: v for name, v in given.items() if v is not None}
-    asked = inputs(system, {**as_given(c), **told}, dtype)
+    begun = as_given(c)
+    start = {name: e.words(name, begun) for name in c.start if owner(name) == name}
+    asked = inputs(system, {**{name: begun[name] for name in c.params}, **start, **told}, e)
     for name in told:
         if name in c.params:
             same = np.array_equal(np.broadcast_to(asked.params[name], c.params[name].shape), c.params[name]) \
                 if len(asked.params[name]) in (1, len(c.params[name])) else False  # fmt: skip
         else:
-            shown = asked.states[name] if c.is_ensemble else asked.states[name][0]
-            same = len(asked.states[name]) == c.members and state_hash({name: shown}) == c.run.start[name]
+            words = {n: asked.states[n] for n in e.precision.names(name)}
+            same = all(len(v) == c.members and state_hash({n: v if c.is_ensemble else v[0]}) == c.run.start[n]
+                       for n, v in words.items())  # fmt: skip
         if not same:
             raise StoreError(f"`{name}` is not what the run in `{path}` was begun with",
                              fix=f"Leave {name}= out: the checkpoint has it.")  # fmt: skip
@@ -106,7 +109,7 @@ def check_target(path: Path, resumed: Checkpoint | None) -> None:
         raise StoreError(f"checkpoint={str(path)!r} is a directory", fix='Pass a file: checkpoint="run.checkpoint".')
     if not path.parent.is_dir():
         raise StoreError(f"there is no directory `{path.parent}` for the checkpoint", fix="Make it first.")
-    if not os.access(path.parent, os.W_OK):
+    if not os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise StoreError(f"`{path.parent}` cannot be written to: no permission", fix="Pass another checkpoint=.")
     if not path.exists():
         return

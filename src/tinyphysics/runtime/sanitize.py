@@ -18,7 +18,6 @@ from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.simulation import Simulation, checked_step
 from tinyphysics.tpir.frames import in_frame
 from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
-from tinyphysics.tpir.precision import in_reals
 
 BITS = 106  # two doubles
 ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits
@@ -69,7 +68,7 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     if in_frame(sim.tpir):
         raise InputError("the defect is not measured of steps on Kepler orbits: they have no derivative here yet",
                          fix="Its certificate is in sim.explain().")  # fmt: skip
-    kernel = build_kernel(in_reals(sim.tpir))
+    kernel = build_kernel(sim.built.exact)
     if len(kernel.inputs) > MOST_COMPONENTS:
         raise InputError(f"{len(kernel.inputs)} components are too many to write the Jacobian out")
     start = dict(zip(kernel.carried, kernel.functions["init"]))
@@ -121,9 +120,9 @@ def defect(columns: list[list[UOp]], env: Mapping[UOp, Any], pairs: list[tuple[i
         return float(worst / max(size, 1))
 
 
-def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
-    """The values of scalar graphs in the working precision."""
-    functions = {
+def functions_of(mp: Any) -> dict[Ops, Any]:
+    """Every operation on scalars, in the working precision."""
+    return {
         Ops.SQRT: mp.sqrt, Ops.CBRT: mp.cbrt, Ops.SIN: mp.sin, Ops.COS: mp.cos, Ops.TAN: mp.tan,
         Ops.ASIN: mp.asin, Ops.ACOS: mp.acos, Ops.ATAN: mp.atan, Ops.SINH: mp.sinh, Ops.COSH: mp.cosh,
         Ops.TANH: mp.tanh, Ops.EXP: mp.exp, Ops.EXPM1: mp.expm1, Ops.LOG: mp.log, Ops.LOG1P: mp.log1p,
@@ -135,6 +134,11 @@ def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
         Ops.NE: lambda a, b: a != b, Ops.WHERE: lambda c, a, b: a if c else b, Ops.CAST: lambda x: x,
         Ops.AND: lambda a, b: a and b, Ops.OR: lambda a, b: a or b, Ops.NOT: lambda x: not x,
     }  # fmt: skip
+
+
+def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
+    """The values of scalar graphs in the working precision."""
+    functions = functions_of(mp)
     values: dict[UOp, Any] = {}
     for u in toposort(roots):
         if u.op is Ops.CONST:

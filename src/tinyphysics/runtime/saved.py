@@ -15,6 +15,7 @@ from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.ir import UOp, parse
 from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.planner.target import checked
+from tinyphysics.runtime.decisions import from_data
 from tinyphysics.runtime.description import FORMAT, described
 from tinyphysics.runtime.simulation import Simulation
 from tinyphysics.system import Parameter, State, System
@@ -68,9 +69,15 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         forces=tuple(roots) if kind == "forces" else (),
         update=tuple(roots) if kind == "map" else (),
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
+        levels=tuple(parse(s["levels"])) if s.get("levels") else (),
     )  # fmt: skip
-    order, eps = goal.get("hierarchy", (None, 0.0))
-    bodies = None if order is None else Hierarchy(tuple(order), eps)
+    order, eps = goal.get("hierarchy") or (None, 0.0)
+    units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
-                  goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"), bodies)  # fmt: skip
+                  goal.get("precision", "float64"), goal.get("scale", "off"), goal.get("approximate"),
+                  inner=tuple(goal.get("inner", ())), lattice=units, backwards=bool(goal.get("backwards", False)),
+                  hierarchy=None if order is None else Hierarchy(tuple(order), eps),
+                  propagator=goal.get("propagator", "loop"),
+                  energy_drift=goal.get("energy_drift"), error=goal.get("error"),
+                  decision=from_data(goal["decision"]) if goal.get("decision") else None)  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

@@ -55,7 +55,7 @@ def described_run(r: Run, run: Identity, description: Mapping[str, Any]) -> dict
     return {
         "tinyphysics": SLOTS["version"](), "format": FORMAT, "bits": run.bits, "system": r.system.name,
         "program": run.program, "run": run.key, "dt": run.dt, "t0": run.t0, "seed": run.seed,
-        "precision": r.stored.name, "parameters": json.dumps(scalars), "ensemble": int(i.is_ensemble),
+        "precision": r.encoding.precision.name, "parameters": json.dumps(scalars), "ensemble": int(i.is_ensemble),
         "begins": s.first, **{name: n for name, n in every.items() if n is not None},
         "simulation": json.dumps(description), "coordinates": "step observed_step",
     }  # fmt: skip
@@ -78,8 +78,9 @@ def layouts(r: Run, values: Mapping[str, UOp]) -> list[Layout]:
     out = [growing("time", number, (TIME,), None, frames), growing("step", np.int64(0), (TIME,), None, frames),
            growing("hash", np.zeros(16, np.uint8), (TIME, "hash_byte"), None, frames)]  # fmt: skip
     for x in r.system.states:
-        like = np.broadcast_to(np.zeros((), i.states[x.name].dtype), lead + x.var.shape)
-        out.append(growing(x.name, like, (TIME, *members, *axes(x.name, x.var.shape)), x.unit, frames))
+        for word in r.encoding.precision.names(x.name):
+            like = np.broadcast_to(np.zeros((), i.states[word].dtype), lead + x.var.shape)
+            out.append(growing(word, like, (TIME, *members, *axes(x.name, x.var.shape)), x.unit, frames))
     out.append(growing(OBSERVED, number, (OBSERVED,), None, seen))
     out.append(growing("observed_step", np.int64(0), (OBSERVED,), None, seen))
     for name, u in values.items():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,11 +22,12 @@ from tinyphysics.errors import (
 )
 from tinyphysics.front.measure import as_measure
 from tinyphysics.front.trace import observable
-from tinyphysics.ir import DType, UOp, dump, f64
+from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build, on_orbits
-from tinyphysics.plan import Goal
-from tinyphysics.planner.cite import cite
+from tinyphysics.plan import Decision, Goal
+from tinyphysics.planner.cite import Citations, cite
+from tinyphysics.planner.explain import stability_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
@@ -55,7 +56,7 @@ from tinyphysics.runtime.resume import (
 )  # fmt: skip
 from tinyphysics.runtime.saving import begun
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
-from tinyphysics.runtime.stream import Stream
+from tinyphysics.runtime.stream import Stream, Value
 from tinyphysics.runtime.subject import Observed
 from tinyphysics.runtime.units import check_units
 from tinyphysics.runtime.wander import Wander
@@ -64,7 +65,7 @@ from tinyphysics.runtime.workers import available, copy
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, fits
+from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, Precision, fits
 from tinyphysics.trajectory import Frame, Trajectory
 from tinyphysics.util import one_of
 
@@ -79,6 +80,7 @@ class Simulation:
     requested: str
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    frequency: float | None = None  # of the fastest vibration at the state of a pilot
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
     _bodies: System | None = None  # whose order is not known yet
@@ -127,11 +129,15 @@ class Simulation:
 
     def explain(self) -> Report:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
-        return self.built.report.with_machine(layout(self.target, self.built.program))
+        if self.goal.propagator != "loop":
+            return self.built.report
+        report = self.built.report.with_machine(layout(self.target, self.built.program))
+        rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
+        return report.with_rows("plan", tuple(rows))
 
-    def cite(self) -> tuple[str, ...]:
-        """The sources of the method."""
-        return cite(self.built.plan)
+    def cite(self) -> Citations:
+        """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
+        return cite(self.built.plan, self.goal)
 
     def ir(self, level: str = "tpir") -> str:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
@@ -145,6 +151,9 @@ class Simulation:
             raise InputError(f"there is no level `{level}`", fix=f"Levels: {one_of(LEVELS)}.")
         if level == "tpir":
             return str(self.built.program)
+        if level != "uop" and self.goal.propagator != "loop":
+            raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
+                            fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
         if level != "uop":
             return listing(self.built.program, level)
         if self._compiled is None and isinstance(self.source, Family):
@@ -177,25 +186,54 @@ class Simulation:
             self.bind(self.source, sizes_from(self.source, given))
         return SLOTS["minimise"](self, given, steps, force, move, checked_time(t0))
 
+    def rewind(self, out: Trajectory, steps: int, checkpoint: Any = None) -> Trajectory:
+        """The run as it was so many steps before the end of `out`: a Trajectory that ends there.
+
+        With precision="lattice" the steps are taken back, to the last bit. Otherwise the run is done again up to there, from
+        its beginning or from a checkpoint of it, which has the same bits; `.metrics["rewind"]` says which.
+        """
+        return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
+
+    def suggest_dt(
+        self, *, error: float | None = None, energy_drift: float | None = None, until: float | None = None, t0: float = 0.0,
+        **given: Any,
+    ) -> float:  # fmt: skip
+        """The longest step of this method that was measured to meet the goals from a state on.
+
+        For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
+        """
+        dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
+        return dt
+
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
+        if self.goal.is_accurate and self.goal.decision is None:
+            raise PlanError("what a run costs is not known before its method is",
+                            fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
+        quiet = self.__copy__()
+        quiet.checks = "off"  # a trial is of no state that goals were made for
         rows = sum(s.var.size for s in self.system.states)
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
-        self.evolve(steps=1, progress=False, **trial, **given)  # compiles
+        quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
+        jumps = self.goal.propagator != "loop"
         n, seconds = 1, 0.0
         while seconds < 0.02 and n < steps:
-            n = min(2 * n, steps)
-            runs = [self.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
+            n = steps if jumps else min(2 * n, steps)
+            runs = [quiet.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
             seconds = min(out.metrics["seconds"]["run"] for out in runs)  # one alone may have had to wait
-        per_step = seconds / max(n * min(members, 4096), 1)
-        size = PRECISIONS[self.goal.precision].bits / 8
+        if jumps:  # a frame costs the same wherever it is
+            per_step = seconds * max(frames - 1, 1) / max(steps * min(members, 4096), 1)
+        else:
+            per_step = seconds / max(n * min(members, 4096), 1)
+        size = PRECISIONS[self.goal.precision].bits / 8  # of all words
         return {"seconds": per_step * steps * members, "bytes": size * rows * members * frames}
 
     def __repr__(self) -> str:
         if self._compiled is None:
             return f"<Simulation of {self.source!r}, sizes still open>"
-        return f"<Simulation of {self.system.name}: {self.compiled.known.method}, {self.target.backend}>"
+        provisional = " (provisional)" if self.goal.is_accurate and self.goal.decision is None else ""
+        return f"<Simulation of {self.system.name}: {self.compiled.known.method}{provisional}, {self.target.backend}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process can read: functions that it can import, and a system whose sizes are known."""
@@ -248,13 +286,15 @@ class Simulation:
         system = self.system
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+        if self.goal.is_accurate:
+            dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
         if c is None:
-            i = inputs(system, given, self.compiled.stored)
+            i = inputs(system, given, self.compiled.encoding)
         else:
             check_program(c, path, system, self.compiled.known.program)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
-            i = restored_inputs(system, c, path, given, self.compiled.stored)
+            i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if observe is not None and not isinstance(observe, Mapping):
             raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
         watched = {**self.monitors, **(observe or {})}
@@ -274,7 +314,7 @@ class Simulation:
         threads = None if threads is None else whole("threads", threads, 1)
         checked(seed=seed)
         compiled = self.compiled
-        check_clock(compiled.stored, compiled.known.timed, schedule.steps, dt, float(t0))
+        check_clock(compiled.encoding.precision, compiled.known.timed, schedule.steps, dt, float(t0))
         streams = save is not None and i.members > 0
         record = beginning(i, schedule, fitting(list(i.states.values())) if streams else None)
         begin = {name: np.empty_like(v[0]) if streams else v[0] for name, v in record.frames.items()}
@@ -288,9 +328,9 @@ class Simulation:
         own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
         check_indices([*own, *values.values()], i)
         if any(map(draws, (*own, *values.values()))):
-            i = addressed(i, int(seed), compiled.stored)
-        r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.stored,
-                compiled.in_loops(i.members), c)  # fmt: skip
+            i = addressed(i, int(seed), compiled.encoding.precision.given)
+        r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
+                compiled.in_loops(i.members), c, compiled.jump)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         keeper, windows = None, None
@@ -316,18 +356,27 @@ class Simulation:
             "steps": record.last - first, "members": i.members, "seed": int(seed),
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
-            "launches": launches, "not_finite": sum(s.cause == "not finite" for s in record.stops),
+            "launches": launches, "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
             "notes": notes(self.target),
         })  # fmt: skip
         if record.measured:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
-        if self.checks == "strict" and any(s.cause == "not finite" for s in record.stops):
+        if r.jump is not None:
+            out.metrics["propagator"] = jumped(r, record.last, self.goal.propagator)
+        if not compiled.encoding.precision.state.is_float:
+            out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
+        if self.frequency is not None or self.goal.decision is not None:
+            out.metrics["stability"] = SLOTS["stability"](self, r.dt)
+        if self.goal.is_accurate:
+            SLOTS["judged"](self, out)
+        if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):
             s = out.stopped
             assert s is not None
             what = s.where if isinstance(s.where[0], str) else f"the force between particles {s.where[0]} and {s.where[1]}"
-            raise PhysicsIntegrityError(f"{what} is not finite at step {s.step} (t = {s.t:g})", out=out,
+            told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
+            raise PhysicsIntegrityError(f"{what} is {told} at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
         return out
 
@@ -371,6 +420,11 @@ class Simulation:
                 raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
                                  fix="Compile the system again for another size.")  # fmt: skip
 
+    def decide(self, decision: Decision) -> None:
+        """The method that pilots have chosen is the one of this simulation from here on."""
+        self.goal = replace(self.goal, decision=decision)
+        self._compiled = Compiled(self.system, self.goal, self.requested)
+
     def order_bodies(self, given: Mapping[str, Any], c: Checkpoint | None) -> None:
         """The first run decides the order of bodies on orbits; the states of later ones must be a hierarchy in it."""
         system = self._bodies if self._compiled is None else self._compiled.system
@@ -408,10 +462,11 @@ class Simulation:
         self, r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
     ) -> Trajectory:
         steps, view = record.steps, shaped(r.given)
-        final = view({name: sealed(v) for name, v in record.final.items()})
+        e, final = r.encoding, view({name: sealed(v) for name, v in record.final.items()})
         if windows is not None:
             return streamed(r, record, windows, final, values, asked)
         frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
+        kept = frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()}
         at = times_at(record.observed_at, r.dt, r.t0)
         observed = {}
         for name in record.observed:
@@ -419,11 +474,18 @@ class Simulation:
             observed[name] = (at, rows if r.given.is_ensemble else rows[:, 0])
         return Trajectory(
             t=times_at(steps, r.dt, r.t0), steps=np.array(steps),
-            frames=frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()},
-            final=Frame(final, record.last, time_at(record.last, r.dt, r.t0)),
+            frames={name: sealed(v) for name, v in e.values(kept).items()}, kept=kept,
+            final=last_frame(r, record, final),
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
             observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last, values, asked),
         )  # fmt: skip
+
+
+def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
+    """What is known of the last jump of a run; of the first member's, if each has its own matrices."""
+    assert r.jump is not None
+    one = {name: v[0] for name, v in r.given.own.items()}
+    return {"way": way, "drift": "over frames", **(r.jump(one, r.dt).told(n) if n and r.given.members else {})}
 
 
 def traced_graph(s: System) -> str:
@@ -441,16 +503,24 @@ def streamed(
     r: Run, record: Record, windows: Windows, final: Mapping[str, Any], values: Mapping[str, UOp], asked: Asked
 ) -> Trajectory:
     """Of a run whose frames are elsewhere: read when they are asked for."""
-    last = Frame(final, record.last, time_at(record.last, r.dt, r.t0))
+    e, last = r.encoding, last_frame(r, record, final)
     out = Trajectory(np.empty(0), np.empty(0, int), {}, last, state_hash(final, r.threads or available()),
                      record.hashes, tuple(record.stops))  # fmt: skip
     if isinstance(windows.target, Stream):
         read, lift = windows.target.reading, not r.given.is_ensemble
-        out.t, out.steps, out.frames = read("time"), read("step"), {name: read(name) for name in final}
+        out.t, out.steps, out.kept = read("time"), read("step"), {name: read(name) for name in final}
+        words = {s.name: [out.kept[n] for n in e.precision.names(s.name)] for s in r.system.states}
+        out.frames = {name: w[0] if e.plain else Value(name, w, e.shown) for name, w in words.items()}
         out.observed = {name: (read("observed_time"), read(name)) for name in record.observed}
         frames = {name: read(name, lift) for name in final}
         out.origin = Origin(from_the_start(r), frames, out.steps, record.last, values, asked)
     return out
+
+
+def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
+    """The end of a run, as it is kept and as it is shown."""
+    shown = {name: sealed(np.asarray(v)) for name, v in r.encoding.values(final).items()}
+    return Frame(shown, record.last, time_at(record.last, r.dt, r.t0), final)
 
 
 @contextmanager
@@ -480,15 +550,13 @@ def checked_step(dt: Any) -> float:
     return h
 
 
-def check_clock(dtype: DType, timed: bool, steps: int, dt: float, t0: float) -> None:
+def check_clock(precision: Precision, timed: bool, steps: int, dt: float, t0: float) -> None:
     """A format with few digits must still tell the steps of a run apart."""
-    if dtype is f64:
-        return
-    name = next(n for n, d in PRECISIONS.items() if d is dtype)
-    if not fits(dt, dtype):
+    name = precision.name
+    if not fits(dt, precision.given):
         raise InputError(f"dt={dt!r} is out of the range of {name}", fix="Choose other units of time.")
     last = max(abs(t0), abs(time_at(steps, dt, t0)))
-    if timed and last * ROUNDING[dtype] > abs(dt) / 2:
+    if timed and precision.given is not f64 and last * ROUNDING[precision.given] > abs(dt) / 2:
         raise InputError(f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
                          fix='Run for a shorter time, or with precision="float64".')  # fmt: skip
 

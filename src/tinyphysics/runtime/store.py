@@ -134,7 +134,7 @@ def check_place(path: Path) -> None:
     """Can a store be made here?  Said before anything has run."""
     if not path.parent.is_dir():
         raise StoreError(f"there is no directory `{path.parent}` for save={str(path)!r}", fix="Make it first.")
-    if not os.access(path.parent, os.W_OK):
+    if not os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise StoreError(f"`{path.parent}` cannot be written to: no permission", fix="Pass another save=.")
 
 

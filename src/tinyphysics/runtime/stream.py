@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,15 +75,11 @@ class Stream:
         return Stored(self.store, name, self.store.length(m), np.concatenate(tail) if tail else None, lift)
 
 
-class Stored(np.lib.mixins.NDArrayOperatorsMixin):
-    """An array in a store: what is asked for is read; as a whole it is a NumPy array like any other."""
+class Reading(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array elsewhere: what is asked for is read; as a whole it is a NumPy array like any other."""
 
-    def __init__(self, store: RunStore, name: str, length: int, tail: Any = None, lift: bool = False) -> None:
-        self.store, self.name, self.written, self.tail, self.lift = store, name, length, tail, lift
-        m = store.layouts[name]
-        self.dtype: Any = np.dtype(m.dtype).newbyteorder("=")
-        extra = 0 if tail is None else len(tail)
-        self.shape = (length + extra, 1, *m.row) if lift else (length + extra, *m.row)
+    shape: tuple[int, ...]
+    dtype: Any
 
     @property
     def ndim(self) -> int:
@@ -98,14 +94,7 @@ class Stored(np.lib.mixins.NDArrayOperatorsMixin):
 
     def read(self, at: int, end: int) -> Any:
         """Rows from one number to another."""
-        parts = []
-        if at < self.written:
-            parts.append(self.store.read(self.name, at, min(end, self.written)))
-        if end > self.written and self.tail is not None:
-            parts.append(self.tail[max(at - self.written, 0) : end - self.written])
-        out = np.concatenate(parts) if len(parts) != 1 else parts[0]
-        out = out.astype(self.dtype, copy=False)
-        return out[:, None] if self.lift else out
+        raise NotImplementedError
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         out = self.read(0, len(self)) if len(self) else np.empty(self.shape, self.dtype)
@@ -127,13 +116,48 @@ class Stored(np.lib.mixins.NDArrayOperatorsMixin):
         return np.asarray(self)[key]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return getattr(ufunc, method)(*(np.asarray(x) if isinstance(x, Stored) else x for x in inputs), **options)
+        return getattr(ufunc, method)(*(np.asarray(x) if isinstance(x, Reading) else x for x in inputs), **options)
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else an array can do, done by the whole of it."""
-        if name.startswith("_") or name in ("store", "shape"):
+        if name.startswith("_") or name in ("store", "shape", "words"):
             raise AttributeError(name)
         return getattr(np.asarray(self), name)
 
+
+class Stored(Reading):
+    """An array in a store."""
+
+    def __init__(self, store: RunStore, name: str, length: int, tail: Any = None, lift: bool = False) -> None:
+        self.store, self.name, self.written, self.tail, self.lift = store, name, length, tail, lift
+        m = store.layouts[name]
+        self.dtype = np.dtype(m.dtype).newbyteorder("=")
+        extra = 0 if tail is None else len(tail)
+        self.shape = (length + extra, 1, *m.row) if lift else (length + extra, *m.row)
+
+    def read(self, at: int, end: int) -> Any:
+        parts = []
+        if at < self.written:
+            parts.append(self.store.read(self.name, at, min(end, self.written)))
+        if end > self.written and self.tail is not None:
+            parts.append(self.tail[max(at - self.written, 0) : end - self.written])
+        out = np.concatenate(parts) if len(parts) != 1 else parts[0]
+        out = out.astype(self.dtype, copy=False)
+        return out[:, None] if self.lift else out
+
     def __repr__(self) -> str:
         return f"<{self.name} {self.shape} {self.dtype} in {self.store.root}>"
+
+
+class Value(Reading):
+    """A state in a store, of which several words are kept there."""
+
+    def __init__(self, name: str, words: Sequence[Stored], shown: Callable[[str, Mapping[str, Any]], Any]) -> None:
+        self.name, self.words, self.shown = name, tuple(words), shown
+        self.shape, self.dtype = words[0].shape, shown(name, {w.name: np.zeros((), w.dtype) for w in words}).dtype
+
+    def read(self, at: int, end: int) -> Any:
+        return self.shown(self.name, {w.name: w.read(at, end) for w in self.words})
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.shape} {self.dtype} in {self.words[0].store.root}>"

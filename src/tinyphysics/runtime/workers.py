@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, TypeVar
 
-import numpy as np
+from tinyphysics.device.host import finite
 
 T = TypeVar("T")
 PIECE = 1 << 17  # numbers that are copied or looked at in one go: a megabyte
@@ -90,4 +90,4 @@ def copy(source: Any, out: Any, threads: int) -> None:
 
 def all_finite(a: Any) -> bool:
     """Without a temporary array of the size of the first."""
-    return all(bool(np.isfinite(a[cut]).all()) for cut in pieces_of(a))
+    return all(bool(finite(a[cut]).all()) for cut in pieces_of(a))

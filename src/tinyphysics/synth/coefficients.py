@@ -1,10 +1,15 @@
 """By which factors is the step of a symmetric second-order method repeated to reach a higher order?"""
 from __future__ import annotations
 
+from decimal import Context, Decimal
 from fractions import Fraction
 
+from tinyphysics.step import Weight
 
-def triple_jump(order: int) -> tuple[float, float, float]:
+DIGITS = Context(prec=60)  # of coefficients that are no fractions
+
+
+def triple_jump(order: int) -> tuple[Weight, Weight, Weight]:
     """The weights that raise a symmetric method from an even order to the next.
 
     Yoshida 1990, Phys. Lett. A 150, 262; the negative middle step is the price of order 4.
@@ -12,26 +17,40 @@ def triple_jump(order: int) -> tuple[float, float, float]:
     >>> [round(w, 3) for w in triple_jump(4)]
     [1.351, -1.702, 1.351]
     """
-    w = 1 / (2 - 2 ** (1 / (order - 1)))
+    root = DIGITS.power(Decimal(2), DIGITS.divide(Decimal(1), Decimal(order - 1)))
+    exact = Fraction(DIGITS.divide(Decimal(1), DIGITS.subtract(Decimal(2), root)))
+    w = Weight(1 / (2 - 2 ** (1 / (order - 1))), exact)
     return w, 1 - 2 * w, w
 
 
-def mirrored(half: tuple[str, ...], middle: str) -> tuple[float, ...]:
+def rounded(exact: Fraction) -> Weight:
+    return Weight(float(exact), exact)
+
+
+def mirrored(half: tuple[str, ...], middle: str) -> tuple[Weight, ...]:
     """A palindrome from its first half and its middle weight, each rounded once."""
-    first = tuple(float(Fraction(w)) for w in half)
-    return (*first, float(Fraction(middle)), *reversed(first))
+    first = tuple(rounded(Fraction(w)) for w in half)
+    return (*first, rounded(Fraction(middle)), *reversed(first))
 
 
-# Kahan and Li 1997, Math. Comp. 66, 1089 (order 6 with 9 stages, order 8 with 17)
+# Kahan and Li 1997, Math. Comp. 66, 1089 (order 6 with 9 stages, order 8 with 17); their 26 digits continued to the
+# solution of the order conditions beside them, so that they are enough for a run with 32 digits
 KAHAN_LI_6 = (
-    "0.39216144400731413927925056", "0.33259913678935943859974864", "-0.70624617255763935980996482",
-    "0.08221359629355080023149045",
-), "0.79854399093482996339895035"  # fmt: skip
+    "0.392161444007314139279250557422671404567677126",
+    "0.332599136789359438599748637500049645921909675",
+    "-0.706246172557639359809964819549256459420859369",
+    "0.082213596293550800231490448102056331325576988",
+), "0.798543990934829963398950353048958155211391159"  # fmt: skip
 KAHAN_LI_8 = (
-    "0.13020248308889008087881763", "0.56116298177510838456196441", "-0.38947496264484728640807860",
-    "0.15884190655515560089621075", "-0.39590389413323757733623154", "0.18453964097831570709183254",
-    "0.25837438768632204729397911", "0.29501172360931029887096624",
-), "-0.60550853383003451169892108"  # fmt: skip
+    "0.130202483088890080878817632096700553878201675",
+    "0.561162981775108384561964407700150567539026157",
+    "-0.389474962644847286408078598235248466891736587",
+    "0.158841906555155600896210745707152466821590499",
+    "-0.395903894133237577336231539347938874115514152",
+    "0.184539640978315707091832541533375435296811863",
+    "0.258374387686322047293979109994939446248644388",
+    "0.295011723609310298870966240218228165004297805",
+), "-0.605508533830034511698921079334718587562643298"  # fmt: skip
 
 COMPOSITION: dict[str, tuple[float, ...]] = {
     "leapfrog": (1.0,),

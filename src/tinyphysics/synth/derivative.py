@@ -1,11 +1,15 @@
-"""What is the shortest form of a gradient?  Of whole arrays, or of their numbers where an energy picks them apart."""
+"""What is the shortest form of a gradient?  Of whole arrays, or of their numbers where an energy picks them apart.
+
+And of the gradient of a squared gradient, for force-gradient steps.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyphysics.ir import Ops, UOp, elements, toposort
+from tinyphysics.ir import Ops, UOp, elements, substitute, toposort
 from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.ir.reduction import COMPONENTS
+from tinyphysics.rules.jvp import jvp
 from tinyphysics.rules.normal import chooses
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
@@ -41,3 +45,28 @@ def derivative(energy: UOp, states: Sequence[UOp]) -> list[UOp]:
         out.append(UOp.stack(parts[: len(group)], s.shape) if s.shape else parts[0])
         parts = parts[len(group) :]
     return out
+
+
+def force_gradient(slopes: Sequence[UOp], velocities: Sequence[UOp], q: Sequence[UOp], p: Sequence[UOp]) -> list[UOp]:
+    """V'' A g, where g = dV/dq and A is the Hessian of T: the gradient of g.A.g/2, one for each q.
+
+    V'' is never formed: this is the derivative of g along A g, and A g that of dT/dp along g. T must be quadratic
+    in p, so that no p is left.
+    """
+    names = [named(g, k) for k, g in enumerate(slopes)]
+    along = simplify(jvp(velocities, p, [name for name, _ in names]))
+    assert not any(u.leaves & frozenset(p) for u in along), "T is not quadratic in p"
+    table = {name: g for _, rows in names for name, g in rows.items()}
+    return substitute(simplify(jvp(slopes, q, along)), table)
+
+
+def named(g: UOp, k: int) -> tuple[UOp, dict[UOp, UOp]]:
+    """A name for the slope g, and what it stands for: what is computed of g is made of its name, not of its parts.
+
+    A force that the kick computes anyway is then read, not computed again in other words.
+    """
+    if g.op is not Ops.STACK:
+        name = UOp.var(f"slope{k}", g.shape, g.dtype)
+        return name, {name: g}
+    parts = [UOp.var(f"slope{k}.{i}", (), g.dtype) for i in range(len(g.src))]
+    return UOp.stack(parts, g.shape), dict(zip(parts, g.src))

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.vjp import gradient
-from tinyphysics.step import DT, Block, Shear, Step, Term
+from tinyphysics.step import DT, Block, Shear, Step, Term, Weight
 from tinyphysics.synth.derivative import derivative
 from tinyphysics.system import System
 
@@ -21,7 +22,8 @@ class Tableau:
 
 EULER = Tableau(((),), (1.0,))
 MIDPOINT = Tableau(((), (0.5,)), (0.0, 1.0))
-RK4 = Tableau(((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)), (1 / 6, 1 / 3, 1 / 3, 1 / 6))
+SIXTH, THIRD = Weight(1 / 6, Fraction(1, 6)), Weight(1 / 3, Fraction(1, 3))
+RK4 = Tableau(((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)), (SIXTH, THIRD, THIRD, SIXTH))
 
 
 def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> Step:
@@ -50,6 +52,7 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
     return Step(
         name, system.states, system.parameters, system.time, terms, (),
         init=(), body=(Block(tuple(shears)),), final=(), evaluations=len(tableau.b),
+        coefficients=tuple(w for row in tableau.a for w in (*row, sum(row))),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 Each sub-flow of a kick or a drift is exact, so every product of them is symplectic. The last sub-flow
 of a step and the first of the next are of the same part and merge: one force evaluation a step for
-leapfrog. `final` takes the half that was done too much back, on the copy that is looked at.
+leapfrog. `final` takes the half that was done too much back, on the copy that is looked at, and undoes a processor.
 """
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.real import simplify
-from tinyphysics.step import Block, Shear, Step, Term
-from tinyphysics.synth.derivative import derivative
+from tinyphysics.step import DT, Block, Shear, Step, Term
+from tinyphysics.synth.derivative import derivative, force_gradient
+from tinyphysics.synth.timing import EXACT, Flow, Sequence_, composed, joined, timed
 from tinyphysics.system import System
-
-Sequence_ = list[tuple[str, float]]  # (part, weight): ("V", 0.5) is half a kick
 
 
 def palindrome(outer: str, inner: str, weights: Sequence[float]) -> Sequence_:
@@ -48,16 +47,20 @@ class Approximate:
 
 
 def flows(
-    system: System, T: UOp, V: UOp | None, approximate: Approximate | None = None
+    system: System, T: UOp, V: UOp | None, approximate: Approximate | None = None, gradients: bool = False
 ) -> dict[str, list[tuple[UOp, UOp, str]]]:
     """For each part, (state that it moves, covector, how J acts)."""
-    drift = list(zip(system.q, derivative(T, system.p), ["pass"] * len(system.q)))
+    velocities = derivative(T, system.p)
+    drift = list(zip(system.q, velocities, ["pass"] * len(system.q)))
     if V is None:  # a force that no energy is known for
         kick = list(zip(system.p, simplify(system.forces), ["force"] * len(system.p)))
-    else:
-        slopes = derivative(V, system.q) if approximate is None else approximate.derivative(*system.q)
-        kick = list(zip(system.p, slopes, ["negate"] * len(system.p)))
-    return {"T": drift, "V": kick}
+        return {"T": drift, "V": kick}
+    slopes = derivative(V, system.q) if approximate is None else approximate.derivative(*system.q)
+    moves = {"T": drift, "V": list(zip(system.p, slopes, ["negate"] * len(system.p)))}
+    if gradients:
+        along = force_gradient(slopes, velocities, system.q, system.p)
+        moves["W"] = list(zip(system.p, along, ["negate"] * len(system.p)))
+    return moves
 
 
 def split_step(
@@ -67,40 +70,40 @@ def split_step(
     V: UOp | None,
     sequence: Sequence_,
     claims: tuple[str, ...],
-    clocked: str | None,
+    inside: Sequence[str] = (),
     approximate: Approximate | None = None,
+    processor: Sequence_ | None = None,
 ) -> Step:
-    """The step that applies the sequence; `clocked` is the part that depends on t, if one does.
+    """The step that applies the sequence; `inside` are the parts that depend on t.
 
-    Time advances inside the other part: what the clocked part sees is the sum of that part's weights.
+    A processor is applied before the first step, and undone on the copy that is looked at.
     """
-    moves = flows(system, T, V, approximate)
-    ticking = {"T": "V", "V": "T"}.get(clocked or "")
+    before = timed(joined(processor or []), inside)
+    assert abs(sum(f.weight for f in before if f.part == "T")) < EXACT, "a processor leaves the time as it is"
+    gradients = any(part == "W" for part, _ in [*sequence, *(processor or [])])
+    moves = flows(system, T, V, approximate, gradients)
 
-    def block(part: str, weight: float, clock: float) -> Block:
-        shears = tuple(Shear(s, g, kind, weight) for s, g, kind in moves[part])
-        return Block(shears, clock if part == clocked else 0.0)
+    def block(f: Flow) -> Block:
+        shears = []
+        for k, (state, covector, kind) in enumerate(moves[f.part]):
+            weight = f.weight or f.gradient
+            if f.gradient:
+                along = moves["W"][k][1]
+                extra = (-2 * f.gradient / weight * (DT * DT)).expand(along.shape) * along  # [V, [T, V]] is -g.A.g
+                covector = covector + extra if f.weight else extra
+            shears.append(Shear(state, covector, kind, weight))
+        return Block(tuple(shears), f.clock)
 
-    first, last = sequence[0], sequence[-1]
-    merged = len(sequence) > 2 and first[0] == last[0]
-    loop = [*sequence[1:-1], (first[0], last[1] + first[1])] if merged else sequence
+    once = timed(composed(sequence) if len(inside) > 1 else joined(sequence), inside)
+    first, last = once[0], once[-1]
+    merged = len(once) > 2 and first.part == last.part and last.clock - first.clock == (first.part in inside)
     # in a merged loop the first sub-flow has been applied before the loop begins
-    now = first[1] if merged and first[0] == ticking else 0.0
-    body = []
-    for part, weight in loop:
-        body.append(block(part, weight, now))
-        now += weight if part == ticking else 0.0
+    loop = [*once[1:-1], first.before(last)] if merged else once
     terms = (Term("T", T),) if V is None else (Term("T", T), Term("V", V))
-    force = sum(part == "V" for part, _ in loop)
     return Step(
         name, system.states, system.parameters, system.time, terms, claims,
-        init=(block(*first, 0.0),) if merged else (),
-        body=tuple(_exact_end(b) for b in body),
-        final=(block(first[0], -first[1], 0.0),) if merged else (),
-        evaluations=force,
+        init=tuple(map(block, [*before, *([first] if merged else [])])),
+        body=tuple(map(block, loop)),
+        final=tuple(map(block, [*([first.undone] if merged else []), *(f.undone for f in reversed(before))])),
+        evaluations=sum(f.part == "V" for f in loop),
     )  # fmt: skip
-
-
-def _exact_end(b: Block) -> Block:
-    """A clock that should read 1 after the weights are added in floating point reads 1."""
-    return Block(b.shears, 1.0) if abs(b.clock - 1.0) < 1e-12 else b

@@ -133,6 +133,9 @@ class Blocks:
                 check_type(symbolic.read(i.args[0], i.type, where), i, where)
                 self.maps.append(f"{where} is an explicit map")
                 symbolic.load(i.dst.index)
+            case "PROPAGATE":
+                for k in range(len(self.program.states)):
+                    symbolic.load(k)
             case "STORE" | "OBSERVE":
                 symbolic.read(i.args[0], i.type, where)
                 check_undone(symbolic, i, where)

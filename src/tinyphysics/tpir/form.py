@@ -8,6 +8,7 @@ from tinyphysics.ir.spec import SHAPED
 from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.isa import (
     ISA,
+    JUMPS,
     ROLES,
     Instruction,
     Operand,
@@ -30,6 +31,7 @@ def check_form(program: Program) -> None:
         check_operands(program, i, f"step {number} `{i}`")
         check_place(program, i, section, f"step {number} `{i}`")
     check_memory(program)
+    check_jump(program)
 
 
 # --- declarations ---------------------------------------------------------------------------------
@@ -42,13 +44,28 @@ def check_declarations(program: Program) -> None:
     for i, s in enumerate(program.states):
         if s.role not in ROLES:
             raise VerifyError(f"`{s.name}` is a `{s.role}`", fix=f"A state is a {one_of(ROLES)}.")
-        if s.role == "momentum":
+        if s.role == "error":
+            check_word(program, i, s)
+        elif s.role == "momentum":
             check_pair(program, i, s)
         elif s.conjugate is not None:
             raise VerifyError(
                 f"`{s.name}` is a {s.role} of S{s.conjugate}",
                 fix="Only a momentum names its partner: state S1 p f64[] momentum of S0.",
             )
+
+
+def check_word(program: Program, i: int, s: StateDecl) -> None:
+    """An error word stands directly after its array and is like it: hashes and files have them in that order."""
+    q = program.states[s.low_of] if s.low_of is not None and s.low_of < i else None
+    if q is None or s.low_of != i - 1 or q.role == "error":
+        raise VerifyError(
+            f"the error word `{s.name}` does not stand after its state",
+            fix=f"Write: state S{i} q.low {s.type} error of S{i - 1}, where S{i - 1} is no error word.",
+        )
+    if q.type != s.type:
+        raise VerifyError(f"`{q.name}` is {q.type}, its error word `{s.name}` is {s.type}",
+                          fix="A state and its error word have one type.")  # fmt: skip
 
 
 def check_pair(program: Program, i: int, s: StateDecl) -> None:
@@ -124,6 +141,28 @@ def check_place(program: Program, i: Instruction, section: str, where: str) -> N
     if i.op == "OBSERVE" and isinstance(i.dst, Pointer) and any(s.name == i.dst.name for s in program.states):
         raise VerifyError(f"{where} writes over the state `{i.dst.name}`",
                           fix="Give the observable another name.")  # fmt: skip
+
+
+def check_jump(program: Program) -> None:
+    """A PROPAGATE is all that a program does: it stands for every step."""
+    jumps = [(number, section, i) for number, section, i in program.numbered() if i.op == "PROPAGATE"]
+    terms = [i.dst for i in program.energy if isinstance(i.dst, Register) and i.dst.kind == "E"]
+    for number, section, i in jumps:
+        where = f"step {number} `{i}`"
+        trouble = {f"stands in `{section}:`": section != "final", "is one too many": len(jumps) > 1,
+                   f"writes {i.dst}": i.dst != Register("S", 0)}  # fmt: skip
+        for what in (what for what, holds in trouble.items() if holds):
+            raise VerifyError(f"{where} {what}", fix="One PROPAGATE S0, ... in `final:` moves all states.")
+        if i.args[0] not in [Word(way) for way in JUMPS]:
+            raise VerifyError(f"{where} goes the way `{i.args[0]}`", fix=f"The way is {one_of(JUMPS)}.")
+        for e in i.args[1::2]:
+            if e not in terms:
+                raise VerifyError(f"{where} reads {e}, which is no term of the energy",
+                                  fix="Declare it: ELEM E0, ... in `energy:`.")  # fmt: skip
+        for n, name, other in program.numbered():
+            if name != "energy" and other.op not in ("LOAD", "STORE", "PROPAGATE"):
+                raise VerifyError(f"step {n} `{other}` beside a PROPAGATE, which stands for all steps",
+                                  fix="Leave one of them out.")  # fmt: skip
 
 
 # --- memory ---------------------------------------------------------------------------------------

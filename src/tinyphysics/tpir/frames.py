@@ -29,7 +29,7 @@ ORBITS, KICK = 0, 1  # the two parts
 
 
 def in_frame(program: Program) -> bool:
-    return any(i.op in ("JACOBI", "KEPLER", "PULL", "PROPAGATE") for _, _, i in program.numbered())
+    return any(i.op in ("JACOBI", "KEPLER", "PULL", "ORBIT") for _, _, i in program.numbered())
 
 
 class Framed:
@@ -89,7 +89,7 @@ class Framed:
             s.load(i.dst.index)
         elif i.op == "JACOBI" and isinstance(i.dst, Register) and i.dst.kind == "S":
             self.change(i, section, where)
-        elif i.op == "PROPAGATE":
+        elif i.op == "ORBIT":
             self.propagate(i, section, number, where)
         elif i.op == "SYMP_STEP":
             self.kick(i, section, number, where)

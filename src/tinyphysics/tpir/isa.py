@@ -119,6 +119,7 @@ class StateDecl:
     role: str  # one of ROLES
     type: Type = SCALAR
     conjugate: int | None = None  # of a momentum: the index of its position
+    low_of: int | None = None  # of an error word: the index of the state, just before it, that it is added to
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,8 @@ class Program:
         if self.claims:
             lines.append(f"claim {' '.join(self.claims)}")
         for i, s in enumerate(self.states):
-            of = f" of S{s.conjugate}" if s.conjugate is not None else ""
+            other = s.conjugate if s.low_of is None else s.low_of
+            of = f" of S{other}" if other is not None else ""
             lines.append(f"state S{i} {s.name} {s.type} {s.role}{of}")
         lines += [str(p) for p in self.params]
         for section in SECTIONS:
@@ -217,7 +219,9 @@ ISA: dict[str, Row] = {
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
     "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
     "MOVE": Row("dst, func, [src...], [numbers]", "TE", "the same numbers in another arrangement", "w([rc]+n?)?"),
-    "TIME": Row("dst, c", "T", "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began", "c"),
+    "TIME": Row("dst, c, [e, word]", "T",
+                "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "
+                "with e, the high or low word of t0 + (n + c + e)*dt as a pair of float64", "c(cw)?"),
     "NOISE": Row("dst, kind, index, (stream, count)", "T", "random numbers of this step, `count` for each member", "w[rc]n"),
     "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a derivative", "[rc]"),
     "ACC_GRAD": Row("g, up, func, k, src...", "G", "g += up * d func(src...)/d src[k]", "[rc]wc[rc]+"),
@@ -232,14 +236,19 @@ ISA: dict[str, Row] = {
                   "Jacobi positions (0) or velocities (1) a time h later: row 0 straight on, the others on Kepler orbits",
                   "rrr[rc]n"),
     "PULL": Row("f, a, q, gm", "F", "accelerations in Jacobi coordinates without what KEPLER knows of them", "rrr"),
-    "PROPAGATE": Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r"),
+    "ORBIT": Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r"),
     "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
+    "PROPAGATE": Row("s, way, [energy, weight]...", "S",
+                     "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
+                     "w(rc)+"),
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
 FRAMES = ("positions", "velocities", "places", "momenta")
-ROLES = ("position", "momentum", "field", "auxiliary")
+ROLES = ("position", "momentum", "field", "auxiliary", "error")
+WORDS = ("high", "low")
 POISSON_TYPES = ("pass", "negate", "force")
 WAYS = ("times", "over")
+JUMPS = ("flow", "power")
 LISTED = ("order", "inverse", "images")
 CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")

@@ -22,6 +22,7 @@ from tinyphysics.rules.exact import exact
 from tinyphysics.rules.random import drawn
 from tinyphysics.rules.transcendental import always, conditions, guarded, lower, usual, weight
 from tinyphysics.rules.unroll import unroll
+from tinyphysics.rules.wide import time_words
 from tinyphysics.tpir.isa import (
     ADDRESS,
     MEMBER_BITS,
@@ -219,13 +220,16 @@ class Meaning(Symbolic):
                     flow = self.read(i.args[0], i.type, where)
                     h = self.read(i.args[1], i.type, where).expand(flow.shape)
                     self.env[i.dst] = flow.fma(h, self.env[i.dst])
-                case "MAP" | "PROPAGATE":
+                case "MAP" | "ORBIT":
                     self.env[i.dst] = self.read(i.args[0], i.type, where)
                 case "STORE" | "OBSERVE":
                     out[i.dst] = self.read(i.args[0], i.type, where)
                 case "TIME":
                     c = i.args[0]
                     after = self.env[c] if isinstance(c, Register) else c
+                    if len(i.args) > 1:
+                        self.env[i.dst] = self.word_of_time(i)
+                        continue
                     steps = NOW if after is c and c == 0 else NOW + after
                     self.env[i.dst] = steps.fma(STEP, ORIGIN).cast(i.type.dtype)
                 case "NOISE":
@@ -235,6 +239,11 @@ class Meaning(Symbolic):
                     assert value is not None
                     self.env[i.dst] = jacobi.expand(value)
         return out
+
+    def word_of_time(self, i: Instruction) -> UOp:
+        c, e = (self.env[x] if isinstance(x, Register) else NOW.lift(x) for x in i.args[:2])
+        t = time_words(NOW, c, e, STEP, ORIGIN)
+        return t.high if i.args[2] == Word("high") else t.rest
 
     def noise(self, i: Instruction, index: UOp) -> UOp:
         kind, _, numbers = i.args
@@ -247,8 +256,14 @@ class Meaning(Symbolic):
 
 def address_of(program: Program) -> tuple[UOp, ...]:
     """The parameters that random numbers are addressed by; those that vary have the format of all that do."""
-    own = program.states[0].type.dtype if program.states else NOW.dtype
+    own = given_format(program)
     return tuple(UOp.var(f"${name}", (), dtype) for name, dtype in zip(ADDRESS, (NOW.dtype, NOW.dtype, own, own)))
+
+
+def given_format(program: Program) -> DType:
+    """The format of the parameters: that of the states, where one number is a state."""
+    first = program.states[0].type.dtype if program.states else NOW.dtype
+    return NOW.dtype if not first.is_float or any(s.low_of is not None for s in program.states) else first
 
 
 def implicit(program: Program) -> tuple[UOp, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.ir.rewrite import graph_rewrite
@@ -110,6 +111,15 @@ def large_tables(roots: Sequence[UOp], params: Sequence[UOp], components: int) -
     return [u for u in params if u in tables]
 
 
+FEW_OF_PAIRS = 3  # components in a program where each number is a pair of float64: written out, all is 20 times as long
+
+
+def few(program: Program) -> int:
+    """How long an axis is written out, if none is longer than COMPONENTS."""
+    in_pairs = any(s.low_of is not None and s.type.dtype is f64 for s in program.states)
+    return FEW_OF_PAIRS if in_pairs else FEW
+
+
 def longest_axis(program: Program) -> int:
     return max((n for s in program.states for n in s.type.shape), default=1)
 
@@ -119,7 +129,7 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     """The nests of a program; `Unsupported` if it moves long axes in a way that loops do not follow."""
     by_lists = any(i.op == "NEAR" for i in (*program.init, *program.step, *program.final))
     if components is None:
-        components = COMPONENTS if longest_axis(program) > COMPONENTS and not by_lists else FEW
+        components = COMPONENTS if longest_axis(program) > COMPONENTS and not by_lists else few(program)
     if any(i.op == "JACOBI" for i in program.init):
         raise Unsupported("Kepler orbits")
     start = Meaning(program)

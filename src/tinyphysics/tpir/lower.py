@@ -18,7 +18,7 @@ from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
-from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Step
+from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Step, inverse
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
     Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
@@ -101,7 +101,9 @@ class Builder:
             self.current[u] = Register("S", self.index[u])
         elif name.startswith("@"):  # the time that a block sees
             register = self.temporary()
-            self.emit(section, "TIME", register, float(name[1:]), note="t")
+            after, *word = name[1:].split(",")  # @c, or @c,e,word of a pair
+            parts = (float(word[0]), Word(word[1])) if word else ()
+            self.emit(section, "TIME", register, float(after), *parts, note="t")
             self.current[u] = register
         else:
             self.invariant[u] = Param(name)
@@ -177,7 +179,7 @@ class Builder:
         for u, register, k in parts:
             self.emit(section, "KEPLER", register, self.state(f.q), self.state(f.p), gm, h, (k,), u=u, note=" ")
         for u, register, _ in parts:
-            self.emit(section, "PROPAGATE", self.state(u), register, u=u, note=" ")
+            self.emit(section, "ORBIT", self.state(u), register, u=u, note=" ")
             self.rewritten(u)
 
     def framed(self, flow: Register, u: UOp, section: str) -> Register:
@@ -244,10 +246,13 @@ def conjugate(state: UOp, b: Builder) -> UOp:
 
 
 def lower(
-    step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None, precision: str = "float64"
-) -> Program:
+    step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None, precision: str = "float64",
+    backwards: bool = False,
+) -> Program:  # fmt: skip
     """The program of a step; what may be fused or hoisted is decided here, before anything watches."""
     step = decided(step, precision)
+    if backwards:  # after that: its flows are those of the step, to the last bit
+        step = inverse(step)
     b = Builder(step.states, sites or {}, step.frame)
     for i, s in enumerate(step.states):
         b.emit("init", "LOAD", Register("S", i), Pointer(s.name), u=s.var, note=" ")
@@ -275,6 +280,9 @@ def lower(
                 lower_block(b, block, section, step.time)
             elif isinstance(block, Orbits):
                 b.go_on(block, section)
+    if step.jump is not None:
+        pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
+        b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
     for scale in step.scales:
         factor = b.operand(scale.factor, "final")
         b.emit("final", "SCALE", Register("S", b.index[scale.state]), Word("over"), factor, u=scale.state, note=" ")

@@ -7,13 +7,79 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tinyphysics.errors import PlanError
-from tinyphysics.ir.dtype import DType, as_number, f32, f64
-from tinyphysics.tpir.isa import Instruction, Program, Type, Word
+from tinyphysics.ir.dtype import DType, as_number, f32, f64, i64
+from tinyphysics.ir.uop import UOp
+from tinyphysics.system import State
+from tinyphysics.tpir.compensated import compensated
+from tinyphysics.tpir.isa import SECTIONS, Instruction, Param, Program, Register, Type, Word
+from tinyphysics.tpir.lattice import UNIT, on_lattice
+from tinyphysics.tpir.mixed import mixed
 
-PRECISIONS: dict[str, DType] = {"float64": f64, "float32": f32}
+
+@dataclass(frozen=True)
+class Precision:
+    """How a state is kept, and in which formats a step computes."""
+
+    name: str
+    state: DType  # of a state, or of its first word
+    given: DType  # of the parameters
+    forces: DType  # of what moves the states
+    low: DType | None = None  # of the error word that stands after each state
+    units: tuple[tuple[str, float], ...] = ()  # of states that are whole numbers of one; "" is any other state
+
+    def unit(self, state: str) -> float:
+        """What 1 stands for in a state of whole numbers."""
+        given = dict(self.units)
+        return given.get(state, given.get("", UNIT))
+
+    @property
+    def formats(self) -> frozenset[DType]:
+        """All that a device has to compute in."""
+        return frozenset(d for d in (self.state, self.given, self.forces, self.low) if d is not None)
+
+    @property
+    def bits(self) -> int:
+        """Of a number of the state, with its words."""
+        return self.state.bits + (0 if self.low is None else self.low.bits)
+
+    @property
+    def wide(self) -> bool:
+        """Is everything computed in pairs of float64, and what is watched too?"""
+        return self.state is f64 and self.low is f64
+
+    def names(self, state: str) -> tuple[str, ...]:
+        """Under which names a state is kept: an error word comes after its array."""
+        return (state,) if self.low is None else (state, f"{state}{LOW}")
+
+    def kept(self, s: State) -> tuple[State, ...]:
+        """A state of the system as a program declares it, word by word."""
+        high = replace(s, var=UOp.var(s.name, s.var.shape, self.state))
+        if self.low is None:
+            return (high,)
+        name = f"{s.name}{LOW}"
+        return high, State(name, UOp.var(name, s.var.shape, self.low), "error", s.unit)
+
+    def value(self, s: State) -> UOp:
+        """What is kept of a state, as one float64 number: what energies and observables see."""
+        high, *low = (word.var.cast(f64) for word in self.kept(s))
+        if not self.state.is_float:
+            return high * self.unit(s.name)
+        return high + low[0] if low else high
+
+
+LOW = ".low"  # no name of a user's has a dot
+PRECISIONS: dict[str, Precision] = {p.name: p for p in (
+    Precision("float64", f64, f64, f64),
+    Precision("float32", f32, f32, f32),
+    Precision("mixed", f64, f64, f32),
+    Precision("compensated", f32, f64, f32, f32),
+    Precision("lattice", i64, f64, f64),
+    Precision("dd", f64, f64, f64, f64),
+)}  # fmt: skip
+FLOAT64 = PRECISIONS["float64"]
 ROUNDING = {f64: 2.0**-53, f32: 2.0**-24}  # the largest relative error of a number that is rounded once
 NOT_NUMBERS = ("TIME", "ACC_GRAD", "NOISE")  # what stands there counts steps, sources or numbers
 
@@ -40,11 +106,19 @@ def retyped(program: Program, old: DType, new: DType) -> Program:
     )  # fmt: skip
 
 
-def in_precision(program: Program, precision: str) -> Program:
+def in_precision(program: Program, precision: str, units: tuple[tuple[str, float], ...] = ()) -> Program:
     """A float64 program in another precision; a PlanError if one of its constants has no place there."""
-    if PRECISIONS[precision] is f64:
+    if precision == "float64":
         return program
-    short = retyped(program, f64, PRECISIONS[precision])
+    if precision == "lattice":
+        return on_lattice(program, units)
+    match precision:
+        case "mixed":
+            short = mixed(program)
+        case "compensated":
+            short = compensated(program, LOW)
+        case _:
+            short = retyped(program, f64, PRECISIONS[precision].state)
     for i, x in out_of_range(short):
         where = f" ({i.note})" if i.note else ""
         raise PlanError(f"the step holds the constant {x!r}{where}, which is out of the range of {precision}",
@@ -74,4 +148,19 @@ def in_reals(program: Program) -> Program:
     types = [*(s.type for s in program.states), *(p.type for p in program.params), *(i.type for i in body)]
     if all(t.dtype is not f32 for t in types) or any(Word("bitcast") in i.args for i in body):
         return program
-    return retyped(program, f32, f64)
+    return without_roundings(retyped(program, f32, f64))
+
+
+def without_roundings(program: Program) -> Program:
+    """The program without conversions from one float to another, which change nothing of a real number."""
+    types: dict[object, Type] = {Param(p.name): p.type for p in program.params}
+    types |= {Register("S", k): s.type for k, s in enumerate(program.states)}
+
+    def instruction(i: Instruction) -> Instruction:
+        types[i.dst] = i.type
+        if i.op != "ELEM" or i.args[0] != Word("cast") or i.type != types.get(i.args[1]):
+            return i
+        return replace(i, op="MOVE", operands=(i.dst, Word("reshape"), i.args[1]))
+
+    energy, init, step, final = (tuple(map(instruction, program.section(name))) for name in SECTIONS)
+    return replace(program, energy=energy, init=init, step=step, final=final)

@@ -47,7 +47,7 @@ class Ends:
 def ends_of(program: Program, fixed: Callable[[Register], bool]) -> Ends:
     """A corrector is many stages long: written out, it would be longer than any step."""
     plain = Ends(program.init, None, None, program.final)
-    if not any(i.op == "PROPAGATE" for i in program.init):
+    if not any(i.op == "ORBIT" for i in program.init):
         return plain
     found = stages_of(program, fixed)
     length = len(program.step) // (1 if found is None else found.count)

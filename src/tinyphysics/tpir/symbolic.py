@@ -15,10 +15,10 @@ from tinyphysics.ir.value import CUSTOM
 from tinyphysics.rules.partials import times
 from tinyphysics.rules.random import MEMBER, NOW, SEED, drawn
 from tinyphysics.tpir.form import check_node
+from tinyphysics.tpir.functions import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.tpir.isa import (
-    FRAMES, ISA, LISTED, POISSON_TYPES, WAYS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
+    FRAMES, ISA, LISTED, POISSON_TYPES, WAYS, WORDS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
 )  # fmt: skip
-from tinyphysics.tpir.vm import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.util import did_you_mean, one_of, plural
 
 MOVES = MOVEMENT | {Ops.RANGE}
@@ -28,6 +28,12 @@ CLOCK = "clock"  # the variable for t0 + (n + c)*dt is named clock@c
 def state_var(program: Program, index: int, version: int) -> UOp:
     t = program.states[index].type
     return UOp.var(f"S{index}@{version}", t.shape, t.dtype)
+
+
+def state_of(v: UOp) -> int | None:
+    """The state that a variable is a version of."""
+    name, at, _ = str(v.arg).partition("@")
+    return int(name[1:]) if at and name.startswith("S") and name[1:].isdigit() else None
 
 
 def clocks(u: UOp) -> list[float]:
@@ -131,6 +137,10 @@ class Symbolic:
                 return check_node(drawn(kind.text, numbers, like.dtype, place, address), where)
             case "TIME":
                 assert isinstance(i.args[0], float)
+                if len(i.args) > 1 and i.args[2] not in [Word(w) for w in WORDS]:
+                    raise VerifyError(f"{where} asks for the word `{i.args[2]}`", fix=f"A word is {one_of(WORDS)}.")
+                if i.args[1:] and i.args[2] == Word("low"):  # in exact arithmetic the first word is all
+                    return UOp.const(0.0, like.dtype)
                 return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}", (), like.dtype)
         return None
 

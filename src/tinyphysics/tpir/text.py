@@ -15,7 +15,7 @@ from tinyphysics.util import did_you_mean, one_of
 
 REGISTER = re.compile(r"([SGFTE])(\d+)(?:\.(\d+))?$")
 TYPE = re.compile(r"(\w+)\[([\d, ]*)\]$")
-STATE = re.compile(r"state S(\d+) (\w+)(?: (\w+\[[\d, ]*\]))? (\w+)(?: of S(\d+))?$")
+STATE = re.compile(r"state S(\d+) ([\w.]+)(?: (\w+\[[\d, ]*\]))? (\w+)(?: of S(\d+))?$")
 PARAM = re.compile(r"param \$(\w+)(?: (\w+\[[\d, ]*\]))?(?: = (.+))?$")
 
 
@@ -51,7 +51,7 @@ def read_operand(text: str, line: str) -> Operand:
         return Register(found[1], int(found[2]), int(found[3] or 0))
     if re.fullmatch(r"\$\w+", text):
         return Param(text[1:])
-    if re.fullmatch(r"&\w+", text):
+    if re.fullmatch(r"&[\w.]+", text):
         return Pointer(text[1:])
     if text.startswith("("):
         return read_numbers(text, line)
@@ -119,8 +119,9 @@ def parse(text: str) -> Program:
             if int(found[1]) != len(states):
                 raise VerifyError(f"`{line}`: states are declared in order",
                                   fix=f"The next is S{len(states)}.")  # fmt: skip
-            conjugate = int(found[5]) if found[5] else None
-            states.append(StateDecl(found[2], found[4], read_type(found[3], line), conjugate))
+            of = int(found[5]) if found[5] else None
+            pair, low_of = (None, of) if found[4] == "error" else (of, None)
+            states.append(StateDecl(found[2], found[4], read_type(found[3], line), pair, low_of))
         elif found := PARAM.match(line):
             params.append(ParamDecl(found[1], read_type(found[2], line), read_default(found[3], line)))
         elif line.split()[0] in ("state", "param"):

@@ -12,7 +12,7 @@ from tinyphysics.errors import TraceError, VerifyError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
 from tinyphysics.rules.cutoffs import CUT, cutoffs, within_cutoffs
-from tinyphysics.rules.normal import chooses
+from tinyphysics.rules.normal import chooses, snapped
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
@@ -21,12 +21,16 @@ from tinyphysics.tpir.certificate import Certificate as Certificate
 from tinyphysics.tpir.certificate import Verdict as Verdict
 from tinyphysics.tpir.frames import Framed, in_frame
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.modified import MOST_COMPONENTS as MOST_WITH_DT
+from tinyphysics.tpir.modified import double_bracket, even, named, one_factor
 from tinyphysics.tpir.precision import in_reals, out_of_range
+from tinyphysics.tpir.propagate import jump_of, jump_verdicts
 from tinyphysics.tpir.symbolic import clocks, state_var
 from tinyphysics.tpir.units import DT, moving
 from tinyphysics.tpir.weights import (
     TOL,
     clock_trouble,
+    idle,
     is_literal,
     is_palindrome,
     length,
@@ -71,15 +75,23 @@ class Verifier:
         return self._shares[u.state, u.timeless]
 
     def _share(self, u: Update) -> tuple[int, Fraction] | None:
-        if not self.terms or DT in u.flow.leaves and all(DT not in term.leaves for term in self.terms):
+        flow = self.as_dt_vanishes(u)
+        if not self.terms or flow is None:
             return None  # a later stage of a Runge–Kutta method
         for k in (-1, *range(len(self.terms))):
             reference = self.reference(u.state, k)
             if reference is None:
                 return None
-            if (ratio := self.normal.ratio(u.timeless, reference)) is not None:
+            if (ratio := self.normal.ratio(flow, reference)) is not None:
                 return k, ratio
         return None
+
+    def as_dt_vanishes(self, u: Update) -> UOp | None:
+        """The flow without what comes with dt**2; None if it depends on dt in any other way."""
+        if DT not in u.flow.leaves or any(DT in term.leaves for term in self.terms):
+            return u.timeless
+        found = even(u.timeless, self.normal) if DT in u.h.leaves else None
+        return None if found is None else found.limit
 
     def moved_by(self, state: int, k: int) -> bool:
         """Does term k move this state?"""
@@ -131,16 +143,36 @@ class Verifier:
         if (error := tree_error([u.flow for u in g.updates])) is not None:
             return f"step {first.number}: a tree's force, to {error:g}: not the gradient of the energy, nor of another"
         shares = [self.share(u) for u in g.updates]
-        if shares[0] is not None and all(s == shares[0] for s in shares):
+        if shares[0] is not None and all(s == shares[0] for s in shares) and self.rest_is_a_gradient(g, shares[0]):
             return ""  # all are derivatives of one declared energy, by one factor
         return self.curl(g)
+
+    def rest_is_a_gradient(self, g: Group, share: tuple[int, Fraction]) -> bool:
+        """Is what comes with dt**2, if anything does, a multiple of the gradient of [V, [T, V]], where V is one term?"""
+        if all(self.as_dt_vanishes(u) is u.timeless for u in g.updates):
+            return True
+        found = [even(u.timeless, self.normal) for u in g.updates]
+        pairs = [self.program.conjugate(u.state) for u in g.updates]
+        parts = [x for x in found if x is not None]
+        if len(parts) < len(found) or any(self.program.states[u.state].role != "momentum" for u in g.updates):
+            return False
+        table: dict[UOp, UOp] = {}
+        names = list(self.slopes(share[0]))
+        if snapped(share[1]) == 1:  # what the flows have computed of V' has a name in what they make of it
+            for x, i in zip(parts, pairs):
+                assert i is not None
+                names[i] = named(x.limit.src[0] if x.limit.op is Ops.NEG else -x.limit, i, table)
+        wanted = double_bracket(self.program, self.slopes(-1), self.slopes(share[0]), names)
+        if isinstance(wanted, str):
+            return False
+        return one_factor(parts, [wanted[i] for i in pairs if i is not None], table, self.normal)
 
     def curl(self, g: Group) -> str:
         """Is the covector of the block closed?  Tested component by component."""
         covectors: list[UOp] = []
         components: list[UOp] = []
         size = sum(u.flow.size for u in g.updates)
-        if size > MOST_COMPONENTS:
+        if size > (MOST_WITH_DT if any(DT in u.flow.leaves for u in g.updates) else MOST_COMPONENTS):
             return (f"step {g.updates[0].number}: no declared energy has this gradient, and "
                     f"{size} components are too many to test for a curl")  # fmt: skip
         if any(chooses(u.flow) for u in g.updates):
@@ -179,7 +211,7 @@ class Verifier:
         forces: dict[int, UOp] = {}
         literal = is_literal(self.blocks)
         for u in self.blocks.updates:
-            if u.section != "step" or not self.normal.form(u.flow):
+            if u.section != "step" or idle(u, self.normal):
                 continue
             h, share, terms = length(u, self.normal, literal), self.share(u), [-1]
             if h is None:
@@ -229,7 +261,9 @@ class Verifier:
             return Verdict(True, "every force enters with total weight 1")
         if (jump := self.jump()) is not None:
             return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
-        return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J")
+        besides = any(self.as_dt_vanishes(u) is not u.timeless for u in self.blocks.updates)
+        return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J"
+                       f"{'; what comes besides falls as dt**2' if besides else ''}")  # fmt: skip
 
     def reversible(self, symmetric: Verdict) -> Verdict:
         if not symmetric:
@@ -245,13 +279,16 @@ class Verifier:
             (flipped,) = substitute([u.flow], mirror)
             s = self.program.states[u.state]
             odd = s.role != "momentum"
-            shown = self.normal.same(flipped, -u.flow if odd else u.flow)
+            shown = flipped is u.flow and not odd or self.normal.same(flipped, -u.flow if odd else u.flow)
             if not shown and self.normal.ratio(flipped, u.flow) != (-1 if odd else 1):
                 return Verdict(False, f"the flow of `{s.name}` is not shown to be {'odd' if odd else 'even'} "
                                "in the momenta")  # fmt: skip
         return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
 
     def certificate(self) -> Certificate:
+        jump = jump_of(self.program)
+        if jump is not None:
+            return Certificate(*(Verdict(*v) for v in jump_verdicts(self.program, jump, self.terms, self.normal)))
         volume = self.volume()
         symplectic = self.symplectic(volume)
         if volume and not self.groups:

@@ -12,16 +12,20 @@ from typing import Any
 from tinyphysics.errors import InputError, PlanError, ShapeError, VerifyError
 from tinyphysics.ir.dtype import as_number, i64, u32
 from tinyphysics.ir.near import limit, skin_of
-from tinyphysics.ir.ops import COMPARE, MINIMAL, ORBITS, Ops
+from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
 from tinyphysics.ir.uop import Shape, UOp, elements, substitute, toposort
 from tinyphysics.ir.value import NAN, Value, cell_of, fma, node, scalar
 from tinyphysics.philox import checked, key_words
 from tinyphysics.rules import jacobi
 from tinyphysics.rules.custom import inline
-from tinyphysics.rules.partials import partials, times
+from tinyphysics.rules.partials import times
 from tinyphysics.rules.random import drawn
 from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.rules.unroll import unroll
+from tinyphysics.rules.wide import time_words
+from tinyphysics.tpir.functions import FUNCTIONS as FUNCTIONS
+from tinyphysics.tpir.functions import REDUCTIONS as REDUCTIONS
+from tinyphysics.tpir.functions import slope as slope
 from tinyphysics.tpir.isa import (
     ADDRESS,
     MEMBER_BITS,
@@ -34,6 +38,7 @@ from tinyphysics.tpir.isa import (
     Type,
     Word,
 )
+from tinyphysics.tpir.propagate import propagated
 from tinyphysics.util import did_you_mean, prod
 
 Slots = list[Any]
@@ -41,14 +46,6 @@ Action = Callable[[Slots], None]
 NOW, DT, T0 = 0, 1, 2  # slots of the clock: steps done, step, time at step 0
 SEED, MEMBER = (3, 4), 5  # slots of what random numbers are addressed by
 FIRST = 6  # slot of the program's own
-
-FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops if op not in ORBITS | {Ops.FAR, Ops.SELDOM}} | {"sq": Ops.MUL}
-REDUCTIONS = {"SUM": "sum", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
-
-
-def slope(u: UOp, k: int, name: str) -> UOp | None:
-    """d u/d source k, None where it is zero; `sq` names its source once and uses it twice."""
-    return 2.0 * u.src[0] if name == "sq" else partials(u)[k]
 
 
 def flatten(x: Any, type_: Type, name: str) -> Value:
@@ -201,7 +198,7 @@ class Machine:
                 raise PlanError("the virtual machine does not sum through a tree", fix="Leave approximate= out.")
             case "JACOBI" | "KEPLER" | "PULL":
                 return self._orbits(i)
-            case "GRAD_INIT" | "MAP" | "SHIFT" | "PROPAGATE":
+            case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT":
                 return self._copy(i, i.args[0])
             case "SCALE":
                 return self._scale(i)
@@ -220,9 +217,11 @@ class Machine:
                 c = i.args[0]
                 assert isinstance(c, float)
                 self.types[i.dst] = i.type
-                return clock(self._slot(i.dst), c, i.type)
+                return clock(self._slot(i.dst), c, i.type) if len(i.args) == 1 else word_of_time(self._slot(i.dst), i)
             case "NOISE":
                 return self._noise(i)
+            case "PROPAGATE":
+                return self._propagate(i)
             case "ACC_GRAD":
                 return self._accumulate(i)
         raise VerifyError(f"the virtual machine does not know `{i.op}`")
@@ -315,6 +314,18 @@ class Machine:
 
         return each if i.type.shape else call(f, d, [*SEED, NOW, MEMBER, where])
 
+    def _propagate(self, i: Instruction) -> Action:
+        states = [self._slot(Register("S", k)) for k in range(len(self.program.states))]
+        params = {p.name: self._slot(Param(p.name)) for p in self.program.params}
+
+        def jump(r: Slots) -> None:
+            given = {name: r[k] if isinstance(r[k], list) else [r[k]] for name, k in params.items()}
+            old = [r[k] if isinstance(r[k], list) else [r[k]] for k in states]
+            for k, new, s in zip(states, propagated(self.program, i, old, given, r[DT], r[NOW]), self.program.states):
+                r[k] = new if s.type.shape else new[0]
+
+        return jump
+
     def _accumulate(self, i: Instruction) -> Action:
         """g + upstream * slope, as the expression that every backend computes."""
         upstream, func, k, *src = i.args
@@ -365,6 +376,9 @@ class Machine:
 
     def advance(self, loop: Loop, steps: int) -> None:
         actions, slots = self.actions["step"], loop.slots
+        if not actions:  # a loop that was deleted
+            loop.steps += steps
+            return
         for _ in range(steps):
             slots[NOW] = loop.steps
             for act in actions:
@@ -477,6 +491,18 @@ def clock(dst: int, c: float, type_: Type) -> Action:
     """The time in float64, which counts further than any state needs, rounded to the register at the end."""
     def act(r: Slots) -> None:
         r[dst] = as_number(fma(r[NOW] + c, r[DT], r[T0]), type_.dtype)
+    return act
+
+
+def word_of_time(dst: int, i: Instruction) -> Action:
+    """One of the two words of the time, where a program has more digits than float64."""
+    n, dt, t0 = (UOp.var(name) for name in ("n", "dt", "t0"))
+    c, e = (n.lift(x) for x in i.args[:2])
+    t = time_words(n, c, e, dt, t0)
+    word = Expression([t.high if i.args[2] == Word("high") else t.rest], ["n", "dt", "t0"])
+
+    def act(r: Slots) -> None:
+        (r[dst],) = word(float(r[NOW]), r[DT], r[T0])
     return act
 
 

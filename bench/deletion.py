@@ -1,0 +1,175 @@
+"""What does a deleted loop cost, and is it right?  Springs, an oscillator and waves after very many steps.
+
+    python bench/deletion.py                 # everything; about a minute
+    python bench/deletion.py springs waves
+
+Thread CPU time, the smallest of a few; the loop is timed over a few steps and multiplied. References have 40 digits.
+"""
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+
+import tinyphysics as tp
+from tinyphysics.physics.chains import oscillators
+from tinyphysics.physics.fields import wave
+from tinyphysics.runtime import propagator
+
+DT, BILLION, MILLION, SHEET, TURNS = 0.01, 10**9, 10**6, 1024, 5
+
+
+@tp.hamiltonian
+def free_chain(q: tp.Vec["n"], p: tp.Vec["n"]):
+    stretch = tp.diff(q)
+    return p @ p / 2 + stretch @ stretch / 2
+
+
+def spent(f: Callable[[], Any]) -> float:
+    began = time.thread_time()
+    f()
+    return time.thread_time() - began
+
+
+def forget() -> None:
+    """The next jump builds everything again."""
+    propagator._propagators = OrderedDict()
+
+
+def chain_modes(n: int, free: bool) -> list[tuple[Any, list[Any]]]:
+    """(omega**2, vector) of each mode of springs between walls, or with free ends: known in closed form."""
+    out = []
+    for j in range(n):
+        if free:
+            square = 4 * mpmath.sin(mpmath.pi * j / (2 * n)) ** 2
+            v = [mpmath.cos(mpmath.pi * j * (2 * i + 1) / (2 * n)) for i in range(n)]
+        else:
+            square = 4 * mpmath.sin(mpmath.pi * (j + 1) / (2 * (n + 1))) ** 2
+            v = [mpmath.sin(mpmath.pi * (j + 1) * (i + 1) / (n + 1)) for i in range(n)]
+        size = mpmath.sqrt(mpmath.fsum(x * x for x in v))
+        out.append((square, [x / size for x in v]))
+    return out
+
+
+def chain_after(q: Any, p: Any, t: Any, free: bool) -> list[Any]:
+    new = [mpmath.mpf(0)] * len(q)
+    for square, v in chain_modes(len(q), free):
+        x, y = (mpmath.fsum(a * mpmath.mpf(float(b)) for a, b in zip(v, z)) for z in (q, p))
+        w = mpmath.sqrt(square)
+        moved = x + y * t if square == 0 else x * mpmath.cos(w * t) + y * mpmath.sin(w * t) / w
+        new = [a + moved * b for a, b in zip(new, v)]
+    return new
+
+
+def springs() -> None:
+    rng = np.random.default_rng(0)
+    q, p = rng.normal(size=(2, 64))
+    for name, system, free in (("between walls", oscillators, False), ("with free ends", free_chain, True)):
+        sim = tp.compile(system, DT, propagator="exact", sizes={"n": 64})
+
+        def run(sim: Any = sim) -> Any:
+            return sim.evolve(q=q, p=p, steps=BILLION, progress=False)
+
+        out = run()
+        built = []
+        for _ in range(TURNS):
+            forget()
+            built.append(spent(run))
+        applied = min(spent(run) for _ in range(4 * TURNS))
+        with mpmath.workdps(40):
+            wanted = chain_after(q, p, mpmath.mpf(DT) * BILLION, free)
+            size = max(map(abs, wanted))
+            off = float(max(abs(mpmath.mpf(float(a)) - b) for a, b in zip(out.final.q, wanted)) / size)
+            centre = float(mpmath.fsum(mpmath.mpf(float(x)) for x in out.final.q) / mpmath.fsum(wanted) - 1)
+        loop = tp.compile(system, DT, propagator="loop", sizes={"n": 64})
+
+
+        def stepped(loop: Any = loop) -> Any:
+            return loop.evolve(q=q, p=p, steps=20_000, progress=False)
+
+        step = min(spent(stepped) for _ in range(TURNS)) / 20_000
+        print(f"64 springs {name}, 10**9 steps: built in {min(built):.2f} s, applied in {1e3 * applied:.1f} ms; "
+              f"the loop would take {step * BILLION:,.0f} s")  # fmt: skip
+        print(f"  error {off:.1e} of the largest amplitude; centre of mass {abs(centre):.1e}")
+
+
+def oscillator() -> None:
+    @tp.hamiltonian
+    def one(q, p):
+        return p**2 / 2 + q**2 / 2
+
+    ends = {}
+    for way in ("exact", "method"):
+        sim = tp.compile(one, DT, propagator=way)
+        sim.evolve(q=1.0, p=0.0, steps=1, progress=False)
+        forget()
+        began = time.thread_time()
+        ends[way] = sim.evolve(q=1.0, p=0.0, steps=1e9, progress=False).final
+        print(f"oscillator, omega = 1, dt = {DT}, 10**9 steps, {way}: {1e3 * (time.thread_time() - began):.1f} ms")
+    with mpmath.workdps(40):
+        h = mpmath.mpf(DT)
+        whole = BILLION * (2 * mpmath.asin(h / 2) - h)
+        flat = mpmath.sqrt(1 - h * h / 4)  # leapfrog draws the ellipse q**2 (1 - h**2/4) + p**2
+    found = math.atan2(-ends["method"].p, float(flat) * ends["method"].q) - math.atan2(-ends["exact"].p, ends["exact"].q)
+    turns = round((float(whole) - found) / (2 * math.pi))
+    print(f"  phase of method minus exact: {found + 2 * math.pi * turns:.5f} rad ({float(whole):.5f} by mpmath)")
+
+
+def wave_state(shape: tuple[int, int], t: Any) -> tuple[Any, Any]:
+    """Some plane waves at a time, their phases with 40 digits; field and momentum."""
+    h, w = shape
+    u, v = np.zeros(shape), np.zeros(shape)
+    for down, right, amplitude in ((0, 1, 1.0), (3, 5, 0.5), (100, 211, 0.25), (512, 512, 0.125), (511, 17, 0.25)):
+        square = 4 * (mpmath.sin(mpmath.pi * down / h) ** 2 + mpmath.sin(mpmath.pi * right / w) ** 2)
+        omega = mpmath.sqrt(square)
+        phase = float(mpmath.fmod(omega * t, 2 * mpmath.pi))
+        turns = (down * np.arange(h)[:, None] % h) / h + (right * np.arange(w)[None, :] % w) / w
+        x = 2 * np.pi * (turns % 1.0) - phase
+        u += amplitude * np.cos(x)
+        v += amplitude * float(omega) * np.sin(x)
+    return u, v
+
+
+def waves() -> None:
+    shape, dt = (SHEET, SHEET), 0.1
+    with mpmath.workdps(40):
+        u, v = wave_state(shape, mpmath.mpf(0))
+        wanted = wave_state(shape, mpmath.mpf(dt) * MILLION)[0]
+    sim = tp.compile(wave, dt, propagator="exact", sizes={"h": SHEET, "w": SHEET})
+    forget()
+    out = sim.evolve(u=u, v=v, steps=MILLION, progress=False)
+    off = float(np.abs(out.final.u - wanted).max() / np.abs(u).max())
+    found = next(iter(propagator._propagators.values()))
+    by, change = found.prepared(MILLION)
+    pair = {"u": u[None], "v": v[None]}
+    loop = tp.compile(wave, dt, propagator="loop", sizes={"h": SHEET, "w": SHEET})
+    loop.evolve(u=u, v=v, steps=2, progress=False, threads=1)
+    applied, phases, built, step = [], [], [], []
+    for _ in range(TURNS):
+        applied.append(spent(lambda: by.apply(change, pair)))
+        phases.append(spent(lambda: by.prepared(MILLION)))
+        built.append(spent(lambda: type(by)(found.question)))
+        few, many = (spent(lambda n=n: loop.evolve(u=u, v=v, steps=n, progress=False, threads=1)) for n in (8, 72))
+        step.append((many - few) / 64)
+    whole = min(step) * MILLION
+    a, b, c = min(applied), min(phases), min(built)
+    print(f"waves on {SHEET:,} x {SHEET:,}, 10**6 steps: the loop takes {1e3 * min(step):.2f} ms a step, {whole:,.0f} s")
+    for what, t in (("applied", a), ("with its phases", a + b), ("with its frequencies too", a + b + c)):
+        print(f"  {what}: {1e3 * t:.0f} ms, {whole / t:,.0f} times faster")
+    print(f"  error {off:.1e} of the largest amplitude")
+
+
+ROWS = {"springs": springs, "oscillator": oscillator, "waves": waves}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", help=", ".join(ROWS))
+    for row in parser.parse_args().rows or ROWS:
+        ROWS[row]()

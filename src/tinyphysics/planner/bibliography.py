@@ -1,0 +1,106 @@
+"""Where is a method written down?  Every source by its key; explain(), the docs and sim.cite() read this table."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ACCENTS = str.maketrans({"é": "{\\'e}", "ä": '{\\"a}'})  # as every BibTeX reads them
+
+
+@dataclass(frozen=True)
+class Work:
+    key: str
+    authors: tuple[str, ...]  # "Verlet, Loup": as BibTeX wants them
+    year: int
+    title: str
+    journal: str = ""  # an article has a journal, a volume and pages; a report an institution and a number
+    volume: str = ""
+    pages: str = ""
+    doi: str = ""
+    institution: str = ""
+    number: str = ""
+
+    @property
+    def short(self) -> str:
+        """One line: who, when, where."""
+        *others, last = [a.partition(",")[0] for a in self.authors]
+        who = f"{', '.join(others)} and {last}" if others else last
+        if self.institution:
+            return f"{who} {self.year}, report {self.number}, {self.institution}"
+        return f"{who} {self.year}, {self.journal} {self.volume}, {self.pages.partition('-')[0]}"
+
+    @property
+    def bibtex(self) -> str:
+        """The entry; the line above it is outside of every entry, where BibTeX reads nothing."""
+        kind = "techreport" if self.institution else "article"
+        fields = {"author": " and ".join(self.authors), "title": f"{{{self.title}}}", "journal": self.journal,
+                  "volume": self.volume, "pages": self.pages.replace("-", "--"), "institution": self.institution,
+                  "number": self.number, "year": str(self.year), "doi": self.doi}  # fmt: skip
+        lines = ",\n".join(f"  {name} = {{{value.translate(ACCENTS)}}}" for name, value in fields.items() if value)
+        return f"% {self.short}\n@{kind}{{{self.key},\n{lines}\n}}"
+
+
+# fmt: off
+WORKS: tuple[Work, ...] = (
+    Work("kutta1901", ("Kutta, Wilhelm",), 1901,
+         "Beitrag zur näherungsweisen Integration totaler Differentialgleichungen",
+         "Z. Math. Phys.", "46", "435-453"),
+    Work("devogelaere1956", ("de Vogelaere, René",), 1956,
+         "Methods of integration which preserve the contact transformation property of the Hamiltonian equations",
+         institution="University of Notre Dame", number="4"),
+    Work("verlet1967", ("Verlet, Loup",), 1967,
+         "Computer ``experiments'' on classical fluids. I. Thermodynamical properties of Lennard-Jones molecules",
+         "Phys. Rev.", "159", "98-103", "10.1103/PhysRev.159.98"),
+    Work("takahashi1984", ("Takahashi, Minoru", "Imada, Masatoshi"), 1984,
+         "Monte Carlo calculation of quantum systems. II. Higher order correction",
+         "J. Phys. Soc. Jpn.", "53", "3765-3769", "10.1143/JPSJ.53.3765"),
+    Work("barnes1986", ("Barnes, Josh", "Hut, Piet"), 1986,
+         "A hierarchical O(N log N) force-calculation algorithm", "Nature", "324", "446-449", "10.1038/324446a0"),
+    Work("yoshida1990", ("Yoshida, Haruo",), 1990,
+         "Construction of higher order symplectic integrators",
+         "Phys. Lett. A", "150", "262-268", "10.1016/0375-9601(90)90092-3"),
+    Work("suzuki1990", ("Suzuki, Masuo",), 1990,
+         "Fractal decomposition of exponential operators with applications to many-body theories and Monte Carlo simulations",
+         "Phys. Lett. A", "146", "319-323", "10.1016/0375-9601(90)90962-N"),
+    Work("wisdom1991", ("Wisdom, Jack", "Holman, Matthew"), 1991, "Symplectic maps for the n-body problem",
+         "Astron. J.", "102", "1528-1538", "10.1086/115978"),
+    Work("wisdom1996", ("Wisdom, Jack", "Holman, Matthew", "Touma, Jihad"), 1996, "Symplectic correctors",
+         "Fields Inst. Commun.", "10", "217-244"),
+    Work("tuckerman1992", ("Tuckerman, Mark", "Berne, Bruce J.", "Martyna, Glenn J."), 1992,
+         "Reversible multiple time scale molecular dynamics", "J. Chem. Phys.", "97", "1990-2001", "10.1063/1.463137"),
+    Work("mclachlan1995", ("McLachlan, Robert I.",), 1995,
+         "On the numerical integration of ordinary differential equations by symmetric composition methods",
+         "SIAM J. Sci. Comput.", "16", "151-168", "10.1137/0916010"),
+    Work("mclachlan1995b", ("McLachlan, Robert I.",), 1995,
+         "Composition methods in the presence of small parameters", "BIT", "35", "258-268", "10.1007/BF01737165"),
+    Work("chin1997", ("Chin, Siu A.",), 1997,
+         "Symplectic integrators from composite operator factorizations",
+         "Phys. Lett. A", "226", "344-348", "10.1016/S0375-9601(97)00003-0"),
+    Work("kahan1997", ("Kahan, William", "Li, Ren-Cang"), 1997,
+         "Composition constants for raising the orders of unconventional schemes for ordinary differential equations",
+         "Math. Comp.", "66", "1089-1099", "10.1090/S0025-5718-97-00873-9"),
+    Work("laskar2001", ("Laskar, Jacques", "Robutel, Philippe"), 2001,
+         "High order symplectic integrators for perturbed Hamiltonian systems",
+         "Celest. Mech. Dyn. Astron.", "80", "39-62", "10.1023/A:1012098603882"),
+    Work("blanes2002", ("Blanes, Sergio", "Moan, Per Christian"), 2002,
+         "Practical symplectic partitioned Runge-Kutta and Runge-Kutta-Nyström methods",
+         "J. Comput. Appl. Math.", "142", "313-330", "10.1016/S0377-0427(01)00492-7"),
+    Work("omelyan2003", ("Omelyan, Igor P.", "Mryglod, Ihor M.", "Folk, Reinhard"), 2003,
+         "Symplectic analytically integrable decomposition algorithms: classification, derivation, and application to "
+         "molecular dynamics, quantum and celestial mechanics simulations",
+         "Comput. Phys. Commun.", "151", "272-314", "10.1016/S0010-4655(02)00754-3"),
+    Work("sofroniou2005", ("Sofroniou, Mark", "Spaletta, Giulia"), 2005,
+         "Derivation of symmetric composition constants for symmetric integrators",
+         "Optim. Methods Softw.", "20", "597-613", "10.1080/10556780500140664"),
+    Work("blanes2013", ("Blanes, Sergio", "Casas, Fernando", "Farrés, Ariadna", "Laskar, Jacques", "Makazaga, Joseba",
+                        "Murua, Ander"), 2013,
+         "New families of symplectic splitting methods for numerical integration in dynamical astronomy",
+         "Appl. Numer. Math.", "68", "58-72", "10.1016/j.apnum.2013.01.003"),
+)
+# fmt: on
+BIBLIOGRAPHY = {w.key: w for w in WORKS}
+BY_LINE = {w.short: w for w in WORKS}
+
+
+def work(source: str) -> Work:
+    """The work that a source names: by its key, or by its line."""
+    return BIBLIOGRAPHY[source] if source in BIBLIOGRAPHY else BY_LINE[source]

@@ -1,0 +1,60 @@
+"""How are fast and slow forces stepped?  Each at its own pace: many fast kicks between two slow ones.
+
+The reversible multiple-time-step method (r-RESPA) of Tuckerman, Berne and Martyna 1992: between two half kicks of a
+slow part the rest is stepped as a system of its own, in so many steps. Kicks commute, so those that meet at one time
+become neighbours, and each force is evaluated once for each of its own steps.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.ir import UOp
+from tinyphysics.step import Block, Shear, Step, Term
+from tinyphysics.synth.derivative import derivative
+from tinyphysics.synth.timing import Sequence_
+from tinyphysics.system import System
+
+
+def nested(inner: Sequence[int]) -> Sequence_:
+    """One step, from after its first kicks to its last: ("T", weight), and (level, weight) of the kicks.
+
+    >>> nested([2])
+    [('T', 0.5), ('0', 0.5), ('T', 0.5), ('0', 0.5), ('1', 1.0)]
+    """
+    shortest = 1.0
+    for count in inner:
+        shortest /= count
+    out: Sequence_ = [("T", shortest), ("0", shortest)]
+    weight = shortest
+    for level, count in enumerate(inner, 1):
+        weight *= count
+        out = out * count + [(str(level), 1.0 if level == len(inner) else weight)]
+    return out
+
+
+def multirate_step(name: str, system: System, T: UOp, inner: Sequence[int], claims: tuple[str, ...]) -> Step:
+    """The step of a system with fast and slow levels, which are kicked at what T has reached of the time."""
+    drift = list(zip(system.q, derivative(T, system.p), ["pass"] * len(system.q)))
+    kicks = {str(k): list(zip(system.p, derivative(V, system.q), ["negate"] * len(system.p)))
+             for k, V in enumerate(system.levels)}  # fmt: skip
+
+    def block(part: str, weight: float, clock: float) -> Block:
+        moves = drift if part == "T" else kicks[part]
+        timed = part != "T" and system.time is not None and system.time in system.levels[int(part)].leaves
+        return Block(tuple(Shear(s, g, kind, weight) for s, g, kind in moves), clock if timed else 0.0)
+
+    loop = nested(inner)
+    ends = {part: weight for part, weight in loop if part != "T"}
+    body, now = [], 0.0
+    for k, (part, weight) in enumerate(loop):
+        now += weight if part == "T" else 0.0
+        at_end = all(later != "T" for later, _ in loop[k + 1 :])
+        body.append(block(part, weight, 1.0 if at_end else now))
+    return Step(
+        name, system.states, system.parameters, system.time,
+        (Term("T", T), *(Term(f"V{k}", V) for k, V in enumerate(system.levels))), claims,
+        init=tuple(block(part, weight / 2, 0.0) for part, weight in ends.items()),
+        body=tuple(body),
+        final=tuple(block(part, -weight / 2, 0.0) for part, weight in ends.items()),
+        evaluations=sum(part != "T" for part, _ in loop),
+    )  # fmt: skip

@@ -1,0 +1,145 @@
+"""Are fast and slow forces stepped at their own pace?  As the method is written, certified, and counted."""
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.physics.molecular import harmonic_bonds, lennard_jones
+from tinyphysics.synth.multirate import nested
+
+
+@tp.hamiltonian
+def bond(q: tp.Vec[2], p: tp.Vec[2], k: float = 100.0):
+    return p @ p / 2 + k * (q[1] - q[0]) ** 2 / 2
+
+
+@tp.potential
+def weak(q: tp.Vec[2], g: float = 0.3):
+    return g * tp.cos(q).sum()
+
+
+@tp.potential
+def weaker(q: tp.Vec[2], t, a: float = 0.05):
+    return a * (q @ q) * tp.cos(t)
+
+
+START = dict(q=[0.1, 0.3], p=[0.4, -0.2])
+
+
+def by_hand(q, p, dt, inner, steps):
+    q, p = np.array(q), np.array(p)
+
+    def fast(q):
+        return 100.0 * np.array([q[1] - q[0], q[0] - q[1]])
+
+    def slow(q):
+        return 0.3 * np.sin(q)
+
+    for _ in range(steps):
+        p = p + dt / 2 * slow(q)
+        for _ in range(inner):
+            p = p + dt / inner / 2 * fast(q)
+            q = q + dt / inner * p
+            p = p + dt / inner / 2 * fast(q)
+        p = p + dt / 2 * slow(q)
+    return q, p
+
+
+@pytest.mark.requirement("S2-09")
+def test_it_is_the_method_as_it_is_written():
+    out = tp.compile(tp.fast(bond) + tp.slow(weak), dt=0.1, inner=7).evolve(**START, steps=50)
+    q, p = by_hand(**START, dt=0.1, inner=7, steps=50)
+    assert out.final.q == pytest.approx(q, abs=1e-12) and out.final.p == pytest.approx(p, abs=1e-11)
+
+
+@pytest.mark.requirement("S2-09")
+def test_its_certificate_and_what_is_measured():
+    sim = tp.compile(tp.fast(bond) + tp.slow(weak), dt=0.1, inner=5)
+    for name in ("symplectic", "symmetric", "reversible", "consistent"):
+        assert sim.certificate[name], name
+    assert tp.measure_symplectic(sim, **START).symplectic
+    there = sim.evolve(**START, steps=300).final
+    back = sim.evolve(q=there.q, p=-there.p, steps=300).final
+    assert back.q == pytest.approx(START["q"], abs=1e-11) and back.p == pytest.approx([-0.4, 0.2], abs=1e-10)
+
+
+@pytest.mark.requirement("S2-09")
+def test_the_slow_force_is_evaluated_once_a_step():
+    step = tp.compile(tp.fast(bond) + tp.slow(weak), dt=0.1, inner=10).tpir.step
+    assert sum(i.op == "ELEM" and str(i.args[0]) == "sin" for i in step) == 1
+    assert sum(i.op == "SYMP_STEP" for i in step) == 21
+
+
+def test_three_levels_with_time_in_the_slowest():
+    assert nested([2, 3]) == [*[*[("T", 1 / 6), ("0", 1 / 6)] * 2, ("1", 1 / 3)] * 3, ("2", 1.0)]
+    sums = tp.fast(bond) + tp.slow(weak) + tp.slow(weaker, 2)
+    sim = tp.compile(sums, dt=0.1, inner=(4, 3))
+    assert sim.certificate.symplectic and sim.certificate.consistent and sim.certificate.symmetric
+    ends = []
+    for n in (20, 40, 80):
+        out = tp.compile(sums, dt=2.0 / n, inner=(4, 3)).evolve(**START, steps=n)
+        ends.append(np.concatenate([out.final.q, out.final.p]))
+    exact = tp.compile(bond + weak + weaker, dt=2.0 / 4000, order=6).evolve(**START, steps=4000).final
+    errors = [np.abs(e - np.concatenate([exact.q, exact.p])).max() for e in ends]
+    assert np.log2(errors[1] / errors[2]) == pytest.approx(2, abs=0.15)
+
+
+@pytest.mark.parametrize("backend", ["python", "numpy", "c"])
+def test_the_same_bits_everywhere(backend):
+    sums = tp.fast(bond) + tp.slow(weak)
+    given = dict(q=np.random.default_rng(1).normal(size=(5, 2)), p=np.zeros((5, 2)), steps=20)
+    wanted = tp.compile(sums, dt=0.1, inner=3, backend="llvm").evolve(**given).hash
+    assert tp.compile(sums, dt=0.1, inner=3, backend=backend).evolve(**given).hash == wanted
+
+
+@tp.hamiltonian
+def beads(q: tp.Array["n", 3], p: tp.Array["n", 3], bonds: tp.Array["b", 2], k: float = 1e4):
+    return (p**2).sum() / 2 + harmonic_bonds(q, bonds, k, 1.0).sum()
+
+
+@tp.potential
+def pairs(q: tp.Array["n", 3]):
+    return tp.pair_sum(lennard_jones(tp.pair_distance2(q, cutoff=2.5, shift=True), 0.2, 0.9))
+
+
+def chain(n):
+    rng = np.random.default_rng(4)
+    turn = np.linspace(0, 6 * np.pi, n)
+    q = np.stack([np.cos(turn), np.sin(turn), 0.35 * turn], -1)
+    q *= 1 / np.linalg.norm(np.diff(q, axis=0), axis=1).mean()
+    return dict(q=q, p=rng.normal(size=(n, 3)) * 0.3, bonds=[(i, i + 1) for i in range(n - 1)])
+
+
+@pytest.mark.requirement("S2-09")
+def test_a_chain_of_beads_needs_far_fewer_pair_forces():
+    """Steps of 0.005 with ten fast kicks drift less than steps of 0.001 of all forces: five times as many pair forces."""
+    given = chain(16)
+    fast = tp.compile(tp.fast(beads) + tp.slow(pairs), dt=0.005, inner=10).evolve(**given, steps=200)
+    plain = tp.compile(beads + pairs, dt=0.001).evolve(**given, steps=1000)
+    assert fast.drift("energy") < plain.drift("energy") < 1e-3
+
+
+def test_it_is_saved_and_loaded(tmp_path):
+    sim = tp.compile(tp.fast(bond) + tp.slow(weak), dt=0.1, inner=5)
+    sim.save(tmp_path / "s")
+    assert tp.load(tmp_path / "s").evolve(**START, steps=9).hash == sim.evolve(**START, steps=9).hash
+
+
+@pytest.mark.parametrize("make, options, error, said", [
+    (lambda: tp.fast(bond) + weak, dict(inner=5), PlanError, "`weak` is neither fast nor slow"),
+    (lambda: tp.fast(bond) + tp.slow(weak), {}, PlanError, "has 2 paces.*\n.*inner=10"),
+    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=(2, 2)), PlanError, "has 2 paces"),
+    (lambda: bond + weak, dict(inner=5), PlanError, "goes with fast and slow parts"),
+    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=0), InputError, "inner=0"),
+    (lambda: tp.fast(bond) + tp.slow(weak, 0), dict(inner=3), InputError, "A rank is"),
+    (lambda: tp.fast(3), dict(inner=3), InputError, "a int is no system"),
+    (lambda: bond, dict(method="respa"), PlanError, "no part of it was said to be fast or slow"),
+])  # fmt: skip
+def test_what_is_not_said_clearly_is_refused(make, options, error, said):
+    with pytest.raises(error, match=said):
+        tp.compile(make(), dt=0.1, **options)
+
+
+def test_parts_of_one_pace_are_stepped_as_one():
+    sums = tp.slow(bond) + tp.slow(weak)
+    assert tp.compile(sums, dt=0.01).tpir.hash == tp.compile(bond + weak, dt=0.01).tpir.hash

@@ -1,0 +1,98 @@
+"""How many force evaluations does an accuracy take?  Every method of drifts and kicks on three problems.
+
+    python tools/measure_methods.py [names]      prints the table WORK of tinyphysics/synth/quality.py
+
+Hénon–Heiles orbits, Kepler ellipses of eccentricity 0.2 and 0.5, and pendulums that swing wide; the error is the largest
+of any coordinate and momentum at the end. Between two numbers of steps the error is taken as a power of the work.
+"""
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.planner.catalog import METHODS
+from tinyphysics.synth.conditions import RKN, SPLITTING
+from tinyphysics.synth.quality import EFFECTIVE, effective_error
+from tinyphysics.synth.schemes import drifts_and_kicks
+
+Moves = Sequence[tuple[str, float]]
+ERROR = 1e-9
+
+
+def henon_heiles(q: Any) -> Any:
+    x, y = q
+    return np.stack([-x - 2 * x * y, -y - x * x + y * y])
+
+
+def kepler(q: Any) -> Any:
+    r2 = (q * q).sum(0)
+    return -q / (r2 * np.sqrt(r2))
+
+
+E = np.array([0.2, 0.5])
+# name: (force, first q, first p, time)
+PROBLEMS: dict[str, tuple[Callable[[Any], Any], Any, Any, float]] = {
+    "Hénon–Heiles": (henon_heiles, np.array([[0.1, 0.0, 0.2, -0.2], [0.3, 0.1, -0.1, 0.2]]),
+                     np.array([[0.2, 0.35, 0.1, 0.3], [-0.4, 0.2, 0.3, -0.1]]), 20.0),
+    "Kepler": (kepler, np.array([1 - E, 0 * E]), np.array([0 * E, np.sqrt((1 + E) / (1 - E))]), 10.0),
+    "pendulum": (lambda q: -np.sin(q), np.array([1.0, 2.0, -1.5]), np.array([0.3, -0.5, 0.9]), 20.0),
+}  # fmt: skip
+
+
+def run(moves: Moves, problem: str, steps: int) -> Any:
+    force, q, p, time = PROBLEMS[problem]
+    h = time / steps
+    for _ in range(steps):
+        for part, w in moves:
+            if part == "T":
+                q = q + (h * w) * p
+            else:
+                p = p + (h * w) * force(q)
+    return np.concatenate([np.ravel(q), np.ravel(p)])
+
+
+@cache
+def exact(problem: str) -> Any:
+    return run(drifts_and_kicks("sofroniou_spaletta10"), problem, round(40 * PROBLEMS[problem][3]))
+
+
+def error(moves: Moves, problem: str, steps: int) -> float:
+    with np.errstate(all="ignore"):
+        found = float(np.abs(run(moves, problem, steps) - exact(problem)).max())
+    return found if math.isfinite(found) else math.inf
+
+
+def work(moves: Moves, kicks: int, problem: str, goal: float = ERROR) -> float:
+    """Force evaluations per unit of time; the first crossing from below is looked for by halving."""
+    low, high = 1, 16
+    while error(moves, problem, high) > goal:
+        low, high = high, 2 * high
+        if high > 400_000:
+            return math.inf
+    while high - low > max(1, high // 40):
+        middle = (low + high) // 2
+        low, high = (middle, high) if error(moves, problem, middle) > goal else (low, middle)
+    below, above = error(moves, problem, high), error(moves, problem, low)
+    part = math.log(above / goal) / math.log(above / below) if math.isfinite(above) and above > below else 1.0
+    return kicks * low * (high / low) ** part / PROBLEMS[problem][3]
+
+
+def main() -> None:
+    for m in METHODS:
+        if not m.symmetric or sys.argv[1:] and m.name not in sys.argv[1:]:
+            continue
+        moves = m.sequence()
+        costs = ", ".join(f"{work(moves, m.stages, p):.1f}" for p in PROBLEMS) if m.order > 2 else "math.inf"
+        print(f'    "{m.name}": ({costs}),', flush=True)
+        if m.name not in EFFECTIVE and m.order <= 8:
+            both = [effective_error(moves, s, m.order, m.stages) for s in (RKN, SPLITTING)[: 1 + (not m.quadratic)]]
+            print(f'    "{m.name}": ({", ".join(f"{e:.4f}" for e in both)}),  # effective errors', flush=True)
+
+
+if __name__ == "__main__":
+    main()
