@@ -384,7 +384,7 @@ def build_kernel(program: Program) -> Kernel:
 
 def bodies_of(program: Program) -> int:
     """How many rows of its states go on orbits, each like the others?"""
-    return program.states[0].type.shape[0] - 1 if any(i.op == "PROPAGATE" for i in program.step) else 0
+    return program.states[0].type.shape[0] - 1 if any(i.op == "ORBIT" for i in program.step) else 0
 
 
 def named(table: Mapping[UOp, Sequence[UOp]], names: dict[UOp, UOp]) -> dict[UOp, tuple[UOp, ...]]:
