@@ -115,7 +115,7 @@ def test_random_hamiltonians_agree_on_every_backend(seed):
 
     start = dict(q=np.random.default_rng(seed).normal(size=(5, 3)), p=np.zeros((5, 3)))
     options = rng.choice([dict(), dict(order=4), dict(method="rk4"), dict(method="leapfrog_dkd")])
-    for precision in ("float64", "float32")[: 1 + (seed % 4 == 0)]:
+    for precision in dict.fromkeys(["float64", ("float32", "mixed", "compensated", "float64")[seed % 4]]):
         asked = dict(dt=0.05, precision=precision, **options)
         runs = {b: tp.compile(system, backend=b, **asked).evolve(steps=6, **start)
                 for b in ("python", "numpy", "c", "llvm")}  # fmt: skip

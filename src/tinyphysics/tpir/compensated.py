@@ -23,7 +23,7 @@ from tinyphysics.tpir.isa import (
     Type,
     Word,
 )
-from tinyphysics.tpir.linear import Reach, sources
+from tinyphysics.tpir.linear import Reach, in_full, sources
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Compensated:
         self.home: dict[Operand, str] = {}
         self.given: dict[tuple[Operand, tuple[int, ...]], Value] = {}  # what no state enters, in float32
         self.computed_once: dict[tuple[object, ...], Operand] = {}
-        self.section = "init"
+        self.section, self.position = "init", 0
         self.writes = 0  # of states, so far
         self.definitions: dict[Operand, tuple[Instruction, int]] = {}  # with the states written before it
-        self.wanted = wanted(program, self.reach)
+        self.wanted = in_full(program, self.reach)
         used = [x.index for _, _, i in program.numbered() for x in i.operands if isinstance(x, Register) and x.kind == "T"]
         self.temporaries = max(used, default=-1) + 1
         for k, s in enumerate(program.states):
@@ -57,15 +57,16 @@ class Compensated:
     def whole(self) -> Program:
         for self.section in ("init", "step", "final"):
             self.made[self.section] = []
-            for i in self.program.section(self.section):
+            for position, i in enumerate(self.program.section(self.section)):
+                self.position = position
                 self.instruction(i)
         states: list[StateDecl] = []
         for k, s in enumerate(self.program.states):
             own = Type(f32, s.type.shape)
             states.append(replace(s, type=own, conjugate=None if s.conjugate is None else 2 * s.conjugate))
             states.append(StateDecl(f"{s.name}{self.suffix}", "error", own, low_of=2 * k))
-        return read_only(Program(self.program.name, (), tuple(states), self.program.params, (),
-                                 *(tuple(self.made[name]) for name in ("init", "step", "final"))))  # fmt: skip
+        return without_unread(Program(self.program.name, (), tuple(states), self.program.params, (),
+                                      *(tuple(self.made[name]) for name in ("init", "step", "final"))))  # fmt: skip
 
     # --- writing ------------------------------------------------------------------------------
     def emit(self, op: str, type_: Type, *operands: Operand, section: str | None = None, note: str = "") -> None:
@@ -195,7 +196,9 @@ class Compensated:
             homes = [self.home.get(x, "init") for x in args if isinstance(x, Register)]
             shape = max((self.types[x].shape for x in args if x in self.types), key=len, default=())
             where = next((s for s in homes if s != "init"), "init")
-            self.computed_once[key] = self.new("ELEM", Type(f64, shape), Word(name), *args, section=where)
+            wide = [self.new("MOVE", Type(f64, shape), Word("expand"), x, section=where)
+                    if x in self.types and self.types[x].shape != shape else x for x in args]  # fmt: skip
+            self.computed_once[key] = self.new("ELEM", Type(f64, shape), Word(name), *wide, section=where)
         return self.computed_once[key]
 
     # --- instructions -------------------------------------------------------------------------
@@ -255,10 +258,21 @@ class Compensated:
         shape = i.type.shape
         if v.low is None or not v.normal:
             v = Value(*self.two_sum(shape, v.high, 0.0 if v.low is None else v.low))
+        self.keep_old(i.dst)
         for word, new in ((0, v.high), (1, v.low)):
             assert new is not None
             self.emit("MAP", Type(f32, shape), Register("S", 2 * i.dst.index + word), new, note=i.note)
         self.writes += 1
+
+    def keep_old(self, state: Register) -> None:
+        """What stands for a register that holds the old state, and is read once more, must be a copy of it."""
+        old = self.values[state]
+        body = self.program.section(self.section)[self.position + 1 :]
+        later = {x for i in body for x in i.args}
+        for x, v in self.values.items():
+            if v == old and x != state and x in later:
+                high, low = (self.new("MOVE", self.types[w], Word("reshape"), w) for w in (v.high, v.low) if w is not None)
+                self.values[x] = Value(high, low)
 
     def computed(self, i: Instruction) -> Value:
         shape, two = i.type.shape, i.dst in self.wanted
@@ -320,9 +334,9 @@ class Compensated:
             if self.reach.weighed(i.args[0], i.args[1]):
                 return self.total(shape, self.product(shape, a, b), c)
             return self.moved(shape, c, self.rounded(a, shape), self.rounded(b, shape))
-        high = self.fma(shape, *(v.high for v in (a, b, c)))
         if len(list(self.reach.addends(i))) < 2:
-            return Value(high)
+            return Value(self.fma(shape, *(self.rounded(v, shape) for v in (a, b, c))))
+        high = self.fma(shape, a.high, b.high, c.high)
         low = self.both(shape, c.low)
         for x, y in ((a.low, b.high), (a.high, b.low)):
             if x is not None and y is not None:
@@ -388,25 +402,7 @@ class Compensated:
             Value(self.elem(i.type.shape, "add", high, low))  # fmt: skip
 
 
-def wanted(program: Program, reach: Reach) -> set[Operand]:
-    """Which sums of states are needed in two words: new states, and what another such sum is added to."""
-    out: set[Operand] = set()
-    for section in ("final", "step", "init"):
-        for i in reversed(program.section(section)):
-            if i.op in ("SHIFT", "MAP"):
-                out |= {i.args[0]} & reach.wide
-            elif i.dst in out and not (i.op == "ELEM" and str(i.args[0]) in ("floor", "rint", "abs")):
-                out |= {x for x in sources(i) if x in reach.wide}
-            else:
-                addends = list(reach.addends(i))
-                if len(addends) > 1 or i.op == "ELEM" and str(i.args[0]) == "image":
-                    out |= set(addends)
-            if i.op == "MOVE" and i.dst in out:
-                out |= set(sources(i)) & reach.wide
-    return out
-
-
-def read_only(program: Program) -> Program:
+def without_unread(program: Program) -> Program:
     """Without what nothing reads: of many numbers that no state enters, one word is enough."""
     read: set[Operand] = set()
     sections: dict[str, tuple[Instruction, ...]] = {}

@@ -76,3 +76,20 @@ class Reach:
         elif i.op == "ELEM" and str(i.args[0]) in SUMS:
             yield from (x for x in i.args[1:] if x in self.wide)
 
+
+def in_full(program: Program, reach: Reach) -> set[Operand]:
+    """Which sums of states are needed with all digits: new states, and what another such sum is added to."""
+    out: set[Operand] = set()
+    for section in ("final", "step", "init"):
+        for i in reversed(program.section(section)):
+            if i.op in ("SHIFT", "MAP"):
+                out |= {i.args[0]} & reach.wide
+            elif i.dst in out and not (i.op == "ELEM" and str(i.args[0]) in ("floor", "rint", "abs")):
+                out |= {x for x in sources(i) if x in reach.wide}
+            else:
+                addends = list(reach.addends(i))
+                if len(addends) > 1 or i.op == "ELEM" and str(i.args[0]) == "image":
+                    out |= set(addends)
+            if i.op == "MOVE" and i.dst in out:
+                out |= set(sources(i)) & reach.wide
+    return out
