@@ -24,9 +24,9 @@ from tinyphysics.util import plural
 PRECISION_NOTE = {
     "lattice": "states are whole numbers of units; every sub-step adds a whole number, which is float64 rounded once",
     "float32": "states, parameters and every operation of a step; energies and observables are float64",
-    "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
     "mixed": "states, their differences and updates are float64; all else in a force is float32",
     "compensated": "states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32",
+    "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
 }
 
 

@@ -32,7 +32,6 @@ from tinyphysics.tpir.precision import LOW
 from tinyphysics.tpir.symbolic import Symbolic
 
 REFUSED = {
-    "NEAR": "lists of neighbours are",
     "TREE": "sums through a tree are",
     "SCALE": "states in other units are",
     "SHIFT": "states in other units are",
@@ -150,6 +149,14 @@ class WideBuilder(Builder):
                 self.current.clear()
                 self.keep(i.dst, clock_pair(c, e), section, i.note)
                 self.times[i.dst] = None
+            case "NEAR":  # made of first words; forces see both
+                what, *given, numbers = i.args
+                assert isinstance(i.dst, Register)
+                firsts = [x if isinstance(x, float) else self.words[x][0] for x in given]
+                listed = self.temporary()
+                self.sections[section].append(Instruction("NEAR", (listed, what, *firsts, numbers), i.type, i.note))
+                self.words[i.dst] = (listed, None)
+                self.symbolic.env[i.dst] = UOp.var(f"{i.dst}", i.type.shape, i.type.dtype)
             case "NOISE":  # a number of 53 random bits is one word
                 kind, index, numbers = i.args
                 assert isinstance(i.dst, Register)
