@@ -24,7 +24,7 @@ from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.facts import Facts
 from tinyphysics.ir import Ops, UOp, elements, toposort
 from tinyphysics.pipeline import synthesise
-from tinyphysics.plan import Plan
+from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import BY_NAME, Method
 from tinyphysics.planner.choose import objection
 from tinyphysics.rules.unroll import unroll
@@ -272,7 +272,7 @@ class Subject:
 
 
 def program_of(subject: Subject, m: Method) -> Program:
-    return replace(lower(synthesise(subject.system, subject.facts, Plan(m.name, m.order, ""))), claims=())
+    return replace(lower(synthesise(subject.system, subject.facts, Plan(m.name, m.order, ""), Goal(None))), claims=())
 
 
 def untrue(certificate: Certificate, run: Run, z: Numbers) -> list[str]:

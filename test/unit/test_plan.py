@@ -187,7 +187,7 @@ def test_a_map_has_no_method_no_order_and_no_dt():
 # --- arguments --------------------------------------------------------------------------------------------
 # fmt: off
 NOT_YET = [
-    {"time": "adaptive"}, {"inner": 4}, {"kinetics": "relativistic"}, {"math": "fast"},
+    {"time": "adaptive"}, {"kinetics": "relativistic"}, {"math": "fast"},
 ]
 # fmt: on
 

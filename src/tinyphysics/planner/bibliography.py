@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ACCENTS = str.maketrans({"é": "{\\'e}", "ä": '{\\"a}'})  # as every BibTeX reads them
+ACCENTS = str.maketrans({"é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})  # as every BibTeX reads them
 
 
 @dataclass(frozen=True)
