@@ -166,6 +166,18 @@ def test_stability_limits_are_the_known_ones():
     assert of_splitting([("T", 0.5), ("V", -1.0), ("T", 0.5)]) < 1e-3  # a wrong sign
 
 
+def test_the_search_keeps_the_conditions_and_makes_the_error_small(monkeypatch):
+    """A few starts at order 4 with four kicks; Omelyan, Mryglod and Folk 2002 have 0.6545."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools"))
+    tool = load("search_methods")
+    family = tool.Family(RKN, 4, "T", 4)
+    (best, x), *others = tool.search(family, seed=1, starts=12)
+    assert all(best <= e for e, _ in others) and best < 0.72
+    moves = family.moves(x)
+    assert max(map(abs, Conditions(RKN, (4,)).residuals(moves))) < 1e-12
+    assert effective_error(moves, RKN, 4, 4) == pytest.approx(best, rel=1e-6)
+
+
 # --- what the planner makes of them ---------------------------------------------------------------------
 @tp.hamiltonian
 def pendulum(q, p, m: float = 1.3):
