@@ -39,7 +39,8 @@ DIGITS = 40
 REFERENCE = 30  # digits of the solution that errors are measured against
 UNTIL = Fraction(1)
 ROUNDED = 2e-15  # errors below are those of weights that were rounded to doubles
-HALVINGS = 6
+HALVINGS = 9
+SETTLED = 0.15  # two slopes that differ by less are those of an order, if a lower one than claimed
 MOST_HALVES = 5  # of a piece of the reference
 BELOW, ABOVE = 0.2, 0.5  # of the order that is claimed; above, the range is not asymptotic (numerics: 17)
 
@@ -225,7 +226,7 @@ def solution(system: System, z: Numbers, until: Fraction) -> Numbers:
 # --- measurements ---------------------------------------------------------------------------------------------
 @dataclass
 class Measured:
-    order: float | None  # None: its errors are lost in the rounding of its weights
+    order: float | None  # None: not asymptotic before its errors are those of rounded weights
     untrue: list[str] = field(default_factory=list)  # certificates that do not hold
 
 
@@ -257,18 +258,19 @@ class Subject:
         return Measured(order, wrong)
 
     def order(self, run: Run, claimed: int) -> float | None:
-        """The slope of the state error where it is asymptotic, else the last that can be measured."""
-        n, errors, slope = max(2, 16 // claimed), list[float](), None
+        """The slope of the state error where it is asymptotic, or where it has settled; None where it does neither."""
+        n, errors, slopes = max(2, 16 // claimed), list[float](), list[float]()
         for k in range(HALVINGS):
             end = run(self.start, n * 2**k, mp.mpf(UNTIL.numerator) / (UNTIL.denominator * n * 2**k))
-            errors.append(float(max(abs(a - b) for a, b in zip(end, self.true))))
+            errors.append(float(distance(end, self.true)))
             if errors[-1] < ROUNDED:
                 break
             if len(errors) > 1:
-                slope = float(mp.log(errors[-2] / errors[-1], 2))
-                if claimed - BELOW <= slope <= claimed + ABOVE:
+                slopes.append(float(mp.log(errors[-2] / errors[-1], 2)))
+                if claimed - BELOW <= slopes[-1] <= claimed + ABOVE:
                     break
-        return slope
+        settled = slopes and (slopes[-1] >= claimed - BELOW or len(slopes) > 1 and abs(slopes[-1] - slopes[-2]) < SETTLED)
+        return slopes[-1] if settled else None
 
 
 def program_of(subject: Subject, m: Method) -> Program:
