@@ -17,6 +17,7 @@ from tinyphysics.device.dd import DD, matmul, where
 MOST_ROTATED = 96
 SWEEPS = 30  # more than any matrix was seen to need; a bound tells if they were too few
 REFINEMENTS = 5
+LARGEST_TURN = 2.0**-20  # of a vector towards another in one refinement: what would turn by more is left to rotations
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,16 +110,20 @@ def refined(a: DD, x: DD) -> DD:
     gap = value[None, :] - value[:, None]
     size = float(np.abs(value.high).max(initial=0.0))
     blur = 2.0 * n * (off_diagonal(s) + size * float(np.abs(r.high).max(initial=0.0)))
-    near = np.abs(gap.high) <= blur
+    part = s + value[None, :] * r
+    near = (np.abs(gap.high) <= blur) | (np.abs(part.high) > LARGEST_TURN * np.abs(gap.high))
     safe = where(near, DD(np.ones((n, n))), gap)
-    change = where(near, r.scaled(0.5), (s + value[None, :] * r) / safe)
+    change = where(near, r.scaled(0.5), part / safe)
     return x + matmul(x, change)
 
 
 def orthogonal(x: DD) -> DD:
     """Nearly orthogonal vectors, made orthogonal (Newton and Schulz)."""
-    for _ in range(2):
-        x = x + matmul(x, (DD(np.eye(len(x))) - matmul(x.T(), x)).scaled(0.5))
+    for _ in range(SWEEPS):
+        skew = DD(np.eye(len(x))) - matmul(x.T(), x)
+        x = x + matmul(x, skew.scaled(0.5))
+        if np.abs(skew.high).max(initial=0.0) < 2.0**-56:  # its square is what is left
+            return x
     return x
 
 
