@@ -1,6 +1,7 @@
 """How many force evaluations does an accuracy take?  Every method of drifts and kicks on three problems.
 
-    python tools/measure_methods.py [names]      prints the table WORK of tinyphysics/synth/quality.py
+    python tools/measure_methods.py [names]            prints the table WORK of tinyphysics/synth/quality.py
+    python tools/measure_methods.py --others [names]   the same on four problems that no method was made for
 
 Hénon–Heiles orbits (some chaotic), Kepler ellipses of eccentricity up to 0.5, and pendulums that swing wide; the error is the
 largest of any coordinate and momentum at the end. Between two numbers of steps the error is taken as a power of the work.
@@ -52,8 +53,39 @@ PROBLEMS: dict[str, tuple[Callable[[Any], Any], Any, Any, float]] = {
 }
 
 
+def fput(q: Any) -> Any:
+    d = np.diff(q, axis=0, prepend=0 * q[:1], append=0 * q[:1])
+    return np.diff(d + d**2 / 4 + d**3 / 2, axis=0)
+
+
+def toda(q: Any) -> Any:
+    e = np.exp(q - np.roll(q, -1, 0))
+    return np.roll(e, 1, 0) - e
+
+
+def morse(q: Any) -> Any:
+    return 2 * (np.exp(-2 * q) - np.exp(-q))
+
+
+def three_bodies(q: Any) -> Any:
+    d = q[:, None] - q
+    r2 = (d * d).sum(-1) + np.eye(3)
+    return -(d / (r2 * np.sqrt(r2))[..., None]).sum(1)
+
+
+DRAW = np.random.default_rng(3)
+EIGHT = np.array([[0.97000436, -0.24308753], [-0.97000436, 0.24308753], [0.0, 0.0]])  # Chenciner and Montgomery 2000
+OTHERS: dict[str, tuple[Callable[[Any], Any], Any, Any, float]] = {
+    "FPUT": (fput, DRAW.normal(size=(8, 3)) / 2, DRAW.normal(size=(8, 3)) / 2, 10.0),
+    "Toda": (toda, DRAW.normal(size=(5, 3)) * 0.3, DRAW.normal(size=(5, 3)) * 0.7, 10.0),
+    "Morse": (morse, np.array([0.0, -0.3, 1.0]), np.array([0.5, 0.3, 0.2]), 20.0),
+    "eight": (three_bodies, EIGHT, np.array([[0.466203685, 0.43236573]] * 2 + [[-0.93240737, -0.86473146]]), 6.3),
+}
+ALL = PROBLEMS | OTHERS
+
+
 def run(moves: Moves, problem: str, steps: int) -> Any:
-    force, q, p, time = PROBLEMS[problem]
+    force, q, p, time = ALL[problem]
     h = time / steps
     for _ in range(steps):
         for part, w in moves:
@@ -66,7 +98,7 @@ def run(moves: Moves, problem: str, steps: int) -> Any:
 
 @cache
 def exact(problem: str) -> Any:
-    return run(drifts_and_kicks("sofroniou_spaletta10"), problem, round(40 * PROBLEMS[problem][3]))
+    return run(drifts_and_kicks("sofroniou_spaletta10"), problem, round(40 * ALL[problem][3]))
 
 
 def error(moves: Moves, problem: str, steps: int) -> float:
@@ -87,16 +119,18 @@ def work(moves: Moves, kicks: int, problem: str, goal: float = ERROR) -> float:
         low, high = (middle, high) if error(moves, problem, middle) > goal else (low, middle)
     below, above = error(moves, problem, high), error(moves, problem, low)
     part = math.log(above / goal) / math.log(above / below) if math.isfinite(above) and above > below else 1.0
-    return kicks * low * (high / low) ** part / PROBLEMS[problem][3]
+    return kicks * low * (high / low) ** part / ALL[problem][3]
 
 
 def main() -> None:
+    names = [name for name in sys.argv[1:] if name != "--others"]
+    problems = PROBLEMS if names == sys.argv[1:] else OTHERS
     for m in METHODS:
-        if not m.symmetric or m.order == 2 or sys.argv[1:] and m.name not in sys.argv[1:]:
+        if not m.symmetric or m.order == 2 or names and m.name not in names:
             continue
         moves = m.sequence()
-        print(f'    "{m.name}": ({", ".join(f"{work(moves, m.stages, p):.1f}" for p in PROBLEMS)}),', flush=True)
-        if m.name not in EFFECTIVE:
+        print(f'    "{m.name}": ({", ".join(f"{work(moves, m.stages, p):.1f}" for p in problems)}),', flush=True)
+        if problems is PROBLEMS and m.name not in EFFECTIVE:
             both = [effective_error(moves, s, m.order, m.stages) for s in (RKN, SPLITTING)[: 1 + (not m.quadratic)]]
             print(f'    "{m.name}": ({", ".join(f"{e:.4f}" for e in both)}),  # effective errors', flush=True)
 

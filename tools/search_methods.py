@@ -31,7 +31,9 @@ from measure_methods import PROBLEMS, exact, run
 from tinyphysics.device.cc import build
 from tinyphysics.planner.catalog import METHODS
 from tinyphysics.synth.conditions import RKN, SPLITTING, Conditions, Structure
-from tinyphysics.synth.schemes import drifts_and_kicks
+from tinyphysics.synth.schemes import BY_NAME as SCHEMES
+from tinyphysics.synth.schemes import sequence, steps
+from tinyphysics.synth.splitting import palindrome
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-Wno-psabi", "-shared", "-fPIC")
 LANES = 32  # as in search_methods.c: a value and up to 31 derivatives
@@ -232,11 +234,11 @@ def main() -> None:
     family = Family(SPLITTING if args.general else RKN, args.order, args.first, args.kicks)
     roots = []
     if args.grow:
-        moves = drifts_and_kicks(args.grow)
-        weights = [w for _, w in moves[: (len(moves) + 1) // 2]]
+        whole = SCHEMES[args.grow].kind == "composition"  # of leapfrogs with either part outside
+        moves = palindrome(args.first, "TV".replace(args.first, ""), steps(args.grow)) if whole else sequence(args.grow)
         if moves[0][0] != args.first:
             raise SystemExit(f"`{args.grow}` begins with {moves[0][0]}")
-        roots = [np.array(weights)]
+        roots = [np.array([w for _, w in moves[: (len(moves) + 1) // 2]])]
     began = time.perf_counter()
     options = dict(starts=args.starts, limit=args.limit, roots=roots)
     found = search(family, args.seed, seconds=args.seconds / (2 if args.measured else 1), **options)
