@@ -7,12 +7,15 @@ become neighbours, and each force is evaluated once for each of its own steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from tinyphysics.ir import UOp
 from tinyphysics.step import Block, Shear, Step, Term
+from tinyphysics.synth.coefficients import rounded
 from tinyphysics.synth.derivative import derivative
 from tinyphysics.synth.timing import Sequence_
 from tinyphysics.system import System
+from tinyphysics.util import prod
 
 
 def nested(inner: Sequence[int]) -> Sequence_:
@@ -21,14 +24,11 @@ def nested(inner: Sequence[int]) -> Sequence_:
     >>> nested([2])
     [('T', 0.5), ('0', 0.5), ('T', 0.5), ('0', 0.5), ('1', 1.0)]
     """
-    shortest = 1.0
-    for count in inner:
-        shortest /= count
-    out: Sequence_ = [("T", shortest), ("0", shortest)]
-    weight = shortest
+    weight = Fraction(1, prod(inner))
+    out: Sequence_ = [("T", rounded(weight)), ("0", rounded(weight))]
     for level, count in enumerate(inner, 1):
         weight *= count
-        out = out * count + [(str(level), 1.0 if level == len(inner) else weight)]
+        out = out * count + [(str(level), rounded(weight))]
     return out
 
 
