@@ -184,7 +184,7 @@ def synthesise(system: System, facts: Facts, plan: Plan, goal: Goal) -> Step:
             raise PlanError(f"`{method.name}` orders the bodies of `{system.name}` by a state, and none is known yet",
                             fix="Run it first: sim.evolve(...); what was found is in sim.explain().")  # fmt: skip
         split = facts["separable"]
-        return orbit_step(method.name, system, split.T, split.V, facts[HIERARCHY], goal.hierarchy.order, method.orbits,
+        return orbit_step(method.name, system, split.T, split.V, facts[HIERARCHY], goal.hierarchy.order, method.orbits(),
                           method.corrected)  # fmt: skip
     assert method.sequence is not None
     claims = tuple(c for c in method.keeps if c != "symplectic")

@@ -37,7 +37,7 @@ class Method:
     needs: tuple[str, ...] = ()  # rows of planner/needs.py; a splitting has those of every splitting too
     kicks: int = 0  # of one step, where they are known without its weights
     processor: Callable[[], list[tuple[str, float]]] | None = None  # before the first step, undone where one looks
-    orbits: Weights | None = None  # a splitting into Kepler orbits and the rest
+    orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
 
     @property
@@ -72,7 +72,7 @@ class Method:
             merged = len(parts) > 2 and parts[0] == parts[-1]
             return parts.count("V") - (merged and parts[0] == "V")
         if self.orbits is not None:
-            return len(self.orbits[1])
+            return len(self.orbits()[1])
         return len(self.tableau.b) if self.tableau else 1
 
     @property
