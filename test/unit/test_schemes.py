@@ -137,7 +137,7 @@ def test_a_nystrom_scheme_needs_its_structure():
 
 
 def test_a_force_gradient_is_a_part_of_its_kick():
-    assert force_gradient("chin4") == [("V", 1 / 6, 0.0), ("T", 0.5), ("V", 2 / 3, 1 / 72), ("T", 0.5), ("V", 1 / 6, 0.0)]
+    assert force_gradient("chin4a") == [("V", 1 / 6, 0.0), ("T", 0.5), ("V", 2 / 3, 1 / 72), ("T", 0.5), ("V", 1 / 6, 0.0)]
 
 
 # --- how good they are --------------------------------------------------------------------------------

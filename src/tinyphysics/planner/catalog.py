@@ -8,15 +8,7 @@ from functools import cache
 from tinyphysics.planner.bibliography import work
 from tinyphysics.planner.stability import PARTS, of_splitting, of_tableau
 from tinyphysics.synth.coefficients import COMPOSITION
-from tinyphysics.synth.gradients import (
-    CHIN_4A,
-    CHIN_4B,
-    CHIN_4C,
-    FORCE_GRADIENT_6,
-    PROCESSOR,
-    TAKAHASHI_IMADA,
-    with_gradients,
-)  # fmt: skip
+from tinyphysics.synth.gradients import PROCESSOR, TAKAHASHI_IMADA
 from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, Weights
 from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
@@ -90,11 +82,11 @@ def solved(name: str, summary: str) -> Method:
     """A method of synth/schemes.py: its weights are solved for when a step is made of it."""
     s = SCHEMES[name]
     return Method(name, s.order, summary, sequence=lambda: drifts_and_kicks(name), symmetric=True,
-                  source="" if s.source == FOUND else s.source, needs=("quadratic T",) if s.kind == "nystrom" else (),
+                  source="" if s.source == FOUND else s.source, needs=NEEDS.get(s.kind, ()),
                   kicks=s.kicks)  # fmt: skip
 
 
-GRADIENTS = ("quadratic T", "force gradients")
+NEEDS = {"nystrom": ("quadratic T",), "force gradient": ("quadratic T", "force gradients")}  # of schemes, by their kind
 
 # fmt: off
 METHODS: tuple[Method, ...] = (
@@ -124,17 +116,13 @@ METHODS: tuple[Method, ...] = (
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
            needs=("separable", "still T", "levels")),
-    Method("chin4a", 4, "two kicks, one with its force gradient; every coefficient positive",
-           sequence=lambda: with_gradients(CHIN_4A), symmetric=True, source="chin1997", needs=GRADIENTS),
-    Method("chin4b", 4, "two kicks with their force gradients, drift-kick-drift; every coefficient positive",
-           sequence=lambda: with_gradients(CHIN_4B), symmetric=True, source="chin1997", needs=GRADIENTS),
-    Method("chin4", 4, "three kicks, the middle one with its force gradient; every coefficient positive",
-           sequence=lambda: with_gradients(CHIN_4C), symmetric=True, source="chin1997", needs=GRADIENTS),
+    solved("chin4a", "two kicks, one with its force gradient; every coefficient positive"),
+    solved("chin4b", "two kicks with their force gradients, drift-kick-drift; every coefficient positive"),
+    solved("chin4", "three kicks, the middle one with its force gradient; every coefficient positive"),
     Method("takahashi_imada4", 4, "one kick with its force gradient; a processor before the first step, undone for frames",
-           sequence=lambda: with_gradients(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
-           source="takahashi1984", needs=GRADIENTS),
-    Method("force_gradient6", 6, "five kicks with their force gradients, drift-kick-drift",
-           sequence=lambda: with_gradients(FORCE_GRADIENT_6), symmetric=True, source="omelyan2003", needs=GRADIENTS),
+           sequence=lambda: list(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
+           source="takahashi1984", needs=NEEDS["force gradient"]),
+    solved("force_gradient6", "five kicks with their force gradients, drift-kick-drift"),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),

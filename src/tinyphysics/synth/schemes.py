@@ -18,6 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache, cached_property
 
+from tinyphysics.synth.coefficients import DIGITS as IN_DIGITS
 from tinyphysics.synth.coefficients import rounded
 from tinyphysics.synth.conditions import (
     NEAR_INTEGRABLE,
@@ -40,6 +41,7 @@ MCLACHLAN = "mclachlan1995"
 MCLACHLAN_SMALL = "mclachlan1995b"
 CHIN = "chin1997"
 KAHAN_LI = "kahan1997"
+OMELYAN = "omelyan2003"
 LASKAR_ROBUTEL = "laskar2001"
 BLANES_MOAN = "blanes2002"
 SOFRONIOU_SPALETTA = "sofroniou2005"
@@ -93,6 +95,11 @@ class Scheme:
 
 def half(source: str) -> tuple[str, ...]:
     return tuple(source.split())
+
+
+def fractions(source: str) -> tuple[str, ...]:
+    """Starts that are known as fractions, to more digits than are solved for."""
+    return tuple(str(IN_DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator))) for x in map(Fraction, source.split()))
 
 
 # fmt: off
@@ -151,10 +158,14 @@ SCHEMES: tuple[Scheme, ...] = (
         "0.05066509075992449633587434 0.04967437063972987905456880 0.04931773575959453791768001"),
         SOFRONIOU_SPALETTA),
     # --- kicks with V and its force gradient
-    Scheme("chin4", "force gradient", (4,), "VTVW", ("0.1667", "0.5", "0.6667", "0.0139"), CHIN),
-    Scheme("force_gradient6", "force gradient", (6,), "TVWTVWTVW", half(
-        "0.25421665573771167 0.04430073752285317 -0.00110160963224724 -0.14937385413865419 0.24970016187783810 "
-        "0.00221543675499663 0.39515719840094253 0.41199820119861747 0.00540934138166228"), FOUND),
+    Scheme("chin4a", "force gradient", (4,), "VTVW", ("0.1667", "0.5", "0.6667", "0.0139"), CHIN),  # also Suzuki's of 1995
+    Scheme("chin4b", "force gradient", (4,), "TVWT", ("0.2113", "0.5", "0.0056", "0.5774"), CHIN),
+    Scheme("chin4", "force gradient", (4,), "TVTVW", fractions("1/6 3/8 1/3 1/4 1/192"), CHIN),  # one of a family
+    Scheme("force_gradient6", "force gradient", (6,), "TVWTVWTVW", half(  # of a family the one with a drift of -1/4
+        "0.36184008985416513379914237408497 0.011083749745459415510796304713772 -0.00028685420412354918539970825786473 "
+        "-0.25 0.27514181110740149101001036720995 0.0013238869686698126762334886012167 "
+        "0.38815991014583486620085762591503 0.42754887829427818695838665615255 0.0046982333455612493270165172764643"),
+        OMELYAN),
     # --- H = A + eps B
     Scheme("aba82", "near-integrable", (8, 2), "AB", half("0.069432 0.173927 0.260578 0.326073 0.339981"), LASKAR_ROBUTEL),
     Scheme("aba84", "near-integrable", (8, 4), "AB", half(
@@ -236,7 +247,7 @@ def force_gradient(name: str) -> list[tuple[str, float] | tuple[str, float, floa
 
     In operators, [V, [T, V]] is the function -grad V . M**-1 grad V: the force is b F + c h**2 grad(F . M**-1 F).
 
-    >>> [tuple(round(x, 4) if x != part else x for x in (part, *w)) for part, *w in force_gradient("chin4")][:3]
+    >>> [tuple(round(x, 4) if x != part else x for x in (part, *w)) for part, *w in force_gradient("chin4a")][:3]
     [('V', 0.1667, 0.0), ('T', 0.5), ('V', 0.6667, 0.0139)]
     """
     out: list[tuple[str, float] | tuple[str, float, float]] = []
