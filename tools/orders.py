@@ -40,7 +40,7 @@ REFERENCE = 30  # digits of the solution that errors are measured against
 UNTIL = Fraction(1)
 ROUNDED = 2e-15  # errors below are those of weights that were rounded to doubles
 HALVINGS = 9
-SETTLED = 0.15  # two slopes that differ by less are those of an order, if a lower one than claimed
+SETTLED = 0.05  # two slopes that differ by less are those of an order, if a lower one than claimed
 MOST_HALVES = 5  # of a piece of the reference
 BELOW, ABOVE = 0.2, 0.5  # of the order that is claimed; above, the range is not asymptotic (numerics: 17)
 
