@@ -18,6 +18,7 @@ from tinyphysics.device.engine import KernelEngine
 from tinyphysics.physics.chains import fput, normal_mode
 from tinyphysics.physics.particles import gravity, plummer
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
+from tinyphysics.planner.catalog import METHODS as ALL
 from tinyphysics.planner.rounding import per_root_step
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.loaders import LlvmLoader
@@ -419,3 +420,13 @@ def test_an_overflow_stops_the_run():
 
     out = tp.compile(grows, precision="dd").evolve(x=1e100, steps=5)
     assert out.stopped is not None and out.stopped.cause == "not finite" and out.stopped.step == 2
+
+
+@pytest.mark.parametrize("m", [m for m in ALL if m.splits and m.order in (6, 8)], ids=lambda m: m.name)
+def test_a_method_keeps_its_order_beyond_float64(m):
+    """Whose weights, those of force gradients too, have more digits than float64 has."""
+    sim, ends = tp.compile(henon_heiles, dt=1.0, method=m.name, precision="dd"), []
+    for n in (48, 96, 192):
+        ends.append([*sim.evolve(q=[0.1, 0.2], p=[0.3, -0.1], dt=1 / n, steps=n).final.words("q").arrays.values()])
+    first, second = (np.abs((a[0] - b[0]) + (a[1] - b[1])).max() for a, b in zip(ends, ends[1:]))
+    assert second < 2e-15 and abs(np.log2(first / second) - m.order) < 0.1

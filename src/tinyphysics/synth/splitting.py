@@ -83,13 +83,17 @@ def split_step(
     gradients = any(part == "W" for part, _ in [*sequence, *(processor or [])])
     moves = flows(system, T, V, approximate, gradients)
 
+    factors: list[float] = []  # of force gradients
+
     def block(f: Flow) -> Block:
         shears = []
+        weight = f.weight or f.gradient
+        if f.gradient:
+            factors.append(-2 * f.gradient / weight)  # [V, [T, V]] is -g.A.g
         for k, (state, covector, kind) in enumerate(moves[f.part]):
-            weight = f.weight or f.gradient
             if f.gradient:
                 along = moves["W"][k][1]
-                extra = (-2 * f.gradient / weight * (DT * DT)).expand(along.shape) * along  # [V, [T, V]] is -g.A.g
+                extra = (factors[-1] * (DT * DT)).expand(along.shape) * along
                 covector = covector + extra if f.weight else extra
             shears.append(Shear(state, covector, kind, weight))
         return Block(tuple(shears), f.clock)
@@ -105,5 +109,5 @@ def split_step(
         init=tuple(map(block, [*before, *([first] if merged else [])])),
         body=tuple(map(block, loop)),
         final=tuple(map(block, [*([first.undone] if merged else []), *(f.undone for f in reversed(before))])),
-        evaluations=sum(f.part == "V" for f in loop),
+        evaluations=sum(f.part == "V" for f in loop), coefficients=tuple(factors),
     )  # fmt: skip
