@@ -1,6 +1,7 @@
 """What may be asked as a goal, when is the plan made, what does it say, and is it the same every time?"""
 
 import json
+import math
 import pickle
 
 import numpy as np
@@ -227,7 +228,7 @@ def test_goals_that_a_step_forbids_list_everything_too():
 
 def test_a_step_beyond_the_limit_of_a_method_is_refused_for_goals():
     with pytest.raises(PlanError, match=r"leapfrog_kdk, order 2: dt = 3: unstable: omega\*dt = 3 is above its limit, 2"):
-        tp.compile(oscillator, dt=3.0, error=1e-3, pilot={"q": 1.0, "p": 0.0})
+        tp.compile(oscillator, dt=3.0, order=2, error=1e-3, pilot={"q": 1.0, "p": 0.0})
 
 
 def test_a_step_beyond_the_limit_is_warned_about_without_goals(caplog):
@@ -342,3 +343,13 @@ def test_the_cheapest_that_was_measured_to_meet_them_is_taken(stiff):
         assert d.error <= error and {t.method for t in d.trials} == {m.name for m in ABLE}
         orders.append(BY_NAME[d.method].order)
     assert orders == sorted(orders) and (stiff < 1 or orders[-1] > orders[0])
+
+
+def test_a_state_that_is_nothing_wherever_one_looks_has_a_size_all_the_same():
+    """After every eighth of eight periods the momentum of an oscillator is zero."""
+    sim = tp.compile(oscillator, error=1e-6)
+    out = sim.evolve(q=1.0, p=0.0, until=16 * math.pi)
+    assert out.metrics["goals"]["met"] and out.metrics["goals"]["error"]["measured"] > 1e-9
+    assert abs(out.final.q - 1) < 1e-6 and abs(out.final.p) < 1e-6
+    dt = tp.compile(oscillator, dt=0.1).suggest_dt(error=1e-4, q=1.0, p=0.0, until=16 * math.pi)
+    assert dt == pytest.approx(math.sqrt(24 * 1e-4 / (16 * math.pi)), rel=0.3)  # leapfrog turns by dt**2/24 too much

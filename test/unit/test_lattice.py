@@ -16,6 +16,7 @@ from tinyphysics.device.engine import KernelEngine
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError
 from tinyphysics.physics import starts
 from tinyphysics.physics.molecular import lennard_jones
+from tinyphysics.physics.particles import gravity, solar_system
 from tinyphysics.physics.zoo import henon_heiles, kepler
 from tinyphysics.planner.catalog import METHODS
 from tinyphysics.runtime.digest import state_hash
@@ -193,6 +194,13 @@ def test_a_float_run_is_replayed(how):
     back = sim.rewind(out, 30)
     assert back.hash == sim.evolve(**START, steps=50).hash and back.final.step == 50
     assert back.metrics["rewind"] == "replayed from step 0"
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "lattice", "lattice": 2.0**-40}, {"precision": "dd"}, {"method": "aba84"}], ids=str)
+def test_what_has_open_sizes_goes_back_too(options):
+    sim, start = tp.compile(gravity, dt=1.0, **options), solar_system()
+    out = sim.evolve(**start, steps=12)
+    assert sim.rewind(out, 5).hash == sim.evolve(**start, steps=7).hash
 
 
 def test_a_replay_may_begin_at_a_checkpoint(tmp_path):

@@ -176,13 +176,14 @@ def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) 
     run, steps = out.origin.run, out.origin.last
     m = BY_NAME[sim.compiled.known.method]
     pilots, more = Pilots(sim, some, run.t0), 3 * steps // 2 if steps % 2 == 0 else 2 * steps
-    finer = pilots.states(pilots.run(m.name, run.dt * (steps / more), more, looks_in(more)))
+    dt = run.dt * (steps / more)
+    finer = pilots.states(pilots.run(m.name, dt, more, looks_in(more)))
     if finer is None:
         return math.inf
     final = {name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]
              for name, v in out.final.states.items()}  # fmt: skip
-    mine = {name: np.concatenate([v[:-1], final[name]]) for name, v in finer.items()}  # all of it for the size of a state
-    return estimate(apart(mine, finer), m.order, more / steps)
+    mine = {name: np.concatenate([v[:-1], final[name]]) for name, v in finer.items()}
+    return estimate(apart(mine, finer, pilots.largest(m.name, dt, more)), m.order, more / steps)
 
 
 # --- a step for a method that is chosen --------------------------------------------------------------------

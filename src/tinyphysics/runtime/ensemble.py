@@ -164,7 +164,8 @@ def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
         shape = family.shapes.get(name)
         if not shape or value is None:
             continue
-        actual = number_array(name, value).shape
+        whole = next(iter(value.arrays.values())) if isinstance(value, Words) else number_array(name, value)
+        actual = whole.shape
         if not actual:  # one number for all says nothing about how many
             continue
         if not fits(shape, actual):

@@ -1,17 +1,20 @@
 """What does a method really do on the user's state?  Short runs of it, and of the same with half the step.
 
 The error of a state is relative to its own size: the largest difference of any number of q between the two runs, over
-the largest number of q (and so for p), of the worst member. It is looked at eight times in a pilot.
+the largest number of q (and so for p), of the worst member. Runs are compared eight times in a pilot; how large a state
+becomes is watched all along, since those eight may all be where it passes through zero.
 """
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
 
+from tinyphysics.front.functions import absolute
 from tinyphysics.planner.catalog import Method
 from tinyphysics.planner.longest import LOOKS, Course, Measured
 from tinyphysics.runtime.ensemble import Inputs
@@ -24,6 +27,7 @@ SOME_PERIODS = 16  # where nothing says how long a run will be
 FEWEST_PERIODS = 2
 WORK = 1e9  # operations that one pilot may take: about a second
 STEPS_A_PERIOD = 200  # for which they should do
+MOST_WATCHED = 4096  # times at which the size of a state is looked at
 
 
 def sample(i: Inputs) -> list[int]:
@@ -45,18 +49,29 @@ def as_arguments(i: Inputs) -> dict[str, Any]:
     return {**i.states, **{name: v if len(v) > 1 or i.members == 1 else v[0] for name, v in i.own.items()}}
 
 
-def apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
-    """The error of the worst state of the worst member: arrays of (times, members, shape...).
+def apart(a: Mapping[str, Any], b: Mapping[str, Any], largest: Mapping[str, Any] | None = None) -> float:
+    """The error of the worst state of the worst member: arrays of (times, members, shape...); `largest` by member.
 
     Two numbers that are shown as one may still differ in what is not shown: no error is smaller than the last digit.
     """
     worst = max((float(np.finfo(x.dtype).eps) for x in a.values()), default=0.0)
     for name in a:
         x, y = (np.asarray(v[name], np.float64).reshape(*v[name].shape[:2], -1) for v in (a, b))
-        size = np.abs(x).max(axis=(0, 2), initial=0.0)
+        size = np.maximum(np.abs(x).max(axis=(0, 2), initial=0.0), 0.0 if largest is None else largest[name])
         off = np.abs(x - y).max(axis=(0, 2), initial=0.0) / np.where(size > 0, size, 1.0)
         worst = max(worst, float(np.max(off, initial=0.0)))
     return worst
+
+
+def extent(name: str) -> Any:
+    """An observable: the largest number of a state."""
+
+    def watched(**given: Any) -> Any:
+        x = absolute(given[name])
+        return x.max() if x.shape else x
+
+    watched.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY)])  # type: ignore[attr-defined]
+    return watched
 
 
 def looks_in(steps: int) -> int:
@@ -77,6 +92,7 @@ class Pilots:
     given: Inputs
     t0: float
     methods: dict[str, Simulation] = field(default_factory=dict)
+    seen: dict[str, Any] | None = None  # the largest number of each state, by member
 
     def simulation(self, method: str) -> Simulation:
         """A method as it would run without goals."""
@@ -94,6 +110,20 @@ class Pilots:
         return self.simulation(method).evolve(**as_arguments(self.given), dt=dt, steps=steps, t0=self.t0, save_every=every,
                                               progress=False)  # fmt: skip
 
+    def largest(self, method: str, dt: float, steps: int) -> dict[str, Any]:
+        """How large each state becomes, by member: watched once, in the first pilot that goes well."""
+        if self.seen is None:
+            names = [s.name for s in self.sim.system.states]
+            out = self.simulation(method).evolve(
+                **as_arguments(self.given), dt=dt, steps=steps, t0=self.t0, progress=False,
+                observe={f"largest {n}": extent(n) for n in names}, observe_every=max(steps // MOST_WATCHED, 1),
+            )  # fmt: skip
+            found = {n: np.asarray(out[f"largest {n}"]).reshape(-1, self.given.members).max(axis=0) for n in names}
+            if out.stops or not all(np.isfinite(v).all() for v in found.values()):
+                return dict.fromkeys(names, 0.0)
+            self.seen = found
+        return self.seen
+
     def states(self, out: Any) -> dict[str, Any] | None:
         """(times, members, shape...), the start among them; None if a run has failed."""
         if out.stops:
@@ -109,7 +139,7 @@ class Pilots:
         if mine is None or finer is None:
             return Measured(math.inf)
         drift = None if self.sim.system.energy is None else float(np.max(out.drift("energy")))
-        error = estimate(apart(mine, finer), m.order)
+        error = estimate(apart(mine, finer, self.largest(m.name, dt, steps)), m.order)
         if not math.isfinite(error) or drift is not None and not math.isfinite(drift):
             return Measured(math.inf)
         return Measured(error, drift)
