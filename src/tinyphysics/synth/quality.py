@@ -18,6 +18,7 @@ def effective_error(moves: Moves, structure: Structure, order: int, kicks: int) 
     """Kicks times the order-th root of the leading error: at equal work the error is its order-th power.
 
     >>> from tinyphysics.synth.conditions import RKN
+    >>> from tinyphysics.synth.schemes import drifts_and_kicks
     >>> round(effective_error(drifts_and_kicks("yoshida4"), RKN, 4, 3), 3)
     1.222
     """
