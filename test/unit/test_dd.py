@@ -428,5 +428,5 @@ def test_a_method_keeps_its_order_beyond_float64(m):
     sim, ends = tp.compile(henon_heiles, dt=1.0, method=m.name, precision="dd"), []
     for n in (96, 192, 384):
         ends.append([*sim.evolve(q=[0.1, 0.2], p=[0.3, -0.1], dt=1 / n, steps=n).final.words("q").arrays.values()])
-    first, second = (np.abs((a[0] - b[0]) + (a[1] - b[1])).max() for a, b in zip(ends, ends[1:]))
-    assert second < 2e-16 and abs(np.log2(first / second) - m.order) < 0.1
+    coarse, fine = (np.abs((a[0] - b[0]) + (a[1] - b[1])).max() for a, b in zip(ends, ends[1:]))
+    assert fine < 2e-16 and abs(np.log2(coarse / fine) - m.order) < 0.1

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -75,7 +76,7 @@ class Stream:
         return Stored(self.store, name, self.store.length(m), np.concatenate(tail) if tail else None, lift)
 
 
-class Reading(np.lib.mixins.NDArrayOperatorsMixin):
+class Reading(np.lib.mixins.NDArrayOperatorsMixin, ABC):
     """An array elsewhere: what is asked for is read; as a whole it is a NumPy array like any other."""
 
     shape: tuple[int, ...]
@@ -92,9 +93,9 @@ class Reading(np.lib.mixins.NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return self.shape[0]
 
+    @abstractmethod
     def read(self, at: int, end: int) -> Any:
         """Rows from one number to another."""
-        raise NotImplementedError
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         out = self.read(0, len(self)) if len(self) else np.empty(self.shape, self.dtype)
