@@ -13,7 +13,8 @@ import numpy as np
 from workloads import Contender
 
 import tinyphysics as tp
-from tinyphysics.device.loops import LoopEngine, aligned
+from tinyphysics.device.loops import LoopEngine
+from tinyphysics.device.near import aligned
 from tinyphysics.ir.dtype import f64
 from tinyphysics.runtime.loaders import LlvmLoops
 from tinyphysics.tpir.nests import Buffer

@@ -9,7 +9,8 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.device import loops as device_loops
 from tinyphysics.device.cc import compiler
-from tinyphysics.device.loops import LoopEngine, from_planes, to_planes
+from tinyphysics.device.loops import LoopEngine
+from tinyphysics.device.memory import from_planes, to_planes
 from tinyphysics.device.nests import ArrayLoops
 from tinyphysics.emit import nest_registers
 from tinyphysics.ir import UOp
