@@ -126,12 +126,13 @@ def main() -> None:
     names = [name for name in sys.argv[1:] if name != "--others"]
     problems = PROBLEMS if names == sys.argv[1:] else OTHERS
     for m in METHODS:
-        if not m.symmetric or m.order == 2 or names and m.name not in names:
+        if not m.symmetric or m.order == 2 or not m.splits or m.gradients or names and m.name not in names:
             continue
         moves = m.sequence()
         print(f'    "{m.name}": ({", ".join(f"{work(moves, m.stages, p):.1f}" for p in problems)}),', flush=True)
         if problems is PROBLEMS and m.name not in EFFECTIVE:
-            both = [effective_error(moves, s, m.order, m.stages) for s in (RKN, SPLITTING)[: 1 + (not m.quadratic)]]
+            structures = (RKN,) if "quadratic T" in m.needs else (RKN, SPLITTING)
+            both = [effective_error(moves, s, m.order, m.stages) for s in structures]
             print(f'    "{m.name}": ({", ".join(f"{e:.4f}" for e in both)}),  # effective errors', flush=True)
 
 

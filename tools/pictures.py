@@ -235,9 +235,9 @@ def draw_methods(left, right) -> None:
     """Work and precision of every method of order 4 and more, ours in red."""
     for axis, problem in ((left, "Hénon–Heiles"), (right, "Kepler")):
         for m in METHODS:
-            if not m.symmetric or m.order < 4:
+            if not m.symmetric or m.order < 4 or not m.splits or m.gradients:
                 continue
-            who = m.source.split()[0] if m.source else "ours"
+            who = m.reference.split()[0] if m.source else "ours"
             moves, points, steps = m.sequence(), [], max(2, 60 // m.stages)
             while steps * m.stages < 6_000 and (not points or points[-1][1] > 1e-12):
                 points.append((steps * m.stages / PROBLEMS[problem][3], error(moves, problem, steps)))

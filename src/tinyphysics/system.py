@@ -17,6 +17,11 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
 }
 
 
+OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "hash_every", "seed", "progress",
+           "threads", "save", "checkpoint", "checkpoint_every", "resume")  # fmt: skip
+RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     name: str
@@ -198,7 +203,7 @@ def check_names(system: str, known: Sequence[str], names: Mapping[str, str]) -> 
         if old not in known:
             raise InputError(f"`{system}` has no `{old}` to rename",
                              fix=f"{did_you_mean(old, known)}It has {one_of(known)}.")  # fmt: skip
-        if not isinstance(new, str) or not new.isidentifier() or new in ("t", "dt"):
+        if not isinstance(new, str) or not new.isidentifier() or new == "t" or new in RESERVED:
             raise InputError(f"`{new!r}` cannot be a name", fix=f'Write rename({old}="{old}_2").')
     after = [names.get(name, name) for name in known]
     if twice := next((name for name in after if after.count(name) > 1), None):

@@ -353,3 +353,9 @@ def test_a_state_that_is_nothing_wherever_one_looks_has_a_size_all_the_same():
     assert abs(out.final.q - 1) < 1e-6 and abs(out.final.p) < 1e-6
     dt = tp.compile(oscillator, dt=0.1).suggest_dt(error=1e-4, q=1.0, p=0.0, until=16 * math.pi)
     assert dt == pytest.approx(math.sqrt(24 * 1e-4 / (16 * math.pi)), rel=0.3)  # leapfrog turns by dt**2/24 too much
+
+
+@pytest.mark.parametrize("precision", ["compensated", "dd", "lattice"])
+def test_precisions_that_goals_do_not_measure_are_refused(precision):
+    with pytest.raises(PlanError, match="what is measured is float64"):
+        tp.compile(kepler, error=1e-4, precision=precision)

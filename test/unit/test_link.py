@@ -138,6 +138,9 @@ def turned(y, x):
     (lambda: pendulum.rename(z="w"), InputError, "has no `z` to rename"),
     (lambda: pendulum.rename(x="y"), InputError, "two `y`"),
     (lambda: pendulum.rename(x="t"), InputError, "cannot be a name"),
+    (lambda: pendulum.rename(g="threads"), InputError, "cannot be a name"),
+    (lambda: pendulum.rename(x="seed"), InputError, "cannot be a name"),
+    (lambda: tp.hamiltonian(lambda seed, p: p**2 / 2 + seed**2), tp.TraceError, "`seed` means an option of evolve"),
 ])  # fmt: skip
 def test_what_cannot_be_linked_is_refused(make, error, said):
     with pytest.raises(error, match=said):
@@ -168,3 +171,27 @@ def test_a_sum_is_saved_and_loaded(tmp_path):
     sim = tp.compile(pendulum + of_x, dt=0.1)
     sim.save(tmp_path / "s")
     assert tp.load(tmp_path / "s").evolve(x=1.0, y=0.0, steps=9).hash == sim.evolve(x=1.0, y=0.0, steps=9).hash
+
+
+@pytest.mark.parametrize("energy", [
+    lambda q, p: (z := tp.concatenate([p, q])) @ z / 2, lambda q, p: tp.norm(tp.concatenate([p, q])) ** 2 / 2,
+    lambda q, p: tp.maximum((p @ p + q @ q) / 2, -1.0),
+])  # fmt: skip
+def test_a_kinetic_energy_that_cannot_be_told_from_the_potential_is_not_counted_once(energy):
+    """Counted once, the potential energy of the second part would be lost with it."""
+
+    @tp.hamiltonian
+    def one_piece(q: tp.Vec[2], p: tp.Vec[2]):
+        return energy(q, p)
+
+    with pytest.raises(PlanError, match="potential energy would be lost"):
+        tp.compile(one_piece + one_piece, dt=0.1, method="rk4")
+
+
+def test_what_vanishes_with_the_momenta_is_counted_once():
+    @tp.hamiltonian
+    def turning(q: tp.Vec[2], p: tp.Vec[2], w: float = 0.3):
+        return p @ p / 2 - w * (q[0] * p[1] - q[1] * p[0]) + q @ q
+
+    sim = tp.compile(turning + turning, dt=0.01, method="rk4")
+    assert sim.evolve(q=[1.0, 2.0], p=[0.5, 0.25], steps=0).energy[0] == pytest.approx(0.15625 - 0.3 * (0.25 - 1.0) + 10)

@@ -119,6 +119,11 @@ def test_a_chain_of_beads_needs_far_fewer_pair_forces():
     assert fast.drift("energy") < plain.drift("energy") < 1e-3
 
 
+def test_it_may_be_asked_for_by_name():
+    sums = tp.fast(bond) + tp.slow(weak)
+    assert tp.compile(sums, dt=0.1, inner=5, method="respa").tpir.hash == tp.compile(sums, dt=0.1, inner=5).tpir.hash
+
+
 def test_it_is_saved_and_loaded(tmp_path):
     sim = tp.compile(tp.fast(bond) + tp.slow(weak), dt=0.1, inner=5)
     sim.save(tmp_path / "s")
@@ -133,6 +138,10 @@ def test_it_is_saved_and_loaded(tmp_path):
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=0), InputError, "inner=0"),
     (lambda: tp.fast(bond) + tp.slow(weak, 0), dict(inner=3), InputError, "A rank is"),
     (lambda: tp.fast(3), dict(inner=3), InputError, "a int is no system"),
+    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, order=4), PlanError, "at one pace"),
+    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, method="leapfrog"), PlanError, "leapfrog_kdk kicks all parts at one pace"),
+    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, forbid="respa"), PlanError, "at one pace"),
+    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, precision="lattice"), PlanError, "without fast and slow parts"),
     (lambda: bond, dict(method="respa"), PlanError, "no part of it was said to be fast or slow"),
 ])  # fmt: skip
 def test_what_is_not_said_clearly_is_refused(make, options, error, said):

@@ -501,3 +501,32 @@ def test_a_jump_has_the_same_bits_with_another_number_of_blas_threads():
                             capture_output=True, text=True, check=True).stdout
              for n, core in (("1", "Haswell"), ("2", "Sandybridge"))}  # fmt: skip
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("way", ["flow, E0, 1.0, E1, 1.0", "power, E0, 0.5, E1, 1.0, E0, 0.5"])
+def test_an_energy_that_depends_on_dt_does_not_come_back(way):
+    text = str(parse(f"""program x
+state S0 q f64[] position
+state S1 p f64[] momentum of S0
+param $dt f64[] = 0.1
+energy:
+  ELEM T0, mul, S0, S0
+  ELEM E0, mul, T0, $dt
+  ELEM E1, mul, S1, S1
+init:
+  LOAD S0, &q
+  LOAD S1, &p
+step:
+final:
+  PROPAGATE S0, {way}
+  STORE &q, S0
+  STORE &p, S1
+"""))
+    certificate = verify(parse(text))
+    assert certificate.symplectic and not any(certificate[n] for n in ("symmetric", "reversible", "consistent"))
+
+
+@pytest.mark.parametrize("method", ["chin4", "takahashi_imada4"])
+def test_kicks_with_force_gradients_are_not_raised_to_a_power(method):
+    with pytest.raises(tp.PlanError, match="plain kicks and drifts"):
+        tp.compile(oscillator, dt=0.1, method=method, propagator="method")

@@ -1319,3 +1319,56 @@ def test_a_choice_between_two_forces_is_not_taken_for_one_of_them():
         return "may jump" in certificate.consistent.because
 
     assert consistent("0.0", "3.0") and not consistent("1.0", "3.0") and not consistent("0.0", "2.0")
+
+
+WANDERING = """program wandering
+state S0 q f64[] position
+state S1 p f64[] momentum of S0
+param $dt f64[] = 0.1
+energy:
+  ELEM T0, mul, S1, S1
+  ELEM E0, mul, T0, 0.5
+  TIME T1, 0.0
+  ELEM T2, sin, T1
+  ELEM E1, mul, S0, T2
+  ELEM T3, mul, S0, S0
+  ELEM E2, mul, T3, 0.5
+init:
+  LOAD S0, &q
+  LOAD S1, &p
+  ELEM T9, mul, 0.5, $dt
+  ELEM T20, mul, 0.25, $dt
+  ELEM T21, mul, 0.75, $dt
+step:
+  GRAD_INIT G1, S1
+  POISSON_J F0, G1, pass
+  SYMP_STEP S0, F0, T9
+  TIME T11, 0.0
+  ELEM T12, sin, T11
+  GRAD_INIT G0.1, T12
+  POISSON_J F1.1, G0.1, negate
+  SYMP_STEP S1, F1.1, T20
+  GRAD_INIT G0.2, S0
+  POISSON_J F1.2, G0.2, negate
+  SYMP_STEP S1, F1.2, $dt
+  TIME T13, 1.0
+  ELEM T14, sin, T13
+  GRAD_INIT G0.3, T14
+  POISSON_J F1.3, G0.3, negate
+  SYMP_STEP S1, F1.3, T21
+  GRAD_INIT G1.1, S1
+  POISSON_J F0.1, G1.1, pass
+  SYMP_STEP S0, F0.1, T9
+final:
+  STORE &q, S0
+  STORE &p, S1
+"""
+
+
+def test_a_clocked_kick_does_not_wander_past_what_it_commutes_with():
+    """A quarter of a kick at the beginning and three at the end: the adjoint has them the other way round. Its slope is 1."""
+    certificate = verify(parse(WANDERING))
+    assert certificate.symplectic and certificate.consistent
+    assert not certificate.symmetric and "palindrome" in certificate.symmetric.because
+    even = WANDERING.replace("0.25, $dt", "0.5, $dt").replace("0.75, $dt", "0.5, $dt")
+    assert verify(parse(even)).symmetric

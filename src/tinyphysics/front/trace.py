@@ -16,13 +16,10 @@ from tinyphysics.ir.uop import RECORD
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.unroll import unroll
-from tinyphysics.system import Family, Parameter, State, Sum, System
+from tinyphysics.system import RESERVED, Family, Parameter, State, Sum, System
 from tinyphysics.util import Site, plural, user_site
 
 UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
-OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "hash_every", "seed", "progress",
-           "threads", "save", "checkpoint", "checkpoint_every", "resume")  # fmt: skip
-RESERVED = {"dt": "the step"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 TO_WRITE = "While it is traced, its arguments are symbols: use operators and the functions of tp or NumPy."
 
 
@@ -119,6 +116,14 @@ def parameter(a: Argument, sizes: Mapping[str, int], site: Site | None) -> Param
             else "Give one number for all, or an array of the annotated shape.",
         )
     return Parameter(a.name, symbol(a, sizes), default, a.space.unit)
+
+
+def check_free(states: Sequence[str], site: Site | None) -> None:
+    """A TraceError if a state has a name that evolve() has another use for."""
+    for name in states:
+        if name in RESERVED:
+            raise TraceError(f"`{name}` means {RESERVED[name]} and cannot name a state", site=site,
+                             fix="Choose another name.")  # fmt: skip
 
 
 def numbers(value: Any, name: str, site: Site | None) -> UOp:
@@ -231,6 +236,7 @@ def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Ma
         if n == "t" or names.count(n) > 1:
             raise TraceError(f"`{n}` is {'the time' if n == 't' else 'in two pairs'}, not a state of its own",
                              site=d.site, fix="Write def H(q, p, t, ...): states first.")  # fmt: skip
+    check_free(names, d.site)
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     states = []
     for q, p in pairs:

@@ -49,6 +49,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             fix="Leave order= out, or choose by order alone.")  # fmt: skip
         if m.name in forbidden:
             raise PlanError(f"`{m.name}` is asked for and forbidden", fix="Leave it out of forbid=.")
+        if system.levels and m.name != RESPA.name:
+            raise one_pace(m.name)
         why = objection(m, system, facts)
         if why and m.orbits is not None:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=facts[HIERARCHY].site,
@@ -57,8 +59,10 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,
                             fix="rk4 applies to any energy, without a certificate: method=\"rk4\".")  # fmt: skip
-        return Plan(m.name, m.order, "asked for by name")
-    if system.levels and goal.order in (None, RESPA.order) and RESPA.name not in forbidden:
+        return at_paces(system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
+    if system.levels and (goal.order not in (None, RESPA.order) or RESPA.name in forbidden):
+        raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
+    if system.levels:
         return at_paces(system, facts, goal)
     order = 2 if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
@@ -89,6 +93,11 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
                                        "is not known yet"))  # fmt: skip
     return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+
+
+def one_pace(what: str) -> PlanError:
+    return PlanError(f"{what} kicks all parts at one pace, and some are said to be fast and slow",
+                     fix="Leave tp.fast, tp.slow and inner= out, or method= and order=: order 2 has paces.")  # fmt: skip
 
 
 def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:

@@ -53,7 +53,7 @@ def check_goals(kind: str, name: str, goal: Goal) -> None:
     if goal.energy_drift is not None and kind == "forces":
         raise PlanError(f"energy_drift= for `{name}`, which is given by its forces: no energy is known for it",
                         fix="Ask for error= alone, or write it as a Hamiltonian.")  # fmt: skip
-    if goal.is_accurate and goal.precision in ("dd", "lattice"):
+    if goal.is_accurate and goal.precision in ("compensated", "dd", "lattice"):
         raise PlanError(f"goals do not go with precision={goal.precision!r} yet: what is measured is float64",
                         fix="Leave precision= out, or choose dt yourself.")  # fmt: skip
     if goal.is_accurate and goal.inner:
@@ -162,7 +162,7 @@ def remedy(goal: Goal, course: Course, trials: list[Trial]) -> str:
         if t.rounded:
             lowest[t.rounded] = min(t.measured(t.rounded), lowest.get(t.rounded, math.inf))
     if lowest:
-        wider = ', or take precision="dd"' if "dd" in PRECISIONS and goal.precision != "dd" else ""
+        wider = ', or choose dt yourself with precision="dd"' if "dd" in PRECISIONS and goal.precision != "dd" else ""
         less = " and ".join(f"{name}={3 * value:.0e}" for name, value in lowest.items())
         return f"The rounding of {goal.precision} is in the way: ask for {less} or more, or for a shorter time{wider}."
     if course.dt is not None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.errors import PlanError, ShapeError
-from tinyphysics.ir import UOp
+from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.normal import same
 from tinyphysics.system import Family, Parameter, State, Sum, System
 from tinyphysics.util import Site, one_of
@@ -181,6 +181,7 @@ def kinetic_once(parts: Sequence[System]) -> tuple[list[UOp], list[str]]:
                     "to be the same kinetic energy", site=part.site,
                     fix=f"Write one of them as a @tp.potential. {another_name(part, str(p.arg))}",
                 )  # fmt: skip
+            check_kinetic(mine, part)
             counted[str(p.arg)] = None
         kept = [t for t in here if not any(p in t[0].leaves for p in again)]
         if not again:
@@ -189,6 +190,15 @@ def kinetic_once(parts: Sequence[System]) -> tuple[list[UOp], list[str]]:
             added.append(signed_sum(kept))
         owners |= {p: part for p in part.p if p not in owners}
     return added, list(counted)
+
+
+def check_kinetic(T: UOp, part: System) -> None:
+    """A PlanError unless nothing is left of T without momenta: what several parts have once must hold no potential."""
+    rest = substitute([T], {p: UOp.const(0.0, p.dtype, p.shape) for p in part.p})[0]
+    if not same(rest, UOp.const(0.0)):
+        raise PlanError(f"`{part.name}` shares a momentum with other parts of the sum, and {T} is not shown to be nothing "
+                        "without it: counted once, potential energy would be lost", site=part.site,
+                        fix="Write kinetic and potential energy as two terms: p @ p / 2 + V(q).")  # fmt: skip
 
 
 def mixes(system: System) -> Callable[[UOp], bool]:

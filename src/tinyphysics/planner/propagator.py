@@ -118,8 +118,9 @@ def plan_jump(system: System, facts: Facts, goal: Goal, requested: str) -> Plan:
         because = "asked for: no step, and no error of one"
         return Plan(FLOW, 0, because, (Alternative("loop", "propagator=\"exact\" was asked for"),))
     plan = choose(system, facts, goal)
-    if not BY_NAME[plan.method].splits:
-        raise PlanError(f'propagator="method" is the power of a splitting, which `{plan.method}` is not',
+    m = BY_NAME[plan.method]
+    if not m.splits or m.gradients or m.processor is not None:
+        raise PlanError(f'propagator="method" is the power of plain kicks and drifts, which `{plan.method}` is not',
                         fix='Choose another method, or propagator="exact".')  # fmt: skip
     return plan
 

@@ -160,7 +160,7 @@ def judged(sim: Simulation, out: Trajectory) -> None:
     }  # fmt: skip
     if met:
         return
-    told = " and ".join(f"{name} = {v.measured:.2g}, not {v.asked:g}" for name, v in found.items() if not v.met)
+    told = " and ".join(f"{name} = {v.measured:.3g}, not {v.asked:g}" for name, v in found.items() if not v.met)
     LOG.warning("%s: a goal was missed in the run: %s", sim.system.name, told)
     if sim.checks == "strict":
         raise PhysicsIntegrityError(f"a goal was missed in the run: {told}", out=out,

@@ -26,6 +26,8 @@ from tinyphysics.tpir.units import DT, moving
 from tinyphysics.tpir.weights import TOL, SubFlow, is_palindrome, uneven
 
 ORBITS, KICK = 0, 1  # the two parts
+POSITIONS, MOMENTA = frozenset({0}), frozenset({1})  # by the numbers of the states
+BOTH = POSITIONS | MOMENTA
 
 
 def in_frame(program: Program) -> bool:
@@ -122,6 +124,8 @@ class Framed:
                               fix=f"JACOBI {dst}, {into}, {dst}, ... in `init:`, once; {back} in `final:`.")  # fmt: skip
         if moving(node.src[1]):
             raise VerifyError(f"{where} has masses that depend on the state", fix="Masses are parameters.")
+        if DT in node.src[1].leaves:
+            self.refuse(f"{where} has masses that depend on dt")
         mine = (node.src[1], tuple(order))
         if self.frame is None:
             self.frame = mine
@@ -141,6 +145,8 @@ class Framed:
             self.refuse(f"{where} has another gm than the flows before it")
         if moving(gm):
             self.refuse(f"{where} has a gm that depends on the state")
+        if DT in gm.leaves:
+            self.refuse(f"{where} has a gm that depends on dt")
 
     def step_of(self, h: UOp, where: str) -> Fraction:
         found = self.normal.ratio(h, DT)
@@ -165,7 +171,7 @@ class Framed:
         elif first:
             self.known(u.src[2], where)
             update = Update(number, i, section, dst.index, u, u.src[3])
-            self.flows.append(SubFlow(ORBITS, self.step_of(u.src[3], where), None, update))
+            self.flows.append(SubFlow(ORBITS, self.step_of(u.src[3], where), None, update, BOTH, BOTH))
         self.waiting = u if first else None
         s.load(dst.index)
 
@@ -180,11 +186,14 @@ class Framed:
             self.refuse(f"{where} is not a kick in Jacobi coordinates: the force as velocities, then PULL")
         else:
             share = self.share(force)
+            if DT in force.leaves:
+                self.refuse(f"{where}: the force itself depends on dt")
             if share is None:
                 self.refuse(f"{where} is not a multiple of the derivative of the declared potential energy")
             elif share != 1:
                 self.refuse(f"{where} adds {float(share):g} times the force, and PULL once")
-            self.flows.append(SubFlow(KICK, self.step_of(h, where), None, Update(number, i, section, 1, force, h)))
+            update = Update(number, i, section, 1, force, h)
+            self.flows.append(SubFlow(KICK, self.step_of(h, where), None, update, MOMENTA, POSITIONS))
         s.load(dst.index)
 
     def force(self, flow: UOp, where: str) -> UOp | None:

@@ -290,7 +290,8 @@ def even_states(program: Program) -> frozenset[int]:
     whole = all(2.0 * w in (last.get(k), -earliest.get(k, math.nan)) for k, w in ends.items())
     if together(program, init) != taken_back or not whole:
         raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: a step does not end as it begins",
-                        fix="Choose a symmetric method, or one that merges nothing: symplectic_euler.")  # fmt: skip
+                        fix="Choose a method whose first part is its last, such as leapfrog, or symplectic_euler; without "
+                        "fast and slow parts.")  # fmt: skip
     return frozenset(ends)
 
 

@@ -20,6 +20,7 @@ from tinyphysics.rules.normal import Normal
 from tinyphysics.rules.random import draws
 from tinyphysics.tpir.isa import Instruction, Program, Register, Word
 from tinyphysics.tpir.symbolic import Symbolic, clocks, state_var
+from tinyphysics.tpir.units import DT
 
 MOST_NUMBERS = 64  # of a state that is jumped with in whole numbers
 TOL = Fraction(1, 2**46)  # weights are sums of a few rounded coefficients
@@ -98,6 +99,8 @@ def jump_verdicts(program: Program, i: Instruction, terms: Sequence[UOp], normal
         reversible = (False, f"not shown to be symmetric: {symmetric[1]}")
     elif odd is not None:
         reversible = (False, f"E{odd} is not shown to be even in the momenta")
+    if (holds := next((k for k, u in enumerate(terms) if DT in u.leaves), None)) is not None:
+        return [kept, kept, *[(False, f"E{holds} itself depends on dt")] * 3]
     return [kept, kept, symmetric, reversible, consistent(parts, len(terms), flow)]
 
 

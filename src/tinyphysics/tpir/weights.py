@@ -13,6 +13,7 @@ from tinyphysics.tpir.units import DT
 
 TOL = Fraction(1, 2**46)  # weights are sums of a few rounded coefficients
 TIME = -1  # as a part: what advances the clock, where all others read it
+NOTHING: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class SubFlow:
     weight: Fraction
     time: float | None  # in steps since the run began
     update: Update = field(compare=False, repr=False)
+    moves: frozenset[int]  # the states that it updates
+    reads: frozenset[int]  # those that it depends on
     square: Fraction = Fraction(0)  # the weight of what comes with dt**2, a function of the same positions
-    moves: frozenset[int] = frozenset()  # the states that it updates
-    reads: frozenset[int] = frozenset()  # those that it depends on
 
     def plus(self, other: SubFlow) -> SubFlow:
         return replace(self, weight=self.weight + other.weight, square=self.square + other.square)
@@ -112,7 +113,7 @@ def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
         if part == len(parts):
             parts.append(Part(limit, square))
         reads = frozenset(k for f in flows.values() for v in f.leaves if (k := state_of(v)) is not None)
-        out.append(SubFlow(part, w * h, next(iter(times), None), u, v * h, frozenset(flows), reads))
+        out.append(SubFlow(part, w * h, next(iter(times), None), u, frozenset(flows), reads, v * h))
     return out, ""
 
 
@@ -156,9 +157,14 @@ def uneven(flows: list[SubFlow]) -> str:
 
 
 def is_palindrome(flows: list[SubFlow]) -> bool:
-    whole = with_time(flows) if time_is_a_part(flows) else flows
-    there, back = merged(whole), merged(whole[::-1])
-    return len(there) == len(back) and all(a.same(b) for a, b in zip(there, back))
+    """Is a step its own adjoint?  That has the sub-flows in reverse, and what was seen at the time c is seen at 1 - c."""
+    if time_is_a_part(flows):
+        whole = with_time(flows)
+        there, back = merged(whole), merged(whole[::-1])
+        return len(there) == len(back) and all(a.same(b) for a, b in zip(there, back))
+    adjoint = [f if f.time is None else replace(f, time=float(1 - Fraction(f.time))) for f in reversed(flows)]
+    there, back = merged(flows), merged(adjoint)
+    return len(there) == len(back) and all(a.same(b) and at_once(a.time, b.time) for a, b in zip(there, back))
 
 
 def time_is_a_part(flows: list[SubFlow]) -> bool:
@@ -172,9 +178,9 @@ def with_time(flows: list[SubFlow]) -> list[SubFlow]:
     now = Fraction(0)
     for f in flows:
         assert f.time is not None
-        out += [SubFlow(TIME, Fraction(f.time) - now, None, f.update), f]
+        out += [SubFlow(TIME, Fraction(f.time) - now, None, f.update, NOTHING, NOTHING), f]
         now = Fraction(f.time)
-    return [*out, SubFlow(TIME, 1 - now, None, flows[-1].update)]
+    return [*out, SubFlow(TIME, 1 - now, None, flows[-1].update, NOTHING, NOTHING)]
 
 
 def clock_trouble(flows: list[SubFlow]) -> str:
