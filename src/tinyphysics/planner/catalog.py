@@ -138,7 +138,7 @@ METHODS: tuple[Method, ...] = (
     Method("saba4", 2, "Kepler orbits and four kicks: error eps h**8 + eps**2 h**2",
            orbits=NEAR_INTEGRABLE["saba4"], symmetric=True, source="laskar2001", needs=("orbits",)),
     Method("aba84", 4, "Kepler orbits and five kicks: error eps h**8 + eps**2 h**4",
-           orbits=NEAR_INTEGRABLE["aba84"], symmetric=True, source="blanes2013", needs=("orbits",)),
+           orbits=NEAR_INTEGRABLE["aba84"], symmetric=True, source="mclachlan1995b", needs=("orbits",)),
     Method("aba864", 4, "Kepler orbits and seven kicks: error eps h**8 + eps**2 h**6 + eps**3 h**4",
            orbits=NEAR_INTEGRABLE["aba864"], symmetric=True, source="blanes2013", needs=("orbits",)),
     Method("aba104", 4, "Kepler orbits and seven kicks: error eps h**10 + eps**2 h**4",
