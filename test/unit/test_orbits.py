@@ -272,7 +272,7 @@ def test_the_report_names_the_centre_the_order_and_eps():
     plan = sim.explain().to_dict()["plan"]
     assert plan["centre"]["verdict"] == "body 1" and plan["centre"]["because"].endswith("innermost first: 2, 0")
     assert 1e-4 < float(plan["eps"]["verdict"]) < 1e-2
-    assert "Blanes" in sim.cite()[0]
+    assert "McLachlan" in sim.cite()[0]
 
 
 def test_the_order_of_the_bodies_changes_the_digits_and_not_the_motion():
