@@ -4,24 +4,21 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.analysis.hierarchy import hierarchy
-from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.context import CHECK
 from tinyphysics.device import cache
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
-from tinyphysics.ir import UOp
-from tinyphysics.ir.reduction import COMPONENTS, FEW
+from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, RESPA
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, MAP
 from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
+from tinyphysics.planner.families import Job, step_of
 from tinyphysics.planner.goals import decided, provisional
-from tinyphysics.planner.needs import HIERARCHY
 from tinyphysics.planner.propagator import plan_jump
 from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
@@ -29,12 +26,7 @@ from tinyphysics.report import Report, Row
 from tinyphysics.rules.exact import unrounded
 from tinyphysics.step import Step
 from tinyphysics.synth import schemes
-from tinyphysics.synth.explicit import explicit_map
-from tinyphysics.synth.multirate import multirate_step
-from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.propagate import FLOW, flow_step, power_step
-from tinyphysics.synth.rungekutta import runge_kutta
-from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -80,7 +72,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         plan = provisional(plan)
     units: tuple[Row, ...] = ()
     with unrounded() if goal.precision == "dd" else nullcontext():
-        step = jump(system, facts, plan) if jumps else synthesise(system, facts, plan, goal)
+        step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, BY_NAME.get(plan.method, MAP), goal))
         check_frame(step, goal)
         if goal.scale == "auto":
             step, row = in_best_units(step)
@@ -99,36 +91,6 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
-
-
-def kinetic(system: System) -> UOp:
-    """p*p/(2 mass) for a system that is given by its forces."""
-    (p,) = system.p
-    mass: Any = next((x.var for x in system.parameters if x.name == "mass"), 1.0)
-    if isinstance(mass, UOp) and mass.shape and mass.shape != p.shape:  # one mass per row of q
-        mass = mass.reshape(mass.shape + (1,) * (p.ndim - mass.ndim)).expand(p.shape)
-    return (p * p / (2.0 * mass)).sum()
-
-
-def approximated(system: System, facts: Facts, plan: Plan, error: float) -> Approximate:
-    """What a tree sums, or a PlanError that says what was looked for."""
-    if system.kind != "hamiltonian" or not BY_NAME[plan.method].splits:
-        what = f"the method {plan.method}" if system.kind == "hamiltonian" else f"a system given by its {system.kind}"
-        raise PlanError(f"approximate= does not go with {what}",
-                        fix="It goes with an energy T(p) + V(q) and a splitting, the default.")  # fmt: skip
-    if BY_NAME[plan.method].gradients:
-        raise PlanError(f"approximate= does not go with the method {plan.method}: a tree gives no derivative of its force",
-                        fix="Leave method= out, or choose one without force gradients.")  # fmt: skip
-    found = inverse_distance(system, facts["separable"].V)
-    if not found:
-        raise PlanError(f"approximate={error:g}, and no sum of this form was found in `{system.name}`:\n  {FORM}\n"
-                        f"  {found.because}", site=found.site,
-                        fix="Leave approximate= out: then all forces are exact.")  # fmt: skip
-    bodies = system.q[0].shape[0]
-    if bodies <= FEW:
-        raise PlanError(f"approximate= for n = {bodies}",
-                        fix="Leave it out: the direct sum over so few is faster, and exact.")  # fmt: skip
-    return Approximate(found, error)
 
 
 def jump(system: System, facts: Facts, plan: Plan) -> Step:
@@ -166,34 +128,3 @@ def check_frame(step: Step, goal: Goal) -> None:
     if goal.scale == "auto":
         raise PlanError(f"`{step.name}` keeps bodies in Jacobi coordinates, and scale=\"auto\" looks for other units",
                         fix="Leave scale= out.")  # fmt: skip
-
-
-def synthesise(system: System, facts: Facts, plan: Plan, goal: Goal) -> Step:
-    approximate = None if goal.approximate is None else approximated(system, facts, plan, goal.approximate)
-    if system.kind == "map":
-        return explicit_map(system)
-    method = BY_NAME[plan.method]
-    T = kinetic(system) if system.kind == "forces" else None
-    if method.tableau is not None:
-        return runge_kutta(method.name, system, T, method.tableau)
-    if plan.method == RESPA.name:
-        claims = ("symplectic", "consistent", "symmetric")
-        return multirate_step(method.name, system, facts["separable"].T, goal.inner, claims)
-    if method.orbits is not None:
-        if goal.hierarchy is None:
-            raise PlanError(f"`{method.name}` orders the bodies of `{system.name}` by a state, and none is known yet",
-                            fix="Run it first: sim.evolve(...); what was found is in sim.explain().")  # fmt: skip
-        split = facts["separable"]
-        return orbit_step(method.name, system, split.T, split.V, facts[HIERARCHY], goal.hierarchy.order, method.orbits(),
-                          method.corrected)  # fmt: skip
-    assert method.sequence is not None
-    claims = tuple(c for c in method.keeps if c != "symplectic")
-    time = facts["explicit time"]
-    processor = None if method.processor is None else method.processor()
-    if T is not None:
-        return split_step(method.name, system, T, None, method.sequence(), ("volume-preserving", *claims),
-                          ["V"] if time else [], None, processor)  # fmt: skip
-    split = facts["separable"]
-    structure = "symplectic" if approximate is None else "volume-preserving"
-    return split_step(method.name, system, split.T, split.V, method.sequence(),
-                      (structure, *claims), time.inside if time else [], approximate, processor)  # fmt: skip

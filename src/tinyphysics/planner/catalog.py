@@ -31,6 +31,16 @@ class Method:
     processor: Callable[[], list[tuple[str, float]]] | None = None  # before the first step, undone where one looks
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
+    kind: str = ""  # the family, of a method that is nothing of these
+
+    @property
+    def family(self) -> str:
+        """How its step is made: a row of planner/families.py."""
+        if self.sequence is not None:
+            return "splitting"
+        if self.tableau is not None:
+            return "Runge–Kutta"
+        return self.kind if self.orbits is None else "orbits"
 
     @property
     def splits(self) -> bool:
@@ -115,7 +125,7 @@ METHODS: tuple[Method, ...] = (
     solved("nystrom8", "twenty-one kicks and drifts, for T quadratic in p"),
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
-           needs=("separable", "still T", "levels")),
+           needs=("separable", "still T", "levels"), kind="paces"),
     solved("chin4a", "two kicks, one with its force gradient; every coefficient positive"),
     solved("chin4b", "two kicks with their force gradients, drift-kick-drift; every coefficient positive"),
     solved("chin4", "three kicks, the middle one with its force gradient; every coefficient positive"),
@@ -162,7 +172,7 @@ def by_order(order: int, quadratic: bool) -> list[Method]:
 
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p
 
-MAP = Method("map", 0, "the map as it is written")
+MAP = Method("map", 0, "the map as it is written", kind="map")
 RESPA = BY_NAME["respa"]
 FLOW_METHOD = Method("exact_flow", 0, "the flow of H itself")  # by propagator="exact" alone
 

@@ -15,7 +15,7 @@ import numpy as np
 from tinyphysics.analysis.stiff import Stiffness, stiffness
 from tinyphysics.facts import Facts
 from tinyphysics.physics.draws import uniform
-from tinyphysics.pipeline import kinetic
+from tinyphysics.planner.families import kinetic
 from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.descent import dot
 from tinyphysics.runtime.encoding import FLOAT64

@@ -9,7 +9,7 @@ from tinyphysics.analysis.masses import masses
 from tinyphysics.analysis.separable import terms
 from tinyphysics.errors import InputError
 from tinyphysics.ir import UOp
-from tinyphysics.pipeline import kinetic
+from tinyphysics.planner.families import kinetic
 from tinyphysics.rules.jvp import jvp
 from tinyphysics.rules.normal import same
 from tinyphysics.rules.real import simplify

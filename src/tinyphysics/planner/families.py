@@ -1,0 +1,118 @@
+"""How is a step made of a method?  By its family: one row for each, and a new family is a new row."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
+from tinyphysics.errors import PlanError
+from tinyphysics.facts import Facts
+from tinyphysics.ir import UOp
+from tinyphysics.ir.reduction import FEW
+from tinyphysics.plan import Goal
+from tinyphysics.planner.catalog import Method
+from tinyphysics.planner.needs import HIERARCHY
+from tinyphysics.step import Step
+from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.multirate import multirate_step
+from tinyphysics.synth.orbits import orbit_step
+from tinyphysics.synth.rungekutta import runge_kutta
+from tinyphysics.synth.splitting import Approximate, split_step
+from tinyphysics.system import System
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A system, what is known about it, the method that was chosen, and what was asked for."""
+
+    system: System
+    facts: Facts
+    method: Method
+    goal: Goal
+
+
+def kinetic(system: System) -> UOp:
+    """p*p/(2 mass) for a system that is given by its forces."""
+    p: UOp = system.p[0]
+    mass: Any = next((x.var for x in system.parameters if x.name == "mass"), 1.0)
+    if isinstance(mass, UOp) and mass.shape and mass.shape != p.shape:  # one mass per row of q
+        mass = mass.reshape(mass.shape + (1,) * (p.ndim - mass.ndim)).expand(p.shape)
+    energies: UOp = p * p / (2.0 * mass)
+    return energies.sum()
+
+
+def approximated(job: Job, error: float) -> Approximate:
+    """What a tree sums, or a PlanError that says what was looked for."""
+    system, facts, method = job.system, job.facts, job.method
+    if method.gradients:
+        raise PlanError(f"approximate= does not go with the method {method.name}: a tree gives no derivative of its force",
+                        fix="Leave method= out, or choose one without force gradients.")  # fmt: skip
+    found = inverse_distance(system, facts["separable"].V)
+    if not found:
+        raise PlanError(f"approximate={error:g}, and no sum of this form was found in `{system.name}`:\n  {FORM}\n"
+                        f"  {found.because}", site=found.site,
+                        fix="Leave approximate= out: then all forces are exact.")  # fmt: skip
+    bodies = system.q[0].shape[0]
+    if bodies <= FEW:
+        raise PlanError(f"approximate= for n = {bodies}",
+                        fix="Leave it out: the direct sum over so few is faster, and exact.")  # fmt: skip
+    return Approximate(found, error)
+
+
+def of_map(job: Job) -> Step:
+    return explicit_map(job.system)
+
+
+def of_tableau(job: Job) -> Step:
+    assert job.method.tableau is not None
+    T = kinetic(job.system) if job.system.kind == "forces" else None
+    return runge_kutta(job.method.name, job.system, T, job.method.tableau)
+
+
+def at_paces(job: Job) -> Step:
+    return multirate_step(job.method.name, job.system, job.facts["separable"].T, job.goal.inner, job.method.keeps)
+
+
+def on_orbits(job: Job) -> Step:
+    system, method = job.system, job.method
+    assert method.orbits is not None
+    if job.goal.hierarchy is None:
+        raise PlanError(f"`{method.name}` orders the bodies of `{system.name}` by a state, and none is known yet",
+                        fix="Run it first: sim.evolve(...); what was found is in sim.explain().")  # fmt: skip
+    split = job.facts["separable"]
+    return orbit_step(method.name, system, split.T, split.V, job.facts[HIERARCHY], job.goal.hierarchy.order, method.orbits(),
+                      method.corrected)  # fmt: skip
+
+
+def of_splitting(job: Job) -> Step:
+    system, method, time = job.system, job.method, job.facts["explicit time"]
+    assert method.sequence is not None
+    claims = tuple(c for c in method.keeps if c != "symplectic")
+    processor = None if method.processor is None else method.processor()
+    if system.kind == "forces":
+        return split_step(method.name, system, kinetic(system), None, method.sequence(), ("volume-preserving", *claims),
+                          ["V"] if time else [], None, processor)  # fmt: skip
+    approximate = None if job.goal.approximate is None else approximated(job, job.goal.approximate)
+    split = job.facts["separable"]
+    structure = "symplectic" if approximate is None else "volume-preserving"
+    return split_step(method.name, system, split.T, split.V, method.sequence(),
+                      (structure, *claims), time.inside if time else [], approximate, processor)  # fmt: skip
+
+
+FAMILIES: dict[str, Callable[[Job], Step]] = {
+    "map": of_map,
+    "splitting": of_splitting,
+    "Runge–Kutta": of_tableau,
+    "paces": at_paces,
+    "orbits": on_orbits,
+}
+
+
+def step_of(job: Job) -> Step:
+    system, method = job.system, job.method
+    if job.goal.approximate is not None and (system.kind != "hamiltonian" or not method.splits):
+        what = f"the method {method.name}" if system.kind == "hamiltonian" else f"a system given by its {system.kind}"
+        raise PlanError(f"approximate= does not go with {what}",
+                        fix="It goes with an energy T(p) + V(q) and a splitting, the default.")  # fmt: skip
+    return FAMILIES[method.family](job)
