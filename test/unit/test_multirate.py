@@ -132,7 +132,6 @@ def test_it_is_saved_and_loaded(tmp_path):
 
 @pytest.mark.parametrize("make, options, error, said", [
     (lambda: tp.fast(bond) + weak, dict(inner=5), PlanError, "`weak` is neither fast nor slow"),
-    (lambda: tp.fast(bond) + tp.slow(weak), {}, PlanError, "has 2 paces.*\n.*inner=10"),
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=(2, 2)), PlanError, "has 2 paces"),
     (lambda: bond + weak, dict(inner=5), PlanError, "goes with fast and slow parts"),
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=0), InputError, "inner=0"),

@@ -107,6 +107,12 @@ def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:
         raise PlanError(f"`{RESPA.name}` does not apply to `{system.name}`: {why}",
                         fix="Leave tp.fast and tp.slow out: then all parts have one pace.")  # fmt: skip
     paces = len(system.levels)
+    if goal.is_accurate:
+        raise PlanError("goals do not go with fast and slow parts yet: they are stepped as you say",
+                        fix="Choose dt yourself, or leave tp.fast and tp.slow out.")  # fmt: skip
+    if not goal.inner:
+        return Plan(RESPA.name, RESPA.order, "fast and slow parts; provisional: the first state says how many fast kicks "
+                    "there are in a step")  # fmt: skip
     if len(goal.inner) != paces - 1:
         example = "10" if paces == 2 else f"({', '.join(['10', *['4'] * (paces - 2)])})"
         raise PlanError(f"`{system.name}` has {paces} paces, and inner= says how many kicks of each go into one of the next",

@@ -71,7 +71,8 @@ def of_tableau(job: Job) -> Step:
 
 
 def at_paces(job: Job) -> Step:
-    return multirate_step(job.method.name, job.system, job.facts["separable"].T, job.goal.inner, job.method.keeps)
+    inner = job.goal.inner or (1,) * (len(job.system.levels) - 1)  # open: what runs is decided at the first state
+    return multirate_step(job.method.name, job.system, job.facts["separable"].T, inner, job.method.keeps)
 
 
 def on_orbits(job: Job) -> Step:
