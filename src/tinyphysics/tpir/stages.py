@@ -63,8 +63,8 @@ Nest = list[tuple[int, int]]  # (repetitions, length of the tail behind them), t
 
 def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool]) -> Stages | None:
     """A step that repeats itself but for tails: ((stage * n, tail) * m, tail), to any depth."""
-    shape = [(i.op, i.type, len(i.operands)) for i in step]
-    found = folded(shape)
+    numbers: dict[tuple[object, ...], int] = {}
+    found = folded([numbers.setdefault((i.op, i.type, len(i.operands)), len(numbers)) for i in step])
     if found is None:
         return None
     length, nest = found
@@ -97,10 +97,12 @@ def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool])
     return stages if stages.length <= WORTH * len(step) else None
 
 
-def folded(shape: Sequence[tuple[object, ...]]) -> tuple[int, Nest] | None:
-    """(length of a stage, how it is nested), by the shapes of instructions alone; the shortest tail first."""
+def folded(shape: Sequence[int]) -> tuple[int, Nest] | None:
+    """(length of a stage, how it is nested), by numbers for the shapes of instructions; that with the shortest tail."""
     n, best = len(shape), None
     for length in range(1, n // 2 + 1):
+        if best is not None and length % best[1] == 0:
+            continue  # as far as the shorter one, and no further
         end = length
         while end < n and shape[end] == shape[end - length]:
             end += 1
