@@ -14,6 +14,7 @@ from tinyphysics.report import Row
 # of a leapfrog swings by (omega*h)**2/8 of itself: 0.1 % and 2 %.
 FINEST, COARSEST = 0.1, 0.4
 MOST_KICKS = 1000  # of the fastest level in a step
+STILL = 1e-3  # of the fastest: what is slower than that does not differ in pace
 APART = 3.0  # times as fast: what is nearer than that gains little from a pace of its own
 
 
@@ -88,8 +89,8 @@ def proposed(pieces: Sequence[Piece], dt: float | None, in_parts: bool) -> Split
     order = sorted(pieces, key=lambda p: -p.frequency)
     top = order[0].frequency
     h = abs(dt) if dt is not None else COARSEST / 2 / top if top else 1.0
-    ratios = [math.inf if b.frequency == 0 and a.frequency else a.frequency / b.frequency if b.frequency else 1.0
-              for a, b in pairwise(order)]  # fmt: skip
+    felt = [max(p.frequency, STILL * top) for p in order]
+    ratios = [a / b if b else 1.0 for a, b in pairwise(felt)]
     widest = max(ratios, default=1.0)
     if widest < APART:
         return Split(tuple(order), (), h, 1, in_parts)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from tinyphysics.report import Row
+from tinyphysics.util import plural
 
 NEAR = 0.8  # of half a period of the fastest motion, from which on a slow kick may meet a resonance
 WIDTH, HEIGHT = 60, 12  # of the picture, in characters
@@ -110,7 +111,7 @@ def radius_row(found: float | None, own: float, positions: int, why_not: str) ->
         verdict = f"as the motion itself, which runs away here by {own:.4g} in a step: no resonance"
     else:
         verdict = "bounded"
-    return Row("spectral radius", told, f"of the step, linear about this state ({positions} positions): {verdict}")
+    return Row("spectral radius", told, f"of the step, linear about this state ({plural(positions, 'position')}): {verdict}")
 
 
 SMALL = 1e-5  # of a radius: zero modes are defective, and their eigenvalues known to the root of a rounding
