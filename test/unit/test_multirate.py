@@ -6,7 +6,7 @@ import tinyphysics as tp
 from tinyphysics.device import loops
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.physics.molecular import harmonic_bonds, lennard_jones
-from tinyphysics.synth.multirate import nested
+from tinyphysics.synth.multirate import composed, nested
 from tinyphysics.tpir.kernel import build_kernel
 from tinyphysics.tpir.loops import build_loops
 
@@ -202,6 +202,27 @@ def test_an_ensemble_and_float32_go_round_too():
         assert len(set(runs.values())) == 1
 
 
+# --- order 4 -----------------------------------------------------------------------------------------------------
+def test_steps_of_two_paces_are_composed_to_order_4():
+    assert composed([2], [0.75, -0.5, 0.75]) == [
+        ("T", 0.375), ("0", 0.375), ("T", 0.375), ("0", 0.0625), ("1", 0.125),
+        ("T", -0.25), ("0", -0.25), ("T", -0.25), ("0", 0.0625), ("1", 0.125),
+        ("T", 0.375), ("0", 0.375), ("T", 0.375), ("0", 0.375), ("1", 0.75)]  # fmt: skip
+    sums = tp.fast(bond) + tp.slow(weak) + tp.slow(weaker, 2)
+    sim = tp.compile(sums, dt=0.1, inner=(4, 3), order=4)
+    assert sim.built.plan.method == "respa4" and sim.certificate.symplectic and sim.certificate.symmetric
+    assert sim.certificate.consistent and build_kernel(sim.tpir).stages == 60
+    exact = tp.compile(bond + weak + weaker, dt=2.0 / 4000, order=8).evolve(**START, steps=4000).final
+    errors = []
+    for n in (40, 80):
+        end = tp.compile(sums, dt=2.0 / n, inner=(4, 3), order=4).evolve(**START, steps=n).final
+        errors.append(max(np.abs(end.q - exact.q).max(), np.abs(end.p - exact.p).max()))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(4, abs=0.2)
+    hashes = {b: tp.compile(sums, dt=0.1, inner=(4, 3), order=4, backend=b).evolve(**START, steps=7).hash
+              for b in ("python", "llvm", "c", "numpy")}  # fmt: skip
+    assert len(set(hashes.values())) == 1
+
+
 def test_it_may_be_asked_for_by_name():
     sums = tp.fast(bond) + tp.slow(weak)
     assert tp.compile(sums, dt=0.1, inner=5, method="respa").tpir.hash == tp.compile(sums, dt=0.1, inner=5).tpir.hash
@@ -220,7 +241,7 @@ def test_it_is_saved_and_loaded(tmp_path):
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=0), InputError, "inner=0"),
     (lambda: tp.fast(bond) + tp.slow(weak, 0), dict(inner=3), InputError, "A rank is"),
     (lambda: tp.fast(3), dict(inner=3), InputError, "a int is no system"),
-    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, order=4), PlanError, "at one pace"),
+    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, order=6), PlanError, "order 6 kicks all parts at one pace(.|\n)*orders 2 and 4"),
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, method="leapfrog"), PlanError, "leapfrog_kdk kicks all parts at one pace"),
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, forbid="respa"), PlanError, "at one pace"),
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, precision="lattice"), PlanError, "without fast and slow parts"),

@@ -64,6 +64,18 @@ def test_it_is_what_a_run_does():
     assert np.abs(np.linalg.eigvals(columns)).max() == pytest.approx(sim.paces.radius((5,), 0.7)[0], rel=1e-7)
 
 
+def test_a_composed_step_has_the_radius_of_its_product():
+    w = 1 / (4 - 4 ** (1 / 3))
+    for dt in (0.9, 2.2, 2.9):
+        sim = tp.compile(tp.fast(spring) + tp.slow(pull), dt=dt, inner=6, order=4, pilot=START)
+        steps = [exact_step(x * dt, 6) for x in (w, w, 1 - 4 * w, w, w)]
+        wanted = np.abs(np.linalg.eigvals(np.linalg.multi_dot(steps))).max()
+        assert sim.paces.radius((6,), dt)[0] == pytest.approx(wanted, rel=1e-7)
+        model = np.linalg.multi_dot([exact_step(x * dt, 6, np.eye(1), np.eye(1) * 0.2, np.ones(1)) for x in (w, w, 1 - 4 * w, w, w)])
+        found = radius([6], dt, [1.0, 0.2], [w, w, 1 - 4 * w, w, w])
+        assert found == pytest.approx(np.abs(np.linalg.eigvals(model)).max(), rel=1e-6)
+
+
 @pytest.mark.requirement("S2-09")
 def test_the_first_state_says_how_many_fast_kicks_there_are():
     sim = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.05)

@@ -13,7 +13,7 @@ from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, Weights
 from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
-from tinyphysics.synth.schemes import FOUND, drifts_and_kicks
+from tinyphysics.synth.schemes import FOUND, drifts_and_kicks, steps
 from tinyphysics.synth.splitting import palindrome
 
 
@@ -32,6 +32,7 @@ class Method:
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
     kind: str = ""  # the family, of a method that is nothing of these
+    composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
 
     @property
     def family(self) -> str:
@@ -63,6 +64,11 @@ class Method:
     def gradients(self) -> bool:
         """Does it kick by [V, [T, V]] too?"""
         return "force gradients" in self.needs
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Of the steps that it is composed of."""
+        return steps(self.composed) if self.composed else (1.0,)
 
     @property
     def stages(self) -> int:
@@ -126,6 +132,8 @@ METHODS: tuple[Method, ...] = (
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
            needs=("separable", "still T", "levels"), kind="paces"),
+    Method("respa4", 4, "five such steps, the middle one backwards", symmetric=True, source="suzuki1990",
+           needs=("separable", "still T", "levels"), kind="paces", composed="suzuki4"),
     solved("chin4a", "two kicks, one with its force gradient; every coefficient positive"),
     solved("chin4b", "two kicks with their force gradients, drift-kick-drift; every coefficient positive"),
     solved("chin4", "three kicks, the middle one with its force gradient; every coefficient positive"),
@@ -173,7 +181,8 @@ def by_order(order: int, quadratic: bool) -> list[Method]:
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p
 
 MAP = Method("map", 0, "the map as it is written", kind="map")
-RESPA = BY_NAME["respa"]
+PACES = "paces"
+PACED = {m.order: m for m in METHODS if m.kind == PACES}  # those for fast and slow parts
 FLOW_METHOD = Method("exact_flow", 0, "the flow of H itself")  # by propagator="exact" alone
 
 

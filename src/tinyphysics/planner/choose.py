@@ -11,7 +11,8 @@ from tinyphysics.planner.catalog import (
     FIRST,
     MAP,
     ORDERS,
-    RESPA,
+    PACED,
+    PACES,
     Method,
     by_order,
     names,
@@ -49,7 +50,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             fix="Leave order= out, or choose by order alone.")  # fmt: skip
         if m.name in forbidden:
             raise PlanError(f"`{m.name}` is asked for and forbidden", fix="Leave it out of forbid=.")
-        if system.levels and m.name != RESPA.name:
+        if system.levels and m.kind != PACES:
             raise one_pace(m.name)
         why = objection(m, system, facts)
         if why and m.orbits is not None:
@@ -59,11 +60,12 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,
                             fix="rk4 applies to any energy, without a certificate: method=\"rk4\".")  # fmt: skip
-        return at_paces(system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
-    if system.levels and (goal.order not in (None, RESPA.order) or RESPA.name in forbidden):
-        raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
+        return at_paces(m, system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
     if system.levels:
-        return at_paces(system, facts, goal)
+        paced = PACED.get(2 if goal.order is None else goal.order)
+        if paced is None or paced.name in forbidden:
+            raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
+        return at_paces(paced, system, facts, goal)
     order = 2 if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(f"there is no certified method of order {order}",
@@ -96,29 +98,31 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
 
 
 def one_pace(what: str) -> PlanError:
+    orders = " and ".join(map(str, PACED))
     return PlanError(f"{what} kicks all parts at one pace, and some are said to be fast and slow",
-                     fix="Leave tp.fast, tp.slow and inner= out, or method= and order=: order 2 has paces.")  # fmt: skip
+                     fix=f"Leave tp.fast and tp.slow out, or method= and order=: orders {orders} have paces.")  # fmt: skip
 
 
-def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:
+def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     """The plan for fast and slow parts."""
-    why = objection(RESPA, system, facts)
+    why = objection(method, system, facts)
     if why is not None:
-        raise PlanError(f"`{RESPA.name}` does not apply to `{system.name}`: {why}",
+        raise PlanError(f"`{method.name}` does not apply to `{system.name}`: {why}",
                         fix="Leave tp.fast and tp.slow out: then all parts have one pace.")  # fmt: skip
     paces = len(system.levels)
     if goal.is_accurate:
         raise PlanError("goals do not go with fast and slow parts yet: they are stepped as you say",
                         fix="Choose dt yourself, or leave tp.fast and tp.slow out.")  # fmt: skip
     if not goal.inner:
-        return Plan(RESPA.name, RESPA.order, "fast and slow parts; provisional: the first state says how many fast kicks "
+        return Plan(method.name, method.order, "fast and slow parts; provisional: the first state says how many fast kicks "
                     "there are in a step")  # fmt: skip
     if len(goal.inner) != paces - 1:
         example = "10" if paces == 2 else f"({', '.join(['10', *['4'] * (paces - 2)])})"
         raise PlanError(f"`{system.name}` has {paces} paces, and inner= says how many kicks of each go into one of the next",
                         fix=f"Pass inner={example}.")  # fmt: skip
     kicks = " times ".join(map(str, goal.inner))
-    return Plan(RESPA.name, RESPA.order, f"fast and slow parts: {kicks} fast kicks in a step")
+    each = "a step" if not method.composed else "each of the steps that it is composed of"
+    return Plan(method.name, method.order, f"fast and slow parts: {kicks} fast kicks in {each}")
 
 
 def second(name: str, chosen: Method, quadratic: bool) -> str:

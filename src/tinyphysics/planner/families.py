@@ -72,7 +72,8 @@ def of_tableau(job: Job) -> Step:
 
 def at_paces(job: Job) -> Step:
     inner = job.goal.inner or (1,) * (len(job.system.levels) - 1)  # open: what runs is decided at the first state
-    return multirate_step(job.method.name, job.system, job.facts["separable"].T, inner, job.method.keeps)
+    T = job.facts["separable"].T
+    return multirate_step(job.method.name, job.system, T, inner, job.method.keeps, job.method.weights)
 
 
 def on_orbits(job: Job) -> Step:

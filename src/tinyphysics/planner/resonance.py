@@ -19,24 +19,35 @@ STRONG = 1.1  # growth in a step that is drawn as strong
 BOUNDED = 1e-9  # |trace|/2 - 1 that is rounding, of a product of matrices
 
 
-def radius(inner: Sequence[int], x: float, curvatures: Sequence[float]) -> float:
+Matrix = tuple[float, float, float, float]
+ONE: Matrix = (1.0, 0.0, 0.0, 1.0)
+
+
+def radius(inner: Sequence[int], x: float, curvatures: Sequence[float], weights: Sequence[float] = (1.0,)) -> float:
     """Of one step of length x, in which oscillators of these curvatures are kicked each at its pace, the fastest first.
+
+    `weights` are of the steps that it is composed of.
 
     >>> radius([10], 2.5, [1.0, 0.2]), radius([100], 2.7, [1.0, 0.2]) > 1.05
     (1.0, True)
     """
-    h = x / math.prod(inner)
-    step = product((1.0, 0.0, -h * curvatures[0], 1.0), (1.0, h, 0.0, 1.0))
-    for count, curvature in zip(inner, curvatures[1:]):
-        h *= count
-        step = product((1.0, 0.0, -h * curvature, 1.0), power(step, count))
+    step = ONE
+    for w in weights:
+        step = product(one_step(inner, w * x, curvatures), step)
     half = abs(step[0] + step[3]) / 2
     if half <= 1 + BOUNDED:
         return 1.0
     return half + math.sqrt(half * half - 1) if half < 1e150 else math.inf
 
 
-Matrix = tuple[float, float, float, float]
+def one_step(inner: Sequence[int], x: float, curvatures: Sequence[float]) -> Matrix:
+    """Half kicks of all, fast steps with slower kicks between them, and the half kicks of the end."""
+    h = x / math.prod(inner)
+    step, half = product((1.0, 0.0, -h * curvatures[0], 1.0), (1.0, h, 0.0, 1.0)), h * curvatures[0] / 2
+    for count, curvature in zip(inner, curvatures[1:]):
+        h *= count
+        step, half = product((1.0, 0.0, -h * curvature, 1.0), power(step, count)), half + h * curvature / 2
+    return product((1.0, 0.0, half, 1.0), product(step, (1.0, 0.0, -half, 1.0)))
 
 
 def product(a: Matrix, b: Matrix) -> Matrix:
@@ -44,13 +55,15 @@ def product(a: Matrix, b: Matrix) -> Matrix:
 
 
 def power(a: Matrix, n: int) -> Matrix:
-    out: Matrix = (1.0, 0.0, 0.0, 1.0)
+    out = ONE
     while n:
         out, a, n = product(out, a) if n % 2 else out, product(a, a), n // 2
     return out
 
 
-def grid(inner: Sequence[int], middle: Sequence[float], xs: Sequence[float], ys: Sequence[float]) -> list[list[float]]:
+def grid(
+    inner: Sequence[int], middle: Sequence[float], xs: Sequence[float], ys: Sequence[float], weights: Sequence[float] = (1.0,)
+) -> list[list[float]]:
     """Spectral radii: a row for each y, the frequency of the slowest over the fastest; x is dt in half fast periods.
 
     `middle` are the frequencies of the levels between, over the fastest.
@@ -59,7 +72,7 @@ def grid(inner: Sequence[int], middle: Sequence[float], xs: Sequence[float], ys:
 
     def largest(x: float, y: float) -> float:
         """In a cell of the picture: tongues are thin where the slow part is weak."""
-        return max(radius(inner, (x + k * cell / LOOKS) * math.pi, [1.0, *(m * m for m in middle), y * y])
+        return max(radius(inner, (x + k * cell / LOOKS) * math.pi, [1.0, *(m * m for m in middle), y * y], weights)
                    for k in range(-(LOOKS // 2), LOOKS // 2))  # fmt: skip
 
     return [[largest(x, y) for x in xs] for y in ys]
@@ -72,7 +85,9 @@ def axes(x: float, y: float) -> tuple[list[float], list[float]]:
             [top * (HEIGHT - k - 0.5) / HEIGHT for k in range(HEIGHT)])  # fmt: skip
 
 
-def tongue_rows(inner: Sequence[int], frequencies: Sequence[float], fastest: float, dt: float) -> list[Row]:
+def tongue_rows(
+    inner: Sequence[int], frequencies: Sequence[float], fastest: float, dt: float, weights: Sequence[float] = (1.0,)
+) -> list[Row]:
     """The picture, row by row, and what is in it."""
     x, y = abs(dt) * fastest / math.pi, frequencies[-1] / fastest
     xs, ys = axes(x, y)
@@ -81,7 +96,7 @@ def tongue_rows(inner: Sequence[int], frequencies: Sequence[float], fastest: flo
     line = min(range(HEIGHT), key=lambda k: abs(ys[k] - y))
     rows = [Row("tongues", f"X is this step; # grows by more than {STRONG:g} in a step, + by less, . is bounded: of an "
                 "oscillator that both pull at")]  # fmt: skip
-    for k, radii in enumerate(grid(inner, middle, xs, ys)):
+    for k, radii in enumerate(grid(inner, middle, xs, ys, weights)):
         marks = ["#" if r > STRONG else "+" if r > 1 else "." for r in radii]
         if k == line:
             marks[column] = "X"

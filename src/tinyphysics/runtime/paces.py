@@ -19,6 +19,7 @@ from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.analysis.stiff import stiffness
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
+from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.paces import Piece, Split, kicks, proposed
 from tinyphysics.planner.resonance import NEAR, grows, radius_row, tongue_rows
 from tinyphysics.report import Row, Section
@@ -43,8 +44,15 @@ class Linear:
     mobility: Any
     hessians: tuple[Any, ...]
 
-    def step(self, inner: Sequence[int], dt: float) -> Any:
-        """The matrix of a step, from after its first kicks to its last."""
+    def step(self, inner: Sequence[int], dt: float, weights: Sequence[float] = (1.0,)) -> Any:
+        """The matrix of a step, which is composed of steps with such weights."""
+        out = np.eye(2 * len(self.mobility))
+        for w in weights:
+            out = self.one(inner, w * dt) @ out
+        return out
+
+    def one(self, inner: Sequence[int], dt: float) -> Any:
+        """Half kicks of all levels, fast steps with slower kicks between them, and the half kicks of the end."""
         n = len(self.mobility)
 
         def kick(level: int, h: float) -> Any:
@@ -55,15 +63,16 @@ class Linear:
         h = dt / math.prod(inner)
         out = np.eye(2 * n)
         out[:n, n:] = h * self.mobility
-        out = kick(0, h) @ out
+        out, first, last = kick(0, h) @ out, kick(0, h / 2), kick(0, -h / 2)
         for level, count in enumerate(inner, 1):
             h *= count
             out = kick(level, h) @ np.linalg.matrix_power(out, count)
-        return out
+            first, last = kick(level, h / 2) @ first, kick(level, -h / 2) @ last
+        return last @ out @ first
 
-    def radius(self, inner: Sequence[int], dt: float) -> float:
+    def radius(self, inner: Sequence[int], dt: float, weights: Sequence[float] = (1.0,)) -> float:
         """The spectral radius of a step; infinite if it is not finite."""
-        matrix = self.step(inner, dt)
+        matrix = self.step(inner, dt, weights)
         return float(np.abs(np.linalg.eigvals(matrix)).max()) if np.isfinite(matrix).all() else math.inf
 
     @cached_property
@@ -81,11 +90,12 @@ class Paces:
     members: tuple[Linear, ...]  # of some members, if their matrices are small enough
     positions: int
     automatic: bool  # was `inner` decided by them?
+    weights: tuple[float, ...] = (1.0,)  # of the steps that a step is composed of
     warned: set[float] = field(default_factory=set)  # steps that were complained about
 
     def radius(self, inner: Sequence[int], dt: float) -> tuple[float | None, float]:
         """(of the step, of the motion itself) for the worst member."""
-        found = [(m.radius(inner, dt), math.exp(min(m.escape * abs(dt), 700.0))) for m in self.members]
+        found = [(m.radius(inner, dt, self.weights), math.exp(min(m.escape * abs(dt), 700.0))) for m in self.members]
         return max(found, key=lambda pair: math.log(pair[0]) - math.log(pair[1]) if pair[0] > 0 else 0.0, default=(None, 1.0))
 
     def share(self, dt: float) -> float:
@@ -125,7 +135,8 @@ def measured(compiled: Compiled, i: Inputs, t0: float, automatic: bool) -> Paces
     n = sum(q.size for q in system.q)
     who = range(min(i.members, MOST_MEMBERS)) if n <= MOST_POSITIONS else ()
     members = tuple(linear(compiled, system.levels, part(i, [k]), t0) for k in who)
-    return Paces(tuple(f.rate for f in found), found[0].fastest, members, n, automatic)
+    return Paces(tuple(f.rate for f in found), found[0].fastest, members, n, automatic,
+                 BY_NAME[compiled.known.method].weights)  # fmt: skip
 
 
 # --- decided --------------------------------------------------------------------------------------------------
@@ -198,7 +209,7 @@ def pace_section(sim: Simulation, dt: float | None) -> Section:
     many = f"{paces.positions} positions: a matrix is written down for {MOST_POSITIONS} at most"
     rows.append(radius_row(radius, own, paces.positions, many))
     if paces.fastest:
-        rows += tongue_rows(inner, paces.frequencies, paces.fastest, dt)
+        rows += tongue_rows(inner, paces.frequencies, paces.fastest, dt, paces.weights)
     return Section("paces", tuple(rows))
 
 

@@ -51,9 +51,11 @@ def stages_of(program: Program, fixed: Callable[[Register], bool]) -> Stages | N
 
 
 def rolled_up(program: Program, fixed: Callable[[Register], bool]) -> Stages | None:
-    """The stages of a step, with tails where it is not all one repetition."""
-    found = stages_of(program, fixed)
-    return with_tails(program.step, fixed) if found is None else found
+    """The stages of a step, with tails where it is not all one repetition, or where a stage repeats itself within."""
+    found, nested = stages_of(program, fixed), with_tails(program.step, fixed)
+    if found is None or nested is None:
+        return nested if found is None else found
+    return nested if 2 * nested.length <= found.length else found
 
 
 # --- what is done less often ------------------------------------------------------------------------
