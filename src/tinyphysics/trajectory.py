@@ -14,7 +14,8 @@ from tinyphysics.util import did_you_mean
 class Stop:
     """Why and where a run, or one member of an ensemble, ended early."""
 
-    # "not finite", "overflow": a number left its lattice, "interrupted", "store": a file could not be written (see `error`)
+    # "not finite", "not solved": the equations of a step, "overflow": a number left its lattice, "interrupted", "store": a
+    # file could not be written (see `error`)
     cause: str
     step: int  # the first bad step; the state before it is kept
     t: float

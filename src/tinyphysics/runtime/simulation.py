@@ -375,6 +375,10 @@ class Simulation:
             s = out.stopped
             assert s is not None
             what = s.where if isinstance(s.where[0], str) else f"the force between particles {s.where[0]} and {s.where[1]}"
+            if s.cause == "not solved":
+                raise PhysicsIntegrityError(f"the equations of step {s.step} (t = {s.t:g}) were not solved: their rounds did "
+                                            "not converge, or a slope is not finite there", out=out,
+                                            fix="Shorten dt; the run so far is in .out.")  # fmt: skip
             told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
             raise PhysicsIntegrityError(f"{what} is {told} at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
