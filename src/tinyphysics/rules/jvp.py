@@ -8,7 +8,6 @@ from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.linear import solved
 from tinyphysics.rules.partials import partials, times
-from tinyphysics.rules.real import simplify
 from tinyphysics.rules.solve import equations, part
 
 LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
@@ -69,7 +68,7 @@ def _along(u: UOp, moving: tuple[UOp | None, ...]) -> list[UOp]:
     matrix = [[by_unknown[k][i] for k in range(n)] for i in range(n)]
     table = {x: part(u, k) for k, x in enumerate(eq.unknowns)} | dict(zip(eq.given, u.src[2 * n :]))
     table |= {way: t for way, t in zip(ways, moving) if t is not None}
-    flat = substitute(simplify([*(x for row in matrix for x in row), *by_known]), table)
+    flat = substitute([*(x for row in matrix for x in row), *by_known], table)  # as they are: rules round constants
     rows = [flat[i * n : (i + 1) * n] for i in range(n)]
     return [-row[0] for row in solved(rows, [[x] for x in flat[n * n :]])]
 

@@ -23,6 +23,7 @@ from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cost import operations
 from tinyphysics.planner.target import written
+from tinyphysics.rules.relativity import NAME as RELATIVISTIC
 from tinyphysics.system import System
 from tinyphysics.target import BUILT
 from tinyphysics.tpir.isa import Program, StateDecl
@@ -125,7 +126,7 @@ def sources() -> str | None:
 def key_of(kind: str, roots: list[UOp], rest: Any) -> str | None:
     """None where the same key might mean two things: user operations are code of the user's."""
     package = sources()
-    if package is None or CHECK.value or any(u.op is Ops.CUSTOM for u in toposort(roots)):
+    if package is None or CHECK.value or any(u.op is Ops.CUSTOM and u.arg != RELATIVISTIC for u in toposort(roots)):
         return None
     flags = {name: f.value for name, f in FLAGS.items()}
     return digest(repr([FORMAT, sys.version, sys.platform, package, flags, kind, dump(roots), rest]).encode())

@@ -21,11 +21,13 @@ from tinyphysics.tpir.blocks import STEPS_DONE, Blocks, check_type
 from tinyphysics.tpir.certificate import Certificate, Verdict
 from tinyphysics.tpir.isa import Program, Register, Type
 from tinyphysics.tpir.kernel import reads_before_writing
-from tinyphysics.tpir.symbolic import Symbolic, clocks, state_of, state_var
+from tinyphysics.tpir.symbolic import CLOCK, Symbolic, state_of, state_var
 from tinyphysics.tpir.units import DT, moving
 from tinyphysics.tpir.weights import TOL
 from tinyphysics.util import prod
 
+NOW = UOp.var(f"{CLOCK}@0.0")  # when a step begins
+SUMS = (Ops.ADD, Ops.FMA)
 MOST_UNKNOWNS = 40  # whose residuals are compared one by one
 RESIDUAL = "to the residual of its equations: rounding, as a rule"
 
@@ -43,6 +45,10 @@ def root_of(u: UOp) -> UOp | None:
 def exact(r: Fraction) -> UOp:
     """A coefficient as a constant: the float that it was read from."""
     return UOp.const(float(r))
+
+
+def at_time(c: Fraction) -> UOp:
+    return NOW + exact(c) * DT
 
 
 class NotShown(Exception):
@@ -63,6 +69,7 @@ class Stages:
 
     a: list[list[Fraction]]
     b: list[Fraction]
+    c: list[Fraction]
     begins: bool  # does the unknown start at the state, as dt vanishes?
 
     @property
@@ -84,6 +91,10 @@ class Stages:
     def same(self, other: Stages) -> bool:
         mine, theirs = ([x for row in s.a for x in row] + s.b for s in (self, other))
         return len(mine) == len(theirs) and all(abs(x - y) <= TOL for x, y in zip(mine, theirs))
+
+
+def mirrored(times: list[Fraction]) -> bool:
+    return all(abs(c + d - 1) <= TOL for c, d in zip(times, reversed(times)))
 
 
 class Collocated:
@@ -172,8 +183,10 @@ class Collocated:
         (residuals,) = unroll([residual])
         f = self.slopes(states)
         jacobian = [gradient(g, z) for g in f]
-        at = [[substitute([g], dict(zip(z, y)))[0] for g in f] for y in Y]
-        a = [[self.coefficient(residuals[i * n : (i + 1) * n], z, Y[i], Y[j], jacobian) for j in range(stages)]
+        times = self.times(residual, stages)
+        tables = [dict(zip(z, y)) | {NOW: at_time(c)} for y, c in zip(Y, times)]
+        at = [[substitute([g], table)[0] for g in f] for table in tables]
+        a = [[self.coefficient(residuals[i * n : (i + 1) * n], z, Y[i], Y[j], jacobian, tables[j]) for j in range(stages)]
              for i in range(stages)]  # fmt: skip
         for i in range(stages):
             for k in range(n):
@@ -184,15 +197,23 @@ class Collocated:
         b = self.weights(moves, at, unknown, root)
         (first,) = unroll([substitute([start], {DT: UOp.const(0.0)})[0]])
         begins = all(self.normal.same(s, zk) for s, zk in zip(first, z * stages))
-        return Stages(a, b, begins)
+        return Stages(a, b, times, begins)
+
+    def times(self, residual: UOp, stages: int) -> list[Fraction]:
+        """When each stage is, in units of dt after the step began; in order, where the energy depends on time."""
+        if not self.timed:
+            return [Fraction(0)] * stages
+        found = [self.normal.ratio(u - NOW, DT) for u in toposort([residual]) if u.op in SUMS and any(s is NOW for s in u.src)]
+        known = sorted({c for c in found if c is not None})
+        if len(known) != stages:
+            raise NotShown("the energy depends on time, and the times of its stages are not found")
+        return known
 
     def slopes(self, states: list[UOp]) -> list[UOp]:
         """J dH, number by number, of the declared energy at these states."""
         own = [state_var(self.program, k, 0) for k in range(len(states))]
         (energy,) = substitute([UOp.sum_of(self.terms)], dict(zip(own, states)))
-        if clocks(energy):
-            self.timed = True
-            raise NotShown("the energy depends on time explicitly")
+        self.timed = NOW in energy.leaves
         ((scalar,),) = unroll([energy])
         numbers = [e for v in states for e in elements(v)]
         slopes = dict(zip(numbers, simplify(gradient(scalar, numbers))))
@@ -206,10 +227,10 @@ class Collocated:
         return out
 
     def coefficient(
-        self, residuals: list[UOp], z: list[UOp], own: list[UOp], other: list[UOp], jacobian: list[list[UOp]]
-    ) -> Fraction:
+        self, residuals: list[UOp], z: list[UOp], own: list[UOp], other: list[UOp], jacobian: list[list[UOp]],
+        table: dict[UOp, UOp],
+    ) -> Fraction:  # fmt: skip
         """a_ij, from the first residual of a stage that a component of another enters."""
-        table = dict(zip(z, other))
         for k, r in enumerate(residuals):
             moved = (own[k] - z[k]) - r
             by = gradient(moved, other)
@@ -261,6 +282,8 @@ class Collocated:
             symmetric = Verdict(False, "the coefficients of its stages are not symmetric")
         elif not all(x.same(y) for x, y in zip(self.steps, reversed(self.steps))):
             symmetric = Verdict(False, "its solutions are not a palindrome")
+        elif self.timed and not mirrored([c for s in self.steps for c in s.c]):
+            symmetric = Verdict(False, "the times of its stages are not those of a palindrome")
         return Certificate(symplectic, symplectic, symmetric, self.reversible(symmetric), self.consistent())
 
     def consistent(self) -> Verdict:
@@ -269,11 +292,24 @@ class Collocated:
             return Verdict(False, f"the slopes enter with total weight {float(total):g} instead of 1")
         if not all(s.begins for s in self.steps):
             return Verdict(False, "an unknown is not shown to start at the state as dt vanishes: another root may be found")
+        if self.timed and (why := self.out_of_time()):
+            return Verdict(False, why)
         return Verdict(True, "the slopes of the energy enter with total weight 1 and the sign of J")
+
+    def out_of_time(self) -> str:
+        """Why the times of the stages are not those at which their states are."""
+        done = Fraction(0)
+        for s in self.steps:
+            if any(abs(done + sum(row, Fraction(0)) - c) > TOL for row, c in zip(s.a, s.c)):
+                return "a stage sees another time than that of its state"
+            done += s.length
+        return ""
 
     def reversible(self, symmetric: Verdict) -> Verdict:
         if not symmetric:
             return Verdict(False, f"not shown to be symmetric: {symmetric.because}")
+        if self.timed:
+            return Verdict(False, "it depends on time explicitly")
         energy = UOp.sum_of(self.terms)
         mirror = {v: -v for k, s in enumerate(self.program.states) if s.role == "momentum"
                   for v in [state_var(self.program, k, 0)]}  # fmt: skip
