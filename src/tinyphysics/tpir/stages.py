@@ -131,8 +131,8 @@ def with_sources(
         if is_state(i.dst):
             moved.add(i.dst)
         elif i.dst in wanted:
-            if i.op == "ACC_GRAD" or any(x in moved for x in i.args):
-                return None
+            if i.op in ("ACC_GRAD", "SOLVE", "UNTIL") or any(x in moved for x in i.args):
+                return None  # more than one line makes it
             again.append(i)
             wanted.discard(i.dst)
             wanted |= {x for x in i.args if isinstance(x, Register) and x in written and not is_state(x)}
