@@ -16,7 +16,7 @@ from tinyphysics.planner.catalog import (
     by_order,
     names,
 )
-from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection
+from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection, quadratic_part
 from tinyphysics.planner.routes import route_of
 from tinyphysics.synth.quality import told
 from tinyphysics.system import System
@@ -35,6 +35,12 @@ def named(name: str) -> Method:
     return BY_NAME[ALIASES.get(name, name)]
 
 
+def asked_for(goal: Goal) -> Method:
+    """The method of a name, of the order that is asked for where the name has several: interaction, interaction4, ..."""
+    m = named(goal.method)
+    return BY_NAME.get(f"{m.name}{goal.order}", m)
+
+
 def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     forbidden = {named(n).name for n in goal.forbid}
     if system.kind == "map":
@@ -43,7 +49,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             fix="Leave method= and order= out.")  # fmt: skip
         return Plan(MAP.name, 0, route_of(system, facts).default)
     if goal.method not in CHOICES:
-        m = named(goal.method)
+        m = asked_for(goal)
         if goal.order not in (None, m.order):
             raise PlanError(f"`{m.name}` has order {m.order}, not {goal.order}",
                             fix="Leave order= out, or choose by order alone.")  # fmt: skip
@@ -55,6 +61,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if why and m.orbits is not None:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=facts[HIERARCHY].site,
                             fix="A splitting into kicks and drifts needs no orbits: leave method= out, or choose order=4.")
+        if why and m.turns is not None:
+            raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=quadratic_part(system, facts).site,
+                            fix="A splitting into kicks and drifts needs no quadratic part: leave method= out.")
         if why:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,

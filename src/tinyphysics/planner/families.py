@@ -12,9 +12,10 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
-from tinyphysics.planner.needs import HIERARCHY
+from tinyphysics.planner.needs import HIERARCHY, quadratic_part
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.interaction import interaction_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
@@ -85,6 +86,13 @@ def on_orbits(job: Job) -> Step:
                       method.corrected)  # fmt: skip
 
 
+def in_turns(job: Job) -> Step:
+    method = job.method
+    assert method.turns is not None
+    return interaction_step(method.name, job.system, quadratic_part(job.system, job.facts), method.turns(), method.keeps,
+                            method.mollified)  # fmt: skip
+
+
 def of_splitting(job: Job) -> Step:
     system, method, time = job.system, job.method, job.facts["explicit time"]
     assert method.sequence is not None
@@ -106,6 +114,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "Runge–Kutta": of_tableau,
     "paces": at_paces,
     "orbits": on_orbits,
+    "interaction": in_turns,
 }
 
 

@@ -2,19 +2,21 @@
 from __future__ import annotations
 
 from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.ir.ops import ARCS
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.index import Unsupported
-from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.isa import Program, Word
 from tinyphysics.tpir.loops import build_loops, few, longest_axis
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.stages import stages_of
-from tinyphysics.util import did_you_mean, one_of
+from tinyphysics.util import did_you_mean, one_of, prod
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
 WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
+OF_AN_ARC = 50  # operations, of one of the three that a turn needs
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
 
 
@@ -44,7 +46,16 @@ def written(program: Program) -> tuple[int, str]:
         return IN_LOOPS, "step"
     stages = stages_of(program, lambda r: r.kind != "S")
     body, part = (program.step, "step") if stages is None else (stages.body, "stage")
-    return sum(operations(body, program).values()), part
+    return sum(operations(body, program).values()) + arcs(program), part
+
+
+def arcs(program: Program) -> int:
+    """Operations for the coefficients of oscillators that differ: a kernel computes them once, and has them written out."""
+    names = {op.value for op in ARCS}
+    alike = {i.dst for i in program.init if i.op == "MOVE" and i.args[0] == Word("expand")}
+    found = [i for i in program.init if i.op == "ELEM" and str(i.args[0]) in names
+             and not all(isinstance(x, float) or x in alike for x in i.args[1:3])]  # fmt: skip
+    return sum(OF_AN_ARC * prod(i.type.shape) for i in found)
 
 
 def lanes_enough(axis: int, count: int, members: int, short: int = FEW) -> bool:

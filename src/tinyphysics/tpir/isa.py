@@ -237,6 +237,8 @@ ISA: dict[str, Row] = {
                   "rrr[rc]n"),
     "PULL": Row("f, a, q, gm", "F", "accelerations in Jacobi coordinates without what KEPLER knows of them", "rrr"),
     "ORBIT": Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r"),
+    "ROTATE": Row("s, value", "S", "s := its part of the exact flow of an oscillator for each number, with its conjugate",
+                  "r"),
     "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
     "PROPAGATE": Row("s, way, [energy, weight]...", "S",
                      "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",

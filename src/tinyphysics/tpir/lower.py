@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
+from tinyphysics.rules.arc import turned
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse, short_dots
 from tinyphysics.rules.invariant import reciprocals, set_aside
@@ -18,7 +19,7 @@ from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
-from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Step, inverse
+from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Step, Turn, inverse
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
     Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
@@ -191,6 +192,16 @@ class Builder:
         self.emit(section, "PULL", left, seen, self.state(self.frame.q), gm, u=u, note=" ")
         return left
 
+    # --- oscillators --------------------------------------------------------------------------
+    def turn(self, step: Step, turn: Turn, section: str) -> None:
+        """All pairs go on as their oscillators do; what no state changes of that is computed once."""
+        h = DT if turn.weight == 1.0 else turn.weight * DT
+        new = [(u, value) for q, p, o in step.oscillators for u, value in zip((q, p), turned(q, p, o, h))]
+        simple = graph_rewrite([value for _, value in new], exact)
+        for u, register in [(u, self.operand(value, section)) for (u, _), value in zip(new, simple)]:
+            self.emit(section, "ROTATE", self.state(u), register, u=u, note=" ")
+            self.rewritten(u)
+
 
 def clocked(u: UOp, time: UOp | None, clock: float) -> UOp:
     """u with explicit time replaced by the clock of its block."""
@@ -280,6 +291,8 @@ def lower(
                 lower_block(b, block, section, step.time)
             elif isinstance(block, Orbits):
                 b.go_on(block, section)
+            elif isinstance(block, Turn):
+                b.turn(step, block, section)
     if step.jump is not None:
         pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
         b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
@@ -312,7 +325,7 @@ def decided(step: Step, precision: str = "float64") -> Step:
     states = frozenset(s.var for s in step.states) | ADDRESS  # random numbers change with every step, as states do
     groups = (step.init, step.body, step.final)
     roots = [u for blocks in groups for b in blocks for u in
-             ([b.value] if isinstance(b, Assign) else [] if isinstance(b, Orbits) else
+             ([b.value] if isinstance(b, Assign) else [] if isinstance(b, (Orbits, Turn)) else
               [s.covector for s in b.shears if isinstance(s, Shear)])]  # fmt: skip
 
     def divided(roots: Sequence[UOp]) -> list[UOp]:
@@ -331,7 +344,7 @@ def decided(step: Step, precision: str = "float64") -> Step:
     def rebuilt(blocks: Sequence[Part]) -> tuple[Part, ...]:
         out: list[Part] = []
         for b in blocks:
-            if isinstance(b, Orbits):
+            if isinstance(b, (Orbits, Turn)):
                 out.append(b)
             elif isinstance(b, Assign):
                 out.append(Assign(b.state, new[b.value]))
