@@ -114,7 +114,7 @@ def all_facts(system: System, goal: Goal) -> Facts:
     facts = facts_of(system)
     if on_orbits(goal):
         return Facts((*facts, hierarchy(system, facts)))
-    if goal.method not in CHOICES and asked_for(goal).turns is not None:
+    if goal.stiff or goal.method not in CHOICES and asked_for(goal).turns is not None:
         return Facts((*facts, interaction(system, facts)))
     pairs = "pairs" in facts and facts["pairs"] and max(system.q[0].shape, default=0) <= COMPONENTS
     found = hierarchy(system, facts) if pairs and goal.method in CHOICES else None

@@ -195,6 +195,8 @@ BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS} 
 
 MAP = Method("map", 0, "the map as it is written", kind="map")
 RESPA = BY_NAME["respa"]
+INTERACTION = BY_NAME["interaction"]
+TURNING = frozenset(m.name for m in METHODS if m.turns is not None)
 FLOW_METHOD = Method("exact_flow", 0, "the flow of H itself")  # by propagator="exact" alone
 
 

@@ -9,7 +9,9 @@ from tinyphysics.planner.catalog import (
     BY_NAME,
     CHOICES,
     FIRST,
+    INTERACTION,
     MAP,
+    METHODS,
     ORDERS,
     RESPA,
     Method,
@@ -73,6 +75,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
     if system.levels:
         return at_paces(system, facts, goal)
+    if goal.stiff:
+        return turned(goal)
     order = 2 if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(f"there is no certified method of order {order}",
@@ -102,6 +106,17 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
                                        "is not known yet"))  # fmt: skip
     return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+
+
+def turned(goal: Goal) -> Plan:
+    """The plan where leapfrog would not stay bounded."""
+    why = (f"omega*dt = {goal.stiff:.4g} of the quadratic part is above leapfrog's limit of 2, so it is solved, not stepped")
+    others = [Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")
+              for m in METHODS if m.turns is not None and m.order > INTERACTION.order and not m.mollified]  # fmt: skip
+    return Plan(INTERACTION.name, INTERACTION.order, why, (
+        Alternative(FIRST[2], f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"), *others,
+        Alternative("interaction_mollified", "by name: where a turn of omega*dt = k pi must be stood"),
+    ))  # fmt: skip
 
 
 def one_pace(what: str) -> PlanError:

@@ -10,6 +10,7 @@ from tinyphysics.planner.cost import describe, operations
 from tinyphysics.planner.longest import asked, symplectic
 from tinyphysics.planner.loops import loop_rows
 from tinyphysics.planner.propagator import rows as propagator_rows
+from tinyphysics.planner.resonance import rows as resonance_rows
 from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
@@ -160,6 +161,8 @@ def explain(
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:
         chosen += orbit_rows(goal.hierarchy)
+    if step.oscillators:
+        chosen += resonance_rows(step, goal.dt)
     if step.jump is not None:
         chosen += propagator_rows(system, facts, goal)
     chosen += units

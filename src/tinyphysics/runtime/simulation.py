@@ -26,6 +26,7 @@ from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
+from tinyphysics.planner.catalog import TURNING
 from tinyphysics.planner.cite import Citations, cite
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.report import Report
@@ -369,6 +370,8 @@ class Simulation:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
         if self.frequency is not None or self.goal.decision is not None:
             out.metrics |= SLOTS["stability"](self, r.dt)
+        if compiled.known.method in TURNING:
+            out.metrics |= SLOTS["resonances"](self, r)
         if self.goal.is_accurate:
             SLOTS["judged"](self, out)
         if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):
