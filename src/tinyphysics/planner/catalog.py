@@ -8,8 +8,8 @@ from functools import cache, partial
 from tinyphysics.planner.bibliography import work
 from tinyphysics.planner.stability import PARTS, of_splitting, of_tableau
 from tinyphysics.synth.coefficients import COMPOSITION
-from tinyphysics.synth.interaction import Sequence_, kicks_of, leapfrogs, of_orbits, of_scheme
 from tinyphysics.synth.gradients import PROCESSOR, TAKAHASHI_IMADA
+from tinyphysics.synth.interaction import Sequence_, kicks_of, leapfrogs, of_orbits, of_scheme
 from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, Weights
 from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau

@@ -102,10 +102,13 @@ class Resonance:
         return f"{what} is {off(self.turn, period):.2g} from {k} pi; {safe}"
 
 
-def grows(m: Method, omega: Sequence[float], dt: float, bends: tuple[float, float] | None) -> tuple[float, float | None] | None:
-    """The first oscillation, or pair of them, that may grow; `bends` are the least and the largest curvature of the rest.
+Bends = tuple[float, float]  # the least and the largest curvature of the rest, in the metric of T
 
-    Where those are not known, all that is near to a multiple of pi may.
+
+def grows(m: Method, omega: Sequence[float], dt: float, bends: Bends | None) -> tuple[float, float | None] | None:
+    """The first oscillation, or pair of them, that may grow.
+
+    Where the curvature of the rest is not known, all that is near to a multiple of pi may.
     """
     h = abs(dt)
     for w in omega:
@@ -128,7 +131,7 @@ def grows(m: Method, omega: Sequence[float], dt: float, bends: tuple[float, floa
     return None
 
 
-def resonance(m: Method, omega: Sequence[float], dt: float, bends: tuple[float, float] | None = None) -> Resonance | None:
+def resonance(m: Method, omega: Sequence[float], dt: float, bends: Bends | None = None) -> Resonance | None:
     """What may grow at this step; None if nothing is known to."""
     found = grows(m, omega, dt, bends)
     if found is None:
@@ -157,6 +160,6 @@ def rows(step: Step, dt: float | None) -> list[Row]:
     if m.mollified:
         return [turn, Row("resonances", "mollified", "kicks see means of positions over a step: none grows")]
     if found is None:
-        return [turn, Row("resonances", "none near", f"every turn is more than {NEAR:g} from a multiple of pi; a run looks at "
-                          "the curvature of the rest where one is near")]  # fmt: skip
+        return [turn, Row("resonances", "none near", f"every turn is more than {NEAR:g} from a multiple of pi; a run looks "
+                          "at the curvature of the rest where one is near")]  # fmt: skip
     return [turn, Row("resonances", "NEAR", str(found))]

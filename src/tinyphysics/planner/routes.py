@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
 from tinyphysics.facts import Facts
-from tinyphysics.planner.needs import QUADRATIC_PART
 from tinyphysics.planner.target import approximates, by_lists, in_loops
 from tinyphysics.system import System
 from tinyphysics.tpir.isa import Program

@@ -19,7 +19,7 @@ from tinyphysics.rules.arc import averaged
 from tinyphysics.step import DT, Block, Part, Shear, Step, Term, Turn
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.derivative import derivative
-from tinyphysics.synth.orbits import NEAR_INTEGRABLE, Weights
+from tinyphysics.synth.orbits import NEAR_INTEGRABLE
 from tinyphysics.synth.schemes import drifts_and_kicks
 from tinyphysics.synth.splitting import palindrome
 from tinyphysics.system import System

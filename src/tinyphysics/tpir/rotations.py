@@ -215,7 +215,7 @@ class Rotated:
                 continue
             for energy in self.seen(u, lags):
                 slopes = simplify(gradient(energy, [self.var(q) for q, _ in self.pairs]))
-                factors = set()
+                factors: set[Fraction | None] = set()
                 for (_, p), slope in zip(self.pairs, slopes):
                     nothing = not self.normal.form(slope)
                     if p not in flows and not nothing:
