@@ -70,7 +70,7 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
     forbidden = {named(n).name for n in goal.forbid}
     if goal.method not in CHOICES:
         return [asked_for(goal)]
-    able = [m for m in METHODS if symplectic(m) and m.orbits is None and m.order >= 2]
+    able = [m for m in METHODS if symplectic(m) and m.orbits is None and not m.mollified and m.order >= 2]
     if goal.order is not None:
         order = min((m.order for m in able if m.order >= goal.order), default=goal.order)
         able = [m for m in able if m.order == order]

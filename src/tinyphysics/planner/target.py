@@ -7,7 +7,7 @@ from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.index import Unsupported
-from tinyphysics.tpir.isa import Program, Word
+from tinyphysics.tpir.isa import Operand, Program, Word
 from tinyphysics.tpir.loops import build_loops, few, longest_axis
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.stages import stages_of
@@ -50,12 +50,18 @@ def written(program: Program) -> tuple[int, str]:
 
 
 def arcs(program: Program) -> int:
-    """Operations for the coefficients of oscillators that differ: a kernel computes them once, and has them written out."""
+    """Operations for the coefficients of oscillators: a kernel computes them once, and has those that differ written out."""
     names = {op.value for op in ARCS}
-    alike = {i.dst for i in program.init if i.op == "MOVE" and i.args[0] == Word("expand")}
-    found = [i for i in program.init if i.op == "ELEM" and str(i.args[0]) in names
-             and not all(isinstance(x, float) or x in alike for x in i.args[1:3])]  # fmt: skip
-    return sum(OF_AN_ARC * prod(i.type.shape) for i in found)
+    made = {i.dst: i for i in program.init if i.op == "MOVE"}
+
+    def different(x: Operand, shape: tuple[int, ...]) -> int:
+        how = made.get(x)
+        if isinstance(x, float) or how is not None and how.args[0] == Word("expand"):
+            return 1
+        return len(set(how.args[1:])) if how is not None and how.args[0] == Word("stack") else prod(shape)
+
+    return sum(OF_AN_ARC * max(different(x, i.type.shape) for x in i.args[1:3])
+               for i in program.init if i.op == "ELEM" and str(i.args[0]) in names)  # fmt: skip
 
 
 def lanes_enough(axis: int, count: int, members: int, short: int = FEW) -> bool:
@@ -96,6 +102,6 @@ def choose_target(program: Program, requested: str, precision: str = "float64") 
                                fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].")  # fmt: skip
         return target, "asked for"
     count, part = written(program)
-    if count > MOST_OPERATIONS * FEW // few(program) and (why := loops_refuse(program)):
+    if count - arcs(program) > MOST_OPERATIONS * FEW // few(program) and (why := loops_refuse(program)):
         return BUILT["python"], f"auto: a {part} of {count:,} operations is too long to be written out, and {why}"
     return BUILT["llvm"], "auto"

@@ -13,8 +13,8 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.floats import magnitude, polynomial
 from tinyphysics.step import Oscillator
 
-SHORT = 0.25  # the square of an angle up to which a series gives what a difference would lose
-TERMS = 7  # of it: the next one is below 2**-60 of the first
+SHORT = 1.0  # the square of an angle up to which a series gives what a difference would lose
+TERMS = 9  # of it: the next one is below 2**-60 of the first
 SERIES = [float(Fraction((-1) ** k, math.factorial(2 * k + 3))) for k in range(TERMS)]  # (x - sin x)/x**3, in x**2
 
 
