@@ -123,10 +123,10 @@ def all_facts(system: System, goal: Goal) -> Facts:
 
 def check_frame(step: Step, goal: Goal) -> None:
     """What does not go with Jacobi coordinates, or with exact flows, is said, and not left out silently."""
-    if step.oscillators and goal.precision != "float64":
+    if (step.oscillators or step.coupled) and goal.precision != "float64":
         raise PlanError(f"`{step.name}` turns oscillators, which precision={goal.precision!r} does not do yet",
                         fix='Choose precision="float64".')  # fmt: skip
-    if step.oscillators and goal.scale == "auto":
+    if (step.oscillators or step.coupled) and goal.scale == "auto":
         raise PlanError(f"`{step.name}` solves its quadratic part in your units, and scale=\"auto\" looks for others",
                         fix="Leave scale= out.")  # fmt: skip
     if step.frame is None:

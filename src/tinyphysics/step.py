@@ -185,6 +185,7 @@ class Step:
     jump: Propagate | None = None  # then nothing else moves a state
     frame: Frame | None = None
     oscillators: tuple[tuple[UOp, UOp, Oscillator], ...] = ()  # (q, p, theirs), of a step that turns them
+    coupled: bool = False  # then a turn is the flow of the first term, by a matrix that is handed in
     coefficients: tuple[float, ...] = ()  # of a method whose expressions hold more than the weights of its updates
 
     @property

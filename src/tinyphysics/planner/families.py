@@ -89,8 +89,11 @@ def on_orbits(job: Job) -> Step:
 def in_turns(job: Job) -> Step:
     method = job.method
     assert method.turns is not None
-    return interaction_step(method.name, job.system, quadratic_part(job.system, job.facts), method.turns(), method.keeps,
-                            method.mollified)  # fmt: skip
+    found = quadratic_part(job.system, job.facts)
+    if method.mollified and not found.oscillators:
+        raise PlanError(f"`{method.name}` needs an oscillator for each number of q: `{job.system.name}` couples them",
+                        fix='method="interaction" solves them as one matrix.')  # fmt: skip
+    return interaction_step(method.name, job.system, found, method.turns(), method.keeps, method.mollified)
 
 
 def of_splitting(job: Job) -> Step:

@@ -53,7 +53,7 @@ def stiffest(system: System, goal: Goal) -> float:
     if any(p.name not in values for p in system.parameters) or any(u.op in OTHER for u in toposort([system.energy])):
         return 0.0
     found = quadratic(system)
-    pairs = curvatures(found.oscillators, values) if found else None
+    pairs = curvatures(found.oscillators, values) if found and found.oscillators else None
     if not pairs:
         return 0.0
     stiff = max(range(len(pairs)), key=lambda k: pairs[k][0] * pairs[k][1])

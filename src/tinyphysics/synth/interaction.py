@@ -82,5 +82,5 @@ def interaction_step(
         name, system.states, system.parameters, system.time,
         (Term("L", found.linear), Term("V", found.rest)), claims,
         init=(part(begins, first, 0.0),), body=tuple(body), final=(part(begins, -first, 0.0),),
-        evaluations=kicks_of(sequence), oscillators=pairs,
+        evaluations=kicks_of(sequence), oscillators=pairs, coupled=not found.oscillators,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """What does a program conserve that turns oscillators?  Each turn must be the exact flow of one declared term.
 
-One thing is known here and derived nowhere: what the functions arc_sign, arc_drift and arc_kick of (a, b, h) are, and so
+Two things are known here and derived nowhere: that FLOW has the matrix of its term, and what the functions arc_sign, arc_drift and arc_kick of (a, b, h) are, and so
 that rules/arc.py makes of them the flow of a*p*p/2 + g*p + b*q*q/2 + f*q for a time h. The a, b, f and g are derived from
 the declared energies, never read from the program; h is a multiple of dt. A kick is the complete gradient of another
 term, at the positions, or at means of them (arc_lag), which go to the positions as dt**2. Everything else is a no.
@@ -12,6 +12,7 @@ from fractions import Fraction
 from tinyphysics.ir.ops import ARCS, Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.arc import averaged, turned
+from tinyphysics.rules.coupled import flowed
 from tinyphysics.rules.normal import Normal
 from tinyphysics.rules.oscillators import oscillators
 from tinyphysics.rules.random import draws
@@ -21,9 +22,9 @@ from tinyphysics.step import Oscillator
 from tinyphysics.tpir.blocks import STEPS_DONE, Update, check_type
 from tinyphysics.tpir.certificate import Certificate, Verdict
 from tinyphysics.tpir.form import check_form
-from tinyphysics.tpir.isa import Instruction, Program, Register, Type
+from tinyphysics.tpir.isa import FLOW, Instruction, Param, Program, Register, Type
 from tinyphysics.tpir.kernel import reads_before_writing
-from tinyphysics.tpir.propagate import declared
+from tinyphysics.tpir.propagate import declared, not_constant
 from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_var
 from tinyphysics.tpir.units import DT, everywhere, exactly, moving
 from tinyphysics.tpir.weights import TOL, SubFlow, clock_trouble, is_palindrome, uneven
@@ -50,6 +51,7 @@ class Rotated:
         self.positions = [k for k, s in enumerate(program.states) if s.role == "position"]
         self.pairs = [(k, other) for k in self.positions if (other := program.conjugate(k)) is not None]
         self.solved: dict[int, list[Oscillator]] = {}
+        self.matrices: dict[UOp, tuple[int, UOp]] = {}  # (term, time) of what is handed in
         self.find_oscillators()
         self.walk()
 
@@ -99,6 +101,8 @@ class Rotated:
             self.turn(i, section, number, where)
         elif i.op == "SYMP_STEP":
             self.kick(i, section, number, where)
+        elif i.op == "FLOW":
+            self.flow(i, section, where)
         elif i.op in NEVER:
             self.refuse(f"{where} is no part of a step that turns oscillators")
             if isinstance(i.dst, Register) and i.dst.kind == "S":
@@ -112,6 +116,20 @@ class Rotated:
             assert value is not None
             check_type(value, i, where)
             s.env[i.dst] = value
+
+    def flow(self, i: Instruction, section: str, where: str) -> None:
+        """A matrix that is handed in, for one term and one time."""
+        matrix, energy, time = i.args
+        h = self.symbolic.read(time, Type(i.type.dtype), where)
+        value = self.symbolic.read(matrix, i.type, where)
+        check_type(value, i, where)
+        known = isinstance(matrix, Param) and matrix.name.startswith(FLOW) and value not in self.matrices
+        if not (known and section == "init" and isinstance(energy, Register) and energy.kind == "E"
+                and energy.index < len(self.terms)) or moving(h):  # fmt: skip
+            self.refuse(f"{where} is not a matrix of its own for one term of the energy")
+        else:
+            self.matrices[value] = (energy.index, h)
+        self.symbolic.env[i.dst] = value
 
     def fresh(self, u: UOp) -> UOp | None:
         """u at version 0 of the states as they are now; None if it holds an older one."""
@@ -150,11 +168,25 @@ class Rotated:
                  for h in [scalar_of(u.src[2])]}  # fmt: skip
         h = times.pop() if len(times) == 1 else None
         term = None if h is None else next((k for k in self.solved if self.is_flow(values, self.solved[k], h)), None)
+        if not times and h is None:
+            term, h = self.by_matrix(values)
         if h is None or term is None:
             self.refuse(f"{where} and those before it are not shown to be the flow of one term of the energy")
             return
         everything = frozenset(range(len(self.program.states)))
         self.flows.append(SubFlow(term, self.step_of(h, where), None, update, everything, everything))
+
+    def by_matrix(self, values: dict[int, UOp]) -> tuple[int | None, UOp | None]:
+        """(term, time) of the matrix that the states are multiplied by; the term must have a constant one."""
+        used = [u for u in self.matrices if any(u in v.leaves for v in values.values())]
+        if len(used) != 1:
+            return None, None
+        states = [self.var(k) for k in range(len(self.program.states))]
+        term, h = self.matrices[used[0]]
+        wanted = flowed(states, used[0])
+        if any(values[k] is not u for k, u in enumerate(wanted)) or not_constant(self.program, [self.terms[term]]):
+            return None, None
+        return (None, None) if DT in self.terms[term].leaves else (term, h)
 
     def is_flow(self, values: dict[int, UOp], found: list[Oscillator], h: UOp) -> bool:
         """Are these the states after a time h?  What is linear in them to the last bit of its constants."""

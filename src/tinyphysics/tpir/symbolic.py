@@ -117,7 +117,7 @@ class Symbolic:
                 return check_node(UOp(Ops.TREE, like.dtype, like.shape, sources, (error,)), where)
             case "JACOBI" | "KEPLER" | "PULL":
                 return self.orbits(i, where)
-            case "GRAD_INIT" | "SHIFT":
+            case "GRAD_INIT" | "SHIFT" | "FLOW":
                 return self.read(i.args[0], like, where)
             case "SCALE":
                 return self.scaled(self.read(i.dst, like, where), i, where)
