@@ -45,7 +45,7 @@ def fits(kernel: LoopKernel, section: LoopSection, width: int) -> bool:
     if n < 2 * width or any(nest.kind != "map" or nest.sizes != (n,) for nest in section.nests):
         return False
     stored = {(s.buffer, s.plane): None for nest in section.nests for p in nest.pieces for s in p.stores}
-    names = {name for name, _ in stored}
+    names = {name for name, _ in stored} | {name for pair in section.swaps for name in pair}  # what a step changes
     work, rows = 0, dict(stored)
     for nest in section.nests:
         (x,) = nest.variables

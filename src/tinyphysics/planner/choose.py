@@ -9,7 +9,9 @@ from tinyphysics.planner.catalog import (
     BY_NAME,
     CHOICES,
     FIRST,
+    INTERACTION,
     MAP,
+    METHODS,
     ORDERS,
     PACED,
     PACES,
@@ -18,7 +20,7 @@ from tinyphysics.planner.catalog import (
     by_solving,
     names,
 )
-from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection, splits
+from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection, quadratic_part, splits
 from tinyphysics.planner.routes import route_of
 from tinyphysics.synth.quality import told
 from tinyphysics.system import System
@@ -37,6 +39,12 @@ def named(name: str) -> Method:
     return BY_NAME[ALIASES.get(name, name)]
 
 
+def asked_for(goal: Goal) -> Method:
+    """The method of a name, of the order that is asked for where the name has several: interaction, interaction4, ..."""
+    m = named(goal.method)
+    return BY_NAME.get(f"{m.name}{goal.order}", m)
+
+
 def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     forbidden = {named(n).name for n in goal.forbid}
     if system.kind == "map":
@@ -45,7 +53,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             fix="Leave method= and order= out.")  # fmt: skip
         return Plan(MAP.name, 0, route_of(system, facts).default)
     if goal.method not in CHOICES:
-        m = named(goal.method)
+        m = asked_for(goal)
         if goal.order not in (None, m.order):
             raise PlanError(f"`{m.name}` has order {m.order}, not {goal.order}",
                             fix="Leave order= out, or choose by order alone.")  # fmt: skip
@@ -57,6 +65,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if why and m.orbits is not None:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=facts[HIERARCHY].site,
                             fix="A splitting into kicks and drifts needs no orbits: leave method= out, or choose order=4.")
+        if why and m.turns is not None:
+            raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=quadratic_part(system, facts).site,
+                            fix="A splitting into kicks and drifts needs no quadratic part: leave method= out.")
         if why:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,
@@ -68,6 +79,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if paced is None or paced.name in forbidden:
             raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
         return at_paces(paced, system, facts, goal)
+    if goal.stiff:
+        return turned(goal)
     order = 2 if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(f"there is no certified method of order {order}",
@@ -104,6 +117,17 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
 def of_order(order: int, quadratic: bool, system: System, facts: Facts) -> list[Method]:
     """What may be chosen at an order, the best first; equations are solved only where nothing splits."""
     return [*by_order(order, quadratic), *([] if splits(system, facts) else by_solving(order))]
+
+
+def turned(goal: Goal) -> Plan:
+    """The plan where leapfrog would not stay bounded."""
+    why = (f"omega*dt = {goal.stiff:.4g} of the quadratic part is above leapfrog's limit of 2, so it is solved, not stepped")
+    others = [Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")
+              for m in METHODS if m.turns is not None and m.order > INTERACTION.order and not m.mollified]  # fmt: skip
+    return Plan(INTERACTION.name, INTERACTION.order, why, (
+        Alternative(FIRST[2], f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"), *others,
+        Alternative("interaction_mollified", "by name: where a turn of omega*dt = k pi must be stood"),
+    ))  # fmt: skip
 
 
 def one_pace(what: str) -> PlanError:

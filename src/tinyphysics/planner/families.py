@@ -12,10 +12,11 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
-from tinyphysics.planner.needs import HIERARCHY
+from tinyphysics.planner.needs import HIERARCHY, quadratic_part
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss
+from tinyphysics.synth.interaction import interaction_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
@@ -88,6 +89,16 @@ def on_orbits(job: Job) -> Step:
                       method.corrected)  # fmt: skip
 
 
+def in_turns(job: Job) -> Step:
+    method = job.method
+    assert method.turns is not None
+    found = quadratic_part(job.system, job.facts)
+    if method.mollified and not found.oscillators:
+        raise PlanError(f"`{method.name}` needs an oscillator for each number of q: `{job.system.name}` couples them",
+                        fix='method="interaction" solves them as one matrix.')  # fmt: skip
+    return interaction_step(method.name, job.system, found, method.turns(), method.keeps, method.mollified)
+
+
 def of_splitting(job: Job) -> Step:
     system, method, time = job.system, job.method, job.facts["explicit time"]
     assert method.sequence is not None
@@ -115,6 +126,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "paces": at_paces,
     "orbits": on_orbits,
     "collocation": by_collocation,
+    "interaction": in_turns,
 }
 
 

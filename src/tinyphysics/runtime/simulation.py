@@ -27,6 +27,7 @@ from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
+from tinyphysics.planner.catalog import TURNING
 from tinyphysics.planner.cite import Citations, cite
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.paces import split_rows
@@ -40,10 +41,12 @@ from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
+from tinyphysics.runtime.flows import flows_of, with_flows
 from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
 from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
+from tinyphysics.runtime.plans import made
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
 from tinyphysics.runtime.resume import (
@@ -347,6 +350,8 @@ class Simulation:
         check_indices([*own, *values.values()], i)
         if any(map(draws, (*own, *values.values()))):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
+        if compiled.known.method in TURNING and flows_of(made(compiled.program)):
+            i = with_flows(i, made(compiled.program), dt)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
                 compiled.in_loops(i.members), c, compiled.jump)  # fmt: skip
         if schedule.steps and i.members:
@@ -391,6 +396,8 @@ class Simulation:
             out.metrics |= SLOTS["stability"](self, r.dt)
         if self.paces is not None and self.goal.inner:
             out.metrics |= SLOTS["resonance"](self, r.dt)
+        if compiled.known.method in TURNING:
+            out.metrics |= SLOTS["resonances"](self, r)
         if self.goal.is_accurate:
             SLOTS["judged"](self, out)
         if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):

@@ -252,7 +252,7 @@ class Meaning(Symbolic):
                     flow = self.read(i.args[0], i.type, where)
                     h = self.read(i.args[1], i.type, where).expand(flow.shape)
                     self.env[i.dst] = flow.fma(h, self.env[i.dst])
-                case "MAP" | "ORBIT":
+                case "MAP" | "ORBIT" | "ROTATE":
                     self.env[i.dst] = self.read(i.args[0], i.type, where)
                 case "STORE" | "OBSERVE":
                     out[i.dst] = self.read(i.args[0], i.type, where)

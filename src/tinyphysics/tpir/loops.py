@@ -48,7 +48,7 @@ def updates(meaning: Meaning, instructions: Sequence[Instruction]) -> tuple[list
     for i in instructions:
         out = meaning.run([i])
         stored |= {p.name: u for p, u in out.items() if isinstance(p, Pointer)}
-        if i.op in ("SYMP_STEP", "MAP", "SHIFT", "SCALE"):
+        if i.op in ("SYMP_STEP", "MAP", "SHIFT", "SCALE", "ROTATE"):
             marks.append((str(i.dst), meaning.env[i.dst]))
     return marks, stored
 

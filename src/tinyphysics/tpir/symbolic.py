@@ -135,7 +135,7 @@ class Symbolic:
                 return UOp.var(f"{UNKNOWN}{i.dst}", like.shape, like.dtype)
             case "UNTIL":
                 return self.root(i, where)
-            case "GRAD_INIT" | "SHIFT":
+            case "GRAD_INIT" | "SHIFT" | "FLOW":
                 return self.read(i.args[0], like, where)
             case "SCALE":
                 return self.scaled(self.read(i.dst, like, where), i, where)
