@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.exact import exact
-from tinyphysics.ir.rewrite import graph_rewrite
 
 
 def matrix_shape(states: Sequence[UOp]) -> tuple[int, int, int]:

@@ -43,8 +43,8 @@ from tinyphysics.runtime.flows import flows_of, with_flows
 from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
 from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
-from tinyphysics.runtime.plans import made
 from tinyphysics.runtime.origin import Asked, Origin
+from tinyphysics.runtime.plans import made
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
 from tinyphysics.runtime.resume import (
