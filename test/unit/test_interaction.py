@@ -217,6 +217,22 @@ def test_a_program_that_does_something_else_is_refused(old, new, why):
     assert why in str(error.value)
 
 
+def test_kicks_by_other_means_are_other_parts():
+    """A kick with means over dt does not undo one with means over half of it."""
+    text = tp.compile(trap, dt=0.01, method="interaction_mollified").ir("tpir")
+    assert tpir.verify(tpir.parse(text)).consistent
+    lag, curvature = re.search(r"ELEM (T\d+), arc_lag, 1.0, (T\d+), \$dt", text).groups()
+    less = re.search(rf"ELEM (T\d+), neg, {lag}\n", text)[1]
+    kick = text[text.index("step:\n") + 6 : text.index("SYMP_STEP")]
+    other = f"  ELEM T901, mul, 0.5, $dt\n  ELEM T900, arc_lag, 1.0, {curvature}, T901\n  ELEM T902, neg, T900\n"
+    for names, same in (({}, True), ({lag: "T900", less: "T902"}, False)):
+        first = re.sub(r"T\d+", lambda m, names=names: names.get(m[0], m[0]), kick)
+        wrong = text.replace("step:\n", f"{other}{first}  SYMP_STEP S1, F1, $dt\nstep:\n", 1)
+        wrong = wrong.replace("final:\n", f"final:\n  ELEM T903, neg, $dt\n{kick}  SYMP_STEP S1, F1, T903\n", 1)
+        found = tpir.verify(tpir.parse(wrong.replace("claim symplectic consistent symmetric\n", "")))
+        assert found.symplectic and bool(found.consistent) == same
+
+
 def test_half_of_a_turn_is_refused():
     lines = LISTING.splitlines()
     at = max(k for k, line in enumerate(lines) if "ROTATE S1" in line and k < lines.index("final:"))
