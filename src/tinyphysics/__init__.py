@@ -98,6 +98,10 @@ RUNTIME = {
     "step_of_run": "accuracy",
     "judged": "accuracy",
     "suggest_dt": "accuracy",
+    "set_paces": "paces",
+    "resonance": "paces",
+    "pace_section": "paces",
+    "suggest_split": "paces",
     "stability": "accuracy",
     "resonances": "resonance",
     "to_xarray": "dataset",
@@ -105,7 +109,7 @@ RUNTIME = {
 }
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
 METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability",
-           "resonances"}  # fmt: skip
+           "set_paces", "resonance", "pace_section", "suggest_split", "resonances"}  # fmt: skip
 PLANNED = ("lagrangian", "ode")
 
 
@@ -138,6 +142,10 @@ _system.SLOTS["judged"] = lambda *args: __getattr__("judged")(*args)
 _system.SLOTS["stability"] = lambda *args: __getattr__("stability")(*args)
 _system.SLOTS["resonances"] = lambda *args: __getattr__("resonances")(*args)
 _system.SLOTS["suggest_dt"] = lambda *args: __getattr__("suggest_dt")(*args)
+_system.SLOTS["set_paces"] = lambda *args: __getattr__("set_paces")(*args)
+_system.SLOTS["resonance"] = lambda *args: __getattr__("resonance")(*args)
+_system.SLOTS["pace_section"] = lambda *args: __getattr__("pace_section")(*args)
+_system.SLOTS["suggest_split"] = lambda *args: __getattr__("suggest_split")(*args)
 
 
 def _plot(out: Trajectory, figure: Any) -> Any:

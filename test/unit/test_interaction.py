@@ -19,7 +19,7 @@ from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.value import evaluate
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import BY_NAME, METHODS
-from tinyphysics.planner.resonance import grows, half_trace, resonance
+from tinyphysics.planner.turning import grows, half_trace, resonance
 from tinyphysics.planner.stiff import stiffest
 from tinyphysics.rules.transcendental import lower
 

@@ -14,8 +14,10 @@ from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, Weights
 from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
-from tinyphysics.synth.schemes import FOUND, drifts_and_kicks
+from tinyphysics.synth.schemes import FOUND, drifts_and_kicks, steps
 from tinyphysics.synth.splitting import palindrome
+
+ROUNDS = 6  # of a solution, about, the last look at its slopes included
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,11 @@ class Method:
     processor: Callable[[], list[tuple[str, float]]] | None = None  # before the first step, undone where one looks
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
+    slopes: int = 0  # that a collocation solves for
     turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
     mollified: bool = False  # kicks see means of positions
     kind: str = ""  # the family, of a method that is nothing of these
+    composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
 
     @property
     def family(self) -> str:
@@ -54,7 +58,7 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
-        if not (self.splits or self.orbits or self.turns or "levels" in self.needs):
+        if not (self.splits or self.orbits or self.slopes or self.turns or "levels" in self.needs):
             return ()
         symmetric = self.symmetric and not self.corrected
         return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
@@ -62,12 +66,19 @@ class Method:
     @property
     def requires(self) -> tuple[str, ...]:
         """What must be shown about a system before it is stepped so."""
+        if self.slopes:
+            return ("an energy", *self.needs)
         return ("separable", "one clock", *self.needs) if self.splits else self.needs
 
     @property
     def gradients(self) -> bool:
         """Does it kick by [V, [T, V]] too?"""
         return "force gradients" in self.needs
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Of the steps that it is composed of."""
+        return steps(self.composed) if self.composed else (1.0,)
 
     @property
     def stages(self) -> int:
@@ -80,6 +91,8 @@ class Method:
             return parts.count("V") - (merged and parts[0] == "V")
         if self.orbits is not None:
             return len(self.orbits()[1])
+        if self.slopes:
+            return self.slopes * ROUNDS
         if self.turns is not None:
             return kicks_of(self.turns())
         return len(self.tableau.b) if self.tableau else 1
@@ -133,6 +146,8 @@ METHODS: tuple[Method, ...] = (
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
            needs=("separable", "still T", "levels"), kind="paces"),
+    Method("respa4", 4, "five such steps, the middle one backwards", symmetric=True, source="suzuki1990",
+           needs=("separable", "still T", "levels"), kind="paces", composed="suzuki4"),
     solved("chin4a", "two kicks, one with its force gradient; every coefficient positive"),
     solved("chin4b", "two kicks with their force gradients, drift-kick-drift; every coefficient positive"),
     solved("chin4", "three kicks, the middle one with its force gradient; every coefficient positive"),
@@ -140,6 +155,12 @@ METHODS: tuple[Method, ...] = (
            sequence=lambda: list(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
            source="takahashi1984", needs=NEEDS["force gradient"]),
     solved("force_gradient6", "five kicks with their force gradients, drift-kick-drift"),
+    Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", symmetric=True,
+           kind="collocation", slopes=1),
+    Method("gauss4", 4, "two slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
+           kind="collocation", slopes=2),
+    Method("gauss6", 6, "three slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
+           kind="collocation", slopes=3),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
@@ -185,6 +206,11 @@ FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from ord
 ORDERS = (1, 2, 4, 6, 8, 10)
 
 
+def by_solving(order: int) -> list[Method]:
+    """What steps any energy at an order; odd orders are the next."""
+    return [m for m in METHODS if m.slopes and m.order == max(order, 2)]
+
+
 def by_order(order: int, quadratic: bool) -> list[Method]:
     """The splittings of an order, the best first."""
     all_ = [m for m in METHODS if m.order == order and m.splits]
@@ -194,7 +220,8 @@ def by_order(order: int, quadratic: bool) -> list[Method]:
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p
 
 MAP = Method("map", 0, "the map as it is written", kind="map")
-RESPA = BY_NAME["respa"]
+PACES = "paces"
+PACED = {m.order: m for m in METHODS if m.kind == PACES}  # those for fast and slow parts
 INTERACTION = BY_NAME["interaction"]
 TURNING = frozenset(m.name for m in METHODS if m.turns is not None)
 FLOW_METHOD = Method("exact_flow", 0, "the flow of H itself")  # by propagator="exact" alone

@@ -13,12 +13,14 @@ from tinyphysics.planner.catalog import (
     MAP,
     METHODS,
     ORDERS,
-    RESPA,
+    PACED,
+    PACES,
     Method,
     by_order,
+    by_solving,
     names,
 )
-from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection, quadratic_part
+from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection, quadratic_part, splits
 from tinyphysics.planner.routes import route_of
 from tinyphysics.synth.quality import told
 from tinyphysics.system import System
@@ -57,7 +59,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             fix="Leave order= out, or choose by order alone.")  # fmt: skip
         if m.name in forbidden:
             raise PlanError(f"`{m.name}` is asked for and forbidden", fix="Leave it out of forbid=.")
-        if system.levels and m.name != RESPA.name:
+        if system.levels and m.kind != PACES:
             raise one_pace(m.name)
         why = objection(m, system, facts)
         if why and m.orbits is not None:
@@ -69,12 +71,14 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if why:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,
-                            fix="rk4 applies to any energy, without a certificate: method=\"rk4\".")  # fmt: skip
-        return at_paces(system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
-    if system.levels and (goal.order not in (None, RESPA.order) or RESPA.name in forbidden):
-        raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
+                            fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
+                            'order=. Without a certificate, method="rk4".')  # fmt: skip
+        return at_paces(m, system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
     if system.levels:
-        return at_paces(system, facts, goal)
+        paced = PACED.get(2 if goal.order is None else goal.order)
+        if paced is None or paced.name in forbidden:
+            raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
+        return at_paces(paced, system, facts, goal)
     if goal.stiff:
         return turned(goal)
     order = 2 if goal.order is None else goal.order
@@ -84,7 +88,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     order = next(o for o in ORDERS if o >= order)
     quadratic = is_quadratic(system, facts)
     turned_down, chosen = [], None
-    for m in by_order(order, quadratic):
+    for m in of_order(order, quadratic, system, facts):
         why = "forbidden" if m.name in forbidden else objection(m, system, facts)
         if why:
             turned_down.append(Alternative(m.name, why))
@@ -96,16 +100,23 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
-            fix='method="rk4" applies to any energy, without a certificate.',
+            fix='Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
-    best = [next((m for m in by_order(o, quadratic) if not objection(m, system, facts)), None) for o in ORDERS if o != order]
-    turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
+    best = [next((m for m in of_order(o, quadratic, system, facts) if not objection(m, system, facts)), None)
+            for o in ORDERS if o != order]  # fmt: skip
+    best = [m for m in dict.fromkeys(best) if m is not chosen]
+    turned_down += [Alternative(m.name, f"order {m.order}, {'about ' if m.slopes else ''}{m.stages} force evaluation"
                                 f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip
     if HIERARCHY in facts and facts[HIERARCHY]:
         turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
                                        "is not known yet"))  # fmt: skip
     return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+
+
+def of_order(order: int, quadratic: bool, system: System, facts: Facts) -> list[Method]:
+    """What may be chosen at an order, the best first; equations are solved only where nothing splits."""
+    return [*by_order(order, quadratic), *([] if splits(system, facts) else by_solving(order))]
 
 
 def turned(goal: Goal) -> Plan:
@@ -120,23 +131,31 @@ def turned(goal: Goal) -> Plan:
 
 
 def one_pace(what: str) -> PlanError:
+    orders = " and ".join(map(str, PACED))
     return PlanError(f"{what} kicks all parts at one pace, and some are said to be fast and slow",
-                     fix="Leave tp.fast, tp.slow and inner= out, or method= and order=: order 2 has paces.")  # fmt: skip
+                     fix=f"Leave tp.fast and tp.slow out, or method= and order=: orders {orders} have paces.")  # fmt: skip
 
 
-def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:
+def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     """The plan for fast and slow parts."""
-    why = objection(RESPA, system, facts)
+    why = objection(method, system, facts)
     if why is not None:
-        raise PlanError(f"`{RESPA.name}` does not apply to `{system.name}`: {why}",
+        raise PlanError(f"`{method.name}` does not apply to `{system.name}`: {why}",
                         fix="Leave tp.fast and tp.slow out: then all parts have one pace.")  # fmt: skip
     paces = len(system.levels)
+    if goal.is_accurate:
+        raise PlanError("goals do not go with fast and slow parts yet: they are stepped as you say",
+                        fix="Choose dt yourself, or leave tp.fast and tp.slow out.")  # fmt: skip
+    if not goal.inner:
+        return Plan(method.name, method.order, "fast and slow parts; provisional: the first state says how many fast kicks "
+                    "there are in a step")  # fmt: skip
     if len(goal.inner) != paces - 1:
         example = "10" if paces == 2 else f"({', '.join(['10', *['4'] * (paces - 2)])})"
         raise PlanError(f"`{system.name}` has {paces} paces, and inner= says how many kicks of each go into one of the next",
                         fix=f"Pass inner={example}.")  # fmt: skip
     kicks = " times ".join(map(str, goal.inner))
-    return Plan(RESPA.name, RESPA.order, f"fast and slow parts: {kicks} fast kicks in a step")
+    each = "a step" if not method.composed else "each of the steps that it is composed of"
+    return Plan(method.name, method.order, f"fast and slow parts: {kicks} fast kicks in {each}")
 
 
 def second(name: str, chosen: Method, quadratic: bool) -> str:
@@ -152,6 +171,6 @@ def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: 
     asked = f"order {goal.order} asked for"
     if goal.order != chosen.order:
         asked += f"; symmetric methods have even orders, so {chosen.order}"
-    if chosen.order in FIRST:
+    if chosen.order in FIRST or chosen.slopes:
         return asked
     return f"{asked}; of those that apply the best: {told(chosen.name, quadratic)}"

@@ -15,6 +15,7 @@ from tinyphysics.planner.catalog import Method
 from tinyphysics.planner.needs import HIERARCHY, quadratic_part
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.implicit import collocate, gauss
 from tinyphysics.synth.interaction import interaction_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
@@ -72,7 +73,9 @@ def of_tableau(job: Job) -> Step:
 
 
 def at_paces(job: Job) -> Step:
-    return multirate_step(job.method.name, job.system, job.facts["separable"].T, job.goal.inner, job.method.keeps)
+    inner = job.goal.inner or (1,) * (len(job.system.levels) - 1)  # open: what runs is decided at the first state
+    T = job.facts["separable"].T
+    return multirate_step(job.method.name, job.system, T, inner, job.method.keeps, job.method.weights)
 
 
 def on_orbits(job: Job) -> Step:
@@ -111,12 +114,18 @@ def of_splitting(job: Job) -> Step:
                       (structure, *claims), time.inside if time else [], approximate, processor)  # fmt: skip
 
 
+def by_collocation(job: Job) -> Step:
+    method = job.method
+    return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
     "Runge–Kutta": of_tableau,
     "paces": at_paces,
     "orbits": on_orbits,
+    "collocation": by_collocation,
     "interaction": in_turns,
 }
 

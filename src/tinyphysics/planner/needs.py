@@ -72,6 +72,15 @@ def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
     return None if facts[HIERARCHY] else f"no bodies on orbits are shown: {facts[HIERARCHY].because}"
 
 
+def no_energy(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.energy is not None else "it is not given by an energy"
+
+
+def splits(system: System, facts: Facts) -> bool:
+    """Has it a kick and a drift?"""
+    return system.kind != "hamiltonian" or bool(facts["separable"])
+
+
 def quadratic_part(system: System, facts: Facts) -> Fact:
     """Looked for where a method asks."""
     return facts[QUADRATIC_PART] if QUADRATIC_PART in facts else interaction(system, facts)
@@ -90,6 +99,7 @@ NEEDS: dict[str, Need] = {
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
+    "an energy": Need("a system given by its energy", no_energy),
     "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }

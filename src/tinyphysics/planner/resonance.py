@@ -1,165 +1,138 @@
-"""Does an oscillation grow because kicks always meet it at the same place?  Where its turn in a step is near k pi.
+"""Is a step of several paces in a resonance?  The spectral radius of a linear step, and where in a picture of it we are.
 
-About the place where the rest has the curvature c w**2, a step is a matrix of determinant 1: turns by weight * w dt, and
-kicks by weight * dt * c w**2. It is bounded as long as |trace| <= 2 (its spectral radius is 1). Two oscillations that the
-rest couples grow together where the sum of their turns is near 2 k pi; where the difference is, they only exchange energy.
+The model is one oscillator that all levels pull at: curvature 1 from the fastest, less from the others. A slow kick every
+half period of the fast motion feeds it, however fine the inner steps are (C-16): just below dt*omega = pi, 2 pi, ... lie
+tongues in which powers of the step grow.
 """
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
-from tinyphysics.ir.ops import Ops
-from tinyphysics.ir.uop import toposort
-from tinyphysics.ir.value import evaluate
-from tinyphysics.planner.catalog import BY_NAME, Method
 from tinyphysics.report import Row
-from tinyphysics.step import Oscillator, Step
-from tinyphysics.system import Parameter
+from tinyphysics.util import plural
 
-NEAR = 0.1  # radians to a multiple of pi, where the curvature of the rest is not known
-MOST_NUMBERS = 4096  # of a system whose frequencies are looked at one by one
-MOST_SUMS = 64  # frequencies that are added, each to each
-ROUNDING = 1e-12  # of a trace
-FINEST, FARTHEST = 1e-3, 0.25  # by which parts of dt a safe step is looked for, and how far
-
-
-def flat(x: Any) -> Any:
-    """A number, or the numbers of a nested list or array, row by row."""
-    if hasattr(x, "tolist"):
-        x = x.tolist()
-    if not isinstance(x, (list, tuple)):
-        return x
-    parts = [flat(item) for item in x]
-    return [y for part in parts for y in (part if isinstance(part, list) else [part])]
+NEAR = 0.8  # of half a period of the fastest motion, from which on a slow kick may meet a resonance
+WIDTH, HEIGHT = 60, 12  # of the picture, in characters
+LOOKS = 8  # at different steps in one cell of it
+STRONG = 1.1  # growth in a step that is drawn as strong
+BOUNDED = 1e-9  # |trace|/2 - 1 that is rounding, of a product of matrices
 
 
-def defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """The numbers that parameters have if a run gives no others."""
-    return {p.name: flat(p.default) for p in parameters if p.default is not None}
+Matrix = tuple[float, float, float, float]
+ONE: Matrix = (1.0, 0.0, 0.0, 1.0)
 
 
-def curvatures(oscillators: Sequence[Oscillator], values: Mapping[str, Any]) -> list[tuple[float, float]] | None:
-    """(a, b) of every number; None where something is not known."""
-    roots = [u for o in oscillators for u in (o.a, o.b)]
-    known = all(v.op is not Ops.VAR or v.arg in values for v in toposort(roots))
-    if not known or sum(u.size for u in roots) > 2 * MOST_NUMBERS:
-        return None
-    numbers = [x if isinstance(x, list) else [x] for x in evaluate(roots, values)]
-    return [pair for a, b in zip(numbers[::2], numbers[1::2]) for pair in zip(a, b)]
+def radius(inner: Sequence[int], x: float, curvatures: Sequence[float], weights: Sequence[float] = (1.0,)) -> float:
+    """Of one step of length x, in which oscillators of these curvatures are kicked each at its pace, the fastest first.
 
+    `weights` are of the steps that it is composed of.
 
-def frequencies(pairs: Iterable[tuple[float, float]]) -> list[float]:
-    """Of what vibrates, the slowest first, each once."""
-    found = {math.sqrt(a * b) for a, b in pairs if a * b > 0 and math.isfinite(a * b)}
-    return sorted(float(f"{w:.12g}") for w in found)
-
-
-# --- one oscillation ---------------------------------------------------------------------------------------
-def half_trace(m: Method, x: float, c: float) -> float:
-    """Of the step matrix, where an oscillator turns by x and the rest has c times its curvature.
-
-    >>> half_trace(BY_NAME["interaction"], math.pi / 2, 0.0) < 1e-15
-    True
+    >>> radius([10], 2.5, [1.0, 0.2]), radius([100], 2.7, [1.0, 0.2]) > 1.05
+    (1.0, True)
     """
-    assert m.turns is not None
-    q, p = (1.0, 0.0), (0.0, 1.0)  # rows, p in units of w q
-    for part, weight in m.turns():
-        h = float(weight) * x
-        if part == "L":
-            cos, sin = math.cos(h), math.sin(h)
-            q, p = ((cos * q[0] + sin * p[0], cos * q[1] + sin * p[1]),
-                    (cos * p[0] - sin * q[0], cos * p[1] - sin * q[1]))  # fmt: skip
-        else:
-            mean = 1.0 if not m.mollified or not h else math.sin(h) / h
-            k = h * c * mean * mean
-            p = (p[0] - k * q[0], p[1] - k * q[1])
-    return (q[0] + p[1]) / 2
+    step = ONE
+    for w in weights:
+        step = product(one_step(inner, w * x, curvatures), step)
+    half = abs(step[0] + step[3]) / 2
+    if half <= 1 + BOUNDED:
+        return 1.0
+    return half + math.sqrt(half * half - 1) if half < 1e150 else math.inf
 
 
-def off(x: float, period: float = math.pi) -> float:
-    """The distance to the nearest multiple of a period."""
-    return abs(x - period * round(x / period))
+def one_step(inner: Sequence[int], x: float, curvatures: Sequence[float]) -> Matrix:
+    """Half kicks of all, fast steps with slower kicks between them, and the half kicks of the end."""
+    h = x / math.prod(inner)
+    step, half = product((1.0, 0.0, -h * curvatures[0], 1.0), (1.0, h, 0.0, 1.0)), h * curvatures[0] / 2
+    for count, curvature in zip(inner, curvatures[1:]):
+        h *= count
+        step, half = product((1.0, 0.0, -h * curvature, 1.0), power(step, count)), half + h * curvature / 2
+    return product((1.0, 0.0, half, 1.0), product(step, (1.0, 0.0, -half, 1.0)))
 
 
-@dataclass(frozen=True)
-class Resonance:
-    """What may grow, and the nearest step at which nothing does, if there is one."""
-
-    omega: float
-    other: float | None  # of a sum of two
-    turn: float  # of a step, or the sum of two
-    safe: float | None
-
-    def __str__(self) -> str:
-        what = f"omega*dt = {self.turn:.6g}" if self.other is None else f"(omega + omega')*dt = {self.turn:.6g}"
-        period = math.pi if self.other is None else 2 * math.pi
-        k = round(self.turn / period) * (1 if self.other is None else 2)
-        safe = ('no step near by is safe: method="interaction_mollified"' if self.safe is None
-                else f"the nearest safe step is dt = {self.safe:.6g}")  # fmt: skip
-        return f"{what} is {off(self.turn, period):.2g} from {k} pi; {safe}"
+def product(a: Matrix, b: Matrix) -> Matrix:
+    return a[0] * b[0] + a[1] * b[2], a[0] * b[1] + a[1] * b[3], a[2] * b[0] + a[3] * b[2], a[2] * b[1] + a[3] * b[3]
 
 
-Bends = tuple[float, float]  # the least and the largest curvature of the rest, in the metric of T
+def power(a: Matrix, n: int) -> Matrix:
+    out = ONE
+    while n:
+        out, a, n = product(out, a) if n % 2 else out, product(a, a), n // 2
+    return out
 
 
-def grows(m: Method, omega: Sequence[float], dt: float, bends: Bends | None) -> tuple[float, float | None] | None:
-    """The first oscillation, or pair of them, that may grow.
+def grid(
+    inner: Sequence[int], middle: Sequence[float], xs: Sequence[float], ys: Sequence[float], weights: Sequence[float] = (1.0,)
+) -> list[list[float]]:
+    """Spectral radii: a row for each y, the frequency of the slowest over the fastest; x is dt in half fast periods.
 
-    Where the curvature of the rest is not known, all that is near to a multiple of pi may.
+    `middle` are the frequencies of the levels between, over the fastest.
     """
-    h = abs(dt)
-    for w in omega:
-        x = w * h
-        if x < math.pi / 2 and bends is None:
-            continue
-        if bends is None:
-            unstable = not m.mollified and off(x) < NEAR
-        else:
-            unstable = any(abs(half_trace(m, x, bend / (w * w))) > 1 + ROUNDING for bend in bends)
-        if unstable:
-            return w, None
-    if m.mollified or len(omega) > MOST_SUMS:
-        return None
-    for k, w in enumerate(omega):
-        for v in omega[:k]:
-            x, width = (w + v) * h, NEAR if bends is None else max(map(abs, bends)) * h / math.sqrt(w * v)
-            if x > math.pi and off(x, 2 * math.pi) < width:
-                return w, v
-    return None
+    cell = (xs[-1] - xs[0]) / max(len(xs) - 1, 1)
+
+    def largest(x: float, y: float) -> float:
+        """In a cell of the picture: tongues are thin where the slow part is weak."""
+        return max(radius(inner, (x + k * cell / LOOKS) * math.pi, [1.0, *(m * m for m in middle), y * y], weights)
+                   for k in range(-(LOOKS // 2), LOOKS // 2))  # fmt: skip
+
+    return [[largest(x, y) for x in xs] for y in ys]
 
 
-def resonance(m: Method, omega: Sequence[float], dt: float, bends: Bends | None = None) -> Resonance | None:
-    """What may grow at this step; None if nothing is known to."""
-    found = grows(m, omega, dt, bends)
+def axes(x: float, y: float) -> tuple[list[float], list[float]]:
+    """The middles of the cells of a picture that holds the point (x, y)."""
+    right, top = max(2.2, 1.2 * x), max(0.6, 1.2 * y)
+    return ([right * (k + 0.5) / WIDTH for k in range(WIDTH)],
+            [top * (HEIGHT - k - 0.5) / HEIGHT for k in range(HEIGHT)])  # fmt: skip
+
+
+def tongue_rows(
+    inner: Sequence[int], frequencies: Sequence[float], fastest: float, dt: float, weights: Sequence[float] = (1.0,)
+) -> list[Row]:
+    """The picture, row by row, and what is in it."""
+    x, y = abs(dt) * fastest / math.pi, frequencies[-1] / fastest
+    xs, ys = axes(x, y)
+    middle = [f / fastest for f in frequencies[1:-1]]
+    column = min(range(WIDTH), key=lambda k: abs(xs[k] - x))
+    line = min(range(HEIGHT), key=lambda k: abs(ys[k] - y))
+    rows = [Row("tongues", f"X is this step; # grows by more than {STRONG:g} in a step, + by less, . is bounded: of an "
+                "oscillator that both pull at")]  # fmt: skip
+    for k, radii in enumerate(grid(inner, middle, xs, ys, weights)):
+        marks = ["#" if r > STRONG else "+" if r > 1 else "." for r in radii]
+        if k == line:
+            marks[column] = "X"
+        rows.append(Row(f"{ys[k]:.2f}", "".join(marks)))
+    return [*rows, Row("dt", ruler(xs)),
+            Row("", "dt over half the fast period; upwards, the slow frequency over the fast one")]  # fmt: skip
+
+
+def ruler(xs: Sequence[float]) -> str:
+    """Whole and half numbers under the columns that they belong to."""
+    step = 0.5 if xs[-1] < 4 else 1.0 if xs[-1] < 8 else math.ceil(xs[-1] / 8)
+    out = [" "] * (len(xs) + 4)
+    for n in range(int(xs[-1] / step) + 1):
+        at = min(range(len(xs)), key=lambda k: abs(xs[k] - n * step))
+        label = f"{n * step:g}"
+        out[at : at + len(label)] = label
+    return "".join(out).rstrip()
+
+
+def radius_row(found: float | None, own: float, positions: int, why_not: str) -> Row:
     if found is None:
-        return None
-    wider = None if bends is None else (2 * bends[0], 2 * bends[1])
-    count = round(FARTHEST / FINEST)
-    steps = [dt * (1 + sign * k * FINEST) for k in range(1, count + 1) for sign in (-1, 1)]
-    safe = next((h for h in steps if grows(m, omega, h, wider) is None), None)
-    w, v = found
-    return Resonance(w, v, (w + (v or 0.0)) * abs(dt), safe)
+        return Row("spectral radius", "not measured", why_not)
+    told = f"1 + {found - 1:.1e}" if 1 + 5e-4 > found > 1 + 5e-7 else f"{found:.3f}" if found > 1 + 5e-7 else "1"
+    if grows(found, own):
+        verdict = "GROWS without end: this step is in a resonance"
+    elif own > 1 + 5e-7:
+        verdict = f"as the motion itself, which runs away here by {own:.4g} in a step: no resonance"
+    else:
+        verdict = "bounded"
+    return Row("spectral radius", told, f"of the step, linear about this state ({plural(positions, 'position')}): {verdict}")
 
 
-# --- what is said -------------------------------------------------------------------------------------------
-def rows(step: Step, dt: float | None) -> list[Row]:
-    """How far the quadratic part turns in a step, with the parameters as they are if a run gives no others."""
-    if dt is None or step.name not in BY_NAME:
-        return []
-    known = curvatures([o for _, _, o in step.oscillators], defaults(step.parameters))
-    omega = [] if known is None else frequencies(known)
-    if not omega:
-        return []
-    m = BY_NAME[step.name]
-    found = resonance(m, omega, dt)
-    x = omega[-1] * abs(dt)
-    turn = Row("turn", f"omega*dt = {x:.4g}", f"of the fastest oscillation, omega = {omega[-1]:.6g}; leapfrog's limit is 2")
-    if m.mollified:
-        return [turn, Row("resonances", "mollified", "kicks see means of positions over a step: none grows")]
-    if found is None:
-        return [turn, Row("resonances", "none near", f"every turn is more than {NEAR:g} from a multiple of pi; a run looks "
-                          "at the curvature of the rest where one is near")]  # fmt: skip
-    return [turn, Row("resonances", "NEAR", str(found))]
+SMALL = 1e-5  # of a radius: zero modes are defective, and their eigenvalues known to the root of a rounding
+FREE = 1.2  # times the logarithm of the motion's own growth, which a step of finite length does not meet exactly
+
+
+def grows(found: float, own: float) -> bool:
+    """Does a step make larger what the motion itself does not?"""
+    return not math.log(found) <= FREE * math.log(own) + SMALL if math.isfinite(found) and found > 0 else True

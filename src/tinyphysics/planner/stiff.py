@@ -18,7 +18,7 @@ from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.value import evaluate
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
-from tinyphysics.planner.resonance import MOST_NUMBERS, curvatures, defaults
+from tinyphysics.planner.turning import MOST_NUMBERS, curvatures, defaults
 from tinyphysics.rules.jvp import jvp
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.system import System

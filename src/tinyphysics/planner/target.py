@@ -10,7 +10,7 @@ from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Operand, Program, Word
 from tinyphysics.tpir.loops import build_loops, few, longest_axis
 from tinyphysics.tpir.precision import PRECISIONS
-from tinyphysics.tpir.stages import stages_of
+from tinyphysics.tpir.stages import rolled_up
 from tinyphysics.util import did_you_mean, one_of, prod
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
@@ -44,9 +44,11 @@ def written(program: Program) -> tuple[int, str]:
     """(operations, of what) that would be written out: of a step that repeats itself, one stage."""
     if by_lists(program) or approximates(program):
         return IN_LOOPS, "step"
-    stages = stages_of(program, lambda r: r.kind != "S")
-    body, part = (program.step, "step") if stages is None else (stages.body, "stage")
-    return sum(operations(body, program).values()) + arcs(program), part
+    stages = rolled_up(program, lambda r: r.kind != "S")
+    if stages is None:
+        return sum(operations(program.step, program).values()) + arcs(program), "step"
+    bodies = (stages.body, *(t.body for t in stages.tails))
+    return sum(n for body in bodies for n in operations(body, program).values()) + arcs(program), "stage"
 
 
 def arcs(program: Program) -> int:

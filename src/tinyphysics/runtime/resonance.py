@@ -14,7 +14,7 @@ import numpy as np
 from tinyphysics.facts import Fact, Facts
 from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.needs import quadratic_part
-from tinyphysics.planner.resonance import Bends, curvatures, frequencies, off, resonance
+from tinyphysics.planner.turning import Bends, curvatures, frequencies, off, resonance
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.execute import Run
 from tinyphysics.runtime.flows import generator

@@ -14,15 +14,18 @@ from tinyphysics.errors import BackendError, InputError, VerifyError
 from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.jvp import jvp
+from tinyphysics.rules.solve import equations, part
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.flows import flows_of, with_flows
 from tinyphysics.runtime.simulation import Simulation, checked_step
+from tinyphysics.system import SLOTS
 from tinyphysics.tpir.frames import in_frame
 from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
 
 BITS = 106  # two doubles
 ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits
 MOST_COMPONENTS = 32
+MOST_ROUNDS = 400  # of a solution
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     if not system.p:
         raise InputError(f"`{system.name}` has no momenta", fix="Only systems of canonical pairs can be symplectic.")
     h = checked_step(sim.goal.dt if dt is None else dt)
+    if system.levels and not sim.goal.inner:
+        SLOTS["set_paces"](sim, given, h, 0.0, None)
     i = inputs(system, given)
     if i.is_ensemble:
         raise InputError("the defect is measured at one state", fix="Pass one member.")
@@ -175,9 +180,28 @@ def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
             values[u] = mp.mpf(u.arg)
         elif u.op is Ops.VAR:
             values[u] = mp.mpf(env[u])
+        elif u.op is Ops.SOLVED:
+            if part(u, -1) not in values:
+                values[part(u, -1)] = precise_root(u, [values[s] for s in u.src], mp)
+            values[u] = values[part(u, -1)][u.arg[0]]
         else:
             values[u] = functions[u.op](*(values[s] for s in u.src))
     return [values[r] for r in roots]
+
+
+def precise_root(u: UOp, given: list[Any], mp: Any) -> list[Any]:
+    """The unknowns of equations in the working precision: corrections until they are rounding there, too."""
+    eq = equations(u)
+    x, known = given[: eq.n], dict(zip(eq.given, given[2 * eq.n :]))
+    last = mp.inf
+    for _ in range(MOST_ROUNDS):
+        found = precise(list(eq.corrections), dict(zip(eq.unknowns, x)) | known, mp)
+        x = [a - c for a, c in zip(x, found)]
+        size = sum(abs(c) * w for c, w in zip(found, given[eq.n : 2 * eq.n]))
+        if not mp.isfinite(size) or size == 0 or size >= last and last < mp.mpf(2) ** -80:
+            return x
+        last = size
+    return [mp.nan] * eq.n
 
 
 def assert_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -> Defect:

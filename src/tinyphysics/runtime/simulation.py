@@ -7,6 +7,7 @@ import time as clock
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.catalog import TURNING
 from tinyphysics.planner.cite import Citations, cite
 from tinyphysics.planner.explain import stability_rows
+from tinyphysics.planner.paces import split_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
@@ -59,6 +61,7 @@ from tinyphysics.runtime.resume import (
 )  # fmt: skip
 from tinyphysics.runtime.saving import begun
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
+from tinyphysics.runtime.solver import solver_report
 from tinyphysics.runtime.stream import Stream, Value
 from tinyphysics.runtime.subject import Observed
 from tinyphysics.runtime.units import check_units
@@ -69,7 +72,7 @@ from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, Precision, fits
-from tinyphysics.trajectory import Frame, Trajectory
+from tinyphysics.trajectory import Frame, Metrics, Trajectory
 from tinyphysics.util import one_of
 
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
@@ -84,6 +87,8 @@ class Simulation:
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
     frequency: float | None = None  # of the fastest vibration at the state of a pilot
+    paces: Any = None  # of fast and slow parts, what was measured at a state: runtime/paces.py
+    split: Any = None  # of a sum at one pace: which parts are fast at the state of a pilot
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
     _bodies: System | None = None  # whose order is not known yet
@@ -136,7 +141,8 @@ class Simulation:
             return self.built.report
         report = self.built.report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
-        return report.with_rows("plan", tuple(rows))
+        report = report.with_rows("plan", (*rows, *(split_rows(self.split) if self.split is not None else ())))
+        return report.with_section(SLOTS["pace_section"](self, self.goal.dt), "plan") if self.system.levels else report
 
     def cite(self) -> Citations:
         """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
@@ -208,11 +214,21 @@ class Simulation:
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
+    def suggest_split(self, *, t0: float = 0.0, **given: Any) -> Any:
+        """Which parts of a sum, or terms of one energy, are fast at a state and which slow; and what to write for two paces.
+
+        A proposal: nothing is changed by it. `print(sim.suggest_split(q=..., p=...))` shows frequencies and the expression.
+        """
+        return SLOTS["suggest_split"](self, given, checked_time(t0))
+
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError("what a run costs is not known before its method is",
                             fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
+        if self.system.levels and not self.goal.inner:
+            raise PlanError("what a run costs is not known before it is known how many fast kicks there are in a step",
+                            fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
         quiet = self.__copy__()
         quiet.checks = "off"  # a trial is of no state that goals were made for
         rows = sum(s.var.size for s in self.system.states)
@@ -287,6 +303,8 @@ class Simulation:
         if on_orbits(self.goal):
             self.order_bodies(given, c)
         system = self.system
+        if system.levels and not self.goal.inner and self.goal.propagator == "loop":
+            SLOTS["set_paces"](self, given, None if dt is None else checked_step(dt), checked_time(t0), c)
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         if self.goal.is_accurate:
@@ -368,12 +386,16 @@ class Simulation:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
+        if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
+            out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
             out.metrics["propagator"] = jumped(r, record.last, self.goal.propagator)
         if not compiled.encoding.precision.state.is_float:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
         if self.frequency is not None or self.goal.decision is not None:
             out.metrics |= SLOTS["stability"](self, r.dt)
+        if self.paces is not None and self.goal.inner:
+            out.metrics |= SLOTS["resonance"](self, r.dt)
         if compiled.known.method in TURNING:
             out.metrics |= SLOTS["resonances"](self, r)
         if self.goal.is_accurate:
@@ -382,6 +404,10 @@ class Simulation:
             s = out.stopped
             assert s is not None
             what = s.where if isinstance(s.where[0], str) else f"the force between particles {s.where[0]} and {s.where[1]}"
+            if s.cause == "not solved":
+                raise PhysicsIntegrityError(f"the equations of step {s.step} (t = {s.t:g}) were not solved: their rounds did "
+                                            "not converge, or a slope is not finite there", out=out,
+                                            fix="Shorten dt; the run so far is in .out.")  # fmt: skip
             told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
             raise PhysicsIntegrityError(f"{what} is {told} at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
