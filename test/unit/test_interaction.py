@@ -18,7 +18,7 @@ from tinyphysics.analysis.interaction import interaction
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.value import evaluate
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import BY_NAME, METHODS
+from tinyphysics.planner.catalog import BY_NAME, BY_ORDER, METHODS
 from tinyphysics.planner.turning import grows, half_trace, resonance
 from tinyphysics.planner.stiff import stiffest
 from tinyphysics.rules.transcendental import lower
@@ -396,12 +396,19 @@ def cancelled(q, p, k: float = 100.0):
 def test_the_default_changes_only_where_leapfrog_is_shown_to_be_unstable():
     assert tp.compile(trap, dt=1.99e-4).built.plan.method == "leapfrog_kdk"
     b = tp.compile(trap, dt=2.01e-4).built
-    assert b.plan.method == "interaction" and "above leapfrog's limit" in b.plan.because
+    assert b.plan.method == "interaction" and "above the limit of leapfrog_kdk, 2" in b.plan.because
     assert any(a.method == "leapfrog_kdk" and "unstable" in a.because for a in b.plan.turned_down)
     assert tp.compile(trap, dt=0.1, method="leapfrog").built.plan.method == "leapfrog_kdk"
     assert tp.compile(cancelled, dt=1.0).built.plan.method == "leapfrog_kdk"  # the whole of V is flat there
     assert tp.compile(trap, dt=0.1, precision="dd").built.plan.method == "leapfrog_kdk"
     assert tp.compile(trap, dt=0.1, forbid="interaction").built.plan.method == "leapfrog_kdk"
+
+
+@pytest.mark.parametrize("order", [4, 6, 8])
+def test_an_order_is_kept_where_its_splitting_would_be_unstable(order):
+    limit = BY_NAME[BY_ORDER[order]].limit
+    assert tp.compile(trap, dt=0.99e-4 * limit, order=order).built.plan.method == BY_ORDER[order]
+    assert tp.compile(trap, dt=1.01e-4 * limit, order=order).built.plan.method == f"interaction{order}"
 
 
 def test_a_stable_step_has_the_program_that_it_had():
