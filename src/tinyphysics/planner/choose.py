@@ -7,6 +7,7 @@ from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.catalog import (
     ALIASES,
     BY_NAME,
+    BY_ORDER,
     CHOICES,
     FIRST,
     INTERACTION,
@@ -120,12 +121,14 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts) -> list[
 
 
 def turned(goal: Goal) -> Plan:
-    """The plan where leapfrog would not stay bounded."""
-    why = (f"omega*dt = {goal.stiff:.4g} of the quadratic part is above leapfrog's limit of 2, so it is solved, not stepped")
+    """The plan where the splitting into kicks and drifts would not stay bounded."""
+    order = goal.order or INTERACTION.order
+    own, other = BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"], BY_NAME[BY_ORDER[order]]
+    why = f"omega*dt = {goal.stiff:.4g} of the quadratic part is above the limit of {other.name}, {other.limit:.4g}"
     others = [Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")
-              for m in METHODS if m.turns is not None and m.order > INTERACTION.order and not m.mollified]  # fmt: skip
-    return Plan(INTERACTION.name, INTERACTION.order, why, (
-        Alternative(FIRST[2], f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"), *others,
+              for m in METHODS if m.turns is not None and m.order > own.order and not m.mollified]  # fmt: skip
+    return Plan(own.name, own.order, f"{why}, so it is solved, not stepped", (
+        Alternative(other.name, f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"), *others,
         Alternative("interaction_mollified", "by name: where a turn of omega*dt = k pi must be stood"),
     ))  # fmt: skip
 

@@ -161,7 +161,7 @@ def explain(
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:
         chosen += orbit_rows(goal.hierarchy)
-    if step.oscillators:
+    if step.oscillators or step.coupled:
         chosen += resonance_rows(step, goal.dt)
     if step.jump is not None:
         chosen += propagator_rows(system, facts, goal)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
 from tinyphysics.analysis.interaction import interaction
@@ -81,6 +82,7 @@ def splits(system: System, facts: Facts) -> bool:
     return system.kind != "hamiltonian" or bool(facts["separable"])
 
 
+@lru_cache(maxsize=16)  # several methods ask
 def quadratic_part(system: System, facts: Facts) -> Fact:
     """Looked for where a method asks."""
     return facts[QUADRATIC_PART] if QUADRATIC_PART in facts else interaction(system, facts)
