@@ -129,7 +129,7 @@ class Simulation:
 
     def explain(self) -> Report:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
-        if self.goal.propagator != "loop":
+        if self.compiled.known.way != "loop":
             return self.built.report
         report = self.built.report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
@@ -151,7 +151,7 @@ class Simulation:
             raise InputError(f"there is no level `{level}`", fix=f"Levels: {one_of(LEVELS)}.")
         if level == "tpir":
             return str(self.built.program)
-        if level != "uop" and self.goal.propagator != "loop":
+        if level != "uop" and self.compiled.known.way != "loop":
             raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
                             fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
         if level != "uop":
@@ -216,7 +216,7 @@ class Simulation:
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
         quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
-        jumps = self.goal.propagator != "loop"
+        jumps = self.compiled.known.way != "loop"
         n, seconds = 1, 0.0
         while seconds < 0.02 and n < steps:
             n = steps if jumps else min(2 * n, steps)
@@ -339,6 +339,7 @@ class Simulation:
             keeper = None if target is None else Keeper(target, run, i, i.states if c is None else c.start)
             windows = self.windows(save, r, record, values, run)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
+        compiled.tell_of_length(schedule.steps - first, i.members)
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
             record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
@@ -364,7 +365,7 @@ class Simulation:
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
         if r.jump is not None:
-            out.metrics["propagator"] = jumped(r, record.last, self.goal.propagator)
+            out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
         if not compiled.encoding.precision.state.is_float:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
         if self.frequency is not None or self.goal.decision is not None:
