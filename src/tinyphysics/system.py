@@ -160,12 +160,15 @@ class Sum:
 
     parts: tuple[System | Family, ...]
     ranks: tuple[int | None, ...] = (None,)  # how slow each part is, where that was said: 0 is the fastest
+    apart: bool = False  # kinetic energies that differ add up, instead of being refused
 
     def __add__(self, other: Any) -> Sum:
         other = other.traced() if hasattr(other, "traced") else other  # a model given by its class
         if isinstance(other, (System, Family)):
-            return Sum((*self.parts, other), (*self.ranks, None))
-        return Sum(self.parts + other.parts, self.ranks + other.ranks) if isinstance(other, Sum) else NotImplemented
+            return Sum((*self.parts, other), (*self.ranks, None), self.apart)
+        if not isinstance(other, Sum):
+            return NotImplemented
+        return Sum(self.parts + other.parts, self.ranks + other.ranks, self.apart or other.apart)
 
     @property
     def name(self) -> str:
@@ -176,6 +179,21 @@ class Sum:
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+
+def split(*parts: Any) -> Sum:
+    """A sum whose parts may move the same momentum in different ways: their energies add, each stepped by its own flows.
+
+    A kinetic energy that parts have in common still counts once.
+    """
+    if not parts:
+        raise InputError("nothing to split", fix="Pass systems: tp.split(kepler, rotation).")
+    whole = Sum((), ())
+    for part in parts:
+        whole = whole + checked_sum(part)
+    if any(rank is not None for rank in whole.ranks):
+        raise InputError("fast and slow parts in tp.split", fix="Add them with +: tp.fast(a) + tp.slow(b).")
+    return Sum(whole.parts, whole.ranks, apart=True)
 
 
 def fast(part: Any) -> Sum:
@@ -190,11 +208,17 @@ def slow(part: Any, rank: int = 1) -> Sum:
     return paced(part, rank)
 
 
-def paced(part: Any, rank: int) -> Sum:
+def checked_sum(part: Any) -> Sum:
+    """A system, a model given by its class, or a sum, as a sum."""
     whole = Sum((part.traced() if hasattr(part, "traced") else part,)) if not isinstance(part, Sum) else part
     if not all(isinstance(x, (System, Family)) for x in whole.parts):
         raise InputError(f"a {type(part).__name__} is no system", fix="Pass what @tp.hamiltonian or @tp.potential made.")
-    return Sum(whole.parts, (rank,) * len(whole.parts))
+    return whole
+
+
+def paced(part: Any, rank: int) -> Sum:
+    whole = checked_sum(part)
+    return Sum(whole.parts, (rank,) * len(whole.parts), whole.apart)
 
 
 def check_names(system: str, known: Sequence[str], names: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.schemes import FOUND, drifts_and_kicks
+from tinyphysics.synth.shears import COMPOSED
 from tinyphysics.synth.splitting import palindrome
 
 
@@ -49,7 +50,7 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
-        if not (self.splits or self.orbits or "levels" in self.needs):
+        if not (self.splits or self.orbits or "levels" in self.needs or self.kind == "shears"):
             return ()
         symmetric = self.symmetric and not self.corrected
         return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
@@ -133,6 +134,10 @@ METHODS: tuple[Method, ...] = (
            sequence=lambda: list(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
            source="takahashi1984", needs=NEEDS["force gradient"]),
     solved("force_gradient6", "five kicks with their force gradients, drift-kick-drift"),
+    *(Method(name, order, f"the parts of H one after the other and back{', repeated' if order > 2 else ''}: for what mixes "
+             "q and p", symmetric=True, source=source, needs=("shears", "no clock"), kind="shears", kicks=len(COMPOSED[name]))
+      for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
+                                  ("strang8", 8, "kahan1997"))),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
@@ -162,6 +167,11 @@ CHOICES = ("auto", "symplectic")  # names that let the planner choose
 BY_NAME = {m.name: m for m in METHODS}
 FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from order 4 on the smallest price
 ORDERS = (1, 2, 4, 6, 8, 10)
+
+
+def of_parts(order: int) -> list[Method]:
+    """Those of an order for an energy that does not split into T and V."""
+    return [m for m in METHODS if m.order == order and m.kind == "shears"]
 
 
 def by_order(order: int, quadratic: bool) -> list[Method]:

@@ -15,6 +15,7 @@ from tinyphysics.planner.catalog import (
     Method,
     by_order,
     names,
+    of_parts,
 )
 from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection
 from tinyphysics.planner.routes import route_of
@@ -71,7 +72,12 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     order = next(o for o in ORDERS if o >= order)
     quadratic = is_quadratic(system, facts)
     turned_down, chosen = [], None
-    for m in by_order(order, quadratic):
+    mixed = "shears" in facts
+
+    def all_of(o: int) -> list[Method]:
+        return [*by_order(o, quadratic), *(of_parts(o) if mixed else [])]
+
+    for m in all_of(order):
         why = "forbidden" if m.name in forbidden else objection(m, system, facts)
         if why:
             turned_down.append(Alternative(m.name, why))
@@ -79,13 +85,15 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             chosen = m
         else:
             turned_down.append(Alternative(m.name, second(m.name, chosen, quadratic)))
+    if mixed and chosen is not None:  # all others lack the same thing
+        turned_down = []
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='method="rk4" applies to any energy, without a certificate.',
         )
-    best = [next((m for m in by_order(o, quadratic) if not objection(m, system, facts)), None) for o in ORDERS if o != order]
+    best = [next((m for m in all_of(o) if not objection(m, system, facts)), None) for o in ORDERS if o != order]
     turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
                                 f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip
@@ -128,6 +136,6 @@ def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: 
     asked = f"order {goal.order} asked for"
     if goal.order != chosen.order:
         asked += f"; symmetric methods have even orders, so {chosen.order}"
-    if chosen.order in FIRST:
+    if chosen.order in FIRST or chosen.kind:
         return asked
     return f"{asked}; of those that apply the best: {told(chosen.name, quadratic)}"

@@ -52,7 +52,7 @@ def nominal(m: Means) -> float:
 
 
 def instead_of_nothing(system: System, facts: Facts, goal: Goal, requested: str) -> Choice | None:
-    """The exact flow of an energy that no certified method steps: its terms mix q and p."""
+    """The exact flow of an energy that is not T(p) + V(q): no loop of kicks and drifts is given up for it."""
     if not quadratic(facts) or facts["separable"] or goal.method not in CHOICES or goal.order is not None:
         return None
     asked = replace(goal, propagator="exact")
@@ -61,7 +61,7 @@ def instead_of_nothing(system: System, facts: Facts, goal: Goal, requested: str)
     taken = next((m for m in means(system, facts, "exact") if not m.objection), None)
     if taken is None or taken.bits != "exact":
         return None
-    return Choice("exact", f"no method of kicks and drifts steps it, and {taken.name} solves it")
+    return Choice("exact", f"it is not T(p) + V(q), of degree 2, and solved by {taken.name}")
 
 
 def decided(system: System, facts: Facts, goal: Goal, requested: str, operations: int) -> Choice | None:

@@ -18,8 +18,11 @@ from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
+from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
+
+SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +103,21 @@ def of_splitting(job: Job) -> Step:
                       (structure, *claims), time.inside if time else [], approximate, processor)  # fmt: skip
 
 
+def of_shears(job: Job) -> Step:
+    if job.goal.precision not in SHEARED or job.goal.scale != "off":
+        what = f"precision={job.goal.precision!r}" if job.goal.scale == "off" else f"scale={job.goal.scale!r}"
+        raise PlanError(f"`{job.method.name}` steps parts that mix q and p, which {what} does not do yet",
+                        fix='Choose precision="float64" or "dd", and leave scale= out.')  # fmt: skip
+    return shear_step(job.method.name, job.system, job.facts["shears"].parts["parts"], job.method.keeps)
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
     "Runge–Kutta": of_tableau,
     "paces": at_paces,
     "orbits": on_orbits,
+    "shears": of_shears,
 }
 
 

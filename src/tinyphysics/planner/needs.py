@@ -70,6 +70,16 @@ def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
     return None if facts[HIERARCHY] else f"no bodies on orbits are shown: {facts[HIERARCHY].because}"
 
 
+def not_shears(m: Method, system: System, facts: Facts) -> Reason:
+    if "shears" not in facts:
+        return "leapfrog is the Strang splitting of what has no term that mixes q and p"
+    return None if facts["shears"] else f"H is not shown to be a sum of shears: {facts['shears'].because}"
+
+
+def a_clock(m: Method, system: System, facts: Facts) -> Reason:
+    return "H depends on t" if facts["explicit time"] else None
+
+
 # fmt: off
 NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_split),
@@ -78,6 +88,8 @@ NEEDS: dict[str, Need] = {
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
+    "shears": Need("a term mixes q and p, and every term is a shear: it moves nothing that it holds", not_shears),
+    "no clock": Need("H does not depend on t", a_clock),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

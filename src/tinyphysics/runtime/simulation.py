@@ -32,6 +32,7 @@ from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
+from tinyphysics.runtime.commutators import Commutators, commutators
 from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
@@ -81,6 +82,7 @@ class Simulation:
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
     frequency: float | None = None  # of the fastest vibration at the state of a pilot
+    commutators: Commutators | None = None  # of the parts of a splitting, at the first state of the first run
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
     _bodies: System | None = None  # whose order is not known yet
@@ -133,7 +135,8 @@ class Simulation:
             return self.built.report
         report = self.built.report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
-        return report.with_rows("plan", tuple(rows))
+        told = [] if self.commutators is None else [self.commutators.row]
+        return report.with_rows("plan", (*told, *rows))
 
     def cite(self) -> Citations:
         """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
@@ -368,6 +371,10 @@ class Simulation:
             out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
         if not compiled.encoding.precision.state.is_float:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
+        if compiled.known.method == "strang" and c is None:
+            found = commutators(self.built, r)
+            self.commutators = found if self.commutators is None else self.commutators
+            out.metrics |= {} if found is None else {"commutators": found.told}
         if self.frequency is not None or self.goal.decision is not None:
             out.metrics |= SLOTS["stability"](self, r.dt)
         if self.goal.is_accurate:
