@@ -97,6 +97,9 @@ class System:
     def __add__(self, other: Any) -> Sum:
         return Sum((self,)).__add__(other)
 
+    def __radd__(self, other: Any) -> Sum:
+        return Sum((self,)).__radd__(other)
+
     def __getstate__(self) -> dict[str, Any]:
         """All but the user's function, which may live nowhere that another process can import."""
         return self.__dict__ | {"function": None}
@@ -117,9 +120,14 @@ class Family:
     letters: tuple[str, ...]
     build: Callable[[Mapping[str, int]], System]
     shapes: Mapping[str, tuple[int | str, ...]]  # of each argument, as annotated
+    bound: dict[Any, System] = field(default_factory=dict, init=False, repr=False)  # what has been traced, by its sizes
 
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
-        return replace(self.build(sizes or {}), axes=self.shapes)
+        """The system of some sizes, traced once: sums of it use the graph that is there."""
+        key = tuple(sorted((sizes or {}).items()))
+        if key not in self.bound:
+            self.bound[key] = replace(self.build(sizes or {}), axes=self.shapes)
+        return self.bound[key]
 
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         return SLOTS["compile"](self, dt, **options)
@@ -128,10 +136,13 @@ class Family:
         """The same family with other names for some states and parameters."""
         check_names(self.name, list(self.shapes), names)
         shapes = {names.get(name, name): shape for name, shape in self.shapes.items()}
-        return replace(self, build=lambda sizes: self.build(sizes).rename(**names), shapes=shapes)
+        return replace(self, build=lambda sizes: self.bind(sizes).rename(**names), shapes=shapes)
 
     def __add__(self, other: Any) -> Sum:
         return Sum((self,)).__add__(other)
+
+    def __radd__(self, other: Any) -> Sum:
+        return Sum((self,)).__radd__(other)
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(System, name) and name not in System.__dataclass_fields__:
@@ -169,6 +180,13 @@ class Sum:
         if not isinstance(other, Sum):
             return NotImplemented
         return Sum(self.parts + other.parts, self.ranks + other.ranks, self.apart or other.apart)
+
+    def __radd__(self, other: Any) -> Sum:
+        if isinstance(other, int) and other == 0:  # where sum([a, b]) begins
+            return self
+        raise InputError(f"{getattr(other, '__name__', f'a {type(other).__name__}')} + {self.name}: the first is no system",
+                         fix="Add what @tp.hamiltonian or @tp.potential made; a start such as solar_system() goes into "
+                         "evolve(): evolve(**solar_system(), ...).")  # fmt: skip
 
     @property
     def name(self) -> str:

@@ -184,6 +184,31 @@ def test_systems_compiled_apart_are_linked_without_being_traced_again():
     assert whole.energy[0] == pytest.approx(1.1)
 
 
+def test_nor_are_systems_of_open_sizes():
+    traced = []
+
+    @tp.hamiltonian
+    def row(q: tp.Vec["n"], p: tp.Vec["n"]):
+        traced.append(q.shape)
+        return p @ p / 2 + (q**4).sum()
+
+    start = dict(q=np.ones(5), p=np.zeros(5), steps=2)
+    tp.compile(row, 0.1).evolve(**start)
+    before = list(traced)
+    tp.compile(row + row.rename(q="x", p="y"), 0.1).evolve(**start, x=np.ones(5), y=np.zeros(5))
+    assert traced == before
+    assert tp.compile(sum([row, row.rename(q="x", p="y")]), 0.1, sizes={"n": 3}).system.q[1].shape == (3,)
+
+
+def test_what_is_no_system_is_not_added():
+    from tinyphysics.physics.additions import oblateness
+    from tinyphysics.physics.particles import solar_system
+
+    for wrong in (solar_system, solar_system(), 3):
+        with pytest.raises(InputError, match="the first is no system"):
+            wrong + oblateness
+
+
 # --- refusals ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("make, error, said", [
     (lambda: tp.compile(tp.split(), 0.1), InputError, "nothing to split"),
