@@ -19,6 +19,9 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
 
 OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "hash_every", "seed", "progress",
            "threads", "save", "checkpoint", "checkpoint_every", "resume")  # fmt: skip
+# what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
+SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "frames", "hash", "hashes", "kept", "metrics", "observed",
+         "origin", "plot", "states", "step", "stopped", "stops", "t", "times", "to_xarray", "words")  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
 
@@ -82,6 +85,9 @@ class System:
         """The same system with other names for some states and parameters: `trap.rename(k="stiffness")`."""
         known = {s.name: s.var for s in self.states} | {x.name: x.var for x in self.parameters}
         check_names(self.name, list(known), names)
+        for shown in (names.get(s.name, "") for s in self.states):
+            if shown in SHOWN:
+                raise InputError(f"a state named `{shown}` would be hidden: out.{shown} is something else", fix=other_name(shown))
         to = {known[old]: UOp.var(new, known[old].shape, known[old].dtype) for old, new in names.items()}
         energy = () if self.energy is None else (self.energy,)
         new = substitute([*energy, *self.forces, *self.update, *self.sites], to)
@@ -237,6 +243,10 @@ def checked_sum(part: Any) -> Sum:
 def paced(part: Any, rank: int) -> Sum:
     whole = checked_sum(part)
     return Sum(whole.parts, (rank,) * len(whole.parts), whole.apart)
+
+
+def other_name(hidden: str) -> str:
+    return f'Choose another name, such as "{hidden}_".'
 
 
 def check_names(system: str, known: Sequence[str], names: Mapping[str, str]) -> None:

@@ -200,6 +200,21 @@ def test_nor_are_systems_of_open_sizes():
     assert tp.compile(sum([row, row.rename(q="x", p="y")]), 0.1, sizes={"n": 3}).system.q[1].shape == (3,)
 
 
+def test_a_state_says_how_large_a_system_of_open_sizes_is():
+    """Whoever gives a state need not give sizes=."""
+
+    @tp.hamiltonian
+    def row(q: tp.Vec["n"], p: tp.Vec["n"]):
+        return p @ p / 2 + (q**4).sum()
+
+    start = dict(q=np.ones(3), p=np.zeros(3))
+    assert tp.compile(row, 0.1, pilot=start).frequency == pytest.approx(12**0.5, rel=1e-3)
+    assert 0 < tp.compile(row, 0.1).suggest_dt(**start) < 1
+    assert tp.compile(row, 0.1).minimise(q=np.ones(3)).converged
+    out = tp.compile(row, 0.1).evolve(**start, steps=10)
+    assert tp.compile(row, 0.1).rewind(out, 4).final.step == 6
+
+
 def test_what_is_no_system_is_not_added():
     from tinyphysics.physics.additions import oblateness
     from tinyphysics.physics.particles import solar_system

@@ -27,6 +27,16 @@ class Route:
 
 
 @dataclass(frozen=True)
+class Request:
+    """What is done only where it was asked for, since a finding alone does not decide it."""
+
+    name: str
+    finding: str
+    action: str
+    effect: str
+
+
+@dataclass(frozen=True)
 class Form:
     """From a program to the way it is evaluated."""
 
@@ -55,6 +65,14 @@ ROUTES: tuple[Route, ...] = (
           "the default where a term mixes q and p and all are shears"),
     Route("mixed", "a term mixes q and p", "nothing of its own choice", 'refused; method="rk4" steps it, uncertified',
           lambda s, f: True),
+)
+REQUESTS: tuple[Request, ...] = (
+    Request("paces", "parts that are called fast and slow: tp.fast(a) + tp.slow(b)",
+            "slow kicks, and between them many fast ones", "symplectic; slow forces are evaluated once a step"),
+    Request("orbits", 'bodies that attract as 1/r, a state that is a hierarchy, and a method such as "aba104"',
+            "Kepler orbits in Jacobi coordinates, and kicks by the rest", "symplectic; the error has the factor eps"),
+    Request("jump", 'H of degree 2 at most, and propagator="exact" or "method"; "exact" by itself where q and p are mixed',
+            "one jump instead of the loop", "any number of steps at once"),
 )
 FORMS: tuple[Form, ...] = (
     Form("tree", "forces of 1/r and approximate=", "a tree, its error measured where a run begins",
