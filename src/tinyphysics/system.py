@@ -85,9 +85,9 @@ class System:
         """The same system with other names for some states and parameters: `trap.rename(k="stiffness")`."""
         known = {s.name: s.var for s in self.states} | {x.name: x.var for x in self.parameters}
         check_names(self.name, list(known), names)
-        for new in (names.get(s.name, "") for s in self.states):
-            if new in SHOWN:
-                raise InputError(f"a state named `{new}` would be hidden: out.{new} is something else", fix=other_name(new))
+        for name in (names.get(s.name, "") for s in self.states):
+            if name in SHOWN:
+                raise InputError(f"a state named `{name}` would be hidden: out.{name} is another thing", fix=other_name(name))
         to = {known[old]: UOp.var(new, known[old].shape, known[old].dtype) for old, new in names.items()}
         energy = () if self.energy is None else (self.energy,)
         new = substitute([*energy, *self.forces, *self.update, *self.sites], to)

@@ -125,7 +125,7 @@ def check_free(states: Sequence[str], site: Site | None) -> None:
             raise TraceError(f"`{name}` means {RESERVED[name]} and cannot name a state", site=site,
                              fix="Choose another name.")  # fmt: skip
         if name in SHOWN:
-            raise TraceError(f"a state named `{name}` would be hidden: out.{name} is something else", site=site,
+            raise TraceError(f"a state named `{name}` would be hidden: out.{name} is another thing", site=site,
                              fix=other_name(name))  # fmt: skip
 
 

@@ -14,11 +14,12 @@ from tinyphysics.planner.catalog import (
     RESPA,
     Method,
     by_order,
+    by_solving,
     names,
     of_parts,
 )
-from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection
-from tinyphysics.planner.routes import route_of
+from tinyphysics.planner.needs import HIERARCHY, SHEARED, is_quadratic, objection, splits
+from tinyphysics.planner.routes import ROUTES, route_of
 from tinyphysics.synth.quality import told
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
@@ -59,7 +60,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if why:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,
-                            fix="rk4 applies to any energy, without a certificate: method=\"rk4\".")  # fmt: skip
+                            fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
+                            'order=. Without a certificate, method="rk4".')  # fmt: skip
         return at_paces(system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
     if system.levels and (goal.order not in (None, RESPA.order) or RESPA.name in forbidden):
         raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
@@ -72,35 +74,38 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     order = next(o for o in ORDERS if o >= order)
     quadratic = is_quadratic(system, facts)
     turned_down, chosen = [], None
-    mixed = "shears" in facts
-
-    def all_of(o: int) -> list[Method]:
-        return [*by_order(o, quadratic), *(of_parts(o) if mixed else [])]
-
-    for m in all_of(order):
+    for m in of_order(order, quadratic, system, facts, goal):
         why = "forbidden" if m.name in forbidden else objection(m, system, facts)
         if why:
             turned_down.append(Alternative(m.name, why))
         elif chosen is None:
             chosen = m
         else:
-            turned_down.append(Alternative(m.name, second(m.name, chosen, quadratic)))
-    if mixed and chosen is not None:  # all others lack the same thing
-        turned_down = []
+            turned_down.append(Alternative(m.name, second(m, chosen, quadratic)))
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
-            fix='method="rk4" applies to any energy, without a certificate.',
+            fix='Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
-    best = [next((m for m in all_of(o) if not objection(m, system, facts)), None) for o in ORDERS if o != order]
-    turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
+    best = [next((m for m in of_order(o, quadratic, system, facts, goal) if not objection(m, system, facts)), None)
+            for o in ORDERS if o != order]  # fmt: skip
+    best = [m for m in dict.fromkeys(best) if m is not chosen]
+    turned_down += [Alternative(m.name, f"order {m.order}, {'about ' if m.slopes else ''}{m.stages} force evaluation"
                                 f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip
     if HIERARCHY in facts and facts[HIERARCHY]:
         turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
                                        "is not known yet"))  # fmt: skip
     return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+
+
+def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Goal) -> list[Method]:
+    """What may be chosen at an order, the best first; where nothing splits, shears, and equations are solved at last."""
+    if splits(system, facts):
+        return by_order(order, quadratic)
+    parts = of_parts(order) if goal.precision in SHEARED and goal.scale == "off" else []
+    return [*by_order(order, quadratic), *parts, *by_solving(order)]
 
 
 def one_pace(what: str) -> PlanError:
@@ -123,16 +128,18 @@ def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:
     return Plan(RESPA.name, RESPA.order, f"fast and slow parts: {kicks} fast kicks in a step")
 
 
-def second(name: str, chosen: Method, quadratic: bool) -> str:
+def second(m: Method, chosen: Method, quadratic: bool) -> str:
     """Why a method that applies is not the one."""
+    if m.slopes:
+        return f"about {m.stages} force evaluations a step; {chosen.name} has {chosen.stages}"
     if chosen.order in FIRST:
         return f"same order and cost; {chosen.name} is the default"
-    return told(name, quadratic)
+    return told(m.name, quadratic)
 
 
 def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
     if not goal.order:
-        return route_of(system, facts).default
+        return (ROUTES[-1] if chosen.slopes else route_of(system, facts)).default
     asked = f"order {goal.order} asked for"
     if goal.order != chosen.order:
         asked += f"; symmetric methods have even orders, so {chosen.order}"

@@ -12,17 +12,16 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
-from tinyphysics.planner.needs import HIERARCHY
+from tinyphysics.planner.needs import HIERARCHY, SHEARED
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.implicit import collocate, gauss
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
-
-SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +110,11 @@ def of_shears(job: Job) -> Step:
     return shear_step(job.method.name, job.system, job.facts["shears"].parts["parts"], job.method.keeps)
 
 
+def by_collocation(job: Job) -> Step:
+    method = job.method
+    return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
@@ -118,6 +122,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "paces": at_paces,
     "orbits": on_orbits,
     "shears": of_shears,
+    "collocation": by_collocation,
 }
 
 

@@ -11,6 +11,7 @@ from tinyphysics.synth.timing import in_three_parts
 from tinyphysics.system import System
 
 Reason = str | None  # why not, or None
+SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped by their shears
 HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
 
 
@@ -80,6 +81,15 @@ def a_clock(m: Method, system: System, facts: Facts) -> Reason:
     return "H depends on t" if facts["explicit time"] else None
 
 
+def no_energy(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.energy is not None else "it is not given by an energy"
+
+
+def splits(system: System, facts: Facts) -> bool:
+    """Has it a kick and a drift?"""
+    return system.kind != "hamiltonian" or bool(facts["separable"])
+
+
 # fmt: off
 NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_split),
@@ -90,6 +100,7 @@ NEEDS: dict[str, Need] = {
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
     "shears": Need("a term mixes q and p, and every term is a shear: it moves nothing that it holds", not_shears),
     "no clock": Need("H does not depend on t", a_clock),
+    "an energy": Need("a system given by its energy", no_energy),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

@@ -63,8 +63,8 @@ ROUTES: tuple[Route, ...] = (
           "symplectic, explicit; the size of its commutators is told after the first run",
           lambda s, f: "shears" in f and bool(f["shears"]) and not f["explicit time"],
           "the default where a term mixes q and p and all are shears"),
-    Route("mixed", "a term mixes q and p", "nothing of its own choice", 'refused; method="rk4" steps it, uncertified',
-          lambda s, f: True),
+    Route("mixed", "a term mixes q and p", "the stages of Gauss, solved for in every step", "symplectic to the residual",
+          lambda s, f: True, "the default where a term mixes q and p"),
 )
 REQUESTS: tuple[Request, ...] = (
     Request("paces", "parts that are called fast and slow: tp.fast(a) + tp.slow(b)",

@@ -12,6 +12,7 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
 from tinyphysics.planner.goals import check_goals
+from tinyphysics.planner.kinetics import relativistic
 from tinyphysics.planner.link import linked
 from tinyphysics.planner.propagator import PROPAGATORS
 from tinyphysics.planner.target import checked
@@ -115,6 +116,9 @@ def compile(
     method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps; None leaves it to the planner,
     which tells its reasons in explain().
 
+    kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
+    the system has none, and the last axis of p is space where it has up to three components.
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
@@ -138,7 +142,7 @@ def compile(
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
     if propagator is not None and propagator not in PROPAGATORS:
         raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
-    choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
+    choice("kinetics", kinetics, ("newtonian", "relativistic"), ())
     choice("precision", precision, tuple(PRECISIONS), ())
     choice("math", math, ("exact",), ("fast",))
     if scale not in SCALES:
@@ -154,6 +158,8 @@ def compile(
     if approximate is not None:
         approximate = checked_budget(approximate, precision, scale)
     ready(requested)
+    if kinetics == "relativistic":
+        system = relativistic(system)
     source = system
     check_sizes(system, sizes)
     if not isinstance(system, Family) or sizes is not None:

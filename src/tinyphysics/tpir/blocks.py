@@ -206,7 +206,7 @@ class Blocks:
 
     def apart(self, *updates: Update) -> bool:
         """Does none of them read a number that one of them moves?  Asked where a state moves by others of its numbers."""
-        if not any(u.state in moving(u.flow) for u in updates):
+        if any(u.stale for u in updates) or not any(u.state in moving(u.flow) for u in updates):
             return False
         found = [numbers(self.program, u.state, u.flow, self.normal) for u in updates]
         known = [x for x in found if x is not None]
