@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ACCENTS = str.maketrans({"é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})  # as every BibTeX reads them
+# as every BibTeX reads them
+ACCENTS = str.maketrans({"í": "{\\'\\i}", "ú": "{\\'u}", "é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,9 @@ WORKS: tuple[Work, ...] = (
     Work("kahan1997", ("Kahan, William", "Li, Ren-Cang"), 1997,
          "Composition constants for raising the orders of unconventional schemes for ordinary differential equations",
          "Math. Comp.", "66", "1089-1099", "10.1090/S0025-5718-97-00873-9"),
+    Work("garcia1999", ("García-Archilla, Bosco", "Sanz-Serna, Jesús María", "Skeel, Robert D."), 1999,
+         "Long-time-step methods for oscillatory differential equations",
+         "SIAM J. Sci. Comput.", "20", "930-963", "10.1137/S1064827596313851"),
     Work("laskar2001", ("Laskar, Jacques", "Robutel, Philippe"), 2001,
          "High order symplectic integrators for perturbed Hamiltonian systems",
          "Celest. Mech. Dyn. Astron.", "80", "39-62", "10.1023/A:1012098603882"),
