@@ -20,9 +20,10 @@ from tinyphysics.planner.catalog import (
     by_order,
     by_solving,
     names,
+    of_parts,
 )
-from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection, quadratic_part, splits
-from tinyphysics.planner.routes import route_of
+from tinyphysics.planner.needs import HIERARCHY, SHEARED, is_quadratic, objection, quadratic_part, splits
+from tinyphysics.planner.routes import ROUTES, route_of
 from tinyphysics.synth.quality import told
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
@@ -89,21 +90,21 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     order = next(o for o in ORDERS if o >= order)
     quadratic = is_quadratic(system, facts)
     turned_down, chosen = [], None
-    for m in of_order(order, quadratic, system, facts):
+    for m in of_order(order, quadratic, system, facts, goal):
         why = "forbidden" if m.name in forbidden else objection(m, system, facts)
         if why:
             turned_down.append(Alternative(m.name, why))
         elif chosen is None:
             chosen = m
         else:
-            turned_down.append(Alternative(m.name, second(m.name, chosen, quadratic)))
+            turned_down.append(Alternative(m.name, second(m, chosen, quadratic)))
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
-    best = [next((m for m in of_order(o, quadratic, system, facts) if not objection(m, system, facts)), None)
+    best = [next((m for m in of_order(o, quadratic, system, facts, goal) if not objection(m, system, facts)), None)
             for o in ORDERS if o != order]  # fmt: skip
     best = [m for m in dict.fromkeys(best) if m is not chosen]
     turned_down += [Alternative(m.name, f"order {m.order}, {'about ' if m.slopes else ''}{m.stages} force evaluation"
@@ -115,9 +116,12 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
 
 
-def of_order(order: int, quadratic: bool, system: System, facts: Facts) -> list[Method]:
-    """What may be chosen at an order, the best first; equations are solved only where nothing splits."""
-    return [*by_order(order, quadratic), *([] if splits(system, facts) else by_solving(order))]
+def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Goal) -> list[Method]:
+    """What may be chosen at an order, the best first; where nothing splits, shears, and equations are solved at last."""
+    if splits(system, facts):
+        return by_order(order, quadratic)
+    parts = of_parts(order) if goal.precision in SHEARED and goal.scale == "off" else []
+    return [*by_order(order, quadratic), *parts, *by_solving(order)]
 
 
 def turned(goal: Goal) -> Plan:
@@ -161,19 +165,21 @@ def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     return Plan(method.name, method.order, f"fast and slow parts: {kicks} fast kicks in {each}")
 
 
-def second(name: str, chosen: Method, quadratic: bool) -> str:
+def second(m: Method, chosen: Method, quadratic: bool) -> str:
     """Why a method that applies is not the one."""
+    if m.slopes:
+        return f"about {m.stages} force evaluations a step; {chosen.name} has {chosen.stages}"
     if chosen.order in FIRST:
         return f"same order and cost; {chosen.name} is the default"
-    return told(name, quadratic)
+    return told(m.name, quadratic)
 
 
 def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
     if not goal.order:
-        return route_of(system, facts).default
+        return (ROUTES[-1] if chosen.slopes else route_of(system, facts)).default
     asked = f"order {goal.order} asked for"
     if goal.order != chosen.order:
         asked += f"; symmetric methods have even orders, so {chosen.order}"
-    if chosen.order in FIRST or chosen.slopes:
+    if chosen.order in FIRST or chosen.kind:
         return asked
     return f"{asked}; of those that apply the best: {told(chosen.name, quadratic)}"

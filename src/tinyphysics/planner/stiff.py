@@ -39,7 +39,7 @@ def may_be(system: System, goal: Goal) -> bool:
     """Is it a question at all?  Only where leapfrog would be taken because nothing else was asked for."""
     plain = (goal.method in CHOICES and goal.order in (None, *SOLVED) and not goal.forbid and not goal.is_accurate
              and goal.precision == "float64" and goal.scale == "off" and goal.approximate is None
-             and goal.propagator == "loop" and not goal.inner and not goal.backwards)  # fmt: skip
+             and goal.propagator in (None, "loop") and not goal.inner and not goal.backwards)  # fmt: skip
     return (plain and goal.dt is not None and system.kind == "hamiltonian" and not system.levels
             and sum(q.size for q in system.q) <= MOST_NUMBERS)  # fmt: skip
 
