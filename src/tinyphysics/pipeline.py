@@ -14,19 +14,20 @@ from tinyphysics.facts import Facts
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, MAP
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, MAP, is_adaptive
 from tinyphysics.planner.choose import choose
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.families import Job, step_of
 from tinyphysics.planner.goals import decided, provisional
 from tinyphysics.planner.propagator import plan_jump
-from tinyphysics.planner.target import choose_target
+from tinyphysics.planner.target import choose_target, written_out
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.exact import unrounded
 from tinyphysics.step import Step
 from tinyphysics.synth import schemes
 from tinyphysics.synth.propagate import FLOW, flow_step, power_step
+from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -65,6 +66,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         raise PlanError(f'scale="{goal.scale}" does not go with precision="dd": other units round the weights of the method',
                         fix="Leave scale= out.")  # fmt: skip
     facts = all_facts(system, goal)
+    check_adaptive(system, goal)
     jumps = goal.propagator != "loop"
     plan = (plan_jump(system, facts, goal, requested) if jumps else
             choose(system, facts, goal) if goal.decision is None else decided(goal.decision))  # fmt: skip
@@ -87,10 +89,28 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         )
     program = (in_pairs(shown, step.weights) if goal.precision == "dd" else
                in_precision(shown, goal.precision, goal.lattice))  # fmt: skip
-    target, why = choose_target(program, requested, goal.precision)
+    target, why = (written_out(program, requested) if step.going is not None else
+                   choose_target(program, requested, goal.precision))  # fmt: skip
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
+
+
+def check_adaptive(system: System, goal: Goal) -> None:
+    """What does not go with steps of their own lengths is said, and not left out silently."""
+    if not is_adaptive(system.kind, goal.method):
+        if goal.tolerance is not None:
+            raise PlanError("tolerance= is of methods that choose their own steps, and this one has the step dt",
+                            fix='Add method="taylor", or leave tolerance= out.')  # fmt: skip
+        return
+    wrong = {"precision": goal.precision if goal.precision != "float64" else None,
+             "scale": goal.scale if goal.scale != "off" else None, "approximate": goal.approximate,
+             "propagator": goal.propagator if goal.propagator != "loop" else None, "inner": goal.inner or None,
+             "error": goal.error, "energy_drift": goal.energy_drift}  # fmt: skip
+    for name, value in wrong.items():
+        if value is not None:
+            raise PlanError(f"{name}={value!r} does not go with a method that chooses its own steps",
+                            fix=f"Leave {name}= out; tolerance= is the relative error of one step, {TOLERANCE:.1g} if not given.")
 
 
 def jump(system: System, facts: Facts, plan: Plan) -> Step:

@@ -168,6 +168,7 @@ class Step:
     jump: Propagate | None = None  # then nothing else moves a state
     frame: Frame | None = None
     coefficients: tuple[float, ...] = ()  # of a method whose expressions hold more than the weights of its updates
+    going: UOp | None = None  # where it does not hold a body changes nothing, and a loop may end
 
     @property
     def weights(self) -> dict[float, Fraction]:

@@ -14,6 +14,7 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
     "hamiltonian": 1,
     "potential": 1,  # the part of an energy that another system adds to its own
     "map": 0,
+    "ode": 0,
 }
 
 
@@ -47,7 +48,7 @@ class System:
     time: UOp | None = None  # the variable of explicit time, if the function has one
     energy: UOp | None = None  # hamiltonian
     forces: tuple[UOp, ...] = ()  # forces: one per position
-    update: tuple[UOp, ...] = ()  # map: the new value of each state
+    update: tuple[UOp, ...] = ()  # map: the new value of each state; ode: its derivative
     sites: Mapping[UOp, Site] = field(default_factory=dict)
     site: Site | None = None  # where the function is defined
     function: Callable[..., Any] | None = None

@@ -137,6 +137,7 @@ class ArraysLoader:
         once = Evaluator(list(f.invariants.values()))
         step = Evaluator([*f.roots, *f.guards])
         look = Evaluator([*f.watched, *f.watched_guards])
+        gate = Evaluator([] if f.going is None else [f.going])
         weights = [Evaluator([row[k] for row in f.weights.values()]) for k in range(f.stages)]
 
         def call(
@@ -164,6 +165,8 @@ class ArraysLoader:
                 if not f.loops:
                     state = evaluate(step, 0, len(f.roots), {})
                 for j in range(rows if f.loops else 0):
+                    if f.going is not None and not np.any(evaluate(gate, j * stride, 1, {})[0]):
+                        break
                     for i in range(stride):
                         for stage in stages:
                             state = evaluate(step, j * stride + i, len(f.roots), stage)

@@ -230,6 +230,23 @@ class KernelEngine:
             out[name] = slice(out[name].start if name in out else k, k + 1)
         return out
 
+    # --- for a run whose steps have their own lengths (runtime/adaptive.py) -------------------
+    @property
+    def states(self) -> Any:
+        return self.program.states
+
+    def tell(self, m: Lanes, name: str, value: float) -> None:
+        """Another value of a parameter that all members share, for this loop alone."""
+        m.uniform = m.uniform.copy()
+        m.uniform[next(k for k, p in enumerate(self.kernel.params) if str(p.arg) == f"${name}")] = value
+
+    def register(self, m: Lanes, name: str) -> Any:
+        return m.carried[self.places()[name], : m.members].T
+
+    def patience(self, m: Lanes, work: float) -> int:
+        """Steps of so many operations."""
+        return max(LEAST_BLOCK, int(work / (self.kernel.section("step").operations * max(m.members, 1) + 1)))
+
     def snapshot(self, m: Lanes) -> Lanes:
         return replace(m, carried=m.carried.copy())
 

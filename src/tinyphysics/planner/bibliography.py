@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ACCENTS = str.maketrans({"é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})  # as every BibTeX reads them
+ACCENTS = str.maketrans({"À": "{\\`A}", "é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})  # as every BibTeX reads them
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,9 @@ WORKS: tuple[Work, ...] = (
     Work("kahan1997", ("Kahan, William", "Li, Ren-Cang"), 1997,
          "Composition constants for raising the orders of unconventional schemes for ordinary differential equations",
          "Math. Comp.", "66", "1089-1099", "10.1090/S0025-5718-97-00873-9"),
+    Work("jorba2005", ("Jorba, Àngel", "Zou, Maorong"), 2005,
+         "A software package for the numerical integration of ODEs by means of high-order Taylor methods",
+         "Experiment. Math.", "14", "99-117", "10.1080/10586458.2005.10128904"),
     Work("laskar2001", ("Laskar, Jacques", "Robutel, Philippe"), 2001,
          "High order symplectic integrators for perturbed Hamiltonian systems",
          "Celest. Mech. Dyn. Astron.", "80", "39-62", "10.1023/A:1012098603882"),

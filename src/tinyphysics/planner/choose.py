@@ -12,13 +12,16 @@ from tinyphysics.planner.catalog import (
     MAP,
     ORDERS,
     RESPA,
+    TAYLOR,
     Method,
     by_order,
     names,
 )
 from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection
 from tinyphysics.planner.routes import route_of
+from tinyphysics.rules.jet import order_for
 from tinyphysics.synth.quality import told
+from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
@@ -42,8 +45,11 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise PlanError(f"`{system.name}` is an explicit map and is run as it is written",
                             fix="Leave method= and order= out.")  # fmt: skip
         return Plan(MAP.name, 0, route_of(system, facts).default)
-    if goal.method not in CHOICES:
-        m = named(goal.method)
+    if system.kind == "ode" and (goal.method == "symplectic" or goal.method == "auto" and goal.order is not None):
+        raise PlanError(f"`{system.name}` is given by derivatives, and nothing is certified for them",
+                        fix='Leave method= and order= out, or choose method="rk4".')  # fmt: skip
+    if goal.method not in CHOICES or system.kind == "ode":
+        m = named(TAYLOR.name if goal.method == "auto" else goal.method)
         if goal.order not in (None, m.order):
             raise PlanError(f"`{m.name}` has order {m.order}, not {goal.order}",
                             fix="Leave order= out, or choose by order alone.")  # fmt: skip
@@ -59,7 +65,10 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,
                             fix="rk4 applies to any energy, without a certificate: method=\"rk4\".")  # fmt: skip
-        return at_paces(system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
+        if system.levels:
+            return at_paces(system, facts, goal)
+        order = order_for(goal.tolerance or TOLERANCE) if m is TAYLOR else m.order
+        return Plan(m.name, order, route_of(system, facts).default if goal.method == "auto" else "asked for by name")
     if system.levels and (goal.order not in (None, RESPA.order) or RESPA.name in forbidden):
         raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
     if system.levels:

@@ -14,6 +14,7 @@ from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Step
+from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -36,6 +37,9 @@ def title(system: System) -> str:
             return f"{system.name}: H = {system.energy}"
         case "forces":
             return f"{system.name}: force = {system.forces[0]}"
+        case "ode":
+            rates = zip(system.states, system.update)
+            return f"{system.name}: {', '.join(f'd{s.name}/dt = {u}' for s, u in rates)}"
     names = ", ".join(s.name for s in system.states)
     return f"{system.name}: ({names}) -> ({', '.join(map(str, system.update))})"
 
@@ -144,7 +148,12 @@ def explain(
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
     chosen += step_rows(method, facts)
     if goal.dt is not None:
-        chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+        what = "of the times at which one may look; steps have their own lengths" if method.adaptive else (
+            "a run-time value: changing it does not recompile")
+        chosen.append(Row("dt", f"{goal.dt:g}", what))
+    if method.adaptive:
+        chosen.append(Row("tolerance", f"{goal.tolerance or TOLERANCE:.2g}", "of one step, relative to the whole state; states "
+                          "are updated with error words"))  # fmt: skip
     if goal.is_accurate:
         chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:
@@ -154,7 +163,7 @@ def explain(
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
-    if system.kind != "map":
+    if system.kind != "map" and not method.adaptive:
         chosen += rounding_rows(step, goal)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
@@ -165,7 +174,7 @@ def explain(
     chosen += units
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
-    none = system.kind == "map" or step.jump is not None
+    none = system.kind == "map" or step.jump is not None or method.adaptive
     evaluations = [] if none else [Row("force evaluations", str(step.evaluations), "a step")]
     cost = [
         *evaluations,

@@ -13,12 +13,16 @@ from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
 from tinyphysics.planner.needs import HIERARCHY
-from tinyphysics.step import Step
+from tinyphysics.rules.real import simplify
+from tinyphysics.rules.vjp import gradient
+from tinyphysics.step import Step, Term
+from tinyphysics.synth.derivative import derivative
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.splitting import Approximate, split_step
+from tinyphysics.synth.taylor import TOLERANCE, taylor_step
 from tinyphysics.system import System
 
 
@@ -70,6 +74,23 @@ def of_tableau(job: Job) -> Step:
     return runge_kutta(job.method.name, job.system, T, job.method.tableau)
 
 
+def of_series(job: Job) -> Step:
+    """The derivatives of all states, in their order."""
+    system = job.system
+    if system.kind == "ode":
+        terms, rates = (), list(system.update)
+    elif system.energy is not None:
+        slopes = dict(zip([*system.p, *system.q], derivative(system.energy, [*system.p, *system.q])))
+        pairs = zip(system.q, system.p)
+        rates = [r for q, p in pairs for r in (slopes[p], -slopes[q])]
+        terms = (Term("H", system.energy),)
+    else:
+        T = kinetic(system)
+        (velocity,) = simplify(gradient(T, system.p))
+        rates, terms = [velocity, *system.forces], (Term("T", T),)
+    return taylor_step(job.method.name, system, terms, simplify(rates), job.goal.tolerance or TOLERANCE)
+
+
 def at_paces(job: Job) -> Step:
     return multirate_step(job.method.name, job.system, job.facts["separable"].T, job.goal.inner, job.method.keeps)
 
@@ -104,6 +125,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
     "Runge–Kutta": of_tableau,
+    "Taylor": of_series,
     "paces": at_paces,
     "orbits": on_orbits,
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tinyphysics.facts import Facts
 from tinyphysics.ir import Ops, toposort
 from tinyphysics.planner.catalog import Method
+from tinyphysics.rules.jet import rough
 from tinyphysics.synth.timing import in_three_parts
 from tinyphysics.system import System
 
@@ -21,6 +22,8 @@ class Need:
 
 
 def not_split(m: Method, system: System, facts: Facts) -> Reason:
+    if system.kind == "ode":
+        return "it is given by derivatives: no energy says what kicks and what drifts"
     if system.kind != "hamiltonian" or facts["separable"]:
         return None  # forces of positions alone are a kick by definition
     return f"H is not shown to be separable: {facts['separable'].because}"
@@ -54,6 +57,16 @@ def no_gradients(m: Method, system: System, facts: Facts) -> Reason:
     return None
 
 
+def not_analytic(m: Method, system: System, facts: Facts) -> Reason:
+    pieces = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
+    moving = frozenset([s.var for s in system.states] + ([] if system.time is None else [system.time]))
+    found = rough(pieces, moving)
+    if found is None:
+        return None
+    at = system.sites.get(found)
+    return f"`{found.op.value}` in it has no Taylor series where it turns or jumps{f' ({at})' if at else ''}"
+
+
 def one_pace(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.levels else "no part of it was said to be fast or slow: tp.fast(a) + tp.slow(b)"
 
@@ -78,6 +91,7 @@ NEEDS: dict[str, Need] = {
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
+    "smooth rates": Need("no abs, floor, min, max, sign or choice by what moves in the equations of motion", not_analytic),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

@@ -41,6 +41,8 @@ class Form:
 ROUTES: tuple[Route, ...] = (
     Route("map", "an explicit map", "it is run as it is written", "no method, no dt",
           lambda s, f: s.kind == "map", "an explicit map is run as it is written"),
+    Route("ode", "derivatives of states", "Taylor series with steps of their own", "nothing is certified; accurate to rounding",
+          lambda s, f: s.kind == "ode", "the default for derivatives"),
     Route("forces", "forces of positions", "kicks and drifts", "volume-preserving; symplectic where the force is curl-free",
           lambda s, f: s.kind == "forces", "the default for forces of position"),
     Route("driven", "H = T(p) + V(q), t in one of them", "kicks and drifts; time advances in the other part",

@@ -7,6 +7,7 @@ from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.kernel import LARGEST
 from tinyphysics.tpir.loops import build_loops, few, longest_axis
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.stages import stages_of
@@ -67,6 +68,15 @@ def in_loops(program: Program, members: int) -> bool:
     """Does a run of so many members go through loops?  Many small systems fill the lanes of vectors instead."""
     enough = lanes_enough(longest_axis(program), written(program)[0], members, few(program))
     return not enough and not loops_refuse(program)
+
+
+def written_out(program: Program, requested: str) -> tuple[Target, str]:
+    """(the target, why) of a step that is always written out number by number."""
+    count, _ = written(program)
+    if count > LARGEST:
+        raise PlanError(f"one step of `{program.name}` is {count:,} operations when written out, more than {LARGEST:,}",
+                        fix="A larger tolerance= has shorter series; or choose a method of kicks and drifts.")  # fmt: skip
+    return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 
 
 def choose_target(program: Program, requested: str, precision: str = "float64") -> tuple[Target, str]:

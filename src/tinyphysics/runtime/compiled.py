@@ -11,6 +11,7 @@ from tinyphysics.ir import UOp, parse
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
+from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.target import lanes_enough, loops_refuse
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_key
@@ -76,6 +77,11 @@ class Compiled:
         b = self.built
         return partial(propagator, b.system, b.facts, b.step, self.known.program)
 
+    @property
+    def adaptive(self) -> bool:
+        """Does the method choose its own steps?"""
+        return self.known.method in BY_NAME and BY_NAME[self.known.method].adaptive
+
     @cached_property
     def energy_in_loops(self) -> bool:
         """Can the energy be computed along the axes of the states?"""
@@ -89,7 +95,7 @@ class Compiled:
         k = self.known
         if self.goal.propagator != "loop":  # only energies and observables are computed so
             return k.backend != "python" and self.energy_in_loops
-        if k.backend == "python":
+        if k.backend == "python" or self.adaptive:
             return False
         short = FEW_OF_PAIRS if PRECISIONS[self.goal.precision].wide else FEW
         return not lanes_enough(k.axis, k.written, members, short) and not loops_refuse(self.built.program)

@@ -11,6 +11,7 @@ import numpy as np
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.ir import UOp
 from tinyphysics.rules.random import draws
+from tinyphysics.runtime.adaptive import AdaptiveEngine
 from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.encoding import Encoding
@@ -49,6 +50,7 @@ class Run:
     loops: bool  # along the axes of a system, instead of number by number
     begun: Checkpoint | None = None  # where it goes on from
     jump: Callable[[Mapping[str, Any], float], Propagator] | None = None  # by parameters and dt; None: a loop
+    adaptive: bool = False  # are its steps only times that somebody looks at?
 
 
 def clock_of(system: System) -> UOp:
@@ -86,6 +88,8 @@ def execute(
     running.go(tick)
     if isinstance(engine, LoopEngine):
         record.measured = [found for tile in running.tiles if tile.begun for found in engine.measured(tile.alone)]
+    if isinstance(engine, AdaptiveEngine):
+        record.substeps = [int(n) for tile in running.tiles if tile.begun for n in engine.taken(tile.alone)]
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code
 
@@ -95,6 +99,10 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     s = record.schedule
     if r.jump is not None:
         return JumpEngine(r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None), {}
+    if r.adaptive:
+        inner = engine_for(r.target, r.program, None, r.threads, False)
+        look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
+        return AdaptiveEngine(inner, [x.name for x in r.system.states], look), {}
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
     if record.frames and r.target.backend != "python" and floats and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]

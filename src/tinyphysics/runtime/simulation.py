@@ -286,6 +286,8 @@ class Simulation:
         system = self.system
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+        if self.compiled.adaptive and dt is None:
+            dt = whole_span(steps, until, checked_time(t0), c)
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
@@ -330,7 +332,7 @@ class Simulation:
         if any(map(draws, (*own, *values.values()))):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
-                compiled.in_loops(i.members), c, compiled.jump)  # fmt: skip
+                compiled.in_loops(i.members), c, compiled.jump, compiled.adaptive)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         keeper, windows = None, None
@@ -363,6 +365,8 @@ class Simulation:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
+        if r.adaptive:
+            out.metrics["substeps"] = np.array(record.substeps) if i.is_ensemble else sum(record.substeps)
         if r.jump is not None:
             out.metrics["propagator"] = jumped(r, record.last, self.goal.propagator)
         if not compiled.encoding.precision.state.is_float:
@@ -521,6 +525,19 @@ def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
     """The end of a run, as it is kept and as it is shown."""
     shown = {name: sealed(np.asarray(v)) for name, v in r.encoding.values(final).items()}
     return Frame(shown, record.last, time_at(record.last, r.dt, r.t0), final)
+
+
+def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint | None) -> float:
+    """The one step of a run that chooses its own, and was given no times to look at: it leads to the end."""
+    if c is not None:
+        return c.run.dt
+    if until is None:
+        raise InputError("steps= without dt: this method chooses its own steps",
+                         fix="Pass until=10.0, or the spacing of frames to compile: dt=0.1.")  # fmt: skip
+    span = checked_time(until) - t0
+    if span <= 0.0:
+        raise InputError(f"until={until:g} is not after t0={t0:g}", fix="Steps of their own lengths go forward in time.")
+    return span
 
 
 @contextmanager

@@ -244,6 +244,7 @@ ISA: dict[str, Row] = {
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
+GOING = "going"  # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
 FRAMES = ("positions", "velocities", "places", "momenta")
 ROLES = ("position", "momentum", "field", "auxiliary", "error")
 WORDS = ("high", "low")

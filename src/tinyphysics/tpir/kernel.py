@@ -25,6 +25,7 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.wide import time_words
 from tinyphysics.tpir.isa import (
     ADDRESS,
+    GOING,
     MEMBER_BITS,
     Instruction,
     Operand,
@@ -65,6 +66,7 @@ class Section:
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # constants, parameters, invariants
     careful: bool = False  # which of their forms the functions in it have, where they are not written out
     bodies: int = 0  # rows of its states that are alike: what a vector may do together for one member
+    going: UOp | None = None  # of the loads: a loop ends where it holds for no lane, because a step would change nothing
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
@@ -99,7 +101,8 @@ class Section:
 
     @property
     def everything(self) -> list[UOp]:
-        return [*self.roots, *self.guards, *self.watched, *self.watched_guards]
+        gate = [] if self.going is None else [self.going]
+        return [*gate, *self.roots, *self.guards, *self.watched, *self.watched_guards]
 
     @cached_property
     def needed(self) -> dict[UOp, None]:
@@ -149,6 +152,7 @@ class Kernel:
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
     ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)  # stages, weights: enter, leave
     bodies: int = 0
+    going: UOp | None = None  # of what is carried
     _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
 
     def section(self, name: str, careful: bool = False, short: bool = False) -> Section:
@@ -161,7 +165,8 @@ class Kernel:
             stages, weights = self.ends.get(name, (self.stages, self.weights) if loops else (1, {}))
             values = [u for row in weights.values() for u in row]
             groups: list[list[UOp]] = []
-            for roots in (self.functions[name], self.watched if name == "watch" else (), values):
+            gate = [self.going] if name == "step" and self.going is not None else []
+            for roots in (self.functions[name], self.watched if name == "watch" else (), values, gate):
                 plain = inline(roots)
                 if short:
                     plain, rare = (always(plain), []) if careful else usual(plain)
@@ -183,7 +188,7 @@ class Kernel:
             table = {w: parts[4][k * stages : (k + 1) * stages] for k, w in enumerate(weights)}
             self._cache[name, careful, short] = Section(
                 name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table, careful,
-                self.bodies if loops else 0,
+                self.bodies if loops else 0, parts[6][0] if gate else None,
             )
         return self._cache[name, careful, short]
 
@@ -334,7 +339,7 @@ def build_kernel(program: Program) -> Kernel:
     loop.env |= known
     stages, weights = rolled(program, start, [r for r in round_the_loop if r in rewritten], fixed)
     loop.env |= {w: UOp.var(str(w), row[0].shape, row[0].dtype) for w, row in weights.items()}
-    loop.run(stages.body)
+    gate = loop.run(stages.body).get(Pointer(GOING))
     next_values = [loop.env[r] for r in round_the_loop]
     end = Meaning(program)
     end.env |= known
@@ -347,6 +352,7 @@ def build_kernel(program: Program) -> Kernel:
         "init": scalars([start[r] for r in round_the_loop]),
         "step": scalars(next_values),
         "final": scalars([stored[p] for p in outputs]),
+        GOING: [] if gate is None else scalars([gate]),
     }
     tables = {"step": weights}
     for title, part in (("enter", ends.enter), ("leave", ends.leave)):
@@ -372,11 +378,12 @@ def build_kernel(program: Program) -> Kernel:
         name = f"{u.src[0].arg}.{u.arg}" if u.op is Ops.ELEMENT else str(u.arg)
         names[u] = UOp.var(name, (), u.dtype)
     functions = {title: tuple(substitute(roots, names)) for title, roots in sections.items()}
+    going = functions.pop(GOING)
     own = tuple(dict.fromkeys([*(names[u] for u in params), *implicit(program)]))
     return Kernel(
         program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
         {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions, stages=stages.count,
-        weights=named(weighed.pop("step"), names), bodies=bodies_of(program),
+        weights=named(weighed.pop("step"), names), bodies=bodies_of(program), going=going[0] if going else None,
         ends={title: (part.count, named(weighed[title], names))
               for title, part in (("enter", ends.enter), ("leave", ends.leave)) if part is not None},
     )  # fmt: skip

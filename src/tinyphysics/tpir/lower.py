@@ -21,7 +21,7 @@ from tinyphysics.rules.real import pairwise, products
 from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Step, inverse
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
-    Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
+    GOING, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
 )  # fmt: skip
 from tinyphysics.util import Site
 
@@ -267,6 +267,8 @@ def lower(
         b.change("init", ("positions", "velocities"))
     for section, blocks in (("init", step.init), ("step", step.body), ("final", step.final)):
         b.current.clear()
+        if section == "step" and step.going is not None:
+            b.emit(section, "OBSERVE", Pointer(GOING), b.operand(step.going, section), u=step.going, note=" ")
         assigned = [x for x in blocks if isinstance(x, Assign)]
         values = [b.operand(clocked(a.value, step.time, 0.0), section) for a in assigned]
         for k, (a, value) in enumerate(zip(assigned, values)):
