@@ -110,7 +110,7 @@ def check_adaptive(system: System, goal: Goal) -> None:
     for name, value in wrong.items():
         if value is not None:
             raise PlanError(f"{name}={value!r} does not go with a method that chooses its own steps",
-                            fix=f"Leave {name}= out; tolerance= is the relative error of one step, {TOLERANCE:.1g} if not given.")
+                            fix=f"Leave {name}= out; tolerance= is the relative error of a step, {TOLERANCE:.1g} if not given.")
 
 
 def jump(system: System, facts: Facts, plan: Plan) -> Step:

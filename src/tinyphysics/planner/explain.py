@@ -152,8 +152,8 @@ def explain(
             "a run-time value: changing it does not recompile")
         chosen.append(Row("dt", f"{goal.dt:g}", what))
     if method.adaptive:
-        chosen.append(Row("tolerance", f"{goal.tolerance or TOLERANCE:.2g}", "of one step, relative to the whole state; states "
-                          "are updated with error words"))  # fmt: skip
+        chosen.append(Row("tolerance", f"{goal.tolerance or TOLERANCE:.2g}", "of one step, relative to the whole state; "
+                          "states are updated with error words"))  # fmt: skip
     if goal.is_accurate:
         chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:

@@ -76,9 +76,9 @@ def of_tableau(job: Job) -> Step:
 
 def of_series(job: Job) -> Step:
     """The derivatives of all states, in their order."""
-    system = job.system
+    system, terms = job.system, ()  # type: System, tuple[Term, ...]
     if system.kind == "ode":
-        terms, rates = (), list(system.update)
+        rates = list(system.update)
     elif system.energy is not None:
         slopes = dict(zip([*system.p, *system.q], derivative(system.energy, [*system.p, *system.q])))
         pairs = zip(system.q, system.p)

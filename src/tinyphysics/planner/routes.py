@@ -41,7 +41,7 @@ class Form:
 ROUTES: tuple[Route, ...] = (
     Route("map", "an explicit map", "it is run as it is written", "no method, no dt",
           lambda s, f: s.kind == "map", "an explicit map is run as it is written"),
-    Route("ode", "derivatives of states", "Taylor series with steps of their own", "nothing is certified; accurate to rounding",
+    Route("ode", "derivatives of states", "Taylor series with steps of their own", "nothing is certified; to rounding",
           lambda s, f: s.kind == "ode", "the default for derivatives"),
     Route("forces", "forces of positions", "kicks and drifts", "volume-preserving; symplectic where the force is curl-free",
           lambda s, f: s.kind == "forces", "the default for forces of position"),

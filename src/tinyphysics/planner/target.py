@@ -6,7 +6,7 @@ from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.index import Unsupported
-from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.isa import GOING, Pointer, Program
 from tinyphysics.tpir.kernel import LARGEST
 from tinyphysics.tpir.loops import build_loops, few, longest_axis
 from tinyphysics.tpir.precision import PRECISIONS
@@ -66,6 +66,8 @@ def loops_refuse(program: Program) -> str:
 
 def in_loops(program: Program, members: int) -> bool:
     """Does a run of so many members go through loops?  Many small systems fill the lanes of vectors instead."""
+    if any(i.dst == Pointer(GOING) for i in program.step):  # steps of their own lengths are written out
+        return False
     enough = lanes_enough(longest_axis(program), written(program)[0], members, few(program))
     return not enough and not loops_refuse(program)
 

@@ -144,11 +144,16 @@ class Series:
 
     def when(self, u: UOp) -> int:
         """Cycles after which a number is known, if nothing else keeps a machine busy."""
-        if u not in self.depth:
-            for x in toposort([u]) if any(s not in self.depth for s in u.src) else [u]:
-                if x not in self.depth:
-                    own = LATENCY.get(x.op, OF_A_FUNCTION) if x.src and x.op is not Ops.ELEMENT else 0
-                    self.depth[x] = own + max((self.depth[s] for s in x.src), default=0)
+        waiting = [u]
+        while waiting:
+            x = waiting[-1]
+            below = [] if x in self.depth else [s for s in x.src if s not in self.depth]
+            if below:
+                waiting += below
+                continue
+            waiting.pop()
+            own = LATENCY.get(x.op, OF_A_FUNCTION) if x.src and x.op is not Ops.ELEMENT else 0
+            self.depth[x] = own + max((self.depth[s] for s in x.src), default=0)
         return self.depth[u]
 
 

@@ -92,7 +92,7 @@ def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, 
 
 
 def checked_tolerance(given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, Real) or not TOLERANCE <= given <= LOOSEST:
+    if isinstance(given, bool) or not isinstance(given, Real) or not TOLERANCE <= float(given) <= LOOSEST:
         raise InputError(f"tolerance={given!r} is not a relative error between {TOLERANCE:.2g} and {LOOSEST:g}",
                          fix="Pass tolerance=1e-9, or leave it out for rounding alone.")  # fmt: skip
     return float(given)

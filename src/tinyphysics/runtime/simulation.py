@@ -154,6 +154,9 @@ class Simulation:
         if level != "uop" and self.goal.propagator != "loop":
             raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
                             fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
+        if level == "c" and self.compiled.adaptive:
+            raise PlanError('ir("c") is a program with steps of dt, and this method chooses its own',
+                            fix='Look at ir("llvm") or ir("kernel").')  # fmt: skip
         if level != "uop":
             return listing(self.built.program, level)
         if self._compiled is None and isinstance(self.source, Family):
@@ -202,6 +205,8 @@ class Simulation:
 
         For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
         """
+        if self.compiled.adaptive:
+            raise PlanError("this method chooses its own steps", fix="tolerance= of compile says how accurate they are.")
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 from tinyphysics.ir import UOp, elements, f64
 from tinyphysics.ir.dtype import i64
-from tinyphysics.ir.ops import Ops
 from tinyphysics.rules.jet import order_for, solution
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.step import Assign, Step, Term, Weight
@@ -25,7 +23,7 @@ CLOCK = "run.clock"  # time in two words, the length of the step that is next, s
 JET, LOW = ".jet", ".low"  # after the name of a state
 TOLERANCE = 2.0**-52
 ONE = 2.0**52  # an exponent more, in the bits of a float64 taken as a whole number
-OVERSHOOT = 0.96  # of a power of two by a straight line between its whole exponents, 1.04 on average
+OVERSHOOT = 0.9  # a power of two by a straight line between its whole exponents is up to 1.06 of it
 STALLED = 2.0**-80  # of the time: a step that is shorter gets nowhere
 BASES = 3  # coefficients that the last ones are compared with: a state may begin at zero
 
@@ -47,7 +45,7 @@ def taylor_step(name: str, system: System, terms: Sequence[Term], rates: Sequenc
     flat = [u for group in unroll(rates) for u in group]
     timed = None if system.time is None else (system.time, time[0])
     rows, series = solution(x, flat, new, order, timed)
-    following = length(rows, order, time[0])
+    following = length(rows, order, time[0], system.time is not None)
     body = [
         *assigned(own, new, x, going), *assigned(lows, error, rest, going),
         *jets_assigned(own, jets, rows, known, going, order),
@@ -58,7 +56,7 @@ def taylor_step(name: str, system: System, terms: Sequence[Term], rates: Sequenc
     final = [Assign(v, shaped(part, v)) for v, part in zip(own, cut(seen, own))]
     states = (*system.states, *(State(str(v.arg), v, "auxiliary") for v in (*lows, *jets, clock)))
     weights = tuple(Weight(value, exact) for value, exact in series.weights.items())
-    return Step(name, states, (*system.parameters, Parameter("until", UNTIL)), None, tuple(terms), (), (), tuple(body),
+    return Step(name, states, (*system.parameters, Parameter("until", UNTIL)), system.time, tuple(terms), (), (), tuple(body),
                 tuple(final), order, coefficients=weights, going=going)  # fmt: skip
 
 
@@ -95,7 +93,7 @@ def tree(items: Sequence[UOp]) -> UOp:
     return tree(items[: len(items) // 2]) + tree(items[len(items) // 2 :])
 
 
-def length(rows: Sequence[Sequence[UOp]], order: int, now: UOp) -> UOp:
+def length(rows: Sequence[Sequence[UOp]], order: int, now: UOp, timed: bool) -> UOp:
     """The step after which the last terms are as small as the tolerance; not a number if the solution ends here.
 
     Logarithms and powers of two are those of a straight line between whole exponents: a step of 2 % more or less is as good.
@@ -111,6 +109,9 @@ def length(rows: Sequence[Sequence[UOp]], order: int, now: UOp) -> UOp:
         slowest = (u < slowest).where(u, slowest)
     factor = math.log2(OVERSHOOT) - (2 + 0.7 / (order - 1)) / math.log(2)
     h = ((1023 + factor) * ONE - slowest).cast(i64).bitcast(f64)
+    if timed:  # so that the rates see the time itself, not a rounded one: the next one is a float64
+        round_ = (now + h) - now
+        h = (0.5 * h < round_).where(round_, h)
     there = (norms[0] - norms[0]).eq(0.0) & (abs(now) * STALLED < h)
     return there.where(h, UOp.const(math.nan, f64))
 

@@ -250,7 +250,7 @@ def lower(
     backwards: bool = False,
 ) -> Program:  # fmt: skip
     """The program of a step; what may be fused or hoisted is decided here, before anything watches."""
-    step = decided(step, precision)
+    step = decided(step, precision) if step.going is None else step  # that one says itself what is fused, and what is lost
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
     b = Builder(step.states, sites or {}, step.frame)
