@@ -20,7 +20,7 @@ from tinyphysics.planner.explain import explain
 from tinyphysics.planner.families import Job, step_of
 from tinyphysics.planner.goals import decided, provisional
 from tinyphysics.planner.propagator import plan_jump
-from tinyphysics.planner.target import choose_target, written_out
+from tinyphysics.planner.target import choose_target, in_series, written_out
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.exact import unrounded
@@ -89,7 +89,8 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         )
     program = (in_pairs(shown, step.weights) if goal.precision == "dd" else
                in_precision(shown, goal.precision, goal.lattice))  # fmt: skip
-    target, why = (written_out(program, requested) if step.going is not None else
+    target, why = (in_series(program, requested) if step.loops is not None else
+                   written_out(program, requested) if step.going is not None else
                    choose_target(program, requested, goal.precision))  # fmt: skip
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"

@@ -145,6 +145,14 @@ class Propagate:
 
 
 @dataclass(frozen=True, eq=False)
+class Loops:
+    """All states along the Taylor series of their solution, in loops over its coefficients: rules/series.py."""
+
+    rates: tuple[UOp, ...]  # the derivative of each state
+    order: int
+
+
+@dataclass(frozen=True, eq=False)
 class Term:
     """A part of the energy that the method treats as one."""
 
@@ -168,6 +176,7 @@ class Step:
     jump: Propagate | None = None  # then nothing else moves a state
     frame: Frame | None = None
     coefficients: tuple[float, ...] = ()  # of a method whose expressions hold more than the weights of its updates
+    loops: Loops | None = None  # then it is all that a step does
     going: UOp | None = None  # where it does not hold a body changes nothing, and a loop may end
 
     @property

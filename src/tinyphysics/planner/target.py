@@ -16,6 +16,7 @@ from tinyphysics.util import did_you_mean, one_of
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
 WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
+WITH_SERIES = ("llvm", "numpy")
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
 
 
@@ -66,10 +67,18 @@ def loops_refuse(program: Program) -> str:
 
 def in_loops(program: Program, members: int) -> bool:
     """Does a run of so many members go through loops?  Many small systems fill the lanes of vectors instead."""
-    if any(i.dst == Pointer(GOING) for i in program.step):  # steps of their own lengths are written out
+    if any(i.dst == Pointer(GOING) or i.op == "SERIES" for i in program.step):  # steps of their own lengths
         return False
     enough = lanes_enough(longest_axis(program), written(program)[0], members, few(program))
     return not enough and not loops_refuse(program)
+
+
+def in_series(program: Program, requested: str) -> tuple[Target, str]:
+    """(the target, why) of a step in loops over the coefficients of its series."""
+    if requested not in ("auto", *WITH_SERIES):
+        raise PlanError(f"the backend `{requested}` does not run Taylor series in loops, and this one is too long to write out",
+                        fix=f"Choose {one_of(WITH_SERIES)}, or a method of kicks and drifts.")  # fmt: skip
+    return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 
 
 def written_out(program: Program, requested: str) -> tuple[Target, str]:

@@ -281,6 +281,34 @@ RULES: dict[Ops, Callable[[Series, UOp, int], Coefficient]] = {
 # fmt: on
 
 
+def with_powers(roots: Sequence[UOp], moving: frozenset[UOp]) -> list[UOp]:
+    """x*sqrt(x) and quotients by roots as powers of x, whose series is one sum: 1/(x*sqrt(x)) is x**-1.5."""
+    table: dict[UOp, UOp] = {}
+
+    def power_in(u: UOp) -> tuple[UOp, float] | None:
+        if not u.leaves & moving:
+            return None
+        if u.op is Ops.SQRT:
+            return u.src[0], 0.5
+        return (u.src[0], float(u.src[1].arg)) if u.op is Ops.POW and u.src[1].op is Ops.CONST else None
+
+    for u in toposort(roots):
+        src = tuple(table[s] for s in u.src)
+        new = u if all(a is b for a, b in zip(src, u.src)) else UOp(u.op, u.dtype, u.shape, src, u.arg)
+        if u.op is Ops.MUL:
+            for a, b in (src, src[::-1]):
+                found = power_in(b)
+                if found is not None and found[0] is a and not found[1].is_integer():
+                    new = a ** (found[1] + 1.0)
+        elif u.op is Ops.POW and src[0].op is Ops.SQRT and src[1].op is Ops.CONST and u.leaves & moving:
+            new = src[0].src[0] ** (src[1].arg / 2)
+        elif u.op is Ops.DIV and (found := power_in(src[1])) is not None and not found[1].is_integer():
+            inverse_ = found[0] ** -found[1]
+            new = inverse_ if src[0].op is Ops.CONST and src[0].arg == 1 else src[0] * inverse_
+        table[u] = new
+    return [table[r] for r in roots]
+
+
 def solution(states: Sequence[UOp], rates: Sequence[UOp], start: Sequence[UOp], order: int,
              clock: tuple[UOp, UOp] | None = None) -> tuple[list[list[UOp]], Series]:  # fmt: skip
     """The coefficients 0 to `order` of each state along the solution of state' = rate that begins at `start`.

@@ -16,7 +16,7 @@ from tinyphysics.planner.target import lanes_enough, loops_refuse
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_key
 from tinyphysics.runtime.propagator import propagator
-from tinyphysics.step import Scale
+from tinyphysics.step import Scale, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.loops import FEW_OF_PAIRS
@@ -81,6 +81,11 @@ class Compiled:
     def adaptive(self) -> bool:
         """Does the method choose its own steps?"""
         return self.known.method in BY_NAME and BY_NAME[self.known.method].adaptive
+
+    @property
+    def series(self) -> Step | None:
+        """The step, if it is a Taylor series in loops."""
+        return self.built.step if self.known.series else None
 
     @cached_property
     def energy_in_loops(self) -> bool:

@@ -12,7 +12,7 @@ from tinyphysics.device.loops import LoopEngine
 from tinyphysics.ir import UOp
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.adaptive import AdaptiveEngine
-from tinyphysics.runtime.backend import engine_for
+from tinyphysics.runtime.backend import engine_for, series_engine
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.ensemble import Inputs
@@ -26,6 +26,7 @@ from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.runtime.tiles import cut
 from tinyphysics.runtime.windows import FEW, Windows, fitting
 from tinyphysics.runtime.workers import spread
+from tinyphysics.step import Step
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -50,6 +51,7 @@ class Run:
     loops: bool  # along the axes of a system, instead of number by number
     begun: Checkpoint | None = None  # where it goes on from
     jump: Callable[[Mapping[str, Any], float], Propagator] | None = None  # by parameters and dt; None: a loop
+    series: Step | None = None  # a Taylor series in loops
     adaptive: bool = False  # are its steps only times that somebody looks at?
 
 
@@ -100,7 +102,7 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     if r.jump is not None:
         return JumpEngine(r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None), {}
     if r.adaptive:
-        inner = engine_for(r.target, r.program, None, r.threads, False)
+        inner = engine_for(r.target, r.program, None, r.threads, False) if r.series is None else series_engine(r.target, r.series)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         return AdaptiveEngine(inner, [x.name for x in r.system.states], look), {}
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers

@@ -46,6 +46,7 @@ class Known:
     axis: int  # the longest of a state
     written: int  # operations of a step, if it is written out number by number
     operations: int  # of a step
+    series: bool  # is it a Taylor series in loops?
     scales: tuple[tuple[str, str], ...]  # (state, factor) where a run keeps other units
 
 
@@ -53,7 +54,7 @@ def known_of(b: Build) -> Known:
     scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.scales)
     timed = any(i.op == "TIME" for i in b.program.step)
     return Known(b.program.hash, b.plan.method, b.target.backend, timed, longest_axis(b.program),
-                 written(b.program)[0], sum(operations(b.program.step, b.program).values()), scales)  # fmt: skip
+                 written(b.program)[0], sum(operations(b.program.step, b.program).values()), b.step.loops is not None, scales)  # fmt: skip
 
 
 def read(text: bytes) -> Known:
@@ -61,7 +62,7 @@ def read(text: bytes) -> Known:
     data = json.loads(text)
     scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
     types = {"program": str, "method": str, "backend": str, "timed": bool, "axis": int, "written": int,
-             "operations": int}  # fmt: skip
+             "operations": int, "series": bool}  # fmt: skip
     if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
         raise ValueError("not a plan")
     BUILT[data["backend"]]

@@ -9,13 +9,15 @@ The order follows from the tolerance and the length from the last two coefficien
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tinyphysics.ir import UOp, elements, f64
+from tinyphysics.ir import UOp, elements, f64, graph_rewrite
 from tinyphysics.ir.dtype import i64
-from tinyphysics.rules.jet import order_for, solution
+from tinyphysics.rules.exact import exact
+from tinyphysics.rules.jet import order_for, solution, with_powers
+from tinyphysics.rules.series import QUAD, SeriesPlan, TooLong, plan_of
 from tinyphysics.rules.unroll import unroll
-from tinyphysics.step import Assign, Step, Term, Weight
+from tinyphysics.step import Assign, Loops, Step, Term, Weight
 from tinyphysics.system import Parameter, State, System
 
 UNTIL = UOp.var("until")  # the time that a run is asked to reach: a parameter of its own
@@ -25,11 +27,43 @@ TOLERANCE = 2.0**-52
 ONE = 2.0**52  # an exponent more, in the bits of a float64 taken as a whole number
 OVERSHOOT = 0.9  # a power of two by a straight line between its whole exponents is up to 1.06 of it
 STALLED = 2.0**-80  # of the time: a step that is shorter gets nowhere
+WRITTEN = 8_000  # products of a step that is written out: more compile slowly, and leave the instruction cache
 BASES = 3  # coefficients that the last ones are compared with: a state may begin at zero
 
 
 def taylor_step(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float) -> Step:
-    """`rates` are the derivatives of the states, in their order."""
+    """Written out, or in loops over coefficients where that is long and can be done."""
+    loops = Loops(tuple(rates), order_for(tolerance))
+    try:
+        if system.time is None and length_of(loop_plan(system.states, loops)) > WRITTEN:
+            return Step(name, system.states, system.parameters, None, tuple(terms), (), (), (), (), loops.order, loops=loops)
+    except TooLong:
+        pass
+    return written_out(name, system, terms, rates, tolerance)
+
+
+def loop_plan(states: Sequence[State], loops: Loops) -> SeriesPlan:
+    own = [e for s in states for e in elements(s.var)]
+    return plan_of(own, scalar_rates(states, loops.rates), loops.order)
+
+
+def length_of(plan: SeriesPlan) -> int:
+    """Products of a step."""
+    return sum(len(s.out) for level in plan.sums for s in level) * QUAD * plan.order**2 // 2
+
+
+def loop_parts(plan: SeriesPlan) -> tuple[list[UOp], UOp, list[UOp], UOp]:
+    """What a step in loops does besides its series: (state and error word of the next, a state in between, time, length)."""
+    order = plan.order
+    c, low, h = [UOp.var(f"c{k}") for k in range(order + 1)], UOp.var("low"), UOp.var("h")
+    increment = polynomial(c[1:], h, low)
+    rows = [{k: UOp.var(f"X{k}.{i}") for k in (*range(BASES), order - 1, order)} for i in range(len(plan.states))]
+    return ([*two_sum(c[0], increment)], c[0] + increment, [*later(UOp.var("high"), low, h)],
+            length(rows, order, UOp.var("now"), False))  # fmt: skip
+
+
+def written_out(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float) -> Step:
+    """A step as one expression; `rates` are the derivatives of the states, in their order."""
     order = order_for(tolerance)
     own = [s.var for s in system.states]
     jets = [UOp.var(f"{v.arg}{JET}", (order, *v.shape), v.dtype) for v in own]
@@ -42,7 +76,7 @@ def taylor_step(name: str, system: System, terms: Sequence[Term], rates: Sequenc
     known = [[elements(jet)[k * v.size + i] for k in range(order)] for v, jet in zip(own, jets) for i in range(v.size)]
     new, error = zip(*(two_sum(a, polynomial(row, h, b)) for a, b, row in zip(x, rest, known)))
     time = later(high, low, h)
-    flat = [u for group in unroll(rates) for u in group]
+    flat = scalar_rates(system.states, rates)
     timed = None if system.time is None else (system.time, time[0])
     rows, series = solution(x, flat, new, order, timed)
     following = length(rows, order, time[0], system.time is not None)
@@ -58,6 +92,12 @@ def taylor_step(name: str, system: System, terms: Sequence[Term], rates: Sequenc
     weights = tuple(Weight(value, exact) for value, exact in series.weights.items())
     return Step(name, states, (*system.parameters, Parameter("until", UNTIL)), system.time, tuple(terms), (), (), tuple(body),
                 tuple(final), order, coefficients=weights, going=going)  # fmt: skip
+
+
+def scalar_rates(states: Sequence[State], rates: Sequence[UOp]) -> list[UOp]:
+    """The derivative of each number, roots and quotients as powers where that makes series shorter."""
+    flat = graph_rewrite([u for group in unroll(rates) for u in group], exact)
+    return with_powers(flat, frozenset(s.var for s in states))
 
 
 def two_sum(a: UOp, b: UOp) -> tuple[UOp, UOp]:
@@ -93,7 +133,7 @@ def tree(items: Sequence[UOp]) -> UOp:
     return tree(items[: len(items) // 2]) + tree(items[len(items) // 2 :])
 
 
-def length(rows: Sequence[Sequence[UOp]], order: int, now: UOp, timed: bool) -> UOp:
+def length(rows: Sequence[Sequence[UOp]] | Sequence[Mapping[int, UOp]], order: int, now: UOp, timed: bool) -> UOp:
     """The step after which the last terms are as small as the tolerance; not a number if the solution ends here.
 
     Logarithms and powers of two are those of a straight line between whole exponents: a step of 2 % more or less is as good.

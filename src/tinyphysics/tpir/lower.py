@@ -282,6 +282,10 @@ def lower(
                 lower_block(b, block, section, step.time)
             elif isinstance(block, Orbits):
                 b.go_on(block, section)
+    if step.loops is not None:
+        b.current.clear()
+        rates = [b.operand(u, "step") for u in step.loops.rates]
+        b.emit("step", "SERIES", Register("S", 0), *rates, (step.loops.order,), u=step.states[0].var, note=" ")
     if step.jump is not None:
         pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
         b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
@@ -297,7 +301,7 @@ def lower(
     for i, s in enumerate(step.states):
         declared.append(StateDecl(s.name, s.role, type_of(s.var), i - 1 if s.role == "momentum" else None))
     params = [ParamDecl(p.name, type_of(p.var), p.default) for p in step.parameters]
-    if not any(isinstance(x, Assign) for x in step.body):
+    if not any(isinstance(x, Assign) for x in step.body) and step.loops is None:
         params.insert(0, ParamDecl("dt", default=dt))
     return Program(
         step.name, step.claims, tuple(declared), tuple(params),

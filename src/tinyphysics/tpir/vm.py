@@ -199,6 +199,9 @@ class Machine:
                 return self._near(i)
             case "TREE":
                 raise PlanError("the virtual machine does not sum through a tree", fix="Leave approximate= out.")
+            case "SERIES":
+                raise PlanError("the virtual machine does not run Taylor series in loops",
+                                fix='Choose backend="llvm" or "numpy".')  # fmt: skip
             case "JACOBI" | "KEPLER" | "PULL":
                 return self._orbits(i)
             case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT":
