@@ -27,7 +27,6 @@ from tinyphysics.rules.exact import unrounded
 from tinyphysics.step import Step
 from tinyphysics.synth import schemes
 from tinyphysics.synth.propagate import FLOW, flow_step, power_step
-from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -111,7 +110,7 @@ def check_adaptive(system: System, goal: Goal) -> None:
     for name, value in wrong.items():
         if value is not None:
             raise PlanError(f"{name}={value!r} does not go with a method that chooses its own steps",
-                            fix=f"Leave {name}= out; tolerance= is the relative error of a step, {TOLERANCE:.1g} if not given.")
+                            fix=f"Leave {name}= out; tolerance= is the relative error of a step, rounding if not given.")
 
 
 def jump(system: System, facts: Facts, plan: Plan) -> Step:

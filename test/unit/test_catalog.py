@@ -166,6 +166,17 @@ def liquid(q: tp.Array[343, 3], p: tp.Array[343, 3], L=8.0):
     return (p**2).sum() / 2 + tp.pair_sum(4 * (s * s - s))
 
 
+@tp.ode
+def lotka_volterra(x, y):
+    return x * (1 - y), y * (x - 1)
+
+
+@tp.hamiltonian
+def six(q: tp.Array[6, 2], p: tp.Array[6, 2]):
+    d = q[:, None] - q[None, :]
+    return (p * p).sum() / 2 - tp.pair_sum(1 / tp.sqrt((d * d).sum(2) + 0.01))
+
+
 ROUTED = {  # label: (system, what is asked)
     "henon": (henon, {}), "spring": (spring, {}), "swirl": (swirl, {}), "driven_pendulum": (driven_pendulum, {}), "kepler": (kepler, {}),
     "relativistic": (relativistic, {}), "pendulum": (pendulum, {}), "double_well": (double_well, {}),
@@ -174,6 +185,7 @@ ROUTED = {  # label: (system, what is asked)
     "cluster, approximate": (cluster, {"approximate": 1e-2}), "liquid": (liquid, {}),
     "pendulum, leapfrog forbidden": (pendulum, {"forbid": "leapfrog"}), "pendulum, pinned": (pendulum, {"method": "rk4"}),
     "mixed, pinned": (mixed, {"method": "rk4"}), "mixed": (mixed, {}), "both_timed": (both_timed, {}),
+    "lotka_volterra": (lotka_volterra, {}), "six, taylor": (six, {"method": "taylor"}),
 }  # fmt: skip
 
 

@@ -239,3 +239,78 @@ def test_mistakes_are_told():
         tp.compile(arenstorf, dt=0.1, method="leapfrog")
     with pytest.raises(PlanError, match="chooses its own"):
         tp.compile(pendulum, method="taylor").ir("c")
+
+
+# --- series in loops over their coefficients -------------------------------------------------------------------
+@tp.hamiltonian
+def bodies(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], G: float = 1.0):
+    d = q[:, None] - q[None, :]
+    return ((p * p).sum(1) / (2 * m)).sum() - G * tp.pair_sum(m[:, None] * m[None, :] / tp.sqrt((d * d).sum(2)))
+
+
+@tp.ode
+def mixture(x: tp.Vec[6], v: tp.Vec[6], k: float = 0.5):
+    """Quotients, roots, powers, products and numbers that do not move."""
+    y = tp.roll(x, 1)
+    return v, -x / (1 + y * y) - k * tp.sqrt(1 + x * x) * y - (2 + y * y) ** -0.75 + 0.1
+
+
+def some_bodies(n, seed=3):
+    rng = np.random.default_rng(seed)
+    return dict(q=3 * rng.normal(size=(n, 3)), p=0.3 * rng.normal(size=(n, 3)), m=rng.uniform(0.5, 1.5, n))
+
+
+@pytest.fixture
+def in_loops(monkeypatch):
+    """Compiles in loops what would be written out."""
+    from tinyphysics.runtime import plans
+    from tinyphysics.synth import taylor
+
+    monkeypatch.setattr(plans, "sources", lambda: None)
+
+    def compiled(system, loops=True, **options):
+        monkeypatch.setattr(taylor, "WRITTEN", -1 if loops else 10**9)
+        return tp.compile(system, method="taylor", **options)
+
+    return compiled
+
+
+@pytest.mark.parametrize("tolerance", [None, 1e-7])
+def test_loops_and_what_is_written_out_agree(in_loops, tolerance):
+    start = dict(x=np.linspace(-1.0, 1.5, 6), v=np.linspace(0.4, -0.7, 6))
+    a, b = (in_loops(mixture, loops, dt=0.5, tolerance=tolerance) for loops in (True, False))
+    assert "SERIES" in a.ir("tpir") and "SERIES" not in b.ir("tpir")
+    one, two = (sim.evolve(**start, steps=8, save_every=1) for sim in (a, b))
+    assert np.abs(one.x - two.x).max() < 2e-14 and one.metrics["substeps"] == two.metrics["substeps"]
+
+
+def test_loops_have_the_same_bits_with_numpy(in_loops):
+    start = dict(x=np.linspace(-1.0, 1.5, 6), v=np.linspace(0.4, -0.7, 6), k=[0.5, 0.7])
+    runs = [in_loops(mixture, dt=0.4, tolerance=1e-9, backend=b).evolve(**start, steps=4, save_every=1)
+            for b in ("llvm", "numpy")]  # fmt: skip
+    assert runs[0].hash == runs[1].hash and (runs[0].x == runs[1].x).all()
+    start = some_bodies(3)
+    runs = [in_loops(bodies, dt=0.4, tolerance=1e-6, backend=b, sizes={"n": 3}).evolve(**start, steps=1)
+            for b in ("llvm", "numpy")]  # fmt: skip
+    assert runs[0].hash == runs[1].hash
+
+
+def test_many_bodies_are_stepped_in_loops_and_keep_what_they_should(tmp_path):
+    sim = tp.compile(bodies, dt=0.25, method="taylor", sizes={"n": 6})
+    start = some_bodies(6)
+    assert "SERIES" in sim.ir("tpir") and "advance" in sim.ir("llvm")
+    out = sim.evolve(**start, steps=12, save_every=3, observe={"momentum": lambda p: p.sum(0)})
+    assert out.drift("energy") < 5e-15 and np.ptp(out["momentum"], axis=0).max() < 1e-14
+    assert (sim.evolve(**start, steps=6).final.q == out.q[2]).all()
+    sim.evolve(**start, steps=5, checkpoint=tmp_path / "bodies.checkpoint")
+    assert sim.evolve(resume=tmp_path / "bodies.checkpoint", steps=7).hash == out.hash
+    both = {name: np.stack([v, 1.1 * v]) for name, v in start.items()}
+    pair = sim.evolve(**both, steps=12, threads=2)
+    assert (pair.final.q[0] == out.final.q).all()
+    assert pair.hash == sim.evolve(**both, steps=12, threads=1).hash
+
+
+def test_a_backend_without_loops_says_so():
+    for backend in ("c", "python"):
+        with pytest.raises(PlanError, match="does not run Taylor series in loops"):
+            tp.compile(bodies, method="taylor", sizes={"n": 6}, backend=backend)

@@ -17,9 +17,9 @@ from tinyphysics.device.arrays import Evaluator
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.custom import inline
+from tinyphysics.rules.series import QUAD, SeriesPlan, tables
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.isa import StateDecl, Type
-from tinyphysics.rules.series import QUAD, SeriesPlan, tables
 
 CLOCK = 4  # numbers
 Function = Callable[[Any, Any, Any, Any, float, int], None]  # state, constants, tables, scratch, until, count
@@ -72,8 +72,9 @@ class SeriesEngine:
         self.made, self.found = self.code.made, self.code.found
 
     def start(
-        self, state: Mapping[str, Any], params: Mapping[str, Any], members: int, dt: float, t0: float, threads: int | None = None
-    ) -> Rows:
+        self, state: Mapping[str, Any], params: Mapping[str, Any], members: int, dt: float, t0: float,
+        threads: int | None = None,
+    ) -> Rows:  # fmt: skip
         rows = np.zeros((members, self.size))
         flat = np.concatenate([np.asarray(state[s.name], np.float64).reshape(members, -1) for s in self.own], axis=1)
         rows[:, : flat.shape[1]] = flat

@@ -12,8 +12,8 @@ from tinyphysics.emit.llvm import RESTORE_MODE, SET_MODE
 from tinyphysics.emit.writer import FLOAT, Writer, lines_for, literal
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
-from tinyphysics.rules.transcendental import lower
 from tinyphysics.rules.series import QUAD, RECURRENT, Quad, SeriesPlan, Sums, beginning, exponents
+from tinyphysics.rules.transcendental import lower
 
 TOGETHER = 6  # quads whose sums run side by side: the latency of one hides behind the others
 VECTOR = "<4 x double>"
@@ -94,14 +94,15 @@ class SeriesWriter:
         """The rates' coefficient k from those of the states, and with it the states' next one."""
         plan, zero = self.plan, k == "0"
         self.k, self.values, self.found = k, dict[UOp, str](), dict[UOp, str]()
+        self.waiting: dict[int, dict[int, str]] = {}
         self.here = self.times(k, QUAD)
         for s in plan.states:
             self.keep(s, self.value(s))
         for linear, sums in zip(plan.linear, plan.sums):
             for u in linear:
                 self.keep(u, self.combined(u, zero))
-            for s in sums:
-                (self.first if zero else self.later)(s)
+            for group in sums:
+                (self.first if zero else self.later)(group)
         step = "" if zero else self.load("%tables", k)
         row = self.times(k, self.padded, self.padded)
         for i, r in enumerate(plan.rates):
@@ -127,10 +128,21 @@ class SeriesWriter:
         return name
 
     def keep(self, u: UOp, name: str) -> None:
-        """A coefficient into every quad that wants it."""
+        """A coefficient for every quad that wants it."""
         self.values[u] = name
         for number, lane in self.plan.kept.get(u, ()):
-            self.store(name, "%scratch", self.plus(self.here, number * self.row + lane))
+            self.fill(number, lane, name)
+
+    def fill(self, number: int, lane: int, name: str) -> None:
+        """One number of a quad; the four are stored together, so that a vector that is read soon is there."""
+        lanes = self.waiting.setdefault(number, {})
+        lanes[lane] = name
+        if len(lanes) < QUAD:
+            return
+        vector = "poison"
+        for k in range(QUAD):
+            vector = self.new(f"insertelement {VECTOR} {vector}, double {lanes[k]}, i64 {k}")
+        self.store(vector, "%scratch", self.plus(self.here, number * self.row), VECTOR)
 
     def combined(self, u: UOp, zero: bool) -> str:
         """A linear operation; what does not move is a factor of every coefficient, and an addend of the first alone."""
@@ -163,7 +175,7 @@ class SeriesWriter:
             self.found[u] = self.plus(offset, lane)
             for number, where in self.plan.kept.get(u, ()):
                 if number != self.plan.stored.get(q, -1):
-                    self.store(self.value(u), "%scratch", self.plus(self.here, number * self.row + where))
+                    self.fill(number, where, self.value(u))
 
     def first(self, s: Sums) -> None:
         for n, q in enumerate(s.out):
@@ -182,17 +194,25 @@ class SeriesWriter:
     def together(self, s: Sums, which: range) -> None:
         k = self.k
         if s.kind in ("square", "root"):
-            start = 0 if s.kind == "square" else 1
-            half = self.new(f"add i64 {k}, 1")
-            end = self.new(f"lshr i64 {half}, 1")  # pairs of different coefficients: j below (k + 1)/2
+            first = 0 if s.kind == "square" else 1
+            half = self.new(f"lshr i64 {self.new(f'add i64 {k}, 1')}, 1")  # pairs of different coefficients: j below that
+            count = self.new(f"sub i64 {half}, {first}")
+            outer = self.new(f"sub i64 {half}, 1")
             rows = s.operands[0] if s.kind == "square" else s.out
-            sums = self.loop(start, end, lambda j, back: [(self.quad(rows[n], j), self.quad(rows[n], back)) for n in which])
+
+            def inwards(i: str, _: str) -> list[tuple[str, str]]:
+                """From the middle to the ends: the newest coefficient is the last to be wanted."""
+                j = self.new(f"sub i64 {outer}, {i}")
+                back = self.new(f"sub i64 {k}, {j}")
+                return [(self.quad(rows[n], j), self.quad(rows[n], back)) for n in which]
+
+            sums = self.loop(0, count, inwards)
             middle = self.new(f"lshr i64 {k}, 1")
-            odd = self.new(f"trunc i64 {k} to i1")
+            even = self.splat(self.load("%tables", self.plus_name(k, self.plan.order)))
             for n, x in zip(which, sums):
                 twice = self.new(f"fadd {VECTOR} {x}, {x}")
                 centre = self.quad(rows[n], middle)
-                whole = self.new(f"select i1 {odd}, {VECTOR} {twice}, {VECTOR} {self.fma(centre, centre, twice)}")
+                whole = self.fma(self.new(f"fmul {VECTOR} {even}, {centre}"), centre, twice)
                 if s.kind == "root":
                     whole = self.solved(s, n, self.new(f"fsub {VECTOR} {self.quad(s.operands[0][n], k)}, {whole}"))
                 self.put(s.out[n], whole, k)
@@ -230,7 +250,7 @@ class SeriesWriter:
     def weights(self, exponent: Fraction | None) -> int:
         """Where the table of a power begins."""
         assert exponent is not None
-        return self.plan.order + exponents(self.plan).index(exponent) * self.plan.order**2
+        return 2 * self.plan.order + exponents(self.plan).index(exponent) * self.plan.order**2
 
     def loop(self, start: int, end: str, pairs) -> list[str]:  # type: ignore[no-untyped-def]
         """Sums of products over j from start to end, j and k - j."""

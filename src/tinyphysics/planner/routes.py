@@ -54,6 +54,8 @@ ROUTES: tuple[Route, ...] = (
           lambda s, f: True),
 )
 FORMS: tuple[Form, ...] = (
+    Form("series", "Taylor series of many numbers", "loops over their coefficients, four sums of products to a vector",
+         "short code for any order", lambda p: any(i.op == "SERIES" for i in p.step)),
     Form("tree", "forces of 1/r and approximate=", "a tree, its error measured where a run begins",
          "N log N; symplectic no more", approximates),
     Form("lists", "a pair sum with a cutoff", "lists of neighbours, made again when somebody has moved too far",

@@ -76,7 +76,7 @@ def in_loops(program: Program, members: int) -> bool:
 def in_series(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step in loops over the coefficients of its series."""
     if requested not in ("auto", *WITH_SERIES):
-        raise PlanError(f"the backend `{requested}` does not run Taylor series in loops, and this one is too long to write out",
+        raise PlanError(f"the backend `{requested}` does not run Taylor series in loops, and this one is long",
                         fix=f"Choose {one_of(WITH_SERIES)}, or a method of kicks and drifts.")  # fmt: skip
     return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 

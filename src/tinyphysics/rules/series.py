@@ -102,11 +102,14 @@ def plan_of(states: Sequence[UOp], rates: Sequence[UOp], order: int) -> SeriesPl
 
 
 def operands(u: UOp, kind: str, level: Mapping[UOp, int]) -> tuple[UOp, ...]:
-    """What goes into the sum of u that moves, of a product the factor that is known first."""
+    """What goes into the sum of u that moves, of a product the factor that is known last before the other.
+
+    Its new coefficient is then the last to be added, and the rest of the sum does not wait for it.
+    """
     if kind in ("square", "root", "power"):
         return u.src[:1]
     a, b = u.src
-    return (b, a) if kind == "product" and level[b] < level[a] else (a, b)
+    return (b, a) if kind == "product" and level[b] > level[a] else (a, b)
 
 
 def arranged(nodes: Sequence[UOp], rows: Sequence[tuple[UOp, ...]], place: Mapping[UOp, int]) -> list[int]:
@@ -140,8 +143,8 @@ def beginning(kind: str, u: UOp, x: Sequence[UOp]) -> list[UOp]:
 
 
 def tables(plan: SeriesPlan) -> list[float]:
-    """1/(k + 1) for every order k, then for each power the weights of its products: those of order k in row k."""
-    out = [1 / (k + 1) for k in range(plan.order)]
+    """For every order k 1/(k + 1), then 1 where it is even, then for each power the weights of its products, row by row."""
+    out = [1 / (k + 1) for k in range(plan.order)] + [1.0 - k % 2 for k in range(plan.order)]
     for exponent in exponents(plan):
         for k in range(plan.order):
             for j in range(plan.order):

@@ -14,12 +14,14 @@ from tinyphysics.device.llvm import assembly, host_cpu
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.nests import ArrayLoops
 from tinyphysics.device.series import SeriesEngine
+from tinyphysics.device.series_arrays import series_arrays
 from tinyphysics.emit.cloops import complete_loops
 from tinyphysics.emit.cmain import complete_program
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
 from tinyphysics.emit.opencl import nests_module as opencl_nests_module
+from tinyphysics.emit.series import SeriesWriter
 from tinyphysics.errors import PlanError
 from tinyphysics.planner.machine import rows
 from tinyphysics.planner.target import in_loops
@@ -76,7 +78,8 @@ def series_engine(target: Target, step: Step) -> SeriesEngine:
     assert step.loops is not None
     plan = loop_plan(step.states, step.loops)
     states = [StateDecl(s.name, s.role, Type(s.var.dtype, s.var.shape)) for s in step.states]
-    return SeriesEngine(plan, states, CLOCK, lambda: series_code(plan, loop_parts(plan)), len(os.sched_getaffinity(0)))
+    load = series_arrays if target.backend == "numpy" else series_code
+    return SeriesEngine(plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), len(os.sched_getaffinity(0)))
 
 
 def outlined(program: Recipe, probe: Recipe | None) -> Outline:
@@ -144,6 +147,16 @@ def listing(program: Program, level: str) -> str:
     parts = [(f, shape if f.loops else VectorShape(shape.width, 1)) for f in sections]
     text = llvm_module(parts, kernel.params, shared, loader.cpu.x86)
     return text if level == "llvm" else assembly(text, loader.cpu)
+
+
+def series_listing(step: Step, level: str) -> str:
+    """A Taylor series in loops, as text."""
+    if level not in ("llvm", "asm"):
+        raise PlanError(f'ir("{level}"): a Taylor series in loops has no such form', fix='Look at ir("llvm") or ir("tpir").')
+    assert step.loops is not None
+    plan = loop_plan(step.states, step.loops)
+    text = SeriesWriter(plan, *loop_parts(plan)).module(host_cpu().x86)
+    return text if level == "llvm" else assembly(text, host_cpu())
 
 
 def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:

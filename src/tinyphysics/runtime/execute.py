@@ -102,7 +102,8 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     if r.jump is not None:
         return JumpEngine(r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None), {}
     if r.adaptive:
-        inner = engine_for(r.target, r.program, None, r.threads, False) if r.series is None else series_engine(r.target, r.series)
+        inner: Any = (engine_for(r.target, r.program, None, r.threads) if r.series is None else
+                      series_engine(r.target, r.series))  # fmt: skip
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         return AdaptiveEngine(inner, [x.name for x in r.system.states], look), {}
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers

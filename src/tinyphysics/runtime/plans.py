@@ -54,7 +54,8 @@ def known_of(b: Build) -> Known:
     scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.scales)
     timed = any(i.op == "TIME" for i in b.program.step)
     return Known(b.program.hash, b.plan.method, b.target.backend, timed, longest_axis(b.program),
-                 written(b.program)[0], sum(operations(b.program.step, b.program).values()), b.step.loops is not None, scales)  # fmt: skip
+                 written(b.program)[0], sum(operations(b.program.step, b.program).values()), b.step.loops is not None,
+                 scales)  # fmt: skip
 
 
 def read(text: bytes) -> Known:

@@ -30,7 +30,7 @@ from tinyphysics.planner.cite import Citations, cite
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
-from tinyphysics.runtime.backend import layout, listing, notes, running_on
+from tinyphysics.runtime.backend import layout, listing, notes, running_on, series_listing
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
 from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.description import described
@@ -131,6 +131,8 @@ class Simulation:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
         if self.goal.propagator != "loop":
             return self.built.report
+        if self.compiled.series is not None:
+            return self.built.report
         report = self.built.report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
         return report.with_rows("plan", tuple(rows))
@@ -157,6 +159,8 @@ class Simulation:
         if level == "c" and self.compiled.adaptive:
             raise PlanError('ir("c") is a program with steps of dt, and this method chooses its own',
                             fix='Look at ir("llvm") or ir("kernel").')  # fmt: skip
+        if level != "uop" and self.compiled.series is not None:
+            return series_listing(self.compiled.series, level)
         if level != "uop":
             return listing(self.built.program, level)
         if self._compiled is None and isinstance(self.source, Family):

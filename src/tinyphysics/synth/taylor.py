@@ -9,7 +9,7 @@ The order follows from the tolerance and the length from the last two coefficien
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tinyphysics.ir import UOp, elements, f64, graph_rewrite
 from tinyphysics.ir.dtype import i64
@@ -36,7 +36,7 @@ def taylor_step(name: str, system: System, terms: Sequence[Term], rates: Sequenc
     loops = Loops(tuple(rates), order_for(tolerance))
     try:
         if system.time is None and length_of(loop_plan(system.states, loops)) > WRITTEN:
-            return Step(name, system.states, system.parameters, None, tuple(terms), (), (), (), (), loops.order, loops=loops)
+            return Step(name, system.states, system.parameters, None, tuple(terms), (), (), (), (), 1, loops=loops)
     except TooLong:
         pass
     return written_out(name, system, terms, rates, tolerance)
@@ -91,7 +91,7 @@ def written_out(name: str, system: System, terms: Sequence[Term], rates: Sequenc
     states = (*system.states, *(State(str(v.arg), v, "auxiliary") for v in (*lows, *jets, clock)))
     weights = tuple(Weight(value, exact) for value, exact in series.weights.items())
     return Step(name, states, (*system.parameters, Parameter("until", UNTIL)), system.time, tuple(terms), (), (), tuple(body),
-                tuple(final), order, coefficients=weights, going=going)  # fmt: skip
+                tuple(final), 1, coefficients=weights, going=going)  # fmt: skip
 
 
 def scalar_rates(states: Sequence[State], rates: Sequence[UOp]) -> list[UOp]:
@@ -126,11 +126,15 @@ def polynomial(row: Sequence[UOp], h: UOp, start: UOp) -> UOp:
     return (sums[1].fma(h, sums[0])).fma(h, start)
 
 
-def tree(items: Sequence[UOp]) -> UOp:
-    """A sum in halves: no chain is long."""
+def larger(a: UOp, b: UOp) -> UOp:
+    return (a < b).where(b, a)
+
+
+def tree(items: Sequence[UOp], join: Callable[[UOp, UOp], UOp]) -> UOp:
+    """Of two halves: no chain is long."""
     if len(items) == 1:
         return items[0]
-    return tree(items[: len(items) // 2]) + tree(items[len(items) // 2 :])
+    return join(tree(items[: len(items) // 2], join), tree(items[len(items) // 2 :], join))
 
 
 def length(rows: Sequence[Sequence[UOp]] | Sequence[Mapping[int, UOp]], order: int, now: UOp, timed: bool) -> UOp:
@@ -138,12 +142,12 @@ def length(rows: Sequence[Sequence[UOp]] | Sequence[Mapping[int, UOp]], order: i
 
     Logarithms and powers of two are those of a straight line between whole exponents: a step of 2 % more or less is as good.
     """
-    norms = {k: tree([abs(row[k]) for row in rows]) for k in (*range(BASES), order - 1, order)}
+    norms = {k: tree([abs(row[k]) for row in rows], larger) for k in (*range(BASES), order - 1, order)}
     logs = {k: u.bitcast(i64).cast(f64) for k, u in norms.items()}  # ONE times log2, and 1023 of them
     shrinking = []
     for base in range(BASES):
         a, b = ((logs[top] - logs[base]) * (1.0 / (top - base)) for top in (order - 1, order))
-        shrinking.append((a < b).where(b, a))
+        shrinking.append(larger(a, b))
     slowest = shrinking[0]
     for u in shrinking[1:]:
         slowest = (u < slowest).where(u, slowest)
@@ -152,7 +156,8 @@ def length(rows: Sequence[Sequence[UOp]] | Sequence[Mapping[int, UOp]], order: i
     if timed:  # so that the rates see the time itself, not a rounded one: the next one is a float64
         round_ = (now + h) - now
         h = (0.5 * h < round_).where(round_, h)
-    there = (norms[0] - norms[0]).eq(0.0) & (abs(now) * STALLED < h)
+    whole = tree([row[0] for row in rows], lambda a, b: a + b)  # finite if all are, or nearly out of range
+    there = (whole - whole).eq(0.0) & (abs(now) * STALLED < h)
     return there.where(h, UOp.const(math.nan, f64))
 
 
