@@ -18,6 +18,7 @@ from tinyphysics.rules.vjp import gradient
 from tinyphysics.step import Step, Term
 from tinyphysics.synth.derivative import derivative
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.implicit import collocate, gauss
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
@@ -121,6 +122,11 @@ def of_splitting(job: Job) -> Step:
                       (structure, *claims), time.inside if time else [], approximate, processor)  # fmt: skip
 
 
+def by_collocation(job: Job) -> Step:
+    method = job.method
+    return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
@@ -128,6 +134,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "Taylor": of_series,
     "paces": at_paces,
     "orbits": on_orbits,
+    "collocation": by_collocation,
 }
 
 
