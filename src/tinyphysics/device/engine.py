@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -212,16 +213,17 @@ class KernelEngine:
 
     def registers(self, m: Lanes) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
-        return {name: np.ascontiguousarray(m.carried[rows, : m.members].T) for name, rows in self.places().items()}
+        return {name: np.ascontiguousarray(m.carried[rows, : m.members].T) for name, rows in self.places.items()}
 
     def restored(
         self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
         threads: int | None = None,
     ) -> Lanes:  # fmt: skip
         """A loop from its registers after so many steps."""
-        rows = [row for name in self.places() for row in registers[name].reshape(members, -1).T]
+        rows = [row for name in self.places for row in registers[name].reshape(members, -1).T]
         return self.resume(rows, params, members, dt, t0, steps, threads)
 
+    @cached_property
     def places(self) -> dict[str, slice]:
         """The rows of each register."""
         out: dict[str, slice] = {}
@@ -241,7 +243,7 @@ class KernelEngine:
         m.uniform[next(k for k, p in enumerate(self.kernel.params) if str(p.arg) == f"${name}")] = value
 
     def register(self, m: Lanes, name: str) -> Any:
-        return m.carried[self.places()[name], : m.members].T
+        return m.carried[self.places[name], : m.members].T
 
     def patience(self, m: Lanes, work: float) -> int:
         """Steps of so many operations."""

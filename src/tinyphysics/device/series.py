@@ -65,7 +65,7 @@ class SeriesEngine:
         self.own = states
         self.padded = -(-len(plan.states) // QUAD) * QUAD
         self.size = (plan.order + 2) * self.padded + CLOCK
-        self.tables = np.array(tables(plan))
+        self.tables, self.constants = np.array(tables(plan)), Constants(plan)
         began = time.perf_counter()
         self.code = load()
         self.compiling = time.perf_counter() - began
@@ -79,14 +79,14 @@ class SeriesEngine:
         flat = np.concatenate([np.asarray(state[s.name], np.float64).reshape(members, -1) for s in self.own], axis=1)
         rows[:, : flat.shape[1]] = flat
         rows[:, -CLOCK:] = state[self.states[-1].name]
-        return Rows(rows, constants(self.plan, params), t0, threads or self.threads)
+        return Rows(rows, self.constants(params), t0, threads or self.threads)
 
     def restored(
         self, registers: Mapping[str, Any], params: Mapping[str, Any], members: int, dt: float, t0: float, steps: int,
         threads: int | None = None,
     ) -> Rows:  # fmt: skip
         rows = np.array(registers["S0"], np.float64).reshape(members, self.size)
-        return Rows(rows, constants(self.plan, params), t0, threads or self.threads)
+        return Rows(rows, self.constants(params), t0, threads or self.threads)
 
     def registers(self, m: Rows) -> dict[str, Any]:
         return {"S0": m.state.copy()}
@@ -141,16 +141,21 @@ class SeriesEngine:
         return out
 
 
-def constants(plan: SeriesPlan, params: Mapping[str, Any]) -> Any:
-    """What does not move, of each member, or of all if none has parameters of its own."""
-    roots = lower(inline(list(plan.constants)))
-    leaves = {u: UOp.var(f"p{k}", (), u.dtype) for k, u in enumerate(
-        u for u in toposort(roots) if u.op is Ops.VAR and not u.shape or u.op is Ops.ELEMENT)}  # fmt: skip
-    env = {}
-    for u, v in leaves.items():
-        name, index = (u.src[0].arg, u.arg) if u.op is Ops.ELEMENT else (u.arg, 0)
-        given = params[str(name)]
-        env[v] = np.asarray(given, np.float64).reshape(len(given), -1)[:, index]
-    with np.errstate(all="ignore"):
-        values = Evaluator(substitute(roots, leaves))(env)
-    return np.ascontiguousarray(np.stack(np.broadcast_arrays(*values, np.zeros(1)), axis=1)[:, :-1])
+class Constants:
+    """What does not move, from the parameters of each member, or of all if none has its own."""
+
+    def __init__(self, plan: SeriesPlan) -> None:
+        roots = lower(inline(list(plan.constants)))
+        given = [u for u in toposort(roots) if u.op is Ops.VAR and not u.shape or u.op is Ops.ELEMENT]
+        self.leaves = {u: UOp.var(f"p{k}", (), u.dtype) for k, u in enumerate(given)}
+        self.values = Evaluator(substitute(roots, self.leaves))
+
+    def __call__(self, params: Mapping[str, Any]) -> Any:
+        env = {}
+        for u, v in self.leaves.items():
+            name, index = (u.src[0].arg, u.arg) if u.op is Ops.ELEMENT else (u.arg, 0)
+            given = params[str(name)]
+            env[v] = np.asarray(given, np.float64).reshape(len(given), -1)[:, index]
+        with np.errstate(all="ignore"):
+            values = self.values(env)
+        return np.ascontiguousarray(np.stack(np.broadcast_arrays(*values, np.zeros(1)), axis=1)[:, :-1])
