@@ -3,7 +3,7 @@
 A pendulum, the orbit of Arenstorf, the seven stars of the Pleiades (Hairer, Norsett and Wanner, Solving Ordinary Differential
 Equations I), and the Sun with eight planets for a century. Every contender gets the same tolerance; its error at the end is
 beside its time. Times are processor time of this thread, the shortest of several rounds, contenders one after the other in
-every round; a run is from the state to the state, without compiling. Of a short run most of the time is the way from Python to
+every round; a run is from the state to the state, without compiling. Of a short run most is the way from Python to
 the kernel and back; what the kernel itself takes is in a row of its own.
 
     python bench/taylor.py [rounds] [pendulum] [arenstorf] [pleiades] [planets]

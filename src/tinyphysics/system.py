@@ -19,7 +19,7 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
 
 
 OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "hash_every", "seed", "progress",
-           "threads", "save", "checkpoint", "checkpoint_every", "resume")  # fmt: skip
+           "threads", "save", "checkpoint", "checkpoint_every", "resume", "events")  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
 

@@ -241,6 +241,39 @@ def test_mistakes_are_told():
         tp.compile(pendulum, method="taylor").ir("c")
 
 
+# --- events ------------------------------------------------------------------------------------------------------
+def test_events_are_found_to_rounding_and_change_nothing():
+    sim = tp.compile(kepler, dt=1.0, method="taylor")
+    start = dict(q=[1.0, 0.0], p=[0.0, 1.2])
+    out = sim.evolve(**start, steps=60, save_every=1, events={"apsis": lambda q, p: q @ p, "late": lambda t: t - 33.3})
+    assert out.hash == sim.evolve(**start, steps=60, save_every=1).hash
+    half = math.pi / (2 - 1.2**2) ** 1.5
+    found = out.events("apsis")
+    assert len(found) == 8 and np.abs(found.t - half * np.arange(1, 9)).max() < 2e-13
+    assert found.rising.tolist() == [False, True] * 4  # away from the apocentre it falls
+    assert np.abs(np.linalg.norm(found.q, axis=1) - [18 / 7, 1.0] * 4).max() < 1e-14
+    assert out.events("late").t.tolist() == pytest.approx([33.3], rel=3e-16)
+
+
+def test_members_have_their_own_events():
+    sim = tp.compile(pendulum, method="taylor")
+    out = sim.evolve(q=[1.0, 2.0], p=[0.0, 0.0], until=10.0, events={"down": lambda q: q})
+    alone = [sim.evolve(q=q, p=0.0, until=10.0, events={"down": lambda q: q}).events("down").t for q in (1.0, 2.0)]
+    found = out.events("down")
+    assert [found.t[found.member == k].tolist() for k in (0, 1)] == [t.tolist() for t in alone]
+    assert alone[0].tolist() == pytest.approx([float(mpmath.ellipk(mpmath.sin(0.5) ** 2)) * k for k in (1, 3, 5)], rel=1e-14)
+
+
+def test_mistakes_with_events_are_told():
+    with pytest.raises(PlanError, match="between steps"):
+        tp.compile(pendulum, dt=0.1).evolve(q=1.0, p=0.0, steps=3, events={"down": lambda q: q})
+    out = tp.compile(pendulum, method="taylor").evolve(q=1.0, p=0.0, until=1.0)
+    with pytest.raises(InputError, match="was not looked for"):
+        out.events("down")
+    with pytest.raises(InputError, match="one number"):
+        tp.compile(kepler, method="taylor").evolve(**ECCENTRIC, until=1.0, events={"all": lambda q: q})
+
+
 # --- series in loops over their coefficients -------------------------------------------------------------------
 @tp.hamiltonian
 def bodies(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], G: float = 1.0):
@@ -304,6 +337,8 @@ def test_many_bodies_are_stepped_in_loops_and_keep_what_they_should(tmp_path):
     assert (sim.evolve(**start, steps=6).final.q == out.q[2]).all()
     sim.evolve(**start, steps=5, checkpoint=tmp_path / "bodies.checkpoint")
     assert sim.evolve(resume=tmp_path / "bodies.checkpoint", steps=7).hash == out.hash
+    seen = sim.evolve(**start, steps=12, events={"meeting": lambda q: q[0, 0] - q[1, 0], "noon": lambda t: t - 1.25})
+    assert seen.hash == out.hash and seen.events("noon").t.tolist() == pytest.approx([1.25], rel=3e-16)
     both = {name: np.stack([v, 1.1 * v]) for name, v in start.items()}
     pair = sim.evolve(**both, steps=12, threads=2)
     assert (pair.final.q[0] == out.final.q).all()

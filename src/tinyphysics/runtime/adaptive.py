@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.series import SeriesEngine
 from tinyphysics.runtime.engine import States
+from tinyphysics.runtime.events import Search, Searching
 from tinyphysics.runtime.schedule import time_at
-from tinyphysics.synth.taylor import CLOCK, UNTIL
+from tinyphysics.synth.taylor import CLOCK, JET, LOW, UNTIL
 
 Look = Callable[[Mapping[str, Any], list[int]], dict[str, Any]]  # observables of frames (frames, members, ...) at steps
 ROOM = 1 << 26  # bytes of states that are observed together
@@ -33,6 +35,7 @@ class Adapted:
     start: dict[str, Any] = field(default_factory=dict, repr=False)  # what a run began with: step 0 is its very bits
     reached: int = 0  # the step of the grid that all have come to
     seen: dict[str, Any] | None = field(default=None, repr=False)  # the state at this step, once it was asked for
+    events: Searching | None = None  # of a run that looks for them
 
 
 class AdaptiveEngine:
@@ -40,8 +43,8 @@ class AdaptiveEngine:
 
     numbers, workers = 0, 1
 
-    def __init__(self, inner: Any, names: list[str], look: Look | None) -> None:
-        self.inner, self.names, self.look = inner, names, look
+    def __init__(self, inner: Any, names: list[str], look: Look | None, search: Search | None = None) -> None:
+        self.inner, self.names, self.look, self.search = inner, names, look, search
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = list(self.states).index(CLOCK)
 
@@ -63,7 +66,11 @@ class AdaptiveEngine:
         own |= {name: np.array(v, np.float64) for name, v in state.items()}
         own[CLOCK][:, 0] = t0
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
-        return Adapted(inner, members, dt, t0, start={name: np.array(v) for name, v in state.items()})
+        return Adapted(inner, members, dt, t0, start={name: np.array(v) for name, v in state.items()},
+                       events=self.searching(params, members, t0))  # fmt: skip
+
+    def searching(self, params: States, members: int, since: float) -> Searching | None:
+        return None if self.search is None else Searching(self.search, params, np.full(members, since), since)
 
     def held(self, m: Adapted) -> Any:
         raise AssertionError("its steps are kept by the engine below")
@@ -85,10 +92,12 @@ class AdaptiveEngine:
     ) -> Adapted:  # fmt: skip
         given = {**params, str(UNTIL.arg): np.array([time_at(steps, dt, t0)])}
         inner = self.inner.restored(registers, given, members, dt, t0, 0, threads)
-        return Adapted(inner, members, dt, t0, steps, reached=steps)
+        return Adapted(inner, members, dt, t0, steps, reached=steps,
+                       events=self.searching(params, members, time_at(steps, dt, t0)))  # fmt: skip
 
     def snapshot(self, m: Adapted) -> Adapted:
-        return replace(m, inner=self.inner.snapshot(m.inner))
+        events = m.events if m.events is None else replace(m.events, done=m.events.done.copy())
+        return replace(m, inner=self.inner.snapshot(m.inner), events=events)
 
     def some(self, m: Adapted, members: list[int]) -> Adapted:
         inner = self.inner.some(m.inner, members)
@@ -110,13 +119,28 @@ class AdaptiveEngine:
             return
         until = time_at(m.steps, m.dt, m.t0)
         self.inner.tell(m.inner, str(UNTIL.arg), until)
-        count = self.inner.patience(m.inner, PATIENCE)
+        count = self.inner.patience(m.inner, PATIENCE) if m.events is None else 1
         while True:
+            if m.events is not None:
+                m.events.steps(*self.coefficients(m), self.clocks(m), until)
             self.inner.advance(m.inner, count)
             high, low, h, _ = self.clocks(m)
             if not ((until - high) - low > h).any():
                 break
+        if m.events is not None:
+            m.events.steps(*self.coefficients(m), self.clocks(m), until)
         m.reached = m.steps
+
+    def coefficients(self, m: Adapted) -> tuple[Any, Any]:
+        """Of every member the coefficients of its step (members, order, numbers), and the error words of its state."""
+        if isinstance(self.inner, SeriesEngine):
+            return self.inner.coefficients(m.inner)
+        register = {name: self.inner.register(m.inner, f"S{k}") for k, name in enumerate(self.states)}
+        count = len(register[CLOCK])
+        first = np.concatenate([register[name].reshape(count, -1) for name in self.names], axis=1)
+        low = np.concatenate([register[name + LOW].reshape(count, -1) for name in self.names], axis=1)
+        later = [register[name + JET].reshape(count, self.states[name + JET][0], -1) for name in self.names]
+        return np.concatenate([first[:, None], np.concatenate(later, axis=2)], axis=1), low
 
     def clocks(self, m: Adapted) -> Any:
         """Of every member the time in two words, the length of the step from there, and steps done."""

@@ -38,6 +38,7 @@ from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
+from tinyphysics.runtime.events import gathered
 from tinyphysics.runtime.execute import Run, clock_of, execute
 from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
 from tinyphysics.runtime.indices import check_indices
@@ -274,12 +275,15 @@ class Simulation:
         save_every: int | None = None, observe: Mapping[str, Callable[..., Any]] | None = None,
         observe_every: int = 1, hash_every: int | None = None, seed: int = 0,
         progress: str | bool = "auto", threads: int | None = None, save: Any = None, checkpoint: Any = None,
-        checkpoint_every: int | None = None, resume: Any = None, **given: Any,
+        checkpoint_every: int | None = None, resume: Any = None,
+        events: Mapping[str, Callable[..., Any]] | None = None, **given: Any,
     ) -> Trajectory:  # fmt: skip
         """Runs from an initial state; what is not a run option is a state or a parameter, by name.
 
         `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
         goes on from there, bit for bit as if the run had never ended; `steps` are further steps.
+        `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
+        chooses its own steps: `out.events("name")`.
         `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
         """
         began = clock.perf_counter()
@@ -310,6 +314,10 @@ class Simulation:
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if observe is not None and not isinstance(observe, Mapping):
             raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
+        if events is not None and not isinstance(events, Mapping):
+            raise InputError("events= is a dict of functions", fix='Pass events={"crossing": lambda q: q[1]}.')
+        if events and not self.compiled.adaptive:
+            raise PlanError("events= needs a method that has its solution between steps too", fix='Add method="taylor".')
         watched = {**self.monitors, **(observe or {})}
         first = 0 if c is None else c.step
         last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
@@ -343,7 +351,8 @@ class Simulation:
         if any(map(draws, (*own, *values.values()))):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
-                compiled.in_loops(i.members), c, compiled.jump, compiled.series, compiled.adaptive)  # fmt: skip
+                compiled.in_loops(i.members), c, compiled.jump, compiled.series,
+                {n: self.traced(f, n) for n, f in (events or {}).items()}, compiled.adaptive)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         keeper, windows = None, None
@@ -377,6 +386,7 @@ class Simulation:
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
         if r.adaptive:
+            out.found = gathered(system, list(r.events), record.events)
             out.metrics["substeps"] = np.array(record.substeps) if i.is_ensemble else sum(record.substeps)
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
@@ -569,6 +579,8 @@ def closing(windows: Windows | None) -> Iterator[None]:
 
 def from_the_start(r: Run) -> Run:
     """The run of which this one is the last part: what is asked of every step is asked of those before it too."""
+    if r.events:  # what was found is known
+        r = replace(r, events={})
     return r if r.begun is None else replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))
 
 
