@@ -55,6 +55,7 @@ class System:
     axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)  # shapes with letters, as annotated
     linked: str = ""  # of a sum: what its parts have in common
     levels: tuple[UOp, ...] = ()  # of a sum of fast and slow parts: their potentials, the fastest first
+    parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
 
     @property
     def q(self) -> tuple[UOp, ...]:

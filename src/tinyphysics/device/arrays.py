@@ -165,6 +165,7 @@ class ArraysLoader:
     def one(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Any:
         once = Evaluator(list(f.invariants.values()), f.careful)
         step = Evaluator([*f.roots, *f.guards], f.careful)
+        tails = [(t.period, Evaluator([*t.roots, *t.guards], f.careful)) for t in f.tails]
         look = Evaluator([*f.watched, *f.watched_guards], f.careful)
         gate = Evaluator([] if f.going is None else [f.going], f.careful)
         weights = [Evaluator([row[k] for row in f.weights.values()]) for k in range(f.stages)]
@@ -197,8 +198,11 @@ class ArraysLoader:
                     if f.going is not None and not np.any(evaluate(gate, j * stride, 1, {})[0]):
                         break
                     for i in range(stride):
-                        for stage in stages:
+                        for k, stage in enumerate(stages, 1):
                             state = evaluate(step, j * stride + i, len(f.roots), stage)
+                            for period, tail in tails:
+                                if k % period == 0:
+                                    state = evaluate(tail, j * stride + i, len(f.roots), stage)
                     if f.watched:
                         for k, v in enumerate(evaluate(look, (j + 1) * stride, len(f.watched), {})):
                             series[j, k, here] = v

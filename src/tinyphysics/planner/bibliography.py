@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ACCENTS = str.maketrans({"À": "{\\`A}", "é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})  # as every BibTeX reads them
+# as every BibTeX reads them
+ACCENTS = str.maketrans({"À": "{\\`A}", "í": "{\\'\\i}", "ú": "{\\'u}", "é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,9 @@ WORKS: tuple[Work, ...] = (
     Work("kahan1997", ("Kahan, William", "Li, Ren-Cang"), 1997,
          "Composition constants for raising the orders of unconventional schemes for ordinary differential equations",
          "Math. Comp.", "66", "1089-1099", "10.1090/S0025-5718-97-00873-9"),
+    Work("garcia1999", ("García-Archilla, Bosco", "Sanz-Serna, Jesús María", "Skeel, Robert D."), 1999,
+         "Long-time-step methods for oscillatory differential equations",
+         "SIAM J. Sci. Comput.", "20", "930-963", "10.1137/S1064827596313851"),
     Work("jorba2005", ("Jorba, Àngel", "Zou, Maorong"), 2005,
          "A software package for the numerical integration of ODEs by means of high-order Taylor methods",
          "Experiment. Math.", "14", "99-117", "10.1080/10586458.2005.10128904"),

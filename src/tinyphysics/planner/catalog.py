@@ -3,17 +3,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from tinyphysics.planner.bibliography import work
 from tinyphysics.planner.stability import PARTS, of_splitting, of_tableau
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.gradients import PROCESSOR, TAKAHASHI_IMADA
+from tinyphysics.synth.interaction import Sequence_, kicks_of, leapfrogs, of_orbits, of_scheme
 from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, Weights
 from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
-from tinyphysics.synth.schemes import FOUND, drifts_and_kicks
+from tinyphysics.synth.schemes import FOUND, drifts_and_kicks, steps
 from tinyphysics.synth.splitting import palindrome
 
 ROUNDS = 6  # of a solution, about, the last look at its slopes included
@@ -34,8 +35,11 @@ class Method:
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
     slopes: int = 0  # that a collocation solves for
+    turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
+    mollified: bool = False  # kicks see means of positions
     kind: str = ""  # the family, of a method that is nothing of these
     adaptive: bool = False  # does it choose its own steps?  Then dt is that of the times at which one may look
+    composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
 
     @property
     def family(self) -> str:
@@ -44,6 +48,8 @@ class Method:
             return "splitting"
         if self.tableau is not None:
             return "Runge–Kutta"
+        if self.turns is not None:
+            return "interaction"
         return self.kind if self.orbits is None else "orbits"
 
     @property
@@ -53,7 +59,7 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
-        if not (self.splits or self.orbits or self.slopes or "levels" in self.needs):
+        if not (self.splits or self.orbits or self.slopes or self.turns or "levels" in self.needs):
             return ()
         symmetric = self.symmetric and not self.corrected
         return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
@@ -71,6 +77,11 @@ class Method:
         return "force gradients" in self.needs
 
     @property
+    def weights(self) -> tuple[float, ...]:
+        """Of the steps that it is composed of."""
+        return steps(self.composed) if self.composed else (1.0,)
+
+    @property
     def stages(self) -> int:
         """Kicks, or slopes, in one step: what it costs."""
         if self.kicks:
@@ -83,6 +94,8 @@ class Method:
             return len(self.orbits()[1])
         if self.slopes:
             return self.slopes * ROUNDS
+        if self.turns is not None:
+            return kicks_of(self.turns())
         return len(self.tableau.b) if self.tableau else 1
 
     @property
@@ -134,6 +147,8 @@ METHODS: tuple[Method, ...] = (
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
            needs=("separable", "still T", "levels"), kind="paces"),
+    Method("respa4", 4, "five such steps, the middle one backwards", symmetric=True, source="suzuki1990",
+           needs=("separable", "still T", "levels"), kind="paces", composed="suzuki4"),
     solved("chin4a", "two kicks, one with its force gradient; every coefficient positive"),
     solved("chin4b", "two kicks with their force gradients, drift-kick-drift; every coefficient positive"),
     solved("chin4", "three kicks, the middle one with its force gradient; every coefficient positive"),
@@ -171,6 +186,20 @@ METHODS: tuple[Method, ...] = (
            orbits=NEAR_INTEGRABLE["aba104"], symmetric=True, source="blanes2013", needs=("orbits",)),
     Method("aba1064", 4, "Kepler orbits and eight kicks: error eps h**10 + eps**2 h**6 + eps**3 h**4",
            orbits=NEAR_INTEGRABLE["aba1064"], symmetric=True, source="blanes2013", needs=("orbits",)),
+    Method("interaction", 2, "half a turn of the quadratic part, kick by the rest, half a turn", turns=leapfrogs("leapfrog"),
+           symmetric=True, source="garcia1999", needs=("quadratic part",)),
+    *(Method(f"interaction{order}", order, f"exact turns of the quadratic part and kicks by the rest, as {name}",
+             turns=partial(of_scheme, name), symmetric=True, source=SCHEMES[name].source if SCHEMES[name].source != FOUND
+             else "", needs=("quadratic part",), kicks=SCHEMES[name].kicks)
+      for order, name in ((4, "nystrom4"), (6, "nystrom6"), (8, "nystrom8"))),
+    *(Method(f"interaction_{name}", order, f"exact turns of the quadratic part and kicks by a weak rest: error {error}",
+             turns=partial(of_orbits, name), symmetric=True, source=source, needs=("quadratic part",))
+      for name, order, error, source in (("saba3", 2, "eps h**6 + eps**2 h**2", "laskar2001"),
+                                         ("aba84", 4, "eps h**8 + eps**2 h**4", "mclachlan1995b"))),
+    Method("interaction_mollified", 2, "as interaction, the rest at means of positions over a step: no resonance grows",
+           turns=leapfrogs("leapfrog"), mollified=True, symmetric=True, source="garcia1999", needs=("quadratic part",)),
+    Method("interaction_mollified4", 4, "three of them, the middle one backwards", turns=leapfrogs("yoshida4"),
+           mollified=True, symmetric=True, source="yoshida1990", needs=("quadratic part",)),
 )
 # fmt: on
 ALIASES = {"leapfrog": "leapfrog_kdk"}
@@ -194,7 +223,11 @@ def by_order(order: int, quadratic: bool) -> list[Method]:
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p
 
 MAP = Method("map", 0, "the map as it is written", kind="map")
-RESPA, TAYLOR = BY_NAME["respa"], BY_NAME["taylor"]
+TAYLOR = BY_NAME["taylor"]
+PACES = "paces"
+PACED = {m.order: m for m in METHODS if m.kind == PACES}  # those for fast and slow parts
+INTERACTION = BY_NAME["interaction"]
+TURNING = frozenset(m.name for m in METHODS if m.turns is not None)
 FLOW_METHOD = Method("exact_flow", 0, "the flow of H itself")  # by propagator="exact" alone
 
 

@@ -12,13 +12,14 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
-from tinyphysics.planner.needs import HIERARCHY
+from tinyphysics.planner.needs import HIERARCHY, quadratic_part
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.step import Step, Term
 from tinyphysics.synth.derivative import derivative
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss
+from tinyphysics.synth.interaction import interaction_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
@@ -93,7 +94,9 @@ def of_series(job: Job) -> Step:
 
 
 def at_paces(job: Job) -> Step:
-    return multirate_step(job.method.name, job.system, job.facts["separable"].T, job.goal.inner, job.method.keeps)
+    inner = job.goal.inner or (1,) * (len(job.system.levels) - 1)  # open: what runs is decided at the first state
+    T = job.facts["separable"].T
+    return multirate_step(job.method.name, job.system, T, inner, job.method.keeps, job.method.weights)
 
 
 def on_orbits(job: Job) -> Step:
@@ -105,6 +108,16 @@ def on_orbits(job: Job) -> Step:
     split = job.facts["separable"]
     return orbit_step(method.name, system, split.T, split.V, job.facts[HIERARCHY], job.goal.hierarchy.order, method.orbits(),
                       method.corrected)  # fmt: skip
+
+
+def in_turns(job: Job) -> Step:
+    method = job.method
+    assert method.turns is not None
+    found = quadratic_part(job.system, job.facts)
+    if method.mollified and not found.oscillators:
+        raise PlanError(f"`{method.name}` needs an oscillator for each number of q: `{job.system.name}` couples them",
+                        fix='method="interaction" solves them as one matrix.')  # fmt: skip
+    return interaction_step(method.name, job.system, found, method.turns(), method.keeps, method.mollified)
 
 
 def of_splitting(job: Job) -> Step:
@@ -135,6 +148,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "paces": at_paces,
     "orbits": on_orbits,
     "collocation": by_collocation,
+    "interaction": in_turns,
 }
 
 

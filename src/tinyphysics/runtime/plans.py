@@ -148,6 +148,7 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     """Of all that `build` decides by."""
     roots = roots_of(system)
     asked = {name: value for name, value in vars(goal).items() if name not in ("dt", "decision")}
+    asked["stiff"] = bool(goal.stiff)  # so is the number itself
     asked["decided"] = None if goal.decision is None else goal.decision.method  # its other numbers are run-time values
     own = [system.kind, system.name, len(system.forces), len(system.levels)]  # a map's program has the name of its function
     return key_of("plan", roots, [*own, *variables(system), asked, requested])

@@ -244,7 +244,7 @@ class Machine:
                                 fix='Choose backend="llvm" or "numpy".')  # fmt: skip
             case "JACOBI" | "KEPLER" | "PULL":
                 return self._orbits(i)
-            case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT":
+            case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT" | "ROTATE" | "FLOW":
                 return self._copy(i, i.args[0])
             case "SCALE":
                 return self._scale(i)
