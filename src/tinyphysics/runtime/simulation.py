@@ -239,6 +239,9 @@ class Simulation:
         if self.system.levels and not self.goal.inner:
             raise PlanError("what a run costs is not known before it is known how many fast kicks there are in a step",
                             fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
+        if self.compiled.adaptive and self.goal.dt is None:
+            raise PlanError("how many steps a run takes is not known before it is run",
+                            fix="Pass dt to compile: then steps= counts times of that grid.")  # fmt: skip
         quiet = self.__copy__()
         quiet.checks = "off"  # a trial is of no state that goals were made for
         rows = sum(s.var.size for s in self.system.states)
