@@ -65,6 +65,7 @@ from tinyphysics.front.trace import PhysicsSystem as PhysicsSystem
 from tinyphysics.front.trace import forces as forces
 from tinyphysics.front.trace import hamiltonian as hamiltonian
 from tinyphysics.front.trace import map_ as map
+from tinyphysics.front.trace import ode as ode
 from tinyphysics.front.trace import potential as potential
 from tinyphysics.report import Report as Report
 from tinyphysics.rules.custom import op as op
@@ -111,7 +112,7 @@ RUNTIME = {
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
 METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability",
            "set_paces", "resonance", "pace_section", "suggest_split", "resonances"}  # fmt: skip
-PLANNED = ("lagrangian", "ode")
+PLANNED = ("lagrangian",)
 
 
 def __getattr__(name: str) -> Any:

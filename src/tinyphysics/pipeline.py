@@ -15,7 +15,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, MAP
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, MAP, is_adaptive
 from tinyphysics.planner.choose import asked_for, choose
 from tinyphysics.planner.cost import operations
 from tinyphysics.planner.deletion import Choice, decided, instead_of_nothing
@@ -24,7 +24,7 @@ from tinyphysics.planner.families import Job, step_of
 from tinyphysics.planner.goals import decided as of_pilots
 from tinyphysics.planner.goals import provisional
 from tinyphysics.planner.propagator import plan_jump
-from tinyphysics.planner.target import choose_target
+from tinyphysics.planner.target import choose_target, in_series, written_out
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.exact import unrounded
@@ -84,6 +84,7 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
         raise PlanError(f'scale="{goal.scale}" does not go with precision="dd": other units round the weights of the method',
                         fix="Leave scale= out.")  # fmt: skip
     facts = all_facts(system, goal)
+    check_adaptive(system, goal)
     jumps = goal.propagator != "loop"
     plan = (plan_jump(system, facts, goal, requested, "" if choice is None else choice.because) if jumps else
             choose(system, facts, goal) if goal.decision is None else of_pilots(goal.decision))  # fmt: skip
@@ -107,10 +108,29 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
         )
     program = (in_pairs(shown, step.weights) if goal.precision == "dd" else
                in_precision(shown, goal.precision, goal.lattice))  # fmt: skip
-    target, why = choose_target(program, requested, goal.precision)
+    target, why = (in_series(program, requested) if step.loops is not None else
+                   written_out(program, requested) if step.going is not None else
+                   choose_target(program, requested, goal.precision))  # fmt: skip
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units, choice)
+
+
+def check_adaptive(system: System, goal: Goal) -> None:
+    """What does not go with steps of their own lengths is said, and not left out silently."""
+    if not is_adaptive(system.kind, goal.method):
+        if goal.tolerance is not None:
+            raise PlanError("tolerance= is of methods that choose their own steps, and this one has the step dt",
+                            fix='Add method="taylor", or leave tolerance= out.')  # fmt: skip
+        return
+    wrong = {"precision": goal.precision if goal.precision != "float64" else None,
+             "scale": goal.scale if goal.scale != "off" else None, "approximate": goal.approximate,
+             "propagator": goal.propagator if goal.propagator != "loop" else None, "inner": goal.inner or None,
+             "error": goal.error, "energy_drift": goal.energy_drift}  # fmt: skip
+    for name, value in wrong.items():
+        if value is not None:
+            raise PlanError(f"{name}={value!r} does not go with a method that chooses its own steps",
+                            fix=f"Leave {name}= out; tolerance= is the relative error of a step, rounding if not given.")
 
 
 def jump(system: System, facts: Facts, plan: Plan) -> Step:

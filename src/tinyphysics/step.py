@@ -183,6 +183,14 @@ class Propagate:
 
 
 @dataclass(frozen=True, eq=False)
+class Loops:
+    """All states along the Taylor series of their solution, in loops over its coefficients: rules/series.py."""
+
+    rates: tuple[UOp, ...]  # the derivative of each state
+    order: int
+
+
+@dataclass(frozen=True, eq=False)
 class Term:
     """A part of the energy that the method treats as one."""
 
@@ -208,6 +216,8 @@ class Step:
     oscillators: tuple[tuple[UOp, UOp, Oscillator], ...] = ()  # (q, p, theirs), of a step that turns them
     coupled: bool = False  # then a turn is the flow of the first term, by a matrix that is handed in
     coefficients: tuple[float, ...] = ()  # of a method whose expressions hold more than the weights of its updates
+    loops: Loops | None = None  # then it is all that a step does
+    going: UOp | None = None  # where it does not hold a body changes nothing, and a loop may end
 
     @property
     def weights(self) -> dict[float, Fraction]:

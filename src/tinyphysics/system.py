@@ -14,11 +14,13 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
     "hamiltonian": 1,
     "potential": 1,  # the part of an energy that another system adds to its own
     "map": 0,
+    "ode": 0,
 }
 
 
 OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "hash_every", "seed", "progress",
-           "threads", "save", "checkpoint", "checkpoint_every", "resume")  # fmt: skip
+           "threads", "save", "checkpoint", "checkpoint_every", "resume",
+           "events")  # fmt: skip
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
 SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "frames", "hash", "hashes", "kept", "metrics", "observed",
          "origin", "plot", "states", "step", "stopped", "stops", "t", "times", "to_xarray", "words")  # fmt: skip
@@ -50,7 +52,7 @@ class System:
     time: UOp | None = None  # the variable of explicit time, if the function has one
     energy: UOp | None = None  # hamiltonian
     forces: tuple[UOp, ...] = ()  # forces: one per position
-    update: tuple[UOp, ...] = ()  # map: the new value of each state
+    update: tuple[UOp, ...] = ()  # map: the new value of each state; ode: its derivative
     sites: Mapping[UOp, Site] = field(default_factory=dict)
     site: Site | None = None  # where the function is defined
     function: Callable[..., Any] | None = None

@@ -107,6 +107,7 @@ class Trajectory:
     observed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # name -> (times, values)
     origin: Any = None  # what the energies and a replay are computed from
     kept: Mapping[str, Any] = field(default_factory=dict)  # the frames as the run has them, word by word
+    found: Mapping[str, Any] = field(default_factory=dict)  # events, by name
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __getattr__(self, name: str) -> Any:
@@ -124,6 +125,14 @@ class Trajectory:
     def words(self, name: str) -> Words:
         """A state in the numbers that the run computes with: `high, low = out.words("q")` where it has two words."""
         return words_of(self.kept, name, self.frames)
+
+    def events(self, name: str) -> Any:
+        """The times at which a function changed its sign, and the states there: `.t`, `.rising`, `.member`, `.q`, ..."""
+        if name not in self.found:
+            known = ", ".join(self.found) or "none"
+            raise InputError(f"`{name}` was not looked for in this run",
+                             fix=f"Looked for: {known}. Pass events={{{name!r}: function}}.")  # fmt: skip
+        return self.found[name]
 
     def times(self, name: str) -> Any:
         """When the observable was taken."""

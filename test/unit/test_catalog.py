@@ -176,6 +176,17 @@ def turned(q: tp.Vec[2], p: tp.Vec[2]):
     return p @ p / 2 + (q @ q) ** 2 - q[0] * p[1] + q[1] * p[0]
 
 
+@tp.ode
+def lotka_volterra(x, y):
+    return x * (1 - y), y * (x - 1)
+
+
+@tp.hamiltonian
+def six(q: tp.Array[6, 2], p: tp.Array[6, 2]):
+    d = q[:, None] - q[None, :]
+    return (p * p).sum() / 2 - tp.pair_sum(1 / tp.sqrt((d * d).sum(2) + 0.01))
+
+
 ROUTED = {  # label: (system, what is asked)
     "henon": (henon, {}), "spring": (spring, {}), "swirl": (swirl, {}), "driven_pendulum": (driven_pendulum, {}), "kepler": (kepler, {}),
     "relativistic": (relativistic, {}), "pendulum": (pendulum, {}), "double_well": (double_well, {}),
@@ -185,6 +196,7 @@ ROUTED = {  # label: (system, what is asked)
     "pendulum, leapfrog forbidden": (pendulum, {"forbid": "leapfrog"}), "pendulum, pinned": (pendulum, {"method": "rk4"}),
     "mixed, pinned": (mixed, {"method": "rk4"}), "mixed": (mixed, {}), "stiff_trap": (stiff_trap, {}), "both_timed": (both_timed, {}),
     "turned": (turned, {}), "turned, order 4": (turned, {"order": 4}),
+    "lotka_volterra": (lotka_volterra, {}), "six, taylor": (six, {"method": "taylor"}),
 }  # fmt: skip
 
 

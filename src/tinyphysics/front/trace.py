@@ -9,7 +9,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
 from tinyphysics.front.near import left_over
-from tinyphysics.front.random import IN_ENERGY, IN_FORCES, Draws, drawing, of_observable
+from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import Space, annotations, space_of
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite, substitute, toposort
 from tinyphysics.ir.uop import RECORD
@@ -344,17 +344,18 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
     return family(d, "potential", lambda sizes: trace_potential(d, positions, sizes))
 
 
-def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
+def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: str = "state") -> System:
+    """Also of an ode, which returns a derivative for each state."""
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
-    value, sites = run(d, symbols, Draws())
+    value, sites = run(d, symbols, Draws() if kind == "map" else Draws(refused=IN_RATES))
     if isinstance(value, Mapping):
         raise TraceError(f"`{d.name}` returns a dict", site=d.site,
-                         fix=f"Return the new states in order: return {', '.join(map(str, value))}.")  # fmt: skip
+                         fix=f"Return the new {what}s in order: return {', '.join(map(str, value))}.")  # fmt: skip
     given = value if isinstance(value, (tuple, list)) else (value,)
     new = tuple(numbers(v, d.name, d.site) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
-        raise TraceError(f"`{d.name}` returns {len(new)} states but takes {plural(len(arguments), 'argument')}",
+        raise TraceError(f"`{d.name}` returns {len(new)} {what}s but takes {plural(len(arguments), 'argument')}",
                          site=d.site, fix="Return one new value for each state, in order; "
                          "np.stack makes one state of a list of arrays.")  # fmt: skip
     states = []
@@ -366,7 +367,7 @@ def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
                              "np.stack makes one of components.")  # fmt: skip
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
     return System(
-        d.name, "map", tuple(states),
+        d.name, kind, tuple(states),
         tuple(parameter(a, sizes, d.site) for a in arguments[len(new) :]),
         time=symbols.get("t"), sites=sites.table, site=d.site, function=d.function,
         update=tuple(u.expand(s.var.shape) for s, u in zip(states, new)),
@@ -379,6 +380,27 @@ def map_(function: Callable[..., Any]) -> System | Family:
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
     return family(d, "map", lambda sizes: trace_map(d, sizes))
+
+
+def ode(function: Callable[..., Any]) -> System | Family:
+    """An ordinary differential equation: k states, then [t] and parameters; returns the k derivatives in time.
+
+    >>> @ode
+    ... def decay(x, rate=1.0):
+    ...     return -rate*x
+    >>> decay.update
+    (-rate*x,)
+    """
+    d = definition(function)
+    if not any(a.name != "t" for a in d.arguments):
+        raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
+
+    def trace(sizes: Mapping[str, int]) -> System:
+        system = trace_map(d, sizes, "ode", "derivative")
+        check_free([s.name for s in system.states], d.site)
+        return system
+
+    return family(d, "ode", trace)
 
 
 def read_only(self: Any, name: str, value: Any) -> None:

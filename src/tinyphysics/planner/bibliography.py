@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # as every BibTeX reads them
-ACCENTS = str.maketrans({"í": "{\\'\\i}", "ú": "{\\'u}", "é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})
+ACCENTS = str.maketrans({"À": "{\\`A}", "í": "{\\'\\i}", "ú": "{\\'u}", "é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,9 @@ WORKS: tuple[Work, ...] = (
     Work("garcia1999", ("García-Archilla, Bosco", "Sanz-Serna, Jesús María", "Skeel, Robert D."), 1999,
          "Long-time-step methods for oscillatory differential equations",
          "SIAM J. Sci. Comput.", "20", "930-963", "10.1137/S1064827596313851"),
+    Work("jorba2005", ("Jorba, Àngel", "Zou, Maorong"), 2005,
+         "A software package for the numerical integration of ODEs by means of high-order Taylor methods",
+         "Experiment. Math.", "14", "99-117", "10.1080/10586458.2005.10128904"),
     Work("laskar2001", ("Laskar, Jacques", "Robutel, Philippe"), 2001,
          "High order symplectic integrators for perturbed Hamiltonian systems",
          "Celest. Mech. Dyn. Astron.", "80", "39-62", "10.1023/A:1012098603882"),

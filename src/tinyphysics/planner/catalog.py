@@ -39,6 +39,7 @@ class Method:
     turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
     mollified: bool = False  # kicks see means of positions
     kind: str = ""  # the family, of a method that is nothing of these
+    adaptive: bool = False  # does it choose its own steps?  Then dt is that of the times at which one may look
     composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
 
     @property
@@ -170,6 +171,8 @@ METHODS: tuple[Method, ...] = (
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
+    Method("taylor", 0, "the Taylor series of the solution, its order from the tolerance; every step as long as its last "
+           "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
            orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source="wisdom1991", needs=("orbits",)),
     *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector where a run begins and where one looks: error eps h**"
@@ -231,6 +234,7 @@ def by_order(order: int, quadratic: bool) -> list[Method]:
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p
 
 MAP = Method("map", 0, "the map as it is written", kind="map")
+TAYLOR = BY_NAME["taylor"]
 PACES = "paces"
 PACED = {m.order: m for m in METHODS if m.kind == PACES}  # those for fast and slow parts
 INTERACTION = BY_NAME["interaction"]
@@ -246,6 +250,14 @@ def limit_of(m: Method) -> float | None:
     sequence = [] if m.sequence is None else m.sequence()
     plain = bool(sequence) and all(len(entry) == 2 and entry[0] in PARTS for entry in sequence)
     return of_splitting(sequence) if plain else None
+
+
+def is_adaptive(kind: str, method: str) -> bool:
+    """Does a system of this kind, with what was asked by name, get a method that chooses its own steps?"""
+    if method in CHOICES:
+        return kind == "ode" and method == "auto"
+    name = ALIASES.get(method, method)
+    return name in BY_NAME and BY_NAME[name].adaptive
 
 
 def names() -> tuple[str, ...]:

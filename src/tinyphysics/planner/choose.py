@@ -16,6 +16,7 @@ from tinyphysics.planner.catalog import (
     ORDERS,
     PACED,
     PACES,
+    TAYLOR,
     Method,
     by_order,
     by_solving,
@@ -24,7 +25,9 @@ from tinyphysics.planner.catalog import (
 )
 from tinyphysics.planner.needs import HIERARCHY, SHEARED, is_quadratic, objection, quadratic_part, splits
 from tinyphysics.planner.routes import ROUTES, route_of
+from tinyphysics.rules.jet import order_for
 from tinyphysics.synth.quality import told
+from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
@@ -54,8 +57,11 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise PlanError(f"`{system.name}` is an explicit map and is run as it is written",
                             fix="Leave method= and order= out.")  # fmt: skip
         return Plan(MAP.name, 0, route_of(system, facts).default)
-    if goal.method not in CHOICES:
-        m = asked_for(goal)
+    if system.kind == "ode" and (goal.method == "symplectic" or goal.method == "auto" and goal.order is not None):
+        raise PlanError(f"`{system.name}` is given by derivatives, and nothing is certified for them",
+                        fix='Leave method= and order= out, or choose method="rk4".')  # fmt: skip
+    if goal.method not in CHOICES or system.kind == "ode":
+        m = TAYLOR if goal.method == "auto" else asked_for(goal)
         if goal.order not in (None, m.order):
             raise PlanError(f"`{m.name}` has order {m.order}, not {goal.order}",
                             fix="Leave order= out, or choose by order alone.")  # fmt: skip
@@ -74,8 +80,12 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,
                             fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
-                            'order=. Without a certificate, method="rk4".')  # fmt: skip
-        return at_paces(m, system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
+                            'order=. Without a certificate, method="rk4".' if system.energy is not None else
+                            'method="rk4" applies, without a certificate.')  # fmt: skip
+        if system.levels:
+            return at_paces(m, system, facts, goal)
+        order = order_for(goal.tolerance or TOLERANCE) if m is TAYLOR else m.order
+        return Plan(m.name, order, route_of(system, facts).default if goal.method == "auto" else "asked for by name")
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)
         if paced is None or paced.name in forbidden:

@@ -15,6 +15,7 @@ from tinyphysics.planner.target import in_loops
 from tinyphysics.planner.turning import rows as resonance_rows
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Solve, Step
+from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -37,6 +38,9 @@ def title(system: System) -> str:
             return f"{system.name}: H = {system.energy}"
         case "forces":
             return f"{system.name}: force = {system.forces[0]}"
+        case "ode":
+            rates = zip(system.states, system.update)
+            return f"{system.name}: {', '.join(f'd{s.name}/dt = {u}' for s, u in rates)}"
     names = ", ".join(s.name for s in system.states)
     return f"{system.name}: ({names}) -> ({', '.join(map(str, system.update))})"
 
@@ -145,7 +149,12 @@ def explain(
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
     chosen += step_rows(method, facts)
     if goal.dt is not None:
-        chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+        what = "of the times at which one may look; steps have their own lengths" if method.adaptive else (
+            "a run-time value: changing it does not recompile")
+        chosen.append(Row("dt", f"{goal.dt:g}", what))
+    if method.adaptive:
+        chosen.append(Row("tolerance", f"{goal.tolerance or TOLERANCE:.2g}", "of one step, relative to the whole state; "
+                          "states are updated with error words"))  # fmt: skip
     if goal.is_accurate:
         chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:
@@ -155,7 +164,7 @@ def explain(
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
-    if system.kind != "map" and step.jump is None:
+    if system.kind != "map" and step.jump is None and not method.adaptive:
         chosen += rounding_rows(step, goal)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
@@ -168,7 +177,7 @@ def explain(
     chosen += [*loop, *units]
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
-    none = system.kind == "map" or step.jump is not None
+    none = system.kind == "map" or step.jump is not None or method.adaptive
     solves = any(isinstance(part, Solve) for part in step.body)
     often = "a round of a solution, and once more when it has arrived" if solves else "a step"
     evaluations = [] if none else [Row("force evaluations", str(step.evaluations), often)]

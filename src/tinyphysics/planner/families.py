@@ -13,7 +13,10 @@ from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
 from tinyphysics.planner.needs import HIERARCHY, SHEARED, quadratic_part
-from tinyphysics.step import Step
+from tinyphysics.rules.real import simplify
+from tinyphysics.rules.vjp import gradient
+from tinyphysics.step import Step, Term
+from tinyphysics.synth.derivative import derivative
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss
 from tinyphysics.synth.interaction import interaction_step
@@ -22,6 +25,7 @@ from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
+from tinyphysics.synth.taylor import TOLERANCE, taylor_step
 from tinyphysics.system import System
 
 
@@ -71,6 +75,23 @@ def of_tableau(job: Job) -> Step:
     assert job.method.tableau is not None
     T = kinetic(job.system) if job.system.kind == "forces" else None
     return runge_kutta(job.method.name, job.system, T, job.method.tableau)
+
+
+def of_series(job: Job) -> Step:
+    """The derivatives of all states, in their order."""
+    system, terms = job.system, ()  # type: System, tuple[Term, ...]
+    if system.kind == "ode":
+        rates = list(system.update)
+    elif system.energy is not None:
+        slopes = dict(zip([*system.p, *system.q], derivative(system.energy, [*system.p, *system.q])))
+        pairs = zip(system.q, system.p)
+        rates = [r for q, p in pairs for r in (slopes[p], -slopes[q])]
+        terms = (Term("H", system.energy),)
+    else:
+        T = kinetic(system)
+        (velocity,) = simplify(gradient(T, system.p))
+        rates, terms = [velocity, *system.forces], (Term("T", T),)
+    return taylor_step(job.method.name, system, terms, simplify(rates), job.goal.tolerance or TOLERANCE)
 
 
 def at_paces(job: Job) -> Step:
@@ -132,6 +153,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
     "Runge–Kutta": of_tableau,
+    "Taylor": of_series,
     "paces": at_paces,
     "orbits": on_orbits,
     "shears": of_shears,

@@ -10,6 +10,7 @@ from tinyphysics.analysis.interaction import interaction
 from tinyphysics.facts import Fact, Facts
 from tinyphysics.ir import Ops, toposort
 from tinyphysics.planner.catalog import Method
+from tinyphysics.rules.jet import rough
 from tinyphysics.synth.timing import in_three_parts
 from tinyphysics.system import System
 
@@ -25,6 +26,8 @@ class Need:
 
 
 def not_split(m: Method, system: System, facts: Facts) -> Reason:
+    if system.kind == "ode":
+        return "it is given by derivatives: no energy says what kicks and what drifts"
     if system.kind != "hamiltonian" or facts["separable"]:
         return None  # forces of positions alone are a kick by definition
     return f"H is not shown to be separable: {facts['separable'].because}"
@@ -56,6 +59,16 @@ def no_gradients(m: Method, system: System, facts: Facts) -> Reason:
     if facts["separable"] and any(u.op is Ops.NEAR for u in toposort([facts["separable"].V])):
         return "a list of neighbours gives forces, not their derivatives along a direction"
     return None
+
+
+def not_analytic(m: Method, system: System, facts: Facts) -> Reason:
+    pieces = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
+    moving = frozenset([s.var for s in system.states] + ([] if system.time is None else [system.time]))
+    found = rough(pieces, moving)
+    if found is None:
+        return None
+    at = system.sites.get(found)
+    return f"`{found.op.value}` in it has no Taylor series where it turns or jumps{f' ({at})' if at else ''}"
 
 
 def one_pace(m: Method, system: System, facts: Facts) -> Reason:
@@ -114,6 +127,7 @@ NEEDS: dict[str, Need] = {
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
     "shears": Need("a term mixes q and p, and every term is a shear: it moves nothing that it holds", not_shears),
     "no clock": Need("H does not depend on t", a_clock),
+    "smooth rates": Need("no abs, floor, min, max, sign or choice by what moves in the equations of motion", not_analytic),
     "an energy": Need("a system given by its energy", no_energy),
     "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),

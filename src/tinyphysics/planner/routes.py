@@ -52,6 +52,8 @@ class Form:
 ROUTES: tuple[Route, ...] = (
     Route("map", "an explicit map", "it is run as it is written", "no method, no dt",
           lambda s, f: s.kind == "map", "an explicit map is run as it is written"),
+    Route("ode", "derivatives of states", "Taylor series with steps of their own", "nothing is certified; to rounding",
+          lambda s, f: s.kind == "ode", "the default for derivatives"),
     Route("forces", "forces of positions", "kicks and drifts", "volume-preserving; symplectic where the force is curl-free",
           lambda s, f: s.kind == "forces", "the default for forces of position"),
     Route("stiff", "an oscillator for each number of q, too fast for leapfrog at this dt, and a rest of positions",
@@ -79,6 +81,8 @@ REQUESTS: tuple[Request, ...] = (
             "one jump instead of the loop", "any number of steps at once"),
 )
 FORMS: tuple[Form, ...] = (
+    Form("series", "Taylor series of many numbers", "loops over their coefficients, four sums of products to a vector",
+         "short code for any order", lambda p: any(i.op == "SERIES" for i in p.step)),
     Form("tree", "forces of 1/r and approximate=", "a tree, its error measured where a run begins",
          "N log N; symplectic no more", approximates),
     Form("lists", "a pair sum with a cutoff", "lists of neighbours, made again when somebody has moved too far",

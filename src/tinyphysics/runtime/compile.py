@@ -4,12 +4,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import frexp
+from numbers import Real
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import CHOICES
+from tinyphysics.planner.catalog import CHOICES, is_adaptive
 from tinyphysics.planner.choose import named
 from tinyphysics.planner.goals import check_goals
 from tinyphysics.planner.kinetics import relativistic
@@ -18,12 +19,14 @@ from tinyphysics.planner.propagator import PROPAGATORS
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import ready
 from tinyphysics.runtime.simulation import Simulation, checked_step
+from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import SLOTS, Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
 CHECKS = ("on", "off", "strict")
 SCALES = ("off", "auto")
+LOOSEST = 1e-2  # tolerance of a step: beyond, its last terms say nothing about the rest
 SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with it are exact
 
 
@@ -89,6 +92,13 @@ def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, 
     return tuple(sorted((name, float(unit)) for name, unit in given.items()))
 
 
+def checked_tolerance(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, Real) or not TOLERANCE <= float(given) <= LOOSEST:
+        raise InputError(f"tolerance={given!r} is not a relative error between {TOLERANCE:.2g} and {LOOSEST:g}",
+                         fix="Pass tolerance=1e-9, or leave it out for rounding alone.")  # fmt: skip
+    return float(given)
+
+
 def compile(
     system: Any, dt: float | None = None, *, method: str = "auto", order: int | None = None,
     forbid: tuple[str, ...] = (), energy_drift: float | None = None, error: float | None = None,
@@ -96,7 +106,7 @@ def compile(
     backend: str = "auto", precision: str = "float64", math: str = "exact",
     sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
     approximate: float | None = None, inner: int | Sequence[int] | None = None, scale: str = "off",
-    lattice: float | Mapping[str, float] | None = None,
+    lattice: float | Mapping[str, float] | None = None, tolerance: float | None = None,
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
 
@@ -116,6 +126,9 @@ def compile(
     method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps; None leaves it to the planner,
     which tells its reasons in explain().
 
+    method="taylor" chooses its own steps, so that each has a relative error of tolerance=, rounding if not given; dt is then
+    that of the times at which one may look, and without it a run has an end and nothing between.
+
     kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
 
@@ -131,7 +144,7 @@ def compile(
     if not hasattr(system, "bind"):
         raise InputError(
             f"cannot compile a {type(system).__name__}",
-            fix="Decorate the function: @tp.hamiltonian, @tp.forces or @tp.map.",
+            fix="Decorate the function: @tp.hamiltonian, @tp.forces, @tp.ode or @tp.map.",
         )
     if system.kind == "potential":
         raise PlanError(f"`{system.name}` is a potential: alone it moves nothing",
@@ -173,13 +186,20 @@ def compile(
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
     goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units,
-                energy_drift=energy_drift, error=error, propagator=propagator)  # fmt: skip
-    if goal.is_accurate or pilot is not None:
+                energy_drift=energy_drift, error=error, propagator=propagator,
+                tolerance=None if tolerance is None else checked_tolerance(tolerance))  # fmt: skip
+    adapts = is_adaptive(source.kind, method)
+    if adapts and dt is not None and dt < 0:
+        raise PlanError(f"dt={dt:g}: steps of their own lengths go forward in time",
+                        fix="Write the equations of -t, or choose another method.")  # fmt: skip
+    if adapts and pilot is not None:
+        raise PlanError("pilot= chooses a step, and this method chooses its own", fix="Leave pilot= out.")
+    if (goal.is_accurate or pilot is not None) and not adapts:
         check_goals(source.kind, source.name, goal)
-    if goal.is_accurate:
+    if goal.is_accurate and not adapts:
         goal = replace(goal, energy_drift=None if energy_drift is None else float(energy_drift),
                        error=None if error is None else float(error))  # fmt: skip
-    elif dt is None and source.kind != "map":
+    elif dt is None and source.kind != "map" and not adapts:
         checked_step(dt)
     sim = Simulation(source, goal, requested, checks)
     if pilot is not None:

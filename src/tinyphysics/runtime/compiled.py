@@ -12,13 +12,14 @@ from tinyphysics.ir import UOp, parse
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.pipeline import Build, build
 from tinyphysics.plan import Goal
+from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.propagator import loop_seconds, seconds
 from tinyphysics.planner.stiff import stiffest
 from tinyphysics.planner.target import lanes_enough, loops_refuse
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_key
 from tinyphysics.runtime.propagator import propagator
-from tinyphysics.step import Scale
+from tinyphysics.step import Scale, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.loops import FEW_OF_PAIRS
@@ -90,6 +91,16 @@ class Compiled:
             LOG.warning('%s: %s steps one by one take %s or more; propagator="%s" makes one jump of them',
                         self.system.name, f"{steps:,}", seconds(estimate), self.known.instead)  # fmt: skip
 
+    @property
+    def adaptive(self) -> bool:
+        """Does the method choose its own steps?"""
+        return self.known.method in BY_NAME and BY_NAME[self.known.method].adaptive
+
+    @property
+    def series(self) -> Step | None:
+        """The step, if it is a Taylor series in loops."""
+        return self.built.step if self.known.series else None
+
     @cached_property
     def energy_in_loops(self) -> bool:
         """Can the energy be computed along the axes of the states?"""
@@ -103,7 +114,7 @@ class Compiled:
         k = self.known
         if self.known.way != "loop":  # only energies and observables are computed so
             return k.backend != "python" and self.energy_in_loops
-        if k.backend == "python":
+        if k.backend == "python" or self.adaptive:
             return False
         short = FEW_OF_PAIRS if PRECISIONS[self.goal.precision].wide else FEW
         return not lanes_enough(k.axis, k.written, members, short) and not loops_refuse(self.built.program)

@@ -32,7 +32,7 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
                  "inner": goal.inner, "lattice": [list(pair) for pair in goal.lattice],
                  "backwards": goal.backwards,
                  "hierarchy": None if (h := goal.hierarchy) is None else [h.order, h.perturbation],
-                 "energy_drift": goal.energy_drift, "error": goal.error,
+                 "energy_drift": goal.energy_drift, "error": goal.error, "tolerance": goal.tolerance,
                  "decision": None if goal.decision is None else as_data(goal.decision)},  # fmt: skip
         "backend": requested,
         "checks": checks,

@@ -50,6 +50,7 @@ class Known:
     operations: int  # of a step
     way: str  # loop, or exact, method: then one jump stands for it
     instead: str  # what would delete the loop, if something would
+    series: bool  # is it a Taylor series in loops?
     scales: tuple[tuple[str, str], ...]  # (state, factor) where a run keeps other units
 
 
@@ -59,7 +60,7 @@ def known_of(b: Build) -> Known:
     solves = any(i.op == "SOLVE" for i in b.program.step)
     return Known(b.program.hash, b.plan.method, b.target.backend, timed, solves, longest_axis(b.program),
                  written(b.program)[0], sum(operations(b.program.step, b.program).values()), b.goal.propagator or "loop",
-                 "" if b.choice is None else b.choice.instead, scales)  # fmt: skip
+                 "" if b.choice is None else b.choice.instead, b.step.loops is not None, scales)  # fmt: skip
 
 
 def read(text: bytes) -> Known:
@@ -67,7 +68,7 @@ def read(text: bytes) -> Known:
     data = json.loads(text)
     scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
     types = {"program": str, "method": str, "backend": str, "timed": bool, "solves": bool, "axis": int, "written": int,
-             "operations": int, "way": str, "instead": str}  # fmt: skip
+             "operations": int, "way": str, "instead": str, "series": bool}  # fmt: skip
     if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
         raise ValueError("not a plan")
     BUILT[data["backend"]]

@@ -65,6 +65,9 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     system = sim.system
     if not system.p:
         raise InputError(f"`{system.name}` has no momenta", fix="Only systems of canonical pairs can be symplectic.")
+    if sim.compiled.adaptive:
+        raise InputError(f"`{sim.built.plan.method}` chooses its own steps: there is no map of dt to be measured",
+                         fix="Its certificate is in sim.explain().")  # fmt: skip
     h = checked_step(sim.goal.dt if dt is None else dt)
     if system.levels and not sim.goal.inner:
         SLOTS["set_paces"](sim, given, h, 0.0, None)

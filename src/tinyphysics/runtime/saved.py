@@ -67,7 +67,7 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         s["name"], kind, states, parameters, UOp.var("t") if s["time"] else None,
         energy=roots[0] if kind == "hamiltonian" else None,
         forces=tuple(roots) if kind == "forces" else (),
-        update=tuple(roots) if kind == "map" else (),
+        update=tuple(roots) if kind in ("map", "ode") else (),
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
         levels=tuple(parse(s["levels"])) if s.get("levels") else (),
     )  # fmt: skip
@@ -78,6 +78,6 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
                   inner=tuple(goal.get("inner", ())), lattice=units, backwards=bool(goal.get("backwards", False)),
                   hierarchy=None if order is None else Hierarchy(tuple(order), eps),
                   propagator=goal.get("propagator", "loop"),
-                  energy_drift=goal.get("energy_drift"), error=goal.get("error"),
+                  energy_drift=goal.get("energy_drift"), error=goal.get("error"), tolerance=goal.get("tolerance"),
                   decision=from_data(goal["decision"]) if goal.get("decision") else None)  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

@@ -33,7 +33,7 @@ from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.paces import split_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
-from tinyphysics.runtime.backend import layout, listing, notes, running_on
+from tinyphysics.runtime.backend import layout, listing, notes, running_on, series_listing
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
 from tinyphysics.runtime.commutators import Commutators, commutators
 from tinyphysics.runtime.compiled import Compiled
@@ -41,6 +41,7 @@ from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
+from tinyphysics.runtime.events import gathered
 from tinyphysics.runtime.execute import Run, clock_of, execute
 from tinyphysics.runtime.flows import flows_of, with_flows
 from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
@@ -141,6 +142,8 @@ class Simulation:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
         if self.compiled.known.way != "loop":
             return self.built.report
+        if self.compiled.series is not None:
+            return self.built.report
         report = self.built.report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
         told = [] if self.commutators is None else [self.commutators.row]
@@ -166,6 +169,11 @@ class Simulation:
         if level != "uop" and self.compiled.known.way != "loop":
             raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
                             fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
+        if level == "c" and self.compiled.adaptive:
+            raise PlanError('ir("c") is a program with steps of dt, and this method chooses its own',
+                            fix='Look at ir("llvm") or ir("kernel").')  # fmt: skip
+        if level != "uop" and self.compiled.series is not None:
+            return series_listing(self.compiled.series, level)
         if level != "uop":
             return listing(self.built.program, level)
         if self._compiled is None and isinstance(self.source, Family):
@@ -214,6 +222,8 @@ class Simulation:
 
         For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
         """
+        if self.compiled.adaptive:
+            raise PlanError("this method chooses its own steps", fix="tolerance= of compile says how accurate they are.")
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
@@ -232,6 +242,9 @@ class Simulation:
         if self.system.levels and not self.goal.inner and self.goal.propagator == "loop":
             raise PlanError("what a run costs is not known before it is known how many fast kicks there are in a step",
                             fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
+        if self.compiled.adaptive and self.goal.dt is None:
+            raise PlanError("how many steps a run takes is not known before it is run",
+                            fix="Pass dt to compile: then steps= counts times of that grid.")  # fmt: skip
         quiet = self.__copy__()
         quiet.checks = "off"  # a trial is of no state that goals were made for
         rows = sum(s.var.size for s in self.system.states)
@@ -285,12 +298,15 @@ class Simulation:
         save_every: int | None = None, observe: Mapping[str, Callable[..., Any]] | None = None,
         observe_every: int = 1, hash_every: int | None = None, seed: int = 0,
         progress: str | bool = "auto", threads: int | None = None, save: Any = None, checkpoint: Any = None,
-        checkpoint_every: int | None = None, resume: Any = None, **given: Any,
+        checkpoint_every: int | None = None, resume: Any = None,
+        events: Mapping[str, Callable[..., Any]] | None = None, **given: Any,
     ) -> Trajectory:  # fmt: skip
         """Runs from an initial state; what is not a run option is a state or a parameter, by name.
 
         `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
         goes on from there, bit for bit as if the run had never ended; `steps` are further steps.
+        `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
+        chooses its own steps: `out.events("name")`.
         `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
         """
         began = clock.perf_counter()
@@ -310,6 +326,8 @@ class Simulation:
             SLOTS["set_paces"](self, given, None if dt is None else checked_step(dt), checked_time(t0), c)
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+        if self.compiled.adaptive and dt is None:
+            dt = whole_span(steps, until, checked_time(t0), c)
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
@@ -321,6 +339,10 @@ class Simulation:
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if observe is not None and not isinstance(observe, Mapping):
             raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
+        if events is not None and not isinstance(events, Mapping):
+            raise InputError("events= is a dict of functions", fix='Pass events={"crossing": lambda q: q[1]}.')
+        if events and not self.compiled.adaptive:
+            raise PlanError("events= needs a method that has its solution between steps too", fix='Add method="taylor".')
         watched = {**self.monitors, **(observe or {})}
         first = 0 if c is None else c.step
         last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
@@ -356,7 +378,8 @@ class Simulation:
         if compiled.known.method in TURNING and flows_of(made(compiled.program)):
             i = with_flows(i, made(compiled.program), dt)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
-                compiled.in_loops(i.members), c, compiled.jump)  # fmt: skip
+                compiled.in_loops(i.members), c, compiled.jump, compiled.series,
+                {n: self.traced(f, n) for n, f in (events or {}).items()}, compiled.adaptive)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         keeper, windows = None, None
@@ -390,6 +413,9 @@ class Simulation:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
+        if r.adaptive:
+            out.found = gathered(system, list(r.events), record.events)
+            out.metrics["substeps"] = np.array(record.substeps) if i.is_ensemble else sum(record.substeps)
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
@@ -564,6 +590,19 @@ def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
     return Frame(shown, record.last, time_at(record.last, r.dt, r.t0), final)
 
 
+def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint | None) -> float:
+    """The one step of a run that chooses its own, and was given no times to look at: it leads to the end."""
+    if c is not None:
+        return c.run.dt
+    if until is None:
+        raise InputError("steps= without dt: this method chooses its own steps",
+                         fix="Pass until=10.0, or the spacing of frames to compile: dt=0.1.")  # fmt: skip
+    span = checked_time(until) - t0
+    if span <= 0.0:
+        raise InputError(f"until={until:g} is not after t0={t0:g}", fix="Steps of their own lengths go forward in time.")
+    return span
+
+
 @contextmanager
 def closing(windows: Windows | None) -> Iterator[None]:
     """The thread of a stream ends with the run."""
@@ -576,6 +615,8 @@ def closing(windows: Windows | None) -> Iterator[None]:
 
 def from_the_start(r: Run) -> Run:
     """The run of which this one is the last part: what is asked of every step is asked of those before it too."""
+    if r.events:  # what was found is known
+        r = replace(r, events={})
     return r if r.begun is None else replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))
 
 

@@ -28,16 +28,19 @@ RK4 = Tableau(((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)), (SIXTH, THIRD, THIRD, S
 
 def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> Step:
     """All slopes are functions of the state at the beginning of the step."""
-    if system.energy is not None:
+    terms: tuple[Term, ...]
+    if system.kind == "ode":
+        covectors, kinds, terms = simplify(system.update), ["force"] * len(system.states), ()
+    elif system.energy is not None:
         covectors = derivative(system.energy, [*system.p, *system.q])
         kinds = ["pass"] * len(system.q) + ["negate"] * len(system.p)
-        terms: tuple[Term, ...] = (Term("H", system.energy),)
+        terms = (Term("H", system.energy),)
     else:
         assert T is not None
         covectors = simplify([*gradient(T, system.p), *system.forces])
         kinds = ["pass"] * len(system.q) + ["force"] * len(system.p)
         terms = (Term("T", T),)
-    states = [*system.q, *system.p]
+    states = [*system.q, *system.p] if system.kind != "ode" else [s.var for s in system.states]
     slopes: list[list[UOp]] = []  # per stage, the flow of each state
     shears: list[Shear] = []
     for weights, b in zip(tableau.a, tableau.b):

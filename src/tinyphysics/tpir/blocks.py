@@ -134,6 +134,10 @@ class Blocks:
                 check_type(symbolic.read(i.args[0], i.type, where), i, where)
                 self.maps.append(f"{where} is an explicit map")
                 symbolic.load(i.dst.index)
+            case "SERIES":
+                self.maps.append(f"{where} follows a solution, to a tolerance")
+                for k in range(len(self.program.states)):
+                    symbolic.load(k)
             case "PROPAGATE":
                 for k in range(len(self.program.states)):
                     symbolic.load(k)

@@ -23,7 +23,7 @@ from tinyphysics.rules.real import pairwise, products
 from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, Turn, inverse
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
-    FLOW, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
+    FLOW, GOING, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
 )  # fmt: skip
 from tinyphysics.util import Site
 
@@ -310,7 +310,7 @@ def lower(
     backwards: bool = False,
 ) -> Program:  # fmt: skip
     """The program of a step; what may be fused or hoisted is decided here, before anything watches."""
-    step = decided(step, precision)
+    step = decided(step, precision) if step.going is None else step  # that one says itself what is fused, and what is lost
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
     b = Builder(step.states, sites or {}, step.frame)
@@ -327,6 +327,8 @@ def lower(
         b.change("init", ("positions", "velocities"))
     for section, blocks in (("init", step.init), ("step", step.body), ("final", step.final)):
         b.current.clear()
+        if section == "step" and step.going is not None:
+            b.emit(section, "OBSERVE", Pointer(GOING), b.operand(step.going, section), u=step.going, note=" ")
         assign(b, [x for x in blocks if isinstance(x, Assign)], section, step.time)
         for block in blocks:
             if isinstance(block, Block):
@@ -337,6 +339,10 @@ def lower(
                 b.go_on(block, section)
             elif isinstance(block, Turn):
                 b.turn(step, block, section)
+    if step.loops is not None:
+        b.current.clear()
+        rates = [b.operand(u, "step") for u in step.loops.rates]
+        b.emit("step", "SERIES", Register("S", 0), *rates, (step.loops.order,), u=step.states[0].var, note=" ")
     if step.jump is not None:
         pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
         b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
@@ -353,7 +359,7 @@ def lower(
         declared.append(StateDecl(s.name, s.role, type_of(s.var), i - 1 if s.role == "momentum" else None))
     params = [ParamDecl(p.name, type_of(p.var), p.default) for p in step.parameters]
     params += [ParamDecl(str(u.arg), type_of(u)) for u in b.flows.values()]
-    if not any(isinstance(x, Assign) for x in step.body):
+    if not any(isinstance(x, Assign) for x in step.body) and step.loops is None:
         params.insert(0, ParamDecl("dt", default=dt))
     return Program(
         step.name, step.claims, tuple(declared), tuple(params),
