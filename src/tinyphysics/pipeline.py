@@ -24,7 +24,7 @@ from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.exact import unrounded
-from tinyphysics.step import Step
+from tinyphysics.step import Block, Step
 from tinyphysics.synth import schemes
 from tinyphysics.synth.propagate import FLOW, flow_step, power_step
 from tinyphysics.system import System
@@ -91,6 +91,18 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
+
+
+def watching(b: Build, name: str) -> Program:
+    """The program with the momentum of explicit time as one more state, of that name."""
+    if not any(isinstance(part, Block) and part.works for part in b.step.body):
+        raise PlanError(f"`{b.system.name}` depends on t, so that H + p_t is what a method should keep, and `{b.plan.method}`"
+                        f"{' in other units' if b.step.scales else ''} does not follow p_t",
+                        fix='Look at H itself: out.every_step("energy").')  # fmt: skip
+    with unrounded() if b.goal.precision == "dd" else nullcontext():
+        program = lower(b.step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards, works=name)
+    return (in_pairs(program, b.step.weights) if b.goal.precision == "dd" else
+            in_precision(program, b.goal.precision, b.goal.lattice))  # fmt: skip
 
 
 def jump(system: System, facts: Facts, plan: Plan) -> Step:

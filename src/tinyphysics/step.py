@@ -93,11 +93,13 @@ class Scale:
 class Block:
     """Shears whose flows are all evaluated before the first of them is applied.
 
-    `clock` is the time that its flows see, in steps after the beginning of the step.
+    `clock` is the time that its flows see, in steps after the beginning of the step. `works` are what it does to p_t, the
+    momentum of explicit time: no part of a program, but of the one that watches H + p_t.
     """
 
     shears: tuple[Shear | Shift, ...]
     clock: float = 0.0
+    works: tuple[Shear, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +180,7 @@ class Step:
         for part in (*self.init, *self.body, *self.final):
             if isinstance(part, Block):
                 yield part.clock
-                yield from (s.weight for s in part.shears if isinstance(s, Shear))
+                yield from (s.weight for s in (*part.shears, *part.works) if isinstance(s, Shear))
 
 
 def inverse(step: Step) -> Step:
@@ -189,9 +191,12 @@ def inverse(step: Step) -> Step:
 
     def taken_back(b: Part) -> Part:
         assert isinstance(b, Block) and all(isinstance(s, Shear) for s in b.shears), "only shears are taken back"
-        return Block(tuple(replace(s, weight=-s.weight) for s in b.shears if isinstance(s, Shear)), b.clock)
+        shears, works = (tuple(replace(s, weight=-s.weight) for s in group if isinstance(s, Shear))
+                         for group in (b.shears, b.works))  # fmt: skip
+        return Block(shears, b.clock, works)
 
     return replace(step, body=tuple(map(taken_back, reversed(step.body))))
 
 
 DT = UOp.var("dt")
+WORK = UOp.var("p_t work")  # no name of a user's has a space

@@ -68,6 +68,11 @@ class System:
         return tuple(zip(self.q, self.p))
 
     @property
+    def driven(self) -> bool:
+        """Does its energy depend on time explicitly?  Then H is not conserved, but H + p_t."""
+        return self.energy is not None and self.time is not None and self.time in self.energy.leaves
+
+    @property
     def level(self) -> int:
         return KINDS[self.kind]
 

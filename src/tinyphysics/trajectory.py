@@ -144,7 +144,7 @@ class Trajectory:
         """(times, values, scale) of a quantity at every step, by a bit-equal replay.
 
         The scale of an energy is the run's largest sum of |terms of H|. Where the loop was deleted there are no steps
-        between frames: then it is of every frame.
+        between frames: then it is of every frame. "extended energy" is H + p_t, which is conserved where H depends on t.
         """
         t, values, scale = self._ask("series", name)
         return t, values, scale
@@ -152,6 +152,7 @@ class Trajectory:
     def drift(self, name: str = "energy") -> Any:
         """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|; one per member.
 
+        Where H depends on t, E is H + p_t: what the drive has done to the system, step by step, is taken away again.
         Where the loop was deleted (propagator="exact", "method") it is over the frames.
         """
         return self._ask("drift", name)

@@ -9,7 +9,7 @@ from typing import Any
 from tinyphysics.errors import StoreError
 from tinyphysics.ir import UOp, parse
 from tinyphysics.ir.reduction import FEW
-from tinyphysics.pipeline import Build, build
+from tinyphysics.pipeline import Build, build, watching
 from tinyphysics.plan import Goal
 from tinyphysics.planner.target import lanes_enough, loops_refuse
 from tinyphysics.runtime.encoding import Encoding
@@ -21,6 +21,7 @@ from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.loops import FEW_OF_PAIRS
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.probe import probe
+from tinyphysics.util import digest
 
 
 class Compiled:
@@ -75,6 +76,11 @@ class Compiled:
             return None
         b = self.built
         return partial(propagator, b.system, b.facts, b.step, self.known.program)
+
+    def watching(self, name: str) -> Program | Recipe:
+        """The program that follows the momentum of explicit time too, as a state of that name."""
+        key = None if self.key is None else digest(f"{self.key} with {name}".encode())
+        return watching(self.built, name) if key is None else Recipe(key, lambda: watching(self.built, name))
 
     @cached_property
     def energy_in_loops(self) -> bool:

@@ -49,6 +49,7 @@ class Run:
     loops: bool  # along the axes of a system, instead of number by number
     begun: Checkpoint | None = None  # where it goes on from
     jump: Callable[[Mapping[str, Any], float], Propagator] | None = None  # by parameters and dt; None: a loop
+    watching: Callable[[str], Program | Recipe] | None = None  # the program with p_t as a state of that name
 
 
 def clock_of(system: System) -> UOp:

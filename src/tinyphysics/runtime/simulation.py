@@ -330,7 +330,7 @@ class Simulation:
         if any(map(draws, (*own, *values.values()))):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
-                compiled.in_loops(i.members), c, compiled.jump)  # fmt: skip
+                compiled.in_loops(i.members), c, compiled.jump, compiled.watching)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         keeper, windows = None, None
