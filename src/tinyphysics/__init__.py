@@ -144,7 +144,7 @@ def _plot(out: Trajectory, figure: Any) -> Any:
         figures = import_module("tinyphysics.view.figures")
     except ImportError as error:
         raise BackendError(f"out.plot() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"') from None
-    return figures.plot(out, out.origin.run.system, figure)
+    return figures.plot(out, out.origin.run.system.seen, figure)
 
 
 _system.SLOTS["plot"] = _plot

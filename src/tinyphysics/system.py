@@ -39,6 +39,17 @@ class Parameter:
 
 
 @dataclass(frozen=True, eq=False)
+class Clock:
+    """Of a system that is stepped in another time s: its own time and the momentum of that are states."""
+
+    way: str  # logarithmic, sundman, or function
+    time: str  # the names of the two states
+    momentum: str
+    rate: UOp  # dt/ds, on the solution
+    system: System  # as it was written, which is what users see
+
+
+@dataclass(frozen=True, eq=False)
 class System:
     name: str
     kind: str
@@ -54,6 +65,12 @@ class System:
     axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)  # shapes with letters, as annotated
     linked: str = ""  # of a sum: what its parts have in common
     levels: tuple[UOp, ...] = ()  # of a sum of fast and slow parts: their potentials, the fastest first
+    clock: Clock | None = None  # where it is stepped in another time
+
+    @property
+    def seen(self) -> System:
+        """As the user wrote it."""
+        return self if self.clock is None else self.clock.system
 
     @property
     def q(self) -> tuple[UOp, ...]:

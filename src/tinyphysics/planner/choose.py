@@ -19,10 +19,14 @@ from tinyphysics.planner.catalog import (
 from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection
 from tinyphysics.planner.routes import route_of
 from tinyphysics.synth.quality import told
+from tinyphysics.synth.timing import leapfrogs
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
 ON_ORBITS = "aba104"  # the one that is named where any of them might do
+IN_ANOTHER_TIME = 6  # the order where t is a state: an orbit may be right and its period wrong, which low orders get
+KEPT_ORBITS = "leapfrogs that begin with a drift stay on Kepler orbits, but for the time"
+OFF_ORBITS = "leaves Kepler orbits"
 
 
 def named(name: str) -> Method:
@@ -64,28 +68,29 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
     if system.levels:
         return at_paces(system, facts, goal)
-    order = 2 if goal.order is None else goal.order
+    order = (IN_ANOTHER_TIME if logarithmic(system) else 2) if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(f"there is no certified method of order {order}",
                         fix=f"Orders: {', '.join(map(str, ORDERS))}.")  # fmt: skip
     order = next(o for o in ORDERS if o >= order)
     quadratic = is_quadratic(system, facts)
     turned_down, chosen = [], None
-    for m in by_order(order, quadratic):
+    for m in ordered(system, order, quadratic):
         why = "forbidden" if m.name in forbidden else objection(m, system, facts)
         if why:
             turned_down.append(Alternative(m.name, why))
         elif chosen is None:
             chosen = m
         else:
-            turned_down.append(Alternative(m.name, second(m.name, chosen, quadratic)))
+            off = keeps_orbits(chosen) and logarithmic(system) and not keeps_orbits(m)
+            turned_down.append(Alternative(m.name, OFF_ORBITS if off else second(m.name, chosen, quadratic)))
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='method="rk4" applies to any energy, without a certificate.',
         )
-    best = [next((m for m in by_order(o, quadratic) if not objection(m, system, facts)), None) for o in ORDERS if o != order]
+    best = [next((m for m in ordered(system, o, quadratic) if not objection(m, system, facts)), None) for o in ORDERS if o != order]
     turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
                                 f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip
@@ -93,6 +98,22 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
                                        "is not known yet"))  # fmt: skip
     return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+
+
+def logarithmic(system: System) -> bool:
+    return system.clock is not None and system.clock.way == "logarithmic"
+
+
+def keeps_orbits(m: Method) -> bool:
+    """With the logarithmic Hamiltonian, leapfrogs that begin with a drift have an error in the time of an orbit alone."""
+    found = None if m.sequence is None else leapfrogs(m.sequence())
+    return found is not None and found[0] == "T"
+
+
+def ordered(system: System, order: int, quadratic: bool) -> list[Method]:
+    """The splittings of an order, the best for this system first."""
+    all_ = by_order(order, quadratic)
+    return sorted(all_, key=lambda m: not keeps_orbits(m)) if logarithmic(system) else all_
 
 
 def one_pace(what: str) -> PlanError:
@@ -123,6 +144,8 @@ def second(name: str, chosen: Method, quadratic: bool) -> str:
 
 
 def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
+    if logarithmic(system) and keeps_orbits(chosen):
+        return f"{f'order {goal.order} asked for' if goal.order else 'the default in another time'}; {KEPT_ORBITS}"
     if not goal.order:
         return route_of(system, facts).default
     asked = f"order {goal.order} asked for"

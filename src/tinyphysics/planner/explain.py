@@ -14,7 +14,7 @@ from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Step
-from tinyphysics.system import System
+from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.lattice import EXACT, RANGE, UNIT
@@ -32,6 +32,8 @@ PRECISION_NOTE = {
 
 def title(system: System) -> str:
     match system.kind:
+        case "hamiltonian" if system.clock is not None:
+            return f"{system.name}: H = {system.seen.energy}, in another time: {system.energy}"
         case "hamiltonian":
             return f"{system.name}: H = {system.energy}"
         case "forces":
@@ -113,6 +115,14 @@ def orbit_rows(h: Hierarchy) -> list[Row]:
     ]  # fmt: skip
 
 
+def clock_rows(c: Clock) -> list[Row]:
+    return [
+        Row("time", c.way, f"dt/ds = {c.rate}; `{c.time}` and its momentum `{c.momentum}`, which begins as -H, are states, and "
+            "what is shown below is shown of the space with them"),
+        Row("its price", "the time", "errors of a step are found in t before they are in the energy: halve dt and compare t"),
+    ]  # fmt: skip
+
+
 def stepping(program: Program) -> list[Row]:
     return [Row("operations", describe(operations(program.step, program)), "a step"),
             Row("to synchronise", describe(operations(program.final, program)), "a frame")]  # fmt: skip
@@ -143,8 +153,11 @@ def explain(
         rough = "smooth" in facts and not facts["smooth"]
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
     chosen += step_rows(method, facts)
+    if system.clock is not None:
+        chosen += clock_rows(system.clock)
     if goal.dt is not None:
-        chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+        of = "" if system.clock is None else "of s, not of t; "
+        chosen.append(Row("dt", f"{goal.dt:g}", f"{of}a run-time value: changing it does not recompile"))
     if goal.is_accurate:
         chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:

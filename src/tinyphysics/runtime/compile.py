@@ -11,6 +11,7 @@ from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
+from tinyphysics.planner.clock import in_another_time
 from tinyphysics.planner.goals import check_goals
 from tinyphysics.planner.link import linked
 from tinyphysics.planner.propagator import PROPAGATORS
@@ -56,6 +57,12 @@ def checked_budget(approximate: Any, precision: str, scale: str) -> float:
         if value != plain:
             raise PlanError(f"approximate= does not go with {name}={value!r}", fix=f"Leave {name}= out.")
     return float(approximate)
+
+
+def check_alone(name: str, others: Mapping[str, Any]) -> None:
+    for other, value in others.items():
+        if value is not None:
+            raise PlanError(f"{name}= does not go with {other}=", fix=f"Leave {other}= out, and choose dt yourself.")
 
 
 def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
@@ -114,6 +121,10 @@ def compile(
     propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
     method would in exact arithmetic; then a run of 10**12 steps is one jump. None is "loop".
 
+    time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all
+    the same, with t as a state; "sundman" is the same dt/ds for implicit methods, a function of the positions any other.
+    dt is then a step of s; out.t is t.
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
@@ -131,10 +142,10 @@ def compile(
     if system.kind == "potential":
         raise PlanError(f"`{system.name}` is a potential: alone it moves nothing",
                         fix=f"Add it to a system: free + {system.name}.")  # fmt: skip
-    later = {"time": time}
-    for name, value in later.items():
-        if value is not None:
-            raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
+    if time is not None:
+        check_alone("time", {"energy_drift": energy_drift, "error": error, "pilot": pilot, "propagator": propagator,
+                             "approximate": approximate, "scale": None if scale == "off" else scale})  # fmt: skip
+        system = in_another_time(system, time)
     if propagator is not None and propagator not in PROPAGATORS:
         raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
     choice("kinetics", kinetics, ("newtonian",), ("relativistic",))

@@ -53,7 +53,9 @@ class Run:
 
 
 def clock_of(system: System) -> UOp:
-    """The variable that stands for time in an observable."""
+    """The variable that stands for t0 + n*dt in an observable; where t is a state, nobody asks for that."""
+    if system.clock is not None:
+        return UOp.var("steps times dt")
     return UOp.var("t") if system.time is None else system.time
 
 

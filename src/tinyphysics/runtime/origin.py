@@ -10,6 +10,7 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.plan import Goal
+from tinyphysics.runtime.clock import AT, with_times
 from tinyphysics.runtime.execute import Run, execute, looking
 from tinyphysics.runtime.loop import Sink
 from tinyphysics.runtime.record import Record
@@ -43,7 +44,7 @@ class Origin:
     asked: Asked | None = None
 
     def energy(self) -> UOp:
-        system = self.run.system
+        system = self.run.system.seen
         if system.energy is None:
             raise PlanError(f"`{system.name}` is given by its {system.kind}: no energy is known for it",
                             fix="Write it as a Hamiltonian, or observe a function of your own.")  # fmt: skip
@@ -68,9 +69,18 @@ class Origin:
         if name not in ("energy", EXTENDED):
             raise InputError(f"the drift of `{name}` is not defined", fix='drift("energy") is.')
         energy = self.energy()
-        value = energy + UOp.var(self.momentum) if name == EXTENDED and self.run.system.driven else energy
+        system = self.run.system
+        momentum = self.momentum if system.clock is None else system.clock.momentum
+        value = energy + UOp.var(momentum) if name == EXTENDED and system.seen.driven else energy
         rest = {f"{REST}value": value} if self.run.encoding.precision.wide else {}
-        return {"value": value, "scale": UOp.sum_of(abs(x) for x in addends(energy)), **rest}
+        return with_times(system, {"value": value, "scale": UOp.sum_of(abs(x) for x in addends(energy)), **rest})
+
+    def times(self, again: Record) -> Any:
+        """When something was observed."""
+        if self.run.system.clock is None:
+            return times_at(again.observed_at, self.run.dt, self.run.t0)
+        t = again.series(AT)
+        return t if self.run.given.is_ensemble else t[:, 0]
 
     @property
     def momentum(self) -> str:
@@ -104,7 +114,7 @@ class Origin:
             return self.of_frames(name)
         again = self.again(name)
         values, scale = again.series("value"), np.fmax.reduce(again.series("scale"), axis=0)
-        t = times_at(again.observed_at, self.run.dt, self.run.t0)
+        t = self.times(again)
         return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
 
     def changes(self, name: str) -> tuple[Any, Any]:
@@ -115,7 +125,7 @@ class Origin:
         again = self.again(name)
         high, low = again.series("value"), again.series(f"{REST}value")
         off = (high - high[0]) + (low - low[0])
-        t = times_at(again.observed_at, self.run.dt, self.run.t0)
+        t = self.times(again)
         return t, off if self.run.given.is_ensemble else off[:, 0]
 
     def of_frames(self, name: str) -> tuple[Any, Any, Any]:
