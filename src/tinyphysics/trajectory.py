@@ -49,7 +49,7 @@ class Words:
 
 
 def words_of(kept: Mapping[str, Any], name: str, states: Mapping[str, Any]) -> Words:
-    if name not in states:
+    if name not in states and name not in kept:  # time may be one that is not shown
         raise InputError(f"there is no state `{name}`", fix=f"{did_you_mean(name, states)}It has {', '.join(states)}.")
     return Words({n: v for n, v in kept.items() if n == name or n.startswith(f"{name}.")})
 
@@ -60,7 +60,7 @@ class Frame:
 
     states: Mapping[str, Any]
     step: int
-    t: float
+    t: Any  # a number; of an ensemble whose members have times of their own, one for each
     kept: Mapping[str, Any] = field(default_factory=dict)  # as the run has it, word by word
 
     def words(self, name: str) -> Words:

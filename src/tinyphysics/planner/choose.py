@@ -90,7 +90,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='method="rk4" applies to any energy, without a certificate.',
         )
-    best = [next((m for m in ordered(system, o, quadratic) if not objection(m, system, facts)), None) for o in ORDERS if o != order]
+    best = [next((m for m in ordered(system, o, quadratic) if not objection(m, system, facts)), None)
+            for o in ORDERS if o != order]  # fmt: skip
     turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
                                 f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip

@@ -117,7 +117,7 @@ def orbit_rows(h: Hierarchy) -> list[Row]:
 
 def clock_rows(c: Clock) -> list[Row]:
     return [
-        Row("time", c.way, f"dt/ds = {c.rate}; `{c.time}` and its momentum `{c.momentum}`, which begins as -H, are states, and "
+        Row("time", c.way, f"dt/ds = {c.rate}; `{c.time}` and its momentum `{c.momentum}`, which begins as -H, are states: "
             "what is shown below is shown of the space with them"),
         Row("its price", "the time", "errors of a step are found in t before they are in the energy: halve dt and compare t"),
     ]  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.analysis.ranges import range_of
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.digest import state_hash
@@ -39,6 +40,7 @@ def begun_in_time(r: Run, given: Mapping[str, Any]) -> Inputs:
     if clock.momentum in given:  # the states of another run
         return inputs(system, given, e)
     own = inputs(clock.system, given, e)
+    check_rate(system, own)
     first = replace(r, system=clock.system, given=own)
     assert clock.system.energy is not None
     values = {"H": clock.system.energy, "rate": clock.rate}
@@ -47,13 +49,31 @@ def begun_in_time(r: Run, given: Mapping[str, Any]) -> Inputs:
     seen = {name: v[0] for name, v in looking(first, values, {n: v[None] for n, v in own.states.items()}, [0]).items()}
     for k in np.flatnonzero(~((seen["rate"] > 0) & np.isfinite(seen["rate"]))).tolist():
         who = f" of member {k}" if own.is_ensemble else ""
-        needs = "" if clock.way == "function" else ": V must be negative, or its zero chosen so that it is"
-        raise InputError(f"at the first state{who} dt/ds = {seen['rate'][k]:g}, which is no pace for a clock{needs}",
+        raise InputError(f"at the first state{who} dt/ds = {seen['rate'][k]:g}, which is no pace for a clock",
                          fix="Leave time= out, or choose another.")  # fmt: skip
     words = dict(zip(e.precision.names(clock.momentum), (-seen["H"], -seen[f"{REST}H"]))) if e.precision.wide else \
         e.stored(clock.momentum, -seen["H"])  # fmt: skip
     times = e.stored(clock.time, np.full(own.members, r.t0))
     return replace(own, states={**own.states, **times, **words})
+
+
+def check_rate(system: System, i: Inputs) -> None:
+    """t goes on wherever the run goes: dt/ds is shown to be positive, or zero and infinite at single places.
+
+    Nothing in a step would notice: it goes on as if ln(-V) were ln|V|, and runs back in time.
+    """
+    clock = system.clock
+    assert clock is not None
+    known = {p.var: (float(i.params[p.name].min()), float(i.params[p.name].max())) for p in system.parameters
+             if i.params[p.name].size}  # fmt: skip
+    if range_of(clock.rate, known)[0] >= 0.0:
+        return
+    if clock.way == "function":
+        raise PlanError(f"time=: dt/ds = {clock.rate} is not shown to be positive everywhere",
+                        fix="Give one that is: a distance, a power of one, 1/(a + b) of such.")  # fmt: skip
+    raise PlanError(f'time="{clock.way}": V of `{system.name}` is not shown to be negative everywhere, with these '
+                    "parameters", fix="Choose the zero of V so that it is, by a constant; or give dt/ds as a function of the "
+                    "positions: time=lambda q: ...")  # fmt: skip
 
 
 def times_of(r: Run, frames: Mapping[str, Any]) -> Any:
@@ -75,13 +95,6 @@ def with_times(system: System, values: Mapping[str, UOp]) -> dict[str, UOp]:
         return dict(values)
     time = next(s.var for s in system.states if s.name == system.clock.time)
     return {**values, AT: time}
-
-
-def check_run(system: System, save: Any) -> None:
-    """What a run that ends between two steps does not do."""
-    if save is not None:
-        raise PlanError("save= with time= and until=: the end of such a run lies between two steps",
-                        fix="Pass steps= instead of until=.")  # fmt: skip
 
 
 # --- until a time -------------------------------------------------------------------------------------------

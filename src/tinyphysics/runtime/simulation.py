@@ -32,7 +32,16 @@ from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
-from tinyphysics.runtime.clock import AT, begun_in_time, check_run, dated, end_at, steps_until, times_of, with_times
+from tinyphysics.runtime.clock import (
+    AT,
+    begun_in_time,
+    check_run,
+    dated,
+    end_at,
+    steps_until,
+    times_of,
+    with_times,
+)
 from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
@@ -484,7 +493,7 @@ class Simulation:
         self, r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
     ) -> Trajectory:
         steps, view = record.steps, shaped(r.given)
-        e, final = r.encoding, view({name: sealed(v) for name, v in record.final.items()})
+        final = view({name: sealed(v) for name, v in record.final.items()})
         if windows is not None:
             return streamed(r, record, windows, final, values, asked)
         frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
