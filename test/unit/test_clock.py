@@ -106,7 +106,9 @@ def test_it_is_saved_loaded_and_rewound(sim, tmp_path):
     assert np.array_equal(back.final.q, lattice.evolve(**START, steps=0).final.q)
 
 
-def test_frames_that_go_to_a_store(sim, tmp_path):
+def test_frames_do_not_go_to_a_store_yet(sim, tmp_path):
+    with pytest.raises(tp.PlanError, match="save= does not go with time="):
+        sim.evolve(**START, steps=40, save=tmp_path / "run.zarr")
     pytest.importorskip("xarray")
     whole = sim.evolve(**START, steps=40, save_every=4)
     assert set(whole.to_xarray().data_vars) >= {"q", "p"}
