@@ -49,6 +49,8 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
+        if self.kind == "exponential":
+            return ("symplectic",)
         if not (self.splits or self.orbits or "levels" in self.needs):
             return ()
         symmetric = self.symmetric and not self.corrected
@@ -155,6 +157,10 @@ METHODS: tuple[Method, ...] = (
            orbits=NEAR_INTEGRABLE["aba104"], symmetric=True, source="blanes2013", needs=("orbits",)),
     Method("aba1064", 4, "Kepler orbits and eight kicks: error eps h**10 + eps**2 h**6 + eps**3 h**4",
            orbits=NEAR_INTEGRABLE["aba1064"], symmetric=True, source="blanes2013", needs=("orbits",)),
+    Method("magnus4", 4, "the exponential of one matrix a step, made of A(t) at two times",
+           source="blanes2000", needs=("linear",), kicks=2, kind="exponential"),
+    Method("magnus6", 6, "the exponential of one matrix a step, made of A(t) at three times",
+           source="blanes2000", needs=("linear",), kicks=3, kind="exponential"),
 )
 # fmt: on
 ALIASES = {"leapfrog": "leapfrog_kdk"}

@@ -15,6 +15,7 @@ from tinyphysics.planner.catalog import Method
 from tinyphysics.planner.needs import HIERARCHY
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.magnus import magnus_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
@@ -100,12 +101,21 @@ def of_splitting(job: Job) -> Step:
                       (structure, *claims), time.inside if time else [], approximate, processor)  # fmt: skip
 
 
+def of_exponential(job: Job) -> Step:
+    if job.goal.precision == "dd":
+        raise PlanError(f"`{job.method.name}` has series with the digits of float64, and precision=\"dd\" asks for more",
+                        fix='Choose a splitting, or precision="float64".')  # fmt: skip
+    return magnus_step(job.method.name, job.system, job.facts["quadratic"], job.method.order, job.method.keeps,
+                       job.goal.precision)  # fmt: skip
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
     "Runge–Kutta": of_tableau,
     "paces": at_paces,
     "orbits": on_orbits,
+    "exponential": of_exponential,
 }
 
 

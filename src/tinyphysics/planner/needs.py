@@ -12,6 +12,7 @@ from tinyphysics.system import System
 
 Reason = str | None  # why not, or None
 HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
+MOST_NUMBERS = 12  # of a state whose matrix is written out
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,15 @@ def kinetic_clock(m: Method, system: System, facts: Facts) -> Reason:
     return "T depends on t, and time advances in the drifts" if system.time in facts["separable"].T.leaves else None
 
 
+def not_linear(m: Method, system: System, facts: Facts) -> Reason:
+    if system.kind != "hamiltonian":
+        return f"it is given by its {system.kind}, and a matrix is read off an energy"
+    if not facts["quadratic"]:
+        return f"H is not shown to be of degree 2: {facts['quadratic'].because}"
+    size = len(facts["quadratic"].linear)
+    return None if size <= MOST_NUMBERS else f"{size} numbers have a matrix too large to write out: {MOST_NUMBERS} at most"
+
+
 def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
     if HIERARCHY not in facts:
         return "no bodies on orbits are shown: not looked for"
@@ -78,6 +88,7 @@ NEEDS: dict[str, Need] = {
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
+    "linear": Need(f"H is of degree 2 in q and p, of {MOST_NUMBERS} numbers at most; t may be in it", not_linear),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

@@ -42,6 +42,7 @@ from tinyphysics.runtime.clock import (
     with_times,
 )
 from tinyphysics.runtime.compiled import Compiled
+from tinyphysics.runtime.convergence import check_converges
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
@@ -352,6 +353,7 @@ class Simulation:
                 compiled.in_loops(i.members), c, compiled.jump, compiled.watching)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
+        converges = check_converges(r, compiled.known.method)
         keeper, windows = None, None
         if target is not None or save is not None:
             run = self.identity(r, seed)
@@ -378,7 +380,7 @@ class Simulation:
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
-            "notes": notes(self.target),
+            "notes": notes(self.target), **converges,
         })  # fmt: skip
         if record.measured:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
