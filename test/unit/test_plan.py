@@ -187,7 +187,7 @@ def test_a_map_has_no_method_no_order_and_no_dt():
 # --- arguments --------------------------------------------------------------------------------------------
 # fmt: off
 NOT_YET = [
-    {"time": "adaptive"}, {"kinetics": "relativistic"}, {"math": "fast"},
+    {"kinetics": "relativistic"}, {"math": "fast"},
 ]
 # fmt: on
 
