@@ -136,6 +136,7 @@ def test_a_stop_says_when():
 
 
 def test_the_plan_says_what_dt_is(sim):
+    assert [entry.partition("{")[2].partition(",")[0] for entry in sim.cite()] == ["kahan1997", "mikkola1999", "preto1999"]
     text = str(sim.explain())
     assert "of s, not of t" in text and "1/(mu/sqrt" in text and "kahan_li6" in text and "stay on Kepler orbits" in text
     assert [tp.compile(kepler, dt=DT, time="logarithmic", order=n).built.plan.method for n in (2, 4, 8)] == \

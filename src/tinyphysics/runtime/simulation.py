@@ -147,7 +147,7 @@ class Simulation:
 
     def cite(self) -> Citations:
         """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
-        return cite(self.built.plan, self.goal)
+        return cite(self.built.plan, self.goal, self.system.clock)
 
     def ir(self, level: str = "tpir") -> str:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
