@@ -131,7 +131,34 @@ class Assign:
     value: UOp
 
 
-Part = Block | Orbits | Assign
+@dataclass(frozen=True, eq=False)
+class Solve:
+    """A vector of unknowns that makes residuals vanish, found round by round; then states are moved by what it is.
+
+    `start`, `scale` and `matrix` are functions of the states, residuals and moves of the unknown too. The matrix makes
+    corrections of residuals; without one they are the correction. `scale` is one over the size of each unknown.
+    """
+
+    unknown: UOp  # a variable whose name begins with ?
+    start: UOp
+    residual: UOp
+    scale: UOp
+    moves: Block | tuple[Assign, ...]  # all evaluated before the first is applied
+    matrix: UOp | None = None
+    rounds: int = 50
+
+    @property
+    def expressions(self) -> list[UOp]:
+        return [self.start, self.residual, self.scale, *([] if self.matrix is None else [self.matrix])]
+
+
+Part = Block | Orbits | Assign | Solve
+
+
+def moves_of(part: Part) -> Block | None:
+    """The block of a part that moves states by what it computes."""
+    block = part.moves if isinstance(part, Solve) else part
+    return block if isinstance(block, Block) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,9 +205,9 @@ class Step:
 
     def _weights(self) -> Iterator[float]:
         for part in (*self.init, *self.body, *self.final):
-            if isinstance(part, Block):
-                yield part.clock
-                yield from (s.weight for s in (*part.shears, *part.works) if isinstance(s, Shear))
+            if (block := moves_of(part)) is not None:
+                yield block.clock
+                yield from (s.weight for s in (*block.shears, *block.works) if isinstance(s, Shear))
 
 
 def inverse(step: Step) -> Step:

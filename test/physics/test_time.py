@@ -88,3 +88,66 @@ def test_explicit_time_is_that_of_the_state():
         assert out.t[0] == 0.3 and out.t[-1] == pytest.approx(6.3, abs=1e-15)
     assert ends[1] < 1e-8 and np.log2(ends[0] / ends[1]) > 5
     assert drifts[1] < 1e-8 and np.ptp(out.every_step("energy")[1]) > 1e-3
+
+
+# --- any dt/ds, by equations that are solved ----------------------------------------------------------------
+RATES = {"sundman": "sundman", "distance": lambda q: tp.norm(q), "distance**1.5": lambda q: tp.norm(q) ** 1.5}
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_any_rate_gives_a_step_that_is_shown_to_be_symplectic(rate):
+    sim = tp.compile(kepler, dt=0.1, time=RATES[rate])
+    assert sim.built.plan.method == "gauss6" and sim.certificate.symplectic and sim.certificate.symmetric
+    assert sim.certificate.consistent
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("order", [2, 4, 6])
+def test_the_order_holds_in_any_time(rate, order):
+    start = dict(q=[0.5, 0.0], p=[0.0, 3.0**0.5])  # e = 0.5
+    true = tp.compile(kepler, dt=YEAR / 512, time="logarithmic", order=8).evolve(**start, until=5.0).final.q
+    errors = [np.abs(tp.compile(kepler, dt=YEAR / n, time=RATES[rate], order=order).evolve(**start, until=5.0).final.q - true).max()
+              for n in (64, 128)]  # fmt: skip
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.25)
+
+
+def test_sundman_keeps_the_energy_for_a_thousand_orbits_and_the_time():
+    """S2-12: fixed steps of s, a Hamiltonian that does not split, e = 0.99; bounded, and in time."""
+    sim = tp.compile(kepler, dt=YEAR / 64, time=RATES["distance**1.5"])
+    out, tenth = (sim.evolve(**PERICENTRE, steps=n) for n in (128_000, 12_800))
+    r = np.linalg.norm(out.final.q)
+    E = np.arctan2(out.final.q @ out.final.p, 1 - r)
+    passed = (out.t[-1] - (E - ECCENTRICITY * np.sin(E))) / YEAR
+    assert out.stopped is None and round(passed) > 1000 and abs(passed - round(passed)) < 2e-8
+    assert out.drift("energy") < 1e-10 and out.drift("energy") < 1.01 * tenth.drift("energy")
+
+
+def test_explicit_time_with_any_rate():
+    start = dict(q=[0.5, 0.0], p=[0.0, 1.6])
+    there, other = (tp.compile(pulled, dt=0.02, time=time).evolve(**start, t0=0.3, until=6.3)
+                    for time in ("logarithmic", lambda q: tp.norm(q)))  # fmt: skip
+    assert np.abs(there.final.q - other.final.q).max() < 1e-9 and other.drift("energy") < 1e-9
+
+
+def test_explicit_time_is_followed_where_equations_are_solved():
+    @tp.hamiltonian
+    def mixed(q: float, p: float, t: float):
+        return p * p / 2 * (1 + 0.1 * q * q) - tp.cos(q) - 0.5 * q * tp.cos(1.3 * t)
+
+    for method, order in (("implicit_midpoint", 2), ("gauss4", 4), ("gauss6", 6)):
+        found = [tp.compile(mixed, dt=dt, method=method).evolve(q=1.0, p=0.0, until=10.0).drift("energy") for dt in (0.1, 0.05)]
+        assert np.log2(found[0] / found[1]) == pytest.approx(order, abs=0.3)
+
+
+def test_a_system_that_does_not_split_has_a_time_of_its_own_too():
+    @tp.hamiltonian
+    def rotating(q: tp.Vec[2], p: tp.Vec[2], w: float = 0.3):
+        return p @ p / 2 - w * (q[0] * p[1] - q[1] * p[0]) - 1 / tp.norm(q)
+
+    start = dict(q=[0.5, 0.0], p=[0.0, 1.7])
+    with pytest.raises(tp.PlanError, match=r"needs H = T\(p\) \+ V\(q\)"):
+        tp.compile(rotating, dt=0.05, time="logarithmic")
+    sim = tp.compile(rotating, dt=0.05, time=lambda q: tp.norm(q))
+    plain = tp.compile(rotating, dt=0.001, order=6)
+    ends = [s.evolve(**start, until=4.0).final.q for s in (sim, plain)]
+    assert sim.certificate.symplectic and np.abs(ends[0] - ends[1]).max() < 1e-8

@@ -15,6 +15,7 @@ from tinyphysics.planner.catalog import Method
 from tinyphysics.planner.needs import HIERARCHY
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.implicit import collocate, gauss
 from tinyphysics.synth.magnus import magnus_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
@@ -109,6 +110,11 @@ def of_exponential(job: Job) -> Step:
                        job.goal.precision)  # fmt: skip
 
 
+def by_collocation(job: Job) -> Step:
+    method = job.method
+    return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
@@ -116,6 +122,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "paces": at_paces,
     "orbits": on_orbits,
     "exponential": of_exponential,
+    "collocation": by_collocation,
 }
 
 

@@ -13,6 +13,7 @@ from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
 from tinyphysics.planner.clock import in_another_time
 from tinyphysics.planner.goals import check_goals
+from tinyphysics.planner.kinetics import relativistic
 from tinyphysics.planner.link import linked
 from tinyphysics.planner.propagator import PROPAGATORS
 from tinyphysics.planner.target import checked
@@ -121,6 +122,9 @@ def compile(
     propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
     method would in exact arithmetic; then a run of 10**12 steps is one jump. None is "loop".
 
+    kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
+    the system has none, and the last axis of p is space where it has up to three components.
+
     time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all
     the same, with t as a state; "sundman" is the same dt/ds for implicit methods, a function of the positions any other.
     dt is then a step of s; out.t is t.
@@ -145,10 +149,9 @@ def compile(
     if time is not None:
         check_alone("time", {"energy_drift": energy_drift, "error": error, "pilot": pilot, "propagator": propagator,
                              "approximate": approximate, "scale": None if scale == "off" else scale})  # fmt: skip
-        system = in_another_time(system, time)
     if propagator is not None and propagator not in PROPAGATORS:
         raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
-    choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
+    choice("kinetics", kinetics, ("newtonian", "relativistic"), ())
     choice("precision", precision, tuple(PRECISIONS), ())
     choice("math", math, ("exact",), ("fast",))
     if scale not in SCALES:
@@ -164,6 +167,10 @@ def compile(
     if approximate is not None:
         approximate = checked_budget(approximate, precision, scale)
     ready(requested)
+    if kinetics == "relativistic":
+        system = relativistic(system)
+    if time is not None:
+        system = in_another_time(system, time)
     source = system
     check_sizes(system, sizes)
     if not isinstance(system, Family) or sizes is not None:
