@@ -201,4 +201,7 @@ class Trajectory:
 
     def __repr__(self) -> str:
         end = f", stopped: {self.stopped.cause} at step {self.stopped.step}" if self.stopped else ""
-        return f"<Trajectory of {len(self.t)} frames, t = {self.t[0]:g} .. {self.t[-1]:g}{end}>"
+        first, last = self.t[0], self.t[-1]
+        if getattr(first, "ndim", 0):  # members have times of their own
+            first, last = first.min(initial=float("inf")), last.max(initial=-float("inf"))
+        return f"<Trajectory of {len(self.t)} frames, t = {first:g} .. {last:g}{end}>"

@@ -73,10 +73,12 @@ def test_members_have_times_of_their_own(sim):
     e = np.array([0.0, 0.5, 0.9, 0.99])
     start = dict(q=np.stack([1 - e, 0 * e], 1), p=np.stack([0 * e, ((1 + e) / (1 - e)) ** 0.5], 1))
     out = sim.evolve(**start, steps=32, save_every=16)
-    assert out.t.shape == (3, 4) and np.allclose(out.t[-1], 2 * np.pi, rtol=1e-6) and out.drift("energy").shape == (4,)
+    assert repr(out) == "<Trajectory of 3 frames, t = 0 .. 6.28319>" and out.t.shape == (3, 4) and np.allclose(out.t[-1], 2 * np.pi, rtol=1e-6) and out.drift("energy").shape == (4,)
     for k in range(4):
         one = sim.evolve(q=start["q"][k], p=start["p"][k], steps=32, save_every=16)
         assert np.array_equal(one.t, out.t[:, k]) and np.array_equal(one.q, out.q[:, k])
+    with pytest.raises(tp.PlanError, match="times of their own"):
+        out.plot()
     with pytest.raises(tp.PlanError, match="different steps"):
         sim.evolve(**start, until=3.0)
 
@@ -110,7 +112,7 @@ def test_frames_do_not_go_to_a_store_yet(sim, tmp_path):
     with pytest.raises(tp.PlanError, match="save= does not go with time="):
         sim.evolve(**START, steps=40, save=tmp_path / "run.zarr")
     pytest.importorskip("xarray")
-    whole = sim.evolve(**START, steps=40, save_every=4)
+    whole = sim.evolve(**START, steps=40, save_every=4, observe={"r": lambda q: tp.norm(q)})
     assert set(whole.to_xarray().data_vars) >= {"q", "p"}
     assert np.array_equal(whole.to_xarray().time, whole.t)
 

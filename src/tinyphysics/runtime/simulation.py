@@ -521,7 +521,8 @@ class Simulation:
             frames={name: sealed(v) for name, v in shown(r, kept).items()}, kept=kept,
             final=last_frame(r, record, final),
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
-            observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last, values, asked),
+            observed=observed,
+            origin=Origin(from_the_start(r), frames, steps, record.last, {n: values[n] for n in observed}, asked),
         )  # fmt: skip
 
 
