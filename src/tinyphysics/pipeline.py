@@ -94,9 +94,14 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
 
 
+def follows(b: Build) -> bool:
+    """Does its step say what it does to the momentum of explicit time?"""
+    return any(moves.works for part in b.step.body if (moves := moves_of(part)) is not None)
+
+
 def watching(b: Build, name: str) -> Program:
     """The program with the momentum of explicit time as one more state, of that name."""
-    if not any(moves.works for part in b.step.body if (moves := moves_of(part)) is not None):
+    if not follows(b):
         raise PlanError(f"`{b.system.name}` depends on t, so that H + p_t is what a method should keep, and `{b.plan.method}`"
                         f"{' in other units' if b.step.scales else ''} does not follow p_t",
                         fix='Look at H itself: out.every_step("energy").')  # fmt: skip

@@ -147,6 +147,15 @@ def test_ensembles_and_other_precisions():
         assert short.final.q == pytest.approx(sim.evolve(q=1.0, p=0.0, steps=50).final.q, abs=1e-5)
 
 
+def test_a_goal_of_accuracy_is_met_and_one_of_energy_refused():
+    start = dict(q=1.0, p=0.0)
+    sim = tp.compile(mathieu, method="magnus6", error=1e-6, pilot=dict(**start, until=5.0))
+    out = sim.evolve(**start, until=5.0)
+    assert out.metrics["goals"]["met"] and out.metrics["goals"]["error"]["measured"] < 1e-6
+    with pytest.raises(tp.PlanError, match=r"H \+ p_t"):
+        tp.compile(mathieu, method="magnus6", energy_drift=1e-6, pilot=dict(**start, until=5.0))
+
+
 def test_what_is_not_linear_is_refused():
     with pytest.raises(tp.PlanError, match="not shown to be of degree 2"):
         tp.compile(pendulum, dt=0.1, method="magnus4")

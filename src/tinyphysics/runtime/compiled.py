@@ -9,7 +9,7 @@ from typing import Any
 from tinyphysics.errors import StoreError
 from tinyphysics.ir import UOp, parse
 from tinyphysics.ir.reduction import FEW
-from tinyphysics.pipeline import Build, build, watching
+from tinyphysics.pipeline import Build, build, follows, watching
 from tinyphysics.plan import Goal
 from tinyphysics.planner.target import lanes_enough, loops_refuse
 from tinyphysics.runtime.encoding import Encoding
@@ -76,6 +76,11 @@ class Compiled:
             return None
         b = self.built
         return partial(propagator, b.system, b.facts, b.step, self.known.program)
+
+    @property
+    def follows_energy(self) -> bool:
+        """Can what its energy should be be followed?  H itself, or H + p_t where it depends on t."""
+        return not self.system.driven or follows(self.built)
 
     def watching(self, name: str) -> Program | Recipe:
         """The program that follows the momentum of explicit time too, as a state of that name."""

@@ -147,7 +147,8 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     roots = roots_of(system)
     asked = {name: value for name, value in vars(goal).items() if name not in ("dt", "decision")}
     asked["decided"] = None if goal.decision is None else goal.decision.method  # its other numbers are run-time values
-    own = [system.kind, system.name, len(system.forces), len(system.levels)]  # a map's program has the name of its function
+    clock = None if system.clock is None else [system.clock.way, dump([system.clock.rate])]
+    own = [system.kind, system.name, len(system.forces), len(system.levels), clock]  # a map's program has the name of its function
     return key_of("plan", roots, [*own, *variables(system), asked, requested])
 
 
