@@ -151,3 +151,19 @@ def test_a_system_that_does_not_split_has_a_time_of_its_own_too():
     plain = tp.compile(rotating, dt=0.001, order=6)
     ends = [s.evolve(**start, until=4.0).final.q for s in (sim, plain)]
     assert sim.certificate.symplectic and np.abs(ends[0] - ends[1]).max() < 1e-8
+
+
+@pytest.mark.parametrize("time", ["logarithmic", "sundman", lambda q: tp.norm(q)], ids=["logarithmic", "sundman", "distance"])
+def test_the_map_of_the_extended_space_is_symplectic(time):
+    """Its matrix by differences, t and p_t among the columns: a step of dt that follows the state would have none such."""
+    sim = tp.compile(pulled, dt=0.3, time=time)
+    z, h = np.array([0.5, 0.1, -0.2, 1.5, 0.4, 0.9]), 1e-5  # q, p, t, p_t
+    rows = np.concatenate([z + h * np.eye(6), z - h * np.eye(6)])
+    out = sim.evolve(q=rows[:, :2], p=rows[:, 2:4], t=rows[:, 4], p_t=rows[:, 5], steps=2)
+    kept = out.final.kept
+    end = np.column_stack([kept["q"], kept["p"], kept["t"], kept["p_t"]])
+    M = ((end[:6] - end[6:]) / (2 * h)).T
+    J = np.zeros((6, 6))
+    for a, b in ((0, 2), (1, 3), (4, 5)):
+        J[a, b], J[b, a] = 1, -1
+    assert np.abs(M.T @ J @ M - J).max() < 1e-7 and np.abs(M - np.eye(6)).max() > 0.1
