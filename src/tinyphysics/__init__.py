@@ -98,12 +98,18 @@ RUNTIME = {
     "step_of_run": "accuracy",
     "judged": "accuracy",
     "suggest_dt": "accuracy",
+    "set_paces": "paces",
+    "resonance": "paces",
+    "pace_section": "paces",
+    "suggest_split": "paces",
     "stability": "accuracy",
+    "resonances": "resonance",
     "to_xarray": "dataset",
     "Simulation": "simulation",
 }
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
-METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability"}
+METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability",
+           "set_paces", "resonance", "pace_section", "suggest_split", "resonances"}  # fmt: skip
 PLANNED = ("lagrangian", "ode")
 
 
@@ -134,7 +140,12 @@ _system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
 _system.SLOTS["step_of_run"] = lambda *args: __getattr__("step_of_run")(*args)
 _system.SLOTS["judged"] = lambda *args: __getattr__("judged")(*args)
 _system.SLOTS["stability"] = lambda *args: __getattr__("stability")(*args)
+_system.SLOTS["resonances"] = lambda *args: __getattr__("resonances")(*args)
 _system.SLOTS["suggest_dt"] = lambda *args: __getattr__("suggest_dt")(*args)
+_system.SLOTS["set_paces"] = lambda *args: __getattr__("set_paces")(*args)
+_system.SLOTS["resonance"] = lambda *args: __getattr__("resonance")(*args)
+_system.SLOTS["pace_section"] = lambda *args: __getattr__("pace_section")(*args)
+_system.SLOTS["suggest_split"] = lambda *args: __getattr__("suggest_split")(*args)
 
 
 def _plot(out: Trajectory, figure: Any) -> Any:

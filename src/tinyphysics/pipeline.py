@@ -7,6 +7,7 @@ from functools import cached_property
 
 from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.analysis.hierarchy import hierarchy
+from tinyphysics.analysis.interaction import interaction
 from tinyphysics.context import CHECK
 from tinyphysics.device import cache
 from tinyphysics.errors import PlanError
@@ -15,7 +16,7 @@ from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, MAP
-from tinyphysics.planner.choose import choose
+from tinyphysics.planner.choose import asked_for, choose
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.families import Job, step_of
 from tinyphysics.planner.goals import decided, provisional
@@ -131,6 +132,8 @@ def all_facts(system: System, goal: Goal) -> Facts:
     facts = facts_of(system)
     if on_orbits(goal):
         return Facts((*facts, hierarchy(system, facts)))
+    if goal.stiff or goal.method not in CHOICES and asked_for(goal).turns is not None:
+        return Facts((*facts, interaction(system, facts)))
     pairs = "pairs" in facts and facts["pairs"] and max(system.q[0].shape, default=0) <= COMPONENTS
     found = hierarchy(system, facts) if pairs and goal.method in CHOICES else None
     return facts if not found else Facts((*facts, found))
@@ -149,7 +152,13 @@ def check_solve(step: Step, goal: Goal) -> None:
 
 
 def check_frame(step: Step, goal: Goal) -> None:
-    """What does not go with Jacobi coordinates is said, and not left out silently."""
+    """What does not go with Jacobi coordinates, or with exact flows, is said, and not left out silently."""
+    if (step.oscillators or step.coupled) and goal.precision != "float64":
+        raise PlanError(f"`{step.name}` turns oscillators, which precision={goal.precision!r} does not do yet",
+                        fix='Choose precision="float64".')  # fmt: skip
+    if (step.oscillators or step.coupled) and goal.scale == "auto":
+        raise PlanError(f"`{step.name}` solves its quadratic part in your units, and scale=\"auto\" looks for others",
+                        fix="Leave scale= out.")  # fmt: skip
     if step.frame is None:
         return
     if goal.precision != "float64":

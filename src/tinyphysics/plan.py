@@ -62,6 +62,7 @@ class Goal:
     energy_drift: float | None = None  # the largest |E - E0|/S that a run may have, at any step
     error: float | None = None  # the largest error of a state that a run may have, relative to the state's size
     decision: Decision | None = None  # what pilots have shown about those two, once they have
+    stiff: float = 0.0  # omega*dt of a quadratic part at which leapfrog is shown to be unstable
 
     @property
     def is_accurate(self) -> bool:

@@ -110,6 +110,23 @@ class Orbits:
 
 
 @dataclass(frozen=True, eq=False)
+class Oscillator:
+    """The energy of a pair of states, number by number: a*p*p/2 + g*p + b*q*q/2 + f*q, where no state enters these."""
+
+    a: UOp
+    b: UOp
+    g: UOp | None = None
+    f: UOp | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """Every pair goes on as its oscillator does for weight * dt: an exact flow."""
+
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
 class Frame:
     """Jacobi coordinates: the loop keeps positions and velocities of bodies as seen from those within.
 
@@ -152,7 +169,7 @@ class Solve:
         return [self.start, self.residual, self.scale, *([] if self.matrix is None else [self.matrix])]
 
 
-Part = Block | Orbits | Assign | Solve
+Part = Block | Orbits | Turn | Assign | Solve
 
 
 def moves_of(part: Part) -> Block | None:
@@ -196,6 +213,8 @@ class Step:
     scales: tuple[Scale, ...] = ()
     jump: Propagate | None = None  # then nothing else moves a state
     frame: Frame | None = None
+    oscillators: tuple[tuple[UOp, UOp, Oscillator], ...] = ()  # (q, p, theirs), of a step that turns them
+    coupled: bool = False  # then a turn is the flow of the first term, by a matrix that is handed in
     coefficients: tuple[float, ...] = ()  # of a method whose expressions hold more than the weights of its updates
 
     @property

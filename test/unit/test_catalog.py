@@ -133,7 +133,7 @@ ALONE = [m for m in METHODS if m.orbits is None and not {"levels", "linear"} & s
 def test_what_a_method_keeps_is_shown_for_it(m):
     certificate = tp.compile(henon_heiles, dt=0.1, method=m.name).certificate
     assert all(certificate[claim] for claim in m.keeps)
-    assert m.splits or m.slopes or not certificate.symplectic
+    assert m.splits or m.slopes or m.turns or not certificate.symplectic
 
 
 def test_the_cost_in_the_table_is_that_of_the_step():
@@ -157,6 +157,11 @@ def relativistic(q, p):
     return tp.sqrt(1 + p**2) + q**2 / 2
 
 
+@tp.hamiltonian
+def stiff_trap(q, p, w: float = 1e3):
+    return p**2 / 2 + w**2 * q**2 / 2 + q**4 / 4
+
+
 chain, cluster = fput.bind({"n": 300}), gravity.bind({"n": 64})
 
 
@@ -173,7 +178,7 @@ ROUTED = {  # label: (system, what is asked)
     "oscillator": (oscillator, {}), "chain": (chain, {}), "cluster": (cluster, {}),
     "cluster, approximate": (cluster, {"approximate": 1e-2}), "liquid": (liquid, {}),
     "pendulum, leapfrog forbidden": (pendulum, {"forbid": "leapfrog"}), "pendulum, pinned": (pendulum, {"method": "rk4"}),
-    "mixed, pinned": (mixed, {"method": "rk4"}), "mixed": (mixed, {}), "both_timed": (both_timed, {}),
+    "mixed, pinned": (mixed, {"method": "rk4"}), "mixed": (mixed, {}), "stiff_trap": (stiff_trap, {}), "both_timed": (both_timed, {}),
 }  # fmt: skip
 
 

@@ -165,6 +165,7 @@ class ArraysLoader:
     def one(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Any:
         once = Evaluator(list(f.invariants.values()), f.careful)
         step = Evaluator([*f.roots, *f.guards], f.careful)
+        tails = [(t.period, Evaluator([*t.roots, *t.guards], f.careful)) for t in f.tails]
         look = Evaluator([*f.watched, *f.watched_guards], f.careful)
         weights = [Evaluator([row[k] for row in f.weights.values()]) for k in range(f.stages)]
 
@@ -194,8 +195,11 @@ class ArraysLoader:
                     state = evaluate(step, 0, len(f.roots), {})
                 for j in range(rows if f.loops else 0):
                     for i in range(stride):
-                        for stage in stages:
+                        for k, stage in enumerate(stages, 1):
                             state = evaluate(step, j * stride + i, len(f.roots), stage)
+                            for period, tail in tails:
+                                if k % period == 0:
+                                    state = evaluate(tail, j * stride + i, len(f.roots), stage)
                     if f.watched:
                         for k, v in enumerate(evaluate(look, (j + 1) * stride, len(f.watched), {})):
                             series[j, k, here] = v

@@ -187,7 +187,7 @@ def function(
     for slot, v in enumerate(f.loads):
         copied = dialect.load.format(a=f"s{slot}", at=f"in + {slot}*members + lane", n=chunk)
         out.append(f"    {T} s{slot}[{chunk}]; {copied}  /* {v.arg} */")
-    guarded = bool(f.guards or f.watched_guards)
+    guarded = f.guarded
     if guarded:
         word = "int32_t" if T == "float" else "int64_t"  # as wide as the states
         out.append(f"    {word} seen[{chunk}] = {{0}};")
@@ -248,6 +248,8 @@ def function(
         if f.stages > 1:
             out.append(f"      for (int s = 0; s < {f.stages}; s++) {{")
         out += lanes("      ", f.roots, f.guards, state)
+        for t in f.tails:
+            out += [f"      if ((s + 1) % {t.period} == 0) {{", *lanes("        ", t.roots, t.guards, state), "      }"]
         out.append("    }" if f.stages == 1 else "    }}")
         if f.watched:
             if NOW in needed:

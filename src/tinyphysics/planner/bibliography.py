@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ACCENTS = str.maketrans({"é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})  # as every BibTeX reads them
+# as every BibTeX reads them
+ACCENTS = str.maketrans({"í": "{\\'\\i}", "ú": "{\\'u}", "é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ WORKS: tuple[Work, ...] = (
     Work("blanes2000", ("Blanes, Sergio", "Casas, Fernando", "Ros, José"), 2000,
          "Improved high order integrators based on the Magnus expansion",
          "BIT", "40", "434-450", "10.1023/A:1022311628317"),
+    Work("garcia1999", ("García-Archilla, Bosco", "Sanz-Serna, Jesús María", "Skeel, Robert D."), 1999,
+         "Long-time-step methods for oscillatory differential equations",
+         "SIAM J. Sci. Comput.", "20", "930-963", "10.1137/S1064827596313851"),
     Work("laskar2001", ("Laskar, Jacques", "Robutel, Philippe"), 2001,
          "High order symplectic integrators for perturbed Hamiltonian systems",
          "Celest. Mech. Dyn. Astron.", "80", "39-62", "10.1023/A:1012098603882"),

@@ -3,17 +3,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from tinyphysics.planner.bibliography import work
 from tinyphysics.planner.stability import PARTS, of_splitting, of_tableau
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.gradients import PROCESSOR, TAKAHASHI_IMADA
+from tinyphysics.synth.interaction import Sequence_, kicks_of, leapfrogs, of_orbits, of_scheme
 from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, Weights
 from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
-from tinyphysics.synth.schemes import FOUND, drifts_and_kicks
+from tinyphysics.synth.schemes import FOUND, drifts_and_kicks, steps
 from tinyphysics.synth.splitting import palindrome
 
 ROUNDS = 6  # of a solution, about, the last look at its slopes included
@@ -34,7 +35,10 @@ class Method:
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
     slopes: int = 0  # that a collocation solves for
+    turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
+    mollified: bool = False  # kicks see means of positions
     kind: str = ""  # the family, of a method that is nothing of these
+    composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
 
     @property
     def family(self) -> str:
@@ -43,6 +47,8 @@ class Method:
             return "splitting"
         if self.tableau is not None:
             return "Runge–Kutta"
+        if self.turns is not None:
+            return "interaction"
         return self.kind if self.orbits is None else "orbits"
 
     @property
@@ -54,7 +60,7 @@ class Method:
         """What the verifier is asked to show about a program of this method, given an energy."""
         if self.kind == "exponential":
             return ("symplectic",)
-        if not (self.splits or self.orbits or self.slopes or "levels" in self.needs):
+        if not (self.splits or self.orbits or self.slopes or self.turns or "levels" in self.needs):
             return ()
         symmetric = self.symmetric and not self.corrected
         return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
@@ -72,6 +78,11 @@ class Method:
         return "force gradients" in self.needs
 
     @property
+    def weights(self) -> tuple[float, ...]:
+        """Of the steps that it is composed of."""
+        return steps(self.composed) if self.composed else (1.0,)
+
+    @property
     def stages(self) -> int:
         """Kicks, or slopes, in one step: what it costs."""
         if self.kicks:
@@ -84,6 +95,8 @@ class Method:
             return len(self.orbits()[1])
         if self.slopes:
             return self.slopes * ROUNDS
+        if self.turns is not None:
+            return kicks_of(self.turns())
         return len(self.tableau.b) if self.tableau else 1
 
     @property
@@ -135,6 +148,8 @@ METHODS: tuple[Method, ...] = (
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
            needs=("separable", "still T", "levels"), kind="paces"),
+    Method("respa4", 4, "five such steps, the middle one backwards", symmetric=True, source="suzuki1990",
+           needs=("separable", "still T", "levels"), kind="paces", composed="suzuki4"),
     solved("chin4a", "two kicks, one with its force gradient; every coefficient positive"),
     solved("chin4b", "two kicks with their force gradients, drift-kick-drift; every coefficient positive"),
     solved("chin4", "three kicks, the middle one with its force gradient; every coefficient positive"),
@@ -170,6 +185,20 @@ METHODS: tuple[Method, ...] = (
            orbits=NEAR_INTEGRABLE["aba104"], symmetric=True, source="blanes2013", needs=("orbits",)),
     Method("aba1064", 4, "Kepler orbits and eight kicks: error eps h**10 + eps**2 h**6 + eps**3 h**4",
            orbits=NEAR_INTEGRABLE["aba1064"], symmetric=True, source="blanes2013", needs=("orbits",)),
+    Method("interaction", 2, "half a turn of the quadratic part, kick by the rest, half a turn", turns=leapfrogs("leapfrog"),
+           symmetric=True, source="garcia1999", needs=("quadratic part",)),
+    *(Method(f"interaction{order}", order, f"exact turns of the quadratic part and kicks by the rest, as {name}",
+             turns=partial(of_scheme, name), symmetric=True, source=SCHEMES[name].source if SCHEMES[name].source != FOUND
+             else "", needs=("quadratic part",), kicks=SCHEMES[name].kicks)
+      for order, name in ((4, "nystrom4"), (6, "nystrom6"), (8, "nystrom8"))),
+    *(Method(f"interaction_{name}", order, f"exact turns of the quadratic part and kicks by a weak rest: error {error}",
+             turns=partial(of_orbits, name), symmetric=True, source=source, needs=("quadratic part",))
+      for name, order, error, source in (("saba3", 2, "eps h**6 + eps**2 h**2", "laskar2001"),
+                                         ("aba84", 4, "eps h**8 + eps**2 h**4", "mclachlan1995b"))),
+    Method("interaction_mollified", 2, "as interaction, the rest at means of positions over a step: no resonance grows",
+           turns=leapfrogs("leapfrog"), mollified=True, symmetric=True, source="garcia1999", needs=("quadratic part",)),
+    Method("interaction_mollified4", 4, "three of them, the middle one backwards", turns=leapfrogs("yoshida4"),
+           mollified=True, symmetric=True, source="yoshida1990", needs=("quadratic part",)),
     Method("magnus4", 4, "the exponential of one matrix a step, made of A(t) at two times",
            source="blanes2000", needs=("linear",), kicks=2, kind="exponential"),
     Method("magnus6", 6, "the exponential of one matrix a step, made of A(t) at three times",
@@ -197,7 +226,10 @@ def by_order(order: int, quadratic: bool) -> list[Method]:
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p
 
 MAP = Method("map", 0, "the map as it is written", kind="map")
-RESPA = BY_NAME["respa"]
+PACES = "paces"
+PACED = {m.order: m for m in METHODS if m.kind == PACES}  # those for fast and slow parts
+INTERACTION = BY_NAME["interaction"]
+TURNING = frozenset(m.name for m in METHODS if m.turns is not None)
 FLOW_METHOD = Method("exact_flow", 0, "the flow of H itself")  # by propagator="exact" alone
 
 

@@ -9,15 +9,18 @@ from tinyphysics.planner.catalog import (
     BY_NAME,
     CHOICES,
     FIRST,
+    INTERACTION,
     MAP,
+    METHODS,
     ORDERS,
-    RESPA,
+    PACED,
+    PACES,
     Method,
     by_order,
     by_solving,
     names,
 )
-from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection, splits
+from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection, quadratic_part, splits
 from tinyphysics.planner.routes import route_of
 from tinyphysics.synth.quality import told
 from tinyphysics.synth.timing import leapfrogs
@@ -40,6 +43,12 @@ def named(name: str) -> Method:
     return BY_NAME[ALIASES.get(name, name)]
 
 
+def asked_for(goal: Goal) -> Method:
+    """The method of a name, of the order that is asked for where the name has several: interaction, interaction4, ..."""
+    m = named(goal.method)
+    return BY_NAME.get(f"{m.name}{goal.order}", m)
+
+
 def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     forbidden = {named(n).name for n in goal.forbid}
     if system.kind == "map":
@@ -48,28 +57,34 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             fix="Leave method= and order= out.")  # fmt: skip
         return Plan(MAP.name, 0, route_of(system, facts).default)
     if goal.method not in CHOICES:
-        m = named(goal.method)
+        m = asked_for(goal)
         if goal.order not in (None, m.order):
             raise PlanError(f"`{m.name}` has order {m.order}, not {goal.order}",
                             fix="Leave order= out, or choose by order alone.")  # fmt: skip
         if m.name in forbidden:
             raise PlanError(f"`{m.name}` is asked for and forbidden", fix="Leave it out of forbid=.")
-        if system.levels and m.name != RESPA.name:
+        if system.levels and m.kind != PACES:
             raise one_pace(m.name)
         why = objection(m, system, facts)
         if why and m.orbits is not None:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=facts[HIERARCHY].site,
                             fix="A splitting into kicks and drifts needs no orbits: leave method= out, or choose order=4.")
+        if why and m.turns is not None:
+            raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=quadratic_part(system, facts).site,
+                            fix="A splitting into kicks and drifts needs no quadratic part: leave method= out.")
         if why:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,
                             fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
                             'order=. Without a certificate, method="rk4".')  # fmt: skip
-        return at_paces(system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
-    if system.levels and (goal.order not in (None, RESPA.order) or RESPA.name in forbidden):
-        raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
+        return at_paces(m, system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
     if system.levels:
-        return at_paces(system, facts, goal)
+        paced = PACED.get(2 if goal.order is None else goal.order)
+        if paced is None or paced.name in forbidden:
+            raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
+        return at_paces(paced, system, facts, goal)
+    if goal.stiff:
+        return turned(goal)
     order = (2 if system.clock is None else IN_ANOTHER_TIME) if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(f"there is no certified method of order {order}",
@@ -122,24 +137,43 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts) -> list[
     return [*splittings, *([] if splits(system, facts) else by_solving(order))]
 
 
+def turned(goal: Goal) -> Plan:
+    """The plan where leapfrog would not stay bounded."""
+    why = (f"omega*dt = {goal.stiff:.4g} of the quadratic part is above leapfrog's limit of 2, so it is solved, not stepped")
+    others = [Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")
+              for m in METHODS if m.turns is not None and m.order > INTERACTION.order and not m.mollified]  # fmt: skip
+    return Plan(INTERACTION.name, INTERACTION.order, why, (
+        Alternative(FIRST[2], f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"), *others,
+        Alternative("interaction_mollified", "by name: where a turn of omega*dt = k pi must be stood"),
+    ))  # fmt: skip
+
+
 def one_pace(what: str) -> PlanError:
+    orders = " and ".join(map(str, PACED))
     return PlanError(f"{what} kicks all parts at one pace, and some are said to be fast and slow",
-                     fix="Leave tp.fast, tp.slow and inner= out, or method= and order=: order 2 has paces.")  # fmt: skip
+                     fix=f"Leave tp.fast and tp.slow out, or method= and order=: orders {orders} have paces.")  # fmt: skip
 
 
-def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:
+def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     """The plan for fast and slow parts."""
-    why = objection(RESPA, system, facts)
+    why = objection(method, system, facts)
     if why is not None:
-        raise PlanError(f"`{RESPA.name}` does not apply to `{system.name}`: {why}",
+        raise PlanError(f"`{method.name}` does not apply to `{system.name}`: {why}",
                         fix="Leave tp.fast and tp.slow out: then all parts have one pace.")  # fmt: skip
     paces = len(system.levels)
+    if goal.is_accurate:
+        raise PlanError("goals do not go with fast and slow parts yet: they are stepped as you say",
+                        fix="Choose dt yourself, or leave tp.fast and tp.slow out.")  # fmt: skip
+    if not goal.inner:
+        return Plan(method.name, method.order, "fast and slow parts; provisional: the first state says how many fast kicks "
+                    "there are in a step")  # fmt: skip
     if len(goal.inner) != paces - 1:
         example = "10" if paces == 2 else f"({', '.join(['10', *['4'] * (paces - 2)])})"
         raise PlanError(f"`{system.name}` has {paces} paces, and inner= says how many kicks of each go into one of the next",
                         fix=f"Pass inner={example}.")  # fmt: skip
     kicks = " times ".join(map(str, goal.inner))
-    return Plan(RESPA.name, RESPA.order, f"fast and slow parts: {kicks} fast kicks in a step")
+    each = "a step" if not method.composed else "each of the steps that it is composed of"
+    return Plan(method.name, method.order, f"fast and slow parts: {kicks} fast kicks in {each}")
 
 
 def second(name: str, chosen: Method, quadratic: bool) -> str:

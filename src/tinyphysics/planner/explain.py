@@ -12,6 +12,7 @@ from tinyphysics.planner.loops import loop_rows
 from tinyphysics.planner.propagator import rows as propagator_rows
 from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
+from tinyphysics.planner.turning import rows as resonance_rows
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Solve, Step
 from tinyphysics.system import Clock, System
@@ -173,6 +174,8 @@ def explain(
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:
         chosen += orbit_rows(goal.hierarchy)
+    if step.oscillators:
+        chosen += resonance_rows(step, goal.dt)
     if step.jump is not None:
         chosen += propagator_rows(system, facts, goal)
     chosen += units

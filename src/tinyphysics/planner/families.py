@@ -12,10 +12,11 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
-from tinyphysics.planner.needs import HIERARCHY
+from tinyphysics.planner.needs import HIERARCHY, quadratic_part
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss
+from tinyphysics.synth.interaction import interaction_step
 from tinyphysics.synth.magnus import magnus_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
@@ -73,7 +74,9 @@ def of_tableau(job: Job) -> Step:
 
 
 def at_paces(job: Job) -> Step:
-    return multirate_step(job.method.name, job.system, job.facts["separable"].T, job.goal.inner, job.method.keeps)
+    inner = job.goal.inner or (1,) * (len(job.system.levels) - 1)  # open: what runs is decided at the first state
+    T = job.facts["separable"].T
+    return multirate_step(job.method.name, job.system, T, inner, job.method.keeps, job.method.weights)
 
 
 def on_orbits(job: Job) -> Step:
@@ -85,6 +88,16 @@ def on_orbits(job: Job) -> Step:
     split = job.facts["separable"]
     return orbit_step(method.name, system, split.T, split.V, job.facts[HIERARCHY], job.goal.hierarchy.order, method.orbits(),
                       method.corrected)  # fmt: skip
+
+
+def in_turns(job: Job) -> Step:
+    method = job.method
+    assert method.turns is not None
+    found = quadratic_part(job.system, job.facts)
+    if method.mollified and not found.oscillators:
+        raise PlanError(f"`{method.name}` needs an oscillator for each number of q: `{job.system.name}` couples them",
+                        fix='method="interaction" solves them as one matrix.')  # fmt: skip
+    return interaction_step(method.name, job.system, found, method.turns(), method.keeps, method.mollified)
 
 
 def of_splitting(job: Job) -> Step:
@@ -123,6 +136,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "orbits": on_orbits,
     "exponential": of_exponential,
     "collocation": by_collocation,
+    "interaction": in_turns,
 }
 
 

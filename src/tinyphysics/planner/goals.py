@@ -14,7 +14,7 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Decision, Goal, Plan, Trial
 from tinyphysics.planner.catalog import BY_NAME, CHOICES, METHODS, Method
-from tinyphysics.planner.choose import named
+from tinyphysics.planner.choose import asked_for, named
 from tinyphysics.planner.longest import (
     Course,
     Runner,
@@ -69,8 +69,8 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
     """Of the user's choice: a method, an order, or every symplectic one from order 2 on."""
     forbidden = {named(n).name for n in goal.forbid}
     if goal.method not in CHOICES:
-        return [named(goal.method)]
-    able = [m for m in METHODS if symplectic(m) and m.orbits is None and m.order >= 2]
+        return [asked_for(goal)]
+    able = [m for m in METHODS if symplectic(m) and m.orbits is None and not m.mollified and m.order >= 2]
     able = [m for m in able if not (m.slopes and splits(system, facts))]  # what need not be solved for costs less
     if goal.order is not None:
         order = min((m.order for m in able if m.order >= goal.order), default=goal.order)

@@ -97,6 +97,7 @@ def link(parts: Sequence[System], ranks: Sequence[int | None]) -> System:
         time=times[0] if times else None, energy=energy,
         sites={u: site for part in reversed(parts) for u, site in part.sites.items()}, site=parts[0].site, axes=axes,
         linked=in_common(parts, counted), levels=levels_of(parts, ranks),
+        parts=tuple((part.name, signed_sum(V)) for part in parts if (V := potential_of(part))),
     )  # fmt: skip
 
 
@@ -207,12 +208,17 @@ def mixes(system: System) -> Callable[[UOp], bool]:
     return lambda u: bool(u.leaves & p and u.leaves & q) or len(u.leaves & p) > 1
 
 
+def potential_of(part: System) -> list[tuple[UOp, bool]]:
+    """The terms without momenta, and whether each is subtracted."""
+    assert part.energy is not None
+    return [t for t in terms(part.energy, mixes(part)) if not t[0].leaves & frozenset(part.p)]
+
+
 def levels_of(parts: Sequence[System], ranks: Sequence[int | None]) -> tuple[UOp, ...]:
     """The potentials by rank, the fastest first; none where all have one pace."""
     by_rank: dict[int, list[tuple[UOp, bool]]] = {}
     for part, rank in zip(parts, ranks):
-        assert part.energy is not None
-        own = [t for t in terms(part.energy, mixes(part)) if not t[0].leaves & frozenset(part.p)]
+        own = potential_of(part)
         if own and rank is None and any(r is not None for r in ranks):
             raise PlanError(f"`{part.name}` is neither fast nor slow, and other parts of the sum are", site=part.site,
                             fix=f"Write tp.fast({part.name}) or tp.slow({part.name}).")  # fmt: skip

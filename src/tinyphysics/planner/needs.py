@@ -4,7 +4,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tinyphysics.facts import Facts
+from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
+from tinyphysics.analysis.interaction import interaction
+from tinyphysics.facts import Fact, Facts
 from tinyphysics.ir import Ops, toposort
 from tinyphysics.planner.catalog import Method
 from tinyphysics.synth.timing import in_three_parts
@@ -89,6 +91,16 @@ def splits(system: System, facts: Facts) -> bool:
     return system.kind != "hamiltonian" or bool(facts["separable"])
 
 
+def quadratic_part(system: System, facts: Facts) -> Fact:
+    """Looked for where a method asks."""
+    return facts[QUADRATIC_PART] if QUADRATIC_PART in facts else interaction(system, facts)
+
+
+def nothing_to_turn(m: Method, system: System, facts: Facts) -> Reason:
+    found = quadratic_part(system, facts)
+    return None if found else f"no quadratic part and rest are shown: {found.because}"
+
+
 # fmt: off
 NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_split),
@@ -98,6 +110,7 @@ NEEDS: dict[str, Need] = {
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
     "an energy": Need("a system given by its energy", no_energy),
+    "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
     "linear": Need(f"H is of degree 2 in q and p, of {MOST_NUMBERS} numbers at most; t may be in it", not_linear),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }

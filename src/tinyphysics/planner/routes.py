@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
 from tinyphysics.facts import Facts
 from tinyphysics.planner.target import approximates, by_lists, in_loops
 from tinyphysics.system import System
@@ -43,6 +44,9 @@ ROUTES: tuple[Route, ...] = (
           lambda s, f: s.kind == "map", "an explicit map is run as it is written"),
     Route("forces", "forces of positions", "kicks and drifts", "volume-preserving; symplectic where the force is curl-free",
           lambda s, f: s.kind == "forces", "the default for forces of position"),
+    Route("stiff", "an oscillator for each number of q, too fast for leapfrog at this dt, and a rest of positions",
+          "the oscillators are solved, the rest kicks", "symplectic; omega*dt may be large, and is kept off k pi",
+          lambda s, f: QUADRATIC_PART in f and bool(f[QUADRATIC_PART]), "the default where leapfrog is shown to be unstable"),
     Route("driven", "H = T(p) + V(q), t in one of them", "kicks and drifts; time advances in the other part",
           "symplectic; the full order with explicit time",
           lambda s, f: bool(f["separable"]) and bool(f["explicit time"]), "the default where H splits"),

@@ -14,7 +14,7 @@ from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.goals import check_goals, decide, step_for
 from tinyphysics.planner.longest import STATE_ERROR, asked, unstable
-from tinyphysics.runtime import decisions
+from tinyphysics.runtime import decisions, paces
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.pilot import Pilots, apart, estimate, looks_in, part, sample
@@ -38,8 +38,15 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
         return
+    if sim.system.levels:
+        paces.decide(sim, i, sim.goal.dt, t0)
+        if sim.goal.dt is not None:
+            paces.resonance(sim, sim.goal.dt)
+        return
     found = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
     sim.frequency = found if math.isfinite(found) else None
+    if len(sim.system.parts) > 1 and sim.built.facts["separable"]:
+        sim.split = paces.split_of(sim.compiled, part(i, sample(i)), t0, sim.goal.dt)
     if sim.goal.dt is not None:
         stability(sim, sim.goal.dt)
 
@@ -91,6 +98,9 @@ def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float |
 
 def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
     sim = pilots.sim
+    if sim.system.levels:
+        raise PlanError("a step is not looked for where parts are fast and slow: it has a resonance to stay away from",
+                        fix='Look at sim.explain(): compile with pilot={"q": ..., "p": ...}.')  # fmt: skip
     course = pilots.course(reach, goal.dt)
     if course is None:
         raise PlanError(f"nothing pulls at the state of the pilot of `{sim.system.name}`, so that nothing says how long to "

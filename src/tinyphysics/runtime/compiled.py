@@ -11,6 +11,7 @@ from tinyphysics.ir import UOp, parse
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.pipeline import Build, build, follows, watching
 from tinyphysics.plan import Goal
+from tinyphysics.planner.stiff import stiffest
 from tinyphysics.planner.target import lanes_enough, loops_refuse
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_key
@@ -29,6 +30,7 @@ class Compiled:
 
     def __init__(self, system: System, goal: Goal, requested: str) -> None:
         began = time.perf_counter()
+        goal = replace(goal, stiff=stiffest(system, goal))
         self.system, self.goal, self.requested = system, goal, requested
         self._built: Build | None = None
         self.key = plan_key(system, goal, requested)

@@ -17,6 +17,7 @@ from tinyphysics.rules.jvp import jvp
 from tinyphysics.rules.solve import equations, part
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.simulation import Simulation, checked_step
+from tinyphysics.system import SLOTS
 from tinyphysics.tpir.frames import in_frame
 from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
 
@@ -64,6 +65,8 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     if not system.p:
         raise InputError(f"`{system.name}` has no momenta", fix="Only systems of canonical pairs can be symplectic.")
     h = checked_step(sim.goal.dt if dt is None else dt)
+    if system.levels and not sim.goal.inner:
+        SLOTS["set_paces"](sim, given, h, 0.0, None)
     i = inputs(system, given)
     if i.is_ensemble:
         raise InputError("the defect is measured at one state", fix="Pass one member.")
@@ -135,7 +138,29 @@ def functions_of(mp: Any) -> dict[Ops, Any]:
         Ops.LT: lambda a, b: a < b, Ops.LE: lambda a, b: a <= b, Ops.EQ: lambda a, b: a == b,
         Ops.NE: lambda a, b: a != b, Ops.WHERE: lambda c, a, b: a if c else b, Ops.CAST: lambda x: x,
         Ops.AND: lambda a, b: a and b, Ops.OR: lambda a, b: a or b, Ops.NOT: lambda x: not x,
-    }  # fmt: skip
+    } | arcs_of(mp)  # fmt: skip
+
+
+def arcs_of(mp: Any) -> dict[Ops, Any]:
+    """The flow of an oscillator, as ir/arc.py says it."""
+
+    def angle(a: Any, b: Any, h: Any) -> tuple[Any, Any, Any]:
+        """(h sin(x)/x, cos(x), sin(x)/x) with x = sqrt(a b) h, which may be imaginary."""
+        x = mp.sqrt(a * b) * h
+        ratio = mp.re(mp.sin(x) / x) if x else mp.mpf(1)
+        return h * ratio, mp.re(mp.cos(x)), ratio
+
+    def sign(a: Any, b: Any, h: Any) -> Any:
+        return mp.mpf(-1 if angle(a, b, h)[1] < 0 else 1)
+
+    def kick(a: Any, b: Any, h: Any) -> Any:
+        return sign(a, b, h) * angle(a, b, h)[0]
+
+    def lag(a: Any, b: Any, h: Any) -> Any:
+        return (1 - angle(a, b, h)[2]) / b if b else a * h * h / 6
+
+    return {Ops.ARC_SIGN: sign, Ops.ARC_KICK: kick, Ops.ARC_LAG: lag,
+            Ops.ARC_DRIFT: lambda a, b, h: kick(a, b, h) / (1 + abs(angle(a, b, h)[1]))}  # fmt: skip
 
 
 def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:

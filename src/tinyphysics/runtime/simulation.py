@@ -27,8 +27,10 @@ from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
+from tinyphysics.planner.catalog import TURNING
 from tinyphysics.planner.cite import Citations, cite
 from tinyphysics.planner.explain import stability_rows
+from tinyphysics.planner.paces import split_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on
@@ -49,10 +51,12 @@ from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.execute import Run, clock_of, execute
+from tinyphysics.runtime.flows import flows_of, with_flows
 from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
 from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
+from tinyphysics.runtime.plans import made
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
 from tinyphysics.runtime.resume import (
@@ -93,6 +97,8 @@ class Simulation:
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
     frequency: float | None = None  # of the fastest vibration at the state of a pilot
+    paces: Any = None  # of fast and slow parts, what was measured at a state: runtime/paces.py
+    split: Any = None  # of a sum at one pace: which parts are fast at the state of a pilot
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
     _bodies: System | None = None  # whose order is not known yet
@@ -145,7 +151,8 @@ class Simulation:
             return self.built.report
         report = self.built.report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
-        return report.with_rows("plan", tuple(rows))
+        report = report.with_rows("plan", (*rows, *(split_rows(self.split) if self.split is not None else ())))
+        return report.with_section(SLOTS["pace_section"](self, self.goal.dt), "plan") if self.system.levels else report
 
     def cite(self) -> Citations:
         """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
@@ -219,11 +226,21 @@ class Simulation:
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
+    def suggest_split(self, *, t0: float = 0.0, **given: Any) -> Any:
+        """Which parts of a sum, or terms of one energy, are fast at a state and which slow; and what to write for two paces.
+
+        A proposal: nothing is changed by it. `print(sim.suggest_split(q=..., p=...))` shows frequencies and the expression.
+        """
+        return SLOTS["suggest_split"](self, given, checked_time(t0))
+
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError("what a run costs is not known before its method is",
                             fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
+        if self.system.levels and not self.goal.inner:
+            raise PlanError("what a run costs is not known before it is known how many fast kicks there are in a step",
+                            fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
         quiet = self.__copy__()
         quiet.checks = "off"  # a trial is of no state that goals were made for
         rows = sum(s.var.size for s in self.system.states)
@@ -298,6 +315,8 @@ class Simulation:
         if on_orbits(self.goal):
             self.order_bodies(given, c)
         system = self.system
+        if system.levels and not self.goal.inner and self.goal.propagator == "loop":
+            SLOTS["set_paces"](self, given, None if dt is None else checked_step(dt), checked_time(t0), c)
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         if self.goal.is_accurate:
@@ -351,6 +370,8 @@ class Simulation:
         check_indices([*own, *values.values()], i)
         if any(map(draws, (*own, *values.values()))):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
+        if compiled.known.method in TURNING and flows_of(made(compiled.program)):
+            i = with_flows(i, made(compiled.program), dt)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
                 compiled.in_loops(i.members), c, compiled.jump, compiled.watching)  # fmt: skip
         if schedule.steps and i.members:
@@ -396,6 +417,10 @@ class Simulation:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
         if self.frequency is not None or self.goal.decision is not None:
             out.metrics |= SLOTS["stability"](self, r.dt)
+        if self.paces is not None and self.goal.inner:
+            out.metrics |= SLOTS["resonance"](self, r.dt)
+        if compiled.known.method in TURNING:
+            out.metrics |= SLOTS["resonances"](self, r)
         if self.goal.is_accurate:
             SLOTS["judged"](self, out)
         if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):

@@ -13,7 +13,7 @@ from tinyphysics.rules.normal import Normal
 from tinyphysics.tpir.form import check_form
 from tinyphysics.tpir.isa import Instruction, Operand, Program, Register, Type, Word
 from tinyphysics.tpir.kernel import reads_before_writing
-from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_var
+from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_of, state_var, version_of
 from tinyphysics.tpir.units import added, check_undone, is_scaled, moving, rate, rescale
 
 STEPS_DONE = {"init": 0, "step": 0, "final": 1}  # when each section begins, in a run of one step
@@ -190,10 +190,9 @@ class Blocks:
                               fix="h is one number: the components of a state move together.")  # fmt: skip
         stale = ""
         for k in symbolic.version:
-            old = [v for v in (state_var(self.program, k, n) for n in range(symbolic.version[k]))
-                   if v in flow.leaves]  # fmt: skip
+            old = [version_of(v) for v in flow.leaves if state_of(v) == k and version_of(v) < symbolic.version[k]]
             if old:
-                stale = (f"{where} uses {i.args[0]}, computed from {old[0]}; "
+                stale = (f"{where} uses {i.args[0]}, computed from {state_var(self.program, k, min(old))}; "
                          f"S{k} is now S{k}@{symbolic.version[k]}")  # fmt: skip
         if self.scaled and not moving(h):
             moved = flow * h.expand(flow.shape)

@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
+from tinyphysics.rules.arc import turned
+from tinyphysics.rules.coupled import flowed, matrix_shape
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse, short_dots
 from tinyphysics.rules.invariant import reciprocals, set_aside
@@ -18,10 +20,12 @@ from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
-from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, inverse, moves_of
+from tinyphysics.step import (
+    DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, Turn, inverse, moves_of,
+)  # fmt: skip
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
-    Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
+    FLOW, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
 )  # fmt: skip
 from tinyphysics.util import Site
 
@@ -44,6 +48,7 @@ class Builder:
         self.temporaries = 0
         self.lists: dict[tuple[UOp, ...], int] = {}  # lists of neighbours, by what they are made of
         self.versions: dict[tuple[str, int], int] = {}
+        self.flows: dict[UOp, UOp] = {}  # the matrices of turns, by their times
         self.invariant: dict[UOp, Operand] = {}  # computed in init, valid everywhere
         self.current: dict[UOp, Operand] = {}  # valid until a state that they read is rewritten
 
@@ -191,6 +196,31 @@ class Builder:
         self.emit(section, "PULL", left, seen, self.state(self.frame.q), gm, u=u, note=" ")
         return left
 
+    # --- oscillators --------------------------------------------------------------------------
+    def turn(self, step: Step, turn: Turn, section: str) -> None:
+        """All pairs go on as their oscillators do; what no state changes of that is computed once."""
+        h = DT if turn.weight == 1.0 else turn.weight * DT
+        if step.coupled:
+            self.flow(step, h, section)
+            return
+        new = [(u, value) for q, p, o in step.oscillators for u, value in zip((q, p), turned(q, p, o, h))]
+        simple = graph_rewrite([value for _, value in new], exact)
+        for u, register in [(u, self.operand(value, section)) for (u, _), value in zip(new, simple)]:
+            self.emit(section, "ROTATE", self.state(u), register, u=u, note=" ")
+            self.rewritten(u)
+
+    def flow(self, step: Step, h: UOp, section: str) -> None:
+        """All states go on by a matrix, one for each time."""
+        states = [s.var for s in step.states]
+        if h not in self.flows:
+            name = f"{FLOW}{len(self.flows)}"
+            self.flows[h] = matrix = UOp.var(name, matrix_shape(states))
+            self.invariant[matrix] = register = self.temporary()
+            self.emit(self.first, "FLOW", register, Param(name), Register("E", 0), self.operand(h, section), u=matrix)
+        for u, value in [(u, self.operand(v, section)) for u, v in zip(states, flowed(states, self.flows[h]))]:
+            self.emit(section, "ROTATE", self.state(u), value, u=u, note=" ")
+            self.rewritten(u)
+
 
 def clocked(u: UOp, time: UOp | None, clock: float) -> UOp:
     """u with explicit time replaced by the clock of its block."""
@@ -312,6 +342,8 @@ def lower(
                 lower_solve(b, block, section, step.time)
             elif isinstance(block, Orbits):
                 b.go_on(block, section)
+            elif isinstance(block, Turn):
+                b.turn(step, block, section)
     if step.jump is not None:
         pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
         b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
@@ -327,6 +359,7 @@ def lower(
     for i, s in enumerate(step.states):
         declared.append(StateDecl(s.name, s.role, type_of(s.var), i - 1 if s.role == "momentum" else None))
     params = [ParamDecl(p.name, type_of(p.var), p.default) for p in step.parameters]
+    params += [ParamDecl(str(u.arg), type_of(u)) for u in b.flows.values()]
     if not any(isinstance(x, Assign) for x in step.body):
         params.insert(0, ParamDecl("dt", default=dt))
     return Program(
@@ -351,7 +384,7 @@ def decided(step: Step, precision: str = "float64") -> Step:
             return [*b.expressions, *read(b.moves)]
         if isinstance(b, tuple):
             return [a.value for a in b]
-        return [b.value] if isinstance(b, Assign) else [] if isinstance(b, Orbits) else \
+        return [b.value] if isinstance(b, Assign) else [] if isinstance(b, (Orbits, Turn)) else \
             [s.covector for s in b.shears if isinstance(s, Shear)]  # fmt: skip
 
     roots = [u for blocks in groups for b in blocks for u in read(b)]
@@ -372,12 +405,12 @@ def decided(step: Step, precision: str = "float64") -> Step:
     def rebuilt(blocks: Sequence[Part]) -> tuple[Part, ...]:
         out: list[Part] = []
         for b in blocks:
-            if isinstance(b, Orbits):
+            if isinstance(b, (Orbits, Turn)):
                 out.append(b)
             elif isinstance(b, Solve):
                 moves = tuple(Assign(a.state, new[a.value]) for a in b.moves) if isinstance(b.moves, tuple) else \
                     rebuilt([b.moves])[0]  # fmt: skip
-                assert not isinstance(moves, (Orbits, Assign, Solve))
+                assert not isinstance(moves, (Orbits, Turn, Assign, Solve))
                 out.append(replace(b, start=new[b.start], residual=new[b.residual], scale=new[b.scale], moves=moves,
                                    matrix=None if b.matrix is None else new[b.matrix]))  # fmt: skip
             elif isinstance(b, Assign):

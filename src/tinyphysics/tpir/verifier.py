@@ -26,6 +26,7 @@ from tinyphysics.tpir.modified import MOST_COMPONENTS as MOST_WITH_DT
 from tinyphysics.tpir.modified import double_bracket, even, named, one_factor
 from tinyphysics.tpir.precision import in_reals, out_of_range
 from tinyphysics.tpir.propagate import jump_of, jump_verdicts
+from tinyphysics.tpir.rotations import Rotated, rotates
 from tinyphysics.tpir.symbolic import clocks, state_var
 from tinyphysics.tpir.units import DT, moving
 from tinyphysics.tpir.weights import (
@@ -330,7 +331,8 @@ def verify(program: Program) -> Certificate:
         for i, x in out_of_range(program):
             raise VerifyError(f"`{i}` holds the constant {x!r}, which is out of the range of its type",
                               fix="Choose other units, or write f64.")  # fmt: skip
-    verifier = Framed(exact) if in_frame(exact) else Collocated(exact) if solves(exact) else Verifier(exact)
+    verifier = (Framed(exact) if in_frame(exact) else Collocated(exact) if solves(exact) else
+                Rotated(exact) if rotates(exact) else Verifier(exact))  # fmt: skip
     certificate = verifier.certificate()
     for claim in program.claims:
         verdict = certificate[claim]
@@ -339,7 +341,7 @@ def verify(program: Program) -> Certificate:
     return certificate
 
 
-def remedy(verifier: Verifier | Framed | Collocated, claim: str, verdict: Verdict) -> str:
+def remedy(verifier: Verifier | Framed | Collocated | Rotated, claim: str, verdict: Verdict) -> str:
     stale = next((u for u in verifier.blocks.updates if u.stale), None) if isinstance(verifier, Verifier) else None
     if stale is not None and claim in ("symplectic", "volume-preserving"):
         if verifier.program.states[stale.state].role == "position":

@@ -238,7 +238,7 @@ class Machine:
                 raise PlanError("the virtual machine does not sum through a tree", fix="Leave approximate= out.")
             case "JACOBI" | "KEPLER" | "PULL":
                 return self._orbits(i)
-            case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT":
+            case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT" | "ROTATE" | "FLOW":
                 return self._copy(i, i.args[0])
             case "SCALE":
                 return self._scale(i)
