@@ -5,6 +5,7 @@ import tinyphysics as tp
 from tinyphysics.physics.particles import gravity
 
 start = dict(m=[3.0, 4.0, 5.0], q=[[1.0, 3.0, 0.0], [-2.0, -1.0, 0.0], [1.0, -1.0, 0.0]], p=np.zeros((3, 3)))
+dt, steps = 1e-4, 200_000  # of t
 PAIRS = ([0, 0, 1], [1, 2, 2])
 
 
@@ -14,8 +15,8 @@ def closest(q):
 
 if __name__ == "__main__":
     # in steps of t, however short, the closest encounter ends it
-    plain = tp.compile(gravity, dt=1e-4, order=8).evolve(**start, until=20.0)
-    print(f"dt = 1e-4: energy drift {plain.drift('energy'):.0e} by t = 20")
+    plain = tp.compile(gravity, dt, order=8).evolve(**start, steps=steps)
+    print(f"dt = {dt}: energy drift {plain.drift('energy'):.0e} by t = 20")
 
     # in steps of s, where dt = ds/(-V), bodies that meet take more of them
     sim = tp.compile(gravity, dt=0.02, time="logarithmic", order=8)
