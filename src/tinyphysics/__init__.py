@@ -153,11 +153,14 @@ _system.SLOTS["suggest_split"] = lambda *args: __getattr__("suggest_split")(*arg
 def _plot(out: Trajectory, figure: Any) -> Any:
     if out.origin is None:
         raise PlanError("this run was loaded without its program: what it is of is not known", fix="Plot out.q yourself.")
+    if getattr(out.t, "ndim", 1) > 1:
+        raise PlanError("the members of this run have times of their own, and a picture has one axis of time",
+                        fix="Plot out.t[:, k] and out.q[:, k] yourself, or run one member alone.")  # fmt: skip
     try:
         figures = import_module("tinyphysics.view.figures")
     except ImportError as error:
         raise BackendError(f"out.plot() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"') from None
-    return figures.plot(out, out.origin.run.system, figure)
+    return figures.plot(out, out.origin.run.system.seen, figure)
 
 
 _system.SLOTS["plot"] = _plot

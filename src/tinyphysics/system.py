@@ -44,6 +44,17 @@ class Parameter:
 
 
 @dataclass(frozen=True, eq=False)
+class Clock:
+    """Of a system that is stepped in another time s: its own time and the momentum of that are states."""
+
+    way: str  # logarithmic, sundman, or function
+    time: str  # the names of the two states
+    momentum: str
+    rate: UOp  # dt/ds, on the solution
+    system: System  # as it was written, which is what users see
+
+
+@dataclass(frozen=True, eq=False)
 class System:
     name: str
     kind: str
@@ -60,6 +71,12 @@ class System:
     linked: str = ""  # of a sum: what its parts have in common
     levels: tuple[UOp, ...] = ()  # of a sum of fast and slow parts: their potentials, the fastest first
     parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
+    clock: Clock | None = None  # where it is stepped in another time
+
+    @property
+    def seen(self) -> System:
+        """As the user wrote it."""
+        return self if self.clock is None else self.clock.system
 
     @property
     def q(self) -> tuple[UOp, ...]:
@@ -72,6 +89,11 @@ class System:
     @property
     def pairs(self) -> tuple[tuple[UOp, UOp], ...]:
         return tuple(zip(self.q, self.p))
+
+    @property
+    def driven(self) -> bool:
+        """Does its energy depend on time explicitly?  Then H is not conserved, but H + p_t."""
+        return self.energy is not None and self.time is not None and self.time in self.energy.leaves
 
     @property
     def level(self) -> int:

@@ -60,6 +60,8 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
+        if self.kind == "exponential":
+            return ("symplectic",)
         shears = self.kind == "shears"
         if not (self.splits or self.orbits or self.slopes or self.turns or shears or "levels" in self.needs):
             return ()
@@ -206,6 +208,10 @@ METHODS: tuple[Method, ...] = (
            turns=leapfrogs("leapfrog"), mollified=True, symmetric=True, source="garcia1999", needs=("quadratic part",)),
     Method("interaction_mollified4", 4, "three of them, the middle one backwards", turns=leapfrogs("yoshida4"),
            mollified=True, symmetric=True, source="yoshida1990", needs=("quadratic part",)),
+    Method("magnus4", 4, "the exponential of one matrix a step, made of A(t) at two times",
+           source="blanes2000", needs=("linear",), kicks=2, kind="exponential"),
+    Method("magnus6", 6, "the exponential of one matrix a step, made of A(t) at three times",
+           source="blanes2000", needs=("linear",), kicks=3, kind="exponential"),
 )
 # fmt: on
 ALIASES = {"leapfrog": "leapfrog_kdk"}

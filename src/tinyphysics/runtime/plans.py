@@ -152,8 +152,9 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     asked = {name: value for name, value in vars(goal).items() if name not in ("dt", "decision")}
     asked["stiff"] = bool(goal.stiff)  # so is the number itself
     asked["decided"] = None if goal.decision is None else goal.decision.method  # its other numbers are run-time values
+    clock = None if system.clock is None else [system.clock.way, dump([system.clock.rate])]
     own = [system.kind, system.name, len(system.forces), len(system.levels)]  # a map's program has the name of its function
-    return key_of("plan", roots, [*own, *variables(system), asked, requested])
+    return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
 
 
 def probe_key(program: str, system: System, values: Mapping[str, UOp]) -> str | None:

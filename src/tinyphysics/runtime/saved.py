@@ -14,6 +14,7 @@ from typing import Any
 from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.ir import UOp, parse
 from tinyphysics.plan import Goal, Hierarchy
+from tinyphysics.planner.clock import WAYS, transformed
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.decisions import from_data
 from tinyphysics.runtime.description import FORMAT, described
@@ -71,6 +72,9 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
         levels=tuple(parse(s["levels"])) if s.get("levels") else (),
     )  # fmt: skip
+    if "clock" in s:
+        way, rate = s["clock"]
+        system = transformed(system, way if way in WAYS else parse(rate)[0])
     order, eps = goal.get("hierarchy") or (None, 0.0)
     units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),

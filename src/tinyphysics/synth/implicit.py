@@ -17,8 +17,8 @@ from tinyphysics.rules.real import simplify
 from tinyphysics.rules.solve import ROUNDS
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
-from tinyphysics.step import DT, Block, Shear, Solve, Step, Term
-from tinyphysics.synth.derivative import derivative
+from tinyphysics.step import DT, WORK, Block, Shear, Solve, Step, Term
+from tinyphysics.synth.derivative import derivative, power
 from tinyphysics.system import System
 
 BY_NEWTON = 12  # unknowns, up to which the linear system is written out; beyond, residuals are the correction
@@ -138,8 +138,12 @@ def collocate(name: str, system: System, method: Collocation, claims: tuple[str,
     shears = []
     for j in range(s):
         shears += [Shear(state, g, kind, method.b[j]) for state, g, kind in flow.covectors(Y[j], method.c[j])]
+    work = [-power(system.energy, system.time)] if system.driven else []
+    works = [Shear(WORK, u, "force", b) for b, c, y in zip(method.b, method.c, Y)
+             for group in unroll(work) for u in flow.moved(group, y, c)]  # fmt: skip
     solve = Solve(unknown, UOp.stack(start, (n * s,)), UOp.stack(residuals, (n * s,)),
-                  UOp.stack(sizes(flow.states, ahead) * s, (n * s,)), Block(tuple(shears)), matrix, ROUNDS)  # fmt: skip
+                  UOp.stack(sizes(flow.states, ahead) * s, (n * s,)), Block(tuple(shears), works=tuple(works)), matrix,
+                  ROUNDS)  # fmt: skip
     return Step(
         name, system.states, system.parameters, system.time, (Term("H", system.energy),), claims,
         init=(), body=(solve,), final=(), evaluations=s,
