@@ -71,6 +71,7 @@ from tinyphysics.rules.custom import op as op
 from tinyphysics.system import System as System
 from tinyphysics.system import fast as fast
 from tinyphysics.system import slow as slow
+from tinyphysics.system import split as split
 from tinyphysics.trajectory import Stop as Stop
 from tinyphysics.trajectory import Trajectory as Trajectory
 

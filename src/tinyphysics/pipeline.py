@@ -17,9 +17,12 @@ from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, MAP
 from tinyphysics.planner.choose import asked_for, choose
+from tinyphysics.planner.cost import operations
+from tinyphysics.planner.deletion import Choice, decided, instead_of_nothing
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.families import Job, step_of
-from tinyphysics.planner.goals import decided, provisional
+from tinyphysics.planner.goals import decided as of_pilots
+from tinyphysics.planner.goals import provisional
 from tinyphysics.planner.propagator import plan_jump
 from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
@@ -52,14 +55,29 @@ class Build:
     why: str  # this target
     goal: Goal
     units: tuple[Row, ...]  # what was said about other units
+    choice: Choice | None = None  # about the loop, if it was left to the planner
 
     @cached_property
     def report(self) -> Report:
         return explain(self.system, self.facts, self.goal, self.plan, self.step, self.program, self.certificate,
-                       self.target, self.why, self.units)  # fmt: skip
+                       self.target, self.why, self.units, () if self.choice is None else self.choice.rows)  # fmt: skip
 
 
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
+    """With a loop, or without one: where that is left to the planner, it looks at the loop first."""
+    if goal.propagator is not None:
+        return built(system, goal, requested)
+    choice = instead_of_nothing(system, all_facts(system, goal), goal, requested) if system.kind == "hamiltonian" else None
+    if choice is None:
+        loop = built(system, replace(goal, propagator="loop"), requested)
+        count = sum(operations(loop.program.step, loop.program).values())
+        choice = decided(system, loop.facts, goal, requested, count)
+        if choice is None or choice.way == "loop":
+            return replace(loop, choice=choice)
+    return built(system, replace(goal, propagator=choice.way), requested, choice)
+
+
+def built(system: System, goal: Goal, requested: str, choice: Choice | None = None) -> Build:
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     if goal.precision == "dd" and goal.scale != "off":
@@ -67,8 +85,8 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
                         fix="Leave scale= out.")  # fmt: skip
     facts = all_facts(system, goal)
     jumps = goal.propagator != "loop"
-    plan = (plan_jump(system, facts, goal, requested) if jumps else
-            choose(system, facts, goal) if goal.decision is None else decided(goal.decision))  # fmt: skip
+    plan = (plan_jump(system, facts, goal, requested, "" if choice is None else choice.because) if jumps else
+            choose(system, facts, goal) if goal.decision is None else of_pilots(goal.decision))  # fmt: skip
     if goal.is_accurate and goal.decision is None:
         plan = provisional(plan)
     units: tuple[Row, ...] = ()
@@ -92,7 +110,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     target, why = choose_target(program, requested, goal.precision)
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"
-    return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
+    return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units, choice)
 
 
 def follows(b: Build) -> bool:

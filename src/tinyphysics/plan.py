@@ -54,7 +54,7 @@ class Goal:
     precision: str = "float64"  # of the states, and of every operation on them
     scale: str = "off"  # or "auto": states in the units in which a step is shortest
     approximate: float | None = None  # the relative error that forces of 1/r may have
-    propagator: str = "loop"  # or "exact", "method": n steps of a linear system at once
+    propagator: str | None = None  # loop; exact, method: n steps of a linear system at once; None: the planner decides
     inner: tuple[int, ...] = ()  # how many kicks of each level there are in one of the next slower
     lattice: tuple[tuple[str, float], ...] = ()  # units of states that are whole numbers; "" is any other state
     backwards: bool = False  # the inverse of the step: its sub-steps taken back, the last one first

@@ -126,7 +126,7 @@ def test_every_need_and_every_claim_of_the_table_is_known():
     assert all(claim in CLAIMS for m in METHODS for claim in m.keeps)
 
 
-ALONE = [m for m in METHODS if m.orbits is None and not {"levels", "linear"} & set(m.needs)]  # what needs no more than an energy
+ALONE = [m for m in METHODS if m.orbits is None and not {"levels", "shears", "linear"} & {*m.needs}]  # an energy is enough
 
 
 @pytest.mark.parametrize("m", ALONE, ids=lambda m: m.name)
@@ -171,6 +171,11 @@ def liquid(q: tp.Array[343, 3], p: tp.Array[343, 3], L=8.0):
     return (p**2).sum() / 2 + tp.pair_sum(4 * (s * s - s))
 
 
+@tp.hamiltonian
+def turned(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + (q @ q) ** 2 - q[0] * p[1] + q[1] * p[0]
+
+
 ROUTED = {  # label: (system, what is asked)
     "henon": (henon, {}), "spring": (spring, {}), "swirl": (swirl, {}), "driven_pendulum": (driven_pendulum, {}), "kepler": (kepler, {}),
     "relativistic": (relativistic, {}), "pendulum": (pendulum, {}), "double_well": (double_well, {}),
@@ -179,6 +184,7 @@ ROUTED = {  # label: (system, what is asked)
     "cluster, approximate": (cluster, {"approximate": 1e-2}), "liquid": (liquid, {}),
     "pendulum, leapfrog forbidden": (pendulum, {"forbid": "leapfrog"}), "pendulum, pinned": (pendulum, {"method": "rk4"}),
     "mixed, pinned": (mixed, {"method": "rk4"}), "mixed": (mixed, {}), "stiff_trap": (stiff_trap, {}), "both_timed": (both_timed, {}),
+    "turned": (turned, {}), "turned, order 4": (turned, {"order": 4}),
 }  # fmt: skip
 
 

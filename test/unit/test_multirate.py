@@ -255,3 +255,16 @@ def test_what_is_not_said_clearly_is_refused(make, options, error, said):
 def test_parts_of_one_pace_are_stepped_as_one():
     sums = tp.slow(bond) + tp.slow(weak)
     assert tp.compile(sums, dt=0.01).tpir.hash == tp.compile(bond + weak, dt=0.01).tpir.hash
+
+
+def test_a_sum_in_a_file_is_what_the_command_runs(tmp_path, capsys):
+    from tinyphysics.cli import main
+
+    (tmp_path / "two.py").write_text(
+        "import tinyphysics as tp\n\n"
+        "@tp.hamiltonian\ndef stiff(q, p):\n    return p**2 / 2 + 50 * q**2\n\n"
+        "@tp.potential\ndef soft(q):\n    return tp.cos(q)\n\n"
+        "both = tp.fast(stiff) + tp.slow(soft)\nstart, dt = dict(q=1.0, p=0.0), 0.1\n"
+    )
+    assert main(["run", str(tmp_path / "two.py"), "--steps", "3"]) == 0
+    assert "stiff + soft: respa" in capsys.readouterr().out

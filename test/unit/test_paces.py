@@ -231,6 +231,8 @@ def test_the_widest_gap_is_the_split():
     assert [p.name for p in split.fast] == ["b", "d"] and [p.name for p in split.slow] == ["c", "a"]
     assert split.expression == "tp.compile(tp.fast(b) + tp.fast(d) + tp.slow(c) + tp.slow(a), dt=0.025, inner=25)"
     assert proposed([Piece("a", 5.0), Piece("b", 0.0)], None, True).slow[0].name == "b"
+    long = proposed(pieces, 1.0, True)  # a step that does not resolve the fast motion is no fast step
+    assert long.inner == 6 and long.dt / long.inner == pytest.approx(0.004)
 
 
 @pytest.mark.parametrize("make, error, said", [

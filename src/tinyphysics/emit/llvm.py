@@ -108,7 +108,8 @@ def function(
 
 def is_packed(f: Section, shape: VectorShape, clock: bool) -> bool:
     """Does one member run alone, and has it bodies that are alike?"""
-    return f.loops and f.bodies > 1 and shape.lanes == 1 and not f.watched and not clock and register_bits(f) == 64
+    plain = f.loops and not f.tails and not f.watched and not clock
+    return plain and f.bodies > 1 and shape.lanes == 1 and register_bits(f) == 64
 
 
 def set_clock(w: Writer, envs: list[dict[UOp, str]], step: str, wanted: bool) -> None:

@@ -16,7 +16,7 @@ from tinyphysics.ir.uop import RECORD
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.unroll import unroll
-from tinyphysics.system import RESERVED, Family, Parameter, State, Sum, System
+from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
 from tinyphysics.util import Site, plural, user_site
 
 UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
@@ -124,6 +124,9 @@ def check_free(states: Sequence[str], site: Site | None) -> None:
         if name in RESERVED:
             raise TraceError(f"`{name}` means {RESERVED[name]} and cannot name a state", site=site,
                              fix="Choose another name.")  # fmt: skip
+        if name in SHOWN:
+            raise TraceError(f"a state named `{name}` would be hidden: out.{name} is another thing", site=site,
+                             fix=other_name(name))  # fmt: skip
 
 
 def numbers(value: Any, name: str, site: Site | None) -> UOp:

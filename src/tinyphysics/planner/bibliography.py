@@ -53,6 +53,8 @@ WORKS: tuple[Work, ...] = (
     Work("verlet1967", ("Verlet, Loup",), 1967,
          "Computer ``experiments'' on classical fluids. I. Thermodynamical properties of Lennard-Jones molecules",
          "Phys. Rev.", "159", "98-103", "10.1103/PhysRev.159.98"),
+    Work("strang1968", ("Strang, Gilbert",), 1968, "On the construction and comparison of difference schemes",
+         "SIAM J. Numer. Anal.", "5", "506-517", "10.1137/0705041"),
     Work("takahashi1984", ("Takahashi, Minoru", "Imada, Masatoshi"), 1984,
          "Monte Carlo calculation of quantum systems. II. Higher order correction",
          "J. Phys. Soc. Jpn.", "53", "3765-3769", "10.1143/JPSJ.53.3765"),

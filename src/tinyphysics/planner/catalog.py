@@ -15,6 +15,7 @@ from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.schemes import FOUND, drifts_and_kicks, steps
+from tinyphysics.synth.shears import COMPOSED
 from tinyphysics.synth.splitting import palindrome
 
 ROUNDS = 6  # of a solution, about, the last look at its slopes included
@@ -60,7 +61,8 @@ class Method:
         """What the verifier is asked to show about a program of this method, given an energy."""
         if self.kind == "exponential":
             return ("symplectic",)
-        if not (self.splits or self.orbits or self.slopes or self.turns or "levels" in self.needs):
+        shears = self.kind == "shears"
+        if not (self.splits or self.orbits or self.slopes or self.turns or shears or "levels" in self.needs):
             return ()
         symmetric = self.symmetric and not self.corrected
         return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
@@ -157,6 +159,10 @@ METHODS: tuple[Method, ...] = (
            sequence=lambda: list(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
            source="takahashi1984", needs=NEEDS["force gradient"]),
     solved("force_gradient6", "five kicks with their force gradients, drift-kick-drift"),
+    *(Method(name, order, f"the parts of H one after the other and back{', repeated' if order > 2 else ''}: for what mixes "
+             "q and p", symmetric=True, source=source, needs=("shears", "no clock"), kind="shears", kicks=len(COMPOSED[name]))
+      for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
+                                  ("strang8", 8, "kahan1997"))),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", symmetric=True,
            kind="collocation", slopes=1),
     Method("gauss4", 4, "two slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
@@ -210,6 +216,11 @@ CHOICES = ("auto", "symplectic")  # names that let the planner choose
 BY_NAME = {m.name: m for m in METHODS}
 FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from order 4 on the smallest price
 ORDERS = (1, 2, 4, 6, 8, 10)
+
+
+def of_parts(order: int) -> list[Method]:
+    """Those of an order for an energy that does not split into T and V."""
+    return [m for m in METHODS if m.order == order and m.kind == "shears"]
 
 
 def by_solving(order: int) -> list[Method]:

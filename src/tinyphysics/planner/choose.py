@@ -7,6 +7,7 @@ from tinyphysics.plan import Alternative, Goal, Plan
 from tinyphysics.planner.catalog import (
     ALIASES,
     BY_NAME,
+    BY_ORDER,
     CHOICES,
     FIRST,
     INTERACTION,
@@ -19,9 +20,10 @@ from tinyphysics.planner.catalog import (
     by_order,
     by_solving,
     names,
+    of_parts,
 )
-from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection, quadratic_part, splits
-from tinyphysics.planner.routes import route_of
+from tinyphysics.planner.needs import HIERARCHY, SHEARED, is_quadratic, objection, quadratic_part, splits
+from tinyphysics.planner.routes import ROUTES, route_of
 from tinyphysics.synth.quality import told
 from tinyphysics.synth.timing import leapfrogs
 from tinyphysics.system import System
@@ -92,7 +94,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     order = next(o for o in ORDERS if o >= order)
     quadratic = is_quadratic(system, facts)
     turned_down, chosen = [], None
-    for m in of_order(order, quadratic, system, facts):
+    for m in of_order(order, quadratic, system, facts, goal):
         why = "forbidden" if m.name in forbidden else objection(m, system, facts)
         if why:
             turned_down.append(Alternative(m.name, why))
@@ -100,14 +102,14 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             chosen = m
         else:
             off = keeps_orbits(chosen) and logarithmic(system) and not keeps_orbits(m)
-            turned_down.append(Alternative(m.name, OFF_ORBITS if off else second(m.name, chosen, quadratic)))
+            turned_down.append(Alternative(m.name, OFF_ORBITS if off else second(m, chosen, quadratic)))
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
-    best = [next((m for m in of_order(o, quadratic, system, facts) if not objection(m, system, facts)), None)
+    best = [next((m for m in of_order(o, quadratic, system, facts, goal) if not objection(m, system, facts)), None)
             for o in ORDERS if o != order]  # fmt: skip
     best = [m for m in dict.fromkeys(best) if m is not chosen]
     turned_down += [Alternative(m.name, f"order {m.order}, {'about ' if m.slopes else ''}{m.stages} force evaluation"
@@ -129,21 +131,25 @@ def keeps_orbits(m: Method) -> bool:
     return found is not None and found[0] == "T"
 
 
-def of_order(order: int, quadratic: bool, system: System, facts: Facts) -> list[Method]:
-    """What may be chosen at an order, the best first; equations are solved only where nothing splits."""
-    splittings = by_order(order, quadratic)
+def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Goal) -> list[Method]:
+    """What may be chosen at an order, the best first; where nothing splits, shears, and equations are solved at last."""
     if logarithmic(system):
-        splittings = sorted(splittings, key=lambda m: not keeps_orbits(m))
-    return [*splittings, *([] if splits(system, facts) else by_solving(order))]
+        return sorted(by_order(order, quadratic), key=lambda m: not keeps_orbits(m))
+    if splits(system, facts):
+        return by_order(order, quadratic)
+    parts = of_parts(order) if goal.precision in SHEARED and goal.scale == "off" else []
+    return [*by_order(order, quadratic), *parts, *by_solving(order)]
 
 
 def turned(goal: Goal) -> Plan:
-    """The plan where leapfrog would not stay bounded."""
-    why = (f"omega*dt = {goal.stiff:.4g} of the quadratic part is above leapfrog's limit of 2, so it is solved, not stepped")
+    """The plan where the splitting into kicks and drifts would not stay bounded."""
+    order = goal.order or INTERACTION.order
+    own, other = BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"], BY_NAME[BY_ORDER[order]]
+    why = f"omega*dt = {goal.stiff:.4g} of the quadratic part is above the limit of {other.name}, {other.limit:.4g}"
     others = [Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")
-              for m in METHODS if m.turns is not None and m.order > INTERACTION.order and not m.mollified]  # fmt: skip
-    return Plan(INTERACTION.name, INTERACTION.order, why, (
-        Alternative(FIRST[2], f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"), *others,
+              for m in METHODS if m.turns is not None and m.order > own.order and not m.mollified]  # fmt: skip
+    return Plan(own.name, own.order, f"{why}, so it is solved, not stepped", (
+        Alternative(other.name, f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"), *others,
         Alternative("interaction_mollified", "by name: where a turn of omega*dt = k pi must be stood"),
     ))  # fmt: skip
 
@@ -176,21 +182,23 @@ def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     return Plan(method.name, method.order, f"fast and slow parts: {kicks} fast kicks in {each}")
 
 
-def second(name: str, chosen: Method, quadratic: bool) -> str:
+def second(m: Method, chosen: Method, quadratic: bool) -> str:
     """Why a method that applies is not the one."""
+    if m.slopes:
+        return f"about {m.stages} force evaluations a step; {chosen.name} has {chosen.stages}"
     if chosen.order in FIRST:
         return f"same order and cost; {chosen.name} is the default"
-    return told(name, quadratic)
+    return told(m.name, quadratic)
 
 
 def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
     if logarithmic(system) and keeps_orbits(chosen):
         return f"{f'order {goal.order} asked for' if goal.order else 'the default in another time'}; {KEPT_ORBITS}"
     if not goal.order:
-        return route_of(system, facts).default
+        return (ROUTES[-1] if chosen.slopes else route_of(system, facts)).default
     asked = f"order {goal.order} asked for"
     if goal.order != chosen.order:
         asked += f"; symmetric methods have even orders, so {chosen.order}"
-    if chosen.order in FIRST or chosen.slopes:
+    if chosen.order in FIRST or chosen.kind:
         return asked
     return f"{asked}; of those that apply the best: {told(chosen.name, quadratic)}"

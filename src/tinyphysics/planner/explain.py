@@ -146,7 +146,7 @@ def step_rows(method: Method, facts: Facts) -> list[Row]:
 
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
-    certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
+    certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (), loop: tuple[Row, ...] = (),
 ) -> Report:  # fmt: skip
     method = BY_NAME.get(plan.method, FLOW_METHOD if step.jump is not None else MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
@@ -168,17 +168,17 @@ def explain(
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
-    if system.kind != "map":
+    if system.kind != "map" and step.jump is None:
         chosen += rounding_rows(step, goal)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:
         chosen += orbit_rows(goal.hierarchy)
-    if step.oscillators:
+    if step.oscillators or step.coupled:
         chosen += resonance_rows(step, goal.dt)
     if step.jump is not None:
         chosen += propagator_rows(system, facts, goal)
-    chosen += units
+    chosen += [*loop, *units]
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
     none = system.kind == "map" or step.jump is not None

@@ -12,7 +12,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
-from tinyphysics.planner.needs import HIERARCHY, quadratic_part
+from tinyphysics.planner.needs import HIERARCHY, SHEARED, quadratic_part
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss
@@ -21,6 +21,7 @@ from tinyphysics.synth.magnus import magnus_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
+from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.system import System
 
@@ -123,6 +124,14 @@ def of_exponential(job: Job) -> Step:
                        job.goal.precision)  # fmt: skip
 
 
+def of_shears(job: Job) -> Step:
+    if job.goal.precision not in SHEARED or job.goal.scale != "off":
+        what = f"precision={job.goal.precision!r}" if job.goal.scale == "off" else f"scale={job.goal.scale!r}"
+        raise PlanError(f"`{job.method.name}` steps parts that mix q and p, which {what} does not do yet",
+                        fix='Choose precision="float64" or "dd", and leave scale= out.')  # fmt: skip
+    return shear_step(job.method.name, job.system, job.facts["shears"].parts["parts"], job.method.keeps)
+
+
 def by_collocation(job: Job) -> Step:
     method = job.method
     return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
@@ -135,6 +144,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "paces": at_paces,
     "orbits": on_orbits,
     "exponential": of_exponential,
+    "shears": of_shears,
     "collocation": by_collocation,
     "interaction": in_turns,
 }

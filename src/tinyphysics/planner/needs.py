@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
 from tinyphysics.analysis.interaction import interaction
@@ -13,6 +14,7 @@ from tinyphysics.synth.timing import in_three_parts
 from tinyphysics.system import System
 
 Reason = str | None  # why not, or None
+SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped by their shears
 HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
 MOST_NUMBERS = 12  # of a state whose matrix is written out
 
@@ -82,6 +84,16 @@ def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
     return None if facts[HIERARCHY] else f"no bodies on orbits are shown: {facts[HIERARCHY].because}"
 
 
+def not_shears(m: Method, system: System, facts: Facts) -> Reason:
+    if "shears" not in facts:
+        return "leapfrog is the Strang splitting of what has no term that mixes q and p"
+    return None if facts["shears"] else f"H is not shown to be a sum of shears: {facts['shears'].because}"
+
+
+def a_clock(m: Method, system: System, facts: Facts) -> Reason:
+    return "H depends on t" if facts["explicit time"] else None
+
+
 def no_energy(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.energy is not None else "it is not given by an energy"
 
@@ -91,6 +103,7 @@ def splits(system: System, facts: Facts) -> bool:
     return system.kind != "hamiltonian" or bool(facts["separable"])
 
 
+@lru_cache(maxsize=16)  # several methods ask
 def quadratic_part(system: System, facts: Facts) -> Fact:
     """Looked for where a method asks."""
     return facts[QUADRATIC_PART] if QUADRATIC_PART in facts else interaction(system, facts)
@@ -109,6 +122,8 @@ NEEDS: dict[str, Need] = {
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
+    "shears": Need("a term mixes q and p, and every term is a shear: it moves nothing that it holds", not_shears),
+    "no clock": Need("H does not depend on t", a_clock),
     "an energy": Need("a system given by its energy", no_energy),
     "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
     "linear": Need(f"H is of degree 2 in q and p, of {MOST_NUMBERS} numbers at most; t may be in it", not_linear),

@@ -83,12 +83,14 @@ class Split:
 def proposed(pieces: Sequence[Piece], dt: float | None, in_parts: bool) -> Split:
     """The split at the widest gap between frequencies.
 
-    The fast step is the one that all forces have now, or one that resolves the fast motion; the slow one is as many of them
-    as the slow motion and a resonance allow.
+    The fast step is the one that all forces have now, if it resolves the fast motion; the slow one is as many of them as the
+    slow motion and a resonance allow.
     """
     order = sorted(pieces, key=lambda p: -p.frequency)
     top = order[0].frequency
-    h = abs(dt) if dt is not None else COARSEST / 2 / top if top else 1.0
+    h = COARSEST / 2 / top if top else 1.0
+    if dt is not None:
+        h = min(abs(dt), 2 * h) if top else abs(dt)
     felt = [max(p.frequency, STILL * top) for p in order]
     ratios = [a / b if b else 1.0 for a, b in pairwise(felt)]
     widest = max(ratios, default=1.0)

@@ -38,15 +38,14 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
         return
-    if sim.system.levels:
+    if sim.system.levels and sim.goal.propagator == "loop":
         paces.decide(sim, i, sim.goal.dt, t0)
         if sim.goal.dt is not None:
             paces.resonance(sim, sim.goal.dt)
         return
     found = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
     sim.frequency = found if math.isfinite(found) else None
-    if len(sim.system.parts) > 1 and sim.built.facts["separable"]:
-        sim.split = paces.split_of(sim.compiled, part(i, sample(i)), t0, sim.goal.dt)
+    paces.look_for_paces(sim, part(i, sample(i)), t0)
     if sim.goal.dt is not None:
         stability(sim, sim.goal.dt)
 

@@ -120,7 +120,8 @@ def compile(
     energies, observables and drift are computed in such pairs too.
 
     propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
-    method would in exact arithmetic; then a run of 10**12 steps is one jump. None is "loop".
+    method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps; None leaves it to the planner,
+    which tells its reasons in explain().
 
     kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
@@ -184,7 +185,7 @@ def compile(
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
     goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units,
-                energy_drift=energy_drift, error=error, propagator=propagator or "loop")  # fmt: skip
+                energy_drift=energy_drift, error=error, propagator=propagator)  # fmt: skip
     if goal.is_accurate or pilot is not None:
         check_goals(source.kind, source.name, goal)
     if goal.is_accurate:

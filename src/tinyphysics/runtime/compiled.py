@@ -1,6 +1,7 @@
 """A system and what was decided about it: known from the caches, or built now; looked into only where asked."""
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from functools import cached_property, partial
@@ -11,6 +12,7 @@ from tinyphysics.ir import UOp, parse
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.pipeline import Build, build, follows, watching
 from tinyphysics.plan import Goal
+from tinyphysics.planner.propagator import loop_seconds, seconds
 from tinyphysics.planner.stiff import stiffest
 from tinyphysics.planner.target import lanes_enough, loops_refuse
 from tinyphysics.runtime.encoding import Encoding
@@ -23,6 +25,9 @@ from tinyphysics.tpir.loops import FEW_OF_PAIRS
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.probe import probe
 from tinyphysics.util import digest
+
+LOG = logging.getLogger("tinyphysics")
+LONG = 60.0  # seconds of a loop, from which on it is said that it need not be one
 
 
 class Compiled:
@@ -74,7 +79,7 @@ class Compiled:
     @property
     def jump(self) -> Any:
         """What jumps by parameters and dt, if the loop was deleted."""
-        if self.goal.propagator == "loop":
+        if self.known.way == "loop":
             return None
         b = self.built
         return partial(propagator, b.system, b.facts, b.step, self.known.program)
@@ -89,6 +94,13 @@ class Compiled:
         key = None if self.key is None else digest(f"{self.key} with {name}".encode())
         return watching(self.built, name) if key is None else Recipe(key, lambda: watching(self.built, name))
 
+    def tell_of_length(self, steps: int, members: int) -> None:
+        """Whoever waits for a loop that can be deleted should know."""
+        estimate = steps * members * loop_seconds(0, self.known.operations)
+        if self.known.instead and estimate > LONG:
+            LOG.warning('%s: %s steps one by one take %s or more; propagator="%s" makes one jump of them',
+                        self.system.name, f"{steps:,}", seconds(estimate), self.known.instead)  # fmt: skip
+
     @cached_property
     def energy_in_loops(self) -> bool:
         """Can the energy be computed along the axes of the states?"""
@@ -100,7 +112,7 @@ class Compiled:
     def in_loops(self, members: int) -> bool:
         """Does a run of so many members go along the axes of its states?"""
         k = self.known
-        if self.goal.propagator != "loop":  # only energies and observables are computed so
+        if self.known.way != "loop":  # only energies and observables are computed so
             return k.backend != "python" and self.energy_in_loops
         if k.backend == "python":
             return False

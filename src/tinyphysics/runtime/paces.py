@@ -26,7 +26,7 @@ from tinyphysics.report import Row, Section
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
-from tinyphysics.runtime.frequency import Frequency, frequency, products
+from tinyphysics.runtime.frequency import frequency, products
 from tinyphysics.runtime.pilot import part
 from tinyphysics.runtime.simulation import Simulation
 from tinyphysics.system import Family
@@ -226,28 +226,33 @@ def suggest_split(sim: Simulation, given: Mapping[str, Any], t0: float) -> Split
     i = inputs(system, given, compiled.encoding)
     if not i.members:
         raise InputError("an empty ensemble has no state that says how fast its parts are", fix="Give it members.")
-    return split_of(compiled, i, t0, sim.goal.dt)
+    pieces = pieces_of(compiled, i, t0)
+    if not pieces:
+        raise PlanError(f"nothing pulls in `{system.name}`: its potential does not depend on a position",
+                        fix="There is nothing to be split.")  # fmt: skip
+    bad = next((p for p in pieces if not math.isfinite(p.frequency)), None)
+    if bad is not None:
+        raise PlanError(f"the force of {bad.name} is not finite at this state", fix="Choose a state off the singularity.")
+    return proposed(pieces, sim.goal.dt, len(system.parts) > 1)
 
 
-def split_of(compiled: Compiled, i: Inputs, t0: float, dt: float | None) -> Split:
+def look_for_paces(sim: Simulation, i: Inputs, t0: float) -> None:
+    """What a pilot does for a sum at one pace: which of its parts are fast is said in explain(), if it is known."""
+    if len(sim.system.parts) > 1 and sim.built.facts["separable"]:
+        pieces = pieces_of(sim.compiled, i, t0)
+        known = all(math.isfinite(p.frequency) for p in pieces)
+        sim.split = proposed(pieces, sim.goal.dt, True) if known else None
+
+
+def pieces_of(compiled: Compiled, i: Inputs, t0: float) -> list[Piece]:
+    """The parts of a sum, or the terms of one potential, each by itself."""
     system = compiled.system
     parts: Sequence[tuple[str, UOp]] = system.parts
     if len(parts) < 2:
         V = compiled.built.facts["separable"].V
         parts = [(shortened(str(signed_sum([t]))), signed_sum([t])) for t in terms(V, lambda _: False)]
         parts = [(name, u) for name, u in parts if u.leaves & frozenset(system.q)]
-    if not parts:
-        raise PlanError(f"nothing pulls in `{system.name}`: its potential does not depend on a position",
-                        fix="There is nothing to be split.")  # fmt: skip
-
-    def fast_of(u: UOp) -> Frequency:
-        return frequency(compiled, compiled.built.facts, i, t0, u)
-
-    pieces = [Piece(name, fast_of(u).rate) for name, u in parts]
-    bad = next((p for p in pieces if not math.isfinite(p.frequency)), None)
-    if bad is not None:
-        raise PlanError(f"the force of {bad.name} is not finite at this state", fix="Choose a state off the singularity.")
-    return proposed(pieces, dt, len(system.parts) > 1)
+    return [Piece(name, frequency(compiled, compiled.built.facts, i, t0, u).rate) for name, u in parts]
 
 
 def shortened(text: str) -> str:

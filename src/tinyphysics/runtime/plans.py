@@ -48,6 +48,8 @@ class Known:
     axis: int  # the longest of a state
     written: int  # operations of a step, if it is written out number by number
     operations: int  # of a step
+    way: str  # loop, or exact, method: then one jump stands for it
+    instead: str  # what would delete the loop, if something would
     scales: tuple[tuple[str, str], ...]  # (state, factor) where a run keeps other units
 
 
@@ -56,7 +58,8 @@ def known_of(b: Build) -> Known:
     timed = any(i.op == "TIME" for i in b.program.step)
     solves = any(i.op == "SOLVE" for i in b.program.step)
     return Known(b.program.hash, b.plan.method, b.target.backend, timed, solves, longest_axis(b.program),
-                 written(b.program)[0], sum(operations(b.program.step, b.program).values()), scales)  # fmt: skip
+                 written(b.program)[0], sum(operations(b.program.step, b.program).values()), b.goal.propagator or "loop",
+                 "" if b.choice is None else b.choice.instead, scales)  # fmt: skip
 
 
 def read(text: bytes) -> Known:
@@ -64,7 +67,7 @@ def read(text: bytes) -> Known:
     data = json.loads(text)
     scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
     types = {"program": str, "method": str, "backend": str, "timed": bool, "solves": bool, "axis": int, "written": int,
-             "operations": int}  # fmt: skip
+             "operations": int, "way": str, "instead": str}  # fmt: skip
     if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
         raise ValueError("not a plan")
     BUILT[data["backend"]]

@@ -15,12 +15,13 @@ import numpy as np
 from tinyphysics.errors import InputError
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.checkpoint import read
+from tinyphysics.runtime.ensemble import sizes_from
 from tinyphysics.runtime.execute import Run
 from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.resume import a_path
 from tinyphysics.runtime.schedule import times_at, whole
 from tinyphysics.runtime.simulation import Simulation
-from tinyphysics.system import System
+from tinyphysics.system import Family, System
 from tinyphysics.trajectory import Frame, Trajectory
 
 
@@ -29,6 +30,8 @@ def rewind(sim: Simulation, out: Any, steps: Any, checkpoint: Any = None) -> Tra
     origin = getattr(out, "origin", None)
     if not isinstance(origin, Origin) or origin.asked is None:
         raise InputError("rewind takes a Trajectory that knows its run", fix="out = sim.evolve(...); sim.rewind(out, 100)")
+    if isinstance(sim.source, Family):  # the run knows the sizes
+        sim.bind(sim.source, sizes_from(sim.source, {**origin.run.given.states, **origin.run.given.params}))
     if origin.asked.program != sim.compiled.known.program:
         raise InputError("this trajectory is of another program than that of the simulation",
                          fix="Rewind it with the simulation that has run it.")  # fmt: skip

@@ -44,6 +44,7 @@ from tinyphysics.runtime.clock import (
     times_of,
     with_times,
 )
+from tinyphysics.runtime.commutators import Commutators, commutators
 from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.convergence import check_converges
 from tinyphysics.runtime.description import described
@@ -97,6 +98,7 @@ class Simulation:
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
     frequency: float | None = None  # of the fastest vibration at the state of a pilot
+    commutators: Commutators | None = None  # of the parts of a splitting, at the first state of the first run
     paces: Any = None  # of fast and slow parts, what was measured at a state: runtime/paces.py
     split: Any = None  # of a sum at one pace: which parts are fast at the state of a pilot
     _compiled: Compiled | None = None
@@ -147,11 +149,12 @@ class Simulation:
 
     def explain(self) -> Report:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
-        if self.goal.propagator != "loop":
+        if self.compiled.known.way != "loop":
             return self.built.report
         report = self.built.report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
-        report = report.with_rows("plan", (*rows, *(split_rows(self.split) if self.split is not None else ())))
+        told = [] if self.commutators is None else [self.commutators.row]
+        report = report.with_rows("plan", (*told, *rows, *(split_rows(self.split) if self.split is not None else ())))
         return report.with_section(SLOTS["pace_section"](self, self.goal.dt), "plan") if self.system.levels else report
 
     def cite(self) -> Citations:
@@ -170,7 +173,7 @@ class Simulation:
             raise InputError(f"there is no level `{level}`", fix=f"Levels: {one_of(LEVELS)}.")
         if level == "tpir":
             return str(self.built.program)
-        if level != "uop" and self.goal.propagator != "loop":
+        if level != "uop" and self.compiled.known.way != "loop":
             raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
                             fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
         if level != "uop":
@@ -238,7 +241,7 @@ class Simulation:
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError("what a run costs is not known before its method is",
                             fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
-        if self.system.levels and not self.goal.inner:
+        if self.system.levels and not self.goal.inner and self.goal.propagator == "loop":
             raise PlanError("what a run costs is not known before it is known how many fast kicks there are in a step",
                             fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
         quiet = self.__copy__()
@@ -247,7 +250,7 @@ class Simulation:
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
         quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
-        jumps = self.goal.propagator != "loop"
+        jumps = self.compiled.known.way != "loop"
         n, seconds = 1, 0.0
         while seconds < 0.02 and n < steps:
             n = steps if jumps else min(2 * n, steps)
@@ -315,7 +318,7 @@ class Simulation:
         if on_orbits(self.goal):
             self.order_bodies(given, c)
         system = self.system
-        if system.levels and not self.goal.inner and self.goal.propagator == "loop":
+        if system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
             SLOTS["set_paces"](self, given, None if dt is None else checked_step(dt), checked_time(t0), c)
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
@@ -383,6 +386,7 @@ class Simulation:
             keeper = None if target is None else Keeper(target, run, i, i.states if c is None else c.start)
             windows = self.windows(save, r, record, values, run)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
+        compiled.tell_of_length(schedule.steps - first, i.members)
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
             record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
@@ -412,9 +416,13 @@ class Simulation:
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
-            out.metrics["propagator"] = jumped(r, record.last, self.goal.propagator)
+            out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
         if not compiled.encoding.precision.state.is_float:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
+        if compiled.known.method == "strang" and c is None:
+            found = commutators(self.built, r)
+            self.commutators = found if self.commutators is None else self.commutators
+            out.metrics |= {} if found is None else {"commutators": found.told}
         if self.frequency is not None or self.goal.decision is not None:
             out.metrics |= SLOTS["stability"](self, r.dt)
         if self.paces is not None and self.goal.inner:

@@ -59,12 +59,15 @@ def rolled_up(program: Program, fixed: Callable[[Register], bool]) -> Stages | N
 
 
 # --- what is done less often ------------------------------------------------------------------------
+WHOLE = ("ORBIT", "SOLVE", "UNTIL")  # with these a step is laid out in ways of its own
 WORTH = 0.75  # of a step: a loop that is written in more than that is not worth it
 Nest = list[tuple[int, int]]  # (repetitions, length of the tail behind them), the innermost first
 
 
 def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool]) -> Stages | None:
     """A step that repeats itself but for tails: ((stage * n, tail) * m, tail), to any depth."""
+    if any(i.op in WHOLE for i in step):
+        return None
     numbers: dict[tuple[object, ...], int] = {}
     found = folded([numbers.setdefault((i.op, i.type, len(i.operands)), len(numbers)) for i in step])
     if found is None:
@@ -131,8 +134,8 @@ def with_sources(
         if is_state(i.dst):
             moved.add(i.dst)
         elif i.dst in wanted:
-            if i.op == "ACC_GRAD" or any(x in moved for x in i.args):
-                return None
+            if i.op in ("ACC_GRAD", "SOLVE", "UNTIL") or any(x in moved for x in i.args):
+                return None  # more than one line makes it
             again.append(i)
             wanted.discard(i.dst)
             wanted |= {x for x in i.args if isinstance(x, Register) and x in written and not is_state(x)}
