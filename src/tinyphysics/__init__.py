@@ -56,6 +56,7 @@ from tinyphysics.front.functions import tanh as tanh
 from tinyphysics.front.functions import total as sum
 from tinyphysics.front.functions import transpose as transpose
 from tinyphysics.front.functions import where as where
+from tinyphysics.front.lagrangian import lagrangian as lagrangian
 from tinyphysics.front.near import pair_distance2 as pair_distance2
 from tinyphysics.front.near import separation as separation
 from tinyphysics.front.pairs import pair_sum as pair_sum
@@ -99,12 +100,14 @@ RUNTIME = {
     "judged": "accuracy",
     "suggest_dt": "accuracy",
     "stability": "accuracy",
+    "with_momenta": "velocity",
     "to_xarray": "dataset",
     "Simulation": "simulation",
 }
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
-METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability"}
-PLANNED = ("lagrangian", "ode")
+METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability",
+           "with_momenta"}
+PLANNED = ("ode",)
 
 
 def __getattr__(name: str) -> Any:
@@ -134,6 +137,7 @@ _system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
 _system.SLOTS["step_of_run"] = lambda *args: __getattr__("step_of_run")(*args)
 _system.SLOTS["judged"] = lambda *args: __getattr__("judged")(*args)
 _system.SLOTS["stability"] = lambda *args: __getattr__("stability")(*args)
+_system.SLOTS["with_momenta"] = lambda *args: __getattr__("with_momenta")(*args)
 _system.SLOTS["suggest_dt"] = lambda *args: __getattr__("suggest_dt")(*args)
 
 

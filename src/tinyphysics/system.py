@@ -39,6 +39,21 @@ class Parameter:
 
 
 @dataclass(frozen=True, eq=False)
+class Motion:
+    """Of a system that was given by a Lagrangian: how velocities and momenta go with each other."""
+
+    lagrangian: UOp
+    v: tuple[UOp, ...]  # the velocity of each position
+    momenta: tuple[UOp, ...]  # dL/dv, of positions and velocities
+    velocities: tuple[UOp, ...]  # of positions and momenta
+
+    def renamed(self, to: Mapping[UOp, UOp]) -> Motion:
+        n = len(self.v)
+        L, *rest = substitute([self.lagrangian, *self.v, *self.momenta, *self.velocities], dict(to))
+        return Motion(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
+
+
+@dataclass(frozen=True, eq=False)
 class System:
     name: str
     kind: str
@@ -53,6 +68,7 @@ class System:
     function: Callable[..., Any] | None = None
     axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)  # shapes with letters, as annotated
     linked: str = ""  # of a sum: what its parts have in common
+    motion: Motion | None = None  # of a Lagrangian
     levels: tuple[UOp, ...] = ()  # of a sum of fast and slow parts: their potentials, the fastest first
 
     @property
@@ -81,6 +97,8 @@ class System:
     def rename(self, **names: str) -> System:
         """The same system with other names for some states and parameters: `trap.rename(k="stiffness")`."""
         known = {s.name: s.var for s in self.states} | {x.name: x.var for x in self.parameters}
+        if self.motion is not None:
+            known |= {str(v.arg): v for v in self.motion.v}
         check_names(self.name, list(known), names)
         to = {known[old]: UOp.var(new, known[old].shape, known[old].dtype) for old, new in names.items()}
         energy = () if self.energy is None else (self.energy,)
@@ -92,6 +110,7 @@ class System:
             states=tuple(replace(s, name=names.get(s.name, s.name), var=to.get(s.var, s.var)) for s in self.states),
             parameters=tuple(replace(x, name=names.get(x.name, x.name), var=to.get(x.var, x.var)) for x in self.parameters),
             axes={names.get(name, name): shape for name, shape in self.axes.items()},
+            motion=None if self.motion is None else self.motion.renamed(to),
         )  # fmt: skip
 
     def __add__(self, other: Any) -> Sum:

@@ -86,10 +86,10 @@ def test_a_parameter_given_as_none_is_one_that_was_not_given():
 
 
 def test_what_is_planned_says_that_it_is_not_there_yet():
-    for ask in (lambda: tp.lagrangian, lambda: tp.ode):
+    for ask in (lambda: tp.ode,):
         with pytest.raises(AttributeError, match="does not exist yet"):
             ask()
-    assert not hasattr(tp, "lagrangian")
+    assert not hasattr(tp, "ode")
 
 
 def test_the_remedy_for_a_stale_flow_names_the_flow():

@@ -25,6 +25,7 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "time": s.time is not None,
             "graph": dump(roots),
             "levels": dump(s.levels) if s.levels else "",
+            "motion": "" if (m := s.motion) is None else dump([m.lagrangian, *m.v, *m.momenta, *m.velocities]),
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
                  "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,

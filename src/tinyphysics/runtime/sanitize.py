@@ -15,7 +15,7 @@ from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.jvp import jvp
 from tinyphysics.runtime.ensemble import inputs
-from tinyphysics.runtime.simulation import Simulation, checked_step
+from tinyphysics.runtime.simulation import Simulation, checked_step, given_momenta
 from tinyphysics.tpir.frames import in_frame
 from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
 
@@ -62,7 +62,7 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     if not system.p:
         raise InputError(f"`{system.name}` has no momenta", fix="Only systems of canonical pairs can be symplectic.")
     h = checked_step(sim.goal.dt if dt is None else dt)
-    i = inputs(system, given)
+    i = inputs(system, given_momenta(system, given))
     if i.is_ensemble:
         raise InputError("the defect is measured at one state", fix="Pass one member.")
     if in_frame(sim.tpir):

@@ -290,7 +290,7 @@ class Simulation:
             dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
         if c is None:
-            i = inputs(system, given, self.compiled.encoding)
+            i = inputs(system, given_momenta(system, given, checked_time(t0)), self.compiled.encoding)
         else:
             check_program(c, path, system, self.compiled.known.program)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
@@ -486,6 +486,12 @@ def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
     assert r.jump is not None
     one = {name: v[0] for name, v in r.given.own.items()}
     return {"way": way, "drift": "over frames", **(r.jump(one, r.dt).told(n) if n and r.given.members else {})}
+
+
+def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> Mapping[str, Any]:
+    """What a run was given, in states: a Lagrangian's may begin with velocities."""
+    out: Mapping[str, Any] = given if system.motion is None else SLOTS["with_momenta"](system, given, t0)
+    return out
 
 
 def traced_graph(s: System) -> str:
