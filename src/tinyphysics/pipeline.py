@@ -24,7 +24,7 @@ from tinyphysics.planner.target import choose_target
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.exact import unrounded
-from tinyphysics.step import Step
+from tinyphysics.step import Solve, Step
 from tinyphysics.synth import schemes
 from tinyphysics.synth.propagate import FLOW, flow_step, power_step
 from tinyphysics.system import System
@@ -74,6 +74,7 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     with unrounded() if goal.precision == "dd" else nullcontext():
         step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, BY_NAME.get(plan.method, MAP), goal))
         check_frame(step, goal)
+        check_solve(step, goal)
         if goal.scale == "auto":
             step, row = in_best_units(step)
             units = (row,)
@@ -116,6 +117,18 @@ def all_facts(system: System, goal: Goal) -> Facts:
     pairs = "pairs" in facts and facts["pairs"] and max(system.q[0].shape, default=0) <= COMPONENTS
     found = hierarchy(system, facts) if pairs and goal.method in CHOICES else None
     return facts if not found else Facts((*facts, found))
+
+
+def check_solve(step: Step, goal: Goal) -> None:
+    """What does not go with equations that are solved in a step."""
+    if not any(isinstance(part, Solve) for part in step.body):
+        return
+    if goal.precision != "float64":
+        raise PlanError(f"`{step.name}` solves equations, which precision={goal.precision!r} does not do yet",
+                        fix='Choose precision="float64".')  # fmt: skip
+    if goal.scale == "auto":
+        raise PlanError(f"`{step.name}` solves equations in your units, and scale=\"auto\" looks for others",
+                        fix="Leave scale= out.")  # fmt: skip
 
 
 def check_frame(step: Step, goal: Goal) -> None:

@@ -129,7 +129,28 @@ class Assign:
     value: UOp
 
 
-Part = Block | Orbits | Assign
+@dataclass(frozen=True, eq=False)
+class Solve:
+    """A vector of unknowns that makes residuals vanish, found round by round; then states are moved by what it is.
+
+    `start`, `scale` and `matrix` are functions of the states, residuals and moves of the unknown too. The matrix makes
+    corrections of residuals; without one they are the correction. `scale` is one over the size of each unknown.
+    """
+
+    unknown: UOp  # a variable whose name begins with ?
+    start: UOp
+    residual: UOp
+    scale: UOp
+    moves: Block | tuple[Assign, ...]  # all evaluated before the first is applied
+    matrix: UOp | None = None
+    rounds: int = 50
+
+    @property
+    def expressions(self) -> list[UOp]:
+        return [self.start, self.residual, self.scale, *([] if self.matrix is None else [self.matrix])]
+
+
+Part = Block | Orbits | Assign | Solve
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +197,10 @@ class Step:
 
     def _weights(self) -> Iterator[float]:
         for part in (*self.init, *self.body, *self.final):
-            if isinstance(part, Block):
-                yield part.clock
-                yield from (s.weight for s in part.shears if isinstance(s, Shear))
+            block = part.moves if isinstance(part, Solve) else part
+            if isinstance(block, Block):
+                yield block.clock
+                yield from (s.weight for s in block.shears if isinstance(s, Shear))
 
 
 def inverse(step: Step) -> Step:

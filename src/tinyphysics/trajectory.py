@@ -1,7 +1,7 @@
 """What a run returns: frames, observables, hashes, and why it stopped."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,8 @@ from tinyphysics.util import did_you_mean
 class Stop:
     """Why and where a run, or one member of an ensemble, ended early."""
 
-    # "not finite", "overflow": a number left its lattice, "interrupted", "store": a file could not be written (see `error`)
+    # "not finite", "not solved": the equations of a step, "overflow": a number left its lattice, "interrupted", "store": a
+    # file could not be written (see `error`)
     cause: str
     step: int  # the first bad step; the state before it is kept
     t: float
@@ -77,6 +78,20 @@ class Frame:
         return self.states[name]
 
 
+class Metrics(dict[str, Any]):
+    """What is known of a run, by name; what costs time to know is found when it is first read."""
+
+    def __init__(self, *given: Any, later: Mapping[str, Callable[[], Any]] | None = None) -> None:
+        super().__init__(*given)
+        self.later = {} if later is None else dict(later)
+
+    def __missing__(self, name: str) -> Any:
+        if name not in self.later:
+            raise KeyError(name)
+        self[name] = value = self.later[name]()
+        return value
+
+
 @dataclass(eq=False)
 class Trajectory:
     """Arrays over frames, by name: `out.q`, `out.p`, `out.t`, `out.energy`, `out["observable"]`."""
@@ -88,7 +103,7 @@ class Trajectory:
     hash: str
     hashes: list[tuple[int, str]] = field(default_factory=list)
     stops: tuple[Stop, ...] = ()
-    metrics: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=Metrics)
     observed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # name -> (times, values)
     origin: Any = None  # what the energies and a replay are computed from
     kept: Mapping[str, Any] = field(default_factory=dict)  # the frames as the run has them, word by word

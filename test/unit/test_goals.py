@@ -262,7 +262,7 @@ WRONG = [
     (lambda: tp.compile(henon, error=1e-6),                                    "`henon` is a map"),
     (lambda: tp.compile(henon, pilot={"x": 0.0, "y": 0.0}),                    "`henon` is a map"),
     (lambda: tp.compile(spring, energy_drift=1e-6),                            "given by its forces: no energy is known"),
-    (lambda: tp.compile(mixed, error=1e-6),                                    "mixes q and p"),
+    (lambda: tp.compile(mixed, error=1e-6, order=8),                           "mixes q and p"),
     (lambda: tp.compile(gravity, error=1e-6, approximate=1e-3),                "goals do not go with approximate="),
     (lambda: tp.compile(kepler, error=1e-6, method="rk5"),                     "there is no method `rk5`"),
     (lambda: tp.compile(kepler, error=1e-6).evolve(**START, steps=100),        "needs an end"),

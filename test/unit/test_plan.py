@@ -153,10 +153,18 @@ def test_a_splitting_of_an_energy_that_mixes_q_and_p_is_refused_with_the_term(me
     assert "mixes q and p" in message and "test_plan.py:" in message and 'method="rk4"' in message
 
 
-def test_no_method_of_its_own_choice_is_left_for_an_energy_that_mixes_q_and_p():
-    for options in ({}, {"method": "symplectic"}, {"order": 4}):
-        message = refusal(PlanError, mixed, dt=0.1, **options)
-        assert "no certified method" in message and "mixes q and p" in message
+@pytest.mark.parametrize("options, method", [
+    ({}, "implicit_midpoint"), ({"method": "symplectic"}, "implicit_midpoint"), ({"order": 1}, "implicit_midpoint"),
+    ({"order": 3}, "gauss4"), ({"order": 4}, "gauss4"), ({"order": 6}, "gauss6"), ({"forbid": ("leapfrog",)}, "implicit_midpoint"),
+])  # fmt: skip
+def test_an_energy_that_mixes_q_and_p_is_solved_for(options, method):
+    sim = tp.compile(mixed, dt=0.1, **options)
+    assert sim.built.plan.method == method and sim.certificate.symplectic and sim.certificate.symmetric
+
+
+def test_beyond_order_6_nothing_is_left_for_an_energy_that_mixes_q_and_p():
+    message = refusal(PlanError, mixed, dt=0.1, order=8)
+    assert "no certified method" in message and "mixes q and p" in message and "order=6" in message
 
 
 @pytest.mark.parametrize("method", ["euler", "midpoint", "rk4"])

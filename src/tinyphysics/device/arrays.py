@@ -12,6 +12,8 @@ from tinyphysics.ir.dtype import DType, bool_, f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.ir.value import SPLIT, fma_exact
+from tinyphysics.rules.rounds import BEFORE, FIRST, rounds_of
+from tinyphysics.rules.solve import STRAYED, part
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import NOW, Section
 
@@ -107,17 +109,44 @@ def operation(u: UOp, a: Sequence[Array]) -> Array:
 class Evaluator:
     """Some roots as a function of named arrays, node by node."""
 
-    def __init__(self, roots: Sequence[UOp]) -> None:
-        self.order, self.roots = toposort(roots), roots
+    def __init__(self, roots: Sequence[UOp], careful: bool = False) -> None:
+        self.order, self.roots, self.careful = toposort(roots), roots, careful
 
     def __call__(self, env: dict[UOp, Array]) -> list[Array]:
         values = dict(env)
         for u in self.order:
             if u.op is Ops.CONST:
                 values[u] = np.array([u.arg], NUMPY_DTYPE[u.dtype.name])
+            elif u.op is Ops.SOLVED:
+                which, n, *_ = u.arg
+                call = part(u, -1)
+                if call not in values:
+                    values[call] = rooted(u, [values[s] for s in u.src], self.careful)
+                values[u] = values[call][which] != 0 if which == n + STRAYED else values[call][which]
             elif u.op is not Ops.VAR:
                 values[u] = operation(u, [values[s] for s in u.src])
         return [values[r] for r in self.roots]
+
+
+def rooted(u: UOp, given: Sequence[Array], careful: bool) -> Any:
+    """All that a solution gives, a row each: every member goes on until it has arrived."""
+    k = rounds_of(u, careful)
+    a = np.broadcast_arrays(*given)
+    x, known = np.array(a[: k.n], np.float64), dict(zip((*k.scale, *k.given), a[k.n :]))
+    one = Evaluator(k.roots, careful)
+    active = np.ones(x.shape[1], bool)
+    before, left, count, seen = np.full(len(active), FIRST), np.zeros(len(active)), np.zeros(len(active)), ~active
+    for _ in range(k.most):
+        values = [np.broadcast_to(v, len(active)) for v in one(dict(zip(k.x, x)) | known | {BEFORE: before})]
+        x = np.where(active, values[: k.n], x)
+        before, residual, over, *guards = values[k.n :]
+        left, count = np.where(active, residual, left), count + active
+        for g in guards:
+            seen = seen | active & g
+        active = active & ~over
+        if not active.any():
+            break
+    return [*np.where(active, np.nan, x), seen, count, left]
 
 
 class ArraysLoader:
@@ -134,9 +163,9 @@ class ArraysLoader:
         return [self.one(f, params, varying) for f, _ in parts]
 
     def one(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Any:
-        once = Evaluator(list(f.invariants.values()))
-        step = Evaluator([*f.roots, *f.guards])
-        look = Evaluator([*f.watched, *f.watched_guards])
+        once = Evaluator(list(f.invariants.values()), f.careful)
+        step = Evaluator([*f.roots, *f.guards], f.careful)
+        look = Evaluator([*f.watched, *f.watched_guards], f.careful)
         weights = [Evaluator([row[k] for row in f.weights.values()]) for k in range(f.stages)]
 
         def call(

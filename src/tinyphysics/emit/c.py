@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tinyphysics.emit.solved import c_function, name_of, outputs
 from tinyphysics.ir.dtype import DType, bool_, f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.rules.solve import part
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import NOW, Section
 
@@ -112,8 +114,10 @@ def expression(u: UOp, a: Sequence[str]) -> str:
 class Names:
     """C names of nodes: variables as they are stored, everything else numbered in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, careful: bool = False, helpers: dict[str, str] | None = None) -> None:
         self.table: dict[UOp, str] = {}
+        self.careful = careful  # which form functions have that are called
+        self.helpers = {} if helpers is None else helpers  # their texts
 
     def of(self, u: UOp) -> str:
         return literal(u) if u.op is Ops.CONST else self.table[u]
@@ -123,10 +127,29 @@ class Names:
         for u in toposort(roots):
             if u in self.table or u.op in (Ops.CONST, Ops.VAR):
                 continue
+            if u.op is Ops.SOLVED:
+                out += self.solved(u, indent)
+                continue
             text = expression(u, [self.of(s) for s in u.src])
             self.table[u] = f"v{len(self.table)}"
             out.append(f"{indent}const {TYPE[u.dtype.name]} {self.table[u]} = {text};")
         return out
+
+
+    def solved(self, u: UOp, indent: str) -> list[str]:
+        """One number of a solution; the others come from the same call."""
+        which, n, *_ = u.arg
+        call, out = part(u, -1), []
+        name = name_of(u, self.careful)
+        if call not in self.table:
+            if name not in self.helpers:
+                self.helpers[name] = c_function(u, self.careful, Names(self.careful, self.helpers), TYPE)
+            self.table[call] = f"g{len(self.table)}"
+            args = ", ".join([self.table[call], *(self.of(s) for s in u.src)])
+            out.append(f"{indent}double {self.table[call]}[{outputs(n)}]; {name}({args});")
+        self.table[u] = f"v{len(self.table)}"
+        value = f"{self.table[call]}[{which}]{' != 0.0' if u.dtype is bool_ else ''}"
+        return [*out, f"{indent}const {TYPE[u.dtype.name]} {self.table[u]} = {value};"]
 
 
 def function(
@@ -144,7 +167,8 @@ def function(
         out.append("  " + dialect.share.format(n=chunk))
     out += ["  (void)uniform; (void)varying; (void)flags; (void)series; (void)first; (void)steps; (void)stride;"]
     needed = f.needed
-    outer = Names()
+    helpers: dict[str, str] = {}
+    outer = Names(f.careful, helpers)
     own = frozenset(p for slot, p in enumerate(params) if varying[slot])
     for slot, p in enumerate(params):
         if p in needed and not varying[slot]:
@@ -172,7 +196,7 @@ def function(
             out.append(f"    {dialect.space}const {P} *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */")
 
     def inner(indent: str) -> Names:
-        names = Names()
+        names = Names(f.careful, helpers)
         names.table |= outer.table
         names.table |= {p: f"p{slot}[{lane}]" for slot, p in enumerate(params) if p in own}
         for slot, v in enumerate(f.loads):
@@ -241,7 +265,7 @@ def function(
         out += lanes("    ", f.roots, f.guards, [f"o{k}[{lane}]" for k in range(len(f.roots))])
         out += flag(chunk) if guarded else []
         out += stored("o", len(f.roots))
-    return "\n".join([*out, "  }", "}"])
+    return "\n".join([*helpers.values(), *out, "  }", "}"])
 
 
 def flag(chunk: int) -> list[str]:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from tinyphysics.emit.solved import loop_of_rounds
 from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.rules.solve import part
 from tinyphysics.rules.transcendental import alone, expanded
 from tinyphysics.util import digest
 
@@ -77,6 +79,9 @@ class Writer:
         """One node, in one copy."""
         if u.op in (Ops.CONST, Ops.VAR):
             return
+        if u.op is Ops.SOLVED:
+            env[u] = self.solved(u, env)
+            return
         if u.op not in MINIMAL:
             env[u] = self.function(u, env)
             return
@@ -121,6 +126,19 @@ class Writer:
         args = [f"{self.type(s.dtype)} {env[s]}" for s in u.src if s.op is not Ops.CONST]
         return self.new(f"call {self.type(u.dtype)} {name}({', '.join(args)})")
 
+    def solved(self, u: UOp, env: dict[UOp, str]) -> str:
+        """One number of a solution; the others come from the same call."""
+        which, n, *_ = u.arg
+        name, struct, text, wants = solver(part(u, 0), self.careful, self.width)
+        call = part(u, -1)
+        if call not in env:
+            self.declared |= wants | {name: text}
+            args = [f"{self.type(s.dtype)} {self.ref(s, env)}" for s in u.src]
+            env[call] = self.new(f"call {struct} {name}({', '.join(args)})")
+        value = self.new(f"extractvalue {struct} {env[call]}, {which}")
+        none = "0" if self.width == 1 else "zeroinitializer"
+        return self.new(f"icmp ne {self.type(i64)} {value}, {none}") if u.dtype is bool_ else value
+
     def cast(self, source: DType, d: DType, a: str) -> str:
         s, t = self.type(source), self.type(d)
         if source.is_float and d.is_float:
@@ -161,6 +179,14 @@ def helper(u: UOp, careful: bool, width: int) -> tuple[str, str, dict[str, str]]
     head = f"define internal {w.type(u.dtype)} {name}({', '.join(f'{w.type(x.dtype)} %{x.arg}' for x in args)}) nounwind {{"
     end = f"  ret {w.type(u.dtype)} {w.ref(value, env)}"
     return name, "\n".join([head, *w.lines, end, "}"]), w.declared
+
+
+@lru_cache(maxsize=64)
+def solver(u: UOp, careful: bool, width: int) -> tuple[str, str, str, dict[str, str]]:
+    """(name, what it gives, text, what that needs) of the function that solves."""
+    w = Writer(width, careful=careful)
+    name, struct, text = loop_of_rounds(u, w, lambda roots, env: lines_for(w, roots, [env]))
+    return name, struct, text, w.declared
 
 
 def lines_for(w: Writer, roots: Sequence[UOp], envs: Sequence[dict[UOp, str]]) -> None:

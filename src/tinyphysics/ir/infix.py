@@ -123,6 +123,8 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return f"{u.op.value}({src[0][0]})", ATOM
         case Ops.RANDOM:
             return f"{u.arg[0]}({'' if not u.shape else u.shape[0] if u.ndim == 1 else u.shape})", ATOM
+        case Ops.SOLVE | Ops.SOLVED:
+            return f"{u.op.value}({src[0][0]}, ...)", ATOM
         case Ops.CUSTOM:
             return f"{u.arg}({', '.join(s[0] for s in src)})", ATOM
     if u.op in (Ops.EQ, Ops.NE) and src[0] == src[1] and src[0][0].startswith("range("):  # row and column

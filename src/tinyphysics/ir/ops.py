@@ -102,6 +102,12 @@ class Ops(Enum):
     JACOBI = "jacobi"
     KEPLER = "kepler"
     PULL = "pull"
+    # the root of equations, found round by round; arg: (name of the unknown, rounds), sources: where it starts, one over
+    # the size of each number, residuals, and perhaps a matrix that makes corrections of them. The last two hold the unknown
+    SOLVE = "solve"
+    # one number of that, as rules/solve.py closes it; arg: (which, how many, rounds, the equations as text), sources:
+    # starts, sizes, what the equations know
+    SOLVED = "solved"
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
     LOAD = "load"
     # reduction; arg: (kind, axes) with kind sum, max or min, or ("pairs", (axis,), (a, b)): over i < j alone;
@@ -141,6 +147,7 @@ COMMUTATIVE: Group = frozenset({
 MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
     Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.FMA, Ops.SQRT, Ops.NEG, Ops.WHERE, Ops.CAST, Ops.BITCAST,
     Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI, Ops.REDUCE, Ops.NEAR, Ops.TREE,
+    Ops.SOLVED,
 }  # fmt: skip
 
 ARITY: dict[Ops, int] = (

@@ -140,6 +140,13 @@ def pulls(u: UOp) -> bool:
     return u.shape == q.shape and m.shape == q.shape[:1] and square.shape == () and all(s.dtype is u.dtype for s in u.src)
 
 
+def solves(u: UOp) -> bool:
+    """SOLVE: vectors of one length, and perhaps a square matrix."""
+    n, (_, rounds) = u.shape, u.arg
+    wanted = [n, n, n, *([n + n] if len(u.src) == 4 else [])]
+    return len(n) == 1 and rounds > 0 and [s.shape for s in u.src] == wanted and all(s.dtype is u.dtype for s in u.src)
+
+
 def reduces(u: UOp) -> bool:
     kind, axes, *pairs = u.arg
     old = u.src[0].shape
@@ -175,6 +182,7 @@ SHAPED: list[Row] = [
     (frozenset({Ops.NEAR}),                  lists,                                "points or a cell that do not fit"),
     (frozenset({Ops.TREE}),                  pulls,                                "points or masses that do not fit"),
     (ORBITS,                                 orbits,                               "bodies or masses that do not fit"),
+    (frozenset({Ops.SOLVE}),                 solves,                               "equations that do not fit"),
     (frozenset({Ops.CONCAT}),                joins,                                "pieces that do not join"),
     (frozenset({Ops.STACK}),                 stacks,                               "other than one scalar per element"),
     (frozenset({Ops.ELEMENT}),               lambda u: not u.shape and 0 <= u.arg < u.src[0].size, "no such element"),

@@ -47,6 +47,8 @@ WORKS: tuple[Work, ...] = (
     Work("devogelaere1956", ("de Vogelaere, René",), 1956,
          "Methods of integration which preserve the contact transformation property of the Hamiltonian equations",
          institution="University of Notre Dame", number="4"),
+    Work("butcher1964", ("Butcher, John C.",), 1964, "Implicit Runge-Kutta processes",
+         "Math. Comp.", "18", "50-64", "10.1090/S0025-5718-1964-0159424-9"),
     Work("verlet1967", ("Verlet, Loup",), 1967,
          "Computer ``experiments'' on classical fluids. I. Thermodynamical properties of Lennard-Jones molecules",
          "Phys. Rev.", "159", "98-103", "10.1103/PhysRev.159.98"),

@@ -16,6 +16,8 @@ from tinyphysics.synth.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.schemes import FOUND, drifts_and_kicks
 from tinyphysics.synth.splitting import palindrome
 
+ROUNDS = 6  # of a solution, about, the last look at its slopes included
+
 
 @dataclass(frozen=True)
 class Method:
@@ -31,6 +33,7 @@ class Method:
     processor: Callable[[], list[tuple[str, float]]] | None = None  # before the first step, undone where one looks
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
+    slopes: int = 0  # that a collocation solves for
     kind: str = ""  # the family, of a method that is nothing of these
 
     @property
@@ -49,7 +52,7 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
-        if not (self.splits or self.orbits or "levels" in self.needs):
+        if not (self.splits or self.orbits or self.slopes or "levels" in self.needs):
             return ()
         symmetric = self.symmetric and not self.corrected
         return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
@@ -57,6 +60,8 @@ class Method:
     @property
     def requires(self) -> tuple[str, ...]:
         """What must be shown about a system before it is stepped so."""
+        if self.slopes:
+            return ("an energy", *self.needs)
         return ("separable", "one clock", *self.needs) if self.splits else self.needs
 
     @property
@@ -75,6 +80,8 @@ class Method:
             return parts.count("V") - (merged and parts[0] == "V")
         if self.orbits is not None:
             return len(self.orbits()[1])
+        if self.slopes:
+            return self.slopes * ROUNDS
         return len(self.tableau.b) if self.tableau else 1
 
     @property
@@ -133,6 +140,12 @@ METHODS: tuple[Method, ...] = (
            sequence=lambda: list(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
            source="takahashi1984", needs=NEEDS["force gradient"]),
     solved("force_gradient6", "five kicks with their force gradients, drift-kick-drift"),
+    Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", symmetric=True,
+           kind="collocation", slopes=1),
+    Method("gauss4", 4, "two slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
+           kind="collocation", slopes=2),
+    Method("gauss6", 6, "three slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
+           kind="collocation", slopes=3),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
@@ -162,6 +175,11 @@ CHOICES = ("auto", "symplectic")  # names that let the planner choose
 BY_NAME = {m.name: m for m in METHODS}
 FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from order 4 on the smallest price
 ORDERS = (1, 2, 4, 6, 8, 10)
+
+
+def by_solving(order: int) -> list[Method]:
+    """What steps any energy at an order; odd orders are the next."""
+    return [m for m in METHODS if m.slopes and m.order == max(order, 2)]
 
 
 def by_order(order: int, quadratic: bool) -> list[Method]:

@@ -14,9 +14,10 @@ from tinyphysics.planner.catalog import (
     RESPA,
     Method,
     by_order,
+    by_solving,
     names,
 )
-from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection
+from tinyphysics.planner.needs import HIERARCHY, is_quadratic, objection, splits
 from tinyphysics.planner.routes import route_of
 from tinyphysics.synth.quality import told
 from tinyphysics.system import System
@@ -58,7 +59,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if why:
             raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
                             site=facts["separable"].site if "separable" in facts else None,
-                            fix="rk4 applies to any energy, without a certificate: method=\"rk4\".")  # fmt: skip
+                            fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
+                            'order=. Without a certificate, method="rk4".')  # fmt: skip
         return at_paces(system, facts, goal) if system.levels else Plan(m.name, m.order, "asked for by name")
     if system.levels and (goal.order not in (None, RESPA.order) or RESPA.name in forbidden):
         raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
@@ -71,7 +73,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     order = next(o for o in ORDERS if o >= order)
     quadratic = is_quadratic(system, facts)
     turned_down, chosen = [], None
-    for m in by_order(order, quadratic):
+    for m in of_order(order, quadratic, system, facts):
         why = "forbidden" if m.name in forbidden else objection(m, system, facts)
         if why:
             turned_down.append(Alternative(m.name, why))
@@ -83,16 +85,23 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
-            fix='method="rk4" applies to any energy, without a certificate.',
+            fix='Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
-    best = [next((m for m in by_order(o, quadratic) if not objection(m, system, facts)), None) for o in ORDERS if o != order]
-    turned_down += [Alternative(m.name, f"order {m.order}, {m.stages} force evaluation"
+    best = [next((m for m in of_order(o, quadratic, system, facts) if not objection(m, system, facts)), None)
+            for o in ORDERS if o != order]  # fmt: skip
+    best = [m for m in dict.fromkeys(best) if m is not chosen]
+    turned_down += [Alternative(m.name, f"order {m.order}, {'about ' if m.slopes else ''}{m.stages} force evaluation"
                                 f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
                                 f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip
     if HIERARCHY in facts and facts[HIERARCHY]:
         turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
                                        "is not known yet"))  # fmt: skip
     return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+
+
+def of_order(order: int, quadratic: bool, system: System, facts: Facts) -> list[Method]:
+    """What may be chosen at an order, the best first; equations are solved only where nothing splits."""
+    return [*by_order(order, quadratic), *([] if splits(system, facts) else by_solving(order))]
 
 
 def one_pace(what: str) -> PlanError:
@@ -128,6 +137,6 @@ def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: 
     asked = f"order {goal.order} asked for"
     if goal.order != chosen.order:
         asked += f"; symmetric methods have even orders, so {chosen.order}"
-    if chosen.order in FIRST:
+    if chosen.order in FIRST or chosen.slopes:
         return asked
     return f"{asked}; of those that apply the best: {told(chosen.name, quadratic)}"

@@ -13,7 +13,7 @@ from tinyphysics.planner.propagator import rows as propagator_rows
 from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Report, Row, Section
-from tinyphysics.step import Step
+from tinyphysics.step import Solve, Step
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -166,7 +166,9 @@ def explain(
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
     none = system.kind == "map" or step.jump is not None
-    evaluations = [] if none else [Row("force evaluations", str(step.evaluations), "a step")]
+    solves = any(isinstance(part, Solve) for part in step.body)
+    often = "a round of a solution, and once more when it has arrived" if solves else "a step"
+    evaluations = [] if none else [Row("force evaluations", str(step.evaluations), often)]
     cost = [
         *evaluations,
         *([] if step.jump is not None else stepping(program)),

@@ -15,6 +15,7 @@ from tinyphysics.planner.catalog import Method
 from tinyphysics.planner.needs import HIERARCHY
 from tinyphysics.step import Step
 from tinyphysics.synth.explicit import explicit_map
+from tinyphysics.synth.implicit import collocate, gauss
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
@@ -100,12 +101,18 @@ def of_splitting(job: Job) -> Step:
                       (structure, *claims), time.inside if time else [], approximate, processor)  # fmt: skip
 
 
+def by_collocation(job: Job) -> Step:
+    method = job.method
+    return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
     "Runge–Kutta": of_tableau,
     "paces": at_paces,
     "orbits": on_orbits,
+    "collocation": by_collocation,
 }
 
 

@@ -25,7 +25,7 @@ from tinyphysics.planner.longest import (
     symplectic,
     with_dt,
 )
-from tinyphysics.planner.needs import objection
+from tinyphysics.planner.needs import objection, splits
 from tinyphysics.system import System
 from tinyphysics.tpir.precision import PRECISIONS
 
@@ -71,6 +71,7 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
     if goal.method not in CHOICES:
         return [named(goal.method)]
     able = [m for m in METHODS if symplectic(m) and m.orbits is None and m.order >= 2]
+    able = [m for m in able if not (m.slopes and splits(system, facts))]  # what need not be solved for costs less
     if goal.order is not None:
         order = min((m.order for m in able if m.order >= goal.order), default=goal.order)
         able = [m for m in able if m.order == order]

@@ -69,6 +69,8 @@ def shape_for(f: Section | SectionOutline, members: int, core: Core, width: int)
 def rows(f: Section, shape: VectorShape, core: Core, width: int) -> list[Row]:
     """For `explain()`: what a step is made of, where it is kept, and what bounds its speed."""
     n, p = kinds(f), pressure(f)
+    if n["solved"]:  # how many rounds there are is not known here
+        return []
     stages = f", {f.stages} stages in a loop" if f.stages > 1 else ""
     group = max(1, shape.width // width)  # copies side by side, where groups of them are in turn
     held = group * (p.state - p.adders if group == 1 else p.state) * (1 if group > 1 else shape.unroll) if shape.in_turn \

@@ -70,6 +70,15 @@ def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
     return None if facts[HIERARCHY] else f"no bodies on orbits are shown: {facts[HIERARCHY].because}"
 
 
+def no_energy(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.energy is not None else "it is not given by an energy"
+
+
+def splits(system: System, facts: Facts) -> bool:
+    """Has it a kick and a drift?"""
+    return system.kind != "hamiltonian" or bool(facts["separable"])
+
+
 # fmt: off
 NEEDS: dict[str, Need] = {
     "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_split),
@@ -78,6 +87,7 @@ NEEDS: dict[str, Need] = {
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
+    "an energy": Need("a system given by its energy", no_energy),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

@@ -12,7 +12,7 @@ import math
 from tinyphysics.ir import Ops, toposort
 from tinyphysics.plan import Goal
 from tinyphysics.report import Row
-from tinyphysics.step import Block, Shear, Step
+from tinyphysics.step import Block, Shear, Solve, Step
 from tinyphysics.tpir.lattice import FORCE, UNIT, Units
 from tinyphysics.tpir.precision import PRECISIONS, ROUNDING
 
@@ -34,7 +34,8 @@ def roundings(precision: str, units: Units = ()) -> tuple[float, float]:
 
 def updates(step: Step) -> int:
     """How often a state is written in one step."""
-    return sum(len(b.shears) if isinstance(b, Block) else 1 for b in step.body)
+    blocks = [b.moves if isinstance(b, Solve) else b for b in step.body]
+    return sum(len(b.shears) if isinstance(b, Block) else len(b) if isinstance(b, tuple) else 1 for b in blocks)
 
 
 def per_root_step(step: Step, precision: str, dt: float | None, units: Units = ()) -> float:

@@ -48,8 +48,8 @@ ROUTES: tuple[Route, ...] = (
           lambda s, f: bool(f["separable"]) and bool(f["explicit time"]), "the default where H splits"),
     Route("separable", "H = T(p) + V(q)", "kicks and drifts", "symplectic, explicit",
           lambda s, f: bool(f["separable"]), "the default where H splits"),
-    Route("mixed", "a term mixes q and p", "nothing of its own choice", 'refused; method="rk4" steps it, uncertified',
-          lambda s, f: True),
+    Route("mixed", "a term mixes q and p", "the stages of Gauss, solved for in every step", "symplectic to the residual",
+          lambda s, f: True, "the default where a term mixes q and p"),
 )
 FORMS: tuple[Form, ...] = (
     Form("tree", "forces of 1/r and approximate=", "a tree, its error measured where a run begins",

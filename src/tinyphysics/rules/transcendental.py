@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, graph_rewrite, toposort
 from tinyphysics.ir.ops import MINIMAL
-from tinyphysics.rules import explog, inverse, kepler, power, random, trig, turn
+from tinyphysics.rules import explog, inverse, kepler, power, random, solve, trig, turn
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.floats import bits, format_of, magnitude
 
@@ -168,6 +168,8 @@ def fast_paths(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> list[tuple[U
             found[u.src[0], turn.too_large] = None
         elif power.is_inverse_cube(u) and u not in seen:
             found[u.src[0], power.too_far] = None
+        elif u.op is Ops.SOLVED and fast_paths(solve.equations(u).roots):  # one of its rounds may have forbidden it
+            found[solve.part(u, 0), solve.strayed] = None
     return list(found)
 
 
@@ -205,12 +207,19 @@ def expanded(u: UOp, careful: bool) -> UOp:
 
 def weight(u: UOp) -> int:
     """How many operations of the minimal set a node stands for."""
+    if u.op is Ops.SOLVED:
+        return _rounds(u.arg[3]) // int(u.arg[1])
     return u.op not in (Ops.CONST, Ops.VAR) if u.op in MINIMAL else _weight(alone(u))
 
 
 @lru_cache(maxsize=256)
 def _weight(u: UOp) -> int:
     return sum(x.op not in (Ops.CONST, Ops.VAR) for x in toposort([expanded(u, False)]))
+
+
+@lru_cache(maxsize=64)
+def _rounds(text: str) -> int:
+    return solve.USUAL * sum(map(weight, toposort(solve.read(text))))
 
 
 def guarded(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> tuple[list[UOp], list[UOp]]:

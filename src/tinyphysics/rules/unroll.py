@@ -8,6 +8,7 @@ from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import along, fold, trees
 from tinyphysics.ir.uop import Shape, UOp, elements, toposort
 from tinyphysics.ir.value import NAN, REDUCTION, concat_index, empty, source_index, strides
+from tinyphysics.rules.solve import closed
 from tinyphysics.util import prod
 
 
@@ -27,6 +28,8 @@ def one(u: UOp, src: list[list[UOp]]) -> list[UOp]:
         return reduced(u, src[0])
     if u.op in CHOSEN:
         return (gathered if u.op is Ops.GATHER else scattered)(u, src)
+    if u.op is Ops.SOLVE:
+        return closed(u, *src, *([] if len(src) == 4 else [[]]))
     zero = UOp.const(0, u.dtype)
     return [zero if i is None else src[0][i] for i in source_index(u)]
 

@@ -12,6 +12,7 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES
 from tinyphysics.planner.choose import named
 from tinyphysics.planner.goals import check_goals
+from tinyphysics.planner.kinetics import relativistic
 from tinyphysics.planner.link import linked
 from tinyphysics.planner.propagator import PROPAGATORS
 from tinyphysics.planner.target import checked
@@ -114,6 +115,9 @@ def compile(
     propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
     method would in exact arithmetic; then a run of 10**12 steps is one jump. None is "loop".
 
+    kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
+    the system has none, and the last axis of p is space where it has up to three components.
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
@@ -137,7 +141,7 @@ def compile(
             raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
     if propagator is not None and propagator not in PROPAGATORS:
         raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
-    choice("kinetics", kinetics, ("newtonian",), ("relativistic",))
+    choice("kinetics", kinetics, ("newtonian", "relativistic"), ())
     choice("precision", precision, tuple(PRECISIONS), ())
     choice("math", math, ("exact",), ("fast",))
     if scale not in SCALES:
@@ -153,6 +157,8 @@ def compile(
     if approximate is not None:
         approximate = checked_budget(approximate, precision, scale)
     ready(requested)
+    if kinetics == "relativistic":
+        system = relativistic(system)
     source = system
     check_sizes(system, sizes)
     if not isinstance(system, Family) or sizes is not None:

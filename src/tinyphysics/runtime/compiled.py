@@ -60,7 +60,7 @@ class Compiled:
     @property
     def encoding(self) -> Encoding:
         """How the states are kept."""
-        return Encoding(replace(PRECISIONS[self.goal.precision], units=self.goal.lattice))
+        return Encoding(replace(PRECISIONS[self.goal.precision], units=self.goal.lattice), self.known.solves)
 
     @property
     def scales(self) -> tuple[Scale, ...]:

@@ -20,8 +20,9 @@ Arrays = Mapping[str, Any]
 
 
 class Encoding:
-    def __init__(self, precision: Precision) -> None:
+    def __init__(self, precision: Precision, solves: bool = False) -> None:
         self.precision = precision
+        self.solves = solves  # has a step equations that may have no solution near?
 
     @property
     def plain(self) -> bool:
@@ -31,6 +32,8 @@ class Encoding:
     @property
     def failure(self) -> str:
         """Why a run stops whose numbers are none any more."""
+        if self.solves:
+            return "not solved"
         return "not finite" if self.precision.state.is_float else "overflow"
 
     def stored(self, name: str, x: Any) -> dict[str, Any]:

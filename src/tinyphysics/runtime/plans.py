@@ -23,6 +23,7 @@ from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cost import operations
 from tinyphysics.planner.target import written
+from tinyphysics.rules.relativity import NAME as RELATIVISTIC
 from tinyphysics.system import System
 from tinyphysics.target import BUILT
 from tinyphysics.tpir.isa import Program, StateDecl
@@ -43,6 +44,7 @@ class Known:
     method: str
     backend: str
     timed: bool  # does a step ask for the time?
+    solves: bool  # has it equations to solve?
     axis: int  # the longest of a state
     written: int  # operations of a step, if it is written out number by number
     operations: int  # of a step
@@ -52,7 +54,8 @@ class Known:
 def known_of(b: Build) -> Known:
     scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.scales)
     timed = any(i.op == "TIME" for i in b.program.step)
-    return Known(b.program.hash, b.plan.method, b.target.backend, timed, longest_axis(b.program),
+    solves = any(i.op == "SOLVE" for i in b.program.step)
+    return Known(b.program.hash, b.plan.method, b.target.backend, timed, solves, longest_axis(b.program),
                  written(b.program)[0], sum(operations(b.program.step, b.program).values()), scales)  # fmt: skip
 
 
@@ -60,7 +63,7 @@ def read(text: bytes) -> Known:
     """What `keep` wrote; anything else raises."""
     data = json.loads(text)
     scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
-    types = {"program": str, "method": str, "backend": str, "timed": bool, "axis": int, "written": int,
+    types = {"program": str, "method": str, "backend": str, "timed": bool, "solves": bool, "axis": int, "written": int,
              "operations": int}  # fmt: skip
     if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
         raise ValueError("not a plan")
@@ -123,7 +126,7 @@ def sources() -> str | None:
 def key_of(kind: str, roots: list[UOp], rest: Any) -> str | None:
     """None where the same key might mean two things: user operations are code of the user's."""
     package = sources()
-    if package is None or CHECK.value or any(u.op is Ops.CUSTOM for u in toposort(roots)):
+    if package is None or CHECK.value or any(u.op is Ops.CUSTOM and u.arg != RELATIVISTIC for u in toposort(roots)):
         return None
     flags = {name: f.value for name, f in FLAGS.items()}
     return digest(repr([FORMAT, sys.version, sys.platform, package, flags, kind, dump(roots), rest]).encode())

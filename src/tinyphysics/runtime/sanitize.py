@@ -14,6 +14,7 @@ from tinyphysics.errors import BackendError, InputError, VerifyError
 from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.jvp import jvp
+from tinyphysics.rules.solve import equations, part
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.simulation import Simulation, checked_step, given_momenta
 from tinyphysics.tpir.frames import in_frame
@@ -22,6 +23,7 @@ from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
 BITS = 106  # two doubles
 ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits
 MOST_COMPONENTS = 32
+MOST_ROUNDS = 400  # of a solution
 
 
 @dataclass(frozen=True)
@@ -145,9 +147,28 @@ def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
             values[u] = mp.mpf(u.arg)
         elif u.op is Ops.VAR:
             values[u] = mp.mpf(env[u])
+        elif u.op is Ops.SOLVED:
+            if part(u, -1) not in values:
+                values[part(u, -1)] = precise_root(u, [values[s] for s in u.src], mp)
+            values[u] = values[part(u, -1)][u.arg[0]]
         else:
             values[u] = functions[u.op](*(values[s] for s in u.src))
     return [values[r] for r in roots]
+
+
+def precise_root(u: UOp, given: list[Any], mp: Any) -> list[Any]:
+    """The unknowns of equations in the working precision: corrections until they are rounding there, too."""
+    eq = equations(u)
+    x, known = given[: eq.n], dict(zip(eq.given, given[2 * eq.n :]))
+    last = mp.inf
+    for _ in range(MOST_ROUNDS):
+        found = precise(list(eq.corrections), dict(zip(eq.unknowns, x)) | known, mp)
+        x = [a - c for a, c in zip(x, found)]
+        size = sum(abs(c) * w for c, w in zip(found, given[eq.n : 2 * eq.n]))
+        if not mp.isfinite(size) or size == 0 or size >= last and last < mp.mpf(2) ** -80:
+            return x
+        last = size
+    return [mp.nan] * eq.n
 
 
 def assert_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -> Defect:

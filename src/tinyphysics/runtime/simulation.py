@@ -7,6 +7,7 @@ import time as clock
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -56,6 +57,7 @@ from tinyphysics.runtime.resume import (
 )  # fmt: skip
 from tinyphysics.runtime.saving import begun
 from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
+from tinyphysics.runtime.solver import solver_report
 from tinyphysics.runtime.stream import Stream, Value
 from tinyphysics.runtime.subject import Observed
 from tinyphysics.runtime.units import check_units
@@ -66,7 +68,7 @@ from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, Precision, fits
-from tinyphysics.trajectory import Frame, Trajectory
+from tinyphysics.trajectory import Frame, Metrics, Trajectory
 from tinyphysics.util import one_of
 
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
@@ -363,6 +365,8 @@ class Simulation:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
+        if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
+            out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
             out.metrics["propagator"] = jumped(r, record.last, self.goal.propagator)
         if not compiled.encoding.precision.state.is_float:
@@ -375,6 +379,10 @@ class Simulation:
             s = out.stopped
             assert s is not None
             what = s.where if isinstance(s.where[0], str) else f"the force between particles {s.where[0]} and {s.where[1]}"
+            if s.cause == "not solved":
+                raise PhysicsIntegrityError(f"the equations of step {s.step} (t = {s.t:g}) were not solved: their rounds did "
+                                            "not converge, or a slope is not finite there", out=out,
+                                            fix="Shorten dt; the run so far is in .out.")  # fmt: skip
             told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
             raise PhysicsIntegrityError(f"{what} is {told} at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip

@@ -10,6 +10,7 @@ from tinyphysics.tpir.isa import (
     ISA,
     JUMPS,
     ROLES,
+    SECTIONS,
     Instruction,
     Operand,
     Param,
@@ -32,6 +33,7 @@ def check_form(program: Program) -> None:
         check_place(program, i, section, f"step {number} `{i}`")
     check_memory(program)
     check_jump(program)
+    check_solves(program)
 
 
 # --- declarations ---------------------------------------------------------------------------------
@@ -163,6 +165,23 @@ def check_jump(program: Program) -> None:
             if name != "energy" and other.op not in ("LOAD", "STORE", "PROPAGATE"):
                 raise VerifyError(f"step {n} `{other}` beside a PROPAGATE, which stands for all steps",
                                   fix="Leave one of them out.")  # fmt: skip
+
+
+def check_solves(program: Program) -> None:
+    """A SOLVE and its UNTIL stand in one section, one inside the other or one after the other, and move no state."""
+    for name in SECTIONS:
+        inside: list[Instruction] = []
+        for i in program.section(name):
+            if i.op == "SOLVE":
+                inside.append(i)
+            elif i.op == "UNTIL":
+                if not inside or inside.pop().dst != i.dst:
+                    raise VerifyError(f"`{i}` does not end the last SOLVE", fix=f"Write SOLVE {i.dst}, start before it.")
+            elif inside and (i.op in ("OBSERVE", "NOISE", "NEAR") or isinstance(i.dst, Register) and i.dst.kind in "SE"):
+                raise VerifyError(f"`{i}` stands between a SOLVE and its UNTIL, where lines are done more than once",
+                                  fix="Between them only T, G and F registers are written, from what is known.")  # fmt: skip
+        if inside:
+            raise VerifyError(f"`{inside[-1]}` has no UNTIL in `{name}:`", fix="End it: UNTIL x, residual, scale, (50,).")
 
 
 # --- memory ---------------------------------------------------------------------------------------

@@ -4,6 +4,9 @@ from __future__ import annotations
 from tinyphysics.ir.ops import ORBITS, Ops
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.partials import partials
+from tinyphysics.rules.relativity import NAME as RELATIVISTIC
+
+assert RELATIVISTIC, "registered, so that a listing may name it"
 
 FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops if op not in ORBITS | {Ops.FAR, Ops.SELDOM}} | {"sq": Ops.MUL}
 REDUCTIONS = {"SUM": "sum", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}

@@ -132,6 +132,8 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         components = COMPONENTS if longest_axis(program) > COMPONENTS and not by_lists else few(program)
     if any(i.op == "JACOBI" for i in program.init):
         raise Unsupported("Kepler orbits")
+    if any(i.op == "SOLVE" for _, _, i in program.numbered()):
+        raise Unsupported("equations that are solved")
     start = Meaning(program)
     init_marks, _ = updates(start, program.init)
     needed = reads_before_writing((*program.step, *program.final))

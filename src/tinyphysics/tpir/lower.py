@@ -18,7 +18,7 @@ from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
-from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Step, inverse
+from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, inverse
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
     Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
@@ -63,8 +63,8 @@ class Builder:
         return Register(kind, index, n)
 
     def moves(self, u: UOp) -> bool:
-        """Does any state, or the clock, change it?"""
-        return any(s in u.leaves for s in self.index) or any(str(v.arg).startswith("@") for v in u.leaves)
+        """Does any state, or the clock, change it, or the rounds of a solution?"""
+        return any(s in u.leaves for s in self.index) or any(str(v.arg)[0] in "@?" for v in u.leaves)
 
     def operand(self, u: UOp, section: str) -> Operand:
         """Where the value of u is, computing what is missing."""
@@ -239,6 +239,38 @@ def lower_block(b: Builder, block: Block, section: str, step_time: UOp | None) -
         b.rewritten(shear.state)
 
 
+def lower_solve(b: Builder, solve: Solve, section: str, time: UOp | None) -> None:
+    """An unknown between SOLVE and UNTIL; what does not hold it is computed before."""
+    clock = solve.moves.clock if isinstance(solve.moves, Block) else 0.0
+    start, residual, scale, *matrix = (clocked(u, time, clock) for u in solve.expressions)
+    for x in toposort([start, scale, residual, *matrix]):
+        if solve.unknown not in x.leaves:
+            b._place(x, section)
+    register, first, size = b.temporary(), b.operand(start, section), b.operand(scale, section)
+    b.emit(section, "SOLVE", register, first, u=solve.unknown, note=" ")
+    b.current[solve.unknown] = register
+    operands = [b.operand(u, section) for u in (residual, *matrix)]
+    b.emit(section, "UNTIL", register, *operands, size, (solve.rounds,), u=solve.unknown, note=" ")
+    b.current = {u: r for u, r in b.current.items() if solve.unknown not in u.leaves or u is solve.unknown}
+    if isinstance(solve.moves, Block):
+        lower_block(b, solve.moves, section, time)
+    else:
+        assign(b, solve.moves, section, time)
+    b.current = {u: r for u, r in b.current.items() if solve.unknown not in u.leaves}
+
+
+def assign(b: Builder, assigned: Sequence[Assign], section: str, time: UOp | None) -> None:
+    """New values for states, all computed before the first is put in its place."""
+    values = [b.operand(clocked(a.value, time, 0.0), section) for a in assigned]
+    for k, (a, value) in enumerate(zip(assigned, values)):
+        if isinstance(value, Register) and value.kind == "S":  # its old value, whatever is assigned first
+            values[k] = copy = b.temporary()
+            b.emit(section, "MOVE", copy, Word("reshape"), value, u=a.state)
+    for a, value in zip(assigned, values):
+        b.emit(section, "MAP", Register("S", b.index[a.state]), value, u=a.state)
+        b.rewritten(a.state)
+
+
 def conjugate(state: UOp, b: Builder) -> UOp:
     """States are declared as q, p, q, p, ...: the neighbour is the other half of the pair."""
     i = b.index[state]
@@ -267,17 +299,12 @@ def lower(
         b.change("init", ("positions", "velocities"))
     for section, blocks in (("init", step.init), ("step", step.body), ("final", step.final)):
         b.current.clear()
-        assigned = [x for x in blocks if isinstance(x, Assign)]
-        values = [b.operand(clocked(a.value, step.time, 0.0), section) for a in assigned]
-        for k, (a, value) in enumerate(zip(assigned, values)):
-            if isinstance(value, Register) and value.kind == "S":  # its old value, whatever is assigned first
-                values[k] = copy = b.temporary()
-                b.emit(section, "MOVE", copy, Word("reshape"), value, u=a.state)
-        for a, value in zip(assigned, values):
-            b.emit(section, "MAP", Register("S", b.index[a.state]), value, u=a.state)
+        assign(b, [x for x in blocks if isinstance(x, Assign)], section, step.time)
         for block in blocks:
             if isinstance(block, Block):
                 lower_block(b, block, section, step.time)
+            elif isinstance(block, Solve):
+                lower_solve(b, block, section, step.time)
             elif isinstance(block, Orbits):
                 b.go_on(block, section)
     if step.jump is not None:
@@ -311,9 +338,18 @@ def decided(step: Step, precision: str = "float64") -> Step:
     """The step with its products fused and its divisions made fewer or cheaper, once and for all."""
     states = frozenset(s.var for s in step.states) | ADDRESS  # random numbers change with every step, as states do
     groups = (step.init, step.body, step.final)
-    roots = [u for blocks in groups for b in blocks for u in
-             ([b.value] if isinstance(b, Assign) else [] if isinstance(b, Orbits) else
-              [s.covector for s in b.shears if isinstance(s, Shear)])]  # fmt: skip
+    solves = [b for blocks in groups for b in blocks if isinstance(b, Solve)]
+    states |= {b.unknown for b in solves}
+
+    def read(b: Part | tuple[Assign, ...]) -> list[UOp]:
+        if isinstance(b, Solve):
+            return [*b.expressions, *read(b.moves)]
+        if isinstance(b, tuple):
+            return [a.value for a in b]
+        return [b.value] if isinstance(b, Assign) else [] if isinstance(b, Orbits) else \
+            [s.covector for s in b.shears if isinstance(s, Shear)]  # fmt: skip
+
+    roots = [u for blocks in groups for b in blocks for u in read(b)]
 
     def divided(roots: Sequence[UOp]) -> list[UOp]:
         new = reciprocals(one_division(shared_quotients(graph_rewrite(roots, pairwise))), states)
@@ -333,6 +369,12 @@ def decided(step: Step, precision: str = "float64") -> Step:
         for b in blocks:
             if isinstance(b, Orbits):
                 out.append(b)
+            elif isinstance(b, Solve):
+                moves = tuple(Assign(a.state, new[a.value]) for a in b.moves) if isinstance(b.moves, tuple) else \
+                    rebuilt([b.moves])[0]  # fmt: skip
+                assert not isinstance(moves, (Orbits, Assign, Solve))
+                out.append(replace(b, start=new[b.start], residual=new[b.residual], scale=new[b.scale], moves=moves,
+                                   matrix=None if b.matrix is None else new[b.matrix]))  # fmt: skip
             elif isinstance(b, Assign):
                 out.append(Assign(b.state, new[b.value]))
             else:

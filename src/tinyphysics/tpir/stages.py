@@ -99,8 +99,8 @@ def repeated(step: tuple[Instruction, ...], length: int, fixed: Callable[[Regist
             if isinstance(i.dst, Register) and i.dst.kind == "S":
                 if i.dst != first:
                     return None
-            elif i.op == "ACC_GRAD" and known.get(i.dst) != first:
-                return None  # adds to what this stage has not set
+            elif i.op in ("ACC_GRAD", "UNTIL") and known.get(i.dst) != first:
+                return None  # adds to what this stage has not set, or ends what it has not begun
             else:
                 known[i.dst] = first
         body.append(Instruction(same[0].op, (first, *arguments), same[0].type))

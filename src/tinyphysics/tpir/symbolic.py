@@ -22,12 +22,19 @@ from tinyphysics.tpir.isa import (
 from tinyphysics.util import did_you_mean, one_of, plural
 
 MOVES = MOVEMENT | {Ops.RANGE}
+UNKNOWN = "?"  # before the name of the register that a SOLVE is for
 CLOCK = "clock"  # the variable for t0 + (n + c)*dt is named clock@c
 
 
 def state_var(program: Program, index: int, version: int) -> UOp:
     t = program.states[index].type
     return UOp.var(f"S{index}@{version}", t.shape, t.dtype)
+
+
+def check_like(u: UOp, like: Type, where: str) -> UOp:
+    if u.shape != like.shape or u.dtype is not like.dtype:
+        raise VerifyError(f"{where} starts at {u.dtype}{list(u.shape)}", fix=f"An unknown starts at its own type, {like}.")
+    return u
 
 
 def state_of(v: UOp) -> int | None:
@@ -53,6 +60,7 @@ class Symbolic:
     version: dict[int, int] = field(default_factory=dict)
     env: dict[Operand, UOp] = field(default_factory=dict)
     frames: dict[int, tuple[UOp, tuple[object, ...]]] = field(default_factory=dict)  # (masses, way and order) of a state
+    open: dict[Operand, UOp] = field(default_factory=dict)  # where unknowns start whose UNTIL is still to come
     units: dict[int, UOp] = field(default_factory=dict)  # what a register holds for 1 of the user's, if not 1
 
     def __post_init__(self) -> None:
@@ -117,6 +125,11 @@ class Symbolic:
                 return check_node(UOp(Ops.TREE, like.dtype, like.shape, sources, (error,)), where)
             case "JACOBI" | "KEPLER" | "PULL":
                 return self.orbits(i, where)
+            case "SOLVE":
+                self.open[i.dst] = check_like(self.read(i.args[0], like, where), like, where)
+                return UOp.var(f"{UNKNOWN}{i.dst}", like.shape, like.dtype)
+            case "UNTIL":
+                return self.root(i, where)
             case "GRAD_INIT" | "SHIFT":
                 return self.read(i.args[0], like, where)
             case "SCALE":
@@ -186,6 +199,21 @@ class Symbolic:
         like = Type(q.dtype)
         sources = (q, *(self.read(x, like, where) for x in rest))
         return check_node(UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, *number)), where)
+
+    def root(self, i: Instruction, where: str) -> UOp:
+        """What an unknown is when its rounds are over; whatever was computed of it on the way is forgotten."""
+        *rest, rounds = i.args
+        assert isinstance(rounds, tuple)
+        if i.dst not in self.open or len(rounds) != 1 or not isinstance(rounds[0], int):
+            raise VerifyError(f"{where} ends no SOLVE",
+                              fix="SOLVE T4:f64[2], start; ...; UNTIL T4:f64[2], residual, scale, (50,).")  # fmt: skip
+        start, (residual, *matrix, scale) = self.open.pop(i.dst), [self.read(x, i.type, where) for x in rest]
+        name = f"{UNKNOWN}{i.dst}"
+        out = UOp(Ops.SOLVE, i.type.dtype, i.type.shape, (start, scale, residual, *matrix), (name, rounds[0]))
+        unknown = UOp.var(name, i.type.shape, i.type.dtype)
+        for x in [r for r, u in self.env.items() if unknown in u.leaves]:
+            del self.env[x]
+        return check_node(out, where)
 
     def orbits(self, i: Instruction, where: str) -> UOp:
         like, bodies = i.type, Type(i.type.dtype, i.type.shape[:1])

@@ -19,6 +19,7 @@ from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.blocks import Blocks, Group, Update
 from tinyphysics.tpir.certificate import Certificate as Certificate
 from tinyphysics.tpir.certificate import Verdict as Verdict
+from tinyphysics.tpir.collocation import Collocated, solves
 from tinyphysics.tpir.frames import Framed, in_frame
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.modified import MOST_COMPONENTS as MOST_WITH_DT
@@ -327,7 +328,7 @@ def verify(program: Program) -> Certificate:
         for i, x in out_of_range(program):
             raise VerifyError(f"`{i}` holds the constant {x!r}, which is out of the range of its type",
                               fix="Choose other units, or write f64.")  # fmt: skip
-    verifier = Framed(exact) if in_frame(exact) else Verifier(exact)
+    verifier = Framed(exact) if in_frame(exact) else Collocated(exact) if solves(exact) else Verifier(exact)
     certificate = verifier.certificate()
     for claim in program.claims:
         verdict = certificate[claim]
@@ -336,7 +337,7 @@ def verify(program: Program) -> Certificate:
     return certificate
 
 
-def remedy(verifier: Verifier | Framed, claim: str, verdict: Verdict) -> str:
+def remedy(verifier: Verifier | Framed | Collocated, claim: str, verdict: Verdict) -> str:
     stale = next((u for u in verifier.blocks.updates if u.stale), None) if isinstance(verifier, Verifier) else None
     if stale is not None and claim in ("symplectic", "volume-preserving"):
         if verifier.program.states[stale.state].role == "position":

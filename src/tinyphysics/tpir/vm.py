@@ -18,8 +18,10 @@ from tinyphysics.ir.value import NAN, Value, cell_of, fma, node, scalar
 from tinyphysics.philox import checked, key_words
 from tinyphysics.rules import jacobi
 from tinyphysics.rules.custom import inline
+from tinyphysics.rules.floats import magnitude
 from tinyphysics.rules.partials import times
 from tinyphysics.rules.random import drawn
+from tinyphysics.rules.solve import named, one_round, product
 from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.wide import time_words
@@ -46,6 +48,7 @@ Action = Callable[[Slots], None]
 NOW, DT, T0 = 0, 1, 2  # slots of the clock: steps done, step, time at step 0
 SEED, MEMBER = (3, 4), 5  # slots of what random numbers are addressed by
 FIRST = 6  # slot of the program's own
+INFINITE = float("inf")
 
 
 def flatten(x: Any, type_: Type, name: str) -> Value:
@@ -122,10 +125,7 @@ class Machine:
         self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
         for i, s in enumerate(program.states):
             self.types[Register("S", i)] = s.type
-        self.actions = {
-            name: [self._action(i) for i in program.section(name)]
-            for name in ("energy", "init", "step", "final")
-        }
+        self.actions = {name: self._actions(program.section(name)) for name in ("energy", "init", "step", "final")}
 
     # --- slots --------------------------------------------------------------------------------
     def _slot(self, key: Any) -> int:
@@ -169,6 +169,46 @@ class Machine:
         u = UOp(op, i.type.dtype, i.type.shape,
                 tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)), arg)  # fmt: skip
         return call(node(u), d, [self._read(x, t) for x, t in zip(src, types)])
+
+    def _actions(self, listing: Sequence[Instruction]) -> list[Action]:
+        """The lines of a section; those between a SOLVE and its UNTIL are one action."""
+        out: list[Action] = []
+        opened: list[tuple[Instruction, list[Action]]] = []
+        for i in listing:
+            if i.op == "SOLVE":
+                self.types[i.dst] = i.type
+                opened.append((i, []))
+                continue
+            into = opened[-1][1] if opened else out
+            if i.op == "UNTIL":
+                first, body = opened.pop()
+                into = opened[-1][1] if opened else out
+                into.append(self._solve(first, body, i))
+            else:
+                into.append(self._action(i))
+        return out
+
+    def _solve(self, first: Instruction, body: list[Action], last: Instruction) -> Action:
+        """Rounds until the correction no longer gets smaller; NaN if they are not enough."""
+        *rest, most = last.args
+        assert isinstance(most, tuple) and isinstance(most[0], int)
+        n, rounds = last.type.shape[0], most[0]
+        square = Type(last.type.dtype, (n, n))
+        types = [last.type, *([square] if len(rest) == 3 else []), last.type]
+        x, where = self._slot(last.dst), [self._read(r, t) for r, t in zip(rest, types)]
+        start, f = self._read(first.args[0], first.type), round_of(n, len(rest) == 3)
+
+        def act(r: Slots) -> None:
+            r[x], before = list(r[start]), INFINITE
+            for _ in range(rounds):
+                for each in body:
+                    each(r)
+                *r[x], before, over = f(*r[x], before, *(v for k in where for v in r[k]))
+                if over:
+                    return
+            r[x] = [NAN] * n
+
+        return act
 
     def _action(self, i: Instruction) -> Action:
         match i.op:
@@ -450,6 +490,15 @@ class Expanded:
         if self.careful is None:
             self.careful = Expression(lower([self.plain]), self.names)
         return self.careful(*values)[0]
+
+
+@lru_cache(maxsize=64)
+def round_of(n: int, by_matrix: bool) -> Expression:
+    """(x..., before, residuals..., matrix..., scales...) to (x..., the size of the correction, whether it is over)."""
+    x, r, m, w = (named(letter, count) for letter, count in (("x", n), ("r", n), ("m", n * n * by_matrix), ("w", n)))
+    before = UOp.var("before")
+    done = one_round(x, r, product(m, r) if by_matrix else r, [magnitude(s) for s in w], before)
+    return Expression([*done.x, done.change, done.over], [str(v.arg) for v in (*x, before, *r, *m, *w)])
 
 
 @lru_cache(maxsize=64)

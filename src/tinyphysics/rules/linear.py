@@ -1,0 +1,50 @@
+"""How is a small linear system written out?  Elimination on expressions, for matrices close enough to 1 to need no pivots."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp
+
+Rows = list[list[UOp]]
+ZERO, ONE = UOp.const(0.0), UOp.const(1.0)
+
+
+def is_number(u: UOp, value: float) -> bool:
+    return u.op is Ops.CONST and u.arg == value
+
+
+def times(a: UOp, b: UOp) -> UOp:
+    if is_number(a, 0.0) or is_number(b, 0.0):
+        return ZERO
+    return b if is_number(a, 1.0) else a if is_number(b, 1.0) else a * b
+
+
+def less(a: UOp, b: UOp) -> UOp:
+    return a if is_number(b, 0.0) else -b if is_number(a, 0.0) else a - b
+
+
+def identity(n: int) -> Rows:
+    return [[ONE if i == k else ZERO for k in range(n)] for i in range(n)]
+
+
+def solved(matrix: Sequence[Sequence[UOp]], right: Sequence[Sequence[UOp]]) -> Rows:
+    """X with matrix X = right; a zero pivot makes infinities. Zeros that are written are not computed with."""
+    a, b = [list(r) for r in matrix], [list(r) for r in right]
+    n = len(a)
+    for k in range(n):
+        pivot = times(ONE, ONE / a[k][k]) if not is_number(a[k][k], 1.0) else ONE
+        a[k] = [x if c <= k else times(x, pivot) for c, x in enumerate(a[k])]
+        b[k] = [times(x, pivot) for x in b[k]]
+        for r in range(k + 1, n):
+            factor = a[r][k]
+            a[r] = [x if c <= k else less(x, times(factor, y)) for c, (x, y) in enumerate(zip(a[r], a[k]))]
+            b[r] = [less(x, times(factor, y)) for x, y in zip(b[r], b[k])]
+    for k in reversed(range(n)):
+        for r in range(k):
+            b[r] = [less(x, times(a[r][k], y)) for x, y in zip(b[r], b[k])]
+    return b
+
+
+def inverse(matrix: Sequence[Sequence[UOp]]) -> Rows:
+    return solved(matrix, identity(len(matrix)))

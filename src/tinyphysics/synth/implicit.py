@@ -1,0 +1,146 @@
+"""How is a Hamiltonian that does not split stepped?  By collocation: the stages of Gauss, found by solving for them.
+
+The stages Y of a step satisfy Y_i = y + h sum a_ij f(Y_j), and y moves by h sum b_j f(Y_j). With the coefficients of
+Gauss–Legendre quadrature this is symplectic and symmetric for every H, of order twice the number of stages, and keeps
+quadratic invariants. Corrections are those of Newton, with the slopes at the middle of the step, as Euler's method
+foresees it: one small linear system a step.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tinyphysics.ir import UOp, elements, substitute
+from tinyphysics.rules.linear import ONE, ZERO, inverse, less, times
+from tinyphysics.rules.real import simplify
+from tinyphysics.rules.solve import ROUNDS
+from tinyphysics.rules.unroll import unroll
+from tinyphysics.rules.vjp import gradient
+from tinyphysics.step import DT, Block, Shear, Solve, Step, Term
+from tinyphysics.synth.derivative import derivative
+from tinyphysics.system import System
+
+BY_NEWTON = 12  # unknowns, up to which the linear system is written out; beyond, residuals are the correction
+TINY = 2.0**-1000  # a size that is not zero
+
+
+@dataclass(frozen=True)
+class Collocation:
+    """Coefficients of an implicit Runge–Kutta method, a_ij = mu_ij b_j: symplectic if mu_ij + mu_ji = 1.
+
+    As floats that holds to the last bit here, where b_i a_ij + b_j a_ji = b_i b_j would not: rounded coefficients would be
+    those of a method that is not symplectic (Antoñana, Makazaga & Murua 2017, Numer. Algor. 76, 861).
+    """
+
+    mu: tuple[tuple[float, ...], ...]
+    b: tuple[float, ...]
+    c: tuple[float, ...]
+
+    @property
+    def stages(self) -> int:
+        return len(self.b)
+
+    @property
+    def a(self) -> list[list[float]]:
+        return [[m * b for m, b in zip(row, self.b)] for row in self.mu]
+
+
+def gauss(stages: int) -> Collocation:
+    """Kuntzmann 1961, Butcher 1964; up to three stages.
+
+    >>> gauss(1)
+    Collocation(mu=((0.5,),), b=(1.0,), c=(0.5,))
+    """
+    below, b, c = {
+        1: ((), (1.0,), (0.5,)),
+        2: ((0.5 + math.sqrt(3) / 3,), (0.5, 0.5), (0.5 - math.sqrt(3) / 6, 0.5 + math.sqrt(3) / 6)),
+        3: ((0.5 + 0.15 * math.sqrt(15), 0.5 + 0.12 * math.sqrt(15), 0.5 + 0.15 * math.sqrt(15)),
+            (5 / 18, 4 / 9, 5 / 18), (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10)),
+    }[stages]  # fmt: skip
+    mu = [[0.5] * stages for _ in range(stages)]
+    places = [(i, j) for i in range(stages) for j in range(i)]
+    for m, (i, j) in zip(below, places):
+        mu[i][j], mu[j][i] = m, 1.0 - m  # exactly: m is between a half and 2
+    return Collocation(tuple(map(tuple, mu)), b, c)
+
+
+class Flow:
+    """The motion of a Hamiltonian as numbers: dz/dt for each component of each state, states in their order."""
+
+    def __init__(self, system: System) -> None:
+        assert system.energy is not None
+        self.system = system
+        self.states = [x for pair in zip(system.q, system.p) for x in pair]
+        self.z = [e for s in self.states for e in elements(s)]
+        covectors = derivative(system.energy, [x for pair in zip(system.p, system.q) for x in pair])
+        self.slopes = [simplify([-g] if k % 2 else [g])[0] for k, group in enumerate(unroll(covectors)) for g in group]
+
+    def at(self, z: Sequence[UOp], after: float = 0.0) -> list[UOp]:
+        """The slopes at other numbers, a part of a step later."""
+        return self.moved(self.slopes, z, after)
+
+    def moved(self, roots: Sequence[UOp], z: Sequence[UOp], after: float) -> list[UOp]:
+        table = dict(zip(self.z, z))
+        t = self.system.time
+        if t is not None and after:
+            table[t] = t + after * DT
+        return substitute(roots, table)
+
+    def jacobian(self) -> list[list[UOp]]:
+        return [simplify(gradient(f, self.z)) for f in self.slopes]
+
+    def covectors(self, z: Sequence[UOp], after: float) -> list[tuple[UOp, UOp, str]]:
+        """(state, covector, how J acts) at other numbers."""
+        flat, out = self.at(z, after), []
+        for k, s in enumerate(self.states):
+            own, flat = flat[: s.size], flat[s.size :]
+            values = [v if k % 2 == 0 else simplify([-v])[0] for v in own]
+            out.append((s, UOp.stack(values, s.shape) if s.shape else values[0], "negate" if k % 2 else "pass"))
+        return out
+
+
+def sizes(states: Sequence[UOp], *others: Sequence[UOp]) -> list[UOp]:
+    """One over the size of each number: of the largest of its array, here or in any of the others."""
+    out: list[UOp] = []
+    at = 0
+    for s in states:
+        items = [abs(x) for group in ([e for st in states for e in elements(st)], *others) for x in group[at : at + s.size]]
+        largest = items[0]
+        for x in items[1:]:
+            largest = largest.maximum(x)
+        out += [1.0 / largest.maximum(TINY)] * s.size
+        at += s.size
+    return out
+
+
+def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:
+    assert system.energy is not None
+    flow = Flow(system)
+    n, s = len(flow.z), method.stages
+    unknown = UOp.var("?stages", (n * s,))
+    Y = [elements(unknown)[k * n : (k + 1) * n] for k in range(s)]
+    f = flow.at(flow.z)
+    ahead = [z + (0.5 * DT) * v for z, v in zip(flow.z, f)]  # the middle of the step, as Euler sees it
+    start = [z + (c * DT) * v for c in method.c for z, v in zip(flow.z, f)]
+    at = [flow.at(y, c) for y, c in zip(Y, method.c)]
+    residuals = [Y[0][k] - flow.z[k] - (0.5 * DT) * at[0][k] for k in range(n)]
+    if s > 1:
+        moves = [[(b * DT) * v for v in slopes] for b, slopes in zip(method.b, at)]
+        residuals = [UOp.sum_of([Y[i][k] - flow.z[k], *(-method.mu[i][j] * moves[j][k] for j in range(s))])
+                     for i in range(s) for k in range(n)]  # fmt: skip
+    matrix, a = None, method.a
+    if n * s <= BY_NEWTON:
+        slopes = [flow.moved(row, ahead, 0.5) for row in flow.jacobian()]
+        rows = [[less(ONE if (i, k) == (j, m) else ZERO, times(slopes[k][m], a[i][j] * DT))
+                 for j in range(s) for m in range(n)] for i in range(s) for k in range(n)]  # fmt: skip
+        matrix = UOp.stack([x for row in inverse(rows) for x in row], (n * s, n * s))
+    shears = []
+    for j in range(s):
+        shears += [Shear(state, g, kind, method.b[j]) for state, g, kind in flow.covectors(Y[j], method.c[j])]
+    solve = Solve(unknown, UOp.stack(start, (n * s,)), UOp.stack(residuals, (n * s,)),
+                  UOp.stack(sizes(flow.states, ahead) * s, (n * s,)), Block(tuple(shears)), matrix, ROUNDS)  # fmt: skip
+    return Step(
+        name, system.states, system.parameters, system.time, (Term("H", system.energy),), claims,
+        init=(), body=(solve,), final=(), evaluations=s,
+    )  # fmt: skip
