@@ -34,6 +34,7 @@ class Method:
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
     slopes: int = 0  # that a collocation solves for
+    points: int = 0  # of a quadrature of the Lagrangian; none for the trapezoidal rule
     kind: str = ""  # the family, of a method that is nothing of these
 
     @property
@@ -146,6 +147,14 @@ METHODS: tuple[Method, ...] = (
            kind="collocation", slopes=2),
     Method("gauss6", 6, "three slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
            kind="collocation", slopes=3),
+    Method("variational_midpoint", 2, "of a Lagrangian: the velocity at the middle of the step, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=1, needs=("a Lagrangian",)),
+    Method("variational_trapezoidal", 2, "of a Lagrangian: one velocity for both ends of the step, solved for; Verlet's "
+           "method for any L", symmetric=True, source="marsden2001", kind="variational", needs=("a Lagrangian",)),
+    Method("galerkin4", 4, "of a Lagrangian: velocities at two points of Gauss, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=2, needs=("a Lagrangian",)),
+    Method("galerkin6", 6, "of a Lagrangian: velocities at three points of Gauss, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=3, needs=("a Lagrangian",)),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),

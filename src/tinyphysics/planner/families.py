@@ -20,6 +20,7 @@ from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.splitting import Approximate, split_step
+from tinyphysics.synth.variational import variational
 from tinyphysics.system import System
 
 
@@ -106,6 +107,11 @@ def by_collocation(job: Job) -> Step:
     return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
 
 
+def of_lagrangian(job: Job) -> Step:
+    method = job.method
+    return variational(method.name, job.system, gauss(method.points) if method.points else None)
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
@@ -113,6 +119,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "paces": at_paces,
     "orbits": on_orbits,
     "collocation": by_collocation,
+    "variational": of_lagrangian,
 }
 
 

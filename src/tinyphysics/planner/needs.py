@@ -74,6 +74,10 @@ def no_energy(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.energy is not None else "it is not given by an energy"
 
 
+def no_lagrangian(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.motion is not None else "it is not given by a Lagrangian: @tp.lagrangian"
+
+
 def splits(system: System, facts: Facts) -> bool:
     """Has it a kick and a drift?"""
     return system.kind != "hamiltonian" or bool(facts["separable"])
@@ -88,6 +92,7 @@ NEEDS: dict[str, Need] = {
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
     "an energy": Need("a system given by its energy", no_energy),
+    "a Lagrangian": Need("a system given by its Lagrangian", no_lagrangian),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

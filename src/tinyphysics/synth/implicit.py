@@ -100,12 +100,12 @@ class Flow:
         return out
 
 
-def sizes(states: Sequence[UOp], *others: Sequence[UOp]) -> list[UOp]:
-    """One over the size of each number: of the largest of its array, here or in any of the others."""
+def sizes_of(states: Sequence[UOp], groups: Sequence[Sequence[UOp]]) -> list[UOp]:
+    """One over the size of each number: of the largest of its array, in any of the groups of numbers."""
     out: list[UOp] = []
     at = 0
     for s in states:
-        items = [abs(x) for group in ([e for st in states for e in elements(st)], *others) for x in group[at : at + s.size]]
+        items = [abs(x) for group in groups for x in group[at : at + s.size]]
         largest = items[0]
         for x in items[1:]:
             largest = largest.maximum(x)
@@ -139,7 +139,7 @@ def collocate(name: str, system: System, method: Collocation, claims: tuple[str,
     for j in range(s):
         shears += [Shear(state, g, kind, method.b[j]) for state, g, kind in flow.covectors(Y[j], method.c[j])]
     solve = Solve(unknown, UOp.stack(start, (n * s,)), UOp.stack(residuals, (n * s,)),
-                  UOp.stack(sizes(flow.states, ahead) * s, (n * s,)), Block(tuple(shears)), matrix, ROUNDS)  # fmt: skip
+                  UOp.stack(sizes_of(flow.states, [flow.z, ahead]) * s, (n * s,)), Block(tuple(shears)), matrix, ROUNDS)  # fmt: skip
     return Step(
         name, system.states, system.parameters, system.time, (Term("H", system.energy),), claims,
         init=(), body=(solve,), final=(), evaluations=s,
