@@ -81,8 +81,8 @@ class Method:
             return parts.count("V") - (merged and parts[0] == "V")
         if self.orbits is not None:
             return len(self.orbits()[1])
-        if self.slopes:
-            return self.slopes * ROUNDS
+        if self.slopes or self.kind == "variational":
+            return (self.slopes or self.points or 2) * ROUNDS  # the trapezoidal rule looks at both ends
         return len(self.tableau.b) if self.tableau else 1
 
     @property
