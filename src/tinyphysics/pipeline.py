@@ -91,8 +91,9 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     if goal.is_accurate and goal.decision is None:
         plan = provisional(plan)
     units: tuple[Row, ...] = ()
-    with unrounded() if goal.precision == "dd" else nullcontext():
-        step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, BY_NAME.get(plan.method, MAP), goal))
+    method = BY_NAME.get(plan.method, MAP)
+    with unrounded() if goal.precision == "dd" or method.family == "variational" else nullcontext():
+        step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, method, goal))
         check_frame(step, goal)
         check_solve(step, goal)
         if goal.scale == "auto":

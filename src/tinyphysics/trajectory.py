@@ -114,6 +114,8 @@ class Trajectory:
         frames = self.__dict__.get("frames", {})
         if name in frames:
             return frames[name]
+        if name in getattr(self.__dict__.get("origin"), "velocities", ()):
+            return self._ask("velocity", name)
         raise AttributeError(
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"

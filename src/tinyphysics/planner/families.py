@@ -27,6 +27,7 @@ from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.synth.taylor import TOLERANCE, taylor_step
+from tinyphysics.synth.variational import variational
 from tinyphysics.system import System
 
 
@@ -158,6 +159,11 @@ def by_collocation(job: Job) -> Step:
     return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
 
 
+def of_lagrangian(job: Job) -> Step:
+    method = job.method
+    return variational(method.name, job.system, gauss(method.points) if method.points else None)
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
@@ -169,6 +175,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "exponential": of_exponential,
     "collocation": by_collocation,
     "interaction": in_turns,
+    "variational": of_lagrangian,
 }
 
 

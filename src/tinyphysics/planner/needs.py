@@ -111,6 +111,10 @@ def no_energy(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.energy is not None else "it is not given by an energy"
 
 
+def no_lagrangian(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.motion is not None else "it is not given by a Lagrangian: @tp.lagrangian"
+
+
 def splits(system: System, facts: Facts) -> bool:
     """Has it a kick and a drift?"""
     return system.kind != "hamiltonian" or bool(facts["separable"])
@@ -141,6 +145,7 @@ NEEDS: dict[str, Need] = {
     "an energy": Need("a system given by its energy", no_energy),
     "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
     "linear": Need(f"H is of degree 2 in q and p, of {MOST_NUMBERS} numbers at most; t may be in it", not_linear),
+    "a Lagrangian": Need("a system given by its Lagrangian", no_lagrangian),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

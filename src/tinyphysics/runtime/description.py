@@ -27,6 +27,7 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "graph": dump(roots),
             "levels": dump(s.levels) if s.levels else "",
             **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
+            "motion": "" if (m := s.motion) is None else dump([m.lagrangian, *m.v, *m.momenta, *m.velocities]),
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
                  "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,

@@ -55,6 +55,17 @@ class Origin:
         out = self.looked({"energy": self.energy()})["energy"]
         return out if self.run.given.is_ensemble else out[:, 0]
 
+    @property
+    def velocities(self) -> dict[str, UOp]:
+        """Of a Lagrangian: its velocities as functions of the states, by their names."""
+        motion = self.run.system.motion
+        return {} if motion is None else {str(v.arg): u for v, u in zip(motion.v, motion.velocities)}
+
+    def velocity(self, name: str) -> Any:
+        """One of them, at every frame."""
+        out = self.looked({name: self.velocities[name]})[name]
+        return out if self.run.given.is_ensemble else out[:, 0]
+
     def looked(self, values: Mapping[str, UOp]) -> dict[str, Any]:
         """Values of every frame."""
         steps = [int(n) for n in self.steps]

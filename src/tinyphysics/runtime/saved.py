@@ -19,7 +19,7 @@ from tinyphysics.planner.target import checked
 from tinyphysics.runtime.decisions import from_data
 from tinyphysics.runtime.description import FORMAT, described
 from tinyphysics.runtime.simulation import Simulation
-from tinyphysics.system import Parameter, State, System
+from tinyphysics.system import Motion, Parameter, State, System
 
 
 def save(sim: Simulation, path: str | Path) -> None:
@@ -58,6 +58,12 @@ def load(path: str | Path) -> Simulation:
     return sim
 
 
+def motion_of(roots: list[UOp]) -> Motion:
+    L, *rest = roots
+    n = len(rest) // 3
+    return Motion(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
+
+
 def rebuilt(data: dict[str, Any]) -> Simulation:
     s, goal = data["system"], data["goal"]
     roots = parse(s["graph"])
@@ -71,6 +77,7 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         update=tuple(roots) if kind in ("map", "ode") else (),
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
         levels=tuple(parse(s["levels"])) if s.get("levels") else (),
+        motion=motion_of(parse(s["motion"])) if s.get("motion") else None,
     )  # fmt: skip
     if "clock" in s:
         way, rate = s["clock"]

@@ -344,6 +344,7 @@ class Simulation:
             dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
         if c is None:
+            given = given_momenta(system.seen, given, checked_time(t0))
             i = (inputs(system, given, self.compiled.encoding) if system.clock is None else
                  begun_in_time(self.bare(dt, checked_time(t0)), given))  # fmt: skip
         else:
@@ -590,6 +591,12 @@ def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
     assert r.jump is not None
     one = {name: v[0] for name, v in r.given.own.items()}
     return {"way": way, "drift": "over frames", **(r.jump(one, r.dt).told(n) if n and r.given.members else {})}
+
+
+def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> Mapping[str, Any]:
+    """What a run was given, in states: a Lagrangian's may begin with velocities."""
+    out: Mapping[str, Any] = given if system.motion is None else SLOTS["with_momenta"](system, given, t0)
+    return out
 
 
 def traced_graph(s: System) -> str:

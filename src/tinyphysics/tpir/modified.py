@@ -129,8 +129,8 @@ def one_factor(given: Sequence[Even], wanted: Sequence[UOp], table: dict[UOp, UO
     """Is every square the same multiple of what is wanted, after the table has named what it may?"""
     ratios: set[Fraction | None] = set()
     for e, v in zip(given, wanted):
-        if e.square is None or not normal.form(v):
-            if e.square is not None or normal.form(v):
+        if e.square is None or normal.is_zero(v):
+            if e.square is not None or not normal.is_zero(v):
                 return False
             continue
         (u,) = substitute([e.square], table)

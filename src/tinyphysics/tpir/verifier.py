@@ -100,7 +100,7 @@ class Verifier:
     def moved_by(self, state: int, k: int) -> bool:
         """Does term k move this state?"""
         reference = self.reference(state, k) if self.terms else None
-        return reference is not None and bool(self.normal.form(reference))
+        return reference is not None and not self.normal.is_zero(reference)
 
     # --- verdicts -----------------------------------------------------------------------------
     def volume(self) -> Verdict:
