@@ -28,7 +28,7 @@ from tinyphysics.planner.target import choose_target, in_series, written_out
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.exact import unrounded
-from tinyphysics.step import Solve, Step
+from tinyphysics.step import Solve, Step, moves_of
 from tinyphysics.synth import schemes
 from tinyphysics.synth.propagate import FLOW, flow_step, power_step
 from tinyphysics.system import System
@@ -91,8 +91,9 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     if goal.is_accurate and goal.decision is None:
         plan = provisional(plan)
     units: tuple[Row, ...] = ()
-    with unrounded() if goal.precision == "dd" else nullcontext():
-        step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, BY_NAME.get(plan.method, MAP), goal))
+    method = BY_NAME.get(plan.method, MAP)
+    with unrounded() if goal.precision == "dd" or method.family == "variational" else nullcontext():
+        step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, method, goal))
         check_frame(step, goal)
         check_solve(step, goal)
         if goal.scale == "auto":
@@ -131,6 +132,23 @@ def check_adaptive(system: System, goal: Goal) -> None:
         if value is not None:
             raise PlanError(f"{name}={value!r} does not go with a method that chooses its own steps",
                             fix=f"Leave {name}= out; tolerance= is the relative error of a step, rounding if not given.")
+
+
+def follows(b: Build) -> bool:
+    """Does its step say what it does to the momentum of explicit time?"""
+    return any(moves.works for part in b.step.body if (moves := moves_of(part)) is not None)
+
+
+def watching(b: Build, name: str) -> Program:
+    """The program with the momentum of explicit time as one more state, of that name."""
+    if not follows(b):
+        raise PlanError(f"`{b.system.name}` depends on t, so that H + p_t is what a method should keep, and `{b.plan.method}`"
+                        f"{' in other units' if b.step.scales else ''} does not follow p_t",
+                        fix='Look at H itself: out.every_step("energy").')  # fmt: skip
+    with unrounded() if b.goal.precision == "dd" else nullcontext():
+        program = lower(b.step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards, works=name)
+    return (in_pairs(program, b.step.weights) if b.goal.precision == "dd" else
+            in_precision(program, b.goal.precision, b.goal.lattice))  # fmt: skip
 
 
 def jump(system: System, facts: Facts, plan: Plan) -> Step:

@@ -93,11 +93,13 @@ class Scale:
 class Block:
     """Shears whose flows are all evaluated before the first of them is applied.
 
-    `clock` is the time that its flows see, in steps after the beginning of the step.
+    `clock` is the time that its flows see, in steps after the beginning of the step. `works` are what it does to p_t, the
+    momentum of explicit time: no part of a program, but of the one that watches H + p_t.
     """
 
     shears: tuple[Shear | Shift, ...]
     clock: float = 0.0
+    works: tuple[Shear, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +172,12 @@ class Solve:
 Part = Block | Orbits | Turn | Assign | Solve
 
 
+def moves_of(part: Part) -> Block | None:
+    """The block of a part that moves states by what it computes."""
+    block = part.moves if isinstance(part, Solve) else part
+    return block if isinstance(block, Block) else None
+
+
 @dataclass(frozen=True, eq=False)
 class Propagate:
     """All states after the n steps of a run at once.
@@ -226,10 +234,9 @@ class Step:
 
     def _weights(self) -> Iterator[float]:
         for part in (*self.init, *self.body, *self.final):
-            block = part.moves if isinstance(part, Solve) else part
-            if isinstance(block, Block):
+            if (block := moves_of(part)) is not None:
                 yield block.clock
-                yield from (s.weight for s in block.shears if isinstance(s, Shear))
+                yield from (s.weight for s in (*block.shears, *block.works) if isinstance(s, Shear))
 
 
 def inverse(step: Step) -> Step:
@@ -240,9 +247,12 @@ def inverse(step: Step) -> Step:
 
     def taken_back(b: Part) -> Part:
         assert isinstance(b, Block) and all(isinstance(s, Shear) for s in b.shears), "only shears are taken back"
-        return Block(tuple(replace(s, weight=-s.weight) for s in b.shears if isinstance(s, Shear)), b.clock)
+        shears, works = (tuple(replace(s, weight=-s.weight) for s in group if isinstance(s, Shear))
+                         for group in (b.shears, b.works))  # fmt: skip
+        return Block(shears, b.clock, works)
 
     return replace(step, body=tuple(map(taken_back, reversed(step.body))))
 
 
 DT = UOp.var("dt")
+WORK = UOp.var("p_t work")  # no name of a user's has a space

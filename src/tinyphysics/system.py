@@ -44,6 +44,32 @@ class Parameter:
 
 
 @dataclass(frozen=True, eq=False)
+class Clock:
+    """Of a system that is stepped in another time s: its own time and the momentum of that are states."""
+
+    way: str  # logarithmic, sundman, or function
+    time: str  # the names of the two states
+    momentum: str
+    rate: UOp  # dt/ds, on the solution
+    system: System  # as it was written, which is what users see
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """Of a system that was given by a Lagrangian: how velocities and momenta go with each other."""
+
+    lagrangian: UOp
+    v: tuple[UOp, ...]  # the velocity of each position
+    momenta: tuple[UOp, ...]  # dL/dv, of positions and velocities
+    velocities: tuple[UOp, ...]  # of positions and momenta
+
+    def renamed(self, to: Mapping[UOp, UOp]) -> Motion:
+        n = len(self.v)
+        L, *rest = substitute([self.lagrangian, *self.v, *self.momenta, *self.velocities], dict(to))
+        return Motion(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
+
+
+@dataclass(frozen=True, eq=False)
 class System:
     name: str
     kind: str
@@ -58,8 +84,15 @@ class System:
     function: Callable[..., Any] | None = None
     axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)  # shapes with letters, as annotated
     linked: str = ""  # of a sum: what its parts have in common
+    motion: Motion | None = None  # of a Lagrangian
     levels: tuple[UOp, ...] = ()  # of a sum of fast and slow parts: their potentials, the fastest first
     parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
+    clock: Clock | None = None  # where it is stepped in another time
+
+    @property
+    def seen(self) -> System:
+        """As the user wrote it."""
+        return self if self.clock is None else self.clock.system
 
     @property
     def q(self) -> tuple[UOp, ...]:
@@ -72,6 +105,11 @@ class System:
     @property
     def pairs(self) -> tuple[tuple[UOp, UOp], ...]:
         return tuple(zip(self.q, self.p))
+
+    @property
+    def driven(self) -> bool:
+        """Does its energy depend on time explicitly?  Then H is not conserved, but H + p_t."""
+        return self.energy is not None and self.time is not None and self.time in self.energy.leaves
 
     @property
     def level(self) -> int:
@@ -87,6 +125,8 @@ class System:
     def rename(self, **names: str) -> System:
         """The same system with other names for some states and parameters: `trap.rename(k="stiffness")`."""
         known = {s.name: s.var for s in self.states} | {x.name: x.var for x in self.parameters}
+        if self.motion is not None:
+            known |= {str(v.arg): v for v in self.motion.v}
         check_names(self.name, list(known), names)
         for name in (names.get(s.name, "") for s in self.states):
             if name in SHOWN:
@@ -101,6 +141,7 @@ class System:
             states=tuple(replace(s, name=names.get(s.name, s.name), var=to.get(s.var, s.var)) for s in self.states),
             parameters=tuple(replace(x, name=names.get(x.name, x.name), var=to.get(x.var, x.var)) for x in self.parameters),
             axes={names.get(name, name): shape for name, shape in self.axes.items()},
+            motion=None if self.motion is None else self.motion.renamed(to),
         )  # fmt: skip
 
     def __add__(self, other: Any) -> Sum:

@@ -126,7 +126,7 @@ def test_every_need_and_every_claim_of_the_table_is_known():
     assert all(claim in CLAIMS for m in METHODS for claim in m.keeps)
 
 
-ALONE = [m for m in METHODS if m.orbits is None and not {"levels", "shears"} & {*m.needs}]  # what needs no more than an energy
+ALONE = [m for m in METHODS if m.orbits is None and not {"levels", "shears", "linear", "a Lagrangian"} & {*m.needs}]
 
 
 @pytest.mark.parametrize("m", ALONE, ids=lambda m: m.name)

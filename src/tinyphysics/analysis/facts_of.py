@@ -26,6 +26,8 @@ def facts_of(system: System) -> Facts:
     parts = {"T": split.T, "V": split.V} if split else {"H": system.energy}
     pairs = pairwise(system)
     sums = [Fact.yes("linked", because=system.linked)] if system.linked else []
+    if system.motion is not None:
+        sums.append(Fact.yes("Legendre", because="L is quadratic in the velocities: H is explicit, with momenta dL/dv"))
     kinetic = [kinetic_quadratic(system, split.T)] if split else []
     parts_of = [] if split else [shears(system)]
     return Facts((

@@ -19,6 +19,7 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
 from tinyphysics.util import Site, plural, user_site
 
+LETTER = {"momentum": "p", "velocity": "v"}  # what goes with a position
 UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
 TO_WRITE = "While it is traced, its arguments are symbols: use operators and the functions of tp or NumPy."
 
@@ -227,25 +228,44 @@ def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp
     return energy, sites.table
 
 
-def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
+def checked_pairs(d: Definition, pairs: Sequence[tuple[str, str]], second: str) -> list[str]:
+    """The names of all states, or a TraceError; `second` says what goes with a position."""
     if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
         raise TraceError(f"pairs={pairs!r} is not a list of pairs", site=d.site,
-                         fix="pairs= names the arguments: [(position, momentum), ...].")  # fmt: skip
+                         fix=f"pairs= names the arguments: [(position, {second}), ...].")  # fmt: skip
     names = [n for pair in pairs for n in pair]
     for n in names:
         if not any(a.name == n for a in d.arguments):
             raise TraceError(f"`{d.name}` has no argument `{n}`", site=d.site,
-                             fix="pairs= names its arguments: [(position, momentum), ...].")  # fmt: skip
+                             fix=f"pairs= names its arguments: [(position, {second}), ...].")  # fmt: skip
         if n == "t" or names.count(n) > 1:
             raise TraceError(f"`{n}` is {'the time' if n == 't' else 'in two pairs'}, not a state of its own",
-                             site=d.site, fix="Write def H(q, p, t, ...): states first.")  # fmt: skip
+                             site=d.site, fix=f"Write def {d.name}(q, {LETTER[second]}, t, ...): states first.")  # fmt: skip
     check_free(names, d.site)
-    symbols = {a.name: symbol(a, sizes) for a in d.arguments}
-    states = []
+    return names
+
+
+def check_shapes(d: Definition, pairs: Sequence[tuple[str, str]], symbols: Mapping[str, UOp], second: str) -> None:
     for q, p in pairs:
         if symbols[q].shape != symbols[p].shape:
             raise ShapeError(f"`{q}` has shape {symbols[q].shape} and `{p}` {symbols[p].shape}",
-                             site=d.site, fix="A position and its momentum have one shape.")  # fmt: skip
+                             site=d.site, fix=f"A position and its {second} have one shape.")  # fmt: skip
+
+
+def pair_of(d: Definition, second: str) -> list[tuple[str, str]]:
+    """The first two arguments."""
+    if len(d.arguments) < 2:
+        raise TraceError(f"`{d.name}` needs a position and a {second}", site=d.site,
+                         fix=f"Write def {d.name}(q, {LETTER[second]}, ...).")  # fmt: skip
+    return [(d.arguments[0].name, d.arguments[1].name)]
+
+
+def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
+    names = checked_pairs(d, pairs, "momentum")
+    symbols = {a.name: symbol(a, sizes) for a in d.arguments}
+    check_shapes(d, pairs, symbols, "momentum")
+    states = []
+    for q, p in pairs:
         states.append(State(q, symbols[q], "position", d[q].space.unit))
         states.append(State(p, symbols[p], "momentum", d[p].space.unit))
     energy, sites = traced_energy(d, symbols)
@@ -269,11 +289,7 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
     if function is None:
         return lambda f: hamiltonian(f, pairs=pairs)
     d = definition(function)
-    if pairs is None:
-        if len(d.arguments) < 2:
-            raise TraceError(f"`{d.name}` needs a position and a momentum", site=d.site,
-                             fix=f"Write def {d.name}(q, p, ...).")  # fmt: skip
-        pairs = [(d.arguments[0].name, d.arguments[1].name)]
+    pairs = pair_of(d, "momentum") if pairs is None else pairs
     return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes))
 
 

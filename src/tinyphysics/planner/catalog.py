@@ -38,6 +38,7 @@ class Method:
     slopes: int = 0  # that a collocation solves for
     turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
     mollified: bool = False  # kicks see means of positions
+    points: int = 0  # of a quadrature of the Lagrangian; none for the trapezoidal rule
     kind: str = ""  # the family, of a method that is nothing of these
     adaptive: bool = False  # does it choose its own steps?  Then dt is that of the times at which one may look
     composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
@@ -60,6 +61,8 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
+        if self.kind == "exponential":
+            return ("symplectic",)
         shears = self.kind == "shears"
         if not (self.splits or self.orbits or self.slopes or self.turns or shears or "levels" in self.needs):
             return ()
@@ -94,8 +97,8 @@ class Method:
             return parts.count("V") - (merged and parts[0] == "V")
         if self.orbits is not None:
             return len(self.orbits()[1])
-        if self.slopes:
-            return self.slopes * ROUNDS
+        if self.slopes or self.kind == "variational":
+            return (self.slopes or self.points or 2) * ROUNDS  # the trapezoidal rule looks at both ends
         if self.turns is not None:
             return kicks_of(self.turns())
         return len(self.tableau.b) if self.tableau else 1
@@ -168,6 +171,14 @@ METHODS: tuple[Method, ...] = (
            kind="collocation", slopes=2),
     Method("gauss6", 6, "three slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
            kind="collocation", slopes=3),
+    Method("variational_midpoint", 2, "of a Lagrangian: the velocity at the middle of the step, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=1, needs=("a Lagrangian",)),
+    Method("variational_trapezoidal", 2, "of a Lagrangian: one velocity for both ends of the step, solved for; Verlet's "
+           "method for any L", symmetric=True, source="marsden2001", kind="variational", needs=("a Lagrangian",)),
+    Method("galerkin4", 4, "of a Lagrangian: velocities at two points of Gauss, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=2, needs=("a Lagrangian",)),
+    Method("galerkin6", 6, "of a Lagrangian: velocities at three points of Gauss, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=3, needs=("a Lagrangian",)),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
@@ -206,6 +217,10 @@ METHODS: tuple[Method, ...] = (
            turns=leapfrogs("leapfrog"), mollified=True, symmetric=True, source="garcia1999", needs=("quadratic part",)),
     Method("interaction_mollified4", 4, "three of them, the middle one backwards", turns=leapfrogs("yoshida4"),
            mollified=True, symmetric=True, source="yoshida1990", needs=("quadratic part",)),
+    Method("magnus4", 4, "the exponential of one matrix a step, made of A(t) at two times",
+           source="blanes2000", needs=("linear",), kicks=2, kind="exponential"),
+    Method("magnus6", 6, "the exponential of one matrix a step, made of A(t) at three times",
+           source="blanes2000", needs=("linear",), kicks=3, kind="exponential"),
 )
 # fmt: on
 ALIASES = {"leapfrog": "leapfrog_kdk"}

@@ -28,10 +28,14 @@ from tinyphysics.planner.routes import ROUTES, route_of
 from tinyphysics.rules.jet import order_for
 from tinyphysics.synth.quality import told
 from tinyphysics.synth.taylor import TOLERANCE
+from tinyphysics.synth.timing import leapfrogs
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
 ON_ORBITS = "aba104"  # the one that is named where any of them might do
+IN_ANOTHER_TIME = 6  # the order where t is a state: an orbit may be right and its period wrong, which low orders get
+KEPT_ORBITS = "leapfrogs that begin with a drift stay on Kepler orbits, but for the time"
+OFF_ORBITS = "leaves Kepler orbits"
 
 
 def named(name: str) -> Method:
@@ -93,7 +97,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         return at_paces(paced, system, facts, goal)
     if goal.stiff:
         return turned(goal)
-    order = 2 if goal.order is None else goal.order
+    order = (2 if system.clock is None else IN_ANOTHER_TIME) if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(f"there is no certified method of order {order}",
                         fix=f"Orders: {', '.join(map(str, ORDERS))}.")  # fmt: skip
@@ -107,7 +111,8 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         elif chosen is None:
             chosen = m
         else:
-            turned_down.append(Alternative(m.name, second(m, chosen, quadratic)))
+            off = keeps_orbits(chosen) and logarithmic(system) and not keeps_orbits(m)
+            turned_down.append(Alternative(m.name, OFF_ORBITS if off else second(m, chosen, quadratic)))
     if chosen is None:
         reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
         raise PlanError(
@@ -126,12 +131,25 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
 
 
+def logarithmic(system: System) -> bool:
+    return system.clock is not None and system.clock.way == "logarithmic"
+
+
+def keeps_orbits(m: Method) -> bool:
+    """With the logarithmic Hamiltonian, leapfrogs that begin with a drift have an error in the time of an orbit alone."""
+    found = None if m.sequence is None else leapfrogs(m.sequence())
+    return found is not None and found[0] == "T"
+
+
 def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Goal) -> list[Method]:
     """What may be chosen at an order, the best first; where nothing splits, shears, and equations are solved at last."""
+    splittings = by_order(order, quadratic)
+    if logarithmic(system):
+        splittings = sorted(splittings, key=lambda m: not keeps_orbits(m))
     if splits(system, facts):
-        return by_order(order, quadratic)
+        return splittings
     parts = of_parts(order) if goal.precision in SHEARED and goal.scale == "off" else []
-    return [*by_order(order, quadratic), *parts, *by_solving(order)]
+    return [*splittings, *parts, *by_solving(order)]
 
 
 def turned(goal: Goal) -> Plan:
@@ -185,6 +203,8 @@ def second(m: Method, chosen: Method, quadratic: bool) -> str:
 
 
 def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
+    if logarithmic(system) and keeps_orbits(chosen):
+        return f"{f'order {goal.order} asked for' if goal.order else 'the default in another time'}; {KEPT_ORBITS}"
     if not goal.order:
         return (ROUTES[-1] if chosen.slopes else route_of(system, facts)).default
     asked = f"order {goal.order} asked for"

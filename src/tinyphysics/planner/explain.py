@@ -16,7 +16,7 @@ from tinyphysics.planner.turning import rows as resonance_rows
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Solve, Step
 from tinyphysics.synth.taylor import TOLERANCE
-from tinyphysics.system import System
+from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.lattice import EXACT, RANGE, UNIT
@@ -34,6 +34,8 @@ PRECISION_NOTE = {
 
 def title(system: System) -> str:
     match system.kind:
+        case "hamiltonian" if system.clock is not None:
+            return f"{system.name}: H = {system.seen.energy}, in another time: {system.energy}"
         case "hamiltonian":
             return f"{system.name}: H = {system.energy}"
         case "forces":
@@ -118,6 +120,14 @@ def orbit_rows(h: Hierarchy) -> list[Row]:
     ]  # fmt: skip
 
 
+def clock_rows(c: Clock) -> list[Row]:
+    return [
+        Row("time", c.way, f"dt/ds = {c.rate}; `{c.time}` and its momentum `{c.momentum}`, which begins as -H, are states: "
+            "what is shown below is shown of the space with them"),
+        Row("its price", "the time", "errors of a step are found in t before they are in the energy: halve dt and compare t"),
+    ]  # fmt: skip
+
+
 def stepping(program: Program) -> list[Row]:
     return [Row("operations", describe(operations(program.step, program)), "a step"),
             Row("to synchronise", describe(operations(program.final, program)), "a frame")]  # fmt: skip
@@ -148,9 +158,12 @@ def explain(
         rough = "smooth" in facts and not facts["smooth"]
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
     chosen += step_rows(method, facts)
+    if system.clock is not None:
+        chosen += clock_rows(system.clock)
     if goal.dt is not None:
+        of = "" if system.clock is None else "of s, not of t; "
         what = "of the times at which one may look; steps have their own lengths" if method.adaptive else (
-            "a run-time value: changing it does not recompile")
+            f"{of}a run-time value: changing it does not recompile")
         chosen.append(Row("dt", f"{goal.dt:g}", what))
     if method.adaptive:
         chosen.append(Row("tolerance", f"{goal.tolerance or TOLERANCE:.2g}", "of one step, relative to the whole state; "

@@ -20,12 +20,14 @@ from tinyphysics.synth.derivative import derivative
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss
 from tinyphysics.synth.interaction import interaction_step
+from tinyphysics.synth.magnus import magnus_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.synth.taylor import TOLERANCE, taylor_step
+from tinyphysics.synth.variational import variational
 from tinyphysics.system import System
 
 
@@ -144,9 +146,22 @@ def of_shears(job: Job) -> Step:
     return shear_step(job.method.name, job.system, job.facts["shears"].parts["parts"], job.method.keeps)
 
 
+def of_exponential(job: Job) -> Step:
+    if job.goal.precision == "dd":
+        raise PlanError(f"`{job.method.name}` has series with the digits of float64, and precision=\"dd\" asks for more",
+                        fix='Choose a splitting, or precision="float64".')  # fmt: skip
+    return magnus_step(job.method.name, job.system, job.facts["quadratic"], job.method.order, job.method.keeps,
+                       job.goal.precision)  # fmt: skip
+
+
 def by_collocation(job: Job) -> Step:
     method = job.method
     return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
+
+
+def of_lagrangian(job: Job) -> Step:
+    method = job.method
+    return variational(method.name, job.system, gauss(method.points) if method.points else None)
 
 
 FAMILIES: dict[str, Callable[[Job], Step]] = {
@@ -157,8 +172,10 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "paces": at_paces,
     "orbits": on_orbits,
     "shears": of_shears,
+    "exponential": of_exponential,
     "collocation": by_collocation,
     "interaction": in_turns,
+    "variational": of_lagrangian,
 }
 
 

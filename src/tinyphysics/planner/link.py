@@ -12,7 +12,7 @@ from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.errors import PlanError, ShapeError
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.normal import same
-from tinyphysics.system import Family, Parameter, State, Sum, System
+from tinyphysics.system import Family, Motion, Parameter, State, Sum, System
 from tinyphysics.util import Site, one_of
 
 WITH_ENERGY = ("hamiltonian", "potential")
@@ -96,9 +96,21 @@ def link(parts: Sequence[System], ranks: Sequence[int | None], apart: bool = Fal
         " + ".join(part.name for part in parts), "hamiltonian", tuple(states.values()), tuple(parameters.values()),
         time=times[0] if times else None, energy=energy,
         sites={u: site for part in reversed(parts) for u, site in part.sites.items()}, site=parts[0].site, axes=axes,
-        linked=in_common(parts, counted, summed), levels=levels_of(parts, ranks),
+        linked=in_common(parts, counted, summed), levels=levels_of(parts, ranks), motion=motion_of(parts),
         parts=tuple((part.name, signed_sum(V)) for part in parts if (V := potential_of(part))),
     )  # fmt: skip
+
+
+def motion_of(parts: Sequence[System]) -> Motion | None:
+    """Of one Lagrangian and potentials: a potential changes no momentum."""
+    (first, *others) = sorted(parts, key=lambda part: part.kind == "potential")
+    if first.motion is None or any(part.kind != "potential" for part in others):
+        return None
+    L = first.motion.lagrangian
+    for part in others:
+        assert part.energy is not None
+        L = L - part.energy
+    return replace(first.motion, lagrangian=L)
 
 
 # --- states -----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tinyphysics.system import System
 Reason = str | None  # why not, or None
 SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped by their shears
 HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
+MOST_NUMBERS = 12  # of a state whose matrix is written out
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,15 @@ def kinetic_clock(m: Method, system: System, facts: Facts) -> Reason:
     return "T depends on t, and time advances in the drifts" if system.time in facts["separable"].T.leaves else None
 
 
+def not_linear(m: Method, system: System, facts: Facts) -> Reason:
+    if system.kind != "hamiltonian":
+        return f"it is given by its {system.kind}, and a matrix is read off an energy"
+    if not facts["quadratic"]:
+        return f"H is not shown to be of degree 2: {facts['quadratic'].because}"
+    size = len(facts["quadratic"].linear)
+    return None if size <= MOST_NUMBERS else f"{size} numbers have a matrix too large to write out: {MOST_NUMBERS} at most"
+
+
 def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
     if HIERARCHY not in facts:
         return "no bodies on orbits are shown: not looked for"
@@ -99,6 +109,10 @@ def a_clock(m: Method, system: System, facts: Facts) -> Reason:
 
 def no_energy(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.energy is not None else "it is not given by an energy"
+
+
+def no_lagrangian(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.motion is not None else "it is not given by a Lagrangian: @tp.lagrangian"
 
 
 def splits(system: System, facts: Facts) -> bool:
@@ -130,6 +144,8 @@ NEEDS: dict[str, Need] = {
     "smooth rates": Need("no abs, floor, min, max, sign or choice by what moves in the equations of motion", not_analytic),
     "an energy": Need("a system given by its energy", no_energy),
     "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
+    "linear": Need(f"H is of degree 2 in q and p, of {MOST_NUMBERS} numbers at most; t may be in it", not_linear),
+    "a Lagrangian": Need("a system given by its Lagrangian", no_lagrangian),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

@@ -12,6 +12,7 @@ from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import CHOICES, is_adaptive
 from tinyphysics.planner.choose import named
+from tinyphysics.planner.clock import in_another_time
 from tinyphysics.planner.goals import check_goals
 from tinyphysics.planner.kinetics import relativistic
 from tinyphysics.planner.link import linked
@@ -60,6 +61,12 @@ def checked_budget(approximate: Any, precision: str, scale: str) -> float:
         if value != plain:
             raise PlanError(f"approximate= does not go with {name}={value!r}", fix=f"Leave {name}= out.")
     return float(approximate)
+
+
+def check_alone(name: str, others: Mapping[str, Any]) -> None:
+    for other, value in others.items():
+        if value is not None:
+            raise PlanError(f"{name}= does not go with {other}=", fix=f"Leave {other}= out, and choose dt yourself.")
 
 
 def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
@@ -132,6 +139,10 @@ def compile(
     kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
 
+    time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all
+    the same, with t as a state; "sundman" is the same dt/ds for implicit methods, a function of the positions any other.
+    dt is then a step of s; out.t is t.
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
@@ -149,10 +160,9 @@ def compile(
     if system.kind == "potential":
         raise PlanError(f"`{system.name}` is a potential: alone it moves nothing",
                         fix=f"Add it to a system: free + {system.name}.")  # fmt: skip
-    later = {"time": time}
-    for name, value in later.items():
-        if value is not None:
-            raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
+    if time is not None:
+        check_alone("time", {"energy_drift": energy_drift, "error": error, "pilot": pilot, "propagator": propagator,
+                             "approximate": approximate, "scale": None if scale == "off" else scale})  # fmt: skip
     if propagator is not None and propagator not in PROPAGATORS:
         raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
     choice("kinetics", kinetics, ("newtonian", "relativistic"), ())
@@ -173,6 +183,8 @@ def compile(
     ready(requested)
     if kinetics == "relativistic":
         system = relativistic(system)
+    if time is not None:
+        system = in_another_time(system, time)
     source = system
     check_sizes(system, sizes)
     if not isinstance(system, Family) or sizes is not None:

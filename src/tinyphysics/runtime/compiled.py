@@ -10,7 +10,7 @@ from typing import Any
 from tinyphysics.errors import StoreError
 from tinyphysics.ir import UOp, parse
 from tinyphysics.ir.reduction import FEW
-from tinyphysics.pipeline import Build, build
+from tinyphysics.pipeline import Build, build, follows, watching
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.propagator import loop_seconds, seconds
@@ -25,6 +25,7 @@ from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.loops import FEW_OF_PAIRS
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.probe import probe
+from tinyphysics.util import digest
 
 LOG = logging.getLogger("tinyphysics")
 LONG = 60.0  # seconds of a loop, from which on it is said that it need not be one
@@ -100,6 +101,16 @@ class Compiled:
     def series(self) -> Step | None:
         """The step, if it is a Taylor series in loops."""
         return self.built.step if self.known.series else None
+
+    @property
+    def follows_energy(self) -> bool:
+        """Can what its energy should be be followed?  H itself, or H + p_t where it depends on t."""
+        return not self.system.driven or follows(self.built)
+
+    def watching(self, name: str) -> Program | Recipe:
+        """The program that follows the momentum of explicit time too, as a state of that name."""
+        key = None if self.key is None else digest(f"{self.key} with {name}".encode())
+        return watching(self.built, name) if key is None else Recipe(key, lambda: watching(self.built, name))
 
     @cached_property
     def energy_in_loops(self) -> bool:

@@ -55,10 +55,13 @@ class Run:
     series: Step | None = None  # a Taylor series in loops
     events: Mapping[str, UOp] = field(default_factory=dict)  # functions whose changes of sign are looked for
     adaptive: bool = False  # are its steps only times that somebody looks at?
+    watching: Callable[[str], Program | Recipe] | None = None  # the program with p_t as a state of that name
 
 
 def clock_of(system: System) -> UOp:
-    """The variable that stands for time in an observable."""
+    """The variable that stands for t0 + n*dt in an observable; where t is a state, nobody asks for that."""
+    if system.clock is not None:
+        return UOp.var("steps times dt")
     return UOp.var("t") if system.time is None else system.time
 
 

@@ -143,7 +143,8 @@ def variables(system: System) -> list[Any]:
 
 
 def roots_of(system: System) -> list[UOp]:
-    return [u for u in (system.energy, *system.forces, *system.update, *system.levels) if u is not None]
+    lagrangian = None if system.motion is None else system.motion.lagrangian
+    return [u for u in (system.energy, *system.forces, *system.update, *system.levels, lagrangian) if u is not None]
 
 
 def plan_key(system: System, goal: Goal, requested: str) -> str | None:
@@ -152,8 +153,10 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     asked = {name: value for name, value in vars(goal).items() if name not in ("dt", "decision")}
     asked["stiff"] = bool(goal.stiff)  # so is the number itself
     asked["decided"] = None if goal.decision is None else goal.decision.method  # its other numbers are run-time values
-    own = [system.kind, system.name, len(system.forces), len(system.levels)]  # a map's program has the name of its function
-    return key_of("plan", roots, [*own, *variables(system), asked, requested])
+    clock = None if system.clock is None else [system.clock.way, dump([system.clock.rate])]
+    own = [system.kind, system.name, len(system.forces), len(system.levels),
+           system.motion is None]  # a map's program has the name of its function
+    return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
 
 
 def probe_key(program: str, system: System, values: Mapping[str, UOp]) -> str | None:

@@ -44,8 +44,8 @@ def rewind(sim: Simulation, out: Any, steps: Any, checkpoint: Any = None) -> Tra
 
 
 def inverts(sim: Simulation, out: Trajectory) -> bool:
-    """Is there an inverse of its step?  Not of one that asks for the time, nor for members that ended at different steps."""
-    return sim.goal.precision == "lattice" and not sim.compiled.known.timed and not any(
+    """Is there an inverse of its step?  Not of one that asks for the time, or of a part of one; nor where members stopped."""
+    return sim.goal.precision == "lattice" and not sim.compiled.known.timed and "end" not in out.metrics and not any(
         stop.member is not None for stop in out.stops)  # fmt: skip
 
 
@@ -61,10 +61,10 @@ def taken_back(sim: Simulation, out: Trajectory, origin: Origin, count: int) -> 
     state: dict[str, Any] = {s.name: out.final.words(s.name) for s in sim.system.states}
     ran = back.evolve(steps=count, dt=r.dt, progress=False, threads=r.threads, **state, **given(r))
     steps = [last, last - count] if count else [last]
-    t = times_at(steps, r.dt, r.t0)
+    t = times_at(steps, r.dt, r.t0) if sim.system.clock is None else ran.t
     kept = dict(ran.kept)
     frames = kept if r.given.is_ensemble else {name: v[:, None] for name, v in kept.items()}
-    end = Frame(ran.final.states, steps[-1], float(t[-1]), ran.final.kept)
+    end = Frame(ran.final.states, steps[-1], t[-1], ran.final.kept)
     return Trajectory(
         t=t, steps=np.array(steps), frames=ran.frames, final=end, hash=ran.hash, stops=ran.stops, kept=kept,
         metrics=ran.metrics | {"rewind": f"{count} steps taken back"},

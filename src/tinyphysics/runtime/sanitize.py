@@ -17,7 +17,7 @@ from tinyphysics.rules.jvp import jvp
 from tinyphysics.rules.solve import equations, part
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.flows import flows_of, with_flows
-from tinyphysics.runtime.simulation import Simulation, checked_step
+from tinyphysics.runtime.simulation import Simulation, checked_step, given_momenta
 from tinyphysics.system import SLOTS
 from tinyphysics.tpir.frames import in_frame
 from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
@@ -71,7 +71,7 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     h = checked_step(sim.goal.dt if dt is None else dt)
     if system.levels and not sim.goal.inner:
         SLOTS["set_paces"](sim, given, h, 0.0, None)
-    i = inputs(system, given)
+    i = inputs(system, given_momenta(system, given))
     if i.is_ensemble:
         raise InputError("the defect is measured at one state", fix="Pass one member.")
     if in_frame(sim.tpir):

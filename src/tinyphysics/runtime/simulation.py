@@ -35,8 +35,18 @@ from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import layout, listing, notes, running_on, series_listing
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
+from tinyphysics.runtime.clock import (
+    AT,
+    begun_in_time,
+    dated,
+    end_at,
+    steps_until,
+    times_of,
+    with_times,
+)
 from tinyphysics.runtime.commutators import Commutators, commutators
 from tinyphysics.runtime.compiled import Compiled
+from tinyphysics.runtime.convergence import check_converges
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
@@ -152,7 +162,7 @@ class Simulation:
 
     def cite(self) -> Citations:
         """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
-        return cite(self.built.plan, self.goal)
+        return cite(self.built.plan, self.goal, self.system.clock)
 
     def ir(self, level: str = "tpir") -> str:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
@@ -204,6 +214,7 @@ class Simulation:
         """
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, given))
+        self.in_own_time("minimise")
         return SLOTS["minimise"](self, given, steps, force, move, checked_time(t0))
 
     def rewind(self, out: Trajectory, steps: int, checkpoint: Any = None) -> Trajectory:
@@ -222,6 +233,7 @@ class Simulation:
 
         For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
         """
+        self.in_own_time("suggest_dt")
         if self.compiled.adaptive:
             raise PlanError("this method chooses its own steps", fix="tolerance= of compile says how accurate they are.")
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
@@ -332,7 +344,9 @@ class Simulation:
             dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
         if c is None:
-            i = inputs(system, given, self.compiled.encoding)
+            given = given_momenta(system.seen, given, checked_time(t0))
+            i = (inputs(system, given, self.compiled.encoding) if system.clock is None else
+                 begun_in_time(self.bare(dt, checked_time(t0)), given))  # fmt: skip
         else:
             check_program(c, path, system, self.compiled.known.program)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
@@ -345,10 +359,17 @@ class Simulation:
             raise PlanError("events= needs a method that has its solution between steps too", fix='Add method="taylor".')
         watched = {**self.monitors, **(observe or {})}
         first = 0 if c is None else c.step
-        last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
+        if system.clock is not None and until is not None and steps is None:
+            start = i if c is None else replace(i, states=dict(c.start))
+            last = steps_until(replace(self.bare(dt, float(t0)), given=start), until)
+        else:
+            last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
         if last < first:
             raise InputError(f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
                              fix="Pass a later time.")  # fmt: skip
+        if system.clock is not None and save is not None:
+            raise PlanError("save= does not go with time= yet: a store has one time for all members of a frame",
+                            fix="Leave save= out, and pass save_every= and checkpoint=.")  # fmt: skip
         target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
         schedule = Schedule(
             last,
@@ -370,7 +391,7 @@ class Simulation:
             if streams:
                 record.frames[name][0] = v
         i = replace(i, states=begin)
-        values = {n: self.traced(f, n) for n, f in watched.items()}
+        values = with_times(system, {n: self.traced(f, n) for n, f in watched.items()})
         own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
         check_indices([*own, *values.values()], i)
         if any(map(draws, (*own, *values.values()))):
@@ -379,9 +400,10 @@ class Simulation:
             i = with_flows(i, made(compiled.program), dt)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
                 compiled.in_loops(i.members), c, compiled.jump, compiled.series,
-                {n: self.traced(f, n) for n, f in (events or {}).items()}, compiled.adaptive)  # fmt: skip
+                {n: self.traced(f, n) for n, f in (events or {}).items()}, compiled.adaptive, compiled.watching)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
+        converges = check_converges(r, compiled.known.method)
         keeper, windows = None, None
         if target is not None or save is not None:
             run = self.identity(r, seed)
@@ -395,6 +417,8 @@ class Simulation:
         done = clock.perf_counter()
         asked = Asked(self.goal, self.requested, self.checks, compiled.known.program, seed)
         out = self.trajectory(r, record, windows, values, asked)
+        if system.clock is not None and until is not None and not out.stops:
+            end_at(r, record, out, float(until))
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
@@ -407,7 +431,7 @@ class Simulation:
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
-            "notes": notes(self.target),
+            "notes": notes(self.target), **converges,
         })  # fmt: skip
         if record.measured:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
@@ -446,6 +470,17 @@ class Simulation:
             raise PhysicsIntegrityError(f"{what} is {told} at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
         return out
+
+    def in_own_time(self, what: str) -> None:
+        if isinstance(self.source, System) and self.source.clock is not None or \
+                self._compiled is not None and self.system.clock is not None:  # fmt: skip
+            raise PlanError(f"{what} does not go with time=", fix="Compile the system without it for that.")
+
+    def bare(self, dt: float, t0: float) -> Run:
+        """A run of nobody yet."""
+        x = self.compiled
+        return Run(x.program, x.system, self.target, Inputs({}, {}, 1, False), Schedule(0, None, None, None), dt, t0, None,
+                   x.encoding, x.in_loops(1), watching=x.watching)  # fmt: skip
 
     def checkpointing(self, path: Any, every: Any, c: Checkpoint | None) -> tuple[Path | None, int | None]:
         """(where checkpoints are written, how often), or an error before anything has run."""
@@ -508,10 +543,10 @@ class Simulation:
     @property
     def subject(self) -> Observed:
         """The system as the ready-made observables see it."""
-        return Observed(self.system)
+        return Observed(self.system.seen)
 
     def traced(self, function: Any, name: str) -> UOp:
-        system = self.system
+        system = self.system.seen
         if (ready := as_measure(function)) is not None:
             return ready(self.subject)
         if isinstance(function, str):
@@ -529,22 +564,25 @@ class Simulation:
         self, r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
     ) -> Trajectory:
         steps, view = record.steps, shaped(r.given)
-        e, final = r.encoding, view({name: sealed(v) for name, v in record.final.items()})
+        final = view({name: sealed(v) for name, v in record.final.items()})
         if windows is not None:
             return streamed(r, record, windows, final, values, asked)
         frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
         kept = frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()}
-        at = times_at(record.observed_at, r.dt, r.t0)
-        observed = {}
-        for name in record.observed:
-            rows = record.series(name)
-            observed[name] = (at, rows if r.given.is_ensemble else rows[:, 0])
+        own = r.system.clock is not None
+        seen = {name: rows if r.given.is_ensemble else rows[:, 0] for name in record.observed
+                for rows in [record.series(name)]}  # fmt: skip
+        at = seen.pop(AT) if AT in seen else times_at(record.observed_at, r.dt, r.t0)
+        observed = {name: (at, rows) for name, rows in seen.items()}
+        if own:
+            record.stops = dated(record.stops, r, record.final)
         return Trajectory(
-            t=times_at(steps, r.dt, r.t0), steps=np.array(steps),
-            frames={name: sealed(v) for name, v in e.values(kept).items()}, kept=kept,
+            t=times_of(r, frames) if own else times_at(steps, r.dt, r.t0), steps=np.array(steps),
+            frames={name: sealed(v) for name, v in shown(r, kept).items()}, kept=kept,
             final=last_frame(r, record, final),
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
-            observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last, values, asked),
+            observed=observed,
+            origin=Origin(from_the_start(r), frames, steps, record.last, {n: values[n] for n in observed}, asked),
         )  # fmt: skip
 
 
@@ -553,6 +591,12 @@ def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
     assert r.jump is not None
     one = {name: v[0] for name, v in r.given.own.items()}
     return {"way": way, "drift": "over frames", **(r.jump(one, r.dt).told(n) if n and r.given.members else {})}
+
+
+def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> Mapping[str, Any]:
+    """What a run was given, in states: a Lagrangian's may begin with velocities."""
+    out: Mapping[str, Any] = given if system.motion is None else SLOTS["with_momenta"](system, given, t0)
+    return out
 
 
 def traced_graph(s: System) -> str:
@@ -586,8 +630,15 @@ def streamed(
 
 def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
     """The end of a run, as it is kept and as it is shown."""
-    shown = {name: sealed(np.asarray(v)) for name, v in r.encoding.values(final).items()}
-    return Frame(shown, record.last, time_at(record.last, r.dt, r.t0), final)
+    states = {name: sealed(np.asarray(v)) for name, v in shown(r, final).items()}
+    t = time_at(record.last, r.dt, r.t0) if r.system.clock is None else times_of(r, {n: v[None] for n, v in final.items()})[0]
+    return Frame(states, record.last, t, final)
+
+
+def shown(r: Run, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The states as the user sees them: without t and its momentum, where they are states."""
+    values, names = r.encoding.values(kept), [s.name for s in r.system.seen.states]
+    return values if r.system.clock is None else {name: values[name] for name in names}
 
 
 def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint | None) -> float:

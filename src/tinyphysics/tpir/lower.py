@@ -20,7 +20,9 @@ from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
-from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, Turn, inverse
+from tinyphysics.step import (
+    DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, Turn, inverse, moves_of,
+)  # fmt: skip
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
     FLOW, GOING, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
@@ -307,10 +309,15 @@ def conjugate(state: UOp, b: Builder) -> UOp:
 
 def lower(
     step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None, precision: str = "float64",
-    backwards: bool = False,
+    backwards: bool = False, works: str = "",
 ) -> Program:  # fmt: skip
-    """The program of a step; what may be fused or hoisted is decided here, before anything watches."""
+    """The program of a step; what may be fused or hoisted is decided here, before anything watches.
+
+    With `works`, p_t is a state of that name: nothing reads it, so that the others have the bits that they have without.
+    """
     step = decided(step, precision) if step.going is None else step  # that one says itself what is fused, and what is lost
+    if works:
+        step = with_works(step, works)
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
     b = Builder(step.states, sites or {}, step.frame)
@@ -418,7 +425,28 @@ def decided(step: Step, precision: str = "float64") -> Step:
                 values = shifted(b)
                 shears = tuple(replace(s, value=values[s.value]) if isinstance(s, Shift) else
                                replace(s, covector=new[s.covector]) for s in b.shears)  # fmt: skip
-                out.append(Block(shears, b.clock))
+                out.append(Block(shears, b.clock, b.works))
         return tuple(out)
 
     return replace(step, init=rebuilt(step.init), body=rebuilt(step.body), final=rebuilt(step.final))
+
+
+def with_works(step: Step, name: str) -> Step:
+    """The step with the momentum of explicit time as one more state, whose own expressions are decided for themselves."""
+    groups = (step.init, step.body, step.final)
+    blocks = [b for parts in groups for part in parts for b in [moves_of(part)] if b is not None]
+    old = [s.covector for b in blocks for s in b.works]
+    new = dict(zip(old, fuse(short_dots(graph_rewrite(old, products)))))
+    p_t = UOp.var(name)
+
+    def joined(b: Part) -> Part:
+        if isinstance(b, Solve) and isinstance(b.moves, Block):
+            moves = joined(b.moves)
+            assert isinstance(moves, Block)
+            return replace(b, moves=moves)
+        if not isinstance(b, Block):
+            return b
+        return replace(b, shears=(*b.shears, *(replace(s, state=p_t, covector=new[s.covector]) for s in b.works)))
+
+    init, body, final = (tuple(map(joined, parts)) for parts in groups)
+    return replace(step, states=(*step.states, State(name, p_t, "auxiliary")), init=init, body=body, final=final)
