@@ -327,7 +327,7 @@ def demo(args: argparse.Namespace) -> int:
     console.print(draw_report(sim.explain()))
     out = sim.evolve(**d.start, steps=d.steps, save_every=1)
     ascii_only = not console.encoding.startswith("utf")
-    console.print("", draw(out, sim.system, console.width, ascii_only), "", sep="\n")
+    console.print("", draw(out, sim.system.seen, console.width, ascii_only), "", sep="\n")
     print(perf(out))
     if not args.name:
         print("\nothers, each as tp demo NAME:")

@@ -4,6 +4,7 @@ from __future__ import annotations
 import logging
 import math
 import random
+import re
 
 import mpmath
 import numpy as np
@@ -17,7 +18,7 @@ from tinyphysics.analysis.interaction import interaction
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.value import evaluate
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import BY_NAME, METHODS
+from tinyphysics.planner.catalog import BY_NAME, BY_ORDER, METHODS
 from tinyphysics.planner.turning import grows, half_trace, resonance
 from tinyphysics.planner.stiff import stiffest
 from tinyphysics.rules.transcendental import lower
@@ -135,7 +136,7 @@ def double_well(q, p):
 
 @tp.hamiltonian
 def mixed(q, p):
-    return p**2 / 2 + q * p + q**4
+    return p**2 / 2 + q**2 * p + q**4
 
 
 @tp.hamiltonian
@@ -144,7 +145,7 @@ def rotor(q, p):
 
 
 @tp.hamiltonian
-def springs(q: tp.Vec[3], p: tp.Vec[3]):
+def many_springs(q: tp.Vec[20], p: tp.Vec[20]):
     d = q[1:] - q[:-1]
     return p @ p / 2 + (d**2 / 2 + d**4).sum()
 
@@ -155,8 +156,8 @@ def all_quadratic(q, p):
 
 
 @tp.hamiltonian
-def coupled_momenta(q: tp.Vec[2], p: tp.Vec[2]):
-    return (p[0] + p[1]) ** 2 / 2 + q @ q / 2 + q[0] ** 4
+def coupled_momenta(q: tp.Vec[9], p: tp.Vec[9]):
+    return p.sum() ** 2 / 2 + q @ q / 2 + q[0] ** 4
 
 
 @tp.forces
@@ -166,7 +167,7 @@ def forced(q):
 
 @pytest.mark.parametrize("system, why", [
     (double_well, "no addend of V is quadratic"), (mixed, "mixes q and p"), (rotor, "not a polynomial of the momenta"),
-    (springs, "couples positions"), (all_quadratic, 'propagator="exact"'), (coupled_momenta, "couples momenta"),
+    (many_springs, "couples positions"), (all_quadratic, 'propagator="exact"'), (coupled_momenta, "couples momenta"),
     (forced, "given by its forces"),
 ])  # fmt: skip
 def test_what_is_not_an_oscillator_and_a_rest_is_refused_with_the_reason(system, why):
@@ -216,6 +217,22 @@ def test_a_program_that_does_something_else_is_refused(old, new, why):
     assert why in str(error.value)
 
 
+def test_kicks_by_other_means_are_other_parts():
+    """A kick with means over dt does not undo one with means over half of it."""
+    text = tp.compile(trap, dt=0.01, method="interaction_mollified").ir("tpir")
+    assert tpir.verify(tpir.parse(text)).consistent
+    lag, curvature = re.search(r"ELEM (T\d+), arc_lag, 1.0, (T\d+), \$dt", text).groups()
+    less = re.search(rf"ELEM (T\d+), neg, {lag}\n", text)[1]
+    kick = text[text.index("step:\n") + 6 : text.index("SYMP_STEP")]
+    other = f"  ELEM T901, mul, 0.5, $dt\n  ELEM T900, arc_lag, 1.0, {curvature}, T901\n  ELEM T902, neg, T900\n"
+    for names, same in (({}, True), ({lag: "T900", less: "T902"}, False)):
+        first = re.sub(r"T\d+", lambda m, names=names: names.get(m[0], m[0]), kick)
+        wrong = text.replace("step:\n", f"{other}{first}  SYMP_STEP S1, F1, $dt\nstep:\n", 1)
+        wrong = wrong.replace("final:\n", f"final:\n  ELEM T903, neg, $dt\n{kick}  SYMP_STEP S1, F1, T903\n", 1)
+        found = tpir.verify(tpir.parse(wrong.replace("claim symplectic consistent symmetric\n", "")))
+        assert found.symplectic and bool(found.consistent) == same
+
+
 def test_half_of_a_turn_is_refused():
     lines = LISTING.splitlines()
     at = max(k for k, line in enumerate(lines) if "ROTATE S1" in line and k < lines.index("final:"))
@@ -244,8 +261,9 @@ STARTS = {
 
 
 @pytest.mark.parametrize("name, method", [
-    *((name, method) for name in STARTS for method in ("interaction", "interaction_mollified")),
-    ("henon_heiles", "interaction4"), ("henon_heiles", "interaction_mollified4"), ("chain of 40", "interaction4"),
+    *((name, "interaction") for name in STARTS),
+    *((name, "interaction_mollified") for name in ("trap", "driven", "chain of 40", "ensemble")),
+    ("henon_heiles", "interaction4"), ("henon_heiles", "interaction_mollified4"),
 ])  # fmt: skip
 def test_all_backends_give_the_same_bits(name, method):
     system, start = STARTS[name]
@@ -378,12 +396,19 @@ def cancelled(q, p, k: float = 100.0):
 def test_the_default_changes_only_where_leapfrog_is_shown_to_be_unstable():
     assert tp.compile(trap, dt=1.99e-4).built.plan.method == "leapfrog_kdk"
     b = tp.compile(trap, dt=2.01e-4).built
-    assert b.plan.method == "interaction" and "above leapfrog's limit" in b.plan.because
+    assert b.plan.method == "interaction" and "above the limit of leapfrog_kdk, 2" in b.plan.because
     assert any(a.method == "leapfrog_kdk" and "unstable" in a.because for a in b.plan.turned_down)
     assert tp.compile(trap, dt=0.1, method="leapfrog").built.plan.method == "leapfrog_kdk"
     assert tp.compile(cancelled, dt=1.0).built.plan.method == "leapfrog_kdk"  # the whole of V is flat there
     assert tp.compile(trap, dt=0.1, precision="dd").built.plan.method == "leapfrog_kdk"
     assert tp.compile(trap, dt=0.1, forbid="interaction").built.plan.method == "leapfrog_kdk"
+
+
+@pytest.mark.parametrize("order", [4, 6, 8])
+def test_an_order_is_kept_where_its_splitting_would_be_unstable(order):
+    limit = BY_NAME[BY_ORDER[order]].limit
+    assert tp.compile(trap, dt=0.99e-4 * limit, order=order).built.plan.method == BY_ORDER[order]
+    assert tp.compile(trap, dt=1.01e-4 * limit, order=order).built.plan.method == f"interaction{order}"
 
 
 def test_a_stable_step_has_the_program_that_it_had():
@@ -415,3 +440,101 @@ def test_goals_can_choose_it():
 def test_what_does_not_go_with_turns_is_refused(options):
     with pytest.raises(tp.PlanError):
         tp.compile(trap, dt=0.1, method="interaction", **options)
+
+
+# --- numbers that are coupled -----------------------------------------------------------------------
+@tp.hamiltonian
+def springs(q: tp.Vec[3], p: tp.Vec[3], k: float = 1.0):
+    d = tp.diff(q)
+    return p @ p / 2 + (k * d**2 / 2 + d**4 / 4).sum() + q @ q / 2 + q[0] * 0.3
+
+
+@tp.hamiltonian
+def penning(q: tp.Array[2, 3], p: tp.Array[2, 3], B: float = 20.0, w: float = 3.0):
+    """Two ions in a magnetic field and a quadrupole, which repel each other: H does not split."""
+    x, y, z = q[:, 0], q[:, 1], q[:, 2]
+    px, py, pz = p[:, 0], p[:, 1], p[:, 2]
+    kinetic = ((px + B * y / 2) ** 2 + (py - B * x / 2) ** 2 + pz**2).sum() / 2
+    return kinetic + w**2 * (z * z - (x * x + y * y) / 2).sum() / 2 + 1 / tp.norm(q[0] - q[1])
+
+
+TOGETHER = {
+    "springs": (springs, {"q": rng.normal(size=3), "p": rng.normal(size=3), "k": 100.0}),
+    "penning": (penning, {"q": rng.normal(size=(2, 3)), "p": rng.normal(size=(2, 3))}),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_coupled_numbers_turn_by_a_matrix_with_the_same_bits_everywhere(name):
+    system, start = TOGETHER[name]
+    found = {b: str(run(system, 0.01, "interaction4", 5, b, **start).hash) for b in HERE}
+    assert len(set(found.values())) == 1, found
+    c = tp.compile(system, dt=0.01, method="interaction4").certificate
+    assert c.symplectic and c.symmetric and c.consistent and bool(c.reversible) == (system is springs)
+    assert tp.measure_symplectic(tp.compile(system, dt=0.1, method="interaction"), **start).symplectic
+
+
+def test_a_magnetic_field_is_solved():
+    system, start = TOGETHER["penning"]
+    out = run(system, 0.005, "interaction8", 200, **start)
+    true = run(system, 1e-4, "rk4", 10_000, **start)
+    assert np.abs(out.final.q - true.final.q).max() < 1e-11 and out.drift("energy") < 1e-11
+
+
+def test_the_matrix_of_a_turn_keeps_an_oscillation_over_many_steps():
+    out = run(springs, 0.37, "interaction", 200_000, q=[1e-3, 0.0, 0.0], p=[0.0, 0.0, 0.0], k=100.0)
+    assert out.drift("energy") < 1e-6  # what the rest does; a matrix in one word drifts by as many roundings
+
+
+def test_members_may_have_matrices_of_their_own():
+    k, q, p = np.array([1.0, 50.0, 400.0]), rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
+    sim = tp.compile(springs, dt=0.05, method="interaction")
+    together = sim.evolve(q=q, p=p, k=k, steps=20, progress=False).final
+    for i in range(3):
+        assert (sim.evolve(q=q[i], p=p[i], k=k[i], steps=20, progress=False).final.q == together.q[i]).all()
+    with pytest.raises(tp.PlanError, match="70 sets of parameters"):
+        sim.evolve(q=np.ones((70, 3)), p=np.ones((70, 3)), k=np.arange(70.0), steps=1, progress=False)
+
+
+def test_a_run_with_matrices_goes_on_from_a_checkpoint(tmp_path):
+    sim = tp.compile(springs, dt=0.05, method="interaction4")
+    start = TOGETHER["springs"][1]
+    sim.evolve(**start, steps=8, checkpoint=tmp_path / "c", progress=False)
+    again, whole = sim.evolve(resume=tmp_path / "c", steps=12, progress=False), sim.evolve(**start, steps=20, progress=False)
+    assert (again.final.q == whole.final.q).all() and (again.final.p == whole.final.p).all()
+
+
+@pytest.mark.parametrize("old, new", [
+    (r", \$flow__1, E0, \$dt", ", $flow__1, E1, $dt"),  # of another term
+    (r", \$flow__1, E0, \$dt", ", $flow__0, E0, $dt"),  # one matrix for two times
+    (r"ROTATE S1:f64\[3\], (T\d+)\nfinal", "ROTATE S1:f64[3], S0\nfinal"),
+    (r"concat, S0, S1", "concat, S1, S0"),
+])  # fmt: skip
+def test_a_matrix_of_something_else_is_refused(old, new):
+    text = tp.compile(springs, dt=0.05, method="interaction").ir("tpir")
+    wrong = re.sub(old, new, text)
+    assert wrong != text and tpir.verify(tpir.parse(text)).symplectic
+    with pytest.raises(tp.VerifyError):
+        tpir.verify(tpir.parse(wrong))
+
+
+def test_means_of_coupled_numbers_are_refused():
+    with pytest.raises(tp.PlanError, match="couples them"):
+        tp.compile(springs, dt=0.1, method="interaction_mollified")
+
+
+def test_a_sum_of_systems_has_its_stiff_part_solved():
+    @tp.hamiltonian
+    def free(q: tp.Vec[3], p: tp.Vec[3]):
+        return p @ p / 2
+
+    @tp.potential
+    def stiff(q: tp.Vec[3], w: float = 50.0):
+        return w**2 * (q @ q) / 2
+
+    @tp.potential
+    def bump(q: tp.Vec[3]):
+        return (q**4).sum() / 4
+
+    assert tp.compile(free + stiff + bump, dt=0.1).built.plan.method == "interaction"
+    assert tp.compile(free + stiff + bump, dt=0.001).built.plan.method == "leapfrog_kdk"

@@ -1,7 +1,8 @@
 """Which part of H is quadratic, and is the rest one of positions?  The fact that the interaction picture rests on.
 
 T and the addends of V that are sums of oscillators, each of one number of q, are solved in closed form. A few numbers that
-are coupled, by springs or a magnetic field, are solved as one matrix. Whatever else there is in V is the rest. Addends are not opened further than sums, signs and factors that no state enters: (q*q - 1)**2 is the rest.
+are coupled, by springs or a magnetic field, are solved as one matrix. Whatever else there is in V is the rest. Addends are
+not opened further than sums, signs and factors that no state enters: (q*q - 1)**2 is the rest.
 """
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def parted(energy: UOp, states: frozenset[UOp], system: System) -> tuple[list[Ad
     rest: list[Addend] = []
     for u, minus in addends(energy, states):
         degree = degrees(u, states)[u]
-        (low if degree is not None and degree <= 2 and system.time not in u.leaves and not draws(u) else rest).append((u, minus))
+        still = system.time not in u.leaves and not draws(u)
+        (low if degree is not None and degree <= 2 and still else rest).append((u, minus))
     return low, rest
 
 
@@ -81,7 +83,7 @@ def by_numbers(system: System, facts: Facts) -> Fact:
         return Fact.no(NAME, because=facts["T quadratic"].because, site=facts["T quadratic"].site)
     q, pairs, normal = frozenset(system.q), list(system.pairs), Normal()
     if oscillators(split.T, pairs, normal) is None:
-        return Fact.no(NAME, because=f"T couples momenta with each other, and that is solved for {MOST_COUPLED} numbers at most",
+        return Fact.no(NAME, because=f"T couples momenta with each other, which is solved for {MOST_COUPLED} numbers at most",
                        site=system.sites.get(split.T))  # fmt: skip
     low, rest = parted(split.V, q, system)
     solved = [x for x in low if oscillators(x[0], pairs, normal) is not None]
@@ -90,7 +92,7 @@ def by_numbers(system: System, facts: Facts) -> Fact:
     other = tied[0][0] if tied else None
     if not any(degrees(u, q)[u] == 2 for u, _ in solved):
         why = "no addend of V is quadratic" if other is None else (
-            f"{other} couples positions with each other, and that is solved for {MOST_COUPLED} numbers at most")
+            f"{other} couples positions with each other, which is solved for {MOST_COUPLED} numbers at most")
         return Fact.no(NAME, because=why, site=None if other is None else system.sites.get(other))
     if not any(u.leaves & q for u, _ in rest):
         return Fact.no(NAME, because=ALL)
@@ -112,7 +114,8 @@ def coupled(system: System) -> Fact:
     low, rest = parted(system.energy, q | p, system)
     moving = next((u for u, _ in rest if u.leaves & p), None)
     if moving is not None:
-        return Fact.no(NAME, because=f"{moving} is not quadratic, and no function of positions", site=system.sites.get(moving))
+        why = f"{moving} is not quadratic, and no function of positions"
+        return Fact.no(NAME, because=why, site=system.sites.get(moving))
     if not any(u.leaves & q and degrees(u, q | p)[u] == 2 for u, _ in low):
         return Fact.no(NAME, because="no addend with positions is quadratic")
     if not any(u.leaves & q for u, _ in rest):

@@ -167,6 +167,7 @@ class ArraysLoader:
         step = Evaluator([*f.roots, *f.guards], f.careful)
         tails = [(t.period, Evaluator([*t.roots, *t.guards], f.careful)) for t in f.tails]
         look = Evaluator([*f.watched, *f.watched_guards], f.careful)
+        gate = Evaluator([] if f.going is None else [f.going], f.careful)
         weights = [Evaluator([row[k] for row in f.weights.values()]) for k in range(f.stages)]
 
         def call(
@@ -194,6 +195,8 @@ class ArraysLoader:
                 if not f.loops:
                     state = evaluate(step, 0, len(f.roots), {})
                 for j in range(rows if f.loops else 0):
+                    if f.going is not None and not np.any(evaluate(gate, j * stride, 1, {})[0]):
+                        break
                     for i in range(stride):
                         for k, stage in enumerate(stages, 1):
                             state = evaluate(step, j * stride + i, len(f.roots), stage)

@@ -84,7 +84,9 @@ def function(
     table(w, apart, envs)
     start = [[load(w, "%in", slot, r, v.dtype) for r in U] for slot, v in enumerate(f.loads)]
     ends: list[list[str]] = []
-    if is_packed(f, shape, NOW in needed):
+    if f.going is not None:
+        seen, ends = while_loop(w, f, envs, start)
+    elif is_packed(f, shape, NOW in needed):
         seen = packed.loop(w, f, envs[0], [name for (name,) in start])
     elif f.loops:
         seen, ends = loop(w, f, envs, start, NOW in needed, frozenset(apart), shape)
@@ -246,6 +248,34 @@ def tails(
         seen = [either(w.type(w.word), a, b) for a, b in zip(seen, noted)]
         block = f"after{k}"
     return values, seen
+
+
+def while_loop(
+    w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """A loop that ends where no lane goes on, and the numbers it leaves: a step would not change them."""
+    assert f.going is not None and f.stages == 1 and not f.watched
+    U, slots = range(len(envs)), range(len(f.loads))
+    w.lines += ["  br label %loop", "loop:", "  %i = phi i64 [ 0, %chunk ], [ %i.next, %body ]"]
+    phis = open_phis(w, f, slots, envs, start, "s", "chunk", "body")
+    left = [[envs[r][v] for r in U] for v in f.loads]
+    lines_for(w, [f.going], envs)
+    one = w.ref(f.going, envs[0])
+    for env in envs[1:]:
+        one = w.new(f"or {w.type(bool_)} {one}, {w.ref(f.going, env)}")
+    if w.width > 1:
+        name = f"@llvm.vector.reduce.or.v{w.width}i1"
+        w.declared[name] = f"declare i1 {name}({w.type(bool_)})"
+        one = w.new(f"call i1 {name}({w.type(bool_)} {one})")
+    elif len(envs) == 1:  # alone, it goes on wherever a step is done
+        envs[0][f.going] = "true"
+    w.lines += ["  %room = icmp slt i64 %i, %steps", f"  %on = and i1 {one}, %room",
+                "  br i1 %on, label %body, label %done", "body:"]  # fmt: skip
+    marks = [f"%sg.{r}" if f.guards else "" for r in U]
+    seen = watched_lines(w, f.roots, f.guards, envs, list(marks))
+    close_phis(w, phis, [[w.ref(u, envs[r]) for r in U] for u in f.roots], seen)
+    w.lines += ["  %i.next = add i64 %i, 1", "  br label %loop", "done:"]
+    return marks if f.guards else [], left
 
 
 def table(w: Writer, weights: Mapping[UOp, Sequence[UOp]], envs: Sequence[dict[UOp, str]]) -> None:

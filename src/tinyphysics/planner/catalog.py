@@ -15,6 +15,7 @@ from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.schemes import FOUND, drifts_and_kicks, steps
+from tinyphysics.synth.shears import COMPOSED
 from tinyphysics.synth.splitting import palindrome
 
 ROUNDS = 6  # of a solution, about, the last look at its slopes included
@@ -37,7 +38,9 @@ class Method:
     slopes: int = 0  # that a collocation solves for
     turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
     mollified: bool = False  # kicks see means of positions
+    points: int = 0  # of a quadrature of the Lagrangian; none for the trapezoidal rule
     kind: str = ""  # the family, of a method that is nothing of these
+    adaptive: bool = False  # does it choose its own steps?  Then dt is that of the times at which one may look
     composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
 
     @property
@@ -58,7 +61,10 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
-        if not (self.splits or self.orbits or self.slopes or self.turns or "levels" in self.needs):
+        if self.kind == "exponential":
+            return ("symplectic",)
+        shears = self.kind == "shears"
+        if not (self.splits or self.orbits or self.slopes or self.turns or shears or "levels" in self.needs):
             return ()
         symmetric = self.symmetric and not self.corrected
         return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
@@ -91,8 +97,8 @@ class Method:
             return parts.count("V") - (merged and parts[0] == "V")
         if self.orbits is not None:
             return len(self.orbits()[1])
-        if self.slopes:
-            return self.slopes * ROUNDS
+        if self.slopes or self.kind == "variational":
+            return (self.slopes or self.points or 2) * ROUNDS  # the trapezoidal rule looks at both ends
         if self.turns is not None:
             return kicks_of(self.turns())
         return len(self.tableau.b) if self.tableau else 1
@@ -155,15 +161,29 @@ METHODS: tuple[Method, ...] = (
            sequence=lambda: list(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
            source="takahashi1984", needs=NEEDS["force gradient"]),
     solved("force_gradient6", "five kicks with their force gradients, drift-kick-drift"),
+    *(Method(name, order, f"the parts of H one after the other and back{', repeated' if order > 2 else ''}: for what mixes "
+             "q and p", symmetric=True, source=source, needs=("shears", "no clock"), kind="shears", kicks=len(COMPOSED[name]))
+      for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
+                                  ("strang8", 8, "kahan1997"))),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", symmetric=True,
            kind="collocation", slopes=1),
     Method("gauss4", 4, "two slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
            kind="collocation", slopes=2),
     Method("gauss6", 6, "three slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
            kind="collocation", slopes=3),
+    Method("variational_midpoint", 2, "of a Lagrangian: the velocity at the middle of the step, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=1, needs=("a Lagrangian",)),
+    Method("variational_trapezoidal", 2, "of a Lagrangian: one velocity for both ends of the step, solved for; Verlet's "
+           "method for any L", symmetric=True, source="marsden2001", kind="variational", needs=("a Lagrangian",)),
+    Method("galerkin4", 4, "of a Lagrangian: velocities at two points of Gauss, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=2, needs=("a Lagrangian",)),
+    Method("galerkin6", 6, "of a Lagrangian: velocities at three points of Gauss, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=3, needs=("a Lagrangian",)),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
+    Method("taylor", 0, "the Taylor series of the solution, its order from the tolerance; every step as long as its last "
+           "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
            orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source="wisdom1991", needs=("orbits",)),
     *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector where a run begins and where one looks: error eps h**"
@@ -197,6 +217,10 @@ METHODS: tuple[Method, ...] = (
            turns=leapfrogs("leapfrog"), mollified=True, symmetric=True, source="garcia1999", needs=("quadratic part",)),
     Method("interaction_mollified4", 4, "three of them, the middle one backwards", turns=leapfrogs("yoshida4"),
            mollified=True, symmetric=True, source="yoshida1990", needs=("quadratic part",)),
+    Method("magnus4", 4, "the exponential of one matrix a step, made of A(t) at two times",
+           source="blanes2000", needs=("linear",), kicks=2, kind="exponential"),
+    Method("magnus6", 6, "the exponential of one matrix a step, made of A(t) at three times",
+           source="blanes2000", needs=("linear",), kicks=3, kind="exponential"),
 )
 # fmt: on
 ALIASES = {"leapfrog": "leapfrog_kdk"}
@@ -204,6 +228,11 @@ CHOICES = ("auto", "symplectic")  # names that let the planner choose
 BY_NAME = {m.name: m for m in METHODS}
 FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from order 4 on the smallest price
 ORDERS = (1, 2, 4, 6, 8, 10)
+
+
+def of_parts(order: int) -> list[Method]:
+    """Those of an order for an energy that does not split into T and V."""
+    return [m for m in METHODS if m.order == order and m.kind == "shears"]
 
 
 def by_solving(order: int) -> list[Method]:
@@ -220,6 +249,7 @@ def by_order(order: int, quadratic: bool) -> list[Method]:
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p
 
 MAP = Method("map", 0, "the map as it is written", kind="map")
+TAYLOR = BY_NAME["taylor"]
 PACES = "paces"
 PACED = {m.order: m for m in METHODS if m.kind == PACES}  # those for fast and slow parts
 INTERACTION = BY_NAME["interaction"]
@@ -235,6 +265,14 @@ def limit_of(m: Method) -> float | None:
     sequence = [] if m.sequence is None else m.sequence()
     plain = bool(sequence) and all(len(entry) == 2 and entry[0] in PARTS for entry in sequence)
     return of_splitting(sequence) if plain else None
+
+
+def is_adaptive(kind: str, method: str) -> bool:
+    """Does a system of this kind, with what was asked by name, get a method that chooses its own steps?"""
+    if method in CHOICES:
+        return kind == "ode" and method == "auto"
+    name = ALIASES.get(method, method)
+    return name in BY_NAME and BY_NAME[name].adaptive
 
 
 def names() -> tuple[str, ...]:

@@ -50,6 +50,9 @@ def check_goals(kind: str, name: str, goal: Goal) -> None:
     if kind == "map":
         raise PlanError(f"`{name}` is a map: it has no step that could be made accurate",
                         fix="Leave energy_drift=, error= and pilot= out.")  # fmt: skip
+    if kind == "ode":
+        raise PlanError(f"energy_drift=, error= and pilot= are for energies and forces, and `{name}` is given by derivatives",
+                        fix="Leave them out: the default method keeps to rounding, or to tolerance=.")  # fmt: skip
     if goal.energy_drift is not None and kind == "forces":
         raise PlanError(f"energy_drift= for `{name}`, which is given by its forces: no energy is known for it",
                         fix="Ask for error= alone, or write it as a Hamiltonian.")  # fmt: skip

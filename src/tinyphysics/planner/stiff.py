@@ -17,21 +17,29 @@ from tinyphysics.facts import Fact, Facts
 from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.ir.value import evaluate
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import CHOICES
+from tinyphysics.planner.catalog import BY_NAME, BY_ORDER, CHOICES
 from tinyphysics.planner.turning import MOST_NUMBERS, curvatures, defaults
 from tinyphysics.rules.jvp import jvp
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.system import System
 
 LIMIT = 2.0  # of leapfrog
+SOLVED = {2: "interaction", 4: "interaction4", 6: "interaction6", 8: "interaction8"}  # by order
+
+
+def limit(order: int | None) -> float:
+    """Of the splitting that an order gets where T is quadratic."""
+    return LIMIT if order in (None, 2) else BY_NAME[BY_ORDER[order or 2]].limit or math.inf
+
+
 OTHER = frozenset({Ops.NEAR, Ops.TREE, Ops.RANDOM, Ops.CUSTOM})  # what is not evaluated here
 
 
 def may_be(system: System, goal: Goal) -> bool:
     """Is it a question at all?  Only where leapfrog would be taken because nothing else was asked for."""
-    plain = (goal.method in CHOICES and goal.order in (None, 2) and not goal.forbid and not goal.is_accurate
+    plain = (goal.method in CHOICES and goal.order in (None, *SOLVED) and not goal.forbid and not goal.is_accurate
              and goal.precision == "float64" and goal.scale == "off" and goal.approximate is None
-             and goal.propagator == "loop" and not goal.inner and not goal.backwards)  # fmt: skip
+             and goal.propagator in (None, "loop") and not goal.inner and not goal.backwards)  # fmt: skip
     return (plain and goal.dt is not None and system.kind == "hamiltonian" and not system.levels
             and sum(q.size for q in system.q) <= MOST_NUMBERS)  # fmt: skip
 
@@ -45,7 +53,7 @@ def quadratic(system: System) -> Fact:
 
 
 def stiffest(system: System, goal: Goal) -> float:
-    """omega*dt of the stiffest number where leapfrog is shown to be unstable; 0 where it is not."""
+    """omega*dt of the stiffest number where the splitting of the order is shown to be unstable; 0 where it is not."""
     if not may_be(system, goal):
         return 0.0
     assert system.energy is not None and goal.dt is not None
@@ -63,7 +71,7 @@ def stiffest(system: System, goal: Goal) -> float:
         return 0.0
     bend = curvature_along(system, found, values, stiff)
     square = a * bend * h * h
-    return math.sqrt(square) if math.isfinite(square) and square > LIMIT**2 else 0.0
+    return math.sqrt(square) if math.isfinite(square) and square > limit(goal.order) ** 2 else 0.0
 
 
 def curvature_along(system: System, found: Fact, values: dict[str, Any], number: int) -> float:

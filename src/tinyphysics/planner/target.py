@@ -7,7 +7,8 @@ from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.index import Unsupported
-from tinyphysics.tpir.isa import Operand, Program, Word
+from tinyphysics.tpir.isa import GOING, Operand, Pointer, Program, Word
+from tinyphysics.tpir.kernel import LARGEST
 from tinyphysics.tpir.loops import build_loops, few, longest_axis
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.stages import rolled_up
@@ -16,6 +17,7 @@ from tinyphysics.util import did_you_mean, one_of, prod
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
 WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
+WITH_SERIES = ("llvm", "numpy")
 OF_AN_ARC = 50  # operations, of one of the three that a turn needs
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
 
@@ -84,8 +86,27 @@ def loops_refuse(program: Program) -> str:
 
 def in_loops(program: Program, members: int) -> bool:
     """Does a run of so many members go through loops?  Many small systems fill the lanes of vectors instead."""
+    if any(i.dst == Pointer(GOING) or i.op == "SERIES" for i in program.step):  # steps of their own lengths
+        return False
     enough = lanes_enough(longest_axis(program), written(program)[0], members, few(program))
     return not enough and not loops_refuse(program)
+
+
+def in_series(program: Program, requested: str) -> tuple[Target, str]:
+    """(the target, why) of a step in loops over the coefficients of its series."""
+    if requested not in ("auto", *WITH_SERIES):
+        raise PlanError(f"the backend `{requested}` does not run Taylor series in loops, and this one is long",
+                        fix=f"Choose {one_of(WITH_SERIES)}, or a method of kicks and drifts.")  # fmt: skip
+    return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
+
+
+def written_out(program: Program, requested: str) -> tuple[Target, str]:
+    """(the target, why) of a step that is always written out number by number."""
+    count, _ = written(program)
+    if count > LARGEST:
+        raise PlanError(f"one step of `{program.name}` is {count:,} operations when written out, more than {LARGEST:,}",
+                        fix="A larger tolerance= has shorter series; or choose a method of kicks and drifts.")  # fmt: skip
+    return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 
 
 def choose_target(program: Program, requested: str, precision: str = "float64") -> tuple[Target, str]:

@@ -147,6 +147,10 @@ def resonance(m: Method, omega: Sequence[float], dt: float, bends: Bends | None 
 # --- what is said -------------------------------------------------------------------------------------------
 def rows(step: Step, dt: float | None) -> list[Row]:
     """How far the quadratic part turns in a step, with the parameters as they are if a run gives no others."""
+    if step.coupled:
+        size = sum(s.var.size for s in step.states)
+        return [Row("matrix", f"{size} x {size + 1}", "of each turn, two words of every number: made where a run begins, "
+                    "which then looks for resonances")]  # fmt: skip
     if dt is None or step.name not in BY_NAME:
         return []
     known = curvatures([o for _, _, o in step.oscillators], defaults(step.parameters))

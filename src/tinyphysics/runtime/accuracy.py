@@ -19,7 +19,7 @@ from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.pilot import Pilots, apart, estimate, looks_in, part, sample
 from tinyphysics.runtime.schedule import count_steps
-from tinyphysics.runtime.simulation import Simulation, checked_step, checked_time
+from tinyphysics.runtime.simulation import Simulation, checked_step, checked_time, given_momenta
 from tinyphysics.system import Family
 from tinyphysics.trajectory import Trajectory
 
@@ -67,7 +67,7 @@ def state_of(sim: Simulation, given: Mapping[str, Any], where: str) -> Inputs:
     try:
         if isinstance(sim.source, Family):
             sim.bind(sim.source, sizes_from(sim.source, given))
-        return inputs(sim.system, given, sim.compiled.encoding)
+        return inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
     except (InputError, ShapeError) as error:
         raise type(error)(f"{error.what} ({where})", site=error.site,
                           fix=(error.fix or "").replace("to evolve", where)) from None  # fmt: skip
@@ -122,7 +122,7 @@ def step_of_run(
         raise InputError("a run whose step is to be found needs an end" if until is None else "give either steps= or until=",
                          fix="Pass until=10.0; or choose the step yourself: tp.compile(..., dt=0.01).")  # fmt: skip
     if sim.goal.decision is None:
-        i = inputs(sim.system, given, sim.compiled.encoding)
+        i = inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
         reach = count_steps(steps, until, dt, t0) * abs(dt) if dt is not None else time_of(until, t0)
         if dt is not None and reach == 0:
             return dt

@@ -71,8 +71,9 @@ def time_of(program: Program, i: Instruction, dt: float) -> float:
     symbolic = Symbolic(program)
     for other in program.init:
         if other.op == "ELEM" and other.dst == i.args[2]:
-            symbolic.env[other.dst] = u = symbolic.value(other, f"`{other}`")
+            u = symbolic.value(other, f"`{other}`")
             assert u is not None
+            symbolic.env[other.dst] = u
     (h,) = evaluate([symbolic.read(i.args[2], i.type, f"`{i}`")], {"$dt": dt})
     return float(h)
 

@@ -16,9 +16,9 @@ from functools import cache
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.arc import averaged
-from tinyphysics.step import DT, Block, Part, Shear, Step, Term, Turn
+from tinyphysics.step import DT, WORK, Block, Part, Shear, Step, Term, Turn
 from tinyphysics.synth.coefficients import COMPOSITION
-from tinyphysics.synth.derivative import derivative
+from tinyphysics.synth.derivative import derivative, power
 from tinyphysics.synth.orbits import NEAR_INTEGRABLE
 from tinyphysics.synth.schemes import drifts_and_kicks
 from tinyphysics.synth.splitting import palindrome
@@ -58,18 +58,22 @@ def interaction_step(
     timed = system.time is not None and system.time in found.rest.leaves
 
     @cache
-    def slopes(weight: float) -> list[UOp]:
-        """Of the rest at q, or at the mean of q over weight * dt."""
-        if not mollified:
-            return derivative(found.rest, system.q)
+    def rest(weight: float) -> UOp:
+        """At q, or at the mean of q over weight * dt."""
         h = DT if weight == 1.0 else weight * DT
-        (rest,) = substitute([found.rest], {q: averaged(q, o, h) for q, _, o in pairs})
-        return derivative(rest, system.q)
+        at = {q: averaged(q, o, h) for q, _, o in pairs} if mollified else {}
+        return substitute([found.rest], at)[0]
+
+    @cache
+    def slopes(weight: float) -> list[UOp]:
+        return derivative(rest(weight), system.q)
 
     def part(what: str, weight: float, clock: float) -> Part:
         if what == "L":
             return Turn(weight)
-        return Block(tuple(Shear(p, g, "negate", weight) for p, g in zip(system.p, slopes(weight))), clock if timed else 0.0)
+        kicks = tuple(Shear(p, g, "negate", weight) for p, g in zip(system.p, slopes(weight)))
+        works = (Shear(WORK, -power(rest(weight), system.time), "force", weight),) if timed else ()
+        return Block(kicks, clock if timed else 0.0, works)
 
     begins, first = sequence[0]
     assert sequence[-1] == sequence[0], "a step ends as it begins, so that neighbours share it"

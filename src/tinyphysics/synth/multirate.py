@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from tinyphysics.ir import UOp
-from tinyphysics.step import Block, Shear, Step, Term
+from tinyphysics.step import WORK, Block, Shear, Step, Term
 from tinyphysics.synth.coefficients import rounded
-from tinyphysics.synth.derivative import derivative
+from tinyphysics.synth.derivative import derivative, power
 from tinyphysics.synth.timing import Sequence_
 from tinyphysics.system import System
 from tinyphysics.util import prod
@@ -61,7 +61,8 @@ def multirate_step(
     def block(part: str, weight: float, clock: float) -> Block:
         moves = drift if part == "T" else kicks[part]
         timed = part != "T" and system.time is not None and system.time in system.levels[int(part)].leaves
-        return Block(tuple(Shear(s, g, kind, weight) for s, g, kind in moves), clock if timed else 0.0)
+        works = (Shear(WORK, -power(system.levels[int(part)], system.time), "force", weight),) if timed else ()
+        return Block(tuple(Shear(s, g, kind, weight) for s, g, kind in moves), clock if timed else 0.0, works)
 
     loop = nested(inner) if len(weights) == 1 else composed(inner, weights)
     ends = {part: weight for part, weight in loop if part != "T"}

@@ -250,9 +250,13 @@ ISA: dict[str, Row] = {
     "PROPAGATE": Row("s, way, [energy, weight]...", "S",
                      "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
                      "w(rc)+"),
+    "SERIES": Row("s, rate..., (order,)", "S",
+                  "all states along the Taylor series of the solution with these derivatives, as far as its last terms allow",
+                  "[rc]+n"),
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
+GOING = "going"  # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
 FRAMES = ("positions", "velocities", "places", "momenta")
 ROLES = ("position", "momentum", "field", "auxiliary", "error")
 WORDS = ("high", "low")

@@ -25,6 +25,7 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.wide import time_words
 from tinyphysics.tpir.isa import (
     ADDRESS,
+    GOING,
     MEMBER_BITS,
     Instruction,
     Operand,
@@ -76,6 +77,7 @@ class Section:
     careful: bool = False  # which of their forms the functions in it have, where they are not written out
     bodies: int = 0  # rows of its states that are alike: what a vector may do together for one member
     tails: tuple[Tail, ...] = ()
+    going: UOp | None = None  # of the loads: a loop ends where it holds for no lane, because a step would change nothing
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
@@ -123,8 +125,9 @@ class Section:
 
     @property
     def everything(self) -> list[UOp]:
+        gate = [] if self.going is None else [self.going]
         tails = [u for t in self.tails for u in (*t.roots, *t.guards)]
-        return [*self.roots, *self.guards, *tails, *self.watched, *self.watched_guards]
+        return [*gate, *self.roots, *self.guards, *tails, *self.watched, *self.watched_guards]
 
     @cached_property
     def needed(self) -> dict[UOp, None]:
@@ -175,6 +178,7 @@ class Kernel:
     ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)  # stages, weights: enter, leave
     bodies: int = 0
     tails: tuple[Tail, ...] = ()  # what is done after some of the stages
+    going: UOp | None = None  # of what is carried
     _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
 
     def section(self, name: str, careful: bool = False, short: bool = False) -> Section:
@@ -187,8 +191,10 @@ class Kernel:
             stages, weights = self.ends.get(name, (self.stages, self.weights) if loops else (1, {}))
             values = [u for row in weights.values() for u in row]
             groups: list[list[UOp]] = []
+            gate = [self.going] if name == "step" and self.going is not None else []
             tails = self.tails if name in ("step", "watch") else ()
-            for roots in (self.functions[name], self.watched if name == "watch" else (), values, *(t.roots for t in tails)):
+            behind = (*(t.roots for t in tails), gate)
+            for roots in (self.functions[name], self.watched if name == "watch" else (), values, *behind):
                 plain = inline(roots)
                 if short:
                     plain, rare = (always(plain), []) if careful else usual(plain)
@@ -212,6 +218,7 @@ class Kernel:
                 name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table, careful,
                 self.bodies if loops else 0,
                 tuple(Tail(t.period, parts[6 + 2 * k], parts[7 + 2 * k]) for k, t in enumerate(tails)),
+                parts[-2][0] if gate else None,
             )
         return self._cache[name, careful, short]
 
@@ -366,7 +373,7 @@ def build_kernel(program: Program) -> Kernel:
     loop.env |= known
     stages, weights = rolled(program, start, [r for r in round_the_loop if r in rewritten], fixed)
     loop.env |= {w: UOp.var(str(w), row[0].shape, row[0].dtype) for w, row in weights.items()}
-    loop.run(stages.body)
+    gate = loop.run(stages.body).get(Pointer(GOING))
     next_values = [loop.env[r] for r in round_the_loop]
     less_often = []
     for tail in stages.tails:
@@ -385,6 +392,7 @@ def build_kernel(program: Program) -> Kernel:
         "init": scalars([start[r] for r in round_the_loop]),
         "step": scalars(next_values),
         "final": scalars([stored[p] for p in outputs]),
+        GOING: [] if gate is None else scalars([gate]),
     }
     tails = [scalars(values) for values in less_often]
     tables = {"step": weights}
@@ -411,11 +419,12 @@ def build_kernel(program: Program) -> Kernel:
         name = f"{u.src[0].arg}.{u.arg}" if u.op is Ops.ELEMENT else str(u.arg)
         names[u] = UOp.var(name, (), u.dtype)
     functions = {title: tuple(substitute(roots, names)) for title, roots in sections.items()}
+    going = functions.pop(GOING)
     own = tuple(dict.fromkeys([*(names[u] for u in params), *implicit(program)]))
     return Kernel(
         program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
         {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions, stages=stages.count,
-        weights=named(weighed.pop("step"), names), bodies=bodies_of(program),
+        weights=named(weighed.pop("step"), names), bodies=bodies_of(program), going=going[0] if going else None,
         tails=tuple(Tail(t.period, tuple(substitute(roots, names))) for t, roots in zip(stages.tails, tails)),
         ends={title: (part.count, named(weighed[title], names))
               for title, part in (("enter", ends.enter), ("leave", ends.leave)) if part is not None},

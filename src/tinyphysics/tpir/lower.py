@@ -20,10 +20,12 @@ from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
-from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, Turn, inverse
+from tinyphysics.step import (
+    DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, Turn, inverse, moves_of,
+)  # fmt: skip
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
-    FLOW, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
+    FLOW, GOING, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
 )  # fmt: skip
 from tinyphysics.util import Site
 
@@ -307,10 +309,15 @@ def conjugate(state: UOp, b: Builder) -> UOp:
 
 def lower(
     step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None, precision: str = "float64",
-    backwards: bool = False,
+    backwards: bool = False, works: str = "",
 ) -> Program:  # fmt: skip
-    """The program of a step; what may be fused or hoisted is decided here, before anything watches."""
-    step = decided(step, precision)
+    """The program of a step; what may be fused or hoisted is decided here, before anything watches.
+
+    With `works`, p_t is a state of that name: nothing reads it, so that the others have the bits that they have without.
+    """
+    step = decided(step, precision) if step.going is None else step  # that one says itself what is fused, and what is lost
+    if works:
+        step = with_works(step, works)
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
     b = Builder(step.states, sites or {}, step.frame)
@@ -327,6 +334,8 @@ def lower(
         b.change("init", ("positions", "velocities"))
     for section, blocks in (("init", step.init), ("step", step.body), ("final", step.final)):
         b.current.clear()
+        if section == "step" and step.going is not None:
+            b.emit(section, "OBSERVE", Pointer(GOING), b.operand(step.going, section), u=step.going, note=" ")
         assign(b, [x for x in blocks if isinstance(x, Assign)], section, step.time)
         for block in blocks:
             if isinstance(block, Block):
@@ -337,6 +346,10 @@ def lower(
                 b.go_on(block, section)
             elif isinstance(block, Turn):
                 b.turn(step, block, section)
+    if step.loops is not None:
+        b.current.clear()
+        rates = [b.operand(u, "step") for u in step.loops.rates]
+        b.emit("step", "SERIES", Register("S", 0), *rates, (step.loops.order,), u=step.states[0].var, note=" ")
     if step.jump is not None:
         pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
         b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
@@ -353,7 +366,7 @@ def lower(
         declared.append(StateDecl(s.name, s.role, type_of(s.var), i - 1 if s.role == "momentum" else None))
     params = [ParamDecl(p.name, type_of(p.var), p.default) for p in step.parameters]
     params += [ParamDecl(str(u.arg), type_of(u)) for u in b.flows.values()]
-    if not any(isinstance(x, Assign) for x in step.body):
+    if not any(isinstance(x, Assign) for x in step.body) and step.loops is None:
         params.insert(0, ParamDecl("dt", default=dt))
     return Program(
         step.name, step.claims, tuple(declared), tuple(params),
@@ -412,7 +425,28 @@ def decided(step: Step, precision: str = "float64") -> Step:
                 values = shifted(b)
                 shears = tuple(replace(s, value=values[s.value]) if isinstance(s, Shift) else
                                replace(s, covector=new[s.covector]) for s in b.shears)  # fmt: skip
-                out.append(Block(shears, b.clock))
+                out.append(Block(shears, b.clock, b.works))
         return tuple(out)
 
     return replace(step, init=rebuilt(step.init), body=rebuilt(step.body), final=rebuilt(step.final))
+
+
+def with_works(step: Step, name: str) -> Step:
+    """The step with the momentum of explicit time as one more state, whose own expressions are decided for themselves."""
+    groups = (step.init, step.body, step.final)
+    blocks = [b for parts in groups for part in parts for b in [moves_of(part)] if b is not None]
+    old = [s.covector for b in blocks for s in b.works]
+    new = dict(zip(old, fuse(short_dots(graph_rewrite(old, products)))))
+    p_t = UOp.var(name)
+
+    def joined(b: Part) -> Part:
+        if isinstance(b, Solve) and isinstance(b.moves, Block):
+            moves = joined(b.moves)
+            assert isinstance(moves, Block)
+            return replace(b, moves=moves)
+        if not isinstance(b, Block):
+            return b
+        return replace(b, shears=(*b.shears, *(replace(s, state=p_t, covector=new[s.covector]) for s in b.works)))
+
+    init, body, final = (tuple(map(joined, parts)) for parts in groups)
+    return replace(step, states=(*step.states, State(name, p_t, "auxiliary")), init=init, body=body, final=final)

@@ -1,9 +1,10 @@
 """What does a program conserve that turns oscillators?  Each turn must be the exact flow of one declared term.
 
-Two things are known here and derived nowhere: that FLOW has the matrix of its term, and what the functions arc_sign, arc_drift and arc_kick of (a, b, h) are, and so
-that rules/arc.py makes of them the flow of a*p*p/2 + g*p + b*q*q/2 + f*q for a time h. The a, b, f and g are derived from
-the declared energies, never read from the program; h is a multiple of dt. A kick is the complete gradient of another
-term, at the positions, or at means of them (arc_lag), which go to the positions as dt**2. Everything else is a no.
+Two things are known here and derived nowhere: that FLOW has the matrix of its term; and what the functions arc_sign,
+arc_drift and arc_kick of (a, b, h) are, and so that rules/arc.py makes of them the flow of a*p*p/2 + g*p + b*q*q/2 + f*q for
+a time h. The a, b, f and g are derived from the declared energies, never read from the program; h is a multiple of dt. A
+kick is the complete gradient of another term, at the positions, or at means of them (arc_lag), which go to the positions
+as dt**2. Everything else is a no.
 """
 from __future__ import annotations
 
@@ -51,6 +52,7 @@ class Rotated:
         self.positions = [k for k, s in enumerate(program.states) if s.role == "position"]
         self.pairs = [(k, other) for k in self.positions if (other := program.conjugate(k)) is not None]
         self.solved: dict[int, list[Oscillator]] = {}
+        self.kicks: dict[tuple[int, Fraction], int] = {}  # the parts that kicks are: of a term, and means over so much of dt
         self.matrices: dict[UOp, tuple[int, UOp]] = {}  # (term, time) of what is handed in
         self.find_oscillators()
         self.walk()
@@ -233,15 +235,17 @@ class Rotated:
         if found is None:
             self.refuse(f"{where} is not a multiple of the complete gradient of one term of the energy")
             return
-        term, factor = found
+        term, factor, lag = found
+        part = self.kicks.setdefault((term, lag), len(self.terms) + len(self.kicks))
         update = Update(number, i, section, next(iter(flows)), next(iter(flows.values())), h)
         moved = frozenset(p for _, p in self.pairs)
-        self.flows.append(SubFlow(term, factor * self.step_of(h, where), times[0] if times else None, update, moved,
+        self.flows.append(SubFlow(part, factor * self.step_of(h, where), times[0] if times else None, update, moved,
                                   frozenset(self.positions)))  # fmt: skip
 
-    def kicked_by(self, flows: dict[int, UOp]) -> tuple[int, Fraction] | None:
-        """(term, factor) such that the kicks are that multiple of -dE/dq, at the positions or at means of them."""
+    def kicked_by(self, flows: dict[int, UOp]) -> tuple[int, Fraction, Fraction] | None:
+        """(term, factor, time of means) such that the kicks are that multiple of -dE/dq, at the positions or at means."""
         lags = {scalar_of(u.src[2]) for u in toposort(list(flows.values())) if u.op in ARCS}
+        lag = next((abs(x) for h in lags if (x := self.normal.ratio(h, DT)) is not None), Fraction(0))  # they are even in h
         for term, u in enumerate(self.terms):
             if moving(u) - set(self.positions) or DT in u.leaves:
                 continue
@@ -256,7 +260,7 @@ class Rotated:
                         factors.add(self.normal.ratio(flows[p], -slope))
                 factor = factors.pop() if len(factors) == 1 else None
                 if factor is not None:
-                    return term, factor
+                    return term, factor, lag
         return None
 
     def seen(self, energy: UOp, lags: set[UOp]) -> list[UOp]:
@@ -274,7 +278,8 @@ class Rotated:
         if why := self.trouble or uneven(self.flows) or clock_trouble(self.flows):
             return Verdict(False, why)
         for k in range(len(self.terms)):
-            total = sum((f.weight for f in self.flows if f.part == k and f.update.section == "step"), Fraction(0))
+            own = {k, *(part for (term, _), part in self.kicks.items() if term == k)}
+            total = sum((f.weight for f in self.flows if f.part in own and f.update.section == "step"), Fraction(0))
             if abs(total - 1) > TOL:
                 return Verdict(False, f"E{k} enters with total weight {float(total):g} instead of 1")
         return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J"
