@@ -34,6 +34,7 @@ class Method:
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
     slopes: int = 0  # that a collocation solves for
+    composed: str = ""  # of steps by a generating function: the weights of their lengths
     kind: str = ""  # the family, of a method that is nothing of these
 
     @property
@@ -146,6 +147,21 @@ METHODS: tuple[Method, ...] = (
            kind="collocation", slopes=2),
     Method("gauss6", 6, "three slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
            kind="collocation", slopes=3),
+    Method("stormer_verlet_implicit", 2, "half a step by a generating function of (q, P), half by its adjoint of (Q, p)",
+           symmetric=True, source="devogelaere1956", kind="collocation", slopes=2, composed="leapfrog"),
+    Method("stormer_verlet_implicit4", 4, "three of these, the middle one backwards",
+           symmetric=True, source="yoshida1990", kind="collocation", slopes=6, composed="yoshida4"),
+    Method("stormer_verlet_implicit6", 6, "nine of these", symmetric=True, source="kahan1997",
+           kind="collocation", slopes=18, composed="kahan_li6"),
+    *(Method(f"kick_midpoint{order if order > 2 else ''}", order, summary, symmetric=True, source=source, kind="collocation",
+             slopes=stages, composed=weights, needs=("a potential apart",)) for order, weights, stages, source, summary in (
+        (2, "leapfrog", 1, "", "half a kick by the terms without p, the midpoint rule for the rest, half a kick"),
+        (4, "yoshida4", 3, "yoshida1990", "three of these, the middle one backwards"),
+        (6, "kahan_li6", 9, "kahan1997", "nine of these"))),
+    *(Method(f"extended_phase_space{order if order > 2 else ''}", order, f"{count} of two copies, projected symmetrically",
+             symmetric=True, source="jayawardana2023", kind="doubled", composed=weights, kicks=kicks, needs=("an energy",))
+      for order, weights, kicks, count in ((2, "leapfrog", 3, "a leapfrog"), (4, "yoshida4", 9, "three leapfrogs"),
+                                           (6, "kahan_li6", 27, "nine leapfrogs"))),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),

@@ -126,6 +126,8 @@ def at_paces(system: System, facts: Facts, goal: Goal) -> Plan:
 
 def second(name: str, chosen: Method, quadratic: bool) -> str:
     """Why a method that applies is not the one."""
+    if BY_NAME[name].slopes:
+        return f"same order; {chosen.name} is the default"
     if chosen.order in FIRST:
         return f"same order and cost; {chosen.name} is the default"
     return told(name, quadratic)

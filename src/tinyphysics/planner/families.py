@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tinyphysics.analysis.apart import apart
 from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
@@ -14,8 +15,10 @@ from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
 from tinyphysics.planner.needs import HIERARCHY
 from tinyphysics.step import Step
+from tinyphysics.synth.coefficients import COMPOSITION
+from tinyphysics.synth.doubled import doubled
 from tinyphysics.synth.explicit import explicit_map
-from tinyphysics.synth.implicit import collocate, gauss
+from tinyphysics.synth.implicit import collocate, gauss, generated, kicked
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
@@ -103,7 +106,16 @@ def of_splitting(job: Job) -> Step:
 
 def by_collocation(job: Job) -> Step:
     method = job.method
+    if "a potential apart" in method.needs:
+        found = apart(job.system)
+        return kicked(method.name, job.system, found.V, found.rest, COMPOSITION[method.composed], method.keeps)
+    if method.composed:
+        return generated(method.name, job.system, COMPOSITION[method.composed], method.keeps)
     return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
+
+
+def of_copies(job: Job) -> Step:
+    return doubled(job.method.name, job.system, COMPOSITION[job.method.composed])
 
 
 FAMILIES: dict[str, Callable[[Job], Step]] = {
@@ -113,6 +125,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "paces": at_paces,
     "orbits": on_orbits,
     "collocation": by_collocation,
+    "doubled": of_copies,
 }
 
 

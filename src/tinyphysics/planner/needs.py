@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tinyphysics.analysis.apart import apart
 from tinyphysics.facts import Facts
 from tinyphysics.ir import Ops, toposort
 from tinyphysics.planner.catalog import Method
@@ -74,6 +75,15 @@ def no_energy(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.energy is not None else "it is not given by an energy"
 
 
+def all_mixed(m: Method, system: System, facts: Facts) -> Reason:
+    if system.energy is None:
+        return None  # and another need says so
+    if system.time is not None:
+        return "the energy depends on t"
+    found = apart(system)
+    return None if found else f"no potential stands apart: {found.because}"
+
+
 def splits(system: System, facts: Facts) -> bool:
     """Has it a kick and a drift?"""
     return system.kind != "hamiltonian" or bool(facts["separable"])
@@ -88,6 +98,7 @@ NEEDS: dict[str, Need] = {
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
     "an energy": Need("a system given by its energy", no_energy),
+    "a potential apart": Need("some terms of the energy hold no momenta, and none holds t", all_mixed),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

@@ -237,10 +237,10 @@ ISA: dict[str, Row] = {
                   "rrr[rc]n"),
     "PULL": Row("f, a, q, gm", "F", "accelerations in Jacobi coordinates without what KEPLER knows of them", "rrr"),
     "ORBIT": Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r"),
-    "SOLVE": Row("x, start", "T", "an unknown; the lines from here to its UNTIL are done round after round", "r"),
+    "SOLVE": Row("x, start", "T", "an unknown; the lines from here to its UNTIL are done round after round", "[rc]"),
     "UNTIL": Row("x, residual, [matrix], scale, (rounds,)", "T",
                  "x := x - residual, or less the matrix times it; again, until what is taken off no longer gets smaller; "
-                 "scale is one over the size of x; NaN if the rounds are not enough", "r{2,3}n"),
+                 "scale is one over the size of x; NaN if the rounds are not enough", "r{1,2}[rc]n"),
     "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
     "PROPAGATE": Row("s, way, [energy, weight]...", "S",
                      "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
