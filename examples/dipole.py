@@ -16,7 +16,8 @@ def turning(q, p):
 
 
 start = dict(q=[3.0, 0.0, 0.0], p=[0.0, 0.45 + 60.0 / 9, 0.3])
-sim = tp.compile(dipole, dt=0.02, order=4)
+dt = 0.02
+sim = tp.compile(dipole, dt=dt, order=4)
 print(sim.built.plan.method, "|", sim.certificate.symplectic.because)
 out = sim.evolve(**start, steps=40_000, save_every=20, observe={"turning": turning})
 solver = out.metrics["solver"]
