@@ -154,7 +154,7 @@ class Collocated:
                 found: Stages | Kick = self.kick(moves, states, term) if root is None else \
                     self.understood(root, moves, states, term)  # fmt: skip
             except NotShown as trouble:
-                why = why if str(why) else trouble
+                why = trouble
                 continue
             if section != "step":
                 if not isinstance(found, Kick):
@@ -163,6 +163,8 @@ class Collocated:
             else:
                 self.steps.append(found)
             return
+        if len(self.terms) > 1 and all(m.root is None for m in moves):
+            raise NotShown(f"{moves[0].where} is not a kick by a term of the declared energy without momenta: {why}")
         raise why
 
     def kick(self, moves: list[Move], states: list[UOp], term: int) -> Kick:
