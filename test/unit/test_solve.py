@@ -228,6 +228,25 @@ def test_a_generating_function_alone_is_symplectic_and_not_symmetric():
     assert not certificate.consistent and "total weight 0.5" in certificate.consistent.because
 
 
+COPIES = {  # of two copies: what is changed, and what is said
+    "a projection that is not symmetric": ("mul, 0.5,", "mul, 0.25,", "."),
+    "a slope of another energy": ("mul, 12.0,", "mul, 11.0,", "slope of the declared energy is missing"),
+}
+
+
+@pytest.mark.parametrize("old, new, why", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("method", ["extended_phase_space", "extended_phase_space4"])
+def test_a_step_of_two_copies_is_held_against_the_energy(method, old, new, why):
+    text = str(tp.compile(trapped, dt=0.1, method=method).tpir)
+    certificate = tpir.verify(tpir.parse(text))
+    assert certificate.symplectic and certificate.symmetric and certificate.consistent and certificate.reversible
+    head, line, rest = text.partition("SOLVE")
+    changed = re.sub("claim.*\n", "", head) + line + rest.replace(old, new, 1 if "slope" in why else -1)
+    assert changed.count(new) > 0
+    verdict = tpir.verify(tpir.parse(changed)).symplectic
+    assert not verdict and re.search(why, verdict.because), verdict.because
+
+
 def test_an_energy_that_jumps_is_not_consistent():
     @tp.hamiltonian
     def stepped(q, p):

@@ -53,7 +53,8 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
-        if not (self.splits or self.orbits or self.slopes or "levels" in self.needs):
+        solves = self.slopes or self.kind == "doubled"
+        if not (self.splits or self.orbits or solves or "levels" in self.needs):
             return ()
         symmetric = self.symmetric and not self.corrected
         return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
@@ -160,8 +161,8 @@ METHODS: tuple[Method, ...] = (
         (6, "kahan_li6", 9, "kahan1997", "nine of these"))),
     *(Method(f"extended_phase_space{order if order > 2 else ''}", order, f"{count} of two copies, projected symmetrically",
              symmetric=True, source="jayawardana2023", kind="doubled", composed=weights, kicks=kicks, needs=("an energy",))
-      for order, weights, kicks, count in ((2, "leapfrog", 3, "a leapfrog"), (4, "yoshida4", 9, "three leapfrogs"),
-                                           (6, "kahan_li6", 27, "nine leapfrogs"))),
+      for order, weights, kicks, count in ((2, "leapfrog", 3, "a leapfrog"), (4, "yoshida4", 7, "three leapfrogs"),
+                                           (6, "kahan_li6", 19, "nine leapfrogs"))),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),

@@ -115,7 +115,7 @@ def by_collocation(job: Job) -> Step:
 
 
 def of_copies(job: Job) -> Step:
-    return doubled(job.method.name, job.system, COMPOSITION[job.method.composed])
+    return doubled(job.method.name, job.system, COMPOSITION[job.method.composed], job.method.keeps)
 
 
 FAMILIES: dict[str, Callable[[Job], Step]] = {

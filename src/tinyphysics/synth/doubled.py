@@ -15,8 +15,6 @@ from tinyphysics.step import DT, Assign, Solve, Step, Term
 from tinyphysics.synth.implicit import BY_NEWTON, Flow, sizes
 from tinyphysics.system import System
 
-FLOWS = 3  # of a leapfrog
-
 
 def crossed(flow: Flow, first: list[UOp], second: list[UOp], momenta: list[bool], h: UOp, clock: float) -> None:
     """The flow of H at the positions of one copy and the momenta of the other, which moves the rest of both."""
@@ -26,7 +24,7 @@ def crossed(flow: Flow, first: list[UOp], second: list[UOp], momenta: list[bool]
         moved[k] = moved[k] + h * at[k]
 
 
-def doubled(name: str, system: System, weights: Sequence[float]) -> Step:
+def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
     """A leapfrog of the copies for each weight, between one pair of projections."""
     assert system.energy is not None
     flow = Flow(system, system.energy)
@@ -35,11 +33,16 @@ def doubled(name: str, system: System, weights: Sequence[float]) -> Step:
     unknown = UOp.var("?apart", (n,))
     d = elements(unknown)
     u, v = ([z + x for z, x in zip(flow.z, d)], [z - x for z, x in zip(flow.z, d)])
-    done = 0.0
+    done, flows = 0.0, list[tuple[int, float, float]]()  # (which copy's positions, length, time)
     for w in weights:
-        for a, b, part in ((u, v, w / 2), (v, u, w), (u, v, w / 2)):
-            crossed(flow, a, b, momenta, part * DT, done + w / 2)
+        for which, part in ((0, w / 2), (1, w), (0, w / 2)):
+            if flows and flows[-1][0] == which and system.time is None:  # two flows of one kind are one
+                flows[-1] = (which, flows[-1][1] + part, 0.0)
+            else:
+                flows.append((which, part, done + w / 2))
         done += w
+    for which, part, clock in flows:
+        crossed(flow, *((v, u) if which else (u, v)), momenta, part * DT, clock)
     residuals = [0.5 * (a - b) + x for a, b, x in zip(u, v, d)]
     matrix = None
     if n <= BY_NEWTON:  # 2 d + dt L d, to first order: what a copy feels of the other's way is of the other sign
@@ -60,6 +63,6 @@ def doubled(name: str, system: System, weights: Sequence[float]) -> Step:
     solve = Solve(unknown, UOp.const(0.0, shape=(n,)), UOp.stack(residuals, (n,)), UOp.stack(scale, (n,)), tuple(moves),
                   matrix, ROUNDS)  # fmt: skip
     return Step(
-        name, system.states, system.parameters, system.time, (Term("H", system.energy),), (),
-        init=(), body=(solve,), final=(), evaluations=FLOWS * len(weights),
+        name, system.states, system.parameters, system.time, (Term("H", system.energy),), claims,
+        init=(), body=(solve,), final=(), evaluations=len(flows),
     )  # fmt: skip

@@ -19,6 +19,7 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.blocks import STEPS_DONE, Blocks, check_type
 from tinyphysics.tpir.certificate import Certificate, Verdict
+from tinyphysics.tpir.copies import Copies, NotCopies
 from tinyphysics.tpir.isa import Program, Register, Type
 from tinyphysics.tpir.jumps import jump_in
 from tinyphysics.tpir.kernel import reads_before_writing
@@ -79,8 +80,14 @@ class Collocated:
         self.ends: list[tuple[str, Kick]] = []
         self.trouble = ""
         self.timed = False
+        self.copies: Copies | None = None
         try:
-            self.walk()
+            if any(i.op == "MAP" for i in program.step):
+                self.copies = Copies(program, self.terms, self.normal)
+            else:
+                self.walk()
+        except NotCopies as why:
+            self.trouble = f"it is not read as a step of two copies, nor of stages: {why}"
         except NotShown as why:
             self.trouble = str(why)
         except TooLarge:
@@ -364,6 +371,8 @@ class Collocated:
         if self.trouble:
             no = Verdict(False, self.trouble)
             return Certificate(no, no, no, Verdict(False, f"not shown to be symmetric: {self.trouble}"), no)
+        if self.copies is not None:
+            return self.of_copies(self.copies)
         kicks = "kicks, and " if any(isinstance(s, Kick) for s in self.steps) else ""
         symplectic = Verdict(True, f"{kicks}stages of J dH with b_i a_ij + b_j a_ji = b_i b_j, {RESIDUAL}")
         if not all(s.symplectic for s in self.steps):
@@ -374,6 +383,23 @@ class Collocated:
         elif self.timed and not mirrored([c for s in self.steps if isinstance(s, Stages) for c in s.c]):
             symmetric = Verdict(False, "the times of its stages are not those of a palindrome")
         return Certificate(symplectic, symplectic, symmetric, self.reversible(symmetric), self.consistent())
+
+    def of_copies(self, copies: Copies) -> Certificate:
+        """What is known of exact flows of two copies that are projected symmetrically."""
+        symplectic = Verdict(True, f"flows of two copies, and a symmetric projection, {RESIDUAL}")
+        palindrome = all(abs(x - y) <= TOL for x, y in zip(copies.weights, reversed(copies.weights)))
+        symmetric = Verdict(True, "its flows are a palindrome, and its projection symmetric")
+        if not palindrome or len(copies.weights) % 2 == 0:
+            symmetric = Verdict(False, "its flows are not a palindrome")
+        totals = [sum(copies.weights[k::2], Fraction(0)) for k in (0, 1)]
+        consistent = Verdict(True, "the slopes of the energy enter with total weight 1 and the sign of J, for both copies")
+        if any(abs(x - 1) > TOL for x in totals):
+            consistent = Verdict(False, f"the slopes enter with total weights {float(totals[0]):g} and {float(totals[1]):g}")
+        elif not copies.begins:
+            consistent = Verdict(False, "the copies are not shown to begin together as dt vanishes")
+        elif (jump := jump_in(self.program, self.terms)) is not None:
+            consistent = Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
+        return Certificate(symplectic, symplectic, symmetric, self.reversible(symmetric), consistent)
 
     def consistent(self) -> Verdict:
         for k in range(len(self.terms)):
