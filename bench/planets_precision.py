@@ -9,7 +9,7 @@ correctors and changes of coordinates, and without compiling.
 """
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable
 from typing import Any
@@ -109,7 +109,9 @@ def heyoka(tolerance: float, fp: Any = float) -> Run:
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("rounds", nargs="?", type=int, default=5)
+    rounds = options.parse_args().rounds
     truth = heyoka(1e-19, np.longdouble)()
     contenders: dict[str, Run] = {f"tinyphysics {m}, {DAYS / n:.2f} d": ours(m, n) for m, n in OURS}
     contenders |= {f"REBOUND WHFast, corrector {c}, {DAYS / n:.2f} d": whfast(c, n) for c, n in WHFAST}

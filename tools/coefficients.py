@@ -8,8 +8,8 @@ the lowest coefficient matters most, so it is rounded first and the rest are fit
 """
 from __future__ import annotations
 
+import argparse
 import struct
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -245,4 +245,6 @@ def main(only: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("only", nargs="*", choices=[*FITS, []], metavar="function", help=f"one of {', '.join(FITS)}")
+    main(options.parse_args().only)

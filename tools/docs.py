@@ -35,7 +35,7 @@ from tinyphysics.ir.ops import MINIMAL, Ops  # noqa: E402
 from tinyphysics.planner.bibliography import BIBLIOGRAPHY  # noqa: E402
 from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
 from tinyphysics.planner.needs import NEEDS  # noqa: E402
-from tinyphysics.planner.routes import FORMS, ROUTES  # noqa: E402
+from tinyphysics.planner.routes import FORMS, REQUESTS, ROUTES  # noqa: E402
 from tinyphysics.planner.stability import of_splitting  # noqa: E402
 from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
 from tinyphysics.rules.wide_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402
@@ -138,7 +138,7 @@ def methods() -> str:
 
 def routes() -> str:
     """What is found, and what is done then."""
-    rows = [(r.name, r.finding, r.action, r.effect) for r in (*ROUTES, *FORMS)]
+    rows = [(r.name, r.finding, r.action, r.effect) for r in (*ROUTES, *REQUESTS, *FORMS)]
     return table(("route", "finding", "action", "effect"), rows)
 
 

@@ -15,6 +15,7 @@ from measure_methods import PROBLEMS, error
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
 from tinyphysics.physics.starts import lattice, maxwell
 from tinyphysics.planner.catalog import METHODS
+from tinyphysics.planner.resonance import grid
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
@@ -251,6 +252,37 @@ def draw_methods(left, right) -> None:
     left.text(0.03, 0.04, "order 4 ⋯  6 —  8 - -  10 -·", transform=left.transAxes, fontsize=7)
 
 
+def draw_tongues(left, right) -> None:
+    """Where slow kicks feed the fast motion: growth in a step of the model, and what a run of it does."""
+    xs, ys = np.linspace(0.01, 2.3, 460), np.linspace(0.0, 0.6, 121)
+    radii = np.array(grid([20], [], list(xs), list(ys)))
+    shown = left.imshow(np.log10(np.maximum(radii - 1, 1e-4)), origin="lower", aspect="auto", cmap="magma",
+                        extent=(xs[0], xs[-1], ys[0], ys[-1]), vmin=-3, vmax=0)  # fmt: skip
+    left.axvline(0.8, color="w", lw=0.8, ls="--")
+    left.text(0.78, 0.02, "0.8", color="w", ha="right", fontsize=7)
+    x_name = "dt over half the fast period"
+    left.set(title="growth in a step, inner = 20", xlabel=x_name, ylabel="slow frequency over the fast one")
+    left.figure.colorbar(shown, ax=left, label="log10 of the spectral radius less 1")
+
+    @tp.hamiltonian
+    def fast(q: tp.Vec[1], p: tp.Vec[1]):
+        return p @ p / 2 + q @ q / 2
+
+    @tp.potential
+    def slow(q: tp.Vec[1]):
+        return 0.1 * (q @ q)
+
+    sim = tp.compile(tp.fast(fast) + tp.slow(slow), dt=1.0, inner=20)
+    steps = np.linspace(0.02, 2.3, 600)
+    worst = []
+    for x in steps:
+        out = sim.evolve(q=[1.0], p=[0.0], dt=x * np.pi, steps=100, observe={"E": "energy"}, progress=False)
+        worst.append(np.abs(out["E"] - out["E"][0]).max() / out["E"][0])
+    right.semilogy(steps, np.minimum(worst, 1e12), lw=0.9, color="tab:blue")
+    right.axvline(0.8, color="0.4", lw=0.8, ls="--")
+    right.set(title="largest energy error in 100 steps, slow curvature 0.2", xlabel=x_name, ylim=(1e-6, 1e12))
+
+
 def main() -> None:
     if sys.argv[1:] in ([], ["plot"]):
         draw_plot()
@@ -260,7 +292,7 @@ def main() -> None:
     plt.rcParams.update({"font.size": 8, "axes.titlesize": 9})
     families = {"particles": draw_particles, "charges": draw_charges, "chains": draw_chains, "springs": draw_springs,
                 "fields": draw_fields, "twists": draw_twists, "fluids": draw_fluids, "vortices": draw_vortices,
-                "molecular": draw_molecular, "methods": draw_methods}  # fmt: skip
+                "molecular": draw_molecular, "methods": draw_methods, "tongues": draw_tongues}  # fmt: skip
     for name in sys.argv[1:] or families:
         figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
         families[name](*axes)

@@ -56,6 +56,7 @@ from tinyphysics.front.functions import tanh as tanh
 from tinyphysics.front.functions import total as sum
 from tinyphysics.front.functions import transpose as transpose
 from tinyphysics.front.functions import where as where
+from tinyphysics.front.lagrangian import lagrangian as lagrangian
 from tinyphysics.front.near import pair_distance2 as pair_distance2
 from tinyphysics.front.near import separation as separation
 from tinyphysics.front.pairs import pair_sum as pair_sum
@@ -65,12 +66,14 @@ from tinyphysics.front.trace import PhysicsSystem as PhysicsSystem
 from tinyphysics.front.trace import forces as forces
 from tinyphysics.front.trace import hamiltonian as hamiltonian
 from tinyphysics.front.trace import map_ as map
+from tinyphysics.front.trace import ode as ode
 from tinyphysics.front.trace import potential as potential
 from tinyphysics.report import Report as Report
 from tinyphysics.rules.custom import op as op
 from tinyphysics.system import System as System
 from tinyphysics.system import fast as fast
 from tinyphysics.system import slow as slow
+from tinyphysics.system import split as split
 from tinyphysics.trajectory import Stop as Stop
 from tinyphysics.trajectory import Trajectory as Trajectory
 
@@ -98,18 +101,22 @@ RUNTIME = {
     "step_of_run": "accuracy",
     "judged": "accuracy",
     "suggest_dt": "accuracy",
+    "set_paces": "paces",
+    "resonance": "paces",
+    "pace_section": "paces",
+    "suggest_split": "paces",
     "stability": "accuracy",
+    "resonances": "resonance",
+    "with_momenta": "velocity",
     "to_xarray": "dataset",
     "Simulation": "simulation",
 }
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
-METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability"}
-PLANNED = ("lagrangian", "ode")
+METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability",
+           "set_paces", "resonance", "pace_section", "suggest_split", "resonances", "with_momenta"}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in PLANNED:
-        raise AttributeError(f"tp.{name} does not exist yet")
     if name == "physics":
         return import_module("tinyphysics.physics")
     if name not in RUNTIME:
@@ -134,17 +141,26 @@ _system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
 _system.SLOTS["step_of_run"] = lambda *args: __getattr__("step_of_run")(*args)
 _system.SLOTS["judged"] = lambda *args: __getattr__("judged")(*args)
 _system.SLOTS["stability"] = lambda *args: __getattr__("stability")(*args)
+_system.SLOTS["resonances"] = lambda *args: __getattr__("resonances")(*args)
+_system.SLOTS["with_momenta"] = lambda *args: __getattr__("with_momenta")(*args)
 _system.SLOTS["suggest_dt"] = lambda *args: __getattr__("suggest_dt")(*args)
+_system.SLOTS["set_paces"] = lambda *args: __getattr__("set_paces")(*args)
+_system.SLOTS["resonance"] = lambda *args: __getattr__("resonance")(*args)
+_system.SLOTS["pace_section"] = lambda *args: __getattr__("pace_section")(*args)
+_system.SLOTS["suggest_split"] = lambda *args: __getattr__("suggest_split")(*args)
 
 
 def _plot(out: Trajectory, figure: Any) -> Any:
     if out.origin is None:
         raise PlanError("this run was loaded without its program: what it is of is not known", fix="Plot out.q yourself.")
+    if getattr(out.t, "ndim", 1) > 1:
+        raise PlanError("the members of this run have times of their own, and a picture has one axis of time",
+                        fix="Plot out.t[:, k] and out.q[:, k] yourself, or run one member alone.")  # fmt: skip
     try:
         figures = import_module("tinyphysics.view.figures")
     except ImportError as error:
         raise BackendError(f"out.plot() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"') from None
-    return figures.plot(out, out.origin.run.system, figure)
+    return figures.plot(out, out.origin.run.system.seen, figure)
 
 
 _system.SLOTS["plot"] = _plot

@@ -23,13 +23,14 @@ from tinyphysics.doctor import examine
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.physics.zoo import ZOO
+from tinyphysics.planner.link import linked
 from tinyphysics.report import Report
 from tinyphysics.runtime.checkpoint import read
 from tinyphysics.runtime.compile import compile as compiled
 from tinyphysics.runtime.ensemble import sizes_from
 from tinyphysics.runtime.recompute import replay as recomputed
 from tinyphysics.runtime.simulation import LEVELS, Simulation
-from tinyphysics.system import Family, System
+from tinyphysics.system import Family, Sum, System
 from tinyphysics.target import BUILT
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.trajectory import Stop, Trajectory
@@ -87,10 +88,11 @@ def execute(path: Path) -> types.ModuleType:
 
 
 def systems(module: types.ModuleType) -> dict[str, Any]:
-    """The systems at module level, by the first name that each has."""
+    """The systems at module level, by the first name that each has; of a sum not its parts."""
     found: dict[str, Any] = {}
+    parts = [part for v in vars(module).values() if isinstance(v, Sum) for part in v.parts]
     for name, value in vars(module).items():
-        is_system = isinstance(value, (System, Family, PhysicsSystem))
+        is_system = isinstance(value, (System, Family, PhysicsSystem, Sum)) and all(value is not x for x in parts)
         if is_system and not name.startswith("_") and all(value is not v for v in found.values()):
             found[name] = value
     return found
@@ -127,7 +129,8 @@ def load(where: str) -> Loaded:
     if not isinstance(start, Mapping):
         raise InputError(f"`start` in `{path}` is a {type(start).__name__}",
                          fix="Write start = dict(q=[1.0, 0.0], p=[0.0, 1.2]).")  # fmt: skip
-    return Loaded(path, name, found[name], start, dt if isinstance(dt, (int, float)) else None,
+    system = linked(found[name]) if isinstance(found[name], Sum) else found[name]
+    return Loaded(path, name, system, start, dt if isinstance(dt, (int, float)) else None,
                   steps if isinstance(steps, int) else None)  # fmt: skip
 
 
@@ -324,7 +327,7 @@ def demo(args: argparse.Namespace) -> int:
     console.print(draw_report(sim.explain()))
     out = sim.evolve(**d.start, steps=d.steps, save_every=1)
     ascii_only = not console.encoding.startswith("utf")
-    console.print("", draw(out, sim.system, console.width, ascii_only), "", sep="\n")
+    console.print("", draw(out, sim.system.seen, console.width, ascii_only), "", sep="\n")
     print(perf(out))
     if not args.name:
         print("\nothers, each as tp demo NAME:")

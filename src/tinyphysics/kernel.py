@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tinyphysics.errors import InputError
+from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.trace import hamiltonian
 from tinyphysics.pipeline import build
 from tinyphysics.plan import Goal
+from tinyphysics.planner.catalog import is_adaptive
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import inputs
@@ -60,6 +61,9 @@ def compile(
     (0.875, -0.46875)
     """
     system, h = traced(H), checked_step(dt)
+    if is_adaptive(system.kind, method):
+        raise PlanError(f"`{method}` chooses its own steps: one step of dt is nothing it does",
+                        fix='Run it: tp.compile(H, method="taylor").evolve(..., until=dt).')  # fmt: skip
     built = build(system, Goal(h, method), checked(backend))
     program = lower(whole(built.step), system.sites)
     verify(program)

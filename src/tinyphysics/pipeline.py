@@ -7,6 +7,7 @@ from functools import cached_property
 
 from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.analysis.hierarchy import hierarchy
+from tinyphysics.analysis.interaction import interaction
 from tinyphysics.context import CHECK
 from tinyphysics.device import cache
 from tinyphysics.errors import PlanError
@@ -14,17 +15,20 @@ from tinyphysics.facts import Facts
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, MAP
-from tinyphysics.planner.choose import choose
+from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, MAP, is_adaptive
+from tinyphysics.planner.choose import asked_for, choose
+from tinyphysics.planner.cost import operations
+from tinyphysics.planner.deletion import Choice, decided, instead_of_nothing
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.families import Job, step_of
-from tinyphysics.planner.goals import decided, provisional
+from tinyphysics.planner.goals import decided as of_pilots
+from tinyphysics.planner.goals import provisional
 from tinyphysics.planner.propagator import plan_jump
-from tinyphysics.planner.target import choose_target
+from tinyphysics.planner.target import choose_target, in_series, written_out
 from tinyphysics.planner.units import in_best_units
 from tinyphysics.report import Report, Row
 from tinyphysics.rules.exact import unrounded
-from tinyphysics.step import Solve, Step
+from tinyphysics.step import Solve, Step, moves_of
 from tinyphysics.synth import schemes
 from tinyphysics.synth.propagate import FLOW, flow_step, power_step
 from tinyphysics.system import System
@@ -51,28 +55,45 @@ class Build:
     why: str  # this target
     goal: Goal
     units: tuple[Row, ...]  # what was said about other units
+    choice: Choice | None = None  # about the loop, if it was left to the planner
 
     @cached_property
     def report(self) -> Report:
         return explain(self.system, self.facts, self.goal, self.plan, self.step, self.program, self.certificate,
-                       self.target, self.why, self.units)  # fmt: skip
+                       self.target, self.why, self.units, () if self.choice is None else self.choice.rows)  # fmt: skip
 
 
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
+    """With a loop, or without one: where that is left to the planner, it looks at the loop first."""
+    if goal.propagator is not None:
+        return built(system, goal, requested)
+    choice = instead_of_nothing(system, all_facts(system, goal), goal, requested) if system.kind == "hamiltonian" else None
+    if choice is None:
+        loop = built(system, replace(goal, propagator="loop"), requested)
+        count = sum(operations(loop.program.step, loop.program).values())
+        choice = decided(system, loop.facts, goal, requested, count)
+        if choice is None or choice.way == "loop":
+            return replace(loop, choice=choice)
+    return built(system, replace(goal, propagator=choice.way), requested, choice)
+
+
+def built(system: System, goal: Goal, requested: str, choice: Choice | None = None) -> Build:
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     if goal.precision == "dd" and goal.scale != "off":
         raise PlanError(f'scale="{goal.scale}" does not go with precision="dd": other units round the weights of the method',
                         fix="Leave scale= out.")  # fmt: skip
     facts = all_facts(system, goal)
+    check_adaptive(system, goal)
     jumps = goal.propagator != "loop"
-    plan = (plan_jump(system, facts, goal, requested) if jumps else
-            choose(system, facts, goal) if goal.decision is None else decided(goal.decision))  # fmt: skip
+    plan = (plan_jump(system, facts, goal, requested, "" if choice is None else choice.because) if jumps else
+            choose(system, facts, goal) if goal.decision is None else of_pilots(goal.decision))  # fmt: skip
     if goal.is_accurate and goal.decision is None:
         plan = provisional(plan)
     units: tuple[Row, ...] = ()
-    with unrounded() if goal.precision == "dd" else nullcontext():
-        step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, BY_NAME.get(plan.method, MAP), goal))
+    method = BY_NAME.get(plan.method, MAP)
+    with unrounded() if goal.precision == "dd" or method.family == "variational" else nullcontext():
+        step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, method, goal))
         check_frame(step, goal)
         check_solve(step, goal)
         if goal.scale == "auto":
@@ -88,10 +109,46 @@ def build(system: System, goal: Goal, requested: str = "auto") -> Build:
         )
     program = (in_pairs(shown, step.weights) if goal.precision == "dd" else
                in_precision(shown, goal.precision, goal.lattice))  # fmt: skip
-    target, why = choose_target(program, requested, goal.precision)
+    target, why = (in_series(program, requested) if step.loops is not None else
+                   written_out(program, requested) if step.going is not None else
+                   choose_target(program, requested, goal.precision))  # fmt: skip
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"
-    return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units)
+    return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units, choice)
+
+
+def check_adaptive(system: System, goal: Goal) -> None:
+    """What does not go with steps of their own lengths is said, and not left out silently."""
+    if not is_adaptive(system.kind, goal.method):
+        if goal.tolerance is not None:
+            raise PlanError("tolerance= is of methods that choose their own steps, and this one has the step dt",
+                            fix='Add method="taylor", or leave tolerance= out.')  # fmt: skip
+        return
+    wrong = {"precision": goal.precision if goal.precision != "float64" else None,
+             "scale": goal.scale if goal.scale != "off" else None, "approximate": goal.approximate,
+             "propagator": goal.propagator if goal.propagator != "loop" else None, "inner": goal.inner or None,
+             "error": goal.error, "energy_drift": goal.energy_drift}  # fmt: skip
+    for name, value in wrong.items():
+        if value is not None:
+            raise PlanError(f"{name}={value!r} does not go with a method that chooses its own steps",
+                            fix=f"Leave {name}= out; tolerance= is the relative error of a step, rounding if not given.")
+
+
+def follows(b: Build) -> bool:
+    """Does its step say what it does to the momentum of explicit time?"""
+    return any(moves.works for part in b.step.body if (moves := moves_of(part)) is not None)
+
+
+def watching(b: Build, name: str) -> Program:
+    """The program with the momentum of explicit time as one more state, of that name."""
+    if not follows(b):
+        raise PlanError(f"`{b.system.name}` depends on t, so that H + p_t is what a method should keep, and `{b.plan.method}`"
+                        f"{' in other units' if b.step.scales else ''} does not follow p_t",
+                        fix='Look at H itself: out.every_step("energy").')  # fmt: skip
+    with unrounded() if b.goal.precision == "dd" else nullcontext():
+        program = lower(b.step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards, works=name)
+    return (in_pairs(program, b.step.weights) if b.goal.precision == "dd" else
+            in_precision(program, b.goal.precision, b.goal.lattice))  # fmt: skip
 
 
 def jump(system: System, facts: Facts, plan: Plan) -> Step:
@@ -114,6 +171,8 @@ def all_facts(system: System, goal: Goal) -> Facts:
     facts = facts_of(system)
     if on_orbits(goal):
         return Facts((*facts, hierarchy(system, facts)))
+    if goal.stiff or goal.method not in CHOICES and asked_for(goal).turns is not None:
+        return Facts((*facts, interaction(system, facts)))
     pairs = "pairs" in facts and facts["pairs"] and max(system.q[0].shape, default=0) <= COMPONENTS
     found = hierarchy(system, facts) if pairs and goal.method in CHOICES else None
     return facts if not found else Facts((*facts, found))
@@ -132,7 +191,13 @@ def check_solve(step: Step, goal: Goal) -> None:
 
 
 def check_frame(step: Step, goal: Goal) -> None:
-    """What does not go with Jacobi coordinates is said, and not left out silently."""
+    """What does not go with Jacobi coordinates, or with exact flows, is said, and not left out silently."""
+    if (step.oscillators or step.coupled) and goal.precision != "float64":
+        raise PlanError(f"`{step.name}` turns oscillators, which precision={goal.precision!r} does not do yet",
+                        fix='Choose precision="float64".')  # fmt: skip
+    if (step.oscillators or step.coupled) and goal.scale == "auto":
+        raise PlanError(f"`{step.name}` solves its quadratic part in your units, and scale=\"auto\" looks for others",
+                        fix="Leave scale= out.")  # fmt: skip
     if step.frame is None:
         return
     if goal.precision != "float64":

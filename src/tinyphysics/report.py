@@ -42,6 +42,16 @@ class Report:
             Section(s.title, s.rows + rows, s.machine) if s.title == title else s for s in self.sections
         ))  # fmt: skip
 
+    def only(self, *titles: str) -> Report:
+        """Some sections of it: `sim.explain().only("plan", "paces")`."""
+        return Report(self.title, tuple(s for s in self.sections if s.title in titles))
+
+    def with_section(self, section: Section, after: str) -> Report:
+        """With one more section, behind another."""
+        return Report(self.title, tuple(
+            x for s in self.sections for x in ((s, section) if s.title == after else (s,))
+        ))  # fmt: skip
+
     def __str__(self) -> str:
         lines = [self.title]
         for section in self.sections:

@@ -93,16 +93,35 @@ class Scale:
 class Block:
     """Shears whose flows are all evaluated before the first of them is applied.
 
-    `clock` is the time that its flows see, in steps after the beginning of the step.
+    `clock` is the time that its flows see, in steps after the beginning of the step. `works` are what it does to p_t, the
+    momentum of explicit time: no part of a program, but of the one that watches H + p_t.
     """
 
     shears: tuple[Shear | Shift, ...]
     clock: float = 0.0
+    works: tuple[Shear, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Orbits:
     """Every body goes on along its Kepler orbit for weight * dt: an exact flow, in the coordinates of a frame."""
+
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Oscillator:
+    """The energy of a pair of states, number by number: a*p*p/2 + g*p + b*q*q/2 + f*q, where no state enters these."""
+
+    a: UOp
+    b: UOp
+    g: UOp | None = None
+    f: UOp | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """Every pair goes on as its oscillator does for weight * dt: an exact flow."""
 
     weight: float
 
@@ -150,7 +169,13 @@ class Solve:
         return [self.start, self.residual, self.scale, *([] if self.matrix is None else [self.matrix])]
 
 
-Part = Block | Orbits | Assign | Solve
+Part = Block | Orbits | Turn | Assign | Solve
+
+
+def moves_of(part: Part) -> Block | None:
+    """The block of a part that moves states by what it computes."""
+    block = part.moves if isinstance(part, Solve) else part
+    return block if isinstance(block, Block) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +188,14 @@ class Propagate:
 
     way: str
     parts: tuple[tuple[int, float], ...]  # (number of the term, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Loops:
+    """All states along the Taylor series of their solution, in loops over its coefficients: rules/series.py."""
+
+    rates: tuple[UOp, ...]  # the derivative of each state
+    order: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +221,11 @@ class Step:
     scales: tuple[Scale, ...] = ()
     jump: Propagate | None = None  # then nothing else moves a state
     frame: Frame | None = None
+    oscillators: tuple[tuple[UOp, UOp, Oscillator], ...] = ()  # (q, p, theirs), of a step that turns them
+    coupled: bool = False  # then a turn is the flow of the first term, by a matrix that is handed in
     coefficients: tuple[float, ...] = ()  # of a method whose expressions hold more than the weights of its updates
+    loops: Loops | None = None  # then it is all that a step does
+    going: UOp | None = None  # where it does not hold a body changes nothing, and a loop may end
 
     @property
     def weights(self) -> dict[float, Fraction]:
@@ -197,10 +234,9 @@ class Step:
 
     def _weights(self) -> Iterator[float]:
         for part in (*self.init, *self.body, *self.final):
-            block = part.moves if isinstance(part, Solve) else part
-            if isinstance(block, Block):
+            if (block := moves_of(part)) is not None:
                 yield block.clock
-                yield from (s.weight for s in block.shears if isinstance(s, Shear))
+                yield from (s.weight for s in (*block.shears, *block.works) if isinstance(s, Shear))
 
 
 def inverse(step: Step) -> Step:
@@ -211,9 +247,12 @@ def inverse(step: Step) -> Step:
 
     def taken_back(b: Part) -> Part:
         assert isinstance(b, Block) and all(isinstance(s, Shear) for s in b.shears), "only shears are taken back"
-        return Block(tuple(replace(s, weight=-s.weight) for s in b.shears if isinstance(s, Shear)), b.clock)
+        shears, works = (tuple(replace(s, weight=-s.weight) for s in group if isinstance(s, Shear))
+                         for group in (b.shears, b.works))  # fmt: skip
+        return Block(shears, b.clock, works)
 
     return replace(step, body=tuple(map(taken_back, reversed(step.body))))
 
 
 DT = UOp.var("dt")
+WORK = UOp.var("p_t work")  # no name of a user's has a space

@@ -14,11 +14,16 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
     "hamiltonian": 1,
     "potential": 1,  # the part of an energy that another system adds to its own
     "map": 0,
+    "ode": 0,
 }
 
 
 OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "hash_every", "seed", "progress",
-           "threads", "save", "checkpoint", "checkpoint_every", "resume")  # fmt: skip
+           "threads", "save", "checkpoint", "checkpoint_every", "resume",
+           "events")  # fmt: skip
+# what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
+SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "frames", "hash", "hashes", "kept", "metrics", "observed",
+         "origin", "plot", "states", "step", "stopped", "stops", "t", "times", "to_xarray", "words")  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
 
@@ -39,6 +44,32 @@ class Parameter:
 
 
 @dataclass(frozen=True, eq=False)
+class Clock:
+    """Of a system that is stepped in another time s: its own time and the momentum of that are states."""
+
+    way: str  # logarithmic, sundman, or function
+    time: str  # the names of the two states
+    momentum: str
+    rate: UOp  # dt/ds, on the solution
+    system: System  # as it was written, which is what users see
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """Of a system that was given by a Lagrangian: how velocities and momenta go with each other."""
+
+    lagrangian: UOp
+    v: tuple[UOp, ...]  # the velocity of each position
+    momenta: tuple[UOp, ...]  # dL/dv, of positions and velocities
+    velocities: tuple[UOp, ...]  # of positions and momenta
+
+    def renamed(self, to: Mapping[UOp, UOp]) -> Motion:
+        n = len(self.v)
+        L, *rest = substitute([self.lagrangian, *self.v, *self.momenta, *self.velocities], dict(to))
+        return Motion(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
+
+
+@dataclass(frozen=True, eq=False)
 class System:
     name: str
     kind: str
@@ -47,13 +78,21 @@ class System:
     time: UOp | None = None  # the variable of explicit time, if the function has one
     energy: UOp | None = None  # hamiltonian
     forces: tuple[UOp, ...] = ()  # forces: one per position
-    update: tuple[UOp, ...] = ()  # map: the new value of each state
+    update: tuple[UOp, ...] = ()  # map: the new value of each state; ode: its derivative
     sites: Mapping[UOp, Site] = field(default_factory=dict)
     site: Site | None = None  # where the function is defined
     function: Callable[..., Any] | None = None
     axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)  # shapes with letters, as annotated
     linked: str = ""  # of a sum: what its parts have in common
+    motion: Motion | None = None  # of a Lagrangian
     levels: tuple[UOp, ...] = ()  # of a sum of fast and slow parts: their potentials, the fastest first
+    parts: tuple[tuple[str, UOp], ...] = ()  # of a sum: the potential of each part, by its name
+    clock: Clock | None = None  # where it is stepped in another time
+
+    @property
+    def seen(self) -> System:
+        """As the user wrote it."""
+        return self if self.clock is None else self.clock.system
 
     @property
     def q(self) -> tuple[UOp, ...]:
@@ -66,6 +105,11 @@ class System:
     @property
     def pairs(self) -> tuple[tuple[UOp, UOp], ...]:
         return tuple(zip(self.q, self.p))
+
+    @property
+    def driven(self) -> bool:
+        """Does its energy depend on time explicitly?  Then H is not conserved, but H + p_t."""
+        return self.energy is not None and self.time is not None and self.time in self.energy.leaves
 
     @property
     def level(self) -> int:
@@ -81,7 +125,12 @@ class System:
     def rename(self, **names: str) -> System:
         """The same system with other names for some states and parameters: `trap.rename(k="stiffness")`."""
         known = {s.name: s.var for s in self.states} | {x.name: x.var for x in self.parameters}
+        if self.motion is not None:
+            known |= {str(v.arg): v for v in self.motion.v}
         check_names(self.name, list(known), names)
+        for name in (names.get(s.name, "") for s in self.states):
+            if name in SHOWN:
+                raise InputError(f"a state named `{name}` would be hidden: out.{name} is another thing", fix=other_name(name))
         to = {known[old]: UOp.var(new, known[old].shape, known[old].dtype) for old, new in names.items()}
         energy = () if self.energy is None else (self.energy,)
         new = substitute([*energy, *self.forces, *self.update, *self.sites], to)
@@ -92,10 +141,14 @@ class System:
             states=tuple(replace(s, name=names.get(s.name, s.name), var=to.get(s.var, s.var)) for s in self.states),
             parameters=tuple(replace(x, name=names.get(x.name, x.name), var=to.get(x.var, x.var)) for x in self.parameters),
             axes={names.get(name, name): shape for name, shape in self.axes.items()},
+            motion=None if self.motion is None else self.motion.renamed(to),
         )  # fmt: skip
 
     def __add__(self, other: Any) -> Sum:
         return Sum((self,)).__add__(other)
+
+    def __radd__(self, other: Any) -> Sum:
+        return Sum((self,)).__radd__(other)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the user's function, which may live nowhere that another process can import."""
@@ -117,9 +170,14 @@ class Family:
     letters: tuple[str, ...]
     build: Callable[[Mapping[str, int]], System]
     shapes: Mapping[str, tuple[int | str, ...]]  # of each argument, as annotated
+    bound: dict[Any, System] = field(default_factory=dict, init=False, repr=False)  # what has been traced, by its sizes
 
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
-        return replace(self.build(sizes or {}), axes=self.shapes)
+        """The system of some sizes, traced once: sums of it use the graph that is there."""
+        key = tuple(sorted((sizes or {}).items()))
+        if key not in self.bound:
+            self.bound[key] = replace(self.build(sizes or {}), axes=self.shapes)
+        return self.bound[key]
 
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         return SLOTS["compile"](self, dt, **options)
@@ -128,10 +186,13 @@ class Family:
         """The same family with other names for some states and parameters."""
         check_names(self.name, list(self.shapes), names)
         shapes = {names.get(name, name): shape for name, shape in self.shapes.items()}
-        return replace(self, build=lambda sizes: self.build(sizes).rename(**names), shapes=shapes)
+        return replace(self, build=lambda sizes: self.bind(sizes).rename(**names), shapes=shapes)
 
     def __add__(self, other: Any) -> Sum:
         return Sum((self,)).__add__(other)
+
+    def __radd__(self, other: Any) -> Sum:
+        return Sum((self,)).__radd__(other)
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(System, name) and name not in System.__dataclass_fields__:
@@ -160,12 +221,22 @@ class Sum:
 
     parts: tuple[System | Family, ...]
     ranks: tuple[int | None, ...] = (None,)  # how slow each part is, where that was said: 0 is the fastest
+    apart: bool = False  # kinetic energies that differ add up, instead of being refused
 
     def __add__(self, other: Any) -> Sum:
         other = other.traced() if hasattr(other, "traced") else other  # a model given by its class
         if isinstance(other, (System, Family)):
-            return Sum((*self.parts, other), (*self.ranks, None))
-        return Sum(self.parts + other.parts, self.ranks + other.ranks) if isinstance(other, Sum) else NotImplemented
+            return Sum((*self.parts, other), (*self.ranks, None), self.apart)
+        if not isinstance(other, Sum):
+            return NotImplemented
+        return Sum(self.parts + other.parts, self.ranks + other.ranks, self.apart or other.apart)
+
+    def __radd__(self, other: Any) -> Sum:
+        if isinstance(other, int) and other == 0:  # where sum([a, b]) begins
+            return self
+        raise InputError(f"{getattr(other, '__name__', f'a {type(other).__name__}')} + {self.name}: the first is no system",
+                         fix="Add what @tp.hamiltonian or @tp.potential made; a start such as solar_system() goes into "
+                         "evolve(): evolve(**solar_system(), ...).")  # fmt: skip
 
     @property
     def name(self) -> str:
@@ -176,6 +247,21 @@ class Sum:
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+
+def split(*parts: Any) -> Sum:
+    """A sum whose parts may move the same momentum in different ways: their energies add, each stepped by its own flows.
+
+    A kinetic energy that parts have in common still counts once.
+    """
+    if not parts:
+        raise InputError("nothing to split", fix="Pass systems: tp.split(kepler, rotation).")
+    whole = Sum((), ())
+    for part in parts:
+        whole = whole + checked_sum(part)
+    if any(rank is not None for rank in whole.ranks):
+        raise InputError("fast and slow parts in tp.split", fix="Add them with +: tp.fast(a) + tp.slow(b).")
+    return Sum(whole.parts, whole.ranks, apart=True)
 
 
 def fast(part: Any) -> Sum:
@@ -190,11 +276,21 @@ def slow(part: Any, rank: int = 1) -> Sum:
     return paced(part, rank)
 
 
-def paced(part: Any, rank: int) -> Sum:
+def checked_sum(part: Any) -> Sum:
+    """A system, a model given by its class, or a sum, as a sum."""
     whole = Sum((part.traced() if hasattr(part, "traced") else part,)) if not isinstance(part, Sum) else part
     if not all(isinstance(x, (System, Family)) for x in whole.parts):
         raise InputError(f"a {type(part).__name__} is no system", fix="Pass what @tp.hamiltonian or @tp.potential made.")
-    return Sum(whole.parts, (rank,) * len(whole.parts))
+    return whole
+
+
+def paced(part: Any, rank: int) -> Sum:
+    whole = checked_sum(part)
+    return Sum(whole.parts, (rank,) * len(whole.parts), whole.apart)
+
+
+def other_name(hidden: str) -> str:
+    return f'Choose another name, such as "{hidden}_".'
 
 
 def check_names(system: str, known: Sequence[str], names: Mapping[str, str]) -> None:

@@ -50,7 +50,7 @@ class Words:
 
 
 def words_of(kept: Mapping[str, Any], name: str, states: Mapping[str, Any]) -> Words:
-    if name not in states:
+    if name not in states and name not in kept:  # time may be one that is not shown
         raise InputError(f"there is no state `{name}`", fix=f"{did_you_mean(name, states)}It has {', '.join(states)}.")
     return Words({n: v for n, v in kept.items() if n == name or n.startswith(f"{name}.")})
 
@@ -61,7 +61,7 @@ class Frame:
 
     states: Mapping[str, Any]
     step: int
-    t: float
+    t: Any  # a number; of an ensemble whose members have times of their own, one for each
     kept: Mapping[str, Any] = field(default_factory=dict)  # as the run has it, word by word
 
     def words(self, name: str) -> Words:
@@ -107,12 +107,15 @@ class Trajectory:
     observed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # name -> (times, values)
     origin: Any = None  # what the energies and a replay are computed from
     kept: Mapping[str, Any] = field(default_factory=dict)  # the frames as the run has them, word by word
+    found: Mapping[str, Any] = field(default_factory=dict)  # events, by name
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __getattr__(self, name: str) -> Any:
         frames = self.__dict__.get("frames", {})
         if name in frames:
             return frames[name]
+        if name in getattr(self.__dict__.get("origin"), "velocities", ()):
+            return self._ask("velocity", name)
         raise AttributeError(
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"
@@ -124,6 +127,14 @@ class Trajectory:
     def words(self, name: str) -> Words:
         """A state in the numbers that the run computes with: `high, low = out.words("q")` where it has two words."""
         return words_of(self.kept, name, self.frames)
+
+    def events(self, name: str) -> Any:
+        """The times at which a function changed its sign, and the states there: `.t`, `.rising`, `.member`, `.q`, ..."""
+        if name not in self.found:
+            known = ", ".join(self.found) or "none"
+            raise InputError(f"`{name}` was not looked for in this run",
+                             fix=f"Looked for: {known}. Pass events={{{name!r}: function}}.")  # fmt: skip
+        return self.found[name]
 
     def times(self, name: str) -> Any:
         """When the observable was taken."""
@@ -159,7 +170,7 @@ class Trajectory:
         """(times, values, scale) of a quantity at every step, by a bit-equal replay.
 
         The scale of an energy is the run's largest sum of |terms of H|. Where the loop was deleted there are no steps
-        between frames: then it is of every frame.
+        between frames: then it is of every frame. "extended energy" is H + p_t, which is conserved where H depends on t.
         """
         t, values, scale = self._ask("series", name)
         return t, values, scale
@@ -167,6 +178,7 @@ class Trajectory:
     def drift(self, name: str = "energy") -> Any:
         """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|; one per member.
 
+        Where H depends on t, E is H + p_t: what the drive has done to the system, step by step, is taken away again.
         Where the loop was deleted (propagator="exact", "method") it is over the frames.
         """
         return self._ask("drift", name)
@@ -200,4 +212,7 @@ class Trajectory:
 
     def __repr__(self) -> str:
         end = f", stopped: {self.stopped.cause} at step {self.stopped.step}" if self.stopped else ""
-        return f"<Trajectory of {len(self.t)} frames, t = {self.t[0]:g} .. {self.t[-1]:g}{end}>"
+        first, last = self.t[0], self.t[-1]
+        if getattr(first, "ndim", 0):  # members have times of their own
+            first, last = first.min(initial=float("inf")), last.max(initial=-float("inf"))
+        return f"<Trajectory of {len(self.t)} frames, t = {first:g} .. {last:g}{end}>"

@@ -6,10 +6,12 @@ import hashlib
 import linecache
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
 PACKAGE = str(Path(__file__).parent) + os.sep
 PHYSICS = PACKAGE + "physics" + os.sep  # written in the user's language: its lines count as the user's
 
@@ -69,3 +71,19 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def in_order(moved: Sequence[T], reads: Mapping[T, Set[T]]) -> list[T] | None:
+    """What is moved, in an order in which nothing is read after it was moved; None if there is no such order.
+
+    >>> in_order(["q", "p"], {"q": {"q"}, "p": {"q", "p"}})
+    ['p', 'q']
+    """
+    out: list[T] = []
+    left = list(moved)
+    while left:
+        k = next((k for k, s in enumerate(left) if not any(s in reads[x] for x in left if x is not s)), None)
+        if k is None:
+            return None
+        out.append(left.pop(k))
+    return out

@@ -111,3 +111,15 @@ def test_an_array_contender_is_what_evolve_computes(bench):
     q, p = systems.displaced(64)
     out = tp.compile(systems.chain, dt=0.05, sizes={"n": 64}).evolve(q=q, p=p, steps=30)
     assert np.array_equal(run()(), out.final.q) and not np.array_equal(run()(), out.final.q)
+
+
+def test_pair_forces_at_two_paces_are_counted_in_what_runs(bench):
+    """One sum over pairs in a step of either: the one with two paces takes fifteen fast steps in it."""
+    import tinyphysics as tp
+
+    m = bench("multirate")
+    plain, start = tp.compile(m.backbone + m.pairs, dt=0.001), m.at_rest(12)
+    plain.evolve(**start, p=np.zeros((12, 3)), steps=1)
+    paced = tp.compile(tp.fast(m.backbone) + tp.slow(m.pairs), dt=m.DT, inner=15, sizes={"n": 12, "b": 11, "m": 2})
+    assert m.pair_forces(plain) == m.pair_forces(paced) == 1
+    assert m.largest(paced, start | {"p": np.ones((12, 3))}, m.DT, 3, 1) < 1e-6  # the helix is nearly at rest, but for drifting

@@ -126,7 +126,7 @@ def test_every_need_and_every_claim_of_the_table_is_known():
     assert all(claim in CLAIMS for m in METHODS for claim in m.keeps)
 
 
-ALONE = [m for m in METHODS if m.orbits is None and "levels" not in m.needs]  # what needs no more than an energy
+ALONE = [m for m in METHODS if m.orbits is None and not {"levels", "shears", "linear", "a Lagrangian"} & {*m.needs}]
 
 
 @pytest.mark.parametrize("m", ALONE, ids=lambda m: m.name)
@@ -157,6 +157,11 @@ def relativistic(q, p):
     return tp.sqrt(1 + p**2) + q**2 / 2
 
 
+@tp.hamiltonian
+def stiff_trap(q, p, w: float = 1e3):
+    return p**2 / 2 + w**2 * q**2 / 2 + q**4 / 4
+
+
 chain, cluster = fput.bind({"n": 300}), gravity.bind({"n": 64})
 
 
@@ -166,6 +171,22 @@ def liquid(q: tp.Array[343, 3], p: tp.Array[343, 3], L=8.0):
     return (p**2).sum() / 2 + tp.pair_sum(4 * (s * s - s))
 
 
+@tp.hamiltonian
+def turned(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + (q @ q) ** 2 - q[0] * p[1] + q[1] * p[0]
+
+
+@tp.ode
+def lotka_volterra(x, y):
+    return x * (1 - y), y * (x - 1)
+
+
+@tp.hamiltonian
+def six(q: tp.Array[6, 2], p: tp.Array[6, 2]):
+    d = q[:, None] - q[None, :]
+    return (p * p).sum() / 2 - tp.pair_sum(1 / tp.sqrt((d * d).sum(2) + 0.01))
+
+
 ROUTED = {  # label: (system, what is asked)
     "henon": (henon, {}), "spring": (spring, {}), "swirl": (swirl, {}), "driven_pendulum": (driven_pendulum, {}), "kepler": (kepler, {}),
     "relativistic": (relativistic, {}), "pendulum": (pendulum, {}), "double_well": (double_well, {}),
@@ -173,7 +194,9 @@ ROUTED = {  # label: (system, what is asked)
     "oscillator": (oscillator, {}), "chain": (chain, {}), "cluster": (cluster, {}),
     "cluster, approximate": (cluster, {"approximate": 1e-2}), "liquid": (liquid, {}),
     "pendulum, leapfrog forbidden": (pendulum, {"forbid": "leapfrog"}), "pendulum, pinned": (pendulum, {"method": "rk4"}),
-    "mixed, pinned": (mixed, {"method": "rk4"}), "mixed": (mixed, {}), "both_timed": (both_timed, {}),
+    "mixed, pinned": (mixed, {"method": "rk4"}), "mixed": (mixed, {}), "stiff_trap": (stiff_trap, {}), "both_timed": (both_timed, {}),
+    "turned": (turned, {}), "turned, order 4": (turned, {"order": 4}),
+    "lotka_volterra": (lotka_volterra, {}), "six, taylor": (six, {"method": "taylor"}),
 }  # fmt: skip
 
 

@@ -85,13 +85,6 @@ def test_a_parameter_given_as_none_is_one_that_was_not_given():
     assert sim.evolve(q=1.0, p=0.0, steps=3, k=None).hash == sim.evolve(q=1.0, p=0.0, steps=3).hash
 
 
-def test_what_is_planned_says_that_it_is_not_there_yet():
-    for ask in (lambda: tp.lagrangian, lambda: tp.ode):
-        with pytest.raises(AttributeError, match="does not exist yet"):
-            ask()
-    assert not hasattr(tp, "lagrangian")
-
-
 def test_the_remedy_for_a_stale_flow_names_the_flow():
     text = """
     program kick_first

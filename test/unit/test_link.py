@@ -1,10 +1,14 @@
 """Do sums of systems run as the one system that they are?  With the same bits, and kinetic energy counted once."""
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 import tinyphysics as tp
 from tinyphysics.errors import InputError, PlanError, ShapeError
 from tinyphysics.physics.particles import coulomb, gravity
+from tinyphysics.system import OPTIONS, SHOWN
+from tinyphysics.trajectory import Frame, Trajectory
 
 
 @tp.hamiltonian
@@ -145,6 +149,16 @@ def turned(y, x):
 def test_what_cannot_be_linked_is_refused(make, error, said):
     with pytest.raises(error, match=said):
         tp.compile(make(), dt=0.1, sizes=None)
+
+
+def test_a_state_cannot_have_a_name_that_a_trajectory_has():
+    """out.energy is the energy of every frame, whatever a state is called."""
+    for make in (lambda: tp.hamiltonian(lambda energy, p: p**2 / 2 + energy**2), lambda: pendulum.rename(x="hash")):
+        with pytest.raises((tp.TraceError, InputError), match="would be hidden: out"):
+            make()
+    known = {n for c in (Trajectory, Frame) for n in [*vars(c), *(f.name for f in fields(c))] if not n.startswith("_")}
+    assert known - {*OPTIONS} == {*SHOWN}
+    assert tp.compile(pendulum.rename(g="energy"), 0.1).evolve(x=1.0, y=0.0, energy=2.0, steps=1).energy.shape == (2,)
 
 
 def test_one_name_with_two_defaults_is_two_things():

@@ -3,9 +3,12 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.device import loops
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.physics.molecular import harmonic_bonds, lennard_jones
-from tinyphysics.synth.multirate import nested
+from tinyphysics.synth.multirate import composed, nested
+from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.tpir.loops import build_loops
 
 
 @tp.hamiltonian
@@ -119,6 +122,107 @@ def test_a_chain_of_beads_needs_far_fewer_pair_forces():
     assert fast.drift("energy") < plain.drift("energy") < 1e-3
 
 
+# --- loops in loops ----------------------------------------------------------------------------------------------
+def test_the_inner_steps_are_a_loop_however_many_there_are():
+    """Number by number: one fast step and one slow kick are written."""
+    few, many = (build_kernel(tp.compile(tp.fast(bond) + tp.slow(weak), dt=0.1, inner=n).tpir) for n in (5, 200))
+    assert (few.stages, many.stages) == (5, 200) and [t.period for t in many.tails] == [200]
+    assert few.section("step").code == many.section("step").code
+    sums = tp.fast(bond) + tp.slow(weak) + tp.slow(weaker, 2)
+    nested_twice = build_kernel(tp.compile(sums, dt=0.1, inner=(4, 3)).tpir)
+    assert nested_twice.stages == 12 and [t.period for t in nested_twice.tails] == [4, 12]
+
+
+@pytest.mark.requirement("S2-09")
+def test_nests_go_round_in_one_kernel_and_the_slow_pairs_once():
+    sims = {n: tp.compile(tp.fast(beads) + tp.slow(pairs), dt=0.002, inner=n, sizes={"n": 24, "b": 23}) for n in (3, 30)}
+    steps = {n: build_loops(sim.tpir).sections["step"] for n, sim in sims.items()}
+    assert {n: s.passes for n, s in steps.items()} == {3: 3, 30: 30}
+    assert len(steps[3].nests) == len(steps[30].nests)
+    done = [steps[30].nests[k].kind for turn in steps[30].sequence() for k in range(turn.begin, turn.end)]
+    assert done.count("pairs") == 1 and done.count("scatter") == 30
+    assert "passes in a step" in str(sims[30].explain())
+
+
+@tp.hamiltonian
+def fput(q: tp.Vec["n"], p: tp.Vec["n"]):
+    stretch = np.diff(q)
+    return p @ p / 2 + (stretch**2 / 2 + stretch**4 / 4).sum()
+
+
+@tp.potential
+def ripple(q: tp.Vec["n"], k: float = 0.1):
+    return k * tp.cos(q).sum()
+
+
+@tp.potential
+def breath(q: tp.Vec["n"], a: float = 0.01):
+    return a * (q @ q) ** 2
+
+
+@tp.potential
+def tide(q: tp.Vec["n"], t, b: float = 0.1):
+    return b * tp.sin(t) * q.sum()
+
+
+LINE = dict(q=np.sin(np.arange(40.0)), p=np.cos(np.arange(40.0)))
+
+
+@pytest.mark.parametrize("sums, inner, given, passes", [
+    (tp.fast(beads) + tp.slow(pairs), 4, chain(12), 4),
+    (tp.fast(fput) + tp.slow(ripple), 20, LINE, 20),
+    (tp.fast(fput) + tp.slow(ripple), 5, LINE, 1),  # maps alone, and few: they may stay in registers
+    (tp.fast(fput) + tp.slow(ripple) + tp.slow(breath, 2), (5, 4), LINE, 20),
+    (tp.fast(fput) + tp.slow(breath + tide), 3, LINE, 3),  # the slow part has a clock
+    (tp.fast(fput + tide) + tp.slow(breath), 3, LINE, 1),  # the fast part has one: each of its kicks has its own time
+])  # fmt: skip
+def test_loops_in_loops_have_the_bits_of_the_virtual_machine(sums, inner, given, passes):
+    sim = tp.compile(sums, dt=0.005, inner=inner, backend="python")
+    wanted = sim.evolve(**given, steps=4, t0=0.3, observe={"E": "energy"}, observe_every=2)
+    assert build_loops(sim.tpir).sections["step"].passes == passes
+    for backend in ("llvm", "c", "numpy"):
+        out = tp.compile(sums, dt=0.005, inner=inner, backend=backend).evolve(**given, steps=4, t0=0.3,
+                                                                             observe={"E": "energy"}, observe_every=2)  # fmt: skip
+        assert out.hash == wanted.hash and np.array_equal(out["E"], wanted["E"])
+
+
+def test_threads_share_the_nests_of_a_loop_in_a_loop(monkeypatch):
+    monkeypatch.setattr(loops, "THREAD_WORK", 1.0)
+    sim = tp.compile(tp.fast(beads) + tp.slow(pairs), dt=0.002, inner=6)
+    given = chain(40)
+    assert len({sim.evolve(**given, steps=5, threads=n).hash for n in (1, 2, 3)}) == 1
+
+
+def test_an_ensemble_and_float32_go_round_too():
+    given = dict(q=np.random.default_rng(1).normal(size=(37, 2)), p=np.zeros((37, 2)), steps=9)
+    sums = tp.fast(bond) + tp.slow(weak) + tp.slow(weaker, 2)
+    for precision in ("float32", "compensated"):
+        runs = {b: tp.compile(sums, dt=0.1, inner=(3, 4), precision=precision, backend=b).evolve(**given).hash
+                for b in ("python", "llvm", "c", "numpy")}  # fmt: skip
+        assert len(set(runs.values())) == 1
+
+
+# --- order 4 -----------------------------------------------------------------------------------------------------
+def test_steps_of_two_paces_are_composed_to_order_4():
+    assert composed([2], [0.75, -0.5, 0.75]) == [
+        ("T", 0.375), ("0", 0.375), ("T", 0.375), ("0", 0.0625), ("1", 0.125),
+        ("T", -0.25), ("0", -0.25), ("T", -0.25), ("0", 0.0625), ("1", 0.125),
+        ("T", 0.375), ("0", 0.375), ("T", 0.375), ("0", 0.375), ("1", 0.75)]  # fmt: skip
+    sums = tp.fast(bond) + tp.slow(weak) + tp.slow(weaker, 2)
+    sim = tp.compile(sums, dt=0.1, inner=(4, 3), order=4)
+    assert sim.built.plan.method == "respa4" and sim.certificate.symplectic and sim.certificate.symmetric
+    assert sim.certificate.consistent and build_kernel(sim.tpir).stages == 60
+    exact = tp.compile(bond + weak + weaker, dt=2.0 / 4000, order=8).evolve(**START, steps=4000).final
+    errors = []
+    for n in (40, 80):
+        end = tp.compile(sums, dt=2.0 / n, inner=(4, 3), order=4).evolve(**START, steps=n).final
+        errors.append(max(np.abs(end.q - exact.q).max(), np.abs(end.p - exact.p).max()))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(4, abs=0.2)
+    hashes = {b: tp.compile(sums, dt=0.1, inner=(4, 3), order=4, backend=b).evolve(**START, steps=7).hash
+              for b in ("python", "llvm", "c", "numpy")}  # fmt: skip
+    assert len(set(hashes.values())) == 1
+
+
 def test_it_may_be_asked_for_by_name():
     sums = tp.fast(bond) + tp.slow(weak)
     assert tp.compile(sums, dt=0.1, inner=5, method="respa").tpir.hash == tp.compile(sums, dt=0.1, inner=5).tpir.hash
@@ -132,13 +236,12 @@ def test_it_is_saved_and_loaded(tmp_path):
 
 @pytest.mark.parametrize("make, options, error, said", [
     (lambda: tp.fast(bond) + weak, dict(inner=5), PlanError, "`weak` is neither fast nor slow"),
-    (lambda: tp.fast(bond) + tp.slow(weak), {}, PlanError, "has 2 paces.*\n.*inner=10"),
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=(2, 2)), PlanError, "has 2 paces"),
     (lambda: bond + weak, dict(inner=5), PlanError, "goes with fast and slow parts"),
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=0), InputError, "inner=0"),
     (lambda: tp.fast(bond) + tp.slow(weak, 0), dict(inner=3), InputError, "A rank is"),
     (lambda: tp.fast(3), dict(inner=3), InputError, "a int is no system"),
-    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, order=4), PlanError, "at one pace"),
+    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, order=6), PlanError, "order 6 kicks all parts at one pace(.|\n)*orders 2 and 4"),
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, method="leapfrog"), PlanError, "leapfrog_kdk kicks all parts at one pace"),
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, forbid="respa"), PlanError, "at one pace"),
     (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, precision="lattice"), PlanError, "without fast and slow parts"),
@@ -152,3 +255,16 @@ def test_what_is_not_said_clearly_is_refused(make, options, error, said):
 def test_parts_of_one_pace_are_stepped_as_one():
     sums = tp.slow(bond) + tp.slow(weak)
     assert tp.compile(sums, dt=0.01).tpir.hash == tp.compile(bond + weak, dt=0.01).tpir.hash
+
+
+def test_a_sum_in_a_file_is_what_the_command_runs(tmp_path, capsys):
+    from tinyphysics.cli import main
+
+    (tmp_path / "two.py").write_text(
+        "import tinyphysics as tp\n\n"
+        "@tp.hamiltonian\ndef stiff(q, p):\n    return p**2 / 2 + 50 * q**2\n\n"
+        "@tp.potential\ndef soft(q):\n    return tp.cos(q)\n\n"
+        "both = tp.fast(stiff) + tp.slow(soft)\nstart, dt = dict(q=1.0, p=0.0), 0.1\n"
+    )
+    assert main(["run", str(tmp_path / "two.py"), "--steps", "3"]) == 0
+    assert "stiff + soft: respa" in capsys.readouterr().out

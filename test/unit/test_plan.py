@@ -195,7 +195,7 @@ def test_a_map_has_no_method_no_order_and_no_dt():
 # --- arguments --------------------------------------------------------------------------------------------
 # fmt: off
 NOT_YET = [
-    {"time": "adaptive"}, {"math": "fast"},
+    {"math": "fast"},
 ]
 # fmt: on
 

@@ -168,7 +168,8 @@ def test_energies_of_frames_take_a_small_share_of_the_time(monkeypatch):
         return {"energy": np.ones((len(steps), 1))}
 
     monkeypatch.setattr(wander, "looking", slow)
-    system = types.SimpleNamespace(energy=object())
+    seen = types.SimpleNamespace(energy=object(), driven=False)
+    system = types.SimpleNamespace(seen=seen)
     run = types.SimpleNamespace(system=system, given=types.SimpleNamespace(members=1))
     record = types.SimpleNamespace(schedule=types.SimpleNamespace(save_every=1), frames={"q": np.zeros((10_000, 1))}, observed={})
     w = wander.Wander(run, record, {}, began=0.0)

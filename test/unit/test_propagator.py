@@ -461,7 +461,7 @@ def spring(q):
     (lambda: exact(oscillator, method="leapfrog"),                              "the flow of H itself"),
     (lambda: exact(oscillator, order=4),                                        "the flow of H itself"),
     (lambda: power(oscillator, method="rk4"),                                   "which `rk4` is not"),
-    (lambda: power(rotating),                                                   "no certified method"),
+    (lambda: power(rotating),                                                   "plain kicks and drifts, which `strang`"),
     (lambda: exact(oscillator, precision="float32"),                            "does not go with precision"),
     (lambda: exact(oscillator, scale="auto"),                                   "does not go with scale"),
     (lambda: exact(oscillator).ir("kernel"),                                    "a jump has no kernel"),
@@ -530,3 +530,74 @@ final:
 def test_kicks_with_force_gradients_are_not_raised_to_a_power(method):
     with pytest.raises(tp.PlanError, match="plain kicks and drifts"):
         tp.compile(oscillator, dt=0.1, method=method, propagator="method")
+
+
+# --- where nobody said ---------------------------------------------------------------------------------------
+def plan_of(sim):
+    return [row for section in sim.explain().sections if section.title == "plan" for row in section.rows]
+
+
+def test_a_loop_stays_where_nobody_said_and_the_report_compares_it_with_jumps():
+    """A frame by a jump costs as much as a million steps of so small a system; which frames are wanted is not known."""
+    sim = tp.compile(oscillator, 0.1)
+    rows = {(row.name, row.verdict): row.because for row in plan_of(sim)}
+    assert "100 frames 100 steps apart take 30 us by the loop, 120 ms by modes" in rows["propagator", "loop"]
+    assert 'propagator="exact" deletes it' in rows["propagator", "loop"]
+    assert rows["by", "modes"].startswith("it would be") and rows["by", "loop"].startswith("chosen")
+    loop = tp.compile(oscillator, 0.1, propagator="loop")
+    assert sim.evolve(q=1.0, p=0.0, steps=99).hash == loop.evolve(q=1.0, p=0.0, steps=99).hash
+    assert not any(row.name == "propagator" for row in plan_of(loop) + plan_of(tp.compile(pendulum, 0.1)))
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    (dict(precision="dd"), "does not go with precision='dd'"), (dict(method="takahashi_imada4"), "plain kicks and drifts"),
+    (dict(method="leapfrog"), 'propagator="method" deletes it'), (dict(order=4), 'propagator="method" deletes it'),
+])  # fmt: skip
+def test_the_report_says_why_a_loop_stays(options, said):
+    row = next(row for row in plan_of(tp.compile(oscillator, 0.1, **options)) if row.name == "propagator")
+    assert row.verdict == "loop" and said in row.because
+
+
+def test_a_large_lattice_keeps_its_loop_for_its_bits():
+    row = next(row for row in plan_of(tp.compile(wave, 0.1, sizes={"h": 512, "w": 512})) if row.name == "propagator")
+    assert "not in the contract" in row.because
+
+
+def test_the_costs_decide(monkeypatch, tmp_path):
+    """Were steps dear, the loop would go: by the method where one is pinned, as the flow where none is."""
+    monkeypatch.setattr(planner, "STEP", 1.0)
+    monkeypatch.setenv("TINYPHYSICS_CACHE", str(tmp_path))  # these plans are nobody else's
+
+    @tp.hamiltonian
+    def dear(q, p, k: float = 1.25):
+        return p**2 / 2 + k * q**2 / 2
+
+    start = dict(q=1.0, p=0.0, steps=50)
+    for options, way in ((dict(), "exact"), (dict(method="leapfrog"), "method")):
+        out = tp.compile(dear, 0.1, **options).evolve(**start)
+        assert out.metrics["propagator"]["way"] == way
+        assert out.hash == tp.compile(dear, 0.1, propagator=way, **options).evolve(**start).hash
+    assert "propagator" not in tp.compile(dear, 0.1, propagator="loop").evolve(**start).metrics
+    assert "chosen by the planner" in str(tp.compile(dear, 0.1).explain())
+
+
+def test_what_no_method_steps_is_solved_where_nobody_said(tmp_path):
+    """A rotating frame mixes q and p: there is no loop that it could be compared with."""
+    sim = tp.compile(rotating, 0.1)
+    given = dict(q=[1.0, 0.0], p=[0.0, 1.0], steps=100)
+    out = sim.evolve(**given, save_every=10, checkpoint=tmp_path / "c")
+    assert out.hash == exact(rotating, 0.1).evolve(**given).hash and sim.certificate.symplectic
+    assert out.drift("energy") < 1e-15 and sim.rewind(out, 40).final.step == 60
+    assert sim.evolve(resume=tmp_path / "c", steps=50).hash == sim.evolve(**given | {"steps": 150}).hash
+    assert sim.minimise(q=[1.0, 0.5]).converged
+    assert tp.compile(rotating, 0.1, order=4).built.plan.method == "strang4"
+    assert tp.compile(rotating, 0.1, propagator="loop").built.plan.method == "strang"
+
+
+def test_whoever_waits_for_a_loop_that_need_not_be_one_is_told(monkeypatch, caplog):
+    sim = tp.compile(oscillator, 0.1)
+    sim.evolve(q=1.0, p=0.0, steps=1000)
+    assert not caplog.records
+    monkeypatch.setattr("tinyphysics.runtime.compiled.LONG", 1e-6)
+    sim.evolve(q=1.0, p=0.0, steps=1000)
+    assert 'propagator="exact" makes one jump of them' in caplog.text

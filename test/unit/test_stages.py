@@ -161,18 +161,31 @@ def stage(n, h, k, f="sin", g=None):
     return DRIFT.format(n=n, h=h) + KICK.format(n=n, t=10 + n, f=f, g=g or f"T{10 + n}", k=k)
 
 
+NESTED = "".join(
+    "".join(stage(10 * m + n, "T0", "$dt") for n in (1, 2, 3)) + KICK.format(n=40 + m, t=40 + m, f="cos", g=f"T{40 + m}", k="T1")
+    for m in (1, 2)
+) + KICK.format(n=50, t=50, f="exp", g="T50", k="$a")  # fmt: skip
+
+
 @pytest.mark.parametrize("step, stages", [
     (stage(1, "T0", "$dt") + stage(2, "T1", "$a"), 2),
     (stage(1, "$dt", "$dt") + stage(2, "$dt", "$dt") + stage(3, "$dt", "$dt"), 3),  # nothing differs
     (stage(1, "T0", "$dt") + stage(2, "T1", "$dt", f="cos"), 1),  # another function
     (stage(1, "T0", "$dt") + stage(2, "T1", "$dt", g="T11"), 1),  # the kick of the first stage again
-    (stage(1, "T0", "$dt") + stage(2, "T1", "$dt") + DRIFT.format(n=3, h="T0"), 1),  # a drift is left over
+    (stage(1, "T0", "$dt") + stage(2, "T1", "$dt") + DRIFT.format(n=3, h="T0"), 2),  # a drift is left over: a tail
     (stage(1, "T0", "0.0") + stage(2, "T1", "-0.0"), 1),  # numbers are not weights
+    ("".join(stage(n, "T0", "$dt") for n in (1, 2, 3)) + KICK.format(n=4, t=20, f="cos", g="T20", k="$a"), 3),  # a slow kick
+    ("".join(stage(n, "T0", "$dt") for n in (1, 2, 3)) + KICK.format(n=4, t=20, f="neg", g="T13", k="$a"), 3),  # of a value
+    ("".join(stage(n, "T0", "$dt") for n in (1, 2, 3)) + KICK.format(n=4, t=20, f="neg", g="T11", k="$a"), 1),  # of an old one
+    (NESTED, 6),  # tails of two depths
+    (NESTED.replace("sin, S0", "cos, S0", 1), 1),  # whose first stage is another
+    (NESTED.replace("$dt", "T1", 1), 6),  # or has another weight
 ])  # fmt: skip
 def test_only_stages_that_are_equal_up_to_weights_are_rolled(step, stages):
     program = tpir.parse(TEXT.format(step=step))
     kernel = build_kernel(program)
     assert kernel.stages == stages
+    assert all(a is b for a, b in zip(kernel.whole_step(), written_out(program)))
     start = {"q": np.linspace(-1, 1, 9), "p": np.linspace(0.2, 0.9, 9)}
     a = np.linspace(0.05, 0.2, 9)  # a weight that every member has for itself
     expected = [tpir.vm.run(program, {n: v[k] for n, v in start.items()}, 5, {"dt": 0.1, "a": a[k]}) for k in range(9)]

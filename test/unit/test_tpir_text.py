@@ -203,7 +203,7 @@ def test_every_instruction_of_the_table_parses_in_the_form_that_it_states():
         "SUM": "SUM T0, T1, (0,)", "MAX": "MAX T0, T1, (0,1)", "MIN": "MIN T0:f64[2], T1, (1,)",
         "MOVE": "MOVE T0:f64[2, 1], slice, T1, ((0,2,1),(1,2,1))", "TIME": "TIME T0, 0.5", "NOISE": "NOISE T0:f64[3], normal, T1, (7,3)", "PAIRS": "PAIRS T0:f64[3], T1, (1,), (0,1)", "NEAR": "NEAR T0:i64[9], order, S0, 2.5, 0.3, (0,)", "TREE": "TREE T0:f64[9, 3], S0, $m, 0.01, 0.001", "GRAD_INIT": "GRAD_INIT G0, 1.0",
         "ACC_GRAD": "ACC_GRAD G0, 1.0, mul, 0.0, S0, S1", "POISSON_J": "POISSON_J F1, G0, negate",
-        "SYMP_STEP": "SYMP_STEP S1, F1.2, $dt", "SHIFT": "SHIFT S1, T4", "SCALE": "SCALE S1, over, $dt", "MAP": "MAP S0, T3", "SOLVE": "SOLVE T4:f64[2], T3", "UNTIL": "UNTIL T4:f64[2], T5, T6, T7, (50,)", "ORBIT": "ORBIT S0, T3",
+        "SYMP_STEP": "SYMP_STEP S1, F1.2, $dt", "SHIFT": "SHIFT S1, T4", "SCALE": "SCALE S1, over, $dt", "MAP": "MAP S0, T3", "SOLVE": "SOLVE T4:f64[2], T3", "UNTIL": "UNTIL T4:f64[2], T5, T6, T7, (50,)", "ORBIT": "ORBIT S0, T3", "ROTATE": "ROTATE S0, T3", "FLOW": "FLOW T0:f64[2, 2, 3], $m, E0, $dt",
         "JACOBI": "JACOBI S0:f64[3, 3], positions, S0, $m, (0,2,1)", "KEPLER": "KEPLER T0:f64[3, 3], S0, S1, T1, $dt, (0,)", "PULL": "PULL F1.1:f64[3, 3], F1, S0, T1", "OBSERVE": "OBSERVE &energy, E0",
         "PROPAGATE": "PROPAGATE S0, power, E1, 0.5, E0, 1.0, E1, 0.5",
     }  # fmt: skip

@@ -7,6 +7,7 @@ from tinyphysics.analysis.nystrom import kinetic_quadratic
 from tinyphysics.analysis.pairwise import pairwise
 from tinyphysics.analysis.quadratic import polynomial, quadratic
 from tinyphysics.analysis.separable import separable
+from tinyphysics.analysis.shears import shears
 from tinyphysics.analysis.smooth import smooth
 from tinyphysics.analysis.symmetry import even_in_p
 from tinyphysics.analysis.timedep import explicit_time
@@ -25,8 +26,11 @@ def facts_of(system: System) -> Facts:
     parts = {"T": split.T, "V": split.V} if split else {"H": system.energy}
     pairs = pairwise(system)
     sums = [Fact.yes("linked", because=system.linked)] if system.linked else []
+    if system.motion is not None:
+        sums.append(Fact.yes("Legendre", because="L is quadratic in the velocities: H is explicit, with momenta dL/dv"))
     kinetic = [kinetic_quadratic(system, split.T)] if split else []
+    parts_of = [] if split else [shears(system)]
     return Facts((
-        *sums, split, *kinetic, polynomial(system), quadratic(system), explicit_time(system, parts),
+        *sums, split, *parts_of, *kinetic, polynomial(system), quadratic(system), explicit_time(system, parts),
         smooth(system), even_in_p(system), reads(system, parts), *([] if pairs is None else [pairs]),
     ))  # fmt: skip

@@ -165,7 +165,9 @@ class ArraysLoader:
     def one(self, f: Section, params: Sequence[UOp], varying: tuple[bool, ...]) -> Any:
         once = Evaluator(list(f.invariants.values()), f.careful)
         step = Evaluator([*f.roots, *f.guards], f.careful)
+        tails = [(t.period, Evaluator([*t.roots, *t.guards], f.careful)) for t in f.tails]
         look = Evaluator([*f.watched, *f.watched_guards], f.careful)
+        gate = Evaluator([] if f.going is None else [f.going], f.careful)
         weights = [Evaluator([row[k] for row in f.weights.values()]) for k in range(f.stages)]
 
         def call(
@@ -193,9 +195,14 @@ class ArraysLoader:
                 if not f.loops:
                     state = evaluate(step, 0, len(f.roots), {})
                 for j in range(rows if f.loops else 0):
+                    if f.going is not None and not np.any(evaluate(gate, j * stride, 1, {})[0]):
+                        break
                     for i in range(stride):
-                        for stage in stages:
+                        for k, stage in enumerate(stages, 1):
                             state = evaluate(step, j * stride + i, len(f.roots), stage)
+                            for period, tail in tails:
+                                if k % period == 0:
+                                    state = evaluate(tail, j * stride + i, len(f.roots), stage)
                     if f.watched:
                         for k, v in enumerate(evaluate(look, (j + 1) * stride, len(f.watched), {})):
                             series[j, k, here] = v

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -212,16 +213,17 @@ class KernelEngine:
 
     def registers(self, m: Lanes) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
-        return {name: np.ascontiguousarray(m.carried[rows, : m.members].T) for name, rows in self.places().items()}
+        return {name: np.ascontiguousarray(m.carried[rows, : m.members].T) for name, rows in self.places.items()}
 
     def restored(
         self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
         threads: int | None = None,
     ) -> Lanes:  # fmt: skip
         """A loop from its registers after so many steps."""
-        rows = [row for name in self.places() for row in registers[name].reshape(members, -1).T]
+        rows = [row for name in self.places for row in registers[name].reshape(members, -1).T]
         return self.resume(rows, params, members, dt, t0, steps, threads)
 
+    @cached_property
     def places(self) -> dict[str, slice]:
         """The rows of each register."""
         out: dict[str, slice] = {}
@@ -229,6 +231,23 @@ class KernelEngine:
             name = str(v.arg).partition(".")[0]
             out[name] = slice(out[name].start if name in out else k, k + 1)
         return out
+
+    # --- for a run whose steps have their own lengths (runtime/adaptive.py) -------------------
+    @property
+    def states(self) -> Any:
+        return self.program.states
+
+    def tell(self, m: Lanes, name: str, value: float) -> None:
+        """Another value of a parameter that all members share, for this loop alone."""
+        m.uniform = m.uniform.copy()
+        m.uniform[next(k for k, p in enumerate(self.kernel.params) if str(p.arg) == f"${name}")] = value
+
+    def register(self, m: Lanes, name: str) -> Any:
+        return m.carried[self.places[name], : m.members].T
+
+    def patience(self, m: Lanes, work: float) -> int:
+        """Steps of so many operations."""
+        return max(LEAST_BLOCK, int(work / (self.kernel.section("step").operations * max(m.members, 1) + 1)))
 
     def snapshot(self, m: Lanes) -> Lanes:
         return replace(m, carried=m.carried.copy())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir.dtype import DType
-from tinyphysics.tpir.isa import Program, Register
+from tinyphysics.tpir.isa import Param, Program, Register
 from tinyphysics.tpir.kernel import loop_registers
 from tinyphysics.tpir.lattice import OVERFLOW
 from tinyphysics.tpir.vm import Loop, Machine
@@ -106,6 +106,22 @@ class Host:
         found = loop_registers(self.machine.program)
         lists = [(name, slot, t.dtype, t.shape) for name, (slot, t) in self.machine.lists.items()]
         return [*((name, slots[name], dtype, shape) for name, (dtype, shape) in found.items()), *lists]
+
+    # --- for a run whose steps have their own lengths (runtime/adaptive.py) -------------------
+    @property
+    def states(self) -> Any:
+        return self.machine.program.states
+
+    def tell(self, m: Members, name: str, value: float) -> None:
+        """Another value of a parameter that all members share, for these loops alone."""
+        for loop in m.loops:
+            loop.slots[self.machine.slot[Param(name)]] = value
+
+    def register(self, m: Members, name: str) -> Any:
+        return self.registers(m)[name]
+
+    def patience(self, m: Members, work: float) -> int:
+        return BLOCK
 
     def snapshot(self, m: Members) -> Members:
         return Members([loop.copy() for loop in m.loops], m.params, m.dt, m.t0)

@@ -190,25 +190,27 @@ class LoopEngine:
     def work(self, section: str) -> float:
         """Operations of one run of a section."""
         if section not in self._work:
-            self._work[section] = float(sum(n.items * n.operations for n in self.kernel.sections[section].nests))
+            self._work[section] = float(self.kernel.sections[section].work)
         return self._work[section]
 
     def step(self, section: str, m: Memory, now: int, flags: Any, pool: Any, workers: int, careful: bool) -> None:
         s = self.kernel.sections[section]
         f = self.functions(careful)
-        for k, nest in enumerate(s.nests):
-            call, end = f[f"part.{section}.{k}"], nest.extent
-            pieces = min(end, workers * PARTS_PER_THREAD) if nest.items * nest.operations > THREAD_WORK / 4 else 1
-            cuts = [end * i // pieces for i in range(pieces + 1)]
-            if pieces == 1:
-                call(m.table, m.uniform, flags, 0, end, now)
-                continue
-            jobs = [pool.submit(call, m.table, m.uniform, flags, a, b, now) for a, b in zip(cuts, cuts[1:])]
-            for job in jobs:
-                job.result()
-        for a, b in s.swaps:
-            i, j = self.slots[a], self.slots[b]
-            m.table[i], m.table[j] = m.table[j], m.table[i]
+        for turn in s.sequence():
+            for k in range(turn.begin, turn.end):
+                nest, call = s.nests[k], f[f"part.{section}.{k}"]
+                end = nest.extent
+                pieces = min(end, workers * PARTS_PER_THREAD) if nest.items * nest.operations > THREAD_WORK / 4 else 1
+                cuts = [end * i // pieces for i in range(pieces + 1)]
+                if pieces == 1:
+                    call(m.table, m.uniform, flags, 0, end, now)
+                    continue
+                jobs = [pool.submit(call, m.table, m.uniform, flags, a, b, now) for a, b in zip(cuts, cuts[1:])]
+                for job in jobs:
+                    job.result()
+            for a, b in turn.swaps:
+                i, j = self.slots[a], self.slots[b]
+                m.table[i], m.table[j] = m.table[j], m.table[i]
 
     def careful_run(self, section: str, m: Memory, first: int, steps: int) -> None:
         before = m.copy() if self.kernel.guarded else None

@@ -254,10 +254,11 @@ class ArrayLoops:
 
         def run(table: Array, uniform: Array, flags: Array, first: int, steps: int) -> None:
             for k in range(steps):
-                for part in parts:
-                    part(table, uniform, flags, 0, part.nest.extent, first + k)
-                for a, b in section.swaps:
-                    i, j = slots.index(a), slots.index(b)
-                    table[i], table[j] = table[j], table[i]
+                for turn in section.sequence():
+                    for part in parts[turn.begin : turn.end]:
+                        part(table, uniform, flags, 0, part.nest.extent, first + k)
+                    for a, b in turn.swaps:
+                        i, j = slots.index(a), slots.index(b)
+                        table[i], table[j] = table[j], table[i]
 
         return run

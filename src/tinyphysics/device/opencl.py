@@ -250,13 +250,15 @@ def on_loops(
         shared, raised = there(uniform), there(flags)
         spans = [span(nest.extent) for nest in section.nests]
         for k in range(steps):
-            for kernel, nest, mine, share in zip(kernels, section.nests, touched, spans):
-                args = [*(held[n] for n in mine), shared, raised, np.int64(share), np.int64(first + k)]
-                enqueue(kernel, -(-nest.extent // share), args)
-            for a, b in section.swaps:
-                i, j = slots[a], slots[b]
-                held[a], held[b] = held[b], held[a]
-                table[i], table[j] = table[j], table[i]
+            for turn in section.sequence():
+                for n in range(turn.begin, turn.end):
+                    share = spans[n]
+                    args = [*(held[name] for name in touched[n]), shared, raised, np.int64(share), np.int64(first + k)]
+                    enqueue(kernels[n], -(-section.nests[n].extent // share), args)
+                for a, b in turn.swaps:
+                    i, j = slots[a], slots[b]
+                    held[a], held[b] = held[b], held[a]
+                    table[i], table[j] = table[j], table[i]
             if k % QUEUED == QUEUED - 1:
                 device().queue.finish()
         for name, copy in copies.items():

@@ -187,7 +187,7 @@ def function(
     for slot, v in enumerate(f.loads):
         copied = dialect.load.format(a=f"s{slot}", at=f"in + {slot}*members + lane", n=chunk)
         out.append(f"    {T} s{slot}[{chunk}]; {copied}  /* {v.arg} */")
-    guarded = bool(f.guards or f.watched_guards)
+    guarded = f.guarded
     if guarded:
         word = "int32_t" if T == "float" else "int64_t"  # as wide as the states
         out.append(f"    {word} seen[{chunk}] = {{0}};")
@@ -205,8 +205,12 @@ def function(
             names.table[v] = f"w{k}[s][{lane}]" if v in apart else f"w{k}[s]"
         return names
 
-    def lanes(indent: str, roots: Sequence[UOp], guards: Sequence[UOp], store: Sequence[str]) -> list[str]:
+    def lanes(
+        indent: str, roots: Sequence[UOp], guards: Sequence[UOp], store: Sequence[str], by: str = "="
+    ) -> list[str]:
         names = inner(indent)
+        if f.going is not None and chunk == 1 and by == "=":  # alone, it goes on wherever a step is done
+            names.table[f.going] = "1"
         if NOW in needed:
             names.table[NOW] = "now"
         deeper = indent + ("  " if chunk > 1 else "")
@@ -221,7 +225,7 @@ def function(
         if store and store[0].startswith("s"):  # all old values are read before the first is replaced
             body += [f"{deeper}const {TYPE[u.dtype.name]} n{k} = {v};" for k, (u, v) in enumerate(zip(roots, values))]
             values = [f"n{k}" for k in range(len(values))]
-        body += [f"{deeper}{where} = {v};" for where, v in zip(store, values)]
+        body += [f"{deeper}{where} {by} {v};" for where, v in zip(store, values)]
         if chunk == 1:
             return body
         mark = [dialect.independent] if dialect.independent else []
@@ -243,11 +247,16 @@ def function(
         else:
             out.append("    for (int64_t i = 0; i < steps; i++) {")
             clock = "first + i"
+        if f.going is not None:
+            out += ["      int on = 0;", "      {", *lanes("      ", [f.going], (), ["on"], "|="), "      }",
+                    "      if (!on) break;"]  # fmt: skip
         if NOW in needed:
             out.append(f"      const double now = (double)({clock});")
         if f.stages > 1:
             out.append(f"      for (int s = 0; s < {f.stages}; s++) {{")
         out += lanes("      ", f.roots, f.guards, state)
+        for t in f.tails:
+            out += [f"      if ((s + 1) % {t.period} == 0) {{", *lanes("        ", t.roots, t.guards, state), "      }"]
         out.append("    }" if f.stages == 1 else "    }}")
         if f.watched:
             if NOW in needed:

@@ -373,11 +373,17 @@ def driver(kernel: LoopKernel, section: LoopSection) -> str:
                   f"    part_sweep_{section.name}({arguments}, {wave.extent}, first + k);",
                   f"    part_edge_{section.name}({arguments}, 0, first + k);", "  }"]  # fmt: skip
     lines.append("  for (; k < steps; k++) {")
-    for k, nest in enumerate(section.nests):
-        lines.append(f"    part_{section.name}_{k}(buffers, uniform, flags, 0, {nest.extent}, first + k);")
-    for a, b in section.swaps:
-        i, j = slots.index(a), slots.index(b)
-        lines.append(f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */")
+    lines += [f"    for (int s = 1; s <= {section.passes}; s++) {{"] if section.rolled else []
+    for turn in section.turns:
+        lines += [f"    if (s % {turn.period} == 0) {{"] if turn.period > 1 else []
+        for n in range(turn.begin, turn.end):
+            extent = section.nests[n].extent
+            lines.append(f"    part_{section.name}_{n}(buffers, uniform, flags, 0, {extent}, first + k);")
+        for a, b in turn.swaps:
+            i, j = slots.index(a), slots.index(b)
+            lines.append(f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */")
+        lines += ["    }"] if turn.period > 1 else []
+    lines += ["    }"] if section.rolled else []
     return "\n".join([*before, *lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
 
 

@@ -83,10 +83,13 @@ def function(
             env[c] = w.ref(u, env)
     table(w, apart, envs)
     start = [[load(w, "%in", slot, r, v.dtype) for r in U] for slot, v in enumerate(f.loads)]
-    if is_packed(f, shape, NOW in needed):
+    ends: list[list[str]] = []
+    if f.going is not None:
+        seen, ends = while_loop(w, f, envs, start)
+    elif is_packed(f, shape, NOW in needed):
         seen = packed.loop(w, f, envs[0], [name for (name,) in start])
     elif f.loops:
-        seen = loop(w, f, envs, start, NOW in needed, frozenset(apart), shape)
+        seen, ends = loop(w, f, envs, start, NOW in needed, frozenset(apart), shape)
     else:
         for slot, v in enumerate(f.loads):
             for r in U:
@@ -96,7 +99,7 @@ def function(
     raise_flag(w, seen)
     for slot, u in enumerate(f.roots):
         for r in U:
-            store(w, "%out", slot, r, u.dtype, w.ref(u, envs[r]))
+            store(w, "%out", slot, r, u.dtype, ends[slot][r] if ends else w.ref(u, envs[r]))
     w.lines += ["  br label %next", "next:", f"  %lane.next = add i64 %lane, {shape.lanes}",
                 "  %more = icmp slt i64 %lane.next, %end",
                 "  br i1 %more, label %chunk, label %exit", "exit:"]  # fmt: skip
@@ -107,7 +110,8 @@ def function(
 
 def is_packed(f: Section, shape: VectorShape, clock: bool) -> bool:
     """Does one member run alone, and has it bodies that are alike?"""
-    return f.loops and f.bodies > 1 and shape.lanes == 1 and not f.watched and not clock and register_bits(f) == 64
+    plain = f.loops and not f.tails and not f.watched and not clock
+    return plain and f.bodies > 1 and shape.lanes == 1 and register_bits(f) == 64
 
 
 def set_clock(w: Writer, envs: list[dict[UOp, str]], step: str, wanted: bool) -> None:
@@ -153,11 +157,12 @@ def stacked(f: Section, shape: VectorShape) -> list[int]:
 def loop(
     w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]], clock: bool, apart: frozenset[UOp],
     shape: VectorShape,
-) -> list[str]:  # fmt: skip
-    """The time loop. Afterwards the names in `envs` are those of the last step; returns the guards.
+) -> tuple[list[str], list[list[str]]]:  # fmt: skip
+    """The time loop: (the guards, what the states are after the last step, a name for each copy).
 
     With something to watch there are two: rows outside, `stride` steps inside, the watched expressions
-    between them. Stages are no loop of their own: a pass is one of them, and after the last a step is done.
+    between them. Stages are no loop of their own: a pass is one of them, and after the last a step is done. What is
+    done after some of them is a branch.
     """
     U = range(len(envs))
     before = "chunk"
@@ -173,10 +178,11 @@ def loop(
         guards = [f"%og.{r}" for r in U]
         w.lines.append("  %done.steps = mul i64 %j, %stride")
         before = "row"
-    w.lines += ["  br label %loop", "loop:", f"  %i = phi i64 [ 0, %{before} ], [ %i.next, %loop ]"]
+    latch = f"after{len(f.tails) - 1}" if f.tails else "loop"
+    w.lines += ["  br label %loop", "loop:", f"  %i = phi i64 [ 0, %{before} ], [ %i.next, %{latch} ]"]
     if f.stages > 1:
-        w.lines.append(f"  %stage = phi i64 [ 0, %{before} ], [ %stage.next, %loop ]")
-    inner = open_phis(w, f, slots, envs, start, "s", before, "loop", guards if f.watched else None)
+        w.lines.append(f"  %stage = phi i64 [ 0, %{before} ], [ %stage.next, %{latch} ]")
+    inner = open_phis(w, f, slots, envs, start, "s", before, latch, guards if f.watched else None)
     shared = [dict(env) for env in envs]
     if clock:
         step = w.new("add i64 %first, %i")
@@ -184,24 +190,26 @@ def loop(
     for v in f.weights:
         for r in U:
             envs[r][v] = envs[0][v] if r and v not in apart else weight(w, v, "%stage", r, len(U) if v in apart else 1)
-    guarded = bool(f.guards or f.watched_guards)
+    guarded = f.guarded
     kept = {f.roots[k]: (f.loads[k], k) for k in on_stack}
     marks = [f"%sg.{r}" if guarded else "" for r in U]
     seen = watched_lines(w, f.roots, f.guards, envs, marks, kept, shape.in_turn)
-    close_phis(w, inner, [[w.ref(f.roots[k], envs[r]) for r in U] for k in slots], seen)
-    count = "%stride" if f.watched else "%steps"
-    after = "look" if f.watched else "done"
+    values = [[w.ref(u, envs[r]) if k in slots else "" for r in U] for k, u in enumerate(f.roots)]
     if f.stages > 1:
         w.lines += ["  %stage.up = add i64 %stage, 1", f"  %last = icmp eq i64 %stage.up, {f.stages}",
                     "  %stage.next = select i1 %last, i64 0, i64 %stage.up", "  %whole = zext i1 %last to i64"]  # fmt: skip
+    if f.tails:
+        values, seen = tails(w, f, [shared[r] | {x: envs[r][x] for x in (*f.weights, NOW) if x in envs[r]} for r in U],
+                             values, seen)  # fmt: skip
+    close_phis(w, inner, [values[k] for k in slots], seen)
+    count = "%stride" if f.watched else "%steps"
+    after = "look" if f.watched else "done"
     w.lines += [f"  %i.next = add i64 %i, {'%whole' if f.stages > 1 else '1'}", f"  %again = icmp slt i64 %i.next, {count}",
                 f"  br i1 %again, label %loop, label %{after}", f"{after}:"]  # fmt: skip
     for k in on_stack:  # read again, so that it need not stay in a register
-        for r in U:
-            envs[r][f.roots[k]] = w.new(f"load {w.type(f.roots[k].dtype)}, ptr %k{k}.{r}")
+        values[k] = [w.new(f"load {w.type(f.roots[k].dtype)}, ptr %k{k}.{r}") for r in U]
     if not f.watched:
-        return seen
-    values = [[w.ref(u, envs[r]) for r in U] for u in f.roots]
+        return seen, values
     for r in U:  # the watched expressions see the state after the steps
         envs[r].clear()
         envs[r].update(shared[r] | {v: values[slot][r] for slot, v in enumerate(f.loads)})
@@ -217,9 +225,57 @@ def loop(
     close_phis(w, outer, [values[k] for k in slots], seen)
     w.lines += ["  %more.rows = icmp slt i64 %j.next, %steps",
                 "  br i1 %more.rows, label %row, label %done", "done:"]  # fmt: skip
-    for r in U:
-        envs[r].update({u: values[slot][r] for slot, u in enumerate(f.roots)})
-    return seen
+    return seen, values
+
+
+def tails(
+    w: Writer, f: Section, envs: list[dict[UOp, str]], values: list[list[str]], seen: list[str]
+) -> tuple[list[list[str]], list[str]]:  # fmt: skip
+    """What is done after every so many stages: a branch each. (what becomes of the loads, the guards)."""
+    U, block = range(len(envs)), "loop"
+    for k, t in enumerate(f.tails):
+        w.lines += [f"  %turn{k} = urem i64 %stage.up, {t.period}", f"  %due{k} = icmp eq i64 %turn{k}, 0",
+                    f"  br i1 %due{k}, label %tail{k}, label %after{k}", f"tail{k}:"]  # fmt: skip
+        here = [envs[r] | {v: values[slot][r] for slot, v in enumerate(f.loads)} for r in U]
+        noted = watched_lines(w, t.roots, t.guards, here, list(seen) or [""] * len(envs))
+        found = [[w.ref(u, here[r]) for r in U] for u in t.roots]
+        w.lines += [f"  br label %after{k}", f"after{k}:"]
+
+        def either(t: str, old: str, new: str, k: int = k, block: str = block) -> str:
+            return old if old == new else w.new(f"phi {t} [ {old}, %{block} ], [ {new}, %tail{k} ]")
+
+        values = [[either(w.type(v.dtype), *pair) for pair in zip(old, new)] for v, old, new in zip(f.loads, values, found)]
+        seen = [either(w.type(w.word), a, b) for a, b in zip(seen, noted)]
+        block = f"after{k}"
+    return values, seen
+
+
+def while_loop(
+    w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """A loop that ends where no lane goes on, and the numbers it leaves: a step would not change them."""
+    assert f.going is not None and f.stages == 1 and not f.watched
+    U, slots = range(len(envs)), range(len(f.loads))
+    w.lines += ["  br label %loop", "loop:", "  %i = phi i64 [ 0, %chunk ], [ %i.next, %body ]"]
+    phis = open_phis(w, f, slots, envs, start, "s", "chunk", "body")
+    left = [[envs[r][v] for r in U] for v in f.loads]
+    lines_for(w, [f.going], envs)
+    one = w.ref(f.going, envs[0])
+    for env in envs[1:]:
+        one = w.new(f"or {w.type(bool_)} {one}, {w.ref(f.going, env)}")
+    if w.width > 1:
+        name = f"@llvm.vector.reduce.or.v{w.width}i1"
+        w.declared[name] = f"declare i1 {name}({w.type(bool_)})"
+        one = w.new(f"call i1 {name}({w.type(bool_)} {one})")
+    elif len(envs) == 1:  # alone, it goes on wherever a step is done
+        envs[0][f.going] = "true"
+    w.lines += ["  %room = icmp slt i64 %i, %steps", f"  %on = and i1 {one}, %room",
+                "  br i1 %on, label %body, label %done", "body:"]  # fmt: skip
+    marks = [f"%sg.{r}" if f.guards else "" for r in U]
+    seen = watched_lines(w, f.roots, f.guards, envs, list(marks))
+    close_phis(w, phis, [[w.ref(u, envs[r]) for r in U] for u in f.roots], seen)
+    w.lines += ["  %i.next = add i64 %i, 1", "  br label %loop", "done:"]
+    return marks if f.guards else [], left
 
 
 def table(w: Writer, weights: Mapping[UOp, Sequence[UOp]], envs: Sequence[dict[UOp, str]]) -> None:
@@ -256,7 +312,7 @@ def open_phis(
             w.lines.append("")
     marks = []
     none = "0" if w.width == 1 else "zeroinitializer"
-    for r in range(len(envs)) if f.guards or f.watched_guards else ():
+    for r in range(len(envs)) if f.guarded else ():
         first = guards[r] if guards else none
         marks.append(len(w.lines))
         w.lines.append(f"  %{prefix}g.{r} = phi {w.type(w.word)} [ {first}, %{before} ], ")

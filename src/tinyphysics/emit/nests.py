@@ -10,7 +10,7 @@ from tinyphysics.emit.llvm import RESTORE_MODE, SET_MODE
 from tinyphysics.emit.nest_kinds import write
 from tinyphysics.emit.nest_writer import NestWriter
 from tinyphysics.ir.reduction import slabs
-from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest
+from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Turn
 from tinyphysics.tpir.wavefront import Wavefront, wavefront
 
 SHORT = 4096  # a map along one axis that is not longer has a second form, for the whole of it: bounds are numbers
@@ -44,22 +44,44 @@ def driver(kernel: LoopKernel, section: LoopSection, slots: dict[str, int], x86:
                   call(f"sweep.{section.name}", "0", str(wave.extent), "%g.now"),
                   call(f"edge.{section.name}", "0", "0", "%g.now"), "  br label %group", "rest:"]  # fmt: skip
     done = "0" if wave is None else "%g"
-    lines += ["  br label %head", "head:", f"  %k = phi i64 [ {done}, %rest ], [ %k.next, %body ]",
+    latch = "stepped" if section.rolled else "body"
+    lines += ["  br label %head", "head:", f"  %k = phi i64 [ {done}, %rest ], [ %k.next, %{latch} ]",
               "  %more = icmp slt i64 %k, %steps", "  br i1 %more, label %body, label %exit", "body:",
               "  %now = add i64 %first, %k"]  # fmt: skip
-    for k, nest in enumerate(section.nests):
-        lines.append(call(function_name(section, k) + (".whole" if is_short(nest) else ""), "0", str(nest.extent)))
-    for k, (a, b) in enumerate(section.swaps):
-        for name, slot in (("a", slots[a]), ("b", slots[b])):
-            lines += [f"  %{name}{k} = getelementptr ptr, ptr %buffers, i64 {slot}",
-                      f"  %{name}v{k} = load ptr, ptr %{name}{k}"]  # fmt: skip
-        lines += [f"  store ptr %bv{k}, ptr %a{k}", f"  store ptr %av{k}, ptr %b{k}"]
+    lines += passes(section, slots) if section.rolled else turn_lines(section, section.turns[0], slots)
     lines += ["  %k.next = add i64 %k, 1", "  br label %head", "exit:"]
     lines += [*([RESTORE_MODE] if x86 else []), "  ret void", "}"]
     if wave is not None:
         lines += [*sweep(section, wave), *edge(section, wave)]
         lines += [*outside(f"sweep.{section.name}", x86), *outside(f"edge.{section.name}", x86)]
     return lines
+
+
+def turn_lines(section: LoopSection, turn: Turn, slots: dict[str, int], which: str = "") -> list[str]:
+    """Some nests, one after the other; then buffers change places."""
+    lines = []
+    for k in range(turn.begin, turn.end):
+        nest = section.nests[k]
+        lines.append(call(function_name(section, k) + (".whole" if is_short(nest) else ""), "0", str(nest.extent)))
+    for k, (a, b) in enumerate(turn.swaps):
+        for name, slot in ((f"a{which}", slots[a]), (f"b{which}", slots[b])):
+            lines += [f"  %{name}{k} = getelementptr ptr, ptr %buffers, i64 {slot}",
+                      f"  %{name}v{k} = load ptr, ptr %{name}{k}"]  # fmt: skip
+        lines += [f"  store ptr %b{which}v{k}, ptr %a{which}{k}", f"  store ptr %a{which}v{k}, ptr %b{which}{k}"]
+    return lines
+
+
+def passes(section: LoopSection, slots: dict[str, int]) -> list[str]:
+    """A step that is a loop itself, in which some turns come less often."""
+    last = f"turned{len(section.turns) - 1}"
+    lines = ["  br label %pass.head", "pass.head:", f"  %pass = phi i64 [ 1, %body ], [ %pass.next, %{last} ]"]
+    for k, turn in enumerate(section.turns):
+        if turn.period > 1:
+            lines += [f"  %turn{k} = urem i64 %pass, {turn.period}", f"  %due{k} = icmp eq i64 %turn{k}, 0",
+                      f"  br i1 %due{k}, label %doing{k}, label %turned{k}", f"doing{k}:"]  # fmt: skip
+        lines += [*turn_lines(section, turn, slots, f"{k}."), f"  br label %turned{k}", f"turned{k}:"]
+    return [*lines, "  %pass.next = add i64 %pass, 1", f"  %passing = icmp sle i64 %pass.next, {section.passes}",
+            "  br i1 %passing, label %pass.head, label %stepped", "stepped:"]  # fmt: skip
 
 
 def sweep(section: LoopSection, wave: Wavefront) -> list[str]:

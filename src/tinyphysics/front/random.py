@@ -43,6 +43,7 @@ class Draws:
 
 DRAWS: ContextVar[Draws | None] = ContextVar("DRAWS", default=None)
 IN_ENERGY = "an energy is a function of the state, and a force its derivative"
+IN_RATES = "a method evaluates a derivative several times in a step, and expects the same one"
 IN_FORCES = "a method evaluates a force several times in a step, and expects the same one"
 
 

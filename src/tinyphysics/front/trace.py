@@ -9,16 +9,17 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
 from tinyphysics.front.near import left_over
-from tinyphysics.front.random import IN_ENERGY, IN_FORCES, Draws, drawing, of_observable
+from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import Space, annotations, space_of
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite, substitute, toposort
 from tinyphysics.ir.uop import RECORD
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.unroll import unroll
-from tinyphysics.system import RESERVED, Family, Parameter, State, Sum, System
+from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
 from tinyphysics.util import Site, plural, user_site
 
+LETTER = {"momentum": "p", "velocity": "v"}  # what goes with a position
 UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
 TO_WRITE = "While it is traced, its arguments are symbols: use operators and the functions of tp or NumPy."
 
@@ -124,6 +125,9 @@ def check_free(states: Sequence[str], site: Site | None) -> None:
         if name in RESERVED:
             raise TraceError(f"`{name}` means {RESERVED[name]} and cannot name a state", site=site,
                              fix="Choose another name.")  # fmt: skip
+        if name in SHOWN:
+            raise TraceError(f"a state named `{name}` would be hidden: out.{name} is another thing", site=site,
+                             fix=other_name(name))  # fmt: skip
 
 
 def numbers(value: Any, name: str, site: Site | None) -> UOp:
@@ -224,25 +228,44 @@ def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp
     return energy, sites.table
 
 
-def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
+def checked_pairs(d: Definition, pairs: Sequence[tuple[str, str]], second: str) -> list[str]:
+    """The names of all states, or a TraceError; `second` says what goes with a position."""
     if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
         raise TraceError(f"pairs={pairs!r} is not a list of pairs", site=d.site,
-                         fix="pairs= names the arguments: [(position, momentum), ...].")  # fmt: skip
+                         fix=f"pairs= names the arguments: [(position, {second}), ...].")  # fmt: skip
     names = [n for pair in pairs for n in pair]
     for n in names:
         if not any(a.name == n for a in d.arguments):
             raise TraceError(f"`{d.name}` has no argument `{n}`", site=d.site,
-                             fix="pairs= names its arguments: [(position, momentum), ...].")  # fmt: skip
+                             fix=f"pairs= names its arguments: [(position, {second}), ...].")  # fmt: skip
         if n == "t" or names.count(n) > 1:
             raise TraceError(f"`{n}` is {'the time' if n == 't' else 'in two pairs'}, not a state of its own",
-                             site=d.site, fix="Write def H(q, p, t, ...): states first.")  # fmt: skip
+                             site=d.site, fix=f"Write def {d.name}(q, {LETTER[second]}, t, ...): states first.")  # fmt: skip
     check_free(names, d.site)
-    symbols = {a.name: symbol(a, sizes) for a in d.arguments}
-    states = []
+    return names
+
+
+def check_shapes(d: Definition, pairs: Sequence[tuple[str, str]], symbols: Mapping[str, UOp], second: str) -> None:
     for q, p in pairs:
         if symbols[q].shape != symbols[p].shape:
             raise ShapeError(f"`{q}` has shape {symbols[q].shape} and `{p}` {symbols[p].shape}",
-                             site=d.site, fix="A position and its momentum have one shape.")  # fmt: skip
+                             site=d.site, fix=f"A position and its {second} have one shape.")  # fmt: skip
+
+
+def pair_of(d: Definition, second: str) -> list[tuple[str, str]]:
+    """The first two arguments."""
+    if len(d.arguments) < 2:
+        raise TraceError(f"`{d.name}` needs a position and a {second}", site=d.site,
+                         fix=f"Write def {d.name}(q, {LETTER[second]}, ...).")  # fmt: skip
+    return [(d.arguments[0].name, d.arguments[1].name)]
+
+
+def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
+    names = checked_pairs(d, pairs, "momentum")
+    symbols = {a.name: symbol(a, sizes) for a in d.arguments}
+    check_shapes(d, pairs, symbols, "momentum")
+    states = []
+    for q, p in pairs:
         states.append(State(q, symbols[q], "position", d[q].space.unit))
         states.append(State(p, symbols[p], "momentum", d[p].space.unit))
     energy, sites = traced_energy(d, symbols)
@@ -266,11 +289,7 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
     if function is None:
         return lambda f: hamiltonian(f, pairs=pairs)
     d = definition(function)
-    if pairs is None:
-        if len(d.arguments) < 2:
-            raise TraceError(f"`{d.name}` needs a position and a momentum", site=d.site,
-                             fix=f"Write def {d.name}(q, p, ...).")  # fmt: skip
-        pairs = [(d.arguments[0].name, d.arguments[1].name)]
+    pairs = pair_of(d, "momentum") if pairs is None else pairs
     return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes))
 
 
@@ -341,17 +360,18 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
     return family(d, "potential", lambda sizes: trace_potential(d, positions, sizes))
 
 
-def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
+def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: str = "state") -> System:
+    """Also of an ode, which returns a derivative for each state."""
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
-    value, sites = run(d, symbols, Draws())
+    value, sites = run(d, symbols, Draws() if kind == "map" else Draws(refused=IN_RATES))
     if isinstance(value, Mapping):
         raise TraceError(f"`{d.name}` returns a dict", site=d.site,
-                         fix=f"Return the new states in order: return {', '.join(map(str, value))}.")  # fmt: skip
+                         fix=f"Return the new {what}s in order: return {', '.join(map(str, value))}.")  # fmt: skip
     given = value if isinstance(value, (tuple, list)) else (value,)
     new = tuple(numbers(v, d.name, d.site) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
-        raise TraceError(f"`{d.name}` returns {len(new)} states but takes {plural(len(arguments), 'argument')}",
+        raise TraceError(f"`{d.name}` returns {len(new)} {what}s but takes {plural(len(arguments), 'argument')}",
                          site=d.site, fix="Return one new value for each state, in order; "
                          "np.stack makes one state of a list of arrays.")  # fmt: skip
     states = []
@@ -363,7 +383,7 @@ def trace_map(d: Definition, sizes: Mapping[str, int]) -> System:
                              "np.stack makes one of components.")  # fmt: skip
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
     return System(
-        d.name, "map", tuple(states),
+        d.name, kind, tuple(states),
         tuple(parameter(a, sizes, d.site) for a in arguments[len(new) :]),
         time=symbols.get("t"), sites=sites.table, site=d.site, function=d.function,
         update=tuple(u.expand(s.var.shape) for s, u in zip(states, new)),
@@ -376,6 +396,27 @@ def map_(function: Callable[..., Any]) -> System | Family:
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
     return family(d, "map", lambda sizes: trace_map(d, sizes))
+
+
+def ode(function: Callable[..., Any]) -> System | Family:
+    """An ordinary differential equation: k states, then [t] and parameters; returns the k derivatives in time.
+
+    >>> @ode
+    ... def decay(x, rate=1.0):
+    ...     return -rate*x
+    >>> decay.update
+    (-rate*x,)
+    """
+    d = definition(function)
+    if not any(a.name != "t" for a in d.arguments):
+        raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
+
+    def trace(sizes: Mapping[str, int]) -> System:
+        system = trace_map(d, sizes, "ode", "derivative")
+        check_free([s.name for s in system.states], d.site)
+        return system
+
+    return family(d, "ode", trace)
 
 
 def read_only(self: Any, name: str, value: Any) -> None:

@@ -64,6 +64,11 @@ class Ops(Enum):
     WHERE = "where"
     SELDOM = "seldom"    # as where; the first choice is needed so seldom that a kernel begins without it
     IMAGE = "image"      # (a - s) - b, where s is a whole number of periods: it moves as the box does
+    # of the flow of a*p*p/2 + b*q*q/2 for a time h; sources: a, b, h; what they are is said in ir/arc.py
+    ARC_SIGN = "arc_sign"    # 1, or -1 if half turns are taken out of it
+    ARC_DRIFT = "arc_drift"  # what is left is a drift for this time, a kick, and the same drift
+    ARC_KICK = "arc_kick"    # and this is the time of the kick
+    ARC_LAG = "arc_lag"      # q less this times the slope b*q is the mean of q over the time, for those that begin at rest
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
     # G1, G2, G3 or the time on a Kepler orbit by the slow path of rules/kepler.py; arg: which of them, sources: what is
@@ -129,7 +134,8 @@ BINARY: Group = COMPARE | {
     Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.TURN, Ops.TURN_LOW, Ops.MIN, Ops.MAX,
     Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI,
 }  # fmt: skip
-TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.SELDOM, Ops.IMAGE})
+ARCS: Group = frozenset({Ops.ARC_SIGN, Ops.ARC_DRIFT, Ops.ARC_KICK, Ops.ARC_LAG})
+TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.SELDOM, Ops.IMAGE}) | ARCS
 ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM, Ops.FAR}
 MOVEMENT: Group = frozenset({
     Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,

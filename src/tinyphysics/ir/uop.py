@@ -18,7 +18,7 @@ from tinyphysics.errors import ShapeError, TraceError
 from tinyphysics.ir.dtype import DType, Number, as_number, bool_, f64, i64, promote
 from tinyphysics.ir.infix import infix
 from tinyphysics.ir.math import Arithmetic
-from tinyphysics.ir.ops import COMPARE, Ops
+from tinyphysics.ir.ops import ARCS, COMPARE, Ops
 from tinyphysics.util import Site, did_you_mean, prod, user_site
 
 Shape = tuple[int, ...]
@@ -440,7 +440,7 @@ def _on_dtype(op: Ops, dtype: DType) -> Ops:
 FLOAT_ONLY = frozenset({
     Ops.DIV, Ops.POW, Ops.SQRT, Ops.RSQRT, Ops.CBRT, Ops.SIN, Ops.COS, Ops.TAN, Ops.ASIN, Ops.ACOS,
     Ops.ATAN, Ops.SINH, Ops.COSH, Ops.TANH, Ops.EXP, Ops.EXPM1, Ops.LOG, Ops.LOG1P, Ops.ERF,
-    Ops.ATAN2, Ops.HYPOT, Ops.FMA, Ops.FLOOR, Ops.RINT, Ops.IMAGE,
+    Ops.ATAN2, Ops.HYPOT, Ops.FMA, Ops.FLOOR, Ops.RINT, Ops.IMAGE, *ARCS,
 })  # fmt: skip
 
 

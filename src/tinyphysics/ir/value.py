@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 from tinyphysics.errors import PlanError
+from tinyphysics.ir.arc import drift_time, kick_time, lag, sign_of
 from tinyphysics.ir.dtype import DType, Number, as_number, bitcast, bool_, f32, round_f32, wrap
 from tinyphysics.ir.near import arranged
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
@@ -200,6 +201,10 @@ FLOAT: dict[Ops, Callable[..., Any]] = {
     Ops.MIN: minimum,
     Ops.MAX: maximum,
     Ops.FMA: fma,
+    Ops.ARC_SIGN: sign_of,
+    Ops.ARC_DRIFT: drift_time,
+    Ops.ARC_KICK: kick_time,
+    Ops.ARC_LAG: lag,
 }
 INTEGER: dict[Ops, Callable[..., int]] = {
     Ops.NEG: lambda x: -x,

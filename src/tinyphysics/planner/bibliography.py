@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ACCENTS = str.maketrans({"é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})  # as every BibTeX reads them
+# as every BibTeX reads them
+ACCENTS = str.maketrans({"À": "{\\`A}", "í": "{\\'\\i}", "ú": "{\\'u}", "é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ WORKS: tuple[Work, ...] = (
     Work("verlet1967", ("Verlet, Loup",), 1967,
          "Computer ``experiments'' on classical fluids. I. Thermodynamical properties of Lennard-Jones molecules",
          "Phys. Rev.", "159", "98-103", "10.1103/PhysRev.159.98"),
+    Work("strang1968", ("Strang, Gilbert",), 1968, "On the construction and comparison of difference schemes",
+         "SIAM J. Numer. Anal.", "5", "506-517", "10.1137/0705041"),
     Work("takahashi1984", ("Takahashi, Minoru", "Imada, Masatoshi"), 1984,
          "Monte Carlo calculation of quantum systems. II. Higher order correction",
          "J. Phys. Soc. Jpn.", "53", "3765-3769", "10.1143/JPSJ.53.3765"),
@@ -83,6 +86,24 @@ WORKS: tuple[Work, ...] = (
     Work("kahan1997", ("Kahan, William", "Li, Ren-Cang"), 1997,
          "Composition constants for raising the orders of unconventional schemes for ordinary differential equations",
          "Math. Comp.", "66", "1089-1099", "10.1090/S0025-5718-97-00873-9"),
+    Work("preto1999", ("Preto, Miguel", "Tremaine, Scott"), 1999,
+         "A class of symplectic integrators with adaptive time step for separable Hamiltonian systems",
+         "Astron. J.", "118", "2532-2541", "10.1086/301102"),
+    Work("mikkola1999", ("Mikkola, Seppo", "Tanikawa, Kiyotaka"), 1999,
+         "Explicit symplectic algorithms for time-transformed Hamiltonians",
+         "Celest. Mech. Dyn. Astron.", "74", "287-295", "10.1023/A:1008368322547"),
+    Work("blanes2000", ("Blanes, Sergio", "Casas, Fernando", "Ros, José"), 2000,
+         "Improved high order integrators based on the Magnus expansion",
+         "BIT", "40", "434-450", "10.1023/A:1022311628317"),
+    Work("garcia1999", ("García-Archilla, Bosco", "Sanz-Serna, Jesús María", "Skeel, Robert D."), 1999,
+         "Long-time-step methods for oscillatory differential equations",
+         "SIAM J. Sci. Comput.", "20", "930-963", "10.1137/S1064827596313851"),
+    Work("jorba2005", ("Jorba, Àngel", "Zou, Maorong"), 2005,
+         "A software package for the numerical integration of ODEs by means of high-order Taylor methods",
+         "Experiment. Math.", "14", "99-117", "10.1080/10586458.2005.10128904"),
+    Work("marsden2001", ("Marsden, Jerrold E.", "West, Matthew"), 2001,
+         "Discrete mechanics and variational integrators",
+         "Acta Numerica", "10", "357-514", "10.1017/S096249290100006X"),
     Work("laskar2001", ("Laskar, Jacques", "Robutel, Philippe"), 2001,
          "High order symplectic integrators for perturbed Hamiltonian systems",
          "Celest. Mech. Dyn. Astron.", "80", "39-62", "10.1023/A:1012098603882"),

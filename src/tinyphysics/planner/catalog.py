@@ -3,17 +3,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from tinyphysics.planner.bibliography import work
 from tinyphysics.planner.stability import PARTS, of_splitting, of_tableau
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.gradients import PROCESSOR, TAKAHASHI_IMADA
+from tinyphysics.synth.interaction import Sequence_, kicks_of, leapfrogs, of_orbits, of_scheme
 from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, Weights
 from tinyphysics.synth.quality import price
 from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
-from tinyphysics.synth.schemes import FOUND, drifts_and_kicks
+from tinyphysics.synth.schemes import FOUND, drifts_and_kicks, steps
+from tinyphysics.synth.shears import COMPOSED
 from tinyphysics.synth.splitting import palindrome
 
 ROUNDS = 6  # of a solution, about, the last look at its slopes included
@@ -34,8 +36,13 @@ class Method:
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
     slopes: int = 0  # that a collocation solves for
-    composed: str = ""  # of steps by a generating function: the weights of their lengths
+    lengths: str = ""  # of the steps that one is made of, where equations are solved: a row of synth/coefficients.py
+    turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
+    mollified: bool = False  # kicks see means of positions
+    points: int = 0  # of a quadrature of the Lagrangian; none for the trapezoidal rule
     kind: str = ""  # the family, of a method that is nothing of these
+    adaptive: bool = False  # does it choose its own steps?  Then dt is that of the times at which one may look
+    composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
 
     @property
     def family(self) -> str:
@@ -44,6 +51,8 @@ class Method:
             return "splitting"
         if self.tableau is not None:
             return "Runge–Kutta"
+        if self.turns is not None:
+            return "interaction"
         return self.kind if self.orbits is None else "orbits"
 
     @property
@@ -53,8 +62,11 @@ class Method:
     @property
     def keeps(self) -> tuple[str, ...]:
         """What the verifier is asked to show about a program of this method, given an energy."""
+        if self.kind == "exponential":
+            return ("symplectic",)
+        shears = self.kind == "shears"
         solves = self.slopes or self.kind == "doubled"
-        if not (self.splits or self.orbits or solves or "levels" in self.needs):
+        if not (self.splits or self.orbits or solves or self.turns or shears or "levels" in self.needs):
             return ()
         symmetric = self.symmetric and not self.corrected
         return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
@@ -72,6 +84,11 @@ class Method:
         return "force gradients" in self.needs
 
     @property
+    def weights(self) -> tuple[float, ...]:
+        """Of the steps that it is composed of."""
+        return steps(self.composed) if self.composed else (1.0,)
+
+    @property
     def stages(self) -> int:
         """Kicks, or slopes, in one step: what it costs."""
         if self.kicks:
@@ -82,8 +99,10 @@ class Method:
             return parts.count("V") - (merged and parts[0] == "V")
         if self.orbits is not None:
             return len(self.orbits()[1])
-        if self.slopes:
-            return self.slopes * ROUNDS
+        if self.slopes or self.kind == "variational":
+            return (self.slopes or self.points or 2) * ROUNDS  # the trapezoidal rule looks at both ends
+        if self.turns is not None:
+            return kicks_of(self.turns())
         return len(self.tableau.b) if self.tableau else 1
 
     @property
@@ -135,6 +154,8 @@ METHODS: tuple[Method, ...] = (
     solved("sofroniou_spaletta10", "thirty-five leapfrogs, drift-kick-drift"),
     Method("respa", 2, "slow kicks, and between them many of the fast ones", symmetric=True, source="tuckerman1992",
            needs=("separable", "still T", "levels"), kind="paces"),
+    Method("respa4", 4, "five such steps, the middle one backwards", symmetric=True, source="suzuki1990",
+           needs=("separable", "still T", "levels"), kind="paces", composed="suzuki4"),
     solved("chin4a", "two kicks, one with its force gradient; every coefficient positive"),
     solved("chin4b", "two kicks with their force gradients, drift-kick-drift; every coefficient positive"),
     solved("chin4", "three kicks, the middle one with its force gradient; every coefficient positive"),
@@ -142,6 +163,10 @@ METHODS: tuple[Method, ...] = (
            sequence=lambda: list(TAKAHASHI_IMADA), processor=lambda: list(PROCESSOR),
            source="takahashi1984", needs=NEEDS["force gradient"]),
     solved("force_gradient6", "five kicks with their force gradients, drift-kick-drift"),
+    *(Method(name, order, f"the parts of H one after the other and back{', repeated' if order > 2 else ''}: for what mixes "
+             "q and p", symmetric=True, source=source, needs=("shears", "no clock"), kind="shears", kicks=len(COMPOSED[name]))
+      for name, order, source in (("strang", 2, "strang1968"), ("strang4", 4, "suzuki1990"), ("strang6", 6, "kahan1997"),
+                                  ("strang8", 8, "kahan1997"))),
     Method("implicit_midpoint", 2, "the slope at the middle of the step, solved for", symmetric=True,
            kind="collocation", slopes=1),
     Method("gauss4", 4, "two slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
@@ -149,23 +174,34 @@ METHODS: tuple[Method, ...] = (
     Method("gauss6", 6, "three slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
            kind="collocation", slopes=3),
     Method("stormer_verlet_implicit", 2, "half a step by a generating function of (q, P), half by its adjoint of (Q, p)",
-           symmetric=True, source="devogelaere1956", kind="collocation", slopes=2, composed="leapfrog"),
+           symmetric=True, source="devogelaere1956", kind="collocation", slopes=2, lengths="leapfrog"),
     Method("stormer_verlet_implicit4", 4, "three of these, the middle one backwards",
-           symmetric=True, source="yoshida1990", kind="collocation", slopes=6, composed="yoshida4"),
+           symmetric=True, source="yoshida1990", kind="collocation", slopes=6, lengths="yoshida4"),
     Method("stormer_verlet_implicit6", 6, "nine of these", symmetric=True, source="kahan1997",
-           kind="collocation", slopes=18, composed="kahan_li6"),
+           kind="collocation", slopes=18, lengths="kahan_li6"),
     *(Method(f"kick_midpoint{order if order > 2 else ''}", order, summary, symmetric=True, source=source, kind="collocation",
-             slopes=stages, composed=weights, needs=("a potential apart",)) for order, weights, stages, source, summary in (
+             slopes=stages, lengths=weights, needs=("a potential apart",)) for order, weights, stages, source, summary in (
         (2, "leapfrog", 1, "", "half a kick by the terms without p, the midpoint rule for the rest, half a kick"),
         (4, "yoshida4", 3, "yoshida1990", "three of these, the middle one backwards"),
         (6, "kahan_li6", 9, "kahan1997", "nine of these"))),
     *(Method(f"extended_phase_space{order if order > 2 else ''}", order, f"{count} of two copies, projected symmetrically",
-             symmetric=True, source="jayawardana2023", kind="doubled", composed=weights, kicks=kicks, needs=("an energy",))
+             symmetric=True, source="jayawardana2023", kind="doubled", lengths=weights, kicks=kicks,
+             needs=("an energy", "no clock"))
       for order, weights, kicks, count in ((2, "leapfrog", 3, "a leapfrog"), (4, "yoshida4", 7, "three leapfrogs"),
                                            (6, "kahan_li6", 19, "nine leapfrogs"))),
+    Method("variational_midpoint", 2, "of a Lagrangian: the velocity at the middle of the step, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=1, needs=("a Lagrangian",)),
+    Method("variational_trapezoidal", 2, "of a Lagrangian: one velocity for both ends of the step, solved for; Verlet's "
+           "method for any L", symmetric=True, source="marsden2001", kind="variational", needs=("a Lagrangian",)),
+    Method("galerkin4", 4, "of a Lagrangian: velocities at two points of Gauss, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=2, needs=("a Lagrangian",)),
+    Method("galerkin6", 6, "of a Lagrangian: velocities at three points of Gauss, solved for", symmetric=True,
+           source="marsden2001", kind="variational", points=3, needs=("a Lagrangian",)),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
+    Method("taylor", 0, "the Taylor series of the solution, its order from the tolerance; every step as long as its last "
+           "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
            orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source="wisdom1991", needs=("orbits",)),
     *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector where a run begins and where one looks: error eps h**"
@@ -185,6 +221,24 @@ METHODS: tuple[Method, ...] = (
            orbits=NEAR_INTEGRABLE["aba104"], symmetric=True, source="blanes2013", needs=("orbits",)),
     Method("aba1064", 4, "Kepler orbits and eight kicks: error eps h**10 + eps**2 h**6 + eps**3 h**4",
            orbits=NEAR_INTEGRABLE["aba1064"], symmetric=True, source="blanes2013", needs=("orbits",)),
+    Method("interaction", 2, "half a turn of the quadratic part, kick by the rest, half a turn", turns=leapfrogs("leapfrog"),
+           symmetric=True, source="garcia1999", needs=("quadratic part",)),
+    *(Method(f"interaction{order}", order, f"exact turns of the quadratic part and kicks by the rest, as {name}",
+             turns=partial(of_scheme, name), symmetric=True, source=SCHEMES[name].source if SCHEMES[name].source != FOUND
+             else "", needs=("quadratic part",), kicks=SCHEMES[name].kicks)
+      for order, name in ((4, "nystrom4"), (6, "nystrom6"), (8, "nystrom8"))),
+    *(Method(f"interaction_{name}", order, f"exact turns of the quadratic part and kicks by a weak rest: error {error}",
+             turns=partial(of_orbits, name), symmetric=True, source=source, needs=("quadratic part",))
+      for name, order, error, source in (("saba3", 2, "eps h**6 + eps**2 h**2", "laskar2001"),
+                                         ("aba84", 4, "eps h**8 + eps**2 h**4", "mclachlan1995b"))),
+    Method("interaction_mollified", 2, "as interaction, the rest at means of positions over a step: no resonance grows",
+           turns=leapfrogs("leapfrog"), mollified=True, symmetric=True, source="garcia1999", needs=("quadratic part",)),
+    Method("interaction_mollified4", 4, "three of them, the middle one backwards", turns=leapfrogs("yoshida4"),
+           mollified=True, symmetric=True, source="yoshida1990", needs=("quadratic part",)),
+    Method("magnus4", 4, "the exponential of one matrix a step, made of A(t) at two times",
+           source="blanes2000", needs=("linear",), kicks=2, kind="exponential"),
+    Method("magnus6", 6, "the exponential of one matrix a step, made of A(t) at three times",
+           source="blanes2000", needs=("linear",), kicks=3, kind="exponential"),
 )
 # fmt: on
 ALIASES = {"leapfrog": "leapfrog_kdk"}
@@ -192,6 +246,11 @@ CHOICES = ("auto", "symplectic")  # names that let the planner choose
 BY_NAME = {m.name: m for m in METHODS}
 FIRST = {1: "symplectic_euler", 2: "leapfrog_kdk"}  # in every release; from order 4 on the smallest price
 ORDERS = (1, 2, 4, 6, 8, 10)
+
+
+def of_parts(order: int) -> list[Method]:
+    """Those of an order for an energy that does not split into T and V."""
+    return [m for m in METHODS if m.order == order and m.kind == "shears"]
 
 
 def by_solving(order: int) -> list[Method]:
@@ -208,7 +267,11 @@ def by_order(order: int, quadratic: bool) -> list[Method]:
 BY_ORDER = {order: by_order(order, quadratic=True)[0].name for order in ORDERS}  # where T is quadratic in p
 
 MAP = Method("map", 0, "the map as it is written", kind="map")
-RESPA = BY_NAME["respa"]
+TAYLOR = BY_NAME["taylor"]
+PACES = "paces"
+PACED = {m.order: m for m in METHODS if m.kind == PACES}  # those for fast and slow parts
+INTERACTION = BY_NAME["interaction"]
+TURNING = frozenset(m.name for m in METHODS if m.turns is not None)
 FLOW_METHOD = Method("exact_flow", 0, "the flow of H itself")  # by propagator="exact" alone
 
 
@@ -220,6 +283,14 @@ def limit_of(m: Method) -> float | None:
     sequence = [] if m.sequence is None else m.sequence()
     plain = bool(sequence) and all(len(entry) == 2 and entry[0] in PARTS for entry in sequence)
     return of_splitting(sequence) if plain else None
+
+
+def is_adaptive(kind: str, method: str) -> bool:
+    """Does a system of this kind, with what was asked by name, get a method that chooses its own steps?"""
+    if method in CHOICES:
+        return kind == "ode" and method == "auto"
+    name = ALIASES.get(method, method)
+    return name in BY_NAME and BY_NAME[name].adaptive
 
 
 def names() -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.bibliography import work
 from tinyphysics.planner.catalog import BY_NAME
+from tinyphysics.system import Clock
 
 
 class Citations(tuple[str, ...]):
@@ -13,9 +14,11 @@ class Citations(tuple[str, ...]):
         return "\n\n".join(self)
 
 
-def cite(plan: Plan, goal: Goal) -> Citations:
+def cite(plan: Plan, goal: Goal, clock: Clock | None = None) -> Citations:
     method = BY_NAME.get(plan.method)
     keys = [] if method is None or not method.source else [method.source]
     if goal.approximate is not None:
         keys.append("barnes1986")
+    if clock is not None and clock.way == "logarithmic":
+        keys += ["mikkola1999", "preto1999"]
     return Citations(work(key).bibtex for key in keys)

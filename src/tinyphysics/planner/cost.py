@@ -7,7 +7,7 @@ from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register,
 from tinyphysics.util import prod
 
 FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "SHIFT", "TIME", "OBSERVE", "NEAR", "ORBIT",
-        "PROPAGATE", "SOLVE", "UNTIL")  # fmt: skip
+        "PROPAGATE", "SOLVE", "UNTIL", "ROTATE", "FLOW", "SERIES")  # fmt: skip
 
 
 def kind(i: Instruction) -> str:

@@ -12,9 +12,11 @@ from tinyphysics.planner.loops import loop_rows
 from tinyphysics.planner.propagator import rows as propagator_rows
 from tinyphysics.planner.rounding import rounding_rows
 from tinyphysics.planner.target import in_loops
+from tinyphysics.planner.turning import rows as resonance_rows
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Solve, Step
-from tinyphysics.system import System
+from tinyphysics.synth.taylor import TOLERANCE
+from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.lattice import EXACT, RANGE, UNIT
@@ -32,10 +34,15 @@ PRECISION_NOTE = {
 
 def title(system: System) -> str:
     match system.kind:
+        case "hamiltonian" if system.clock is not None:
+            return f"{system.name}: H = {system.seen.energy}, in another time: {system.energy}"
         case "hamiltonian":
             return f"{system.name}: H = {system.energy}"
         case "forces":
             return f"{system.name}: force = {system.forces[0]}"
+        case "ode":
+            rates = zip(system.states, system.update)
+            return f"{system.name}: {', '.join(f'd{s.name}/dt = {u}' for s, u in rates)}"
     names = ", ".join(s.name for s in system.states)
     return f"{system.name}: ({names}) -> ({', '.join(map(str, system.update))})"
 
@@ -113,6 +120,14 @@ def orbit_rows(h: Hierarchy) -> list[Row]:
     ]  # fmt: skip
 
 
+def clock_rows(c: Clock) -> list[Row]:
+    return [
+        Row("time", c.way, f"dt/ds = {c.rate}; `{c.time}` and its momentum `{c.momentum}`, which begins as -H, are states: "
+            "what is shown below is shown of the space with them"),
+        Row("its price", "the time", "errors of a step are found in t before they are in the energy: halve dt and compare t"),
+    ]  # fmt: skip
+
+
 def stepping(program: Program) -> list[Row]:
     return [Row("operations", describe(operations(program.step, program)), "a step"),
             Row("to synchronise", describe(operations(program.final, program)), "a frame")]  # fmt: skip
@@ -147,7 +162,7 @@ def equation_rows(step: Step) -> list[Row]:
 
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
-    certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (),
+    certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (), loop: tuple[Row, ...] = (),
 ) -> Report:  # fmt: skip
     method = BY_NAME.get(plan.method, FLOW_METHOD if step.jump is not None else MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
@@ -156,8 +171,16 @@ def explain(
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
     chosen += step_rows(method, facts)
     chosen += equation_rows(step)
+    if system.clock is not None:
+        chosen += clock_rows(system.clock)
     if goal.dt is not None:
-        chosen.append(Row("dt", f"{goal.dt:g}", "a run-time value: changing it does not recompile"))
+        of = "" if system.clock is None else "of s, not of t; "
+        what = "of the times at which one may look; steps have their own lengths" if method.adaptive else (
+            f"{of}a run-time value: changing it does not recompile")
+        chosen.append(Row("dt", f"{goal.dt:g}", what))
+    if method.adaptive:
+        chosen.append(Row("tolerance", f"{goal.tolerance or TOLERANCE:.2g}", "of one step, relative to the whole state; "
+                          "states are updated with error words"))  # fmt: skip
     if goal.is_accurate:
         chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:
@@ -167,18 +190,20 @@ def explain(
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
-    if system.kind != "map":
+    if system.kind != "map" and step.jump is None and not method.adaptive:
         chosen += rounding_rows(step, goal)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:
         chosen += orbit_rows(goal.hierarchy)
+    if step.oscillators or step.coupled:
+        chosen += resonance_rows(step, goal.dt)
     if step.jump is not None:
         chosen += propagator_rows(system, facts, goal)
-    chosen += units
+    chosen += [*loop, *units]
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
     level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
-    none = system.kind == "map" or step.jump is not None
+    none = system.kind == "map" or step.jump is not None or method.adaptive
     solves = any(isinstance(part, Solve) for part in step.body)
     often = "a round of a solution, and once more when it has arrived" if solves else "a step"
     evaluations = [] if none else [Row("force evaluations", str(step.evaluations), often)]

@@ -13,16 +13,24 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
-from tinyphysics.planner.needs import HIERARCHY
-from tinyphysics.step import Step
+from tinyphysics.planner.needs import HIERARCHY, SHEARED, quadratic_part
+from tinyphysics.rules.real import simplify
+from tinyphysics.rules.vjp import gradient
+from tinyphysics.step import Step, Term
 from tinyphysics.synth.coefficients import COMPOSITION
+from tinyphysics.synth.derivative import derivative
 from tinyphysics.synth.doubled import doubled
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss, generated, kicked
+from tinyphysics.synth.interaction import interaction_step
+from tinyphysics.synth.magnus import magnus_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
+from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
+from tinyphysics.synth.taylor import TOLERANCE, taylor_step
+from tinyphysics.synth.variational import variational
 from tinyphysics.system import System
 
 
@@ -74,8 +82,27 @@ def of_tableau(job: Job) -> Step:
     return runge_kutta(job.method.name, job.system, T, job.method.tableau)
 
 
+def of_series(job: Job) -> Step:
+    """The derivatives of all states, in their order."""
+    system, terms = job.system, ()  # type: System, tuple[Term, ...]
+    if system.kind == "ode":
+        rates = list(system.update)
+    elif system.energy is not None:
+        slopes = dict(zip([*system.p, *system.q], derivative(system.energy, [*system.p, *system.q])))
+        pairs = zip(system.q, system.p)
+        rates = [r for q, p in pairs for r in (slopes[p], -slopes[q])]
+        terms = (Term("H", system.energy),)
+    else:
+        T = kinetic(system)
+        (velocity,) = simplify(gradient(T, system.p))
+        rates, terms = [velocity, *system.forces], (Term("T", T),)
+    return taylor_step(job.method.name, system, terms, simplify(rates), job.goal.tolerance or TOLERANCE)
+
+
 def at_paces(job: Job) -> Step:
-    return multirate_step(job.method.name, job.system, job.facts["separable"].T, job.goal.inner, job.method.keeps)
+    inner = job.goal.inner or (1,) * (len(job.system.levels) - 1)  # open: what runs is decided at the first state
+    T = job.facts["separable"].T
+    return multirate_step(job.method.name, job.system, T, inner, job.method.keeps, job.method.weights)
 
 
 def on_orbits(job: Job) -> Step:
@@ -87,6 +114,16 @@ def on_orbits(job: Job) -> Step:
     split = job.facts["separable"]
     return orbit_step(method.name, system, split.T, split.V, job.facts[HIERARCHY], job.goal.hierarchy.order, method.orbits(),
                       method.corrected)  # fmt: skip
+
+
+def in_turns(job: Job) -> Step:
+    method = job.method
+    assert method.turns is not None
+    found = quadratic_part(job.system, job.facts)
+    if method.mollified and not found.oscillators:
+        raise PlanError(f"`{method.name}` needs an oscillator for each number of q: `{job.system.name}` couples them",
+                        fix='method="interaction" solves them as one matrix.')  # fmt: skip
+    return interaction_step(method.name, job.system, found, method.turns(), method.keeps, method.mollified)
 
 
 def of_splitting(job: Job) -> Step:
@@ -104,28 +141,54 @@ def of_splitting(job: Job) -> Step:
                       (structure, *claims), time.inside if time else [], approximate, processor)  # fmt: skip
 
 
+def of_shears(job: Job) -> Step:
+    if job.goal.precision not in SHEARED or job.goal.scale != "off":
+        what = f"precision={job.goal.precision!r}" if job.goal.scale == "off" else f"scale={job.goal.scale!r}"
+        raise PlanError(f"`{job.method.name}` steps parts that mix q and p, which {what} does not do yet",
+                        fix='Choose precision="float64" or "dd", and leave scale= out.')  # fmt: skip
+    return shear_step(job.method.name, job.system, job.facts["shears"].parts["parts"], job.method.keeps)
+
+
+def of_exponential(job: Job) -> Step:
+    if job.goal.precision == "dd":
+        raise PlanError(f"`{job.method.name}` has series with the digits of float64, and precision=\"dd\" asks for more",
+                        fix='Choose a splitting, or precision="float64".')  # fmt: skip
+    return magnus_step(job.method.name, job.system, job.facts["quadratic"], job.method.order, job.method.keeps,
+                       job.goal.precision)  # fmt: skip
+
+
 def by_collocation(job: Job) -> Step:
     method = job.method
     if "a potential apart" in method.needs:
         found = apart(job.system)
-        return kicked(method.name, job.system, found.V, found.rest, COMPOSITION[method.composed], method.keeps)
-    if method.composed:
-        return generated(method.name, job.system, COMPOSITION[method.composed], method.keeps)
+        return kicked(method.name, job.system, found.V, found.rest, COMPOSITION[method.lengths], method.keeps)
+    if method.lengths:
+        return generated(method.name, job.system, COMPOSITION[method.lengths], method.keeps)
     return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
 
 
 def of_copies(job: Job) -> Step:
-    return doubled(job.method.name, job.system, COMPOSITION[job.method.composed], job.method.keeps)
+    return doubled(job.method.name, job.system, COMPOSITION[job.method.lengths], job.method.keeps)
+
+
+def of_lagrangian(job: Job) -> Step:
+    method = job.method
+    return variational(method.name, job.system, gauss(method.points) if method.points else None)
 
 
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
     "Runge–Kutta": of_tableau,
+    "Taylor": of_series,
     "paces": at_paces,
     "orbits": on_orbits,
+    "shears": of_shears,
+    "exponential": of_exponential,
     "collocation": by_collocation,
     "doubled": of_copies,
+    "interaction": in_turns,
+    "variational": of_lagrangian,
 }
 
 

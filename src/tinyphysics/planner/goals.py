@@ -14,7 +14,7 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Alternative, Decision, Goal, Plan, Trial
 from tinyphysics.planner.catalog import BY_NAME, CHOICES, METHODS, Method
-from tinyphysics.planner.choose import named
+from tinyphysics.planner.choose import asked_for, named
 from tinyphysics.planner.longest import (
     Course,
     Runner,
@@ -50,6 +50,9 @@ def check_goals(kind: str, name: str, goal: Goal) -> None:
     if kind == "map":
         raise PlanError(f"`{name}` is a map: it has no step that could be made accurate",
                         fix="Leave energy_drift=, error= and pilot= out.")  # fmt: skip
+    if kind == "ode":
+        raise PlanError(f"energy_drift=, error= and pilot= are for energies and forces, and `{name}` is given by derivatives",
+                        fix="Leave them out: the default method keeps to rounding, or to tolerance=.")  # fmt: skip
     if goal.energy_drift is not None and kind == "forces":
         raise PlanError(f"energy_drift= for `{name}`, which is given by its forces: no energy is known for it",
                         fix="Ask for error= alone, or write it as a Hamiltonian.")  # fmt: skip
@@ -69,8 +72,8 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
     """Of the user's choice: a method, an order, or every symplectic one from order 2 on."""
     forbidden = {named(n).name for n in goal.forbid}
     if goal.method not in CHOICES:
-        return [named(goal.method)]
-    able = [m for m in METHODS if symplectic(m) and m.orbits is None and m.order >= 2]
+        return [asked_for(goal)]
+    able = [m for m in METHODS if symplectic(m) and m.orbits is None and not m.mollified and m.order >= 2]
     # what need not be solved for costs less, and so does what has no copies
     able = [m for m in able if not (m.slopes and splits(system, facts)) and m.kind != "doubled"]
     if goal.order is not None:

@@ -12,7 +12,7 @@ from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.errors import PlanError, ShapeError
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.normal import same
-from tinyphysics.system import Family, Parameter, State, Sum, System
+from tinyphysics.system import Family, Motion, Parameter, State, Sum, System
 from tinyphysics.util import Site, one_of
 
 WITH_ENERGY = ("hamiltonian", "potential")
@@ -26,7 +26,7 @@ def linked(whole: Sum) -> System | Family:
     def build(sizes: Mapping[str, int]) -> System:
         given = {n: size if isinstance(size, int) else sizes[size] for n, size in known.items()}
         return link([part.bind({n: given[n] for n in part.letters}) if isinstance(part, Family) else part
-                     for part in whole.parts], whole.ranks)  # fmt: skip
+                     for part in whole.parts], whole.ranks, whole.apart)  # fmt: skip
 
     letters = tuple(dict.fromkeys(n for n in known.values() if isinstance(n, str)))
     if not letters:
@@ -79,14 +79,14 @@ def site_of(part: System | Family) -> Site | None:
     return part.site if isinstance(part, System) else None
 
 
-def link(parts: Sequence[System], ranks: Sequence[int | None]) -> System:
+def link(parts: Sequence[System], ranks: Sequence[int | None], apart: bool = False) -> System:
     moving = [part for part in parts if part.kind == "hamiltonian"]
     states = states_of(moving)
     for part in parts:
         if part.kind == "potential":
             check_moved(part, states)
     parameters = parameters_of(parts, states)
-    added, counted = kinetic_once(parts)
+    added, counted, summed = kinetic_once(parts, apart)
     energy = added[0]
     for own in added[1:]:
         energy = energy + own
@@ -96,8 +96,21 @@ def link(parts: Sequence[System], ranks: Sequence[int | None]) -> System:
         " + ".join(part.name for part in parts), "hamiltonian", tuple(states.values()), tuple(parameters.values()),
         time=times[0] if times else None, energy=energy,
         sites={u: site for part in reversed(parts) for u, site in part.sites.items()}, site=parts[0].site, axes=axes,
-        linked=in_common(parts, counted), levels=levels_of(parts, ranks),
+        linked=in_common(parts, counted, summed), levels=levels_of(parts, ranks), motion=motion_of(parts),
+        parts=tuple((part.name, signed_sum(V)) for part in parts if (V := potential_of(part))),
     )  # fmt: skip
+
+
+def motion_of(parts: Sequence[System]) -> Motion | None:
+    """Of one Lagrangian and potentials: a potential changes no momentum."""
+    (first, *others) = sorted(parts, key=lambda part: part.kind == "potential")
+    if first.motion is None or any(part.kind != "potential" for part in others):
+        return None
+    L = first.motion.lagrangian
+    for part in others:
+        assert part.energy is not None
+        L = L - part.energy
+    return replace(first.motion, lagrangian=L)
 
 
 # --- states -----------------------------------------------------------------------------------------
@@ -161,35 +174,56 @@ def parameters_of(parts: Sequence[System], states: dict[str, State]) -> dict[str
 
 
 # --- kinetic energy ---------------------------------------------------------------------------------
-def kinetic_once(parts: Sequence[System]) -> tuple[list[UOp], list[str]]:
-    """What the parts add, one after the other, and the momenta that several of them speak of."""
-    owners: dict[UOp, System] = {}
+def kinetic_once(parts: Sequence[System], apart: bool = False) -> tuple[list[UOp], list[str], list[str]]:
+    """What the parts add, one after the other, the momenta that several say the same of, and those whose energies add.
+
+    `apart`, what they say about a momentum may differ, and then adds up.
+    """
+    owners: dict[UOp, list[System]] = {}
     counted: dict[str, None] = {}
     added: list[UOp] = []
     for part in parts:
         assert part.energy is not None
         here = list(terms(part.energy, mixes(part)))
-        again = [p for p in part.p if p in owners]
-        for p in again:
-            first = owners[p]
-            assert first.energy is not None
-            mine = signed_sum([t for t in here if p in t[0].leaves])
-            theirs = signed_sum([t for t in terms(first.energy, mixes(first)) if p in t[0].leaves])
-            if not same(mine, theirs):
-                raise PlanError(
-                    f"`{first.name}` and `{part.name}` move `{p.arg}` in different ways: {theirs} and {mine} are not shown "
-                    "to be the same kinetic energy", site=part.site,
-                    fix=f"Write one of them as a @tp.potential. {another_name(part, str(p.arg))}",
-                )  # fmt: skip
-            check_kinetic(mine, part)
-            counted[str(p.arg)] = None
+        again = [p for p in part.p if p in owners and once(p, owners[p], part, apart)]
+        counted |= {str(p.arg): None for p in again}
         kept = [t for t in here if not any(p in t[0].leaves for p in again)]
         if not again:
             added.append(part.energy)
         elif kept:
             added.append(signed_sum(kept))
-        owners |= {p: part for p in part.p if p not in owners}
-    return added, list(counted)
+        for p in part.p:
+            owners[p] = [*owners.get(p, []), *([] if p in again else [part])]
+    return added, list(counted), [str(p.arg) for p, who in owners.items() if len(who) > 1]
+
+
+def about(p: UOp, part: System) -> list[tuple[UOp, bool]]:
+    """The terms of a part that speak of a momentum."""
+    assert part.energy is not None
+    return [t for t in terms(part.energy, mixes(part)) if p in t[0].leaves]
+
+
+def once(p: UOp, owners: Sequence[System], part: System, apart: bool) -> bool:
+    """Has another part said the same about a momentum?  A PlanError where it has said something else, and that may not be."""
+    mine = about(p, part)
+    for first in owners:
+        theirs = about(p, first)
+        if same(signed_sum(mine), signed_sum(theirs)):
+            check_kinetic(signed_sum(mine), part)
+            return True
+        if not apart:
+            raise PlanError(
+                f"`{first.name}` and `{part.name}` move `{p.arg}` in different ways: {signed_sum(theirs)} and "
+                f"{signed_sum(mine)} are not shown to be the same kinetic energy", site=part.site,
+                fix=f"Write one of them as a @tp.potential. {another_name(part, str(p.arg))} If both are meant to add up: "
+                f"tp.split({first.name}, {part.name}).",
+            )  # fmt: skip
+        both = next((x for x in mine for y in theirs if same(signed_sum([x]), signed_sum([y]))), None)
+        if both is not None:
+            raise PlanError(f"{signed_sum([both])} is in `{first.name}` and in `{part.name}`, which differ in other terms "
+                            f"with `{p.arg}`: it is not known whether it should count once or twice", site=part.site,
+                            fix=f"Leave it out of `{part.name}`.")  # fmt: skip
+    return False
 
 
 def check_kinetic(T: UOp, part: System) -> None:
@@ -207,12 +241,17 @@ def mixes(system: System) -> Callable[[UOp], bool]:
     return lambda u: bool(u.leaves & p and u.leaves & q) or len(u.leaves & p) > 1
 
 
+def potential_of(part: System) -> list[tuple[UOp, bool]]:
+    """The terms without momenta, and whether each is subtracted."""
+    assert part.energy is not None
+    return [t for t in terms(part.energy, mixes(part)) if not t[0].leaves & frozenset(part.p)]
+
+
 def levels_of(parts: Sequence[System], ranks: Sequence[int | None]) -> tuple[UOp, ...]:
     """The potentials by rank, the fastest first; none where all have one pace."""
     by_rank: dict[int, list[tuple[UOp, bool]]] = {}
     for part, rank in zip(parts, ranks):
-        assert part.energy is not None
-        own = [t for t in terms(part.energy, mixes(part)) if not t[0].leaves & frozenset(part.p)]
+        own = potential_of(part)
         if own and rank is None and any(r is not None for r in ranks):
             raise PlanError(f"`{part.name}` is neither fast nor slow, and other parts of the sum are", site=part.site,
                             fix=f"Write tp.fast({part.name}) or tp.slow({part.name}).")  # fmt: skip
@@ -221,7 +260,7 @@ def levels_of(parts: Sequence[System], ranks: Sequence[int | None]) -> tuple[UOp
     return tuple(signed_sum(by_rank[r]) for r in sorted(by_rank)) if len(by_rank) > 1 else ()
 
 
-def in_common(parts: Sequence[System], counted: Sequence[str]) -> str:
+def in_common(parts: Sequence[System], counted: Sequence[str], summed: Sequence[str]) -> str:
     """What explain() says of a sum."""
 
     def shared(names: Sequence[Sequence[str]]) -> list[str]:
@@ -233,6 +272,8 @@ def in_common(parts: Sequence[System], counted: Sequence[str]) -> str:
         said.append(f"{one_of(both, 'and')} shared")
     if counted:
         said.append(f"the kinetic energy of {one_of(counted, 'and')} counted once")
+    if summed:
+        said.append(f"what moves {one_of(summed, 'and')} added up")
     if both := shared([[x.name for x in part.parameters] for part in parts]):
         said.append(f"one value for the parameter{'s' if len(both) > 1 else ''} {one_of(both, 'and')}")
     return "; ".join(said)

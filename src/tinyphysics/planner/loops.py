@@ -28,9 +28,10 @@ def loop_rows(program: Program) -> list[Row]:
     kernel = build_loops(program)
     step = kernel.sections["step"]
     kinds = ", ".join(f"{n.kind} over {' x '.join(map(str, n.sizes)) or 'numbers'}" for n in step.nests)
-    work = sum(n.items * n.operations for n in step.nests)
+    work = step.work
     wave = wavefront(step, kernel.buffers)
-    size = sum(moved([n], kernel) for n in step.nests) if wave is None else moved(step.nests, kernel) // wave.steps
+    size = (sum(step.passes // t.period * moved([n], kernel) for t in step.turns for n in step.nests[t.begin : t.end])
+            if wave is None else moved(step.nests, kernel) // wave.steps)  # fmt: skip
     bound = "memory" if work < BALANCE * size / 8 else "arithmetic"
     rows = [
         Row("loop nests", str(len(step.nests)), kinds),
@@ -38,6 +39,9 @@ def loop_rows(program: Program) -> list[Row]:
         Row("a step", f"{work:,} operations, {size:,} bytes",
             f"by estimate, {bound} is the bound where the arrays do not fit a cache"),
     ]  # fmt: skip
+    if step.rolled:
+        slower = "".join(f", of which {t.end - t.begin} after every {t.period}" for t in step.turns[1:])
+        rows.append(Row("passes in a step", str(step.passes), f"a loop over its nests{slower}"))
     if wave is not None:
         rows.append(Row("steps in a pass", str(wave.steps), f"nests follow each other by {plural(wave.reach, 'row')}"))
     return rows

@@ -3,16 +3,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tinyphysics.analysis.apart import apart
-from tinyphysics.facts import Facts
+from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
+from tinyphysics.analysis.interaction import interaction
+from tinyphysics.facts import Fact, Facts
 from tinyphysics.ir import Ops, toposort
 from tinyphysics.planner.catalog import Method
+from tinyphysics.rules.jet import rough
 from tinyphysics.synth.timing import in_three_parts
 from tinyphysics.system import System
 
 Reason = str | None  # why not, or None
+SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped by their shears
 HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
+MOST_NUMBERS = 12  # of a state whose matrix is written out
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,8 @@ class Need:
 
 
 def not_split(m: Method, system: System, facts: Facts) -> Reason:
+    if system.kind == "ode":
+        return "it is given by derivatives: no energy says what kicks and what drifts"
     if system.kind != "hamiltonian" or facts["separable"]:
         return None  # forces of positions alone are a kick by definition
     return f"H is not shown to be separable: {facts['separable'].because}"
@@ -55,6 +63,16 @@ def no_gradients(m: Method, system: System, facts: Facts) -> Reason:
     return None
 
 
+def not_analytic(m: Method, system: System, facts: Facts) -> Reason:
+    pieces = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
+    moving = frozenset([s.var for s in system.states] + ([] if system.time is None else [system.time]))
+    found = rough(pieces, moving)
+    if found is None:
+        return None
+    at = system.sites.get(found)
+    return f"`{found.op.value}` in it has no Taylor series where it turns or jumps{f' ({at})' if at else ''}"
+
+
 def one_pace(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.levels else "no part of it was said to be fast or slow: tp.fast(a) + tp.slow(b)"
 
@@ -65,10 +83,29 @@ def kinetic_clock(m: Method, system: System, facts: Facts) -> Reason:
     return "T depends on t, and time advances in the drifts" if system.time in facts["separable"].T.leaves else None
 
 
+def not_linear(m: Method, system: System, facts: Facts) -> Reason:
+    if system.kind != "hamiltonian":
+        return f"it is given by its {system.kind}, and a matrix is read off an energy"
+    if not facts["quadratic"]:
+        return f"H is not shown to be of degree 2: {facts['quadratic'].because}"
+    size = len(facts["quadratic"].linear)
+    return None if size <= MOST_NUMBERS else f"{size} numbers have a matrix too large to write out: {MOST_NUMBERS} at most"
+
+
 def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
     if HIERARCHY not in facts:
         return "no bodies on orbits are shown: not looked for"
     return None if facts[HIERARCHY] else f"no bodies on orbits are shown: {facts[HIERARCHY].because}"
+
+
+def not_shears(m: Method, system: System, facts: Facts) -> Reason:
+    if "shears" not in facts:
+        return "leapfrog is the Strang splitting of what has no term that mixes q and p"
+    return None if facts["shears"] else f"H is not shown to be a sum of shears: {facts['shears'].because}"
+
+
+def a_clock(m: Method, system: System, facts: Facts) -> Reason:
+    return "H depends on t" if facts["explicit time"] else None
 
 
 def no_energy(m: Method, system: System, facts: Facts) -> Reason:
@@ -84,9 +121,24 @@ def all_mixed(m: Method, system: System, facts: Facts) -> Reason:
     return None if found else f"no potential stands apart: {found.because}"
 
 
+def no_lagrangian(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.motion is not None else "it is not given by a Lagrangian: @tp.lagrangian"
+
+
 def splits(system: System, facts: Facts) -> bool:
     """Has it a kick and a drift?"""
     return system.kind != "hamiltonian" or bool(facts["separable"])
+
+
+@lru_cache(maxsize=16)  # several methods ask
+def quadratic_part(system: System, facts: Facts) -> Fact:
+    """Looked for where a method asks."""
+    return facts[QUADRATIC_PART] if QUADRATIC_PART in facts else interaction(system, facts)
+
+
+def nothing_to_turn(m: Method, system: System, facts: Facts) -> Reason:
+    found = quadratic_part(system, facts)
+    return None if found else f"no quadratic part and rest are shown: {found.because}"
 
 
 # fmt: off
@@ -97,8 +149,14 @@ NEEDS: dict[str, Need] = {
     "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
     "still T": Need("t does not occur in T", kinetic_clock),
     "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
+    "shears": Need("a term mixes q and p, and every term is a shear: it moves nothing that it holds", not_shears),
+    "no clock": Need("H does not depend on t", a_clock),
+    "smooth rates": Need("no abs, floor, min, max, sign or choice by what moves in the equations of motion", not_analytic),
     "an energy": Need("a system given by its energy", no_energy),
     "a potential apart": Need("some terms of the energy hold no momenta, and none holds t", all_mixed),
+    "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
+    "linear": Need(f"H is of degree 2 in q and p, of {MOST_NUMBERS} numbers at most; t may be in it", not_linear),
+    "a Lagrangian": Need("a system given by its Lagrangian", no_lagrangian),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }
 # fmt: on

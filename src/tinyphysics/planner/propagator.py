@@ -24,8 +24,9 @@ FEW_EACH = 8  # numbers for each pair, that an array of such an energy has at mo
 MOST_WHOLE = 24  # pairs whose matrix is raised to a power in whole numbers
 LOOP = 'Run it step by step: propagator="loop".'
 
-# seconds on one core of a machine of 2022, by the number N of pairs; they decide nothing, the limits above do
+# seconds on one core of a machine of 2022, by the number N of pairs; the limits above decide what is used, and these whether
 STEP = 0.5e-9  # a pair in one step of a loop; a step takes 3e-9 at least
+OPERATION = 0.2e-9  # of a step, where they are counted
 
 
 @dataclass(frozen=True)
@@ -80,43 +81,46 @@ def means(system: System, facts: Facts, way: str) -> list[Means]:
     return out
 
 
-def check(system: System, facts: Facts, goal: Goal, requested: str) -> None:
-    """A PlanError where the loop cannot be deleted."""
+def refusal(system: System, facts: Facts, goal: Goal, requested: str) -> PlanError | None:
+    """Why the loop cannot be deleted."""
     asked = f"propagator={goal.propagator!r}"
     if system.kind != "hamiltonian":
-        raise PlanError(f"{asked}, but `{system.name}` is given by its {system.kind}",
-                        fix="Give its energy to @tp.hamiltonian, or leave propagator= out.")  # fmt: skip
+        return PlanError(f"{asked}, but `{system.name}` is given by its {system.kind}",
+                         fix="Give its energy to @tp.hamiltonian, or leave propagator= out.")  # fmt: skip
     bound = facts["polynomial"]
     if not bound or bound.degree > 2:
         why = bound.because if not bound else f"the degree may be {bound.degree}"
-        raise PlanError(f"{asked} needs an energy of degree 2 or less in the state: {why}", site=bound.site, fix=LOOP)
+        return PlanError(f"{asked} needs an energy of degree 2 or less in the state: {why}", site=bound.site, fix=LOOP)
     assert system.energy is not None
     if draws(system.energy):
-        raise PlanError(f"{asked}, but H draws random numbers: its matrix is not a constant", fix=LOOP)
+        return PlanError(f"{asked}, but H draws random numbers: its matrix is not a constant", fix=LOOP)
     if facts["explicit time"]:
-        raise PlanError(f"{asked}, but H depends on t: its matrix is not a constant", fix=LOOP)
+        return PlanError(f"{asked}, but H depends on t: its matrix is not a constant", fix=LOOP)
     for name, value, plain in (("precision", goal.precision, "float64"), ("scale", goal.scale, "off"),
                                ("approximate", goal.approximate, None), ("inner", goal.inner, ()),
                                ("energy_drift", goal.energy_drift, None), ("error", goal.error, None)):  # fmt: skip
         if value != plain:
-            raise PlanError(f"{asked} does not go with {name}={value!r}", fix=f"Leave {name}= out.")
+            return PlanError(f"{asked} does not go with {name}={value!r}", fix=f"Leave {name}= out.")
     if requested == "opencl":
-        raise PlanError(f"{asked} does not run on `opencl`: one jump is done on the host", fix="Leave backend= out.")
+        return PlanError(f"{asked} does not run on `opencl`: one jump is done on the host", fix="Leave backend= out.")
     if goal.propagator == "exact" and (goal.method not in CHOICES or goal.order is not None):
-        raise PlanError('propagator="exact" is the flow of H itself: no method has a part in it',
-                        fix='Leave method= and order= out, or ask for propagator="method".')  # fmt: skip
+        return PlanError('propagator="exact" is the flow of H itself: no method has a part in it',
+                         fix='Leave method= and order= out, or ask for propagator="method".')  # fmt: skip
+    return None
 
 
-def plan_jump(system: System, facts: Facts, goal: Goal, requested: str) -> Plan:
-    """What stands for the loop."""
-    check(system, facts, goal, requested)
+def plan_jump(system: System, facts: Facts, goal: Goal, requested: str, chosen: str = "") -> Plan:
+    """What stands for the loop; `chosen` is why, if nobody asked for it."""
+    if (error := refusal(system, facts, goal, requested)) is not None:
+        raise error
+    assert goal.propagator is not None
     found = means(system, facts, goal.propagator)
     if all(m.objection for m in found):
         reasons = "\n  ".join(f"{m.name}: {m.objection}" for m in found)
         raise PlanError(f"no way is known to delete the loop of `{system.name}`. Tried:\n  {reasons}", fix=LOOP)
     if goal.propagator == "exact":
         because = "asked for: no step, and no error of one"
-        return Plan(FLOW, 0, because, (Alternative("loop", "propagator=\"exact\" was asked for"),))
+        return Plan(FLOW, 0, chosen or because, (Alternative("loop", chosen or 'propagator="exact" was asked for'),))
     plan = choose(system, facts, goal)
     m = BY_NAME[plan.method]
     if not m.splits or m.gradients or m.processor is not None:
@@ -128,32 +132,46 @@ def plan_jump(system: System, facts: Facts, goal: Goal, requested: str) -> Plan:
 def seconds(x: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if x >= size:
-            return f"{x / size:.2g} {unit}"
+            return f"{float(f'{x / size:.2g}'):g} {unit}"
     return f"{x / 1e-9:.2g} ns"
 
 
-def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
-    """The comparison, for the report."""
-    n = pairs_of(system)
-    found = means(system, facts, goal.propagator)
-    chosen = next(m for m in found if not m.objection)
-    step = max(3e-9, STEP * n)
-    what = {"exact": "the flow of H: its error does not grow with dt",
-            "method": "n steps of the method in exact arithmetic; refused where omega*dt is beyond its limit"}  # fmt: skip
-    out = [Row("propagator", goal.propagator, what[goal.propagator])]
+def loop_seconds(pairs: int, operations: int = 0) -> float:
+    """Of one step."""
+    return max(3e-9, STEP * pairs, OPERATION * operations)
+
+
+def sooner_from(m: Means, step: float) -> str:
+    return f"{max(1, math.ceil((m.build + m.apply) / step)):,} steps"
+
+
+def cost_rows(found: list[Means], step: float, chosen: Means | None = None) -> list[Row]:
+    """What each of the means would cost, with the loop as the last."""
+    out = []
     for m in found:
+        first = next(x for x in found if not x.objection)
+        verdict = "chosen" if m is chosen else "it would be" if m is first else "if those above refuse"
         if m.objection:
             out.append(Row("by", m.name, f"no: {m.objection}"))
-            continue
-        if m.name == "polynomials":
-            out.append(Row("by", m.name, f"{'chosen' if m is chosen else 'if those above refuse'}: {m.what}; about "
-                           f"{seconds(m.build)} once and {seconds(m.apply)} a term"))  # fmt: skip
-            continue
-        total, verdict = m.build + m.apply, "chosen" if m is chosen else "if the one above refuses"
-        out.append(Row("by", m.name, f"{verdict}: {m.what}; about {seconds(m.build)} once and {seconds(m.apply)} a frame, "
-                       f"sooner than a loop from {max(1, math.ceil(total / step)):,} steps on"))  # fmt: skip
-    out.append(Row("by", "loop", f"no: about {seconds(step)} a step"))
-    out.append(Row("its bits", "exact" if chosen.bits == "exact" else "not in the contract",
-                   "the same on every machine" if chosen.bits == "exact" else chosen.bits))  # fmt: skip
-    out.append(Row("frames", "jumps", "each from t0; the drift of the energy is that of the frames, not of every step"))
-    return out
+        elif m.name == "polynomials":
+            out.append(Row("by", m.name, f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a term"))
+        else:
+            out.append(Row("by", m.name, f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a frame, "
+                           f"sooner than a loop from {sooner_from(m, step)} on"))  # fmt: skip
+    return [*out, Row("by", "loop", f"{'chosen' if chosen is None else 'no'}: about {seconds(step)} a step")]
+
+
+def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
+    """The comparison, for the report of a loop that was deleted."""
+    assert goal.propagator is not None
+    found = means(system, facts, goal.propagator)
+    chosen = next(m for m in found if not m.objection)
+    what = {"exact": "the flow of H: its error does not grow with dt",
+            "method": "n steps of the method in exact arithmetic; refused where omega*dt is beyond its limit"}  # fmt: skip
+    return [
+        Row("propagator", goal.propagator, what[goal.propagator]),
+        *cost_rows(found, loop_seconds(pairs_of(system)), chosen),
+        Row("its bits", "exact" if chosen.bits == "exact" else "not in the contract",
+            "the same on every machine" if chosen.bits == "exact" else chosen.bits),
+        Row("frames", "jumps", "each from t0; the drift of the energy is that of the frames, not of every step"),
+    ]  # fmt: skip

@@ -12,7 +12,7 @@ import math
 from tinyphysics.ir import Ops, toposort
 from tinyphysics.plan import Goal
 from tinyphysics.report import Row
-from tinyphysics.step import Block, Shear, Solve, Step
+from tinyphysics.step import Block, Shear, Solve, Step, Turn
 from tinyphysics.tpir.lattice import FORCE, UNIT, Units
 from tinyphysics.tpir.precision import PRECISIONS, ROUNDING
 
@@ -35,7 +35,8 @@ def roundings(precision: str, units: Units = ()) -> tuple[float, float]:
 def updates(step: Step) -> int:
     """How often a state is written in one step."""
     blocks = [b.moves if isinstance(b, Solve) else b for b in step.body]
-    return sum(len(b.shears) if isinstance(b, Block) else len(b) if isinstance(b, tuple) else 1 for b in blocks)
+    return sum(len(b.shears) if isinstance(b, Block) else len(b) if isinstance(b, tuple) else
+               3 if isinstance(b, Turn) else 1 for b in blocks)  # fmt: skip
 
 
 def per_root_step(step: Step, precision: str, dt: float | None, units: Units = ()) -> float:

@@ -2,19 +2,23 @@
 from __future__ import annotations
 
 from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.ir.ops import ARCS
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.planner.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.index import Unsupported
-from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.isa import GOING, Operand, Pointer, Program, Word
+from tinyphysics.tpir.kernel import LARGEST
 from tinyphysics.tpir.loops import build_loops, few, longest_axis
 from tinyphysics.tpir.precision import PRECISIONS
-from tinyphysics.tpir.stages import stages_of
-from tinyphysics.util import did_you_mean, one_of
+from tinyphysics.tpir.stages import rolled_up
+from tinyphysics.util import did_you_mean, one_of, prod
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
 WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
+WITH_SERIES = ("llvm", "numpy")
+OF_AN_ARC = 50  # operations, of one of the three that a turn needs
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
 
 
@@ -42,9 +46,26 @@ def written(program: Program) -> tuple[int, str]:
     """(operations, of what) that would be written out: of a step that repeats itself, one stage."""
     if by_lists(program) or approximates(program):
         return IN_LOOPS, "step"
-    stages = stages_of(program, lambda r: r.kind != "S")
-    body, part = (program.step, "step") if stages is None else (stages.body, "stage")
-    return sum(operations(body, program).values()), part
+    stages = rolled_up(program, lambda r: r.kind != "S")
+    if stages is None:
+        return sum(operations(program.step, program).values()) + arcs(program), "step"
+    bodies = (stages.body, *(t.body for t in stages.tails))
+    return sum(n for body in bodies for n in operations(body, program).values()) + arcs(program), "stage"
+
+
+def arcs(program: Program) -> int:
+    """Operations for the coefficients of oscillators: a kernel computes them once, and has those that differ written out."""
+    names = {op.value for op in ARCS}
+    made = {i.dst: i for i in program.init if i.op == "MOVE"}
+
+    def different(x: Operand, shape: tuple[int, ...]) -> int:
+        how = made.get(x)
+        if isinstance(x, float) or how is not None and how.args[0] == Word("expand"):
+            return 1
+        return len(set(how.args[1:])) if how is not None and how.args[0] == Word("stack") else prod(shape)
+
+    return sum(OF_AN_ARC * max(different(x, i.type.shape) for x in i.args[1:3])
+               for i in program.init if i.op == "ELEM" and str(i.args[0]) in names)  # fmt: skip
 
 
 def lanes_enough(axis: int, count: int, members: int, short: int = FEW) -> bool:
@@ -65,8 +86,27 @@ def loops_refuse(program: Program) -> str:
 
 def in_loops(program: Program, members: int) -> bool:
     """Does a run of so many members go through loops?  Many small systems fill the lanes of vectors instead."""
+    if any(i.dst == Pointer(GOING) or i.op == "SERIES" for i in program.step):  # steps of their own lengths
+        return False
     enough = lanes_enough(longest_axis(program), written(program)[0], members, few(program))
     return not enough and not loops_refuse(program)
+
+
+def in_series(program: Program, requested: str) -> tuple[Target, str]:
+    """(the target, why) of a step in loops over the coefficients of its series."""
+    if requested not in ("auto", *WITH_SERIES):
+        raise PlanError(f"the backend `{requested}` does not run Taylor series in loops, and this one is long",
+                        fix=f"Choose {one_of(WITH_SERIES)}, or a method of kicks and drifts.")  # fmt: skip
+    return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
+
+
+def written_out(program: Program, requested: str) -> tuple[Target, str]:
+    """(the target, why) of a step that is always written out number by number."""
+    count, _ = written(program)
+    if count > LARGEST:
+        raise PlanError(f"one step of `{program.name}` is {count:,} operations when written out, more than {LARGEST:,}",
+                        fix="A larger tolerance= has shorter series; or choose a method of kicks and drifts.")  # fmt: skip
+    return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 
 
 def choose_target(program: Program, requested: str, precision: str = "float64") -> tuple[Target, str]:
@@ -85,6 +125,6 @@ def choose_target(program: Program, requested: str, precision: str = "float64") 
                                fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].")  # fmt: skip
         return target, "asked for"
     count, part = written(program)
-    if count > MOST_OPERATIONS * FEW // few(program) and (why := loops_refuse(program)):
+    if count - arcs(program) > MOST_OPERATIONS * FEW // few(program) and (why := loops_refuse(program)):
         return BUILT["python"], f"auto: a {part} of {count:,} operations is too long to be written out, and {why}"
     return BUILT["llvm"], "auto"

@@ -16,14 +16,17 @@ from tinyphysics.ir.ops import CHOSEN, Ops
 from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.uop import Shape, UOp, component, toposort
 from tinyphysics.rules.exact import exact
+from tinyphysics.rules.probe import seen_to_be_no_multiples, seen_to_be_something, seen_to_differ
 from tinyphysics.rules.quotients import factors
 from tinyphysics.rules.unroll import unroll
 
-Monomial = tuple[tuple[int, Fraction], ...]  # (atom, exponent), by atom
+Exponent = int | Fraction  # equal ones are one key of a dictionary; that of a whole number is found faster
+Monomial = tuple[tuple[int, Exponent], ...]  # (atom, exponent), by atom
 Poly = dict[Monomial, Fraction]
 Key = tuple[tuple[Monomial, Fraction], ...]
 
 MOST_TERMS = 4_000  # an expanded product larger than this stays closed: no proof, and no explosion
+MOST_WORK = 100_000  # products of two terms for all that is asked of one numbering: some ten seconds, then no more proofs
 LARGEST_POWER = 12
 LARGEST_EXPONENT = 1_000  # of a coefficient: 0.1**1000 has 56,000 bits
 MOST_COMPONENTS = 64
@@ -39,8 +42,8 @@ class TooLarge(Exception):
     """The expanded form would be too long to be worth it."""
 
 
-def monomial(exponents: dict[int, Fraction]) -> Monomial:
-    return tuple(sorted((a, e) for a, e in exponents.items() if e))
+def monomial(exponents: dict[int, Exponent]) -> Monomial:
+    return tuple(sorted((a, e if e.denominator > 1 else int(e)) for a, e in exponents.items() if e))
 
 
 def key(p: Poly) -> Key:
@@ -97,16 +100,18 @@ class Normal:
         self.filled: dict[int, int] = {}  # arrays that hold one number throughout, and which
         self.choices: set[int] = set()  # atoms that are 1 where a condition holds, and 0 elsewhere
         self.memo: dict[UOp, Poly] = {}
+        self.work = 0  # products of two terms so far
 
     # --- polynomials --------------------------------------------------------------------------
     def atom(self, name: Any) -> int:
         return self.atoms.setdefault(name, len(self.atoms))
 
     def single(self, name: Any) -> Poly:
-        return {((self.atom(name), Fraction(1)),): Fraction(1)}
+        return {((self.atom(name), 1),): Fraction(1)}
 
     def multiply(self, p: Poly, q: Poly) -> Poly:
-        if len(p) * len(q) > MOST_TERMS:
+        self.work += len(p) * len(q)
+        if len(p) * len(q) > MOST_TERMS or self.work > MOST_WORK:
             raise TooLarge
         out: Poly = {}
         for m, c in p.items():
@@ -118,13 +123,13 @@ class Normal:
     def product(self, m: Monomial, n: Monomial) -> Poly:
         exponents = dict(m)
         for a, e in n:
-            exponents[a] = exponents.get(a, Fraction(0)) + e
+            exponents[a] = exponents.get(a, 0) + e
         # the whole part of a positive power of a sum is opened, and 0 or 1 squared is itself
         whole = {a: int(e) for a, e in exponents.items() if a in self.sums and 1 <= e <= LARGEST_POWER}
         for a, times in whole.items():
             exponents[a] -= times
         for a in self.choices & exponents.keys():
-            exponents[a] = min(exponents[a], Fraction(1))
+            exponents[a] = min(exponents[a], 1)
         out: Poly = {monomial(exponents): Fraction(1)}
         for a, times in whole.items():
             for _ in range(times):
@@ -153,9 +158,9 @@ class Normal:
             return {monomial({a: k * e}): factor ** int(e)}
         base = self.atom(("sum", key(p)))
         self.sums[base] = p
-        return {((base, e),): Fraction(1)}
+        return {monomial({base: e}): Fraction(1)}
 
-    def power_of_a_sum(self, p: Poly) -> tuple[Fraction, int, Fraction] | None:
+    def power_of_a_sum(self, p: Poly) -> tuple[Fraction, int, Exponent] | None:
         """(r, a, k) if p, opened, is r*a**k for a sum a and a k between 1 and 2: s*sqrt(s) is s**1.5."""
         first = dict(next(iter(p)))
         for a in [a for a, k in first.items() if a in self.sums and 0 < k < 1]:
@@ -290,15 +295,21 @@ class Normal:
         for a in sorted(self.sums, reverse=True):  # a sum may hold sums that were named before it
             low = min((e for p in out for m in p for b, e in m if b == a), default=Fraction(0))
             if low < 0:
-                out = [self.multiply(p, {((a, -low),): Fraction(1)}) for p in out]
+                out = [self.multiply(p, {monomial({a: -low}): Fraction(1)}) for p in out]
         return out
 
     def same(self, u: UOp, v: UOp) -> bool:
+        if u is v or seen_to_differ(u, v):
+            return u is v
         p, q = self.form(u), self.form(v)
         try:
             return not difference(p, q) or not difference(*self.cleared(p, q))
         except TooLarge:
             return False
+
+    def is_zero(self, u: UOp) -> bool:
+        """Shown to be nothing?"""
+        return not seen_to_be_something(u) and not self.form(u)
 
     def ratio(self, u: UOp, v: UOp) -> Fraction | None:
         """The number r with u = r*v as functions, if there is one and v is not zero.
@@ -306,7 +317,9 @@ class Normal:
         Arrays that say the same in different words (sums of padded parts, stacked components) are
         compared number by number.
         """
-        if not self.form(v):
+        if u is v and seen_to_be_something(v):
+            return Fraction(1)
+        if seen_to_be_no_multiples(u, v) or self.is_zero(v):
             return None
         found = self._ratio(u, v)
         if found is not None or not 1 < u.size <= MOST_COMPONENTS or any(map(chooses, (u, v))):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, graph_rewrite, toposort
-from tinyphysics.ir.ops import MINIMAL
-from tinyphysics.rules import explog, inverse, kepler, power, random, solve, trig, turn
+from tinyphysics.ir.ops import ARCS, MINIMAL
+from tinyphysics.rules import arc, explog, inverse, kepler, power, random, solve, trig, turn
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.floats import bits, format_of, magnitude
 
@@ -119,6 +119,7 @@ everywhere: Rows = [
     (UPat(Ops.RANDOM, name="u"), random.random),
     (UPat(Ops.FAR, name="u"), lambda u: kepler.far(u.src)[u.arg]),
     (UPat(Ops.SELDOM, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
+    (UPat(tuple(ARCS), name="u"), arc.expand),
 ]
 near_and_far: Rows = [
     (x.sin(),          trig.sin),
@@ -164,6 +165,8 @@ def fast_paths(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> list[tuple[U
     for u in toposort(roots):
         if u.op in PERIODIC:
             found[u.src[0], trig.too_large] = None
+        elif u.op in ARCS:
+            found[arc.turned_by(u), trig.too_large] = None
         elif u.op in (Ops.TURN, Ops.TURN_LOW):
             found[u.src[0], turn.too_large] = None
         elif power.is_inverse_cube(u) and u not in seen:

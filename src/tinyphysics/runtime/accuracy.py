@@ -14,12 +14,12 @@ from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.goals import check_goals, decide, step_for
 from tinyphysics.planner.longest import STATE_ERROR, asked, unstable
-from tinyphysics.runtime import decisions
+from tinyphysics.runtime import decisions, paces
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.pilot import Pilots, apart, estimate, looks_in, part, sample
 from tinyphysics.runtime.schedule import count_steps
-from tinyphysics.runtime.simulation import Simulation, checked_step, checked_time
+from tinyphysics.runtime.simulation import Simulation, checked_step, checked_time, given_momenta
 from tinyphysics.system import Family
 from tinyphysics.trajectory import Trajectory
 
@@ -38,8 +38,14 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
         return
+    if sim.system.levels and sim.goal.propagator == "loop":
+        paces.decide(sim, i, sim.goal.dt, t0)
+        if sim.goal.dt is not None:
+            paces.resonance(sim, sim.goal.dt)
+        return
     found = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
     sim.frequency = found if math.isfinite(found) else None
+    paces.look_for_paces(sim, part(i, sample(i)), t0)
     if sim.goal.dt is not None:
         stability(sim, sim.goal.dt)
 
@@ -61,7 +67,7 @@ def state_of(sim: Simulation, given: Mapping[str, Any], where: str) -> Inputs:
     try:
         if isinstance(sim.source, Family):
             sim.bind(sim.source, sizes_from(sim.source, given))
-        return inputs(sim.system, given, sim.compiled.encoding)
+        return inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
     except (InputError, ShapeError) as error:
         raise type(error)(f"{error.what} ({where})", site=error.site,
                           fix=(error.fix or "").replace("to evolve", where)) from None  # fmt: skip
@@ -91,6 +97,9 @@ def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float |
 
 def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
     sim = pilots.sim
+    if sim.system.levels:
+        raise PlanError("a step is not looked for where parts are fast and slow: it has a resonance to stay away from",
+                        fix='Look at sim.explain(): compile with pilot={"q": ..., "p": ...}.')  # fmt: skip
     course = pilots.course(reach, goal.dt)
     if course is None:
         raise PlanError(f"nothing pulls at the state of the pilot of `{sim.system.name}`, so that nothing says how long to "
@@ -113,7 +122,7 @@ def step_of_run(
         raise InputError("a run whose step is to be found needs an end" if until is None else "give either steps= or until=",
                          fix="Pass until=10.0; or choose the step yourself: tp.compile(..., dt=0.01).")  # fmt: skip
     if sim.goal.decision is None:
-        i = inputs(sim.system, given, sim.compiled.encoding)
+        i = inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
         reach = count_steps(steps, until, dt, t0) * abs(dt) if dt is not None else time_of(until, t0)
         if dt is not None and reach == 0:
             return dt

@@ -1,6 +1,7 @@
 """Which engine runs a program on a target?"""
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -12,21 +13,34 @@ from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.nests import ArrayLoops
+from tinyphysics.device.series import SeriesEngine
+from tinyphysics.device.series_arrays import series_arrays
 from tinyphysics.emit.cloops import complete_loops
 from tinyphysics.emit.cmain import complete_program
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
 from tinyphysics.emit.opencl import nests_module as opencl_nests_module
+from tinyphysics.emit.series import SeriesWriter
 from tinyphysics.errors import PlanError
 from tinyphysics.planner.machine import rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
-from tinyphysics.runtime.loaders import CLoader, CLoops, LlvmLoader, LlvmLoops, list_builder, tree_functions
+from tinyphysics.runtime.loaders import (
+    CLoader,
+    CLoops,
+    LlvmLoader,
+    LlvmLoops,
+    list_builder,
+    series_code,
+    tree_functions,
+)
 from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.plans import Recipe, made, outline
+from tinyphysics.step import Step
+from tinyphysics.synth.taylor import CLOCK, loop_parts, loop_plan
 from tinyphysics.target import Target, VectorShape
-from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.isa import Program, StateDecl, Type
 from tinyphysics.tpir.kernel import build_kernel
 from tinyphysics.tpir.loops import build_loops
 from tinyphysics.tpir.nests import LoopKernel
@@ -56,6 +70,16 @@ def engine_for(
         case "opencl":
             return KernelEngine(whole, OpenClLoader(), watch, threads)
     return Host(whole, watch)
+
+
+@lru_cache(maxsize=16)
+def series_engine(target: Target, step: Step) -> SeriesEngine:
+    """The engine of a Taylor series in loops."""
+    assert step.loops is not None
+    plan = loop_plan(step.states, step.loops)
+    states = [StateDecl(s.name, s.role, Type(s.var.dtype, s.var.shape)) for s in step.states]
+    load = series_arrays if target.backend == "numpy" else series_code
+    return SeriesEngine(plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), len(os.sched_getaffinity(0)))
 
 
 def outlined(program: Recipe, probe: Recipe | None) -> Outline:
@@ -123,6 +147,16 @@ def listing(program: Program, level: str) -> str:
     parts = [(f, shape if f.loops else VectorShape(shape.width, 1)) for f in sections]
     text = llvm_module(parts, kernel.params, shared, loader.cpu.x86)
     return text if level == "llvm" else assembly(text, loader.cpu)
+
+
+def series_listing(step: Step, level: str) -> str:
+    """A Taylor series in loops, as text."""
+    if level not in ("llvm", "asm"):
+        raise PlanError(f'ir("{level}"): a Taylor series in loops has no such form', fix='Look at ir("llvm") or ir("tpir").')
+    assert step.loops is not None
+    plan = loop_plan(step.states, step.loops)
+    text = SeriesWriter(plan, *loop_parts(plan)).module(host_cpu().x86)
+    return text if level == "llvm" else assembly(text, host_cpu())
 
 
 def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:

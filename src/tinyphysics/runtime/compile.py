@@ -4,13 +4,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import frexp
+from numbers import Real
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import CHOICES
+from tinyphysics.planner.catalog import CHOICES, is_adaptive
 from tinyphysics.planner.choose import named
+from tinyphysics.planner.clock import in_another_time
 from tinyphysics.planner.goals import check_goals
 from tinyphysics.planner.kinetics import relativistic
 from tinyphysics.planner.link import linked
@@ -18,12 +20,14 @@ from tinyphysics.planner.propagator import PROPAGATORS
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import ready
 from tinyphysics.runtime.simulation import Simulation, checked_step
+from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import SLOTS, Family, Sum
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
 CHECKS = ("on", "off", "strict")
 SCALES = ("off", "auto")
+LOOSEST = 1e-2  # tolerance of a step: beyond, its last terms say nothing about the rest
 SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with it are exact
 
 
@@ -59,6 +63,12 @@ def checked_budget(approximate: Any, precision: str, scale: str) -> float:
     return float(approximate)
 
 
+def check_alone(name: str, others: Mapping[str, Any]) -> None:
+    for other, value in others.items():
+        if value is not None:
+            raise PlanError(f"{name}= does not go with {other}=", fix=f"Leave {other}= out, and choose dt yourself.")
+
+
 def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
     """How many fast kicks there are in a slow one, for each level but the slowest."""
     if inner is None:
@@ -89,6 +99,13 @@ def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, 
     return tuple(sorted((name, float(unit)) for name, unit in given.items()))
 
 
+def checked_tolerance(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, Real) or not TOLERANCE <= float(given) <= LOOSEST:
+        raise InputError(f"tolerance={given!r} is not a relative error between {TOLERANCE:.2g} and {LOOSEST:g}",
+                         fix="Pass tolerance=1e-9, or leave it out for rounding alone.")  # fmt: skip
+    return float(given)
+
+
 def compile(
     system: Any, dt: float | None = None, *, method: str = "auto", order: int | None = None,
     forbid: tuple[str, ...] = (), energy_drift: float | None = None, error: float | None = None,
@@ -96,7 +113,7 @@ def compile(
     backend: str = "auto", precision: str = "float64", math: str = "exact",
     sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
     approximate: float | None = None, inner: int | Sequence[int] | None = None, scale: str = "off",
-    lattice: float | Mapping[str, float] | None = None,
+    lattice: float | Mapping[str, float] | None = None, tolerance: float | None = None,
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
 
@@ -113,10 +130,18 @@ def compile(
     energies, observables and drift are computed in such pairs too.
 
     propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
-    method would in exact arithmetic; then a run of 10**12 steps is one jump. None is "loop".
+    method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps; None leaves it to the planner,
+    which tells its reasons in explain().
+
+    method="taylor" chooses its own steps, so that each has a relative error of tolerance=, rounding if not given; dt is then
+    that of the times at which one may look, and without it a run has an end and nothing between.
 
     kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
+
+    time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all
+    the same, with t as a state; "sundman" is the same dt/ds for implicit methods, a function of the positions any other.
+    dt is then a step of s; out.t is t.
 
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
@@ -130,15 +155,14 @@ def compile(
     if not hasattr(system, "bind"):
         raise InputError(
             f"cannot compile a {type(system).__name__}",
-            fix="Decorate the function: @tp.hamiltonian, @tp.forces or @tp.map.",
+            fix="Decorate the function: @tp.hamiltonian, @tp.forces, @tp.ode or @tp.map.",
         )
     if system.kind == "potential":
         raise PlanError(f"`{system.name}` is a potential: alone it moves nothing",
                         fix=f"Add it to a system: free + {system.name}.")  # fmt: skip
-    later = {"time": time}
-    for name, value in later.items():
-        if value is not None:
-            raise PlanError(f"{name}= does not exist yet", fix="Choose dt and method= or order= yourself.")
+    if time is not None:
+        check_alone("time", {"energy_drift": energy_drift, "error": error, "pilot": pilot, "propagator": propagator,
+                             "approximate": approximate, "scale": None if scale == "off" else scale})  # fmt: skip
     if propagator is not None and propagator not in PROPAGATORS:
         raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
     choice("kinetics", kinetics, ("newtonian", "relativistic"), ())
@@ -159,6 +183,8 @@ def compile(
     ready(requested)
     if kinetics == "relativistic":
         system = relativistic(system)
+    if time is not None:
+        system = in_another_time(system, time)
     source = system
     check_sizes(system, sizes)
     if not isinstance(system, Family) or sizes is not None:
@@ -172,13 +198,20 @@ def compile(
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
     goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units,
-                energy_drift=energy_drift, error=error, propagator=propagator or "loop")  # fmt: skip
-    if goal.is_accurate or pilot is not None:
+                energy_drift=energy_drift, error=error, propagator=propagator,
+                tolerance=None if tolerance is None else checked_tolerance(tolerance))  # fmt: skip
+    adapts = is_adaptive(source.kind, method)
+    if adapts and dt is not None and dt < 0:
+        raise PlanError(f"dt={dt:g}: steps of their own lengths go forward in time",
+                        fix="Write the equations of -t, or choose another method.")  # fmt: skip
+    if adapts and pilot is not None:
+        raise PlanError("pilot= chooses a step, and this method chooses its own", fix="Leave pilot= out.")
+    if (goal.is_accurate or pilot is not None) and not adapts:
         check_goals(source.kind, source.name, goal)
-    if goal.is_accurate:
+    if goal.is_accurate and not adapts:
         goal = replace(goal, energy_drift=None if energy_drift is None else float(energy_drift),
                        error=None if error is None else float(error))  # fmt: skip
-    elif dt is None and source.kind != "map":
+    elif dt is None and source.kind != "map" and not adapts:
         checked_step(dt)
     sim = Simulation(source, goal, requested, checks)
     if pilot is not None:

@@ -1,6 +1,7 @@
 """A system and what was decided about it: known from the caches, or built now; looked into only where asked."""
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from functools import cached_property, partial
@@ -9,18 +10,25 @@ from typing import Any
 from tinyphysics.errors import StoreError
 from tinyphysics.ir import UOp, parse
 from tinyphysics.ir.reduction import FEW
-from tinyphysics.pipeline import Build, build
+from tinyphysics.pipeline import Build, build, follows, watching
 from tinyphysics.plan import Goal
+from tinyphysics.planner.catalog import BY_NAME
+from tinyphysics.planner.propagator import loop_seconds, seconds
+from tinyphysics.planner.stiff import stiffest
 from tinyphysics.planner.target import lanes_enough, loops_refuse
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_key
 from tinyphysics.runtime.propagator import propagator
-from tinyphysics.step import Scale
+from tinyphysics.step import Scale, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.loops import FEW_OF_PAIRS
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.tpir.probe import probe
+from tinyphysics.util import digest
+
+LOG = logging.getLogger("tinyphysics")
+LONG = 60.0  # seconds of a loop, from which on it is said that it need not be one
 
 
 class Compiled:
@@ -28,6 +36,7 @@ class Compiled:
 
     def __init__(self, system: System, goal: Goal, requested: str) -> None:
         began = time.perf_counter()
+        goal = replace(goal, stiff=stiffest(system, goal))
         self.system, self.goal, self.requested = system, goal, requested
         self._built: Build | None = None
         self.key = plan_key(system, goal, requested)
@@ -71,10 +80,37 @@ class Compiled:
     @property
     def jump(self) -> Any:
         """What jumps by parameters and dt, if the loop was deleted."""
-        if self.goal.propagator == "loop":
+        if self.known.way == "loop":
             return None
         b = self.built
         return partial(propagator, b.system, b.facts, b.step, self.known.program)
+
+    def tell_of_length(self, steps: int, members: int) -> None:
+        """Whoever waits for a loop that can be deleted should know."""
+        estimate = steps * members * loop_seconds(0, self.known.operations)
+        if self.known.instead and estimate > LONG:
+            LOG.warning('%s: %s steps one by one take %s or more; propagator="%s" makes one jump of them',
+                        self.system.name, f"{steps:,}", seconds(estimate), self.known.instead)  # fmt: skip
+
+    @property
+    def adaptive(self) -> bool:
+        """Does the method choose its own steps?"""
+        return self.known.method in BY_NAME and BY_NAME[self.known.method].adaptive
+
+    @property
+    def series(self) -> Step | None:
+        """The step, if it is a Taylor series in loops."""
+        return self.built.step if self.known.series else None
+
+    @property
+    def follows_energy(self) -> bool:
+        """Can what its energy should be be followed?  H itself, or H + p_t where it depends on t."""
+        return not self.system.driven or follows(self.built)
+
+    def watching(self, name: str) -> Program | Recipe:
+        """The program that follows the momentum of explicit time too, as a state of that name."""
+        key = None if self.key is None else digest(f"{self.key} with {name}".encode())
+        return watching(self.built, name) if key is None else Recipe(key, lambda: watching(self.built, name))
 
     @cached_property
     def energy_in_loops(self) -> bool:
@@ -87,9 +123,9 @@ class Compiled:
     def in_loops(self, members: int) -> bool:
         """Does a run of so many members go along the axes of its states?"""
         k = self.known
-        if self.goal.propagator != "loop":  # only energies and observables are computed so
+        if self.known.way != "loop":  # only energies and observables are computed so
             return k.backend != "python" and self.energy_in_loops
-        if k.backend == "python":
+        if k.backend == "python" or self.adaptive:
             return False
         short = FEW_OF_PAIRS if PRECISIONS[self.goal.precision].wide else FEW
         return not lanes_enough(k.axis, k.written, members, short) and not loops_refuse(self.built.program)

@@ -13,6 +13,7 @@ FORMAT = 1
 
 def described(s: System, goal: Goal, requested: str, checks: str, program: str) -> dict[str, Any]:
     """`runtime/saved.py` makes the simulation from it again."""
+    clock, s = s.clock, s.seen
     roots = [u for u in (s.energy, *s.forces, *s.update) if u is not None]
     return {
         "tinyphysics": FORMAT,
@@ -25,6 +26,8 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "time": s.time is not None,
             "graph": dump(roots),
             "levels": dump(s.levels) if s.levels else "",
+            **({} if clock is None else {"clock": [clock.way, dump([clock.rate])]}),
+            "motion": "" if (m := s.motion) is None else dump([m.lagrangian, *m.v, *m.momenta, *m.velocities]),
         },
         "goal": {"dt": goal.dt, "method": goal.method, "order": goal.order, "forbid": goal.forbid,
                  "precision": goal.precision, "scale": goal.scale, "approximate": goal.approximate,
@@ -32,7 +35,7 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
                  "inner": goal.inner, "lattice": [list(pair) for pair in goal.lattice],
                  "backwards": goal.backwards,
                  "hierarchy": None if (h := goal.hierarchy) is None else [h.order, h.perturbation],
-                 "energy_drift": goal.energy_drift, "error": goal.error,
+                 "energy_drift": goal.energy_drift, "error": goal.error, "tolerance": goal.tolerance,
                  "decision": None if goal.decision is None else as_data(goal.decision)},  # fmt: skip
         "backend": requested,
         "checks": checks,

@@ -14,7 +14,7 @@ from tinyphysics.philox import key_words
 from tinyphysics.runtime.encoding import FLOAT64, Encoding
 from tinyphysics.runtime.workers import all_finite
 from tinyphysics.system import Family, System
-from tinyphysics.tpir.isa import ADDRESS, MEMBER_BITS
+from tinyphysics.tpir.isa import ADDRESS, FLOW, MEMBER_BITS
 from tinyphysics.tpir.precision import ROUNDING
 from tinyphysics.trajectory import Words
 from tinyphysics.util import did_you_mean
@@ -29,12 +29,12 @@ class Inputs:
 
     @property
     def own(self) -> dict[str, Any]:
-        """The parameters of the system, without what random numbers are addressed by."""
+        """The parameters of the system, without what random numbers are addressed by, and matrices."""
         return own_of(self.params)
 
 
 def own_of(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: v for name, v in params.items() if name not in ADDRESS}
+    return {name: v for name, v in params.items() if name not in ADDRESS and not name.startswith(FLOW)}
 
 
 def number_array(name: str, value: Any, dtype: DType = f64) -> Any:

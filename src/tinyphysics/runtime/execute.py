@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ import numpy as np
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.ir import UOp
 from tinyphysics.rules.random import draws
-from tinyphysics.runtime.backend import engine_for
+from tinyphysics.runtime.adaptive import AdaptiveEngine
+from tinyphysics.runtime.backend import engine_for, series_engine
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.ensemble import Inputs
+from tinyphysics.runtime.events import Search
 from tinyphysics.runtime.jump import JumpEngine
 from tinyphysics.runtime.loop import Running, Sink
 from tinyphysics.runtime.plans import Recipe, probe_key
@@ -25,6 +27,7 @@ from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.runtime.tiles import cut
 from tinyphysics.runtime.windows import FEW, Windows, fitting
 from tinyphysics.runtime.workers import spread
+from tinyphysics.step import Step
 from tinyphysics.system import System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -49,10 +52,16 @@ class Run:
     loops: bool  # along the axes of a system, instead of number by number
     begun: Checkpoint | None = None  # where it goes on from
     jump: Callable[[Mapping[str, Any], float], Propagator] | None = None  # by parameters and dt; None: a loop
+    series: Step | None = None  # a Taylor series in loops
+    events: Mapping[str, UOp] = field(default_factory=dict)  # functions whose changes of sign are looked for
+    adaptive: bool = False  # are its steps only times that somebody looks at?
+    watching: Callable[[str], Program | Recipe] | None = None  # the program with p_t as a state of that name
 
 
 def clock_of(system: System) -> UOp:
-    """The variable that stands for time in an observable."""
+    """The variable that stands for t0 + n*dt in an observable; where t is a state, nobody asks for that."""
+    if system.clock is not None:
+        return UOp.var("steps times dt")
     return UOp.var("t") if system.time is None else system.time
 
 
@@ -86,6 +95,10 @@ def execute(
     running.go(tick)
     if isinstance(engine, LoopEngine):
         record.measured = [found for tile in running.tiles if tile.begun for found in engine.measured(tile.alone)]
+    if isinstance(engine, AdaptiveEngine):
+        searched = [tile.alone.events for tile in running.tiles if tile.begun]
+        record.events = [found for s in searched if s is not None for found in s.found]
+        record.substeps = [int(n) for tile in running.tiles if tile.begun for n in engine.taken(tile.alone)]
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code
 
@@ -95,6 +108,12 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     s = record.schedule
     if r.jump is not None:
         return JumpEngine(r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None), {}
+    if r.adaptive:
+        inner: Any = (engine_for(r.target, r.program, None, r.threads) if r.series is None else
+                      series_engine(r.target, r.series))  # fmt: skip
+        look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
+        search = Search(r.system, clock_of(r.system), r.events) if r.events else None
+        return AdaptiveEngine(inner, [x.name for x in r.system.states], look, search), {}
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
     if record.frames and r.target.backend != "python" and floats and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]

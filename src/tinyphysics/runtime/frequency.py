@@ -14,6 +14,7 @@ import numpy as np
 
 from tinyphysics.analysis.stiff import Stiffness, stiffness
 from tinyphysics.facts import Facts
+from tinyphysics.ir import UOp
 from tinyphysics.physics.draws import uniform
 from tinyphysics.planner.families import kinetic
 from tinyphysics.runtime.compiled import Compiled
@@ -37,11 +38,13 @@ class Frequency:
     rate: float  # of what vibrates or runs away: one over the shortest time in which something happens
 
 
-def frequency(compiled: Compiled, facts: Facts, given: Inputs, t0: float) -> Frequency:
-    """The largest of all members."""
+def frequency(compiled: Compiled, facts: Facts, given: Inputs, t0: float, V: UOp | None = None) -> Frequency:
+    """The largest of all members; of a part V of the potential alone, if one is given."""
     system = compiled.system
     T = kinetic(system) if system.kind == "forces" else facts["separable"].T if facts["separable"] else None
-    s = stiffness(system, T, facts["separable"].V if system.kind != "forces" and T is not None else None)
+    if V is None:
+        V = facts["separable"].V if system.kind != "forces" and T is not None else None
+    s = stiffness(system, T, V)
     n = sum(q.size for q in system.q)
     start = np.broadcast_to(uniform(n, 0)[:, 0] - 0.5, (given.members, n))
     product = products(s, compiled, given, t0)

@@ -11,6 +11,7 @@ from tinyphysics.device import cache, llvm
 from tinyphysics.device.cc import build, load_library
 from tinyphysics.device.engine import Parts, calling, pointer
 from tinyphysics.device.llvm import SIGNATURE, Cpu, host_cpu
+from tinyphysics.device.series import Code
 from tinyphysics.device.tree import Functions
 from tinyphysics.emit import c as emit_c
 from tinyphysics.emit import cnests as emit_cnests
@@ -18,8 +19,10 @@ from tinyphysics.emit import list_builder as emit_lists
 from tinyphysics.emit import llvm as emit_llvm
 from tinyphysics.emit import nests as emit_nests
 from tinyphysics.emit import tree_walk as emit_tree
+from tinyphysics.emit.series import SeriesWriter
 from tinyphysics.ir.uop import UOp
 from tinyphysics.planner.machine import shape_for
+from tinyphysics.rules.series import SeriesPlan
 from tinyphysics.target import VectorShape, core_of
 from tinyphysics.tpir.kernel import Section
 from tinyphysics.tpir.nests import LoopKernel
@@ -153,6 +156,23 @@ def tree_functions() -> Functions:
     text, cpu = emit_tree.module(), host_cpu()
     code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
     return Functions(**llvm.link(code, TREE))
+
+
+SERIES = taking("ppppdi")
+
+
+def series_code(plan: SeriesPlan, parts: Any) -> Code:
+    """A Taylor series in loops, for this processor."""
+    w, cpu = SeriesWriter(plan, *parts), host_cpu()
+    text = w.module(cpu.x86)
+    code, found = llvm.stored(llvm.object_name(text, cpu), text, cpu)
+    functions = llvm.link(code, {"advance": SERIES, "look": SERIES})
+
+    def calling_(f: Any) -> Any:
+        return lambda state, constants, tables, scratch, until, count: f(
+            *(pointer(a) for a in (state, constants, tables, scratch)), until, count)  # fmt: skip
+
+    return Code(calling_(functions["advance"]), calling_(functions["look"]), w.scratch, int(not found), int(found))
 
 
 class LlvmLoops:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,16 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.plan import Goal
+from tinyphysics.runtime.clock import AT, with_times
 from tinyphysics.runtime.execute import Run, execute, looking
 from tinyphysics.runtime.loop import Sink
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.schedule import Schedule, times_at
+from tinyphysics.system import State
 from tinyphysics.tpir.probe import REST
 
+EXTENDED = "extended energy"  # H + p_t: what is conserved where H depends on t
+P_T = "p_t"
 PIECE = 1 << 28  # bytes of frames that are looked at together
 
 
@@ -40,7 +44,7 @@ class Origin:
     asked: Asked | None = None
 
     def energy(self) -> UOp:
-        system = self.run.system
+        system = self.run.system.seen
         if system.energy is None:
             raise PlanError(f"`{system.name}` is given by its {system.kind}: no energy is known for it",
                             fix="Write it as a Hamiltonian, or observe a function of your own.")  # fmt: skip
@@ -49,6 +53,17 @@ class Origin:
     def energies(self) -> Any:
         """The energy of every frame."""
         out = self.looked({"energy": self.energy()})["energy"]
+        return out if self.run.given.is_ensemble else out[:, 0]
+
+    @property
+    def velocities(self) -> dict[str, UOp]:
+        """Of a Lagrangian: its velocities as functions of the states, by their names."""
+        motion = self.run.system.motion
+        return {} if motion is None else {str(v.arg): u for v, u in zip(motion.v, motion.velocities)}
+
+    def velocity(self, name: str) -> Any:
+        """One of them, at every frame."""
+        out = self.looked({name: self.velocities[name]})[name]
         return out if self.run.given.is_ensemble else out[:, 0]
 
     def looked(self, values: Mapping[str, UOp]) -> dict[str, Any]:
@@ -62,16 +77,43 @@ class Origin:
         return parts[0] if len(parts) == 1 else {name: np.concatenate([part[name] for part in parts]) for name in values}
 
     def watched(self, name: str) -> dict[str, UOp]:
-        if name != "energy":
+        if name not in ("energy", EXTENDED):
             raise InputError(f"the drift of `{name}` is not defined", fix='drift("energy") is.')
         energy = self.energy()
-        rest = {f"{REST}value": energy} if self.run.encoding.precision.wide else {}
-        return {"value": energy, "scale": UOp.sum_of(abs(x) for x in addends(energy)), **rest}
+        system = self.run.system
+        momentum = self.momentum if system.clock is None else system.clock.momentum
+        value = energy + UOp.var(momentum) if name == EXTENDED and system.seen.driven else energy
+        rest = {f"{REST}value": value} if self.run.encoding.precision.wide else {}
+        return with_times(system, {"value": value, "scale": UOp.sum_of(abs(x) for x in addends(energy)), **rest})
+
+    def times(self, again: Record) -> Any:
+        """When something was observed."""
+        if self.run.system.clock is None:
+            return times_at(again.observed_at, self.run.dt, self.run.t0)
+        t = again.series(AT)
+        return t if self.run.given.is_ensemble else t[:, 0]
+
+    @property
+    def momentum(self) -> str:
+        """A name for the momentum of explicit time that the system has not used."""
+        s = self.run.system
+        taken = {x.name for x in s.states} | {x.name for x in s.parameters}
+        return next(name for k in range(len(taken) + 1) if (name := P_T + "_" * k) not in taken)
+
+    def extended(self) -> Run:
+        """The run with the momentum of explicit time as one more state, from 0 on; the others have the bits that they had."""
+        run, name = self.run, self.momentum
+        assert run.watching is not None
+        zeros = run.encoding.stored(name, np.zeros(run.given.members))
+        system = replace(run.system, states=(*run.system.states, State(name, UOp.var(name), "auxiliary")))
+        given = replace(run.given, states={**run.given.states, **zeros})
+        return replace(run, program=run.watching(name), system=system, given=given)
 
     def again(self, name: str, sink: Sink | None = None) -> Record:
         """The run again, bit for bit; every step is observed, and nothing else kept."""
         nothing = Record(Schedule(self.last, None, 1, None), {})
-        out, *_ = execute(self.run, nothing, self.watched(name), lambda n: None, sink)
+        run = self.extended() if name == EXTENDED and self.run.system.driven else self.run
+        out, *_ = execute(run, nothing, self.watched(name), lambda n: None, sink)
         for stop in out.stops:
             if stop.error is not None:  # half a replay answers nothing
                 raise stop.error
@@ -83,17 +125,18 @@ class Origin:
             return self.of_frames(name)
         again = self.again(name)
         values, scale = again.series("value"), np.fmax.reduce(again.series("scale"), axis=0)
-        t = times_at(again.observed_at, self.run.dt, self.run.t0)
+        t = self.times(again)
         return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
 
     def changes(self, name: str) -> tuple[Any, Any]:
         """(times, values) over every step; of a run in pairs of float64, less the first, which would hide the changes."""
+        name = EXTENDED if name == "energy" else name
         if not self.run.encoding.precision.wide:
             return self.series(name)[:2]
         again = self.again(name)
         high, low = again.series("value"), again.series(f"{REST}value")
         off = (high - high[0]) + (low - low[0])
-        t = times_at(again.observed_at, self.run.dt, self.run.t0)
+        t = self.times(again)
         return t, off if self.run.given.is_ensemble else off[:, 0]
 
     def of_frames(self, name: str) -> tuple[Any, Any, Any]:
@@ -105,6 +148,7 @@ class Origin:
 
     def drift(self, name: str) -> Any:
         """Largest |E - E0| / S over every step, per member; nothing but the extremes is kept."""
+        name = EXTENDED if name == "energy" else name
         if self.run.jump is not None:
             _, values, scale = self.of_frames(name)
             worst = np.fmax.reduce(np.abs(values - values[0]), axis=0)

@@ -138,7 +138,9 @@ class Pilots:
         finer = None if mine is None else self.states(self.run(m.name, dt / 2, 2 * steps, looks))
         if mine is None or finer is None:
             return Measured(math.inf)
-        drift = None if self.sim.system.energy is None else float(np.max(out.drift("energy")))
+        unknown = self.sim.system.energy is None or (
+            self.sim.goal.energy_drift is None and not self.simulation(m.name).compiled.follows_energy)  # fmt: skip
+        drift = None if unknown else float(np.max(out.drift("energy")))
         error = estimate(apart(mine, finer, self.largest(m.name, dt, steps)), m.order)
         if not math.isfinite(error) or drift is not None and not math.isfinite(drift):
             return Measured(math.inf)

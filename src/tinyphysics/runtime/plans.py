@@ -48,6 +48,9 @@ class Known:
     axis: int  # the longest of a state
     written: int  # operations of a step, if it is written out number by number
     operations: int  # of a step
+    way: str  # loop, or exact, method: then one jump stands for it
+    instead: str  # what would delete the loop, if something would
+    series: bool  # is it a Taylor series in loops?
     scales: tuple[tuple[str, str], ...]  # (state, factor) where a run keeps other units
 
 
@@ -56,7 +59,8 @@ def known_of(b: Build) -> Known:
     timed = any(i.op == "TIME" for i in b.program.step)
     solves = any(i.op == "SOLVE" for i in b.program.step)
     return Known(b.program.hash, b.plan.method, b.target.backend, timed, solves, longest_axis(b.program),
-                 written(b.program)[0], sum(operations(b.program.step, b.program).values()), scales)  # fmt: skip
+                 written(b.program)[0], sum(operations(b.program.step, b.program).values()), b.goal.propagator or "loop",
+                 "" if b.choice is None else b.choice.instead, b.step.loops is not None, scales)  # fmt: skip
 
 
 def read(text: bytes) -> Known:
@@ -64,7 +68,7 @@ def read(text: bytes) -> Known:
     data = json.loads(text)
     scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
     types = {"program": str, "method": str, "backend": str, "timed": bool, "solves": bool, "axis": int, "written": int,
-             "operations": int}  # fmt: skip
+             "operations": int, "way": str, "instead": str, "series": bool}  # fmt: skip
     if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
         raise ValueError("not a plan")
     BUILT[data["backend"]]
@@ -139,16 +143,20 @@ def variables(system: System) -> list[Any]:
 
 
 def roots_of(system: System) -> list[UOp]:
-    return [u for u in (system.energy, *system.forces, *system.update, *system.levels) if u is not None]
+    lagrangian = None if system.motion is None else system.motion.lagrangian
+    return [u for u in (system.energy, *system.forces, *system.update, *system.levels, lagrangian) if u is not None]
 
 
 def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     """Of all that `build` decides by."""
     roots = roots_of(system)
     asked = {name: value for name, value in vars(goal).items() if name not in ("dt", "decision")}
+    asked["stiff"] = bool(goal.stiff)  # so is the number itself
     asked["decided"] = None if goal.decision is None else goal.decision.method  # its other numbers are run-time values
-    own = [system.kind, system.name, len(system.forces), len(system.levels)]  # a map's program has the name of its function
-    return key_of("plan", roots, [*own, *variables(system), asked, requested])
+    clock = None if system.clock is None else [system.clock.way, dump([system.clock.rate])]
+    own = [system.kind, system.name, len(system.forces), len(system.levels),
+           system.motion is None]  # a map's program has the name of its function
+    return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
 
 
 def probe_key(program: str, system: System, values: Mapping[str, UOp]) -> str | None:

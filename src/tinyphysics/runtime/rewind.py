@@ -15,12 +15,13 @@ import numpy as np
 from tinyphysics.errors import InputError
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.checkpoint import read
+from tinyphysics.runtime.ensemble import sizes_from
 from tinyphysics.runtime.execute import Run
 from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.resume import a_path
 from tinyphysics.runtime.schedule import times_at, whole
 from tinyphysics.runtime.simulation import Simulation
-from tinyphysics.system import System
+from tinyphysics.system import Family, System
 from tinyphysics.trajectory import Frame, Trajectory
 
 
@@ -29,6 +30,8 @@ def rewind(sim: Simulation, out: Any, steps: Any, checkpoint: Any = None) -> Tra
     origin = getattr(out, "origin", None)
     if not isinstance(origin, Origin) or origin.asked is None:
         raise InputError("rewind takes a Trajectory that knows its run", fix="out = sim.evolve(...); sim.rewind(out, 100)")
+    if isinstance(sim.source, Family):  # the run knows the sizes
+        sim.bind(sim.source, sizes_from(sim.source, {**origin.run.given.states, **origin.run.given.params}))
     if origin.asked.program != sim.compiled.known.program:
         raise InputError("this trajectory is of another program than that of the simulation",
                          fix="Rewind it with the simulation that has run it.")  # fmt: skip
@@ -41,8 +44,8 @@ def rewind(sim: Simulation, out: Any, steps: Any, checkpoint: Any = None) -> Tra
 
 
 def inverts(sim: Simulation, out: Trajectory) -> bool:
-    """Is there an inverse of its step?  Not of one that asks for the time, nor for members that ended at different steps."""
-    return sim.goal.precision == "lattice" and not sim.compiled.known.timed and not any(
+    """Is there an inverse of its step?  Not of one that asks for the time, or of a part of one; nor where members stopped."""
+    return sim.goal.precision == "lattice" and not sim.compiled.known.timed and "end" not in out.metrics and not any(
         stop.member is not None for stop in out.stops)  # fmt: skip
 
 
@@ -58,10 +61,10 @@ def taken_back(sim: Simulation, out: Trajectory, origin: Origin, count: int) -> 
     state: dict[str, Any] = {s.name: out.final.words(s.name) for s in sim.system.states}
     ran = back.evolve(steps=count, dt=r.dt, progress=False, threads=r.threads, **state, **given(r))
     steps = [last, last - count] if count else [last]
-    t = times_at(steps, r.dt, r.t0)
+    t = times_at(steps, r.dt, r.t0) if sim.system.clock is None else ran.t
     kept = dict(ran.kept)
     frames = kept if r.given.is_ensemble else {name: v[:, None] for name, v in kept.items()}
-    end = Frame(ran.final.states, steps[-1], float(t[-1]), ran.final.kept)
+    end = Frame(ran.final.states, steps[-1], t[-1], ran.final.kept)
     return Trajectory(
         t=t, steps=np.array(steps), frames=ran.frames, final=end, hash=ran.hash, stops=ran.stops, kept=kept,
         metrics=ran.metrics | {"rewind": f"{count} steps taken back"},

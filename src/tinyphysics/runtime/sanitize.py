@@ -16,7 +16,9 @@ from tinyphysics.rules.custom import inline
 from tinyphysics.rules.jvp import jvp
 from tinyphysics.rules.solve import equations, part
 from tinyphysics.runtime.ensemble import inputs
-from tinyphysics.runtime.simulation import Simulation, checked_step
+from tinyphysics.runtime.flows import flows_of, with_flows
+from tinyphysics.runtime.simulation import Simulation, checked_step, given_momenta
+from tinyphysics.system import SLOTS
 from tinyphysics.tpir.frames import in_frame
 from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
 
@@ -63,8 +65,13 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     system = sim.system
     if not system.p:
         raise InputError(f"`{system.name}` has no momenta", fix="Only systems of canonical pairs can be symplectic.")
+    if sim.compiled.adaptive:
+        raise InputError(f"`{sim.built.plan.method}` chooses its own steps: there is no map of dt to be measured",
+                         fix="Its certificate is in sim.explain().")  # fmt: skip
     h = checked_step(sim.goal.dt if dt is None else dt)
-    i = inputs(system, given)
+    if system.levels and not sim.goal.inner:
+        SLOTS["set_paces"](sim, given, h, 0.0, None)
+    i = inputs(system, given_momenta(system, given))
     if i.is_ensemble:
         raise InputError("the defect is measured at one state", fix="Pass one member.")
     if in_frame(sim.tpir):
@@ -83,13 +90,20 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     env: dict[UOp, Any] = {NOW: 0, ORIGIN: 0}
     flat = [x for s in system.states for x in i.states[s.name][0].ravel().tolist()]
     env |= dict(zip(kernel.inputs, flat))
-    for p in kernel.params:
-        name, _, index = str(p.arg)[1:].partition(".")
-        if p is not STEP and p is not ORIGIN:
-            env[p] = i.params[name][0].ravel()[int(index or 0)].item()
+
+    def given_at(dt: float) -> dict[UOp, Any]:
+        """All that a step of this length reads: the matrices of turns are others for another one."""
+        now = with_flows(i, sim.built.exact, dt) if flows_of(sim.built.exact) else i
+        out = env | {STEP: dt}
+        for p in kernel.params:
+            name, _, index = str(p.arg)[1:].partition(".")
+            if p is not STEP and p is not ORIGIN:
+                out[p] = now.params[name][0].ravel()[int(index or 0)].item()
+        return out
+
     pairs = pairing(system.states)
     try:
-        values = tuple(defect(columns, env | {STEP: h * k}, pairs) for k in (1, 2, 4))
+        values = tuple(defect(columns, given_at(h * k), pairs) for k in (1, 2, 4))
     except (ZeroDivisionError, TypeError, ValueError):  # 1/0, and complex values of real functions
         values = (math.nan,) * 3
     if not all(map(math.isfinite, values)):
@@ -135,7 +149,29 @@ def functions_of(mp: Any) -> dict[Ops, Any]:
         Ops.LT: lambda a, b: a < b, Ops.LE: lambda a, b: a <= b, Ops.EQ: lambda a, b: a == b,
         Ops.NE: lambda a, b: a != b, Ops.WHERE: lambda c, a, b: a if c else b, Ops.CAST: lambda x: x,
         Ops.AND: lambda a, b: a and b, Ops.OR: lambda a, b: a or b, Ops.NOT: lambda x: not x,
-    }  # fmt: skip
+    } | arcs_of(mp)  # fmt: skip
+
+
+def arcs_of(mp: Any) -> dict[Ops, Any]:
+    """The flow of an oscillator, as ir/arc.py says it."""
+
+    def angle(a: Any, b: Any, h: Any) -> tuple[Any, Any, Any]:
+        """(h sin(x)/x, cos(x), sin(x)/x) with x = sqrt(a b) h, which may be imaginary."""
+        x = mp.sqrt(a * b) * h
+        ratio = mp.re(mp.sin(x) / x) if x else mp.mpf(1)
+        return h * ratio, mp.re(mp.cos(x)), ratio
+
+    def sign(a: Any, b: Any, h: Any) -> Any:
+        return mp.mpf(-1 if angle(a, b, h)[1] < 0 else 1)
+
+    def kick(a: Any, b: Any, h: Any) -> Any:
+        return sign(a, b, h) * angle(a, b, h)[0]
+
+    def lag(a: Any, b: Any, h: Any) -> Any:
+        return (1 - angle(a, b, h)[2]) / b if b else a * h * h / 6
+
+    return {Ops.ARC_SIGN: sign, Ops.ARC_KICK: kick, Ops.ARC_LAG: lag,
+            Ops.ARC_DRIFT: lambda a, b, h: kick(a, b, h) / (1 + abs(angle(a, b, h)[1]))}  # fmt: skip
 
 
 def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:

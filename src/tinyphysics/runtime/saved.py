@@ -14,11 +14,12 @@ from typing import Any
 from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.ir import UOp, parse
 from tinyphysics.plan import Goal, Hierarchy
+from tinyphysics.planner.clock import WAYS, transformed
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.decisions import from_data
 from tinyphysics.runtime.description import FORMAT, described
 from tinyphysics.runtime.simulation import Simulation
-from tinyphysics.system import Parameter, State, System
+from tinyphysics.system import Motion, Parameter, State, System
 
 
 def save(sim: Simulation, path: str | Path) -> None:
@@ -57,6 +58,12 @@ def load(path: str | Path) -> Simulation:
     return sim
 
 
+def motion_of(roots: list[UOp]) -> Motion:
+    L, *rest = roots
+    n = len(rest) // 3
+    return Motion(L, tuple(rest[:n]), tuple(rest[n : 2 * n]), tuple(rest[2 * n :]))
+
+
 def rebuilt(data: dict[str, Any]) -> Simulation:
     s, goal = data["system"], data["goal"]
     roots = parse(s["graph"])
@@ -67,10 +74,14 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
         s["name"], kind, states, parameters, UOp.var("t") if s["time"] else None,
         energy=roots[0] if kind == "hamiltonian" else None,
         forces=tuple(roots) if kind == "forces" else (),
-        update=tuple(roots) if kind == "map" else (),
+        update=tuple(roots) if kind in ("map", "ode") else (),
         axes={name: tuple(shape) for name, shape in s.get("axes", {}).items()},
         levels=tuple(parse(s["levels"])) if s.get("levels") else (),
+        motion=motion_of(parse(s["motion"])) if s.get("motion") else None,
     )  # fmt: skip
+    if "clock" in s:
+        way, rate = s["clock"]
+        system = transformed(system, way if way in WAYS else parse(rate)[0])
     order, eps = goal.get("hierarchy") or (None, 0.0)
     units = tuple((str(name), float(unit)) for name, unit in goal.get("lattice", ()))
     wanted = Goal(goal["dt"], goal["method"], goal["order"], tuple(goal["forbid"]),
@@ -78,6 +89,6 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
                   inner=tuple(goal.get("inner", ())), lattice=units, backwards=bool(goal.get("backwards", False)),
                   hierarchy=None if order is None else Hierarchy(tuple(order), eps),
                   propagator=goal.get("propagator", "loop"),
-                  energy_drift=goal.get("energy_drift"), error=goal.get("error"),
+                  energy_drift=goal.get("energy_drift"), error=goal.get("error"), tolerance=goal.get("tolerance"),
                   decision=from_data(goal["decision"]) if goal.get("decision") else None)  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

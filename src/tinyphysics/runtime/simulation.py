@@ -27,22 +27,38 @@ from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
+from tinyphysics.planner.catalog import TURNING
 from tinyphysics.planner.cite import Citations, cite
 from tinyphysics.planner.explain import stability_rows
+from tinyphysics.planner.paces import split_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
-from tinyphysics.runtime.backend import layout, listing, notes, running_on
+from tinyphysics.runtime.backend import layout, listing, notes, running_on, series_listing
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
+from tinyphysics.runtime.clock import (
+    AT,
+    begun_in_time,
+    dated,
+    end_at,
+    steps_until,
+    times_of,
+    with_times,
+)
+from tinyphysics.runtime.commutators import Commutators, commutators
 from tinyphysics.runtime.compiled import Compiled
+from tinyphysics.runtime.convergence import check_converges
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
+from tinyphysics.runtime.events import gathered
 from tinyphysics.runtime.execute import Run, clock_of, execute
+from tinyphysics.runtime.flows import flows_of, with_flows
 from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
 from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
+from tinyphysics.runtime.plans import made
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
 from tinyphysics.runtime.resume import (
@@ -83,6 +99,9 @@ class Simulation:
     checks: str = "on"
     monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
     frequency: float | None = None  # of the fastest vibration at the state of a pilot
+    commutators: Commutators | None = None  # of the parts of a splitting, at the first state of the first run
+    paces: Any = None  # of fast and slow parts, what was measured at a state: runtime/paces.py
+    split: Any = None  # of a sum at one pace: which parts are fast at the state of a pilot
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
     _bodies: System | None = None  # whose order is not known yet
@@ -131,15 +150,19 @@ class Simulation:
 
     def explain(self) -> Report:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
-        if self.goal.propagator != "loop":
+        if self.compiled.known.way != "loop":
+            return self.built.report
+        if self.compiled.series is not None:
             return self.built.report
         report = self.built.report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
-        return report.with_rows("plan", tuple(rows))
+        told = [] if self.commutators is None else [self.commutators.row]
+        report = report.with_rows("plan", (*told, *rows, *(split_rows(self.split) if self.split is not None else ())))
+        return report.with_section(SLOTS["pace_section"](self, self.goal.dt), "plan") if self.system.levels else report
 
     def cite(self) -> Citations:
         """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
-        return cite(self.built.plan, self.goal)
+        return cite(self.built.plan, self.goal, self.system.clock)
 
     def ir(self, level: str = "tpir") -> str:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
@@ -153,9 +176,14 @@ class Simulation:
             raise InputError(f"there is no level `{level}`", fix=f"Levels: {one_of(LEVELS)}.")
         if level == "tpir":
             return str(self.built.program)
-        if level != "uop" and self.goal.propagator != "loop":
+        if level != "uop" and self.compiled.known.way != "loop":
             raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
                             fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
+        if level == "c" and self.compiled.adaptive:
+            raise PlanError('ir("c") is a program with steps of dt, and this method chooses its own',
+                            fix='Look at ir("llvm") or ir("kernel").')  # fmt: skip
+        if level != "uop" and self.compiled.series is not None:
+            return series_listing(self.compiled.series, level)
         if level != "uop":
             return listing(self.built.program, level)
         if self._compiled is None and isinstance(self.source, Family):
@@ -186,6 +214,7 @@ class Simulation:
         """
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, given))
+        self.in_own_time("minimise")
         return SLOTS["minimise"](self, given, steps, force, move, checked_time(t0))
 
     def rewind(self, out: Trajectory, steps: int, checkpoint: Any = None) -> Trajectory:
@@ -204,21 +233,37 @@ class Simulation:
 
         For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
         """
+        self.in_own_time("suggest_dt")
+        if self.compiled.adaptive:
+            raise PlanError("this method chooses its own steps", fix="tolerance= of compile says how accurate they are.")
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
+
+    def suggest_split(self, *, t0: float = 0.0, **given: Any) -> Any:
+        """Which parts of a sum, or terms of one energy, are fast at a state and which slow; and what to write for two paces.
+
+        A proposal: nothing is changed by it. `print(sim.suggest_split(q=..., p=...))` shows frequencies and the expression.
+        """
+        return SLOTS["suggest_split"](self, given, checked_time(t0))
 
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError("what a run costs is not known before its method is",
                             fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
+        if self.system.levels and not self.goal.inner and self.goal.propagator == "loop":
+            raise PlanError("what a run costs is not known before it is known how many fast kicks there are in a step",
+                            fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
+        if self.compiled.adaptive and self.goal.dt is None:
+            raise PlanError("how many steps a run takes is not known before it is run",
+                            fix="Pass dt to compile: then steps= counts times of that grid.")  # fmt: skip
         quiet = self.__copy__()
         quiet.checks = "off"  # a trial is of no state that goals were made for
         rows = sum(s.var.size for s in self.system.states)
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
         quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
-        jumps = self.goal.propagator != "loop"
+        jumps = self.compiled.known.way != "loop"
         n, seconds = 1, 0.0
         while seconds < 0.02 and n < steps:
             n = steps if jumps else min(2 * n, steps)
@@ -265,12 +310,15 @@ class Simulation:
         save_every: int | None = None, observe: Mapping[str, Callable[..., Any]] | None = None,
         observe_every: int = 1, hash_every: int | None = None, seed: int = 0,
         progress: str | bool = "auto", threads: int | None = None, save: Any = None, checkpoint: Any = None,
-        checkpoint_every: int | None = None, resume: Any = None, **given: Any,
+        checkpoint_every: int | None = None, resume: Any = None,
+        events: Mapping[str, Callable[..., Any]] | None = None, **given: Any,
     ) -> Trajectory:  # fmt: skip
         """Runs from an initial state; what is not a run option is a state or a parameter, by name.
 
         `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
         goes on from there, bit for bit as if the run had never ended; `steps` are further steps.
+        `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
+        chooses its own steps: `out.events("name")`.
         `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
         """
         began = clock.perf_counter()
@@ -286,25 +334,42 @@ class Simulation:
         if on_orbits(self.goal):
             self.order_bodies(given, c)
         system = self.system
+        if system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
+            SLOTS["set_paces"](self, given, None if dt is None else checked_step(dt), checked_time(t0), c)
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+        if self.compiled.adaptive and dt is None:
+            dt = whole_span(steps, until, checked_time(t0), c)
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
         if c is None:
-            i = inputs(system, given, self.compiled.encoding)
+            given = given_momenta(system.seen, given, checked_time(t0))
+            i = (inputs(system, given, self.compiled.encoding) if system.clock is None else
+                 begun_in_time(self.bare(dt, checked_time(t0)), given))  # fmt: skip
         else:
             check_program(c, path, system, self.compiled.known.program)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if observe is not None and not isinstance(observe, Mapping):
             raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
+        if events is not None and not isinstance(events, Mapping):
+            raise InputError("events= is a dict of functions", fix='Pass events={"crossing": lambda q: q[1]}.')
+        if events and not self.compiled.adaptive:
+            raise PlanError("events= needs a method that has its solution between steps too", fix='Add method="taylor".')
         watched = {**self.monitors, **(observe or {})}
         first = 0 if c is None else c.step
-        last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
+        if system.clock is not None and until is not None and steps is None:
+            start = i if c is None else replace(i, states=dict(c.start))
+            last = steps_until(replace(self.bare(dt, float(t0)), given=start), until)
+        else:
+            last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
         if last < first:
             raise InputError(f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
                              fix="Pass a later time.")  # fmt: skip
+        if system.clock is not None and save is not None:
+            raise PlanError("save= does not go with time= yet: a store has one time for all members of a frame",
+                            fix="Leave save= out, and pass save_every= and checkpoint=.")  # fmt: skip
         target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
         schedule = Schedule(
             last,
@@ -326,27 +391,34 @@ class Simulation:
             if streams:
                 record.frames[name][0] = v
         i = replace(i, states=begin)
-        values = {n: self.traced(f, n) for n, f in watched.items()}
+        values = with_times(system, {n: self.traced(f, n) for n, f in watched.items()})
         own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
         check_indices([*own, *values.values()], i)
         if any(map(draws, (*own, *values.values()))):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
+        if compiled.known.method in TURNING and flows_of(made(compiled.program)):
+            i = with_flows(i, made(compiled.program), dt)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
-                compiled.in_loops(i.members), c, compiled.jump)  # fmt: skip
+                compiled.in_loops(i.members), c, compiled.jump, compiled.series,
+                {n: self.traced(f, n) for n, f in (events or {}).items()}, compiled.adaptive, compiled.watching)  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
+        converges = check_converges(r, compiled.known.method)
         keeper, windows = None, None
         if target is not None or save is not None:
             run = self.identity(r, seed)
             keeper = None if target is None else Keeper(target, run, i, i.states if c is None else c.start)
             windows = self.windows(save, r, record, values, run)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
+        compiled.tell_of_length(schedule.steps - first, i.members)
         ready = clock.perf_counter()
         with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
             record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
         done = clock.perf_counter()
         asked = Asked(self.goal, self.requested, self.checks, compiled.known.program, seed)
         out = self.trajectory(r, record, windows, values, asked)
+        if system.clock is not None and until is not None and not out.stops:
+            end_at(r, record, out, float(until))
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
@@ -359,20 +431,31 @@ class Simulation:
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
-            "notes": notes(self.target),
+            "notes": notes(self.target), **converges,
         })  # fmt: skip
         if record.measured:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
+        if r.adaptive:
+            out.found = gathered(system, list(r.events), record.events)
+            out.metrics["substeps"] = np.array(record.substeps) if i.is_ensemble else sum(record.substeps)
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
-            out.metrics["propagator"] = jumped(r, record.last, self.goal.propagator)
+            out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
         if not compiled.encoding.precision.state.is_float:
             out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
+        if compiled.known.method == "strang" and c is None:
+            found = commutators(self.built, r)
+            self.commutators = found if self.commutators is None else self.commutators
+            out.metrics |= {} if found is None else {"commutators": found.told}
         if self.frequency is not None or self.goal.decision is not None:
             out.metrics |= SLOTS["stability"](self, r.dt)
+        if self.paces is not None and self.goal.inner:
+            out.metrics |= SLOTS["resonance"](self, r.dt)
+        if compiled.known.method in TURNING:
+            out.metrics |= SLOTS["resonances"](self, r)
         if self.goal.is_accurate:
             SLOTS["judged"](self, out)
         if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):
@@ -387,6 +470,17 @@ class Simulation:
             raise PhysicsIntegrityError(f"{what} is {told} at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
         return out
+
+    def in_own_time(self, what: str) -> None:
+        if isinstance(self.source, System) and self.source.clock is not None or \
+                self._compiled is not None and self.system.clock is not None:  # fmt: skip
+            raise PlanError(f"{what} does not go with time=", fix="Compile the system without it for that.")
+
+    def bare(self, dt: float, t0: float) -> Run:
+        """A run of nobody yet."""
+        x = self.compiled
+        return Run(x.program, x.system, self.target, Inputs({}, {}, 1, False), Schedule(0, None, None, None), dt, t0, None,
+                   x.encoding, x.in_loops(1), watching=x.watching)  # fmt: skip
 
     def checkpointing(self, path: Any, every: Any, c: Checkpoint | None) -> tuple[Path | None, int | None]:
         """(where checkpoints are written, how often), or an error before anything has run."""
@@ -449,10 +543,10 @@ class Simulation:
     @property
     def subject(self) -> Observed:
         """The system as the ready-made observables see it."""
-        return Observed(self.system)
+        return Observed(self.system.seen)
 
     def traced(self, function: Any, name: str) -> UOp:
-        system = self.system
+        system = self.system.seen
         if (ready := as_measure(function)) is not None:
             return ready(self.subject)
         if isinstance(function, str):
@@ -470,22 +564,25 @@ class Simulation:
         self, r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
     ) -> Trajectory:
         steps, view = record.steps, shaped(r.given)
-        e, final = r.encoding, view({name: sealed(v) for name, v in record.final.items()})
+        final = view({name: sealed(v) for name, v in record.final.items()})
         if windows is not None:
             return streamed(r, record, windows, final, values, asked)
         frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
         kept = frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()}
-        at = times_at(record.observed_at, r.dt, r.t0)
-        observed = {}
-        for name in record.observed:
-            rows = record.series(name)
-            observed[name] = (at, rows if r.given.is_ensemble else rows[:, 0])
+        own = r.system.clock is not None
+        seen = {name: rows if r.given.is_ensemble else rows[:, 0] for name in record.observed
+                for rows in [record.series(name)]}  # fmt: skip
+        at = seen.pop(AT) if AT in seen else times_at(record.observed_at, r.dt, r.t0)
+        observed = {name: (at, rows) for name, rows in seen.items()}
+        if own:
+            record.stops = dated(record.stops, r, record.final)
         return Trajectory(
-            t=times_at(steps, r.dt, r.t0), steps=np.array(steps),
-            frames={name: sealed(v) for name, v in e.values(kept).items()}, kept=kept,
+            t=times_of(r, frames) if own else times_at(steps, r.dt, r.t0), steps=np.array(steps),
+            frames={name: sealed(v) for name, v in shown(r, kept).items()}, kept=kept,
             final=last_frame(r, record, final),
             hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
-            observed=observed, origin=Origin(from_the_start(r), frames, steps, record.last, values, asked),
+            observed=observed,
+            origin=Origin(from_the_start(r), frames, steps, record.last, {n: values[n] for n in observed}, asked),
         )  # fmt: skip
 
 
@@ -494,6 +591,12 @@ def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
     assert r.jump is not None
     one = {name: v[0] for name, v in r.given.own.items()}
     return {"way": way, "drift": "over frames", **(r.jump(one, r.dt).told(n) if n and r.given.members else {})}
+
+
+def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> Mapping[str, Any]:
+    """What a run was given, in states: a Lagrangian's may begin with velocities."""
+    out: Mapping[str, Any] = given if system.motion is None else SLOTS["with_momenta"](system, given, t0)
+    return out
 
 
 def traced_graph(s: System) -> str:
@@ -527,8 +630,28 @@ def streamed(
 
 def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
     """The end of a run, as it is kept and as it is shown."""
-    shown = {name: sealed(np.asarray(v)) for name, v in r.encoding.values(final).items()}
-    return Frame(shown, record.last, time_at(record.last, r.dt, r.t0), final)
+    states = {name: sealed(np.asarray(v)) for name, v in shown(r, final).items()}
+    t = time_at(record.last, r.dt, r.t0) if r.system.clock is None else times_of(r, {n: v[None] for n, v in final.items()})[0]
+    return Frame(states, record.last, t, final)
+
+
+def shown(r: Run, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The states as the user sees them: without t and its momentum, where they are states."""
+    values, names = r.encoding.values(kept), [s.name for s in r.system.seen.states]
+    return values if r.system.clock is None else {name: values[name] for name in names}
+
+
+def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint | None) -> float:
+    """The one step of a run that chooses its own, and was given no times to look at: it leads to the end."""
+    if c is not None:
+        return c.run.dt
+    if until is None:
+        raise InputError("steps= without dt: this method chooses its own steps",
+                         fix="Pass until=10.0, or the spacing of frames to compile: dt=0.1.")  # fmt: skip
+    span = checked_time(until) - t0
+    if span <= 0.0:
+        raise InputError(f"until={until:g} is not after t0={t0:g}", fix="Steps of their own lengths go forward in time.")
+    return span
 
 
 @contextmanager
@@ -543,6 +666,8 @@ def closing(windows: Windows | None) -> Iterator[None]:
 
 def from_the_start(r: Run) -> Run:
     """The run of which this one is the last part: what is asked of every step is asked of those before it too."""
+    if r.events:  # what was found is known
+        r = replace(r, events={})
     return r if r.begun is None else replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))
 
 

@@ -33,10 +33,9 @@ class Wander:
     began: float = field(default_factory=time.monotonic)
     spent: float = 0.0  # seconds on energies of frames
 
-
     def __call__(self, n: int) -> str | None:
-        energy, s = self.run.system.energy, self.record.schedule
-        if energy is None or self.run.given.members == 0:
+        energy, s = self.run.system.seen.energy, self.record.schedule
+        if energy is None or self.run.system.seen.driven or self.run.given.members == 0:
             return None
         name = next((name for name, u in self.values.items() if u is energy), None)
         frames_only = name is None

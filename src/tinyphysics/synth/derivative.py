@@ -1,6 +1,6 @@
 """What is the shortest form of a gradient?  Of whole arrays, or of their numbers where an energy picks them apart.
 
-And of the gradient of a squared gradient, for force-gradient steps.
+And of the gradient of a squared gradient, for force-gradient steps; and of the derivatives of both with respect to time.
 """
 from __future__ import annotations
 
@@ -58,6 +58,20 @@ def force_gradient(slopes: Sequence[UOp], velocities: Sequence[UOp], q: Sequence
     assert not any(u.leaves & frozenset(p) for u in along), "T is not quadratic in p"
     table = {name: g for _, rows in names for name, g in rows.items()}
     return substitute(simplify(jvp(slopes, q, along)), table)
+
+
+def power(energy: UOp, time: UOp | None) -> UOp:
+    """dH/dt at rest: what moves the momentum of explicit time."""
+    assert time is not None
+    return simplify(jvp([energy], [time], [UOp.const(1.0)]))[0]
+
+
+def power_of_gradient(slopes: Sequence[UOp], velocities: Sequence[UOp], time: UOp | None, p: Sequence[UOp]) -> UOp:
+    """The same of g.A.g/2, whose gradient `force_gradient` gives, for an A without time."""
+    assert time is not None
+    along = jvp(velocities, p, slopes)
+    changes = jvp(slopes, [time], [UOp.const(1.0)])
+    return simplify([UOp.sum_of((a * b).sum() if a.shape else a * b for a, b in zip(along, changes))])[0]
 
 
 def named(g: UOp, k: int) -> tuple[UOp, dict[UOp, UOp]]:

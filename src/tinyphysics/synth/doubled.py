@@ -12,7 +12,7 @@ from tinyphysics.ir import UOp, elements
 from tinyphysics.rules.linear import ZERO, inverse, less, times
 from tinyphysics.rules.solve import ROUNDS
 from tinyphysics.step import DT, Assign, Solve, Step, Term
-from tinyphysics.synth.implicit import BY_NEWTON, Flow, sizes
+from tinyphysics.synth.implicit import BY_NEWTON, Flow
 from tinyphysics.system import System
 
 
@@ -59,7 +59,7 @@ def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[s
         part_ = middle[first : first + s.size]
         moves.append(Assign(s, UOp.stack(part_, s.shape) if s.shape else part_[0]))
         first += s.size
-    scale = sizes(flow.states, ahead)
+    scale = flow.sizes([flow.z, ahead])
     solve = Solve(unknown, UOp.const(0.0, shape=(n,)), UOp.stack(residuals, (n,)), UOp.stack(scale, (n,)), tuple(moves),
                   matrix, ROUNDS)  # fmt: skip
     return Step(

@@ -17,13 +17,14 @@ from tinyphysics.rules.real import simplify
 from tinyphysics.rules.solve import ROUNDS
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
-from tinyphysics.step import DT, Block, Part, Shear, Solve, Step, Term
-from tinyphysics.synth.derivative import derivative
+from tinyphysics.step import DT, WORK, Block, Part, Shear, Solve, Step, Term
+from tinyphysics.synth.derivative import derivative, power
 from tinyphysics.synth.splitting import palindrome
 from tinyphysics.system import System
 
 BY_NEWTON = 12  # unknowns, up to which the linear system is written out; beyond, residuals are the correction
 TINY = 2.0**-1000  # a size that is not zero
+NEGLIGIBLE = 2.0**-16  # of the largest position, or momentum
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Flow:
     """The motion of a Hamiltonian as numbers: dz/dt for each component of each state, states in their order."""
 
     def __init__(self, system: System, energy: UOp) -> None:
-        self.system = system
+        self.system, self.energy = system, energy
         self.states = [x for pair in zip(system.q, system.p) for x in pair]
         self.z = [e for s in self.states for e in elements(s)]
         covectors = derivative(energy, [x for pair in zip(system.p, system.q) for x in pair])
@@ -90,6 +91,27 @@ class Flow:
     def jacobian(self) -> list[list[UOp]]:
         return [simplify(gradient(f, self.z)) for f in self.slopes]
 
+    def sizes(self, groups: Sequence[Sequence[UOp]]) -> list[UOp]:
+        """One over the size of each number, positions and momenta apart."""
+        out: list[UOp | None] = [None] * len(self.z)
+        places, at = [], 0
+        for s in self.states:
+            places.append(range(at, at + s.size))
+            at += s.size
+        for kind in (0, 1):
+            own = [k for place in places[kind::2] for k in place]
+            found = sizes_of(self.states[kind::2], [[group[k] for k in own] for group in groups])
+            for k, x in zip(own, found):
+                out[k] = x
+        return [x for x in out if x is not None]
+
+    def works(self, z: Sequence[UOp], after: float, weight: float) -> list[Shear]:
+        """What moves the energy of the clock, where there is one."""
+        if not self.system.driven:
+            return []
+        ((lost,),) = unroll([-power(self.energy, self.system.time)])
+        return [Shear(WORK, u, "force", weight) for u in self.moved([lost], z, after)]
+
     def covectors(self, z: Sequence[UOp], after: float) -> list[tuple[UOp, UOp, str]]:
         """(state, covector, how J acts) at other numbers."""
         flat, out = self.at(z, after), []
@@ -100,18 +122,25 @@ class Flow:
         return out
 
 
-def sizes(states: Sequence[UOp], *others: Sequence[UOp]) -> list[UOp]:
-    """One over the size of each number: of the largest of its array, here or in any of the others."""
-    out: list[UOp] = []
-    at = 0
-    for s in states:
-        items = [abs(x) for group in ([e for st in states for e in elements(st)], *others) for x in group[at : at + s.size]]
-        largest = items[0]
-        for x in items[1:]:
-            largest = largest.maximum(x)
-        out += [1.0 / largest.maximum(TINY)] * s.size
-        at += s.size
+def largest_of(items: Sequence[UOp]) -> UOp:
+    out = items[0]
+    for x in items[1:]:
+        out = out.maximum(x)
     return out
+
+
+def sizes_of(states: Sequence[UOp], groups: Sequence[Sequence[UOp]]) -> list[UOp]:
+    """One over the size of each number: of the largest of its array, in any of the groups of numbers.
+
+    A number that is nothing beside those of the other states, or nothing at all at rest, is as good as they need it: else
+    what is left of it by rounding would never seem to settle.
+    """
+    own, at = [], 0
+    for s in states:
+        own.append(largest_of([abs(x) for group in groups for x in group[at : at + s.size]]))
+        at += s.size
+    least = largest_of(own) * NEGLIGIBLE
+    return [1.0 / x.maximum(least).maximum(TINY) for s, x in zip(states, own) for _ in range(s.size)]
 
 
 def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> Solve:
@@ -143,9 +172,9 @@ def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> S
                 for i, k in enumerate(own)]  # fmt: skip
         matrix = UOp.stack([v for row in inverse(rows) for v in row], (n, n))
     shears = tuple(Shear(s, g, kind, weight) for s, g, kind in flow.covectors(with_(x), clock))
-    size = sizes([s for k, s in enumerate(flow.states) if (k % 2 == 1) is momenta], start)
-    return Solve(unknown, UOp.stack(start, (n,)), UOp.stack(residuals, (n,)), UOp.stack(size, (n,)), Block(shears), matrix,
-                 ROUNDS)  # fmt: skip
+    size = sizes_of([s for k, s in enumerate(flow.states) if (k % 2 == 1) is momenta], [[flow.z[k] for k in own], start])
+    return Solve(unknown, UOp.stack(start, (n,)), UOp.stack(residuals, (n,)), UOp.stack(size, (n,)),
+                 Block(shears, works=tuple(flow.works(with_(x), clock, weight))), matrix, ROUNDS)  # fmt: skip
 
 
 def generated(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
@@ -170,7 +199,9 @@ def stages(flow: Flow, method: Collocation, weight: float, name: str) -> Solve:
     Y = [elements(unknown)[k * n : (k + 1) * n] for k in range(s)]
     f = flow.at(flow.z)
     ahead = [z + (0.5 * h) * v for z, v in zip(flow.z, f)]  # the middle of the step, as Euler sees it
-    start = [z + (c * h) * v for c in method.c for z, v in zip(flow.z, f)]
+    g = flow.at(ahead, 0.5)
+    beyond = [z + h * v for z, v in zip(flow.z, g)]  # what is at rest in its place has moved there
+    start = [z + (c * h) * ((1.0 - c) * v + c * w) for c in method.c for z, v, w in zip(flow.z, f, g)]
     at = [flow.at(y, c) for y, c in zip(Y, method.c)]
     residuals = [Y[0][k] - flow.z[k] - (0.5 * h) * at[0][k] for k in range(n)]
     if s > 1:
@@ -186,8 +217,10 @@ def stages(flow: Flow, method: Collocation, weight: float, name: str) -> Solve:
     shears = []
     for j in range(s):
         shears += [Shear(state, g, kind, weight * method.b[j]) for state, g, kind in flow.covectors(Y[j], method.c[j])]
-    return Solve(unknown, UOp.stack(start, (n * s,)), UOp.stack(residuals, (n * s,)),
-                 UOp.stack(sizes(flow.states, ahead) * s, (n * s,)), Block(tuple(shears)), matrix, ROUNDS)  # fmt: skip
+    works = [x for b, c, y in zip(method.b, method.c, Y) for x in flow.works(y, c, weight * b)]
+    size = flow.sizes([flow.z, ahead, beyond])
+    return Solve(unknown, UOp.stack(start, (n * s,)), UOp.stack(residuals, (n * s,)), UOp.stack(size * s, (n * s,)),
+                 Block(tuple(shears), works=tuple(works)), matrix, ROUNDS)  # fmt: skip
 
 
 def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:

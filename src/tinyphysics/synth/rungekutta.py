@@ -7,8 +7,8 @@ from fractions import Fraction
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.vjp import gradient
-from tinyphysics.step import DT, Block, Shear, Step, Term, Weight
-from tinyphysics.synth.derivative import derivative
+from tinyphysics.step import DT, WORK, Block, Shear, Step, Term, Weight
+from tinyphysics.synth.derivative import derivative, power
 from tinyphysics.system import System
 
 
@@ -28,18 +28,24 @@ RK4 = Tableau(((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)), (SIXTH, THIRD, THIRD, S
 
 def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> Step:
     """All slopes are functions of the state at the beginning of the step."""
-    if system.energy is not None:
+    terms: tuple[Term, ...]
+    if system.kind == "ode":
+        covectors, kinds, terms = simplify(system.update), ["force"] * len(system.states), ()
+    elif system.energy is not None:
         covectors = derivative(system.energy, [*system.p, *system.q])
         kinds = ["pass"] * len(system.q) + ["negate"] * len(system.p)
-        terms: tuple[Term, ...] = (Term("H", system.energy),)
+        terms = (Term("H", system.energy),)
     else:
         assert T is not None
         covectors = simplify([*gradient(T, system.p), *system.forces])
         kinds = ["pass"] * len(system.q) + ["force"] * len(system.p)
         terms = (Term("T", T),)
-    states = [*system.q, *system.p]
+    states = [*system.q, *system.p] if system.kind != "ode" else [s.var for s in system.states]
+    timed = system.energy is not None and system.time is not None and system.time in system.energy.leaves
+    work = [-power(system.energy, system.time)] if timed and system.energy is not None else []
     slopes: list[list[UOp]] = []  # per stage, the flow of each state
     shears: list[Shear] = []
+    works: list[Shear] = []
     for weights, b in zip(tableau.a, tableau.b):
         at = {s: _moved(s, [(w, k[i]) for w, k in zip(weights, slopes) if w])
               for i, s in enumerate(states)}  # fmt: skip
@@ -49,9 +55,10 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
         slopes.append([-g if kind == "negate" else g for g, kind in zip(stage, kinds)])
         if b:
             shears += [Shear(s, g, kind, b) for s, g, kind in zip(states, stage, kinds)]
+            works += [Shear(WORK, u, "force", b) for u in substitute(work, at)]
     return Step(
         name, system.states, system.parameters, system.time, terms, (),
-        init=(), body=(Block(tuple(shears)),), final=(), evaluations=len(tableau.b),
+        init=(), body=(Block(tuple(shears), works=tuple(works)),), final=(), evaluations=len(tableau.b),
         coefficients=tuple(w for row in tableau.a for w in (*row, sum(row))),
     )  # fmt: skip
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.rules.real import simplify
-from tinyphysics.step import DT, Block, Shear, Step, Term
-from tinyphysics.synth.derivative import derivative, force_gradient
+from tinyphysics.step import DT, WORK, Block, Shear, Step, Term
+from tinyphysics.synth.derivative import derivative, force_gradient, power, power_of_gradient
 from tinyphysics.synth.timing import EXACT, Flow, Sequence_, composed, joined, timed
 from tinyphysics.system import System
 
@@ -84,6 +84,18 @@ def split_step(
     moves = flows(system, T, V, approximate, gradients)
 
     factors: list[float] = []  # of force gradients
+    powers = {} if V is None else {part: power(u, system.time) for part, u in (("T", T), ("V", V)) if part in inside}
+    if gradients and "V" in powers:
+        slopes, velocities = ([g for _, g, _ in moves[part]] for part in "VT")
+        powers["W"] = power_of_gradient(slopes, velocities, system.time, system.p)
+
+    def works(f: Flow) -> tuple[Shear, ...]:
+        """What a sub-flow does to p_t: that of H is moved by -dH/dt."""
+        if f.part not in powers:
+            return ()
+        plain = [Shear(WORK, -powers[f.part], "force", f.weight)] if f.weight else []
+        extra = [Shear(WORK, -(DT * DT * powers["W"]), "force", -2 * f.gradient)] if f.gradient else []
+        return (*plain, *extra)
 
     def block(f: Flow) -> Block:
         shears = []
@@ -96,7 +108,7 @@ def split_step(
                 extra = (factors[-1] * (DT * DT)).expand(along.shape) * along
                 covector = covector + extra if f.weight else extra
             shears.append(Shear(state, covector, kind, weight))
-        return Block(tuple(shears), f.clock)
+        return Block(tuple(shears), f.clock, works(f))
 
     once = timed(composed(sequence) if len(inside) > 1 else joined(sequence), inside)
     first, last = once[0], once[-1]

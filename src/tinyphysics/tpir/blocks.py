@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.uop import UOp, substitute
 from tinyphysics.rules.normal import Normal
+from tinyphysics.tpir.components import numbers
 from tinyphysics.tpir.form import check_form
 from tinyphysics.tpir.isa import Instruction, Operand, Program, Register, Type, Word
 from tinyphysics.tpir.kernel import reads_before_writing
-from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_var
+from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_of, state_var, version_of
 from tinyphysics.tpir.units import added, check_undone, is_scaled, moving, rate, rescale
 
 STEPS_DONE = {"init": 0, "step": 0, "final": 1}  # when each section begins, in a run of one step
@@ -133,6 +134,10 @@ class Blocks:
                 check_type(symbolic.read(i.args[0], i.type, where), i, where)
                 self.maps.append(f"{where} is an explicit map")
                 symbolic.load(i.dst.index)
+            case "SERIES":
+                self.maps.append(f"{where} follows a solution, to a tolerance")
+                for k in range(len(self.program.states)):
+                    symbolic.load(k)
             case "PROPAGATE":
                 for k in range(len(self.program.states)):
                     symbolic.load(k)
@@ -190,10 +195,9 @@ class Blocks:
                               fix="h is one number: the components of a state move together.")  # fmt: skip
         stale = ""
         for k in symbolic.version:
-            old = [v for v in (state_var(self.program, k, n) for n in range(symbolic.version[k]))
-                   if v in flow.leaves]  # fmt: skip
+            old = [version_of(v) for v in flow.leaves if state_of(v) == k and version_of(v) < symbolic.version[k]]
             if old:
-                stale = (f"{where} uses {i.args[0]}, computed from {old[0]}; "
+                stale = (f"{where} uses {i.args[0]}, computed from {state_var(self.program, k, min(old))}; "
                          f"S{k} is now S{k}@{symbolic.version[k]}")  # fmt: skip
         if self.scaled and not moving(h):
             moved = flow * h.expand(flow.shape)
@@ -203,11 +207,20 @@ class Blocks:
                          symbolic.base(h, began), stale, self.forced.get(i.args[0], False)))  # fmt: skip
         symbolic.load(i.dst.index)
 
+    def apart(self, *updates: Update) -> bool:
+        """Does none of them read a number that one of them moves?  Asked where a state moves by others of its numbers."""
+        if any(u.stale for u in updates) or not any(u.state in moving(u.flow) for u in updates):
+            return False
+        found = [numbers(self.program, u.state, u.flow, self.normal) for u in updates]
+        known = [x for x in found if x is not None]
+        read = frozenset(x for _, numbers_read in known for x in numbers_read)
+        return len(known) == len(found) and not any(moved & read for moved, _ in known)
+
     def join(self, u: Update) -> None:
         last = self.groups[-1] if self.groups else None
         independent = last is not None and all(
             v.section == u.section and v.h is u.h and v.state != u.state
-            and v.state not in moving(u.flow) and u.state not in moving(v.flow)
+            and (v.state not in moving(u.flow) and u.state not in moving(v.flow) or self.apart(u, v))
             for v in last.updates
         )  # fmt: skip
         if last is not None and independent:

@@ -138,6 +138,7 @@ class ParamDecl:
 SECTIONS = ("energy", "init", "step", "final")
 # the parameters that a program with NOISE reads without declaring them: 64 bits of the seed, and which member it is
 ADDRESS = ("seed:low", "seed:high", "member:low", "member:high")
+FLOW = "flow__"  # the parameters that FLOW reads begin so: they are computed where a run begins
 MEMBER_BITS = 16  # in its low word, so that both words are exact in float32 too
 
 
@@ -241,13 +242,21 @@ ISA: dict[str, Row] = {
     "UNTIL": Row("x, residual, [matrix], scale, (rounds,)", "T",
                  "x := x - residual, or less the matrix times it; again, until what is taken off no longer gets smaller; "
                  "scale is one over the size of x; NaN if the rounds are not enough", "r{1,2}[rc]n"),
+    "FLOW": Row("dst, $matrix, energy, h", "T",
+                "the matrix of the flow of an energy of degree 2 or less for a time h, which is handed in: two words of each",
+                "rr[rc]"),
+    "ROTATE": Row("s, value", "S", "s := its part of the exact flow of a quadratic energy, with all other states", "r"),
     "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
     "PROPAGATE": Row("s, way, [energy, weight]...", "S",
                      "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
                      "w(rc)+"),
+    "SERIES": Row("s, rate..., (order,)", "S",
+                  "all states along the Taylor series of the solution with these derivatives, as far as its last terms allow",
+                  "[rc]+n"),
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
+GOING = "going"  # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
 FRAMES = ("positions", "velocities", "places", "momenta")
 ROLES = ("position", "momentum", "field", "auxiliary", "error")
 WORDS = ("high", "low")

@@ -25,6 +25,7 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.wide import time_words
 from tinyphysics.tpir.isa import (
     ADDRESS,
+    GOING,
     MEMBER_BITS,
     Instruction,
     Operand,
@@ -35,7 +36,7 @@ from tinyphysics.tpir.isa import (
     Type,
     Word,
 )
-from tinyphysics.tpir.stages import Stages, ends_of, stages_of
+from tinyphysics.tpir.stages import Stages, ends_of, rolled_up
 from tinyphysics.tpir.symbolic import Symbolic
 
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
@@ -45,12 +46,22 @@ LARGEST = 20_000  # scalar operations; beyond, compilers take minutes and a loop
 
 
 @dataclass(frozen=True, eq=False)
+class Tail:
+    """What becomes of the loads after every so many stages."""
+
+    period: int
+    roots: tuple[UOp, ...]
+    guards: tuple[UOp, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Section:
     """A function of its loads and of the parameters: what a machine evaluates for every member.
 
     `guards` are the conditions under which the roots must not be trusted: an argument was too large for
     the fast path of a function. `invariants` are evaluated once, from parameters alone. With `stages` the
-    roots are one stage of a step, done that often; `weights` says what a variable is in each of them.
+    roots are one stage of a step, done that often; `weights` says what a variable is in each of them, and `tails`
+    what is done after some of them.
     """
 
     name: str
@@ -65,6 +76,8 @@ class Section:
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # constants, parameters, invariants
     careful: bool = False  # which of their forms the functions in it have, where they are not written out
     bodies: int = 0  # rows of its states that are alike: what a vector may do together for one member
+    tails: tuple[Tail, ...] = ()
+    going: UOp | None = None  # of the loads: a loop ends where it holds for no lane, because a step would change nothing
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
@@ -74,11 +87,18 @@ class Section:
         if self.stages > 1:
             lines.append(f"  {self.stages} stages:")
             lines += [f"  {w.arg} = {' '.join(str(u.arg) for u in row)}" for w, row in self.weights.items()]
-        return "\n".join([*lines, *_indented(self.everything)])
+        if not self.tails:
+            return "\n".join([*lines, *_indented(self.everything)])
+        lines += _indented([*self.roots, *self.guards])
+        for t in self.tails:
+            lines += [f"  after every {t.period}:", *_indented([*t.roots, *t.guards])]
+        return "\n".join([*lines, *(_indented([*self.watched, *self.watched_guards]) if self.watched else [])])
 
     @cached_property
     def accumulators(self) -> frozenset[UOp]:
         """Loads that are read once, to be added to: v becomes a*b + v. No chain of operations waits for them."""
+        if self.tails:
+            return frozenset()
         users = Counter(s for u in toposort([*self.roots, *self.guards]) for s in u.src)
         ends = Counter(self.roots)  # a + b may be what becomes of both
         return frozenset(
@@ -95,11 +115,19 @@ class Section:
     @cached_property
     def operations(self) -> int:
         """How many a machine does for one member in one step."""
-        return self.code + (self.stages - 1) * count([*self.roots, *self.guards])
+        often = self.code + (self.stages - 1) * count([*self.roots, *self.guards])
+        return often + sum((self.stages // t.period - 1) * count([*t.roots, *t.guards]) for t in self.tails)
+
+    @property
+    def guarded(self) -> bool:
+        """May a guard fire in it?"""
+        return bool(self.guards or self.watched_guards or any(t.guards for t in self.tails))
 
     @property
     def everything(self) -> list[UOp]:
-        return [*self.roots, *self.guards, *self.watched, *self.watched_guards]
+        gate = [] if self.going is None else [self.going]
+        tails = [u for t in self.tails for u in (*t.roots, *t.guards)]
+        return [*gate, *self.roots, *self.guards, *tails, *self.watched, *self.watched_guards]
 
     @cached_property
     def needed(self) -> dict[UOp, None]:
@@ -149,6 +177,8 @@ class Kernel:
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
     ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)  # stages, weights: enter, leave
     bodies: int = 0
+    tails: tuple[Tail, ...] = ()  # what is done after some of the stages
+    going: UOp | None = None  # of what is carried
     _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
 
     def section(self, name: str, careful: bool = False, short: bool = False) -> Section:
@@ -161,7 +191,10 @@ class Kernel:
             stages, weights = self.ends.get(name, (self.stages, self.weights) if loops else (1, {}))
             values = [u for row in weights.values() for u in row]
             groups: list[list[UOp]] = []
-            for roots in (self.functions[name], self.watched if name == "watch" else (), values):
+            gate = [self.going] if name == "step" and self.going is not None else []
+            tails = self.tails if name in ("step", "watch") else ()
+            behind = (*(t.roots for t in tails), gate)
+            for roots in (self.functions[name], self.watched if name == "watch" else (), values, *behind):
                 plain = inline(roots)
                 if short:
                     plain, rare = (always(plain), []) if careful else usual(plain)
@@ -184,6 +217,8 @@ class Kernel:
             self._cache[name, careful, short] = Section(
                 name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table, careful,
                 self.bodies if loops else 0,
+                tuple(Tail(t.period, parts[6 + 2 * k], parts[7 + 2 * k]) for k, t in enumerate(tails)),
+                parts[-2][0] if gate else None,
             )
         return self._cache[name, careful, short]
 
@@ -197,6 +232,10 @@ class Kernel:
         for k in range(self.stages):
             here = dict(zip(self.carried, values)) | {w: row[k] for w, row in self.weights.items()}
             values = substitute(self.functions["step"], here)
+            for t in self.tails:
+                if (k + 1) % t.period == 0:
+                    here |= dict(zip(self.carried, values))
+                    values = substitute(t.roots, here)
         return values
 
     def __str__(self) -> str:
@@ -220,7 +259,7 @@ class Meaning(Symbolic):
                     flow = self.read(i.args[0], i.type, where)
                     h = self.read(i.args[1], i.type, where).expand(flow.shape)
                     self.env[i.dst] = flow.fma(h, self.env[i.dst])
-                case "MAP" | "ORBIT":
+                case "MAP" | "ORBIT" | "ROTATE":
                     self.env[i.dst] = self.read(i.args[0], i.type, where)
                 case "STORE" | "OBSERVE":
                     out[i.dst] = self.read(i.args[0], i.type, where)
@@ -334,8 +373,14 @@ def build_kernel(program: Program) -> Kernel:
     loop.env |= known
     stages, weights = rolled(program, start, [r for r in round_the_loop if r in rewritten], fixed)
     loop.env |= {w: UOp.var(str(w), row[0].shape, row[0].dtype) for w, row in weights.items()}
-    loop.run(stages.body)
+    gate = loop.run(stages.body).get(Pointer(GOING))
     next_values = [loop.env[r] for r in round_the_loop]
+    less_often = []
+    for tail in stages.tails:
+        behind = Meaning(program)
+        behind.env |= known | {w: UOp.var(str(w), row[0].shape, row[0].dtype) for w, row in weights.items()}
+        behind.run(tail.body)
+        less_often.append([behind.env[r] for r in round_the_loop])
     end = Meaning(program)
     end.env |= known
     stored = end.run(ends.final)
@@ -347,7 +392,9 @@ def build_kernel(program: Program) -> Kernel:
         "init": scalars([start[r] for r in round_the_loop]),
         "step": scalars(next_values),
         "final": scalars([stored[p] for p in outputs]),
+        GOING: [] if gate is None else scalars([gate]),
     }
+    tails = [scalars(values) for values in less_often]
     tables = {"step": weights}
     for title, part in (("enter", ends.enter), ("leave", ends.leave)):
         if part is not None:
@@ -372,11 +419,13 @@ def build_kernel(program: Program) -> Kernel:
         name = f"{u.src[0].arg}.{u.arg}" if u.op is Ops.ELEMENT else str(u.arg)
         names[u] = UOp.var(name, (), u.dtype)
     functions = {title: tuple(substitute(roots, names)) for title, roots in sections.items()}
+    going = functions.pop(GOING)
     own = tuple(dict.fromkeys([*(names[u] for u in params), *implicit(program)]))
     return Kernel(
         program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
         {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions, stages=stages.count,
-        weights=named(weighed.pop("step"), names), bodies=bodies_of(program),
+        weights=named(weighed.pop("step"), names), bodies=bodies_of(program), going=going[0] if going else None,
+        tails=tuple(Tail(t.period, tuple(substitute(roots, names))) for t, roots in zip(stages.tails, tails)),
         ends={title: (part.count, named(weighed[title], names))
               for title, part in (("enter", ends.enter), ("leave", ends.leave)) if part is not None},
     )  # fmt: skip
@@ -396,7 +445,7 @@ def rolled(
 ) -> tuple[Stages, dict[Register, list[UOp]]]:
     """The stages of a step and the values of their weights; where they differ otherwise, the step is one stage."""
     whole = Stages(1, program.step, {})
-    found = stages_of(program, lambda r: r in start and fixed(r))
+    found = rolled_up(program, lambda r: r in start and fixed(r))
     if found is None or any(r.kind != "S" for r in carried):
         return whole, {}
     weights = values_of(found.weights, start)
@@ -419,7 +468,7 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
     functions = k.functions | {"watch": k.functions["step"]}
     params = tuple(dict.fromkeys((*k.params, *probe.params)))  # a probe may draw where a step does not
     return Kernel(
-        k.name, k.inputs, params, k.carried, k.outputs, functions, watched, probe.outputs, k.stages, k.weights
+        k.name, k.inputs, params, k.carried, k.outputs, functions, watched, probe.outputs, k.stages, k.weights, tails=k.tails
     )
 
 

@@ -315,7 +315,7 @@ def together(program: Program, moves: Shears) -> list[dict[int, list[float]]]:
 
 
 def shears(program: Program, section: str) -> Shears:
-    """(state, h/dt) of the shears of a section."""
+    """(state, h/dt) of the shears of a section, without what only follows a run and is never read."""
     products = {i.dst: i.args[1:] for i in program.init if i.op == "ELEM" and i.args[0] == Word("mul")}
     dt = Param("dt")
 
@@ -327,4 +327,5 @@ def shears(program: Program, section: str) -> Shears:
         return numbers[0] if dt in factors and len(numbers) == 1 else math.nan
 
     return [(i.dst.index, weight(i.args[1])) for i in program.section(section)
-            if i.op == "SYMP_STEP" and isinstance(i.dst, Register)]  # fmt: skip
+            if i.op == "SYMP_STEP" and isinstance(i.dst, Register)
+            and program.states[i.dst.index].role != "auxiliary"]  # fmt: skip

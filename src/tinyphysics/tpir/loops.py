@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
@@ -18,13 +19,21 @@ from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.tpir.index import Unsupported
-from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register
-from tinyphysics.tpir.kernel import Meaning, carried_registers, implicit, input_of, reads_before_writing
+from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register, Word
+from tinyphysics.tpir.kernel import (
+    Meaning,
+    carried_registers,
+    implicit,
+    input_of,
+    reads_before_writing,
+    unchanging,
+)
 from tinyphysics.tpir.lists import ListSpec, asked, shift_of, specs
-from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece
+from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Turn
 from tinyphysics.tpir.planes import long_axes
 from tinyphysics.tpir.pull import Home, planes
 from tinyphysics.tpir.schedule import Marks, schedule
+from tinyphysics.tpir.stages import Stages, rolled_up
 from tinyphysics.tpir.stored import cost, weight
 from tinyphysics.tpir.telling import Plane, telling_sums
 from tinyphysics.tpir.tree import tree_of
@@ -39,7 +48,7 @@ def updates(meaning: Meaning, instructions: Sequence[Instruction]) -> tuple[list
     for i in instructions:
         out = meaning.run([i])
         stored |= {p.name: u for p, u in out.items() if isinstance(p, Pointer)}
-        if i.op in ("SYMP_STEP", "MAP", "SHIFT", "SCALE"):
+        if i.op in ("SYMP_STEP", "MAP", "SHIFT", "SCALE", "ROTATE"):
             marks.append((str(i.dst), meaning.env[i.dst]))
     return marks, stored
 
@@ -124,6 +133,20 @@ def longest_axis(program: Program) -> int:
     return max((n for s in program.states for n in s.type.shape), default=1)
 
 
+MAPS_IN_A_ROW = 12  # stages that are maps alone: written out, so many may stay in registers or follow each other by rows
+APART = ("SUM", "PAIRS", "MAX", "MIN", "NEAR")  # what is a nest of its own
+
+
+def in_passes(program: Program, start: Mapping[Operand, UOp], others: Sequence[Register]) -> Stages | None:
+    """The stages of a step that is run as a loop over nests, if it is: those must be the same in every pass."""
+    fixed = unchanging(program, start)
+    found = None if others else rolled_up(program, lambda r: r in start and fixed(r))
+    if found is None or not found.tails or found.weights or any(i.op == "TREE" for i in program.step):
+        return None
+    maps = not any(i.op in APART or i.op == "MOVE" and i.args[0] in (Word("gather"), Word("scatter")) for i in program.step)
+    return None if maps and found.count <= MAPS_IN_A_ROW else found
+
+
 @lru_cache(maxsize=16)
 def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     """The nests of a program; `Unsupported` if it moves long axes in a way that loops do not follow."""
@@ -155,19 +178,25 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     shaped: dict[Operand, UOp] = {r: UOp.var(str(r), start.env[r].shape, start.env[r].dtype) for r in [*states, *others]}
     kept: dict[Operand, UOp] = {r: u for r, u in start.env.items() if isinstance(r, Param) or r in needed and r not in shaped}
     here = given | {u: Home(str(r)) for r, u in shaped.items()}
-    loop, end = Meaning(program), Meaning(program)
-    loop.env |= kept | shaped
+    end = Meaning(program)
     end.env |= kept | shaped
-    step_marks, _ = updates(loop, program.step)
-    step_marks += [(str(r), loop.env[r]) for r in others if loop.env[r] is not shaped[r]]
+    stages = in_passes(program, start.env, others)
+    bodies = [program.step] if stages is None else [stages.body, *(t.body for t in stages.tails)]
+    steps: list[list[tuple[str, UOp]]] = []  # of a step that is a loop itself, what each of its turns does
+    for body in bodies:
+        loop = Meaning(program)
+        loop.env |= kept | shaped
+        steps.append(updates(loop, body)[0])
+    steps[0] += [(str(r), loop.env[r]) for r in others if loop.env[r] is not shaped[r]]
     _, stored = updates(end, program.final)
     final_marks = [(f"&{name}", u) for name, u in stored.items()]
     first_marks = [*init_marks, *((str(r), start.env[r]) for r in others)]
-    near = specs([u for _, u in (*first_marks, *step_marks, *final_marks)])
+    near = specs([u for _, u in (*first_marks, *chain(*steps), *final_marks)])
     if near:
-        first_marks, step_marks, final_marks = (
+        first_marks, final_marks, *steps = (
             list(zip([name for name, _ in marks], asked([u for _, u in marks], near)))
-            for marks in (first_marks, step_marks, final_marks))  # fmt: skip
+            for marks in (first_marks, final_marks, *steps))  # fmt: skip
+    step_marks = list(chain(*steps))
     for one in near.values():
         buffers |= {b.name: b for b in one.buffers()}
         here[one.reference] = given[one.reference] = Home(one.name("ref"))
@@ -188,14 +217,22 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
     first = given | lists | {input_of(program, i): Home(f"S{i}") for i in range(len(program.states))}
     before: Marks = [*first_marks, *((home.buffer, u) for u, home in constants.items())]
     sections, careful = {}, {}
-    for name, marks, homes in (("init", before, first), ("step", step_marks, here | lists | constants),
-                               ("final", final_marks, here | lists | constants)):  # fmt: skip
-        s = schedule(marks, homes, components, f"{name}.", flat)
-        for b in s.buffers.values():
-            buffers.setdefault(b.name, b)
-        sums = telling_sums(s.nests)
-        sections[name] = LoopSection(name, tuple(finished(n, False, sums, near) for n in s.nests), s.swaps)
-        careful[name] = LoopSection(name, tuple(finished(n, True, sums, near) for n in s.nests), s.swaps)
+    periods = (1,) if stages is None else (1, *(t.period for t in stages.tails))
+    for name, parts, homes in (("init", [before], first), ("step", steps, here | lists | constants),
+                               ("final", [final_marks], here | lists | constants)):  # fmt: skip
+        nests: tuple[list[Nest], list[Nest]] = [], []
+        turns: list[Turn] = []
+        for k, marks in enumerate(parts):
+            s = schedule(marks, homes, components, f"{name}.{f'after{k}.' if k else ''}", flat)
+            for b in s.buffers.values():
+                buffers.setdefault(b.name, b)
+            sums = telling_sums(s.nests)
+            turns.append(Turn(len(nests[0]), len(nests[0]) + len(s.nests), tuple(s.swaps), periods[k]))
+            for out, is_careful in zip(nests, (False, True)):
+                out += [finished(n, is_careful, sums, near) for n in s.nests]
+        passes = stages.count if stages is not None and name == "step" else 1
+        sections[name] = LoopSection(name, tuple(nests[0]), tuple(turns), passes)
+        careful[name] = LoopSection(name, tuple(nests[1]), tuple(turns), passes)
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
     return LoopKernel(
         program.name, tuple(dict.fromkeys([*scalars, *implicit(program)])), buffers, sections, careful, inputs,

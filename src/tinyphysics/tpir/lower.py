@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
+from tinyphysics.rules.arc import turned
+from tinyphysics.rules.coupled import flowed, matrix_shape
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse, short_dots
 from tinyphysics.rules.invariant import reciprocals, set_aside
@@ -18,10 +20,12 @@ from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
-from tinyphysics.step import DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, inverse
+from tinyphysics.step import (
+    DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, Turn, inverse, moves_of,
+)  # fmt: skip
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
-    Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
+    FLOW, GOING, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
 )  # fmt: skip
 from tinyphysics.util import Site
 
@@ -44,6 +48,7 @@ class Builder:
         self.temporaries = 0
         self.lists: dict[tuple[UOp, ...], int] = {}  # lists of neighbours, by what they are made of
         self.versions: dict[tuple[str, int], int] = {}
+        self.flows: dict[UOp, UOp] = {}  # the matrices of turns, by their times
         self.invariant: dict[UOp, Operand] = {}  # computed in init, valid everywhere
         self.current: dict[UOp, Operand] = {}  # valid until a state that they read is rewritten
 
@@ -191,6 +196,31 @@ class Builder:
         self.emit(section, "PULL", left, seen, self.state(self.frame.q), gm, u=u, note=" ")
         return left
 
+    # --- oscillators --------------------------------------------------------------------------
+    def turn(self, step: Step, turn: Turn, section: str) -> None:
+        """All pairs go on as their oscillators do; what no state changes of that is computed once."""
+        h = DT if turn.weight == 1.0 else turn.weight * DT
+        if step.coupled:
+            self.flow(step, h, section)
+            return
+        new = [(u, value) for q, p, o in step.oscillators for u, value in zip((q, p), turned(q, p, o, h))]
+        simple = graph_rewrite([value for _, value in new], exact)
+        for u, register in [(u, self.operand(value, section)) for (u, _), value in zip(new, simple)]:
+            self.emit(section, "ROTATE", self.state(u), register, u=u, note=" ")
+            self.rewritten(u)
+
+    def flow(self, step: Step, h: UOp, section: str) -> None:
+        """All states go on by a matrix, one for each time."""
+        states = [s.var for s in step.states]
+        if h not in self.flows:
+            name = f"{FLOW}{len(self.flows)}"
+            self.flows[h] = matrix = UOp.var(name, matrix_shape(states))
+            self.invariant[matrix] = register = self.temporary()
+            self.emit(self.first, "FLOW", register, Param(name), Register("E", 0), self.operand(h, section), u=matrix)
+        for u, value in [(u, self.operand(v, section)) for u, v in zip(states, flowed(states, self.flows[h]))]:
+            self.emit(section, "ROTATE", self.state(u), value, u=u, note=" ")
+            self.rewritten(u)
+
 
 def clocked(u: UOp, time: UOp | None, clock: float) -> UOp:
     """u with explicit time replaced by the clock of its block."""
@@ -279,10 +309,15 @@ def conjugate(state: UOp, b: Builder) -> UOp:
 
 def lower(
     step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None, precision: str = "float64",
-    backwards: bool = False,
+    backwards: bool = False, works: str = "",
 ) -> Program:  # fmt: skip
-    """The program of a step; what may be fused or hoisted is decided here, before anything watches."""
-    step = decided(step, precision)
+    """The program of a step; what may be fused or hoisted is decided here, before anything watches.
+
+    With `works`, p_t is a state of that name: nothing reads it, so that the others have the bits that they have without.
+    """
+    step = decided(step, precision) if step.going is None else step  # that one says itself what is fused, and what is lost
+    if works:
+        step = with_works(step, works)
     if backwards:  # after that: its flows are those of the step, to the last bit
         step = inverse(step)
     b = Builder(step.states, sites or {}, step.frame)
@@ -299,6 +334,8 @@ def lower(
         b.change("init", ("positions", "velocities"))
     for section, blocks in (("init", step.init), ("step", step.body), ("final", step.final)):
         b.current.clear()
+        if section == "step" and step.going is not None:
+            b.emit(section, "OBSERVE", Pointer(GOING), b.operand(step.going, section), u=step.going, note=" ")
         assign(b, [x for x in blocks if isinstance(x, Assign)], section, step.time)
         for block in blocks:
             if isinstance(block, Block):
@@ -307,6 +344,12 @@ def lower(
                 lower_solve(b, block, section, step.time)
             elif isinstance(block, Orbits):
                 b.go_on(block, section)
+            elif isinstance(block, Turn):
+                b.turn(step, block, section)
+    if step.loops is not None:
+        b.current.clear()
+        rates = [b.operand(u, "step") for u in step.loops.rates]
+        b.emit("step", "SERIES", Register("S", 0), *rates, (step.loops.order,), u=step.states[0].var, note=" ")
     if step.jump is not None:
         pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
         b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
@@ -322,7 +365,8 @@ def lower(
     for i, s in enumerate(step.states):
         declared.append(StateDecl(s.name, s.role, type_of(s.var), i - 1 if s.role == "momentum" else None))
     params = [ParamDecl(p.name, type_of(p.var), p.default) for p in step.parameters]
-    if not any(isinstance(x, Assign) for x in step.body):
+    params += [ParamDecl(str(u.arg), type_of(u)) for u in b.flows.values()]
+    if not any(isinstance(x, Assign) for x in step.body) and step.loops is None:
         params.insert(0, ParamDecl("dt", default=dt))
     return Program(
         step.name, step.claims, tuple(declared), tuple(params),
@@ -346,7 +390,7 @@ def decided(step: Step, precision: str = "float64") -> Step:
             return [*b.expressions, *read(b.moves)]
         if isinstance(b, tuple):
             return [a.value for a in b]
-        return [b.value] if isinstance(b, Assign) else [] if isinstance(b, Orbits) else \
+        return [b.value] if isinstance(b, Assign) else [] if isinstance(b, (Orbits, Turn)) else \
             [s.covector for s in b.shears if isinstance(s, Shear)]  # fmt: skip
 
     roots = [u for blocks in groups for b in blocks for u in read(b)]
@@ -367,12 +411,12 @@ def decided(step: Step, precision: str = "float64") -> Step:
     def rebuilt(blocks: Sequence[Part]) -> tuple[Part, ...]:
         out: list[Part] = []
         for b in blocks:
-            if isinstance(b, Orbits):
+            if isinstance(b, (Orbits, Turn)):
                 out.append(b)
             elif isinstance(b, Solve):
                 moves = tuple(Assign(a.state, new[a.value]) for a in b.moves) if isinstance(b.moves, tuple) else \
                     rebuilt([b.moves])[0]  # fmt: skip
-                assert not isinstance(moves, (Orbits, Assign, Solve))
+                assert not isinstance(moves, (Orbits, Turn, Assign, Solve))
                 out.append(replace(b, start=new[b.start], residual=new[b.residual], scale=new[b.scale], moves=moves,
                                    matrix=None if b.matrix is None else new[b.matrix]))  # fmt: skip
             elif isinstance(b, Assign):
@@ -381,7 +425,28 @@ def decided(step: Step, precision: str = "float64") -> Step:
                 values = shifted(b)
                 shears = tuple(replace(s, value=values[s.value]) if isinstance(s, Shift) else
                                replace(s, covector=new[s.covector]) for s in b.shears)  # fmt: skip
-                out.append(Block(shears, b.clock))
+                out.append(Block(shears, b.clock, b.works))
         return tuple(out)
 
     return replace(step, init=rebuilt(step.init), body=rebuilt(step.body), final=rebuilt(step.final))
+
+
+def with_works(step: Step, name: str) -> Step:
+    """The step with the momentum of explicit time as one more state, whose own expressions are decided for themselves."""
+    groups = (step.init, step.body, step.final)
+    blocks = [b for parts in groups for part in parts for b in [moves_of(part)] if b is not None]
+    old = [s.covector for b in blocks for s in b.works]
+    new = dict(zip(old, fuse(short_dots(graph_rewrite(old, products)))))
+    p_t = UOp.var(name)
+
+    def joined(b: Part) -> Part:
+        if isinstance(b, Solve) and isinstance(b.moves, Block):
+            moves = joined(b.moves)
+            assert isinstance(moves, Block)
+            return replace(b, moves=moves)
+        if not isinstance(b, Block):
+            return b
+        return replace(b, shears=(*b.shears, *(replace(s, state=p_t, covector=new[s.covector]) for s in b.works)))
+
+    init, body, final = (tuple(map(joined, parts)) for parts in groups)
+    return replace(step, states=(*step.states, State(name, p_t, "auxiliary")), init=init, body=body, final=final)

@@ -15,6 +15,7 @@ from tinyphysics.errors import TraceError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.uop import UOp, substitute
+from tinyphysics.rules.degree import degrees
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.jvp import jvp
 from tinyphysics.rules.normal import Normal, chooses, quotient, snapped
@@ -25,6 +26,7 @@ from tinyphysics.tpir.symbolic import state_var
 from tinyphysics.tpir.units import DT, everywhere, moving
 
 FEW = 12  # numbers that are compared one by one, where sums over so few may have been written out
+MOST_POWERS = 4  # of dt that may cancel in such a flow: it holds two
 MOST_COMPONENTS = 6  # of flows that hold dt and are compared as they are: V'' A V' written out is long
 
 
@@ -49,7 +51,8 @@ def even(flow: UOp, normal: Normal) -> Even | None:
         return Even(flow)
     if (found := as_written(flow, normal)) is not None:
         return found
-    if flow.size > MOST_COMPONENTS:
+    degree = degrees(flow, frozenset({DT}))[flow]
+    if flow.size > MOST_COMPONENTS or degree is None or degree > MOST_POWERS:
         return None
     (limit,), (whole,) = (substitute([flow], {DT: UOp.const(x)}) for x in (0.0, 1.0))
     square = whole - limit
@@ -126,8 +129,8 @@ def one_factor(given: Sequence[Even], wanted: Sequence[UOp], table: dict[UOp, UO
     """Is every square the same multiple of what is wanted, after the table has named what it may?"""
     ratios: set[Fraction | None] = set()
     for e, v in zip(given, wanted):
-        if e.square is None or not normal.form(v):
-            if e.square is not None or normal.form(v):
+        if e.square is None or normal.is_zero(v):
+            if e.square is not None or not normal.is_zero(v):
                 return False
             continue
         (u,) = substitute([e.square], table)

@@ -157,13 +157,43 @@ class Nest:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Turn:
+    """The nests from one to another, then `swaps` exchanges what two buffers hold; after every `period` passes."""
+
+    begin: int
+    end: int
+    swaps: tuple[tuple[str, str], ...] = ()
+    period: int = 1
+
+
 @dataclass(frozen=True, eq=False)
 class LoopSection:
-    """Nests in order; then `swaps` exchanges what two buffers hold."""
+    """Nests in order, as often as `passes` says, each turn after so many of them: a loop within the loop over steps."""
 
     name: str
     nests: tuple[Nest, ...]
-    swaps: tuple[tuple[str, str], ...] = ()
+    turns: tuple[Turn, ...]
+    passes: int = 1
+
+    @property
+    def swaps(self) -> tuple[tuple[str, str], ...]:
+        """Of every turn."""
+        return tuple(pair for t in self.turns for pair in t.swaps)
+
+    @property
+    def rolled(self) -> bool:
+        return self.passes > 1
+
+    @property
+    def work(self) -> int:
+        """Operations of one step."""
+        return sum(self.passes // t.period * n.items * n.operations for t in self.turns for n in self.nests[t.begin : t.end])
+
+    def sequence(self) -> Iterator[Turn]:
+        """The turns of one step."""
+        for k in range(1, self.passes + 1):
+            yield from (t for t in self.turns if k % t.period == 0)
 
 
 @dataclass(eq=False)
@@ -218,6 +248,9 @@ class LoopKernel:
         out += [f"  buffer {b.name} {b.dtype} {b.planes} planes of {list(b.axes)}" for b in self.buffers.values()]
         for section in self.sections.values():
             out.append(f"{section.name}:")
-            out += ["  " + line for n in section.nests for line in str(n).splitlines()]
-            out += [f"  swap {a}, {b}" for a, b in section.swaps]
+            out += [f"  {section.passes} passes:"] if section.rolled else []
+            for t in section.turns:
+                out += [f"  after every {t.period}:"] if t.period > 1 else []
+                out += ["  " + line for n in section.nests[t.begin : t.end] for line in str(n).splitlines()]
+                out += [f"  swap {a}, {b}" for a, b in t.swaps]
         return "\n".join(out)

@@ -44,6 +44,7 @@ class Outline:
     def __init__(self, key: str, data: dict[str, Any], make: Callable[[], Kernel]) -> None:
         """`data` is what `described` gave; anything else raises KeyError, TypeError or ValueError."""
         self.key, self.make = key, make
+        self.sections: dict[tuple[str, bool], SectionOutline] = {}
         self.name = str(data["name"])
         self.inputs, self.params, self.carried, self.watched = (
             variables(data[part]) for part in ("inputs", "params", "carried", "watched")
@@ -61,6 +62,11 @@ class Outline:
         return name in self.sizes
 
     def section(self, name: str, careful: bool = False) -> Any:
+        if (name, careful) not in self.sections:
+            self.sections[name, careful] = self.outlined(name, careful)
+        return self.sections[name, careful]
+
+    def outlined(self, name: str, careful: bool) -> SectionOutline:
         loads = self.inputs if name == "init" else self.carried
         sizes = None if careful else self.sizes[name]
         return SectionOutline(self.key, name, careful, loads, sizes, self.pressure,

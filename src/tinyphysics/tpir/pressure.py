@@ -47,4 +47,8 @@ def kinds(f: Section) -> Counter[str]:
         if u.op in FREE or u.op is Ops.NEG and u not in bare:
             continue
         out["compare" if u.op in COMPARE else u.op.value] += f.stages
+    for t in f.tails:
+        for u in toposort([*t.roots, *t.guards]):
+            if u.op not in FREE and u.op is not Ops.NEG:
+                out["compare" if u.op in COMPARE else u.op.value] += f.stages // t.period
     return out

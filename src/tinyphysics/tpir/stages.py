@@ -1,16 +1,26 @@
 """Does a step repeat itself?  Stages that are equal up to their weights, so that a kernel can loop over them.
 
+Between some of them may come what is done less often: a slow kick after so many fast ones.
+
 A missed yes costs speed and a wrong yes costs bits: the listings of the stages must be the same but for
 the names of registers that a stage writes before it reads them, and for what no step changes.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, operand_text
 
 Row = tuple[Operand, ...]  # one operand as it stands in each stage
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What is done after every so many stages, by what the states are then."""
+
+    period: int
+    body: tuple[Instruction, ...]
 
 
 @dataclass(frozen=True)
@@ -20,6 +30,12 @@ class Stages:
     count: int
     body: tuple[Instruction, ...]
     weights: dict[Register, Row]  # what stands for it in each stage: a number, a parameter, a register of `init`
+    tails: tuple[Tail, ...] = ()  # in their order; a period divides the next one
+
+    @property
+    def length(self) -> int:
+        """Instructions that are written."""
+        return len(self.body) + sum(len(t.body) for t in self.tails)
 
 
 def stages_of(program: Program, fixed: Callable[[Register], bool]) -> Stages | None:
@@ -32,6 +48,113 @@ def stages_of(program: Program, fixed: Callable[[Register], bool]) -> Stages | N
             if found is not None:
                 return found
     return None
+
+
+def rolled_up(program: Program, fixed: Callable[[Register], bool]) -> Stages | None:
+    """The stages of a step, with tails where it is not all one repetition, or where a stage repeats itself within."""
+    found, nested = stages_of(program, fixed), with_tails(program.step, fixed)
+    if found is None or nested is None:
+        return nested if found is None else found
+    return nested if 2 * nested.length <= found.length else found
+
+
+# --- what is done less often ------------------------------------------------------------------------
+WHOLE = ("ORBIT", "SOLVE", "UNTIL")  # with these a step is laid out in ways of its own
+WORTH = 0.75  # of a step: a loop that is written in more than that is not worth it
+Nest = list[tuple[int, int]]  # (repetitions, length of the tail behind them), the innermost first
+
+
+def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool]) -> Stages | None:
+    """A step that repeats itself but for tails: ((stage * n, tail) * m, tail), to any depth."""
+    if any(i.op in WHOLE for i in step):
+        return None
+    numbers: dict[tuple[object, ...], int] = {}
+    found = folded([numbers.setdefault((i.op, i.type, len(i.operands)), len(numbers)) for i in step])
+    if found is None:
+        return None
+    length, nest = found
+    starts, ends = [0], [length]  # of the stages, and behind each of them
+    tails: list[list[tuple[int, int]]] = []  # for each depth: (begin, end) of its tails
+    size = length
+    for count, tail in nest:
+        starts = [k * size + s for k in range(count) for s in starts]
+        tails = [[(k * size + a, k * size + b) for k in range(count) for a, b in depth] for depth in tails]
+        size = count * size + tail
+        tails.append([(size - tail, size)])
+    ends = [s + length for s in starts]
+    written = frozenset(i.dst for i in step)
+    weights: dict[Row, Register] = {}
+    body = alike([step[a:b] for a, b in zip(starts, ends)], written, fixed, weights)
+    if body is None or not any(is_state(i.dst) for i in body):
+        return None
+    out: list[Tail] = []
+    for depth in tails:
+        if depth[0][0] == depth[0][1]:
+            continue  # nothing is done at this depth
+        parts = [with_sources(step, a, b, written) for a, b in depth]
+        period = len(starts) // len(depth)
+        one = None if any(p is None for p in parts) else alike([p for p in parts if p is not None], written, fixed, weights,
+                                                               period)  # fmt: skip
+        if one is None:
+            return None
+        out.append(Tail(period, one))
+    stages = Stages(len(starts), body, {w: row for row, w in weights.items()}, tuple(out))
+    return stages if stages.length <= WORTH * len(step) else None
+
+
+def folded(shape: Sequence[int]) -> tuple[int, Nest] | None:
+    """(length of a stage, how it is nested), by numbers for the shapes of instructions; that with the shortest tail."""
+    n, best = len(shape), None
+    for length in range(1, n // 2 + 1):
+        if best is not None and length % best[1] == 0:
+            continue  # as far as the shorter one, and no further
+        end = length
+        while end < n and shape[end] == shape[end - length]:
+            end += 1
+        tail = n - end // length * length
+        if end >= 2 * length and (best is None or tail < best[0]):
+            best = tail, length, end // length
+    if best is None:
+        return None
+    tail, length, count = best
+    within = folded(shape[:length])
+    return (length, [(count, tail)]) if within is None else (within[0], [*within[1], (count, tail)])
+
+
+def with_sources(
+    step: tuple[Instruction, ...], begin: int, end: int, written: frozenset[Operand]
+) -> tuple[Instruction, ...] | None:
+    """Part of a step, and before it what it reads of earlier ones, done again; None if that has changed since."""
+    wanted = {x for x in reads(step[begin:end]) if x in written and not is_state(x)}
+    moved: set[Operand] = set()  # states that were updated between there and here
+    again: list[Instruction] = []
+    for i in reversed(step[:begin]):
+        if not wanted:
+            break
+        if is_state(i.dst):
+            moved.add(i.dst)
+        elif i.dst in wanted:
+            if i.op in ("ACC_GRAD", "SOLVE", "UNTIL") or any(x in moved for x in i.args):
+                return None  # more than one line makes it
+            again.append(i)
+            wanted.discard(i.dst)
+            wanted |= {x for x in i.args if isinstance(x, Register) and x in written and not is_state(x)}
+    return None if wanted else (*reversed(again), *step[begin:end])
+
+
+def reads(part: tuple[Instruction, ...]) -> set[Operand]:
+    """What a part of a step reads before it has written it."""
+    out: set[Operand] = set()
+    known: set[Operand] = set()
+    for i in part:
+        sources = i.operands if i.op == "ACC_GRAD" else i.args
+        out |= {x for x in sources if isinstance(x, Register) and x not in known}
+        known.add(i.dst)
+    return out
+
+
+def is_state(x: Operand) -> bool:
+    return isinstance(x, Register) and x.kind == "S"
 
 
 @dataclass(frozen=True)
@@ -76,11 +199,26 @@ def ends_of(program: Program, fixed: Callable[[Register], bool]) -> Ends:
 
 def repeated(step: tuple[Instruction, ...], length: int, fixed: Callable[[Register], bool]) -> Stages | None:
     parts = [step[k : k + length] for k in range(0, len(step), length)]
-    written = {i.dst for i in step}
-    names: list[dict[Operand, Operand]] = [{} for _ in parts]  # what a stage has written, by the first stage's name
     weights: dict[Row, Register] = {}
+    body = alike(parts, frozenset(i.dst for i in step), fixed, weights)
+    return None if body is None else Stages(len(parts), body, {w: row for row, w in weights.items()})
+
+
+def alike(
+    parts: list[tuple[Instruction, ...]], written: frozenset[Operand], fixed: Callable[[Register], bool],
+    weights: dict[Row, Register], times: int = 1,
+) -> tuple[Instruction, ...] | None:  # fmt: skip
+    """One part that stands for all of them, if they are equal up to weights, which are added to those that are known.
+
+    Each is done after so many stages: a weight has a value for every stage.
+    """
+    if len({len(part) for part in parts}) > 1:
+        return None
+    names: list[dict[Operand, Operand]] = [{} for _ in parts]  # what a stage has written, by the first stage's name
     body = []
     for same in zip(*parts):
+        if len({(i.op, i.type, len(i.operands)) for i in same}) > 1:
+            return None
         arguments: list[Operand] = []
         for row in zip(*(i.args for i in same)):
             own = [isinstance(x, Register) and x.kind != "S" and x in written for x in row]
@@ -91,6 +229,7 @@ def repeated(step: tuple[Instruction, ...], length: int, fixed: Callable[[Regist
             if all(operand_text(x) == operand_text(row[0]) for x in row):  # -0.0 is not 0.0
                 arguments.append(row[0])
             elif all(weighs(x, same[0].op, fixed) for x in row):
+                row = tuple(x for x in row for _ in range(times))
                 arguments.append(weights.setdefault(row, Register("W", len(weights))))
             else:
                 return None
@@ -104,7 +243,7 @@ def repeated(step: tuple[Instruction, ...], length: int, fixed: Callable[[Regist
             else:
                 known[i.dst] = first
         body.append(Instruction(same[0].op, (first, *arguments), same[0].type))
-    return Stages(len(parts), tuple(body), {w: row for row, w in weights.items()})
+    return tuple(body)
 
 
 def weighs(x: Operand, op: str, fixed: Callable[[Register], bool]) -> bool:

@@ -43,6 +43,11 @@ def state_of(v: UOp) -> int | None:
     return int(name[1:]) if at and name.startswith("S") and name[1:].isdigit() else None
 
 
+def version_of(v: UOp) -> int:
+    """Of a variable that stands for a state."""
+    return int(str(v.arg).partition("@")[2])
+
+
 def clocks(u: UOp) -> list[float]:
     """The times that an expression reads, in steps since the run began."""
     return sorted(float(str(v.arg).partition("@")[2]) for v in u.leaves if str(v.arg).startswith(CLOCK))
@@ -86,8 +91,8 @@ class Symbolic:
 
     def base(self, u: UOp, began: dict[int, int]) -> UOp:
         """u with every state of this section written as version 0, and older ones as -1, -2, ..."""
-        table = {state_var(self.program, k, n): state_var(self.program, k, min(n - began.get(k, 0), 0))
-                 for k, v in self.version.items() for n in range(v + 1)}  # fmt: skip
+        table = {v: state_var(self.program, k, min(version_of(v) - began.get(k, 0), 0))
+                 for v in u.leaves if (k := state_of(v)) is not None}  # fmt: skip
         return substitute([u], table)[0]
 
     # --- operands -----------------------------------------------------------------------------
@@ -130,7 +135,7 @@ class Symbolic:
                 return UOp.var(f"{UNKNOWN}{i.dst}", like.shape, like.dtype)
             case "UNTIL":
                 return self.root(i, where)
-            case "GRAD_INIT" | "SHIFT":
+            case "GRAD_INIT" | "SHIFT" | "FLOW":
                 return self.read(i.args[0], like, where)
             case "SCALE":
                 return self.scaled(self.read(i.dst, like, where), i, where)

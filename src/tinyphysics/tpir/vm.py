@@ -30,6 +30,7 @@ from tinyphysics.tpir.functions import REDUCTIONS as REDUCTIONS
 from tinyphysics.tpir.functions import slope as slope
 from tinyphysics.tpir.isa import (
     ADDRESS,
+    GOING,
     MEMBER_BITS,
     Instruction,
     Operand,
@@ -126,6 +127,8 @@ class Machine:
         for i, s in enumerate(program.states):
             self.types[Register("S", i)] = s.type
         self.actions = {name: self._actions(program.section(name)) for name in ("energy", "init", "step", "final")}
+        # how much of a step says whether it changes anything; 0 if nothing does
+        self.gate = next((n + 1 for n, i in enumerate(program.step) if i.dst == Pointer(GOING)), 0)
 
     # --- slots --------------------------------------------------------------------------------
     def _slot(self, key: Any) -> int:
@@ -236,9 +239,12 @@ class Machine:
                 return self._near(i)
             case "TREE":
                 raise PlanError("the virtual machine does not sum through a tree", fix="Leave approximate= out.")
+            case "SERIES":
+                raise PlanError("the virtual machine does not run Taylor series in loops",
+                                fix='Choose backend="llvm" or "numpy".')  # fmt: skip
             case "JACOBI" | "KEPLER" | "PULL":
                 return self._orbits(i)
-            case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT":
+            case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT" | "ROTATE" | "FLOW":
                 return self._copy(i, i.args[0])
             case "SCALE":
                 return self._scale(i)
@@ -419,11 +425,25 @@ class Machine:
         if not actions:  # a loop that was deleted
             loop.steps += steps
             return
+        if self.gate:
+            self._while(loop, steps)
+            return
         for _ in range(steps):
             slots[NOW] = loop.steps
             for act in actions:
                 act(slots)
             loop.steps += 1
+
+    def _while(self, loop: Loop, steps: int) -> None:
+        """Steps until they would change nothing; they are not counted: how many it takes is a number of the program's own."""
+        before, after, slots = self.actions["step"][: self.gate], self.actions["step"][self.gate :], loop.slots
+        for _ in range(steps):
+            for act in before:
+                act(slots)
+            if not slots[self.slot[Pointer(GOING)]]:
+                return
+            for act in after:
+                act(slots)
 
     def state(self, loop: Loop) -> dict[str, Value]:
         """The loop's own state, flat: not synchronised."""

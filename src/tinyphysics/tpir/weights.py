@@ -81,7 +81,7 @@ def length(u: Update, normal: Normal, literal: bool) -> Fraction | None:
 
 def idle(u: Update, normal: Normal) -> bool:
     """Is its flow shown to be nothing?"""
-    return DT not in u.flow.leaves and not normal.form(u.flow)
+    return DT not in u.flow.leaves and normal.is_zero(u.flow)
 
 
 def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
@@ -106,7 +106,7 @@ def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
             return [], f"{u}: the flow itself depends on dt"
         if len(times) > 1:
             return [], f"{u} reads more than one time"
-        limit = {s: x.limit for s, x in parted.items() if normal.form(x.limit)}
+        limit = {s: x.limit for s, x in parted.items() if not normal.is_zero(x.limit)}
         square = {s: x for s, x in parted.items() if x.square is not None}
         found = ((k, both) for k, x in enumerate(parts) if (both := x.weights(limit, square, normal)) is not None)
         part, (w, v) = next(found, (len(parts), (Fraction(bool(limit)), Fraction(bool(square)))))

@@ -72,7 +72,7 @@ def energy_picture(out: Trajectory, system: System) -> Picture | None:
         return None
     t, values, scale = out.every_step("energy")
     values, scale = values.reshape(len(t), -1), np.ravel(scale)
-    if system.time is not None and system.time in system.energy.leaves:
+    if system.driven:
         return Picture("energy, which H(t) does not conserve", "t", "H", tuple((t, v) for v in values.T))
     with np.errstate(invalid="ignore", over="ignore"):  # a run that blew up ends in numbers without a difference
         error = (values - values[0]) / scale

@@ -59,7 +59,8 @@ def from_run(
     n, d = q.shape[1:]
     columns = {} if partner is None else {"momenta": in_space(of_member(out.frames[partner], partner, member))}
     edges = None if box is None else boxed(box, d)
-    info = [{"step": int(k), "time": float(t)} for k, t in zip(out.steps, out.t)]
+    times = np.asarray(out.t)[:, member] if np.ndim(out.t) > 1 else out.t  # members may have times of their own
+    info = [{"step": int(k), "time": float(t)} for k, t in zip(out.steps, times)]
     for told, value in zip(info, energies(out, member)):
         told["energy"] = float(value)
     whole = None if edges is None else np.broadcast_to(edges, (len(q), 3, 3))

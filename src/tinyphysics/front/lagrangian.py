@@ -1,0 +1,80 @@
+"""From a Lagrangian L(q, v) to a System: its momenta are dL/dv, its energy is found by the Legendre transform."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tinyphysics.errors import TraceError
+from tinyphysics.front.trace import (
+    Definition,
+    check_free,
+    check_shapes,
+    checked_pairs,
+    definition,
+    family,
+    pair_of,
+    parameter,
+    symbol,
+    traced_energy,
+)
+from tinyphysics.ir import UOp
+from tinyphysics.rules.legendre import NotExplicit, legendre
+from tinyphysics.system import Motion, State, System
+
+
+def lagrangian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
+    """The Lagrangian L(q, v, [t], parameters): the first two arguments are a position and its velocity.
+
+    The momentum is called `p`; with several pairs that of `x` is `p_x`. A run begins with velocities or momenta.
+
+    >>> @lagrangian
+    ... def spring(x, v, m=2.0, k=1.0):
+    ...     return m*v**2/2 - k*x**2/2
+    >>> spring.energy
+    p*p/m*0.5 + 0.5*k*x*x
+    """
+    if function is None:
+        return lambda f: lagrangian(f, pairs=pairs)
+    d = definition(function)
+    pairs = pair_of(d, "velocity") if pairs is None else pairs
+    return family(d, "hamiltonian", lambda sizes: trace_lagrangian(d, pairs, sizes))
+
+
+def momentum_names(d: Definition, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    names = ["p"] if len(pairs) == 1 else [f"p_{q}" for q, _ in pairs]
+    for name in names:
+        if any(a.name == name for a in d.arguments):
+            raise TraceError(f"`{d.name}` has an argument `{name}`, which is the momentum here", site=d.site,
+                             fix="Choose another name for it.")  # fmt: skip
+    check_free(names, d.site)
+    return names
+
+
+def trace_lagrangian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
+    names = checked_pairs(d, pairs, "velocity")
+    momenta = momentum_names(d, pairs)
+    symbols = {a.name: symbol(a, sizes) for a in d.arguments}
+    check_shapes(d, pairs, symbols, "velocity")
+    L, sites = traced_energy(d, symbols)
+    states, v, p = [], [], []
+    for (q, rate), name in zip(pairs, momenta):
+        v.append(symbols[rate])
+        p.append(UOp.var(name, symbols[q].shape, symbols[q].dtype))
+        states += [State(q, symbols[q], "position", d[q].space.unit), State(name, p[-1], "momentum")]
+        if symbols[rate] not in L.leaves:
+            raise TraceError(f"the Lagrangian of `{d.name}` does not depend on `{rate}`, so `{q}` has no momentum",
+                             site=d.site, fix=f"Add the kinetic energy, for example {rate} @ {rate} / 2.")  # fmt: skip
+    try:
+        found = legendre(L, v, p)
+    except NotExplicit as reason:
+        raise TraceError(
+            f"no formula is known for the energy of `{d.name}`: {reason.because}",
+            site=d.site if reason.culprit is None else sites.get(reason.culprit, d.site),
+            fix="Write a Lagrangian that is quadratic in each velocity, or its energy H(q, p) with @tp.hamiltonian.",
+        ) from None
+    return System(
+        d.name, "hamiltonian", tuple(states),
+        tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*names, "t")),
+        time=symbols.get("t"), energy=found.energy, sites=sites, site=d.site, function=d.function,
+        motion=Motion(L, tuple(v), found.momenta, found.velocities),
+    )  # fmt: skip

@@ -1,0 +1,184 @@
+"""A run whose steps have their own lengths: between two times that somebody looks at, each member takes as many as it needs.
+
+A step of the run is one of the grid of times, t0 + n*dt. The engine below runs a program (synth/taylor.py) whose own steps
+change nothing once a member has reached the time that is asked for; the state there is a sum of the series of the step
+that covers it, made for whoever looks and never fed back.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.series import SeriesEngine
+from tinyphysics.runtime.engine import States
+from tinyphysics.runtime.events import Search, Searching
+from tinyphysics.runtime.schedule import time_at
+from tinyphysics.synth.taylor import CLOCK, JET, LOW, UNTIL
+
+Look = Callable[[Mapping[str, Any], list[int]], dict[str, Any]]  # observables of frames (frames, members, ...) at steps
+ROOM = 1 << 26  # bytes of states that are observed together
+PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
+
+
+@dataclass(eq=False)
+class Adapted:
+    """Loop registers of some members, and the step of the grid that they are asked for."""
+
+    inner: Any
+    members: int
+    dt: float
+    t0: float
+    steps: int = 0
+    start: dict[str, Any] = field(default_factory=dict, repr=False)  # what a run began with: step 0 is its very bits
+    reached: int = 0  # the step of the grid that all have come to
+    seen: dict[str, Any] | None = field(default=None, repr=False)  # the state at this step, once it was asked for
+    events: Searching | None = None  # of a run that looks for them
+
+
+class AdaptiveEngine:
+    """An engine (runtime/engine.py) on top of one that runs the steps themselves."""
+
+    numbers, workers = 0, 1
+
+    def __init__(self, inner: Any, names: list[str], look: Look | None, search: Search | None = None) -> None:
+        self.inner, self.names, self.look, self.search = inner, names, look, search
+        self.states = {s.name: s.type.shape for s in inner.states}
+        self.clock = list(self.states).index(CLOCK)
+
+    launches = property(lambda self: self.inner.launches)
+    compiling = property(lambda self: self.inner.compiling)
+    made = property(lambda self: self.inner.made)
+    found = property(lambda self: self.inner.found)
+
+    def block(self, members: int) -> int:
+        return 1 << 62
+
+    def rows(self, m: Adapted) -> int:
+        return max(1, ROOM // max(1, sum(int(v.nbytes) for v in m.start.values())))
+
+    def start(
+        self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
+    ) -> Adapted:
+        own = {name: np.zeros((members, *shape)) for name, shape in self.states.items()}
+        own |= {name: np.array(v, np.float64) for name, v in state.items()}
+        own[CLOCK][:, 0] = t0
+        inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
+        return Adapted(inner, members, dt, t0, start={name: np.array(v) for name, v in state.items()},
+                       events=self.searching(params, members, t0))  # fmt: skip
+
+    def searching(self, params: States, members: int, since: float) -> Searching | None:
+        return None if self.search is None else Searching(self.search, params, np.full(members, since), since)
+
+    def held(self, m: Adapted) -> Any:
+        raise AssertionError("its steps are kept by the engine below")
+
+    def resume(
+        self, rows: Any, params: States, members: int, dt: float, t0: float, steps: int, threads: int | None
+    ) -> Any:
+        raise AssertionError("its steps are kept by the engine below")
+
+    def registers(self, m: Adapted) -> dict[str, Any]:
+        """What a checkpoint holds: where the last step that was needed began, and its series."""
+        self.reach(m)
+        found: dict[str, Any] = self.inner.registers(m.inner)
+        return found
+
+    def restored(
+        self, registers: States, params: States, members: int, dt: float, t0: float, steps: int,
+        threads: int | None = None,
+    ) -> Adapted:  # fmt: skip
+        given = {**params, str(UNTIL.arg): np.array([time_at(steps, dt, t0)])}
+        inner = self.inner.restored(registers, given, members, dt, t0, 0, threads)
+        return Adapted(inner, members, dt, t0, steps, reached=steps,
+                       events=self.searching(params, members, time_at(steps, dt, t0)))  # fmt: skip
+
+    def snapshot(self, m: Adapted) -> Adapted:
+        events = m.events if m.events is None else replace(m.events, done=m.events.done.copy())
+        return replace(m, inner=self.inner.snapshot(m.inner), events=events)
+
+    def some(self, m: Adapted, members: list[int]) -> Adapted:
+        inner = self.inner.some(m.inner, members)
+        start = {name: v[members] for name, v in m.start.items()}
+        return Adapted(inner, len(members), m.dt, m.t0, m.steps, start, m.reached)
+
+    def overwrite(self, m: Adapted, members: list[int], well: int) -> None:
+        self.inner.overwrite(m.inner, members, well)
+        m.start, m.seen = {name: v.copy() for name, v in m.start.items()}, None
+        for v in m.start.values():
+            v[members] = v[well]
+
+    def advance(self, m: Adapted, steps: int) -> None:
+        m.steps, m.seen = m.steps + steps, None
+
+    def reach(self, m: Adapted) -> None:
+        """Goes on until every member has a step that covers the time of this one, or can go no further."""
+        if m.reached == m.steps or not m.members:
+            return
+        until = time_at(m.steps, m.dt, m.t0)
+        self.inner.tell(m.inner, str(UNTIL.arg), until)
+        count = self.inner.patience(m.inner, PATIENCE) if m.events is None else 1
+        while True:
+            if m.events is not None:
+                m.events.steps(*self.coefficients(m), self.clocks(m), until)
+            self.inner.advance(m.inner, count)
+            high, low, h, _ = self.clocks(m)
+            if not ((until - high) - low > h).any():
+                break
+        if m.events is not None:
+            m.events.steps(*self.coefficients(m), self.clocks(m), until)
+        m.reached = m.steps
+
+    def coefficients(self, m: Adapted) -> tuple[Any, Any]:
+        """Of every member the coefficients of its step (members, order, numbers), and the error words of its state."""
+        if isinstance(self.inner, SeriesEngine):
+            return self.inner.coefficients(m.inner)
+        register = {name: self.inner.register(m.inner, f"S{k}") for k, name in enumerate(self.states)}
+        count = len(register[CLOCK])
+        first = np.concatenate([register[name].reshape(count, -1) for name in self.names], axis=1)
+        low = np.concatenate([register[name + LOW].reshape(count, -1) for name in self.names], axis=1)
+        later = [register[name + JET].reshape(count, self.states[name + JET][0], -1) for name in self.names]
+        return np.concatenate([first[:, None], np.concatenate(later, axis=2)], axis=1), low
+
+    def clocks(self, m: Adapted) -> Any:
+        """Of every member the time in two words, the length of the step from there, and steps done."""
+        return self.inner.register(m.inner, f"S{self.clock}").T
+
+    def taken(self, m: Adapted) -> Any:
+        """How many steps of their own the members have taken."""
+        return self.clocks(m)[3].astype(np.int64)[: m.members]
+
+    def state(self, m: Adapted) -> dict[str, Any]:
+        if m.seen is None and m.steps == 0 and m.start:
+            m.seen = m.start
+        if m.seen is None:
+            self.reach(m)
+            shown = self.inner.synchronised(m.inner)
+            m.seen = {name: shown[name][: m.members] for name in self.names}
+        return m.seen
+
+    def watch(self, m: Adapted, rows: int, stride: int) -> dict[str, Any]:
+        assert self.look is not None
+        frames: dict[str, list[Any]] = {name: [] for name in self.names}
+        steps = [m.steps + stride * (j + 1) for j in range(rows)]
+        for _ in steps:
+            self.advance(m, stride)
+            for name, v in self.state(m).items():
+                frames[name].append(v)
+        return self.look({name: np.stack(v) for name, v in frames.items()}, steps)
+
+    def bad(self, m: Adapted) -> list[int]:
+        finite = [np.isfinite(v).reshape(len(v), -1).all(axis=1) for v in self.state(m).values()]
+        return [int(k) for k in np.flatnonzero(~np.logical_and.reduce(finite))]
+
+    def first_bad(self, m: Adapted, k: int) -> tuple[str, int] | None:
+        for name, v in self.state(m).items():
+            wrong = np.flatnonzero(~np.isfinite(v[k].reshape(-1)))
+            if len(wrong):
+                return name, int(wrong[0])
+        return None
+
+    def synchronised(self, m: Adapted) -> dict[str, Any]:
+        return {name: v.copy() for name, v in self.state(m).items()}
