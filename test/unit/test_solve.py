@@ -230,7 +230,7 @@ def test_a_generating_function_alone_is_symplectic_and_not_symmetric():
 
 COPIES = {  # of two copies: what is changed, and what is said
     "a projection that is not symmetric": ("mul, 0.5,", "mul, 0.25,", "."),
-    "a slope of another energy": ("mul, 12.0,", "mul, 11.0,", "slope of the declared energy is missing"),
+    "a slope of another energy": ("mul, 12.0,", "mul, 11.0,", "slopes of the declared energy|flows of copies"),
 }
 
 

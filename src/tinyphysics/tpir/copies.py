@@ -127,16 +127,14 @@ class Copies:
         for k, g in enumerate(wanted):
             if not self.normal.form(g):
                 continue
-            names[k] = UOp.var(f"slope {stage}.{k}")
-            reads = g.leaves
+            names[k], reads = g, g.leaves  # as it is, where it is not found: a copy may be a slope itself
             for u in nodes:
                 if u.op in (Ops.CONST, Ops.VAR) or u.shape or u.leaves != reads:
                     continue
                 if (r := self.normal.ratio(u, g)) is not None:
+                    names[k] = UOp.var(f"slope {stage}.{k}")
                     table[u] = names[k] if r == 1 else UOp.const(float(r)) * names[k]
                     break
-            else:
-                raise NotCopies(f"flow {stage + 1} of the copies is not found: a slope of the declared energy is missing")
         self.roots = substitute(self.roots, table)
         self.weights.append(self.length(names, first, second))
         h = UOp.const(float(self.weights[-1]))
@@ -160,11 +158,11 @@ class Copies:
         for u in by_depth(self.roots):
             for k, name in names.items():
                 old = first[k] if self.momenta[k] else second[k]
-                if name in u.leaves and not u.shape and u.leaves <= old.leaves | {name, DT}:
+                if not u.shape and name.leaves <= u.leaves <= old.leaves | name.leaves | {DT}:
                     h = self.normal.ratio(u - old, DT * name)
                     if h is not None:
                         return h
-        raise NotCopies("the length of a flow of the copies is not found")
+        raise NotCopies("a flow of the copies by slopes of the declared energy is not found")
 
     def ends(self, u: list[UOp], v: list[UOp]) -> bool:
         n = len(self.z)
