@@ -253,7 +253,7 @@ class Simulation:
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError("what a run costs is not known before its method is",
                             fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
-        if self.system.levels and not self.goal.inner and self.goal.propagator == "loop":
+        if self.system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
             raise PlanError("what a run costs is not known before it is known how many fast kicks there are in a step",
                             fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
         if self.compiled.adaptive and self.goal.dt is None:
