@@ -92,6 +92,9 @@ def of_series(job: Job) -> Step:
         pairs = zip(system.q, system.p)
         rates = [r for q, p in pairs for r in (slopes[p], -slopes[q])]
         terms = (Term("H", system.energy),)
+    elif system.kind != "forces":
+        raise PlanError(f"`{system.name}` is given by its {system.kind}, of which no derivatives are known",
+                        fix="Write it as an energy, as forces or with @tp.ode.")  # fmt: skip
     else:
         T = kinetic(system)
         (velocity,) = simplify(gradient(T, system.p))

@@ -234,6 +234,8 @@ class Simulation:
         For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
         """
         self.in_own_time("suggest_dt")
+        if isinstance(self.source, Family):
+            self.bind(self.source, sizes_from(self.source, given))
         if self.compiled.adaptive:
             raise PlanError("this method chooses its own steps", fix="tolerance= of compile says how accurate they are.")
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
