@@ -17,6 +17,7 @@ from tinyphysics.rules.real import simplify
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.step import Step, Term
 from tinyphysics.synth.derivative import derivative
+from tinyphysics.synth.energy import energy_step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss
 from tinyphysics.synth.interaction import interaction_step
@@ -164,6 +165,11 @@ def of_lagrangian(job: Job) -> Step:
     return variational(method.name, job.system, gauss(method.points) if method.points else None)
 
 
+def by_discrete_gradient(job: Job) -> Step:
+    polynomial = job.facts["polynomial"]
+    return energy_step(job.method.name, job.system, polynomial.degree if polynomial else None)
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
@@ -176,6 +182,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "collocation": by_collocation,
     "interaction": in_turns,
     "variational": of_lagrangian,
+    "discrete gradient": by_discrete_gradient,
 }
 
 
