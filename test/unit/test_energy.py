@@ -102,7 +102,7 @@ def test_a_quadrature_is_exact_to_its_degree_and_no_further(n):
 
 @pytest.mark.parametrize("system, degree", [(curved, 4), (henon_heiles, 3)])
 def test_the_mean_is_exact_for_its_degree_and_with_a_point_less_it_is_not(system, degree):
-    flow = Flow(system)
+    flow = Flow(system, system.energy)
     z = [UOp.var(f"z{k}") for k in range(len(flow.z))]
     y = [UOp.var(f"y{k}") for k in range(len(flow.z))]
     ends = Ends(system, flow, z)

@@ -42,6 +42,9 @@ class Work:
 
 # fmt: off
 WORKS: tuple[Work, ...] = (
+    Work("jayawardana2023", ("Jayawardana, Buddhika", "Ohsawa, Tomoki"), 2023,
+         "Semiexplicit symplectic integrators for non-separable Hamiltonian systems",
+         "Math. Comp.", "92", "251-281", "10.1090/mcom/3778"),
     Work("kutta1901", ("Kutta, Wilhelm",), 1901,
          "Beitrag zur näherungsweisen Integration totaler Differentialgleichungen",
          "Z. Math. Phys.", "46", "435-453"),

@@ -162,6 +162,18 @@ def step_rows(method: Method, facts: Facts) -> list[Row]:
     return out
 
 
+def equation_rows(step: Step) -> list[Row]:
+    """What is solved for in a step, and how."""
+    solves = [part for part in step.body if isinstance(part, Solve)]
+    if not solves:
+        return []
+    first = solves[0]
+    count = plural(first.unknown.size, "unknown") + (f", {len(solves)} times" if len(solves) > 1 else "")
+    how = ("by Newton's method, with the slopes of one state in a step" if first.matrix is not None else
+           "their residuals are taken off: for that dt times the steepest slope must be below 1")  # fmt: skip
+    return [Row("equations", count, f"{how}; until corrections get no smaller, {first.rounds} rounds at most")]
+
+
 def explain(
     system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
     certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (), loop: tuple[Row, ...] = (),
@@ -172,6 +184,7 @@ def explain(
         rough = "smooth" in facts and not facts["smooth"]
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
     chosen += step_rows(method, facts)
+    chosen += equation_rows(step)
     if system.clock is not None:
         chosen += clock_rows(system.clock)
     if goal.dt is not None:

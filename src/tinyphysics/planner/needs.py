@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tinyphysics.analysis.apart import apart
 from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
 from tinyphysics.analysis.interaction import interaction
 from tinyphysics.facts import Fact, Facts
@@ -127,6 +128,15 @@ def many_numbers(m: Method, system: System, facts: Facts) -> Reason:
     return None if size <= MOST_INCREMENTS else f"{size} numbers have as many quotients, each of H: {MOST_INCREMENTS} at most"
 
 
+def all_mixed(m: Method, system: System, facts: Facts) -> Reason:
+    if system.energy is None:
+        return None  # and another need says so
+    if system.time is not None:
+        return "the energy depends on t"
+    found = apart(system)
+    return None if found else f"no potential stands apart: {found.because}"
+
+
 def no_lagrangian(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.motion is not None else "it is not given by a Lagrangian: @tp.lagrangian"
 
@@ -159,6 +169,7 @@ NEEDS: dict[str, Need] = {
     "no clock": Need("H does not depend on t", a_clock),
     "smooth rates": Need("no abs, floor, min, max, sign or choice by what moves in the equations of motion", not_analytic),
     "an energy": Need("a system given by its energy", no_energy),
+    "a potential apart": Need("some terms of the energy hold no momenta, and none holds t", all_mixed),
     "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
     "linear": Need(f"H is of degree 2 in q and p, of {MOST_NUMBERS} numbers at most; t may be in it", not_linear),
     "a polynomial": Need(f"H is a polynomial of the state, of degree {MOST_DEGREES} at most", not_polynomial),

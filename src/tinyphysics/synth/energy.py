@@ -181,7 +181,7 @@ def within(degree: int, term: UOp, states: frozenset[UOp]) -> bool:
 def energy_step(name: str, system: System, degree: int | None) -> Step:
     """A step by one of the discrete gradients; the degree is that of H, where it is a polynomial."""
     assert system.energy is not None
-    flow = Flow(system)
+    flow = Flow(system, system.energy)
     n = len(flow.z)
     unknown = UOp.var("?end", (n,))
     z = elements(unknown)
