@@ -138,7 +138,7 @@ def test_what_a_method_keeps_is_shown_for_it(m):
 
 def test_the_cost_in_the_table_is_that_of_the_step():
     for m in ALONE:
-        assert tp.compile(henon_heiles, dt=0.1, method=m.name).built.step.evaluations == (m.slopes or m.stages)  # a round
+        assert tp.compile(henon_heiles, dt=0.1, method=m.name).built.step.evaluations == (m.slopes or m.points or m.stages)  # a round
 
 
 # --- routes (S2-15, S2-29) ----------------------------------------------------------------------------------

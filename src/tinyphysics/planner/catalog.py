@@ -39,7 +39,7 @@ class Method:
     lengths: str = ""  # of the steps that one is made of, where equations are solved: a row of synth/coefficients.py
     turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
     mollified: bool = False  # kicks see means of positions
-    points: int = 0  # of a quadrature of the Lagrangian; none for the trapezoidal rule
+    points: int = 0  # of a quadrature of the Lagrangian, none for the trapezoidal rule; or of an energy between two ends
     kind: str = ""  # the family, of a method that is nothing of these
     adaptive: bool = False  # does it choose its own steps?  Then dt is that of the times at which one may look
     composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
@@ -99,7 +99,7 @@ class Method:
             return parts.count("V") - (merged and parts[0] == "V")
         if self.orbits is not None:
             return len(self.orbits()[1])
-        if self.slopes or self.kind == "variational":
+        if self.slopes or self.kind in ("variational", "discrete gradient"):
             return (self.slopes or self.points or 2) * ROUNDS  # the trapezoidal rule looks at both ends
         if self.turns is not None:
             return kicks_of(self.turns())
@@ -197,6 +197,14 @@ METHODS: tuple[Method, ...] = (
            source="marsden2001", kind="variational", points=2, needs=("a Lagrangian",)),
     Method("galerkin6", 6, "of a Lagrangian: velocities at three points of Gauss, solved for", symmetric=True,
            source="marsden2001", kind="variational", points=3, needs=("a Lagrangian",)),
+    Method("avf", 2, "the mean of the gradient between the ends of a step, which are solved for: keeps a polynomial energy",
+           symmetric=True, source="quispel2008", kind="discrete gradient", points=2,
+           needs=("an energy", "no clock", "a polynomial")),
+    Method("gonzalez", 2, "the gradient at the middle of the step, mended along it, solved for: keeps the energy",
+           symmetric=True, source="gonzalez1996", kind="discrete gradient", points=1, needs=("an energy", "no clock")),
+    Method("itoh_abe", 2, "difference quotients number by number, in both orders, solved for: keeps the energy",
+           symmetric=True, source="itoh1988", kind="discrete gradient", points=2,
+           needs=("an energy", "no clock", "few numbers")),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),

@@ -65,6 +65,18 @@ LATTICE_ROWS = (
 )
 
 
+def energy_rows(method: Method) -> list[Row]:
+    """What a step by a discrete gradient is, whatever its energy is."""
+    momenta = "angular momenta, but not linear ones:" if method.name == "avf" else "momenta, linear and angular:"
+    return [
+        Row("keeps", "the energy", "to the residual of its equations: one system of them is solved a step, in rounds that "
+            'out.metrics["solver"] counts'),
+        Row("gives up", "symplectic", f"tp.measure_symplectic says by how much; and {momenta} their errors are those of a "
+            "method of its order"),
+        Row("accuracy", "error=", "an energy without error is no state without one: give error=, or halve dt and compare"),
+    ]  # fmt: skip
+
+
 def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
     given = dict(goal.lattice)
     units = {s.name: given.get(s.name, given.get("", UNIT)) for s in system.states}
@@ -143,6 +155,8 @@ def step_rows(method: Method, facts: Facts) -> list[Row]:
     if method.processor is not None:
         out.append(Row("processor", plural(sum(part == "V" for part, _ in method.processor()), "kick"),
                        "before the first step, undone on the copy that a frame or an observable sees"))  # fmt: skip
+    if method.kind == "discrete gradient":
+        out += energy_rows(method)
     if method.splits and "explicit time" in facts and facts["explicit time"] and len(facts["explicit time"].inside) > 1:
         out.append(Row("time", "a third part", "T and V both depend on it: it advances between them"))
     return out

@@ -20,6 +20,7 @@ from tinyphysics.step import Step, Term
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.derivative import derivative
 from tinyphysics.synth.doubled import doubled
+from tinyphysics.synth.energy import energy_step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss, generated, kicked
 from tinyphysics.synth.interaction import interaction_step
@@ -179,6 +180,11 @@ def of_lagrangian(job: Job) -> Step:
     return variational(method.name, job.system, gauss(method.points) if method.points else None)
 
 
+def by_discrete_gradient(job: Job) -> Step:
+    polynomial = job.facts["polynomial"]
+    return energy_step(job.method.name, job.system, polynomial.degree if polynomial else None)
+
+
 FAMILIES: dict[str, Callable[[Job], Step]] = {
     "map": of_map,
     "splitting": of_splitting,
@@ -192,6 +198,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "doubled": of_copies,
     "interaction": in_turns,
     "variational": of_lagrangian,
+    "discrete gradient": by_discrete_gradient,
 }
 
 
