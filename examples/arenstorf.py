@@ -19,9 +19,10 @@ def satellite(x: tp.Vec[2], v: tp.Vec[2], mu: float = 0.012277471):
 # Arenstorf 1963, in the digits of Hairer, Norsett and Wanner, Solving Ordinary Differential Equations I
 start = dict(x=[0.994, 0.0], v=[0.0, -2.00158510637908252240537862224])
 period = 17.0652165601579625588917206249
+dt = period / 100  # of frames: steps have their own lengths
 
 if __name__ == "__main__":
-    sim = tp.compile(satellite, dt=period / 100)
+    sim = tp.compile(satellite, dt)
     print(sim.explain())
     out = sim.evolve(**start, until=period, save_every=1)
     miss = np.abs(out.final.x - out.x[0]).max()

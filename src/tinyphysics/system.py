@@ -16,14 +16,15 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
     "map": 0,
     "ode": 0,
 }
+LAGRANGIAN = 3  # the level of an energy that was found from a Lagrangian
 
 
 OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "hash_every", "seed", "progress",
            "threads", "save", "checkpoint", "checkpoint_every", "resume",
            "events")  # fmt: skip
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
-SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "frames", "hash", "hashes", "kept", "metrics", "observed",
-         "origin", "plot", "states", "step", "stopped", "stops", "t", "times", "to_xarray", "words")  # fmt: skip
+SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "found", "frames", "hash", "hashes", "kept", "metrics",
+         "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times", "to_xarray", "words")  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
 
@@ -113,7 +114,7 @@ class System:
 
     @property
     def level(self) -> int:
-        return KINDS[self.kind]
+        return KINDS[self.kind] if self.motion is None else LAGRANGIAN
 
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
         return self

@@ -1,6 +1,8 @@
 """Are the equations of a step solved, the same everywhere, and is it said where they are not?"""
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -59,12 +61,12 @@ def test_a_member_has_the_bits_that_it_has_alone():
 def test_a_slope_beyond_the_fast_path_of_a_function_is_done_carefully():
     """cos of a large argument has a path of its own, and a round may need it."""
     far = {"q": np.array([[1e7, 0.1], [0.1, 0.2]]), "p": np.zeros((2, 2))}
-    found = {b: bits(tp.compile(rotating, dt=1e-3, backend=b).evolve(**far, steps=3)) for b in BACKENDS}
+    found = {b: bits(tp.compile(rotating, dt=1e-3, method="implicit_midpoint", backend=b).evolve(**far, steps=3)) for b in BACKENDS}
     assert len(set(found.values())) == 1
 
 
 def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not(tmp_path):
-    sim = tp.compile(rotating, dt=0.1, order=4)
+    sim = tp.compile(rotating, dt=0.1, method="gauss4")
     start = {"q": [0.5, 0.1], "p": [0.0, 0.4]}
     whole = sim.evolve(**start, steps=40)
     sim.evolve(**start, steps=25, checkpoint=tmp_path / "run.checkpoint")
@@ -97,7 +99,7 @@ def test_quadratic_energies_are_kept_to_rounding():
     def turning(q: tp.Vec[2], p: tp.Vec[2]):
         return p @ p / 2 + q @ q - 0.5 * (q[0] * p[1] - q[1] * p[0])
 
-    out = tp.compile(turning, dt=0.3, propagator="loop").evolve(q=[1.0, 0.0], p=[0.0, 0.5], steps=10_000)
+    out = tp.compile(turning, dt=0.3, method="implicit_midpoint", propagator="loop").evolve(q=[1.0, 0.0], p=[0.0, 0.5], steps=10_000)
     assert out.drift("energy") < 1e-13
 
 
@@ -191,6 +193,67 @@ def test_an_unknown_that_starts_elsewhere_is_not_consistent():
     assert changed.count("T999") == 2
     certificate = tpir.verify(tpir.parse(changed))
     assert certificate.symplectic and not certificate.consistent and "another root" in certificate.consistent.because
+
+
+@tp.hamiltonian
+def trapped(q, p):
+    return (1 + q**2) * p**2 / 2 + 3.0 * q**4
+
+
+CHANGES = {  # of a kick beside equations: what is changed, what is lost, and why
+    "half a kick that is not taken back": ("mul, -0.5, $dt", "mul, -0.4, $dt", "symplectic", "not taken back in `final`"),
+    "a force of no energy": ("mul, 12.0,", "mul, 11.0,", "symplectic", "is not a kick by a term"),
+    "a kick that is too long": ("SYMP_STEP S1, F1.2, $dt", "SYMP_STEP S1, F1.2, 0.2", "symplectic", "not shown to be a multiple of dt"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("old, new, lost, why", CHANGES.values(), ids=CHANGES)
+def test_a_kick_beside_equations_is_held_against_the_energy(old, new, lost, why):
+    text = str(tp.compile(trapped, dt=0.1, method="kick_midpoint").tpir)
+    assert tpir.verify(tpir.parse(text)).symplectic and old in text, text
+    changed = "\n".join(x for x in text.replace(old, new).splitlines() if not x.startswith("claim"))
+    verdict = tpir.verify(tpir.parse(changed))[lost]
+    assert not verdict and re.search(why, verdict.because), verdict.because
+
+
+def test_a_generating_function_alone_is_symplectic_and_not_symmetric():
+    text = str(tp.compile(trapped, dt=0.1, method="stormer_verlet_implicit").tpir)
+    head, step, rest = text.partition("step:\n")
+    body, final, end = rest.partition("final:\n")
+    first = body.splitlines(keepends=True)
+    last = [k for k, x in enumerate(first) if x.strip().startswith("SYMP_STEP")][1]
+    program = tpir.parse(re.sub("claim.*\n", "", head) + step + "".join(first[: last + 1]) + final + end)
+    certificate = tpir.verify(program)
+    assert certificate.symplectic and not certificate.symmetric
+    assert not certificate.consistent and "total weight 0.5" in certificate.consistent.because
+
+
+COPIES = {  # of two copies: what is changed, and what is said
+    "a projection that is not symmetric": ("mul, 0.5,", "mul, 0.25,", "."),
+    "a slope of another energy": ("mul, 12.0,", "mul, 11.0,", "slopes of the declared energy|flows of copies"),
+}
+
+
+@pytest.mark.parametrize("old, new, why", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("method", ["extended_phase_space", "extended_phase_space4"])
+def test_a_step_of_two_copies_is_held_against_the_energy(method, old, new, why):
+    text = str(tp.compile(trapped, dt=0.1, method=method).tpir)
+    certificate = tpir.verify(tpir.parse(text))
+    assert certificate.symplectic and certificate.symmetric and certificate.consistent and certificate.reversible
+    head, line, rest = text.partition("SOLVE")
+    changed = re.sub("claim.*\n", "", head) + line + rest.replace(old, new, 1 if "slope" in why else -1)
+    assert changed.count(new) > 0
+    verdict = tpir.verify(tpir.parse(changed)).symplectic
+    assert not verdict and re.search(why, verdict.because), verdict.because
+
+
+def test_an_energy_that_jumps_is_not_consistent():
+    @tp.hamiltonian
+    def stepped(q, p):
+        return (1 + q**2) * p**2 / 2 + tp.where(q < 0.3, 0.0, 1.0)
+
+    certificate = tp.compile(stepped, dt=0.1).certificate
+    assert not certificate.consistent and "may jump" in certificate.consistent.because
 
 
 WRONG = {

@@ -197,6 +197,16 @@ def test_explicit_time_is_part_of_the_series():
                                  rel=1e-12)  # fmt: skip
 
 
+def test_a_lagrangian_is_followed_by_its_energy():
+    @tp.lagrangian
+    def swing(q, v):
+        return v**2 / 2 + tp.cos(q)
+
+    ends = [tp.compile(s, method="taylor").evolve(q=1.0, until=5.0, **rest).final for s, rest in
+            ((swing, dict(v=0.0)), (pendulum, dict(p=0.0)))]  # fmt: skip
+    assert (ends[0].q, ends[0].p) == (ends[1].q, ends[1].p)
+
+
 def test_time_does_not_lose_digits_over_many_steps():
     @tp.ode
     def clock(x, t):

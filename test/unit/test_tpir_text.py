@@ -205,7 +205,7 @@ def test_every_instruction_of_the_table_parses_in_the_form_that_it_states():
         "ACC_GRAD": "ACC_GRAD G0, 1.0, mul, 0.0, S0, S1", "POISSON_J": "POISSON_J F1, G0, negate",
         "SYMP_STEP": "SYMP_STEP S1, F1.2, $dt", "SHIFT": "SHIFT S1, T4", "SCALE": "SCALE S1, over, $dt", "MAP": "MAP S0, T3", "SOLVE": "SOLVE T4:f64[2], T3", "UNTIL": "UNTIL T4:f64[2], T5, T6, T7, (50,)", "ORBIT": "ORBIT S0, T3", "ROTATE": "ROTATE S0, T3", "FLOW": "FLOW T0:f64[2, 2, 3], $m, E0, $dt",
         "JACOBI": "JACOBI S0:f64[3, 3], positions, S0, $m, (0,2,1)", "KEPLER": "KEPLER T0:f64[3, 3], S0, S1, T1, $dt, (0,)", "PULL": "PULL F1.1:f64[3, 3], F1, S0, T1", "OBSERVE": "OBSERVE &energy, E0",
-        "PROPAGATE": "PROPAGATE S0, power, E1, 0.5, E0, 1.0, E1, 0.5",
+        "PROPAGATE": "PROPAGATE S0, power, E1, 0.5, E0, 1.0, E1, 0.5", "SERIES": "SERIES S0, S1, T3, (20,)",
     }  # fmt: skip
     assert set(examples) == set(ISA)
     for op, line in examples.items():

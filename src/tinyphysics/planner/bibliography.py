@@ -42,6 +42,9 @@ class Work:
 
 # fmt: off
 WORKS: tuple[Work, ...] = (
+    Work("jayawardana2023", ("Jayawardana, Buddhika", "Ohsawa, Tomoki"), 2023,
+         "Semiexplicit symplectic integrators for non-separable Hamiltonian systems",
+         "Math. Comp.", "92", "251-281", "10.1090/mcom/3778"),
     Work("kutta1901", ("Kutta, Wilhelm",), 1901,
          "Beitrag zur näherungsweisen Integration totaler Differentialgleichungen",
          "Z. Math. Phys.", "46", "435-453"),
@@ -98,6 +101,14 @@ WORKS: tuple[Work, ...] = (
     Work("jorba2005", ("Jorba, Àngel", "Zou, Maorong"), 2005,
          "A software package for the numerical integration of ODEs by means of high-order Taylor methods",
          "Experiment. Math.", "14", "99-117", "10.1080/10586458.2005.10128904"),
+    Work("itoh1988", ("Itoh, Toshiaki", "Abe, Kanji"), 1988,
+         "Hamiltonian-conserving discrete canonical equations based on variational difference quotients",
+         "J. Comput. Phys.", "76", "85-102", "10.1016/0021-9991(88)90132-5"),
+    Work("gonzalez1996", ("Gonzalez, Oscar",), 1996, "Time integration and discrete Hamiltonian systems",
+         "J. Nonlinear Sci.", "6", "449-467", "10.1007/BF02440162"),
+    Work("quispel2008", ("Quispel, G. Reinout W.", "McLaren, David I."), 2008,
+         "A new class of energy-preserving numerical integration methods",
+         "J. Phys. A", "41", "045206", "10.1088/1751-8113/41/4/045206"),
     Work("marsden2001", ("Marsden, Jerrold E.", "West, Matthew"), 2001,
          "Discrete mechanics and variational integrators",
          "Acta Numerica", "10", "357-514", "10.1017/S096249290100006X"),

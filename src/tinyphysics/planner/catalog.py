@@ -36,9 +36,10 @@ class Method:
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
     slopes: int = 0  # that a collocation solves for
+    lengths: str = ""  # of the steps that one is made of, where equations are solved: a row of synth/coefficients.py
     turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
     mollified: bool = False  # kicks see means of positions
-    points: int = 0  # of a quadrature of the Lagrangian; none for the trapezoidal rule
+    points: int = 0  # of a quadrature of the Lagrangian, none for the trapezoidal rule; or of an energy between two ends
     kind: str = ""  # the family, of a method that is nothing of these
     adaptive: bool = False  # does it choose its own steps?  Then dt is that of the times at which one may look
     composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
@@ -64,7 +65,8 @@ class Method:
         if self.kind == "exponential":
             return ("symplectic",)
         shears = self.kind == "shears"
-        if not (self.splits or self.orbits or self.slopes or self.turns or shears or "levels" in self.needs):
+        solves = self.slopes or self.kind == "doubled"
+        if not (self.splits or self.orbits or solves or self.turns or shears or "levels" in self.needs):
             return ()
         symmetric = self.symmetric and not self.corrected
         return ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
@@ -97,7 +99,7 @@ class Method:
             return parts.count("V") - (merged and parts[0] == "V")
         if self.orbits is not None:
             return len(self.orbits()[1])
-        if self.slopes or self.kind == "variational":
+        if self.slopes or self.kind in ("variational", "discrete gradient"):
             return (self.slopes or self.points or 2) * ROUNDS  # the trapezoidal rule looks at both ends
         if self.turns is not None:
             return kicks_of(self.turns())
@@ -171,6 +173,22 @@ METHODS: tuple[Method, ...] = (
            kind="collocation", slopes=2),
     Method("gauss6", 6, "three slopes at the points of Gauss, solved for", symmetric=True, source="butcher1964",
            kind="collocation", slopes=3),
+    Method("stormer_verlet_implicit", 2, "half a step by a generating function of (q, P), half by its adjoint of (Q, p)",
+           symmetric=True, source="devogelaere1956", kind="collocation", slopes=2, lengths="leapfrog"),
+    Method("stormer_verlet_implicit4", 4, "three of these, the middle one backwards",
+           symmetric=True, source="yoshida1990", kind="collocation", slopes=6, lengths="yoshida4"),
+    Method("stormer_verlet_implicit6", 6, "nine of these", symmetric=True, source="kahan1997",
+           kind="collocation", slopes=18, lengths="kahan_li6"),
+    *(Method(f"kick_midpoint{order if order > 2 else ''}", order, summary, symmetric=True, source=source, kind="collocation",
+             slopes=stages, lengths=weights, needs=("a potential apart",)) for order, weights, stages, source, summary in (
+        (2, "leapfrog", 1, "", "half a kick by the terms without p, the midpoint rule for the rest, half a kick"),
+        (4, "yoshida4", 3, "yoshida1990", "three of these, the middle one backwards"),
+        (6, "kahan_li6", 9, "kahan1997", "nine of these"))),
+    *(Method(f"extended_phase_space{order if order > 2 else ''}", order, f"{count} of two copies, projected symmetrically",
+             symmetric=True, source="jayawardana2023", kind="doubled", lengths=weights, kicks=kicks,
+             needs=("an energy", "no clock"))
+      for order, weights, kicks, count in ((2, "leapfrog", 3, "a leapfrog"), (4, "yoshida4", 7, "three leapfrogs"),
+                                           (6, "kahan_li6", 19, "nine leapfrogs"))),
     Method("variational_midpoint", 2, "of a Lagrangian: the velocity at the middle of the step, solved for", symmetric=True,
            source="marsden2001", kind="variational", points=1, needs=("a Lagrangian",)),
     Method("variational_trapezoidal", 2, "of a Lagrangian: one velocity for both ends of the step, solved for; Verlet's "
@@ -179,6 +197,14 @@ METHODS: tuple[Method, ...] = (
            source="marsden2001", kind="variational", points=2, needs=("a Lagrangian",)),
     Method("galerkin6", 6, "of a Lagrangian: velocities at three points of Gauss, solved for", symmetric=True,
            source="marsden2001", kind="variational", points=3, needs=("a Lagrangian",)),
+    Method("avf", 2, "the mean of the gradient between the ends of a step, which are solved for: keeps a polynomial energy",
+           symmetric=True, source="quispel2008", kind="discrete gradient", points=2,
+           needs=("an energy", "no clock", "a polynomial")),
+    Method("gonzalez", 2, "the gradient at the middle of the step, mended along it, solved for: keeps the energy",
+           symmetric=True, source="gonzalez1996", kind="discrete gradient", points=1, needs=("an energy", "no clock")),
+    Method("itoh_abe", 2, "difference quotients number by number, in both orders, solved for: keeps the energy",
+           symmetric=True, source="itoh1988", kind="discrete gradient", points=2,
+           needs=("an energy", "no clock", "few numbers")),
     Method("euler", 1, "explicit Euler", tableau=EULER),
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),

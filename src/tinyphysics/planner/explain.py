@@ -65,6 +65,18 @@ LATTICE_ROWS = (
 )
 
 
+def energy_rows(method: Method) -> list[Row]:
+    """What a step by a discrete gradient is, whatever its energy is."""
+    momenta = "angular momenta, but not linear ones:" if method.name == "avf" else "momenta, linear and angular:"
+    return [
+        Row("keeps", "the energy", "to the residual of its equations: one system of them is solved a step, in rounds that "
+            'out.metrics["solver"] counts'),
+        Row("gives up", "symplectic", f"tp.measure_symplectic says by how much; and {momenta} their errors are those of a "
+            "method of its order"),
+        Row("accuracy", "error=", "an energy without error is no state without one: give error=, or halve dt and compare"),
+    ]  # fmt: skip
+
+
 def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
     given = dict(goal.lattice)
     units = {s.name: given.get(s.name, given.get("", UNIT)) for s in system.states}
@@ -143,9 +155,23 @@ def step_rows(method: Method, facts: Facts) -> list[Row]:
     if method.processor is not None:
         out.append(Row("processor", plural(sum(part == "V" for part, _ in method.processor()), "kick"),
                        "before the first step, undone on the copy that a frame or an observable sees"))  # fmt: skip
+    if method.kind == "discrete gradient":
+        out += energy_rows(method)
     if method.splits and "explicit time" in facts and facts["explicit time"] and len(facts["explicit time"].inside) > 1:
         out.append(Row("time", "a third part", "T and V both depend on it: it advances between them"))
     return out
+
+
+def equation_rows(step: Step) -> list[Row]:
+    """What is solved for in a step, and how."""
+    solves = [part for part in step.body if isinstance(part, Solve)]
+    if not solves:
+        return []
+    first = solves[0]
+    count = plural(first.unknown.size, "unknown") + (f", {len(solves)} times" if len(solves) > 1 else "")
+    how = ("by Newton's method, with the slopes of one state in a step" if first.matrix is not None else
+           "their residuals are taken off: for that dt times the steepest slope must be below 1")  # fmt: skip
+    return [Row("equations", count, f"{how}; until corrections get no smaller, {first.rounds} rounds at most")]
 
 
 def explain(
@@ -158,6 +184,7 @@ def explain(
         rough = "smooth" in facts and not facts["smooth"]
         chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
     chosen += step_rows(method, facts)
+    chosen += equation_rows(step)
     if system.clock is not None:
         chosen += clock_rows(system.clock)
     if goal.dt is not None:
@@ -189,7 +216,8 @@ def explain(
         chosen += propagator_rows(system, facts, goal)
     chosen += [*loop, *units]
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
-    level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
+    given = "Lagrangian" if system.motion is not None else "energy" if system.kind == "hamiltonian" else system.kind
+    level = f"level {system.level}: given by its {given}"
     none = system.kind == "map" or step.jump is not None or method.adaptive
     solves = any(isinstance(part, Solve) for part in step.body)
     often = "a round of a solution, and once more when it has arrived" if solves else "a step"

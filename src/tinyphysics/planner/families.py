@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tinyphysics.analysis.apart import apart
 from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
@@ -16,9 +17,12 @@ from tinyphysics.planner.needs import HIERARCHY, SHEARED, quadratic_part
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.step import Step, Term
+from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.derivative import derivative
+from tinyphysics.synth.doubled import doubled
+from tinyphysics.synth.energy import energy_step
 from tinyphysics.synth.explicit import explicit_map
-from tinyphysics.synth.implicit import collocate, gauss
+from tinyphysics.synth.implicit import collocate, gauss, generated, kicked
 from tinyphysics.synth.interaction import interaction_step
 from tinyphysics.synth.magnus import magnus_step
 from tinyphysics.synth.multirate import multirate_step
@@ -89,6 +93,9 @@ def of_series(job: Job) -> Step:
         pairs = zip(system.q, system.p)
         rates = [r for q, p in pairs for r in (slopes[p], -slopes[q])]
         terms = (Term("H", system.energy),)
+    elif system.kind != "forces":
+        raise PlanError(f"`{system.name}` is given by its {system.kind}, of which no derivatives are known",
+                        fix="Write it as an energy, as forces or with @tp.ode.")  # fmt: skip
     else:
         T = kinetic(system)
         (velocity,) = simplify(gradient(T, system.p))
@@ -156,12 +163,26 @@ def of_exponential(job: Job) -> Step:
 
 def by_collocation(job: Job) -> Step:
     method = job.method
+    if "a potential apart" in method.needs:
+        found = apart(job.system)
+        return kicked(method.name, job.system, found.V, found.rest, COMPOSITION[method.lengths], method.keeps)
+    if method.lengths:
+        return generated(method.name, job.system, COMPOSITION[method.lengths], method.keeps)
     return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
+
+
+def of_copies(job: Job) -> Step:
+    return doubled(job.method.name, job.system, COMPOSITION[job.method.lengths], job.method.keeps)
 
 
 def of_lagrangian(job: Job) -> Step:
     method = job.method
     return variational(method.name, job.system, gauss(method.points) if method.points else None)
+
+
+def by_discrete_gradient(job: Job) -> Step:
+    polynomial = job.facts["polynomial"]
+    return energy_step(job.method.name, job.system, polynomial.degree if polynomial else None)
 
 
 FAMILIES: dict[str, Callable[[Job], Step]] = {
@@ -174,8 +195,10 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "shears": of_shears,
     "exponential": of_exponential,
     "collocation": by_collocation,
+    "doubled": of_copies,
     "interaction": in_turns,
     "variational": of_lagrangian,
+    "discrete gradient": by_discrete_gradient,
 }
 
 

@@ -31,8 +31,10 @@ def refused(system: System, why: str, site: Any = None) -> PlanError:
 
 
 def fast(system: System) -> System:
-    if system.kind != "hamiltonian" or system.levels:
-        raise refused(system, f"it is given by its {system.kind}" if system.kind != "hamiltonian" else "it has fast and slow parts")
+    if system.kind != "hamiltonian":
+        raise refused(system, f"it is given by its {system.kind}")
+    if system.levels:
+        raise refused(system, "it has fast and slow parts")
     split = separable(system)
     if not split:
         raise refused(system, f"its energy is not shown to be T(p) + V(q): {split.because}", split.site)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tinyphysics.analysis.apart import apart
 from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
 from tinyphysics.analysis.interaction import interaction
 from tinyphysics.facts import Fact, Facts
@@ -18,6 +19,8 @@ Reason = str | None  # why not, or None
 SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped by their shears
 HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
 MOST_NUMBERS = 12  # of a state whose matrix is written out
+MOST_DEGREES = 24  # of a polynomial whose mean along a line is a sum over points
+MOST_INCREMENTS = 24  # numbers of a state that change one after the other
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,29 @@ def no_energy(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.energy is not None else "it is not given by an energy"
 
 
+def not_polynomial(m: Method, system: System, facts: Facts) -> Reason:
+    if system.energy is None:
+        return None  # another need says so
+    if not facts["polynomial"]:
+        return f"its mean along a line is computed exactly of polynomials only, and {facts['polynomial'].because}"
+    degree = facts["polynomial"].degree
+    return None if degree <= MOST_DEGREES else f"the degree of H may be {degree}, and quadratures go up to {MOST_DEGREES}"
+
+
+def many_numbers(m: Method, system: System, facts: Facts) -> Reason:
+    size = sum(s.var.size for s in system.states)
+    return None if size <= MOST_INCREMENTS else f"{size} numbers have as many quotients, each of H: {MOST_INCREMENTS} at most"
+
+
+def all_mixed(m: Method, system: System, facts: Facts) -> Reason:
+    if system.energy is None:
+        return None  # and another need says so
+    if system.time is not None:
+        return "the energy depends on t"
+    found = apart(system)
+    return None if found else f"no potential stands apart: {found.because}"
+
+
 def no_lagrangian(m: Method, system: System, facts: Facts) -> Reason:
     return None if system.motion is not None else "it is not given by a Lagrangian: @tp.lagrangian"
 
@@ -143,8 +169,11 @@ NEEDS: dict[str, Need] = {
     "no clock": Need("H does not depend on t", a_clock),
     "smooth rates": Need("no abs, floor, min, max, sign or choice by what moves in the equations of motion", not_analytic),
     "an energy": Need("a system given by its energy", no_energy),
+    "a potential apart": Need("some terms of the energy hold no momenta, and none holds t", all_mixed),
     "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
     "linear": Need(f"H is of degree 2 in q and p, of {MOST_NUMBERS} numbers at most; t may be in it", not_linear),
+    "a polynomial": Need(f"H is a polynomial of the state, of degree {MOST_DEGREES} at most", not_polynomial),
+    "few numbers": Need(f"{MOST_INCREMENTS} numbers of the state at most", many_numbers),
     "a Lagrangian": Need("a system given by its Lagrangian", no_lagrangian),
     "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
 }

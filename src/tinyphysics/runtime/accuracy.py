@@ -38,7 +38,7 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
         return
-    if sim.system.levels and sim.goal.propagator == "loop":
+    if sim.system.levels and sim.goal.propagator in (None, "loop"):
         paces.decide(sim, i, sim.goal.dt, t0)
         if sim.goal.dt is not None:
             paces.resonance(sim, sim.goal.dt)

@@ -92,11 +92,16 @@ class Paces:
     automatic: bool  # was `inner` decided by them?
     weights: tuple[float, ...] = (1.0,)  # of the steps that a step is composed of
     warned: set[float] = field(default_factory=set)  # steps that were complained about
+    known: dict[Any, tuple[float | None, float]] = field(default_factory=dict)  # radii, by (inner, dt)
 
     def radius(self, inner: Sequence[int], dt: float) -> tuple[float | None, float]:
         """(of the step, of the motion itself) for the worst member."""
-        found = [(m.radius(inner, dt, self.weights), math.exp(min(m.escape * abs(dt), 700.0))) for m in self.members]
-        return max(found, key=lambda pair: math.log(pair[0]) - math.log(pair[1]) if pair[0] > 0 else 0.0, default=(None, 1.0))
+        key = tuple(inner), dt
+        if key not in self.known:  # eigenvalues take longer than many a run
+            found = [(m.radius(inner, dt, self.weights), math.exp(min(m.escape * abs(dt), 700.0))) for m in self.members]
+            self.known[key] = max(found, key=lambda pair: math.log(pair[0]) - math.log(pair[1]) if pair[0] > 0 else 0.0,
+                                  default=(None, 1.0))  # fmt: skip
+        return self.known[key]
 
     def share(self, dt: float) -> float:
         """Of half a period of the fastest vibration."""

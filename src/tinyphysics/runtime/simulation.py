@@ -234,6 +234,8 @@ class Simulation:
         For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
         """
         self.in_own_time("suggest_dt")
+        if isinstance(self.source, Family):
+            self.bind(self.source, sizes_from(self.source, given))
         if self.compiled.adaptive:
             raise PlanError("this method chooses its own steps", fix="tolerance= of compile says how accurate they are.")
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
@@ -251,7 +253,7 @@ class Simulation:
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError("what a run costs is not known before its method is",
                             fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
-        if self.system.levels and not self.goal.inner and self.goal.propagator == "loop":
+        if self.system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
             raise PlanError("what a run costs is not known before it is known how many fast kicks there are in a step",
                             fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
         if self.compiled.adaptive and self.goal.dt is None:

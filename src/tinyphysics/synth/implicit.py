@@ -17,8 +17,9 @@ from tinyphysics.rules.real import simplify
 from tinyphysics.rules.solve import ROUNDS
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
-from tinyphysics.step import DT, WORK, Block, Shear, Solve, Step, Term
+from tinyphysics.step import DT, WORK, Block, Part, Shear, Solve, Step, Term
 from tinyphysics.synth.derivative import derivative, power
+from tinyphysics.synth.splitting import palindrome
 from tinyphysics.system import System
 
 BY_NEWTON = 12  # unknowns, up to which the linear system is written out; beyond, residuals are the correction
@@ -69,12 +70,11 @@ def gauss(stages: int) -> Collocation:
 class Flow:
     """The motion of a Hamiltonian as numbers: dz/dt for each component of each state, states in their order."""
 
-    def __init__(self, system: System) -> None:
-        assert system.energy is not None
-        self.system = system
+    def __init__(self, system: System, energy: UOp) -> None:
+        self.system, self.energy = system, energy
         self.states = [x for pair in zip(system.q, system.p) for x in pair]
         self.z = [e for s in self.states for e in elements(s)]
-        covectors = derivative(system.energy, [x for pair in zip(system.p, system.q) for x in pair])
+        covectors = derivative(energy, [x for pair in zip(system.p, system.q) for x in pair])
         self.slopes = [simplify([-g] if k % 2 else [g])[0] for k, group in enumerate(unroll(covectors)) for g in group]
 
     def at(self, z: Sequence[UOp], after: float = 0.0) -> list[UOp]:
@@ -104,6 +104,13 @@ class Flow:
             for k, x in zip(own, found):
                 out[k] = x
         return [x for x in out if x is not None]
+
+    def works(self, z: Sequence[UOp], after: float, weight: float) -> list[Shear]:
+        """What moves the energy of the clock, where there is one."""
+        if not self.system.driven:
+            return []
+        ((lost,),) = unroll([-power(self.energy, self.system.time)])
+        return [Shear(WORK, u, "force", weight) for u in self.moved([lost], z, after)]
 
     def covectors(self, z: Sequence[UOp], after: float) -> list[tuple[UOp, UOp, str]]:
         """(state, covector, how J acts) at other numbers."""
@@ -136,40 +143,104 @@ def sizes_of(states: Sequence[UOp], groups: Sequence[Sequence[UOp]]) -> list[UOp
     return [1.0 / x.maximum(least).maximum(TINY) for s, x in zip(states, own) for _ in range(s.size)]
 
 
-def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:
+def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> Solve:
+    """A step by a generating function, for a time weight*dt: positions and momenta move by slopes at (q, P), or at (Q, p).
+
+    p = P + h H_q(q, P), Q = q + h H_p(q, P) comes of F = q P + h H(q, P), and is solved for P; its adjoint for Q. The
+    energy sees one time, `clock`.
+    """
+    own, at = [], 0
+    for k, s in enumerate(flow.states):
+        own += [*range(at, at + s.size)] if (k % 2 == 1) is momenta else []
+        at += s.size
+    n, h = len(own), weight * DT
+    unknown = UOp.var(name, (n,))
+    x = elements(unknown)
+
+    def with_(values: Sequence[UOp]) -> list[UOp]:
+        table = dict(zip(own, values))
+        return [table.get(k, z) for k, z in enumerate(flow.z)]
+
+    here = flow.at(flow.z, clock)
+    start = [flow.z[k] + h * here[k] for k in own]
+    slopes = flow.at(with_(x), clock)
+    residuals = [x[i] - flow.z[k] - h * slopes[k] for i, k in enumerate(own)]
+    matrix = None
+    if n <= BY_NEWTON:
+        table = flow.moved([v for row in flow.jacobian() for v in row], with_(start), clock)
+        rows = [[less(ONE if i == j else ZERO, times(table[k * len(flow.z) + m], h)) for j, m in enumerate(own)]
+                for i, k in enumerate(own)]  # fmt: skip
+        matrix = UOp.stack([v for row in inverse(rows) for v in row], (n, n))
+    shears = tuple(Shear(s, g, kind, weight) for s, g, kind in flow.covectors(with_(x), clock))
+    size = sizes_of([s for k, s in enumerate(flow.states) if (k % 2 == 1) is momenta], [[flow.z[k] for k in own], start])
+    return Solve(unknown, UOp.stack(start, (n,)), UOp.stack(residuals, (n,)), UOp.stack(size, (n,)),
+                 Block(shears, works=tuple(flow.works(with_(x), clock, weight))), matrix, ROUNDS)  # fmt: skip
+
+
+def generated(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
+    """For each weight a step by a generating function and its adjoint: the method of Störmer and Verlet for any H."""
     assert system.energy is not None
-    flow = Flow(system)
-    n, s = len(flow.z), method.stages
-    unknown = UOp.var("?stages", (n * s,))
+    flow, done = Flow(system, system.energy), 0.0
+    body: list[Part] = []
+    for w in weights:
+        for momenta in (True, False):
+            body.append(half(flow, momenta, w / 2, done + w / 2, f"?{len(body)}"))
+        done += w
+    return Step(
+        name, system.states, system.parameters, system.time, (Term("H", system.energy),), claims,
+        init=(), body=tuple(body), final=(), evaluations=2 * len(weights),
+    )  # fmt: skip
+
+
+def stages(flow: Flow, method: Collocation, weight: float, name: str) -> Solve:
+    """The stages of a step of length weight*dt, and the moves that they are for."""
+    n, s, h = len(flow.z), method.stages, DT if weight == 1.0 else weight * DT
+    unknown = UOp.var(name, (n * s,))
     Y = [elements(unknown)[k * n : (k + 1) * n] for k in range(s)]
     f = flow.at(flow.z)
-    ahead = [z + (0.5 * DT) * v for z, v in zip(flow.z, f)]  # the middle of the step, as Euler sees it
+    ahead = [z + (0.5 * h) * v for z, v in zip(flow.z, f)]  # the middle of the step, as Euler sees it
     g = flow.at(ahead, 0.5)
-    beyond = [z + DT * v for z, v in zip(flow.z, g)]  # what is at rest in its place has moved there
-    start = [z + (c * DT) * ((1.0 - c) * v + c * w) for c in method.c for z, v, w in zip(flow.z, f, g)]
+    beyond = [z + h * v for z, v in zip(flow.z, g)]  # what is at rest in its place has moved there
+    start = [z + (c * h) * ((1.0 - c) * v + c * w) for c in method.c for z, v, w in zip(flow.z, f, g)]
     at = [flow.at(y, c) for y, c in zip(Y, method.c)]
-    residuals = [Y[0][k] - flow.z[k] - (0.5 * DT) * at[0][k] for k in range(n)]
+    residuals = [Y[0][k] - flow.z[k] - (0.5 * h) * at[0][k] for k in range(n)]
     if s > 1:
-        moves = [[(b * DT) * v for v in slopes] for b, slopes in zip(method.b, at)]
+        moves = [[(b * h) * v for v in slopes] for b, slopes in zip(method.b, at)]
         residuals = [UOp.sum_of([Y[i][k] - flow.z[k], *(-method.mu[i][j] * moves[j][k] for j in range(s))])
                      for i in range(s) for k in range(n)]  # fmt: skip
     matrix, a = None, method.a
     if n * s <= BY_NEWTON:
         slopes = [flow.moved(row, ahead, 0.5) for row in flow.jacobian()]
-        rows = [[less(ONE if (i, k) == (j, m) else ZERO, times(slopes[k][m], a[i][j] * DT))
+        rows = [[less(ONE if (i, k) == (j, m) else ZERO, times(slopes[k][m], a[i][j] * h))
                  for j in range(s) for m in range(n)] for i in range(s) for k in range(n)]  # fmt: skip
         matrix = UOp.stack([x for row in inverse(rows) for x in row], (n * s, n * s))
     shears = []
     for j in range(s):
-        shears += [Shear(state, g, kind, method.b[j]) for state, g, kind in flow.covectors(Y[j], method.c[j])]
-    work = [-power(system.energy, system.time)] if system.driven else []
-    works = [Shear(WORK, u, "force", b) for b, c, y in zip(method.b, method.c, Y)
-             for group in unroll(work) for u in flow.moved(group, y, c)]  # fmt: skip
-    sizes = flow.sizes([flow.z, ahead, beyond])
-    solve = Solve(unknown, UOp.stack(start, (n * s,)), UOp.stack(residuals, (n * s,)),
-                  UOp.stack(sizes * s, (n * s,)), Block(tuple(shears), works=tuple(works)), matrix,
-                  ROUNDS)  # fmt: skip
+        shears += [Shear(state, g, kind, weight * method.b[j]) for state, g, kind in flow.covectors(Y[j], method.c[j])]
+    works = [x for b, c, y in zip(method.b, method.c, Y) for x in flow.works(y, c, weight * b)]
+    size = flow.sizes([flow.z, ahead, beyond])
+    return Solve(unknown, UOp.stack(start, (n * s,)), UOp.stack(residuals, (n * s,)), UOp.stack(size * s, (n * s,)),
+                 Block(tuple(shears), works=tuple(works)), matrix, ROUNDS)  # fmt: skip
+
+
+def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:
+    assert system.energy is not None
     return Step(
         name, system.states, system.parameters, system.time, (Term("H", system.energy),), claims,
-        init=(), body=(solve,), final=(), evaluations=s,
+        init=(), body=(stages(Flow(system, system.energy), method, 1.0, "?stages"),), final=(), evaluations=method.stages,
+    )  # fmt: skip
+
+
+def kicked(name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
+    """Half a kick by V, the midpoint rule for the rest, half a kick; neighbouring kicks merged. V is no part of a round."""
+    slopes, flow = derivative(V, system.q), Flow(system, rest)
+
+    def kick(weight: float) -> Block:
+        return Block(tuple(Shear(p, g, "negate", weight) for p, g in zip(system.p, slopes)))
+
+    (_, first), *middle, (_, last) = palindrome("V", "R", weights)
+    body: list[Part] = [kick(w) if part == "V" else stages(flow, gauss(1), w, f"?{k}") for k, (part, w) in enumerate(middle)]
+    return Step(
+        name, system.states, system.parameters, system.time, (Term("V", V), Term("R", rest)), claims,
+        init=(kick(first),), body=(*body, kick(first + last)), final=(kick(-first),), evaluations=len(weights),
     )  # fmt: skip

@@ -19,16 +19,19 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.blocks import STEPS_DONE, Blocks, check_type
 from tinyphysics.tpir.certificate import Certificate, Verdict
+from tinyphysics.tpir.copies import Copies, NotCopies
 from tinyphysics.tpir.isa import Program, Register, Type
+from tinyphysics.tpir.jumps import jump_in
 from tinyphysics.tpir.kernel import reads_before_writing
 from tinyphysics.tpir.symbolic import CLOCK, Symbolic, state_of, state_var
+from tinyphysics.tpir.tableau import Kick, Stages, mirrored
 from tinyphysics.tpir.units import DT, moving
 from tinyphysics.tpir.weights import TOL
 from tinyphysics.util import prod
 
 NOW = UOp.var(f"{CLOCK}@0.0")  # when a step begins
 SUMS = (Ops.ADD, Ops.FMA)
-MOST_UNKNOWNS = 40  # whose residuals are compared one by one
+MOST_UNKNOWNS = 96  # whose residuals are compared one by one
 RESIDUAL = "to the residual of its equations: rounding, as a rule"
 
 
@@ -36,10 +39,12 @@ def solves(program: Program) -> bool:
     return any(i.op == "SOLVE" for _, _, i in program.numbered())
 
 
-def root_of(u: UOp) -> UOp | None:
-    """The one solution that an expression is made of."""
+def root_of(u: UOp, where: str) -> UOp | None:
+    """The one solution that an expression is made of, if it is made of any."""
     found = [x for x in toposort([u]) if x.op is Ops.SOLVE]
-    return found[0] if len(found) == 1 else None
+    if len(found) > 1:
+        raise NotShown(f"{where} is made of more than one solution")
+    return found[0] if found else None
 
 
 def exact(r: Fraction) -> UOp:
@@ -61,40 +66,7 @@ class Move:
     flow: UOp
     h: UOp
     where: str
-
-
-@dataclass
-class Stages:
-    """One SOLVE and the moves that it serves, as coefficients in units of dt."""
-
-    a: list[list[Fraction]]
-    b: list[Fraction]
-    c: list[Fraction]
-    begins: bool  # does the unknown start at the state, as dt vanishes?
-
-    @property
-    def symplectic(self) -> bool:
-        a, b, n = self.a, self.b, range(len(self.b))
-        return all(abs(b[i] * a[i][j] + b[j] * a[j][i] - b[i] * b[j]) <= TOL for i in n for j in n)
-
-    @property
-    def symmetric(self) -> bool:
-        """a mirrored and a add up to b: the adjoint has the same stages, the last first."""
-        a, b, last = self.a, self.b, len(self.b) - 1
-        return all(abs(a[last - i][last - j] + a[i][j] - b[j]) <= TOL and abs(b[j] - b[last - j]) <= TOL
-                   for i in range(len(b)) for j in range(len(b)))  # fmt: skip
-
-    @property
-    def length(self) -> Fraction:
-        return sum(self.b, Fraction(0))
-
-    def same(self, other: Stages) -> bool:
-        mine, theirs = ([x for row in s.a for x in row] + s.b for s in (self, other))
-        return len(mine) == len(theirs) and all(abs(x - y) <= TOL for x, y in zip(mine, theirs))
-
-
-def mirrored(times: list[Fraction]) -> bool:
-    return all(abs(c + d - 1) <= TOL for c, d in zip(times, reversed(times)))
+    root: UOp | None  # the solution that it is made of
 
 
 class Collocated:
@@ -104,11 +76,18 @@ class Collocated:
         self.program, self.normal = program, Normal()
         self.blocks = Blocks(program)  # checks its form, and reads the declared energy
         self.terms = self.blocks.terms
-        self.steps: list[Stages] = []
+        self.steps: list[Stages | Kick] = []
+        self.ends: list[tuple[str, Kick]] = []
         self.trouble = ""
         self.timed = False
+        self.copies: Copies | None = None
         try:
-            self.walk()
+            if any(i.op == "MAP" for i in program.step):
+                self.copies = Copies(program, self.terms, self.normal)
+            else:
+                self.walk()
+        except NotCopies as why:
+            self.trouble = f"it is not read as a step of two copies, nor of stages: {why}"
         except NotShown as why:
             self.trouble = str(why)
         except TooLarge:
@@ -120,11 +99,12 @@ class Collocated:
     def walk(self) -> None:
         if not self.terms:
             raise NotShown("the program declares no energy")
+        if any(DT in t.leaves for t in self.terms):
+            raise NotShown("the declared energy holds dt")
         symbolic = Symbolic(self.program)
-        waiting: list[Move] = []
-        root: UOp | None = None
-        began: dict[int, int] = {}
         for name, symbolic.steps in STEPS_DONE.items():
+            waiting: list[Move] = []
+            began: dict[int, int] = {}
             for number, section, i in self.program.numbered():
                 if section != name:
                     continue
@@ -135,28 +115,108 @@ class Collocated:
                 elif i.op == "SYMP_STEP":
                     assert isinstance(i.dst, Register)
                     flow = symbolic.read(i.args[0], i.type, where)
-                    found = root_of(flow)
-                    if found is None and not self.normal.form(flow):
-                        continue  # what the energy does not depend on holds its conjugate still
-                    if section != "step" or found is None:
-                        raise NotShown(f"{where} moves a state without an equation that was solved for it in the step")
-                    if root is not None and found is not root:
-                        self.steps.append(self.understood(root, waiting, began))
-                        waiting, root = [], None
-                    if root is None:
-                        root, began = found, dict(symbolic.version)
-                    waiting.append(Move(i.dst.index, flow, symbolic.read(i.args[1], Type(), where), where))
+                    move = Move(i.dst.index, flow, symbolic.read(i.args[1], Type(), where), where, root_of(flow, where))
+                    if waiting and not self.joins(waiting, move, began):
+                        self.understand(waiting, began, name)
+                        waiting = []
+                    if not waiting:
+                        began = dict(symbolic.version)
+                    waiting.append(move)
                     symbolic.load(i.dst.index)
-                elif i.op in ("MAP", "SHIFT", "SCALE", "ORBIT", "PROPAGATE", "NOISE", "NEAR", "TREE"):
+                elif i.op == "MAP":
+                    raise NotShown(f"{where} is not read as a stage of a step: measure it by tp.measure_symplectic")
+                elif i.op in ("SHIFT", "SCALE", "ORBIT", "PROPAGATE", "NOISE", "NEAR", "TREE"):
                     raise NotShown(f"{where} is not one of the stages of a step")
                 elif i.op not in ("STORE", "OBSERVE") and section != "energy":
                     value = symbolic.value(i, where)
                     assert value is not None
                     check_type(value, i, where)
                     symbolic.env[i.dst] = value
-            if name == "step" and root is not None:
-                self.steps.append(self.understood(root, waiting, began))
+            if waiting:
+                self.understand(waiting, began, name)
         self.check_carried(symbolic)
+        self.check_ends()
+
+    def joins(self, waiting: list[Move], move: Move, began: dict[int, int]) -> bool:
+        """Does a move belong to those before it?  If it has not seen them, and is of the same solution, or of none."""
+        roots = [m.root for m in (*waiting, move) if m.root is not None]
+        if any(r is not roots[0] for r in roots):
+            return False
+        begun = [state_var(self.program, k, n) for k, n in began.items()]
+        if any(state_of(v) is not None and all(v is not b for b in begun) for v in move.flow.leaves):
+            return False
+        again = sum(m.state == move.state for m in waiting)
+        if not roots:
+            return not again and self.normal.ratio(move.h, waiting[0].h) == 1
+        numbers = sum(prod(s.type.shape) for s in self.program.states)
+        return again < max(1, roots[0].shape[0] // numbers)
+
+    def understand(self, moves: list[Move], began: dict[int, int], section: str) -> None:
+        """Some moves as stages, or as a kick, of the first term of the energy that fits."""
+        states = [state_var(self.program, k, began[k]) for k in range(len(self.program.states))]
+        why = NotShown("")
+        for term in (-1, *range(len(self.terms) if len(self.terms) > 1 else 0)):
+            try:
+                root = next((m.root for m in moves if m.root is not None), None)
+                found: Stages | Kick = self.kick(moves, states, term) if root is None else \
+                    self.understood(root, moves, states, term)  # fmt: skip
+            except NotShown as trouble:
+                why = trouble
+                continue
+            if section != "step":
+                if not isinstance(found, Kick):
+                    raise NotShown(f"`{section}` solves equations: only steps may")
+                self.ends.append((section, found))
+            else:
+                self.steps.append(found)
+            return
+        if len(self.terms) > 1 and all(m.root is None for m in moves):
+            raise NotShown(f"{moves[0].where} is not a kick by a term of the declared energy without momenta: {why}")
+        raise why
+
+    def kick(self, moves: list[Move], states: list[UOp], term: int) -> Kick:
+        """Momenta, all that a term of positions moves, by one multiple of dt."""
+        f, at, size = self.slopes(states, term), {}, 0
+        for k, v in enumerate(states):
+            at[k] = f[size : size + v.size]
+            size += v.size
+        h = self.normal.ratio(moves[0].h, DT)
+        if h is None:
+            raise NotShown(f"{moves[0].where}: h is not shown to be a multiple of dt")
+        moved = {m.state for m in moves}
+        if NOW in UOp.sum_of(self.terms).leaves:
+            raise NotShown(f"{moves[0].where}: a kick beside equations, and the energy depends on time")
+        for k, v in enumerate(states):
+            role = self.program.states[k].role
+            if role == "momentum" and any(v in g.leaves for gs in at.values() for g in gs):
+                raise NotShown(f"{moves[0].where}: the energy that it is of holds the momenta that it moves")
+            if k not in moved and any(self.normal.form(g) for g in at[k]):
+                raise NotShown(f"{moves[0].where}: S{k} is not moved by the same kick")
+        for m in moves:
+            (flow,) = unroll([m.flow])
+            if not all(self.normal.same(x, g) for x, g in zip(flow, at[m.state])):
+                raise NotShown(f"{m.where} is not the slope of a term of the declared energy, where the state is")
+        return Kick(term, h)
+
+    def check_ends(self) -> None:
+        """What is done before the first step is taken back after the last."""
+        total: dict[int, Fraction] = {}
+        for _, kick in self.ends:
+            total[kick.term] = total.get(kick.term, Fraction(0)) + kick.weight
+        if any(abs(w) > TOL for w in total.values()) or [s for s, _ in self.ends] not in ([], ["init", "final"]):
+            raise NotShown("what is done in `init` is not taken back in `final`")
+
+    @property
+    def whole(self) -> list[Stages | Kick]:
+        """One step as one sees it: with its ends, and kicks of a term that follow each other as one."""
+        out: list[Stages | Kick] = []
+        for x in [*(k for s, k in self.ends if s == "init"), *self.steps, *(k for s, k in self.ends if s == "final")]:
+            last = out[-1] if out else None
+            if isinstance(x, Kick) and isinstance(last, Kick) and x.term == last.term:
+                out[-1] = Kick(x.term, x.weight + last.weight)
+            else:
+                out.append(x)
+        return out
 
     def check_carried(self, symbolic: Symbolic) -> None:
         rewritten = {i.dst for i in self.program.step}
@@ -165,57 +225,94 @@ class Collocated:
                 raise NotShown(f"{r} is carried from step to step, and may depend on the state")
 
     # --- one solution -------------------------------------------------------------------------
-    def understood(self, root: UOp, moves: list[Move], began: dict[int, int]) -> Stages:
+    def understood(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> Stages:
         """The coefficients of the stages that a SOLVE is for."""
-        states = [state_var(self.program, k, began[k]) for k in range(len(self.program.states))]
         z = [e for v in states for e in elements(v)]
         n, size = len(z), root.shape[0]
-        if size % n or size > MOST_UNKNOWNS:
+        if size % n and 2 * size != n or size > MOST_UNKNOWNS:
             raise NotShown(f"{size} unknowns for {n} numbers of the state are not read as stages")
         if any(map(chooses, (*root.src, *self.terms))):
             raise NotShown("an index that is not known chooses what is read")
-        unknown = UOp.var(root.arg[0], root.shape)
-        start, _, residual, *_ = root.src
-        stages = size // n
-        Y = [elements(unknown)[j * n : (j + 1) * n] for j in range(stages)]
-        for u in (residual, *(m.flow for m in moves)):
+        for u in (root.src[2], *(m.flow for m in moves)):
             old = [v for v in u.leaves if state_of(v) is not None and all(v is not s for s in states)]
             if old:
                 raise NotShown(f"{old[0]} is not the state that the stages begin with")
+        momenta = [self.program.states[k].role == "momentum" for k, v in enumerate(states) for _ in range(v.size)]
+        every = list(range(n))
+        if size % n == 0:
+            solved = [every]
+        else:
+            solved = [[k for k in every if momenta[k] is which] for which in (True, False)]
+        why = NotShown("")
+        for own in solved:
+            try:
+                return self.stages(root, moves, states, own, momenta, term)
+            except NotShown as trouble:
+                why = why if str(why) else trouble
+        raise why
+
+    def stages(
+        self, root: UOp, moves: list[Move], states: list[UOp], own: list[int], momenta: list[bool], term: int
+    ) -> Stages:
+        """If the unknowns are these components of each stage; the others of a stage are those of the state."""
+        start, _, residual, *_ = root.src
+        unknown, z = UOp.var(root.arg[0], root.shape), [e for v in states for e in elements(v)]
+        n, size = len(own), root.shape[0]
+        count = size // n
+        x = [elements(unknown)[j * n : (j + 1) * n] for j in range(count)]
+        Y = [[xs[own.index(k)] if k in own else z[k] for k in range(len(z))] for xs in x]
         (residuals,) = unroll([residual])
-        f = self.slopes(states)
-        jacobian = [gradient(g, z) for g in f]
-        times = self.times(residual, stages)
+        f = self.slopes(states, term)
+        times = self.times(residual, count)
         tables = [dict(zip(z, y)) | {NOW: at_time(c)} for y, c in zip(Y, times)]
         at = [[substitute([g], table)[0] for g in f] for table in tables]
-        a = [[self.coefficient(residuals[i * n : (i + 1) * n], z, Y[i], Y[j], jacobian, tables[j]) for j in range(stages)]
-             for i in range(stages)]  # fmt: skip
-        for i in range(stages):
+        moved = [[(x[i][k] - z[own[k]]) - residuals[i * n + k] for k in range(n)] for i in range(count)]
+        if count == 1:
+            a = [[self.only(moved[0], [at[0][k] for k in own])]]
+        else:
+            jacobian = [gradient(f[k], z) for k in own]
+            a = [[self.coefficient(moved[i], Y[j], jacobian, tables[j]) for j in range(count)] for i in range(count)]
+        for i in range(count):
             for k in range(n):
-                moved = UOp.sum_of(exact(a[i][j]) * (DT * at[j][k]) for j in range(stages))
-                if not self.normal.same(residuals[i * n + k], (Y[i][k] - z[k]) - moved):
+                whole = UOp.sum_of(exact(a[i][j]) * (DT * at[j][own[k]]) for j in range(count))
+                if not self.normal.same(moved[i][k], whole):
                     raise NotShown(f"residual {i * n + k} is not that of a stage: Y - y less multiples of dt and of the "
                                    "slopes of the declared energy")  # fmt: skip
         b = self.weights(moves, at, unknown, root)
         (first,) = unroll([substitute([start], {DT: UOp.const(0.0)})[0]])
-        begins = all(self.normal.same(s, zk) for s, zk in zip(first, z * stages))
-        return Stages(a, b, times, begins)
+        begins = all(self.normal.same(s, z[k]) for s, k in zip(first, own * count))
+        none = [[Fraction(0)] * count for _ in range(count)]
+        return Stages(a if any(not momenta[k] for k in own) else none, a if any(momenta[k] for k in own) else none,
+                      b, times, begins, term)  # fmt: skip
+
+    def only(self, moved: list[UOp], slopes: list[UOp]) -> Fraction:
+        """a of a single stage."""
+        for m, slope in zip(moved, slopes):
+            if self.normal.form(slope):
+                ratio = self.normal.ratio(m, DT * slope)
+                if ratio is None:
+                    raise NotShown("a residual is not that of a stage: Y - y less a multiple of dt and of the slopes of the "
+                                   "declared energy")  # fmt: skip
+                return ratio
+        raise NotShown("no slope of the declared energy moves what is solved for")
 
     def times(self, residual: UOp, stages: int) -> list[Fraction]:
         """When each stage is, in units of dt after the step began; in order, where the energy depends on time."""
         if not self.timed:
             return [Fraction(0)] * stages
-        found = [self.normal.ratio(u - NOW, DT) for u in toposort([residual]) if u.op in SUMS and any(s is NOW for s in u.src)]
+        sums = [u for u in toposort([residual]) if u.op in SUMS and any(s is NOW for s in u.src)]
+        found = [self.normal.ratio(u - NOW, DT) for u in sums]
         known = sorted({c for c in found if c is not None})
         if len(known) != stages:
             raise NotShown("the energy depends on time, and the times of its stages are not found")
         return known
 
-    def slopes(self, states: list[UOp]) -> list[UOp]:
-        """J dH, number by number, of the declared energy at these states."""
+    def slopes(self, states: list[UOp], term: int) -> list[UOp]:
+        """J dH, number by number, of a term of the declared energy at these states; -1 is all of it."""
         own = [state_var(self.program, k, 0) for k in range(len(states))]
-        (energy,) = substitute([UOp.sum_of(self.terms)], dict(zip(own, states)))
-        self.timed = NOW in energy.leaves
+        whole = UOp.sum_of(self.terms) if term < 0 else self.terms[term]
+        (energy,) = substitute([whole], dict(zip(own, states)))
+        self.timed = self.timed or NOW in energy.leaves
         ((scalar,),) = unroll([energy])
         numbers = [e for v in states for e in elements(v)]
         slopes = dict(zip(numbers, simplify(gradient(scalar, numbers))))
@@ -229,14 +326,12 @@ class Collocated:
         return out
 
     def coefficient(
-        self, residuals: list[UOp], z: list[UOp], own: list[UOp], other: list[UOp], jacobian: list[list[UOp]],
-        table: dict[UOp, UOp],
-    ) -> Fraction:  # fmt: skip
+        self, moved: list[UOp], other: list[UOp], jacobian: list[list[UOp]], table: dict[UOp, UOp]
+    ) -> Fraction:
         """a_ij, from the first residual of a stage that a component of another enters."""
-        for k, r in enumerate(residuals):
-            moved = (own[k] - z[k]) - r
-            by = gradient(moved, other)
-            for m, slope in enumerate(jacobian[k]):
+        for move, row in zip(moved, jacobian):
+            by = gradient(move, other)
+            for m, slope in enumerate(row):
                 if not self.normal.form(slope):
                     continue
                 (reference,) = substitute([slope], table)
@@ -244,7 +339,7 @@ class Collocated:
                     return Fraction(0)
                 ratio = self.normal.ratio(by[m], DT * reference)
                 if ratio is None:
-                    raise NotShown(f"residual {k} of a stage is not made of slopes of the declared energy")
+                    raise NotShown("a residual of a stage is not made of slopes of the declared energy")
                 return ratio
         raise NotShown("the slopes are constant: there is nothing to solve for")
 
@@ -279,34 +374,56 @@ class Collocated:
         if self.trouble:
             no = Verdict(False, self.trouble)
             return Certificate(no, no, no, Verdict(False, f"not shown to be symmetric: {self.trouble}"), no)
-        symplectic = Verdict(True, f"stages of J dH with b_i a_ij + b_j a_ji = b_i b_j, {RESIDUAL}")
+        if self.copies is not None:
+            return self.of_copies(self.copies)
+        kicks = "kicks, and " if any(isinstance(s, Kick) for s in self.steps) else ""
+        symplectic = Verdict(True, f"{kicks}stages of J dH with b_i a_ij + b_j a_ji = b_i b_j, {RESIDUAL}")
         if not all(s.symplectic for s in self.steps):
             symplectic = Verdict(False, "the coefficients of its stages do not satisfy b_i a_ij + b_j a_ji = b_i b_j")
         symmetric = Verdict(True, "its stages are those of its adjoint, the last first")
-        if not all(s.symmetric for s in self.steps):
-            symmetric = Verdict(False, "the coefficients of its stages are not symmetric")
-        elif not all(x.same(y) for x, y in zip(self.steps, reversed(self.steps))):
-            symmetric = Verdict(False, "its solutions are not a palindrome")
-        elif self.timed and not mirrored([c for s in self.steps for c in s.c]):
+        if not all(x.adjoint.same(y) for x, y in zip(self.whole, reversed(self.whole))):
+            symmetric = Verdict(False, "its stages are not those of its adjoint, the last first")
+        elif self.timed and not mirrored([c for s in self.steps if isinstance(s, Stages) for c in s.c]):
             symmetric = Verdict(False, "the times of its stages are not those of a palindrome")
         return Certificate(symplectic, symplectic, symmetric, self.reversible(symmetric), self.consistent())
 
+    def of_copies(self, copies: Copies) -> Certificate:
+        """What is known of exact flows of two copies that are projected symmetrically."""
+        symplectic = Verdict(True, f"flows of two copies, and a symmetric projection, {RESIDUAL}")
+        palindrome = all(abs(x - y) <= TOL for x, y in zip(copies.weights, reversed(copies.weights)))
+        symmetric = Verdict(True, "its flows are a palindrome, and its projection symmetric")
+        if not palindrome or len(copies.weights) % 2 == 0:
+            symmetric = Verdict(False, "its flows are not a palindrome")
+        totals = [sum(copies.weights[k::2], Fraction(0)) for k in (0, 1)]
+        consistent = Verdict(True, "the slopes of the energy enter with total weight 1 and the sign of J, for both copies")
+        if any(abs(x - 1) > TOL for x in totals):
+            consistent = Verdict(False, f"the slopes enter with total weights {float(totals[0]):g} and {float(totals[1]):g}")
+        elif not copies.begins:
+            consistent = Verdict(False, "the copies are not shown to begin together as dt vanishes")
+        elif (jump := jump_in(self.program, self.terms)) is not None:
+            consistent = Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
+        return Certificate(symplectic, symplectic, symmetric, self.reversible(symmetric), consistent)
+
     def consistent(self) -> Verdict:
-        total = sum((s.length for s in self.steps), Fraction(0))
-        if abs(total - 1) > TOL:
-            return Verdict(False, f"the slopes enter with total weight {float(total):g} instead of 1")
+        for k in range(len(self.terms)):
+            total = sum((s.length for s in self.steps if s.term in (-1, k)), Fraction(0))
+            if abs(total - 1) > TOL:
+                return Verdict(False, f"the slopes of a term enter with total weight {float(total):g} instead of 1")
         if not all(s.begins for s in self.steps):
             return Verdict(False, "an unknown is not shown to start at the state as dt vanishes: another root may be found")
         if self.timed and (why := self.out_of_time()):
             return Verdict(False, why)
+        if (jump := jump_in(self.program, self.terms)) is not None:
+            return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
         return Verdict(True, "the slopes of the energy enter with total weight 1 and the sign of J")
 
     def out_of_time(self) -> str:
         """Why the times of the stages are not those at which their states are."""
         done = Fraction(0)
         for s in self.steps:
-            if any(abs(done + sum(row, Fraction(0)) - c) > TOL for row, c in zip(s.a, s.c)):
-                return "a stage sees another time than that of its state"
+            low, high = sorted((done, done + s.length))
+            if isinstance(s, Stages) and any(not low - TOL <= c <= high + TOL for c in s.c):
+                return "a stage sees a time that is not in its part of the step"
             done += s.length
         return ""
 

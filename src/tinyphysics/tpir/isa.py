@@ -238,10 +238,10 @@ ISA: dict[str, Row] = {
                   "rrr[rc]n"),
     "PULL": Row("f, a, q, gm", "F", "accelerations in Jacobi coordinates without what KEPLER knows of them", "rrr"),
     "ORBIT": Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r"),
-    "SOLVE": Row("x, start", "T", "an unknown; the lines from here to its UNTIL are done round after round", "r"),
+    "SOLVE": Row("x, start", "T", "an unknown; the lines from here to its UNTIL are done round after round", "[rc]"),
     "UNTIL": Row("x, residual, [matrix], scale, (rounds,)", "T",
                  "x := x - residual, or less the matrix times it; again, until what is taken off no longer gets smaller; "
-                 "scale is one over the size of x; NaN if the rounds are not enough", "r{2,3}n"),
+                 "scale is one over the size of x; NaN if the rounds are not enough", "r{1,2}[rc]n"),
     "FLOW": Row("dst, $matrix, energy, h", "T",
                 "the matrix of the flow of an energy of degree 2 or less for a time h, which is handed in: two words of each",
                 "rr[rc]"),

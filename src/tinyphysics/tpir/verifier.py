@@ -11,7 +11,6 @@ from fractions import Fraction
 from tinyphysics.errors import TraceError, VerifyError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
-from tinyphysics.rules.cutoffs import CUT, cutoffs, within_cutoffs
 from tinyphysics.rules.normal import chooses, snapped
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
@@ -22,6 +21,7 @@ from tinyphysics.tpir.certificate import Verdict as Verdict
 from tinyphysics.tpir.collocation import Collocated, solves
 from tinyphysics.tpir.frames import Framed, in_frame
 from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.jumps import jump_in
 from tinyphysics.tpir.modified import MOST_COMPONENTS as MOST_WITH_DT
 from tinyphysics.tpir.modified import double_bracket, even, named, one_factor
 from tinyphysics.tpir.precision import in_reals, out_of_range
@@ -40,7 +40,6 @@ from tinyphysics.tpir.weights import (
     uneven,
 )
 
-JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.WHERE)  # where its branches meet is not examined
 MOST_COMPONENTS = 24  # a curl is tested component by component up to here
 
 
@@ -236,15 +235,6 @@ class Verifier:
                 out[k, u.state] = out.get((k, u.state), Fraction(0)) + share[1] * h
         return out, ""
 
-    def jump(self) -> UOp | None:
-        """A function of the state in the declared energy that is not shown to be continuous, in its own names."""
-        cut = [u for u, kind in cutoffs(self.terms).items() if kind == CUT and moving(u)]
-        jumps = [u for u in toposort(within_cutoffs(self.terms)) if u.op in JUMPS and moving(u)]
-        found = next(iter([*jumps, *cut]), None)
-        names = {state_var(self.program, i, 0): UOp.var(s.name, s.type.shape, s.type.dtype)
-                 for i, s in enumerate(self.program.states)}  # fmt: skip
-        return None if found is None else substitute([found], names)[0]
-
     def consistent(self, trouble: str) -> Verdict:
         if self.blocks.maps:
             return Verdict(False, "an explicit map has no energy to be consistent with")
@@ -265,7 +255,7 @@ class Verifier:
                                    f"{float(total):g} instead of 1")  # fmt: skip
         if any(k < 0 for k, _ in totals):
             return Verdict(True, "every force enters with total weight 1")
-        if (jump := self.jump()) is not None:
+        if (jump := jump_in(self.program, self.terms)) is not None:
             return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
         besides = any(self.as_dt_vanishes(u) is not u.timeless for u in self.blocks.updates)
         return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J"

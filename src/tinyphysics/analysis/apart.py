@@ -1,0 +1,23 @@
+"""Is a part of the energy a potential, though another mixes q and p?  Then it need not be solved for: it is a kick."""
+from __future__ import annotations
+
+from tinyphysics.analysis.separable import signed_sum, terms
+from tinyphysics.facts import Fact
+from tinyphysics.ir import UOp
+from tinyphysics.system import System
+
+
+def apart(system: System) -> Fact:
+    """H = V(q) + R(q, p), V being every term without momenta."""
+    assert system.energy is not None
+    q, p = frozenset(system.q), frozenset(system.p)
+
+    def mixed(u: UOp) -> bool:
+        return bool(u.leaves & q and u.leaves & p)
+
+    found = list(terms(system.energy, mixed))
+    potential = [(u, minus) for u, minus in found if u.leaves & q and not u.leaves & p]
+    if not potential:
+        return Fact.no("a potential apart", because="every term holds momenta")
+    rest = [(u, minus) for u, minus in found if not (u.leaves & q and not u.leaves & p)]
+    return Fact.yes("a potential apart", because="some terms hold no momenta", V=signed_sum(potential), rest=signed_sum(rest))
