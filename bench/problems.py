@@ -218,8 +218,8 @@ def curve(ladder: Any, exact: Any) -> list[Point]:
             error = float(np.abs(setting.end() - exact).max())
         if not error < 1.0:
             continue
-        if len(out) > 2 and 1e-9 > error > max(x.error for x in out[-2:]):
-            break  # rounding adds up over more steps
+        if len(out) > 2 and 1e-9 > error > max(x.error for x in out[-2:]) and setting.words.endswith("steps"):
+            break  # rounding adds up over more of them
         out.append(Point(error, setting.words, setting))
         if error < FLOOR:
             break

@@ -83,7 +83,7 @@ def ours_fixed(p: Any, method: str) -> Iterator[Setting]:
 
 
 # --- the others -----------------------------------------------------------------------------------
-def with_heyoka(p: Any, tolerance: float, fp: Any = float) -> Setting:
+def with_heyoka(p: Any, tolerance: float, fp: Any = float, careful: bool = False) -> Setting:
     import heyoka as hy
 
     class Functions:
@@ -91,7 +91,8 @@ def with_heyoka(p: Any, tolerance: float, fp: Any = float) -> Setting:
 
     names = hy.make_vars(*(f"s{k:02}" for k in range(len(p.start))))
     equations = list(zip(names, p.rates(names, Functions)))
-    ta = hy.taylor_adaptive(equations, np.asarray(p.start, fp), fp_type=fp, tol=fp(tolerance), compact_mode=fp is not float)
+    ta = hy.taylor_adaptive(equations, np.asarray(p.start, fp), fp_type=fp, tol=fp(tolerance), compact_mode=fp is not float,
+                            high_accuracy=careful)  # fmt: skip
 
     def begin() -> None:
         ta.time = fp(0.0)
@@ -100,12 +101,15 @@ def with_heyoka(p: Any, tolerance: float, fp: Any = float) -> Setting:
     def go(_: None) -> None:
         ta.propagate_until(fp(p.until))
 
-    return Setting(f"tolerance {tolerance:.0e}", begin, go, lambda _: ta.state[: len(p.start) // 2].astype(float))
+    words = f"tolerance {tolerance:.0e}{', compensated' if careful else ''}"
+    return Setting(words, begin, go, lambda _: ta.state[: len(p.start) // 2].astype(float))
 
 
 def heyoka(p: Any) -> Iterator[Setting]:
     for tolerance in SERIES:
         yield with_heyoka(p, tolerance)
+    for tolerance in (1e-14, SERIES[-1]):
+        yield with_heyoka(p, tolerance, careful=True)
 
 
 def reference(p: Any) -> tuple[Any, str]:
