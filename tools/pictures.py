@@ -4,6 +4,7 @@
 """
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -283,6 +284,28 @@ def draw_tongues(left, right) -> None:
     right.set(title="largest energy error in 100 steps, slow curvature 0.2", xlabel=x_name, ylim=(1e-6, 1e12))
 
 
+def draw_problems() -> None:
+    """What bench/problems.py --json docs/pictures/problems.json measured last; ours in red."""
+    measured = json.loads((HERE / "problems.json").read_text())
+    figure, axes = plt.subplots(2, 3, figsize=(9, 5.6), layout="constrained")
+    others = {"heyoka": "tab:blue", "REBOUND IAS15": "tab:green", "SciPy DOP853": "tab:purple", "diffrax Dopri8": "tab:brown"}
+    for axis, (title, curves) in zip(axes.flat, measured.items()):
+        marks = iter("os^d")
+        for name, points in curves.items():
+            errors, seconds = zip(*((e, s) for e, s, _ in points))
+            shade, mark = (others[name], ".") if name in others else ("tab:red", next(marks))
+            label = name.removeprefix("ours, ")
+            axis.loglog(errors, np.array(seconds) * 1e6, marker=mark, color=shade, lw=0.9, ms=3, label=label)
+        axis.set(title=title.replace("_", " "), xlim=(1, 1e-14), ylim=(None, 60 * axis.get_ylim()[1]))  # room for the legend
+        axis.legend(fontsize=5.5, loc="upper left")
+    for axis in axes[1]:
+        axis.set(xlabel="error at the end")
+    for axis in axes[:, 0]:
+        axis.set(ylabel="µs")
+    figure.savefig(HERE / "problems.png", dpi=90)
+    print(HERE / "problems.png")
+
+
 def main() -> None:
     if sys.argv[1:] in ([], ["plot"]):
         draw_plot()
@@ -293,7 +316,10 @@ def main() -> None:
     families = {"particles": draw_particles, "charges": draw_charges, "chains": draw_chains, "springs": draw_springs,
                 "fields": draw_fields, "twists": draw_twists, "fluids": draw_fluids, "vortices": draw_vortices,
                 "molecular": draw_molecular, "methods": draw_methods, "tongues": draw_tongues}  # fmt: skip
-    for name in sys.argv[1:] or families:
+    for name in sys.argv[1:] or [*families, "problems"]:
+        if name == "problems":
+            draw_problems()
+            continue
         figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
         families[name](*axes)
         figure.savefig(HERE / f"{name}.png", dpi=90)

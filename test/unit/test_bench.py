@@ -1,4 +1,5 @@
 """Does the bench say who is missing, and do those who are there compute the same?  No times are looked at."""
+import dataclasses
 import importlib
 import itertools
 import sys
@@ -123,3 +124,32 @@ def test_pair_forces_at_two_paces_are_counted_in_what_runs(bench):
     paced = tp.compile(tp.fast(m.backbone) + tp.slow(m.pairs), dt=m.DT, inner=15, sizes={"n": 12, "b": 11, "m": 2})
     assert m.pair_forces(plain) == m.pair_forces(paced) == 1
     assert m.largest(paced, start | {"p": np.ones((12, 3))}, m.DT, 3, 1) < 1e-6  # the helix is nearly at rest, but for drifting
+
+
+# --- work and precision ---------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["arenstorf", "pleiades", "henon_heiles", "double_pendulum", "dipole", "relativistic"])
+def test_a_problem_is_the_same_for_every_contender(bench, name):
+    """Our systems and the equations of the others are written down apart from each other: a thirtieth of the run, a few steps."""
+    pytest.importorskip("scipy")
+    problems, solvers = bench("problems"), bench("solvers")
+    p = problems.problems()[name]
+    short = {method: (system, start, 2 + steps // 10) for method, (system, start, steps) in p.stepped.items()}
+    p = dataclasses.replace(p, until=p.until / 30, stepped=short)
+    exact = list(solvers.scipy(p))[9].end()
+    assert np.abs(exact - p.start[: len(exact)]).max() > 0.01
+    assert np.abs(solvers.by_series(p, 1e-5).end() - exact).max() < 1e-5
+    for method in short:
+        assert np.abs(next(solvers.ours_fixed(p, method)).end() - exact).max() < 1e-3, method
+    for who, (package, ladder) in solvers.PEERS.items():
+        if solvers.installed(package) and (package != "rebound" or p.masses is not None):
+            assert min(np.abs(s.end() - exact).max() for s in itertools.islice(ladder(p), 3, 5)) < 1e-5, who
+
+
+def test_the_cheapest_setting_that_meets_an_error_is_what_counts(bench):
+    problems = bench("problems")
+    curves = {"ours, a": [problems.Point(1e-3, "", None, 1.0), problems.Point(1e-7, "", None, 4.0)],
+              "ours, b": [problems.Point(1e-5, "", None, 3.0)],
+              "theirs": [problems.Point(1e-9, "", None, 6.0)]}  # fmt: skip
+    assert [problems.faster(curves, e) for e in (1e-2, 1e-4, 1e-6, 1e-8)] == [6.0, 2.0, 1.5, None]
+    rows = problems.table("a problem", curves)
+    assert rows[2].startswith("| ours, a | 4,000,000 | 4,000,000 | – |") and rows[-1].endswith("| 2.00 | 1.50 | – | – | – |")
