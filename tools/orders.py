@@ -23,10 +23,10 @@ import tinyphysics as tp
 from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.facts import Facts
 from tinyphysics.ir import Ops, UOp, elements, toposort
-from tinyphysics.pipeline import synthesise
-from tinyphysics.plan import Goal, Plan
+from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import BY_NAME, Method
 from tinyphysics.planner.choose import objection
+from tinyphysics.planner.families import Job, step_of
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.runtime.sanitize import functions_of
 from tinyphysics.system import System
@@ -274,7 +274,7 @@ class Subject:
 
 
 def program_of(subject: Subject, m: Method) -> Program:
-    return replace(lower(synthesise(subject.system, subject.facts, Plan(m.name, m.order, ""), Goal(None))), claims=())
+    return replace(lower(step_of(Job(subject.system, subject.facts, m, Goal(None)))), claims=())
 
 
 def untrue(certificate: Certificate, run: Run, z: Numbers) -> list[str]:

@@ -179,13 +179,14 @@ def run(args: argparse.Namespace) -> int:
     loaded = load(args.file)
     given = {**loaded.start, **settings("--set", args.set)}
     system = bound(loaded, given, settings("--size", args.size))
-    known = [*(s.name for s in system.states), *(p.name for p in system.parameters)]
+    rates = {} if system.motion is None else {str(p.arg): str(v.arg) for p, v in zip(system.p, system.motion.v)}
+    known = [*(s.name for s in system.states), *rates.values(), *(p.name for p in system.parameters)]
     for name in given:
         if name not in known:
             raise InputError(f"`{loaded.name}` has no state or parameter `{name}`",
                              fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.")  # fmt: skip
     for s in system.states:
-        if s.name not in given and not args.resume:
+        if s.name not in given and rates.get(s.name) not in given and not args.resume:
             example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
             raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass --set {s.name}={example}, "
                              f"or write start = dict({s.name}=...) in {loaded.file}.")  # fmt: skip

@@ -73,7 +73,8 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
     forbidden = {named(n).name for n in goal.forbid}
     if goal.method not in CHOICES:
         return [asked_for(goal)]
-    able = [m for m in METHODS if symplectic(m) and m.orbits is None and not m.mollified and m.order >= 2]
+    able = [m for m in METHODS if symplectic(m) and m.orbits is None and not m.mollified and m.order >= 2
+            and m.family != "exponential"]  # beyond its bound it is refused, and pilots begin with long steps
     # what need not be solved for costs less, and so does what has no copies
     able = [m for m in able if not (m.slopes and splits(system, facts)) and m.kind != "doubled"]
     if goal.order is not None:
