@@ -314,7 +314,8 @@ def test_every_operation_is_in_one_group_with_an_arity():
     others = {Ops.REDUCE, Ops.LOAD, Ops.NEAR, Ops.TREE, *ORBITS}
     groups = [LEAVES, UNARY, BINARY, TERNARY, frozenset({Ops.CUSTOM, Ops.RANDOM, Ops.FAR, Ops.SOLVE, Ops.SOLVED}), MOVEMENT, frozenset(others)]
     assert sorted(o.value for g in groups for o in g) == sorted(o.value for o in Ops)
-    assert set(ARITY) | {Ops.CUSTOM, Ops.CONCAT, Ops.STACK, Ops.GATHER, Ops.SCATTER, Ops.LOAD, Ops.NEAR, Ops.TREE} == set(Ops)
+    assert set(ARITY) | {Ops.CUSTOM, Ops.CONCAT, Ops.STACK, Ops.GATHER, Ops.SCATTER, Ops.LOAD, Ops.NEAR, Ops.TREE, Ops.SOLVE,
+                         Ops.SOLVED} == set(Ops)
     assert COMMUTATIVE <= BINARY and MINIMAL <= set(Ops)
 
 
