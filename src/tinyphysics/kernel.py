@@ -18,7 +18,8 @@ from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.loop import shaped
-from tinyphysics.runtime.simulation import checked_step, checked_time
+from tinyphysics.runtime.schedule import checked_time
+from tinyphysics.runtime.simulation import checked_step
 from tinyphysics.step import Block, Shear, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.lower import lower

@@ -98,8 +98,7 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
         step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, method, goal))
         if goal.project:
             step = held(step, system, goal)
-        check_frame(step, goal)
-        check_solve(step, goal)
+        check_kind(step, goal)
         if goal.scale == "auto":
             step, row = in_best_units(step)
             units = (row,)
@@ -193,31 +192,18 @@ def all_facts(system: System, goal: Goal) -> Facts:
     return facts if not found else Facts((*facts, found))
 
 
-def check_solve(step: Step, goal: Goal) -> None:
-    """What does not go with equations that are solved in a step."""
-    if not any(isinstance(part, Solve) for part in step.body):
+def check_kind(step: Step, goal: Goal) -> None:
+    """What does not go with the way a step is made is said, and not left out silently."""
+    if any(isinstance(part, Solve) for part in step.body):
+        does, units = "solves equations", "solves equations in your units"
+    elif step.oscillators or step.coupled:
+        does, units = "turns oscillators", "solves its quadratic part in your units"
+    elif step.frame is not None:
+        does, units = "goes on Kepler orbits", "keeps bodies in Jacobi coordinates"
+    else:
         return
     if goal.precision != "float64":
-        raise PlanError(f"`{step.name}` solves equations, which precision={goal.precision!r} does not do yet",
+        raise PlanError(f"`{step.name}` {does}, which precision={goal.precision!r} does not do yet",
                         fix='Choose precision="float64".')  # fmt: skip
     if goal.scale == "auto":
-        raise PlanError(f"`{step.name}` solves equations in your units, and scale=\"auto\" looks for others",
-                        fix="Leave scale= out.")  # fmt: skip
-
-
-def check_frame(step: Step, goal: Goal) -> None:
-    """What does not go with Jacobi coordinates, or with exact flows, is said, and not left out silently."""
-    if (step.oscillators or step.coupled) and goal.precision != "float64":
-        raise PlanError(f"`{step.name}` turns oscillators, which precision={goal.precision!r} does not do yet",
-                        fix='Choose precision="float64".')  # fmt: skip
-    if (step.oscillators or step.coupled) and goal.scale == "auto":
-        raise PlanError(f"`{step.name}` solves its quadratic part in your units, and scale=\"auto\" looks for others",
-                        fix="Leave scale= out.")  # fmt: skip
-    if step.frame is None:
-        return
-    if goal.precision != "float64":
-        raise PlanError(f"`{step.name}` goes on Kepler orbits, which precision={goal.precision!r} does not do yet",
-                        fix='Choose precision="float64".')  # fmt: skip
-    if goal.scale == "auto":
-        raise PlanError(f"`{step.name}` keeps bodies in Jacobi coordinates, and scale=\"auto\" looks for other units",
-                        fix="Leave scale= out.")  # fmt: skip
+        raise PlanError(f"`{step.name}` {units}, and scale=\"auto\" looks for others", fix="Leave scale= out.")

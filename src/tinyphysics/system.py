@@ -16,6 +16,7 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
     "map": 0,
     "ode": 0,
 }
+LAGRANGIAN = 3  # the level of an energy that was found from a Lagrangian
 
 
 OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "hash_every", "seed", "progress",
@@ -113,7 +114,7 @@ class System:
 
     @property
     def level(self) -> int:
-        return KINDS[self.kind]
+        return KINDS[self.kind] if self.motion is None else LAGRANGIAN
 
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
         return self

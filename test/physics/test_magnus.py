@@ -57,6 +57,7 @@ def given(system):
     return dict(q=z[:half], p=z[half:]) if half > 1 else dict(q=z[0], p=z[1])
 
 
+@pytest.mark.requirement("S2-46")
 @pytest.mark.parametrize("system", RATES, ids=lambda s: s.name)
 @pytest.mark.parametrize("method, order", ORDERS.items())
 def test_the_order_is_that_of_the_method(system, method, order):
@@ -116,6 +117,7 @@ def test_every_backend_has_the_same_bits(backend, system):
             tp.compile(system, dt=0.25, method="magnus6").evolve(**given(system), steps=9).hash  # fmt: skip
 
 
+@pytest.mark.requirement("S2-46")
 def test_the_bound_is_checked_and_reported():
     sim = tp.compile(mathieu, dt=0.1, method="magnus4")
     out = sim.evolve(q=1.0, p=0.0, steps=100)

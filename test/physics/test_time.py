@@ -27,6 +27,7 @@ def late(out, steps_a_year):
     return orbit, passed / YEAR - orbit
 
 
+@pytest.mark.requirement("S2-12")
 def test_a_thousand_orbits_of_eccentricity_099_pass_their_pericentres_in_time():
     """32 steps an orbit; the period is wrong by less than 1e-12, and the energy keeps all its digits but three."""
     sim = tp.compile(kepler, dt=YEAR / 32, time="logarithmic", order=8)

@@ -228,7 +228,8 @@ def explain(
         chosen += propagator_rows(system, facts, goal)
     chosen += [*loop, *units]
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
-    level = f"level {system.level}: given by its {system.kind if system.kind != 'hamiltonian' else 'energy'}"
+    given = "Lagrangian" if system.motion is not None else "energy" if system.kind == "hamiltonian" else system.kind
+    level = f"level {system.level}: given by its {given}"
     none = system.kind == "map" or step.jump is not None or method.adaptive
     solves = any(isinstance(part, Solve) for part in step.body)
     often = "a round of a solution, and once more when it has arrived" if solves else "a step"

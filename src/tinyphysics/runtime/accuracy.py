@@ -18,8 +18,8 @@ from tinyphysics.runtime import decisions, paces
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.pilot import Pilots, apart, estimate, looks_in, part, sample
-from tinyphysics.runtime.schedule import count_steps
-from tinyphysics.runtime.simulation import Simulation, checked_step, checked_time, given_momenta
+from tinyphysics.runtime.schedule import checked_time, count_steps
+from tinyphysics.runtime.simulation import Simulation, checked_step, given_momenta
 from tinyphysics.system import Family
 from tinyphysics.trajectory import Trajectory
 

@@ -6,7 +6,6 @@ that covers it, made for whoever looks and never fed back.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,11 +14,10 @@ import numpy as np
 from tinyphysics.device.series import SeriesEngine
 from tinyphysics.runtime.engine import States
 from tinyphysics.runtime.events import Search, Searching
+from tinyphysics.runtime.looked import Look, LookedAt
 from tinyphysics.runtime.schedule import time_at
 from tinyphysics.synth.taylor import CLOCK, JET, LOW, UNTIL
 
-Look = Callable[[Mapping[str, Any], list[int]], dict[str, Any]]  # observables of frames (frames, members, ...) at steps
-ROOM = 1 << 26  # bytes of states that are observed together
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
 
 
@@ -38,7 +36,7 @@ class Adapted:
     events: Searching | None = None  # of a run that looks for them
 
 
-class AdaptiveEngine:
+class AdaptiveEngine(LookedAt[Adapted]):
     """An engine (runtime/engine.py) on top of one that runs the steps themselves."""
 
     numbers, workers = 0, 1
@@ -52,12 +50,6 @@ class AdaptiveEngine:
     compiling = property(lambda self: self.inner.compiling)
     made = property(lambda self: self.inner.made)
     found = property(lambda self: self.inner.found)
-
-    def block(self, members: int) -> int:
-        return 1 << 62
-
-    def rows(self, m: Adapted) -> int:
-        return max(1, ROOM // max(1, sum(int(v.nbytes) for v in m.start.values())))
 
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
@@ -158,27 +150,3 @@ class AdaptiveEngine:
             shown = self.inner.synchronised(m.inner)
             m.seen = {name: shown[name][: m.members] for name in self.names}
         return m.seen
-
-    def watch(self, m: Adapted, rows: int, stride: int) -> dict[str, Any]:
-        assert self.look is not None
-        frames: dict[str, list[Any]] = {name: [] for name in self.names}
-        steps = [m.steps + stride * (j + 1) for j in range(rows)]
-        for _ in steps:
-            self.advance(m, stride)
-            for name, v in self.state(m).items():
-                frames[name].append(v)
-        return self.look({name: np.stack(v) for name, v in frames.items()}, steps)
-
-    def bad(self, m: Adapted) -> list[int]:
-        finite = [np.isfinite(v).reshape(len(v), -1).all(axis=1) for v in self.state(m).values()]
-        return [int(k) for k in np.flatnonzero(~np.logical_and.reduce(finite))]
-
-    def first_bad(self, m: Adapted, k: int) -> tuple[str, int] | None:
-        for name, v in self.state(m).items():
-            wrong = np.flatnonzero(~np.isfinite(v[k].reshape(-1)))
-            if len(wrong):
-                return name, int(wrong[0])
-        return None
-
-    def synchronised(self, m: Adapted) -> dict[str, Any]:
-        return {name: v.copy() for name, v in self.state(m).items()}

@@ -20,7 +20,7 @@ from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import Inputs, inputs
 from tinyphysics.runtime.execute import Run, execute, looking
 from tinyphysics.runtime.record import Record
-from tinyphysics.runtime.schedule import Schedule
+from tinyphysics.runtime.schedule import Schedule, checked_time
 from tinyphysics.system import System
 from tinyphysics.tpir.probe import REST
 from tinyphysics.trajectory import Frame, Stop, Trajectory
@@ -102,12 +102,7 @@ def steps_until(r: Run, until: Any) -> int:
     """How many steps end before a time, by a run that looks at nothing else."""
     clock = r.system.clock
     assert clock is not None
-    try:
-        end = float(until)
-    except (TypeError, ValueError):
-        end = math.nan
-    if not math.isfinite(end):
-        raise InputError(f"until={until!r} is not a time", fix="Pass until=10.0.")
+    end = checked_time(until, "until=10.0")
     if r.given.is_ensemble:
         raise PlanError("until= with time=, for an ensemble: its members reach a time at different steps",
                         fix="Pass steps=, and look at out.t, which has a column for each member.")  # fmt: skip

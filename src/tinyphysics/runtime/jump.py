@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.runtime.engine import States
+from tinyphysics.runtime.looked import Look, LookedAt
 from tinyphysics.runtime.propagator import Propagator
-
-Look = Callable[[Mapping[str, Any], list[int]], dict[str, Any]]  # observables of frames (frames, members, ...) at steps
-ROOM = 1 << 26  # bytes of states that are observed together
 
 
 @dataclass(eq=False)
@@ -26,19 +24,13 @@ class Jumped:
     seen: dict[str, Any] | None = field(default=None, repr=False)  # the state at this step, once it was asked for
 
 
-class JumpEngine:
+class JumpEngine(LookedAt[Jumped]):
     """An engine (runtime/engine.py) whose steps cost nothing."""
 
     launches, compiling, made, found, numbers, workers = 0, 0.0, 0, 0, 0, 1
 
     def __init__(self, propagator: Callable[[Mapping[str, Any], float], Propagator], look: Look | None) -> None:
         self.propagator, self.look = propagator, look
-
-    def block(self, members: int) -> int:
-        return 1 << 62
-
-    def rows(self, m: Jumped) -> int:
-        return max(1, ROOM // max(1, sum(int(v.nbytes) for v in m.start.values())))
 
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
@@ -95,27 +87,3 @@ class JumpEngine:
             for name, v in self.propagator(own, m.dt).jump(one, m.steps).items():
                 out[name][k] = v[0]
         return out
-
-    def watch(self, m: Jumped, rows: int, stride: int) -> dict[str, Any]:
-        assert self.look is not None
-        frames: dict[str, list[Any]] = {name: [] for name in m.start}
-        steps = [m.steps + stride * (j + 1) for j in range(rows)]
-        for _ in steps:
-            self.advance(m, stride)
-            for name, v in self.state(m).items():
-                frames[name].append(v)
-        return self.look({name: np.stack(v) for name, v in frames.items()}, steps)
-
-    def bad(self, m: Jumped) -> list[int]:
-        finite = [np.isfinite(v).reshape(len(v), -1).all(axis=1) for v in self.state(m).values()]
-        return [int(k) for k in np.flatnonzero(~np.logical_and.reduce(finite))]
-
-    def first_bad(self, m: Jumped, k: int) -> tuple[str, int] | None:
-        for name, v in self.state(m).items():
-            wrong = np.flatnonzero(~np.isfinite(v[k].reshape(-1)))
-            if len(wrong):
-                return name, int(wrong[0])
-        return None
-
-    def synchronised(self, m: Jumped) -> dict[str, Any]:
-        return {name: v.copy() for name, v in self.state(m).items()}

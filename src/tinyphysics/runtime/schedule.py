@@ -43,17 +43,22 @@ def whole(name: str, value: Any, least: int) -> int:
     return n
 
 
+def checked_time(value: Any, example: str = "t0=0.0") -> float:
+    try:
+        t = float(value)
+    except (TypeError, ValueError):
+        t = math.nan
+    if not math.isfinite(t):
+        raise InputError(f"{example.partition('=')[0]}={value!r} is not a time", fix=f"Pass {example}.")
+    return t
+
+
 def count_steps(steps: Any, until: Any, dt: float, t0: float) -> int:
     if (steps is None) == (until is None):
         raise InputError("give either steps= or until=", fix="evolve(..., steps=1000) or evolve(..., until=10.0).")
     if steps is not None:
         return whole("steps", steps, 0)
-    try:
-        end = float(until)
-    except (TypeError, ValueError):
-        end = math.nan
-    if not math.isfinite(end):
-        raise InputError(f"until={until!r} is not a time", fix="Pass until=10.0.")
+    end = checked_time(until, "until=10.0")
     exact = (end - t0) / dt
     n = round(exact)
     if n < 0:

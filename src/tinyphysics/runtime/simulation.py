@@ -73,7 +73,7 @@ from tinyphysics.runtime.resume import (
     sizes_given,
 )  # fmt: skip
 from tinyphysics.runtime.saving import begun
-from tinyphysics.runtime.schedule import Schedule, count_steps, time_at, times_at, whole
+from tinyphysics.runtime.schedule import Schedule, checked_time, count_steps, time_at, times_at, whole
 from tinyphysics.runtime.solver import solver_report
 from tinyphysics.runtime.stream import Stream, Value
 from tinyphysics.runtime.subject import Observed
@@ -697,13 +697,3 @@ def check_clock(precision: Precision, timed: bool, steps: int, dt: float, t0: fl
     if timed and precision.given is not f64 and last * ROUNDING[precision.given] > abs(dt) / 2:
         raise InputError(f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
                          fix='Run for a shorter time, or with precision="float64".')  # fmt: skip
-
-
-def checked_time(t0: Any) -> float:
-    try:
-        t = float(t0)
-    except (TypeError, ValueError):
-        t = math.nan
-    if not math.isfinite(t):
-        raise InputError(f"t0={t0!r} is not a time", fix="Pass t0=0.0.")
-    return t

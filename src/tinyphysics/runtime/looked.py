@@ -1,0 +1,60 @@
+"""Engines whose state is made when somebody looks: what is asked of any of them is asked of that state."""
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+Look = Callable[[Mapping[str, Any], list[int]], dict[str, Any]]  # observables of frames (frames, members, ...) at steps
+ROOM = 1 << 26  # bytes of states that are observed together
+
+
+class Begun(Protocol):
+    start: dict[str, Any]
+    steps: int
+
+
+M = TypeVar("M", bound=Begun)
+
+
+class LookedAt(ABC, Generic[M]):
+    look: Look | None
+
+    @abstractmethod
+    def state(self, m: M) -> dict[str, Any]:
+        """At the step that the members have come to, (members, shape...)."""
+
+    @abstractmethod
+    def advance(self, m: M, steps: int) -> None: ...
+
+    def block(self, members: int) -> int:
+        return 1 << 62
+
+    def rows(self, m: M) -> int:
+        return max(1, ROOM // max(1, sum(int(v.nbytes) for v in m.start.values())))
+
+    def watch(self, m: M, rows: int, stride: int) -> dict[str, Any]:
+        assert self.look is not None
+        frames: dict[str, list[Any]] = {}
+        steps = [m.steps + stride * (j + 1) for j in range(rows)]
+        for _ in steps:
+            self.advance(m, stride)
+            for name, v in self.state(m).items():
+                frames.setdefault(name, []).append(v)
+        return self.look({name: np.stack(v) for name, v in frames.items()}, steps)
+
+    def bad(self, m: M) -> list[int]:
+        finite = [np.isfinite(v).reshape(len(v), -1).all(axis=1) for v in self.state(m).values()]
+        return [int(k) for k in np.flatnonzero(~np.logical_and.reduce(finite))]
+
+    def first_bad(self, m: M, k: int) -> tuple[str, int] | None:
+        for name, v in self.state(m).items():
+            wrong = np.flatnonzero(~np.isfinite(v[k].reshape(-1)))
+            if len(wrong):
+                return name, int(wrong[0])
+        return None
+
+    def synchronised(self, m: M) -> dict[str, Any]:
+        return {name: v.copy() for name, v in self.state(m).items()}
