@@ -12,6 +12,7 @@ from tinyphysics.context import CHECK
 from tinyphysics.device import cache
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
+from tinyphysics.ir import parse
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
@@ -30,10 +31,11 @@ from tinyphysics.report import Report, Row
 from tinyphysics.rules.exact import unrounded
 from tinyphysics.step import Solve, Step, moves_of
 from tinyphysics.synth import schemes
+from tinyphysics.synth.project import projected
 from tinyphysics.synth.propagate import FLOW, flow_step, power_step
 from tinyphysics.system import System
 from tinyphysics.target import Target
-from tinyphysics.tpir.isa import Program
+from tinyphysics.tpir.isa import Program, kept_name
 from tinyphysics.tpir.lower import lower
 from tinyphysics.tpir.precision import in_precision
 from tinyphysics.tpir.verifier import Certificate, verify
@@ -94,6 +96,8 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     method = BY_NAME.get(plan.method, MAP)
     with unrounded() if goal.precision == "dd" or method.family == "variational" else nullcontext():
         step = jump(system, facts, plan) if jumps else step_of(Job(system, facts, method, goal))
+        if goal.project:
+            step = held(step, system, goal)
         check_kind(step, goal)
         if goal.scale == "auto":
             step, row = in_best_units(step)
@@ -114,6 +118,17 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units, choice)
+
+
+def held(step: Step, system: System, goal: Goal) -> Step:
+    """The step with a projection at its end, where there is an end of a step in the variables of the user."""
+    if step.frame is not None or step.jump is not None or step.loops is not None or step.going is not None:
+        raise PlanError(f"project= does not go with `{step.name}`, whose steps do not end in q and p",
+                        fix='Choose another method=; with propagator="loop", if it is a jump.')  # fmt: skip
+    if goal.backwards:
+        raise PlanError("a projection is not taken back", fix="Leave project= out.")
+    invariants = [parse(text)[0] for _, text in goal.project]
+    return projected(step, system, invariants, [kept_name(k) for k in range(len(invariants))])
 
 
 def check_adaptive(system: System, goal: Goal) -> None:

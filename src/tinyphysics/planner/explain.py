@@ -77,6 +77,16 @@ def energy_rows(method: Method) -> list[Row]:
     ]  # fmt: skip
 
 
+def projection_rows(goal: Goal) -> list[Row]:
+    names = ", ".join(name for name, _ in goal.project)
+    return [
+        Row("project", names, "every step ends where they are what they were at first, to the residual of their equations: "
+            "along their gradients, positions and momenta in parts of their sizes; a gradient that vanishes moves nothing"),
+        Row("its price", "symplectic", "what the method keeps by itself is lost: it is not symplectic, and momenta that are "
+            "not named drift; an energy without error is no state without one: give error=, or halve dt and compare"),
+    ]  # fmt: skip
+
+
 def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
     given = dict(goal.lattice)
     units = {s.name: given.get(s.name, given.get("", UNIT)) for s in system.states}
@@ -200,6 +210,8 @@ def explain(
     if system.kind == "map" and system.parameters:
         names = ", ".join(p.name for p in system.parameters)
         chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))
+    if goal.project:
+        chosen += projection_rows(goal)
     if goal.precision != "float64":
         chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
     if goal.precision == "lattice":

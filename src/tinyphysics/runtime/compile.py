@@ -19,6 +19,7 @@ from tinyphysics.planner.link import linked
 from tinyphysics.planner.propagator import PROPAGATORS
 from tinyphysics.planner.target import checked
 from tinyphysics.runtime.backend import ready
+from tinyphysics.runtime.invariants import checked_invariants
 from tinyphysics.runtime.simulation import Simulation, checked_step
 from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import SLOTS, Family, Sum
@@ -114,6 +115,7 @@ def compile(
     sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
     approximate: float | None = None, inner: int | Sequence[int] | None = None, scale: str = "off",
     lattice: float | Mapping[str, float] | None = None, tolerance: float | None = None,
+    project: Any = None,
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
 
@@ -142,6 +144,9 @@ def compile(
     time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all
     the same, with t as a state; "sundman" is the same dt/ds for implicit methods, a function of the positions any other.
     dt is then a step of s; out.t is t.
+
+    project="energy" ends every step where the energy is what it was at first, by Newton's method along its gradient; a
+    dict of functions, {"L": lambda q, p: ...}, holds others. Such a step is not symplectic.
 
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
@@ -213,6 +218,11 @@ def compile(
                        error=None if error is None else float(error))  # fmt: skip
     elif dt is None and source.kind != "map" and not adapts:
         checked_step(dt)
+    if project is not None:
+        check_alone("project", {"propagator": None if propagator == "loop" else propagator, "approximate": approximate,
+                                "tolerance": tolerance})  # fmt: skip
+        found = checked_invariants(project, source, Simulation(source, goal, requested, checks).traced)
+        goal = replace(goal, project=found, propagator="loop")
     sim = Simulation(source, goal, requested, checks)
     if pilot is not None:
         SLOTS["piloted"](sim, pilot)

@@ -17,6 +17,7 @@ from tinyphysics.rules.jvp import jvp
 from tinyphysics.rules.solve import equations, part
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.flows import flows_of, with_flows
+from tinyphysics.runtime.invariants import own_invariants
 from tinyphysics.runtime.simulation import Simulation, checked_step, given_momenta
 from tinyphysics.system import SLOTS
 from tinyphysics.tpir.frames import in_frame
@@ -82,7 +83,7 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
         raise InputError(f"{len(kernel.inputs)} components are too many to write the Jacobian out")
     start = dict(zip(kernel.carried, kernel.functions["init"]))
     after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))
-    outputs = inline(substitute(kernel.functions["final"], after))
+    outputs = inline(substitute(substitute(kernel.functions["final"], after), own_invariants(sim.goal, system, kernel)))
     columns = []
     for k in range(len(kernel.inputs)):
         direction = [UOp.const(float(j == k)) for j in range(len(kernel.inputs))]
@@ -97,7 +98,7 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
         out = env | {STEP: dt}
         for p in kernel.params:
             name, _, index = str(p.arg)[1:].partition(".")
-            if p is not STEP and p is not ORIGIN:
+            if p is not STEP and p is not ORIGIN and name in now.params:
                 out[p] = now.params[name][0].ravel()[int(index or 0)].item()
         return out
 

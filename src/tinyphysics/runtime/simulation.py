@@ -56,6 +56,7 @@ from tinyphysics.runtime.execute import Run, clock_of, execute
 from tinyphysics.runtime.flows import flows_of, with_flows
 from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
 from tinyphysics.runtime.indices import check_indices
+from tinyphysics.runtime.invariants import with_invariants
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
 from tinyphysics.runtime.plans import made
@@ -398,6 +399,8 @@ class Simulation:
         check_indices([*own, *values.values()], i)
         if any(map(draws, (*own, *values.values()))):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
+        if self.goal.project:
+            i = with_invariants(i, begin if c is None else c.start, self.goal, self.bare(dt, float(t0)))
         if compiled.known.method in TURNING and flows_of(made(compiled.program)):
             i = with_flows(i, made(compiled.program), dt)
         r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,

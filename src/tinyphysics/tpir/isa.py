@@ -139,6 +139,7 @@ SECTIONS = ("energy", "init", "step", "final")
 # the parameters that a program with NOISE reads without declaring them: 64 bits of the seed, and which member it is
 ADDRESS = ("seed:low", "seed:high", "member:low", "member:high")
 FLOW = "flow__"  # the parameters that FLOW reads begin so: they are computed where a run begins
+KEPT = f"{FLOW}kept"  # so are what invariants are held at
 MEMBER_BITS = 16  # in its low word, so that both words are exact in float32 too
 
 
@@ -265,3 +266,8 @@ WAYS = ("times", "over")
 JUMPS = ("flow", "power")
 LISTED = ("order", "inverse", "images")
 CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")
+
+
+def kept_name(k: int) -> str:
+    """Of the parameter that an invariant is held at."""
+    return f"{KEPT}{k}"
