@@ -122,7 +122,8 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
 
 def held(step: Step, system: System, goal: Goal) -> Step:
     """The step with a projection at its end, where there is an end of a step in the variables of the user."""
-    if step.frame is not None or step.jump is not None or step.loops is not None or step.going is not None:
+    turns = step.oscillators or step.coupled
+    if turns or step.frame is not None or step.jump is not None or step.loops is not None or step.going is not None:
         raise PlanError(f"project= does not go with `{step.name}`, whose steps do not end in q and p",
                         fix='Choose another method=; with propagator="loop", if it is a jump.')  # fmt: skip
     if goal.backwards:
@@ -142,6 +143,8 @@ def check_adaptive(system: System, goal: Goal) -> None:
              "scale": goal.scale if goal.scale != "off" else None, "approximate": goal.approximate,
              "propagator": goal.propagator if goal.propagator != "loop" else None, "inner": goal.inner or None,
              "error": goal.error, "energy_drift": goal.energy_drift}  # fmt: skip
+    if system.clock is not None:
+        raise PlanError("time= does not go with a method that chooses its own steps", fix="Leave time= out.")
     for name, value in wrong.items():
         if value is not None:
             raise PlanError(f"{name}={value!r} does not go with a method that chooses its own steps",

@@ -538,3 +538,12 @@ def test_a_sum_of_systems_has_its_stiff_part_solved():
 
     assert tp.compile(free + stiff + bump, dt=0.1).built.plan.method == "interaction"
     assert tp.compile(free + stiff + bump, dt=0.001).built.plan.method == "leapfrog_kdk"
+
+
+def test_an_energy_that_jumps_is_not_shown_to_be_consistent():
+    @tp.hamiltonian
+    def step(q, p):
+        return p * p / 2 + 4.5 * q * q + 0.1 * q**4 + tp.where(q < 0.3, 0.0, 1.0)
+
+    certificate = tp.compile(step, dt=0.01, method="interaction").certificate
+    assert not certificate.consistent and "may jump" in certificate.consistent.because

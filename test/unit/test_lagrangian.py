@@ -98,6 +98,10 @@ def test_what_cannot_be_transformed_says_why():
         tp.lagrangian(lambda q, v: q**2)
     with pytest.raises(tp.TraceError, match="does not enter the kinetic energy on its own"):
         tp.lagrangian(pairs=[("x", "v"), ("y", "w")])(lambda x, v, y, w: v * w - x**2)
+    with pytest.raises(tp.TraceError, match="enters without its square"):
+        tp.lagrangian(lambda q, v: v * q - q**4 / 4)
+    with pytest.raises(tp.PlanError, match="given by its Lagrangian"):
+        tp.compile(tp.lagrangian(lambda q, v: v**2 / 2 - q**2), 0.01, kinetics="relativistic")
     with pytest.raises(tp.TraceError, match="which is the momentum here"):
         tp.lagrangian(lambda q, v, p: v**2 - q**2 * p)
 

@@ -311,3 +311,15 @@ def test_arrays_of_states_are_read_number_by_number():
     assert sim.certificate.symplectic and sim.certificate.consistent and sim.certificate.reversible
     out = sim.evolve(q=[0.1, 0.2, 0.3], p=[1.0, 0.5, 0.2], steps=100)
     assert out.drift("energy") < 1e-6
+
+
+def test_a_round_does_not_read_what_the_round_before_has_left():
+    @tp.hamiltonian
+    def curved(q, p):
+        return (1 + q * q) * p * p / 2
+
+    text = tp.compile(curved, dt=0.05, method="implicit_midpoint").ir("tpir")
+    solve = next(line for line in text.splitlines() if "SOLVE" in line)
+    carried = f"{solve}\n  ELEM T998, add, T999, S0\n  ELEM T999, mul, S0, 0.1"
+    with pytest.raises(tp.VerifyError, match="what the round before has left"):
+        tpir.verify(tpir.parse(text.replace(solve, carried)))

@@ -181,6 +181,8 @@ def of_lagrangian(job: Job) -> Step:
 
 
 def by_discrete_gradient(job: Job) -> Step:
+    if job.system.clock is not None:
+        raise PlanError(f"`{job.method.name}` would keep another energy than H with time=", fix="Leave time= out.")
     polynomial = job.facts["polynomial"]
     return energy_step(job.method.name, job.system, polynomial.degree if polynomial else None)
 

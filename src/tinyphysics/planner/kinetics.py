@@ -33,6 +33,8 @@ def refused(system: System, why: str, site: Any = None) -> PlanError:
 def fast(system: System) -> System:
     if system.kind != "hamiltonian":
         raise refused(system, f"it is given by its {system.kind}")
+    if system.motion is not None:
+        raise refused(system, "it is given by its Lagrangian, whose velocities would not be those of fast particles")
     if system.levels:
         raise refused(system, "it has fast and slow parts")
     split = separable(system)

@@ -71,6 +71,8 @@ def of_each(slopes: Sequence[UOp], offsets: Sequence[UOp], v: Sequence[UOp], p: 
     """One mass for each number of v."""
     ones = [UOp.const(1.0, x.dtype, x.shape) for x in v]
     masses = simplify(jvp(slopes, v, ones))
+    if any(map(is_zero, masses)):
+        raise NotExplicit("a velocity enters without its square, so that its momentum says nothing about it")
     return UOp.sum_of(as_sum((y - b) * (y - b) / (2.0 * m)) for y, b, m in zip(p, offsets, masses))
 
 

@@ -23,7 +23,7 @@ from tinyphysics.tpir.copies import Copies, NotCopies
 from tinyphysics.tpir.isa import Program, Register, Type
 from tinyphysics.tpir.jumps import jump_in
 from tinyphysics.tpir.kernel import reads_before_writing
-from tinyphysics.tpir.symbolic import CLOCK, Symbolic, state_of, state_var
+from tinyphysics.tpir.symbolic import CLOCK, Symbolic, clocks, state_of, state_var
 from tinyphysics.tpir.tableau import Kick, Stages, mirrored
 from tinyphysics.tpir.units import DT, moving
 from tinyphysics.tpir.weights import TOL
@@ -221,8 +221,9 @@ class Collocated:
     def check_carried(self, symbolic: Symbolic) -> None:
         rewritten = {i.dst for i in self.program.step}
         for r in reads_before_writing((*self.program.step, *self.program.final)):
-            if r.kind != "S" and (r in rewritten or moving(symbolic.env.get(r, UOp.const(0.0)))):
-                raise NotShown(f"{r} is carried from step to step, and may depend on the state")
+            kept = symbolic.env.get(r, UOp.const(0.0))
+            if r.kind != "S" and (r in rewritten or moving(kept) or clocks(kept)):
+                raise NotShown(f"{r} is carried from step to step, and may depend on the state or on time")
 
     # --- one solution -------------------------------------------------------------------------
     def understood(self, root: UOp, moves: list[Move], states: list[UOp], term: int) -> Stages:
@@ -312,6 +313,8 @@ class Collocated:
         own = [state_var(self.program, k, 0) for k in range(len(states))]
         whole = UOp.sum_of(self.terms) if term < 0 else self.terms[term]
         (energy,) = substitute([whole], dict(zip(own, states)))
+        if any(clocks(energy)):  # another than 0.0
+            raise NotShown("the energy is declared at another time than that at which a step begins")
         self.timed = self.timed or NOW in energy.leaves
         ((scalar,),) = unroll([energy])
         numbers = [e for v in states for e in elements(v)]

@@ -17,8 +17,9 @@ from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.isa import Program, Register
+from tinyphysics.tpir.kernel import reads_before_writing
 from tinyphysics.tpir.symbolic import Symbolic, clocks, state_of, state_var
-from tinyphysics.tpir.units import DT
+from tinyphysics.tpir.units import DT, moving
 
 MOST_FLOWS = 19
 
@@ -53,6 +54,10 @@ def values_of(program: Program) -> tuple[UOp, list[UOp]]:
                 if root is not None:
                     raise NotCopies(f"{where} is a second solution")
                 root = value
+    rewritten = {i.dst for i in program.step}
+    for r in reads_before_writing((*program.step, *program.final)):
+        if r.kind != "S" and (r in rewritten or moving(symbolic.env.get(r, UOp.const(0.0)))):
+            raise NotCopies(f"{r} is carried from step to step")
     if root is None or len(moved) != len(program.states):
         raise NotCopies("not every state is moved by the solution")
     values = [moved[k] for k in range(len(program.states))]

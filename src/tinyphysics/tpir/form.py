@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tinyphysics.errors import ShapeError, VerifyError
 from tinyphysics.ir.spec import SHAPED
@@ -170,18 +171,33 @@ def check_jump(program: Program) -> None:
 def check_solves(program: Program) -> None:
     """A SOLVE and its UNTIL stand in one section, one inside the other or one after the other, and move no state."""
     for name in SECTIONS:
-        inside: list[Instruction] = []
-        for i in program.section(name):
+        inside: list[int] = []
+        lines = program.section(name)
+        for at, i in enumerate(lines):
             if i.op == "SOLVE":
-                inside.append(i)
+                inside.append(at)
             elif i.op == "UNTIL":
-                if not inside or inside.pop().dst != i.dst:
+                if not inside or lines[inside[-1]].dst != i.dst:
                     raise VerifyError(f"`{i}` does not end the last SOLVE", fix=f"Write SOLVE {i.dst}, start before it.")
+                check_rounds(lines[inside.pop() + 1 : at])
             elif inside and (i.op in ("OBSERVE", "NOISE", "NEAR") or isinstance(i.dst, Register) and i.dst.kind in "SE"):
                 raise VerifyError(f"`{i}` stands between a SOLVE and its UNTIL, where lines are done more than once",
                                   fix="Between them only T, G and F registers are written, from what is known.")  # fmt: skip
         if inside:
-            raise VerifyError(f"`{inside[-1]}` has no UNTIL in `{name}:`", fix="End it: UNTIL x, residual, scale, (50,).")
+            raise VerifyError(f"`{lines[inside[-1]]}` has no UNTIL in `{name}:`",
+                              fix="End it: UNTIL x, residual, scale, (50,).")  # fmt: skip
+
+
+def check_rounds(lines: Sequence[Instruction]) -> None:
+    """A VerifyError if a round reads what the round before has left, but for the unknown itself."""
+    later = {i.dst for i in lines}
+    for i in lines:
+        sources = i.operands if i.op == "ACC_GRAD" else i.args
+        for x in sources:
+            if isinstance(x, Register) and x in later:
+                raise VerifyError(f"`{i}` reads {x} before it is written, between a SOLVE and its UNTIL: in later rounds it "
+                                  "is what the round before has left", fix=f"Write {x} first, or before the SOLVE.")  # fmt: skip
+        later.discard(i.dst)
 
 
 # --- memory ---------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from tinyphysics.tpir.blocks import STEPS_DONE, Update, check_type
 from tinyphysics.tpir.certificate import Certificate, Verdict
 from tinyphysics.tpir.form import check_form
 from tinyphysics.tpir.isa import FLOW, Instruction, Param, Program, Register, Type
+from tinyphysics.tpir.jumps import jump_in
 from tinyphysics.tpir.kernel import reads_before_writing
 from tinyphysics.tpir.propagate import declared, not_constant
 from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_var
@@ -87,8 +88,9 @@ class Rotated:
             if name == "init":
                 rewritten = {i.dst for i in self.program.step}
                 for r in reads_before_writing((*self.program.step, *self.program.final)):
-                    if r.kind != "S" and (r in rewritten or moving(self.symbolic.env.get(r, UOp.const(0.0)))):
-                        self.refuse(f"{r} is carried from step to step, and may depend on the state")
+                    kept = self.symbolic.env.get(r, UOp.const(0.0))
+                    if r.kind != "S" and (r in rewritten or moving(kept) or clocks(kept)):
+                        self.refuse(f"{r} is carried from step to step, and may depend on the state or on time")
 
     def read(self, i: Instruction, section: str, number: int) -> None:
         where, s = f"step {number} `{i}`", self.symbolic
@@ -282,6 +284,8 @@ class Rotated:
             total = sum((f.weight for f in self.flows if f.part in own and f.update.section == "step"), Fraction(0))
             if abs(total - 1) > TOL:
                 return Verdict(False, f"E{k} enters with total weight {float(total):g} instead of 1")
+        if (jump := jump_in(self.program, self.terms)) is not None:
+            return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
         return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J"
                        f"{'; means of positions go to them as dt**2' if self.mollified else ''}")  # fmt: skip
 
