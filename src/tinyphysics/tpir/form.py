@@ -195,8 +195,9 @@ def check_rounds(lines: Sequence[Instruction]) -> None:
         sources = i.operands if i.op == "ACC_GRAD" else i.args
         for x in sources:
             if isinstance(x, Register) and x in later:
-                raise VerifyError(f"`{i}` reads {x} before it is written, between a SOLVE and its UNTIL: in later rounds it "
-                                  "is what the round before has left", fix=f"Write {x} first, or before the SOLVE.")  # fmt: skip
+                raise VerifyError(f"`{i}` reads {x} before it is written, between a SOLVE and its UNTIL: in later rounds "
+                                  "it is what the round before has left",
+                                  fix=f"Write {x} first, or before the SOLVE.")  # fmt: skip
         later.discard(i.dst)
 
 
