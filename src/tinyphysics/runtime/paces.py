@@ -185,7 +185,8 @@ def resonance(sim: Simulation, dt: float) -> dict[str, Any]:
         LOG.warning("%s: dt=%g is %.3g of half the fast period, %g; %s. Stay below %.3g of it: dt=%.2g",
                     sim.system.name, dt, share, math.pi / paces.fastest, told, NEAR, safe)  # fmt: skip
     return {"paces": {"omega": paces.frequencies, "inner": inner, "half_periods": share, "radius": radius,
-                      "radius_of_motion": own, "safe": not unsafe and share <= NEAR}}  # fmt: skip
+                      "radius_of_motion": own, "safe": not unsafe and share <= NEAR,
+                      "measured": "at the first state, with its parameters"}}  # fmt: skip
 
 
 def pace_section(sim: Simulation, dt: float | None) -> Section:
