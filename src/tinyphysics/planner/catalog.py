@@ -17,6 +17,7 @@ from tinyphysics.synth.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.schemes import FOUND, drifts_and_kicks, steps
 from tinyphysics.synth.shears import COMPOSED
 from tinyphysics.synth.splitting import palindrome
+from tinyphysics.synth.taylor import TOLERANCE
 
 ROUNDS = 6  # of a solution, about, the last look at its slopes included
 
@@ -42,6 +43,7 @@ class Method:
     points: int = 0  # of a quadrature of the Lagrangian, none for the trapezoidal rule; or of an energy between two ends
     kind: str = ""  # the family, of a method that is nothing of these
     adaptive: bool = False  # does it choose its own steps?  Then dt is that of the times at which one may look
+    tolerance: float = 0.0  # of a step that chooses its own length, if none is asked for
     composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
 
     @property
@@ -209,7 +211,9 @@ METHODS: tuple[Method, ...] = (
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
     Method("taylor", 0, "the Taylor series of the solution, its order from the tolerance; every step as long as its last "
-           "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True),
+           "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True, tolerance=TOLERANCE),
+    Method("dop853", 8, "the pair of Dormand and Prince: slopes alone, every step as long as its estimate of the error allows",
+           source="prince1981", kind="embedded", adaptive=True, tolerance=1e-10),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
            orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source="wisdom1991", needs=("orbits",)),
     *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector where a run begins and where one looks: error eps h**"

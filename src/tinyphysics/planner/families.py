@@ -19,7 +19,9 @@ from tinyphysics.rules.vjp import gradient
 from tinyphysics.step import Step, Term
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.derivative import derivative
+from tinyphysics.synth.dop853 import dop853
 from tinyphysics.synth.doubled import doubled
+from tinyphysics.synth.embedded import Tolerance
 from tinyphysics.synth.energy import energy_step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss, generated, kicked
@@ -30,7 +32,7 @@ from tinyphysics.synth.orbits import orbit_step
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
-from tinyphysics.synth.taylor import TOLERANCE, taylor_step
+from tinyphysics.synth.taylor import taylor_step
 from tinyphysics.synth.variational import variational
 from tinyphysics.system import System
 
@@ -83,9 +85,9 @@ def of_tableau(job: Job) -> Step:
     return runge_kutta(job.method.name, job.system, T, job.method.tableau)
 
 
-def of_series(job: Job) -> Step:
-    """The derivatives of all states, in their order."""
-    system, terms = job.system, ()  # type: System, tuple[Term, ...]
+def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
+    """The derivatives of all states, in their order, and the energies that are known."""
+    terms: tuple[Term, ...] = ()
     if system.kind == "ode":
         rates = list(system.update)
     elif system.energy is not None:
@@ -100,7 +102,18 @@ def of_series(job: Job) -> Step:
         T = kinetic(system)
         (velocity,) = simplify(gradient(T, system.p))
         rates, terms = [velocity, *system.forces], (Term("T", T),)
-    return taylor_step(job.method.name, system, terms, simplify(rates), job.goal.tolerance or TOLERANCE)
+    return simplify(rates), terms
+
+
+def of_series(job: Job) -> Step:
+    rates, terms = rates_of(job.system)
+    return taylor_step(job.method.name, job.system, terms, rates, job.goal.tolerance or job.method.tolerance)
+
+
+def with_estimate(job: Job) -> Step:
+    rates, terms = rates_of(job.system)
+    tolerance = Tolerance(job.goal.tolerance or job.method.tolerance, job.goal.absolute)
+    return dop853(job.method.name, job.system, terms, rates, tolerance)
 
 
 def at_paces(job: Job) -> Step:
@@ -192,6 +205,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "splitting": of_splitting,
     "Runge–Kutta": of_tableau,
     "Taylor": of_series,
+    "embedded": with_estimate,
     "paces": at_paces,
     "orbits": on_orbits,
     "shears": of_shears,

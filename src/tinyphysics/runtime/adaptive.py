@@ -16,6 +16,7 @@ from tinyphysics.runtime.engine import States
 from tinyphysics.runtime.events import Search, Searching
 from tinyphysics.runtime.looked import Look, LookedAt
 from tinyphysics.runtime.schedule import time_at
+from tinyphysics.synth.embedded import KEPT
 from tinyphysics.synth.taylor import CLOCK, JET, LOW, UNTIL
 
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
@@ -45,6 +46,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
         self.inner, self.names, self.look, self.search = inner, names, look, search
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = list(self.states).index(CLOCK)
+        self.made_by_looking = any(name.endswith(KEPT) for name in self.states)  # coefficients, by what is kept of a step
 
     launches = property(lambda self: self.inner.launches)
     compiling = property(lambda self: self.inner.compiling)
@@ -116,7 +118,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
             if m.events is not None:
                 m.events.steps(*self.coefficients(m), self.clocks(m), until)
             self.inner.advance(m.inner, count)
-            high, low, h, _ = self.clocks(m)
+            high, low, h = self.clocks(m)[:3]
             if not ((until - high) - low > h).any():
                 break
         if m.events is not None:
@@ -127,11 +129,12 @@ class AdaptiveEngine(LookedAt[Adapted]):
         """Of every member the coefficients of its step (members, order, numbers), and the error words of its state."""
         if isinstance(self.inner, SeriesEngine):
             return self.inner.coefficients(m.inner)
+        shown = self.inner.synchronised(m.inner) if self.made_by_looking else {}
         register = {name: self.inner.register(m.inner, f"S{k}") for k, name in enumerate(self.states)}
         count = len(register[CLOCK])
         first = np.concatenate([register[name].reshape(count, -1) for name in self.names], axis=1)
         low = np.concatenate([register[name + LOW].reshape(count, -1) for name in self.names], axis=1)
-        later = [register[name + JET].reshape(count, self.states[name + JET][0], -1) for name in self.names]
+        later = [(shown or register)[name + JET][:count].reshape(count, self.states[name + JET][0], -1) for name in self.names]
         return np.concatenate([first[:, None], np.concatenate(later, axis=2)], axis=1), low
 
     def clocks(self, m: Adapted) -> Any:
