@@ -29,6 +29,7 @@ from tinyphysics.synth.interaction import interaction_step
 from tinyphysics.synth.magnus import magnus_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
+from tinyphysics.synth.radau import radau
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
@@ -113,7 +114,8 @@ def of_series(job: Job) -> Step:
 def with_estimate(job: Job) -> Step:
     rates, terms = rates_of(job.system)
     tolerance = Tolerance(job.goal.tolerance or job.method.tolerance, job.goal.absolute)
-    return dop853(job.method.name, job.system, terms, rates, tolerance)
+    make = radau if job.method.kind == "collocated" else dop853
+    return make(job.method.name, job.system, terms, rates, tolerance)
 
 
 def at_paces(job: Job) -> Step:
@@ -206,6 +208,7 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "Runge–Kutta": of_tableau,
     "Taylor": of_series,
     "embedded": with_estimate,
+    "collocated": with_estimate,
     "paces": at_paces,
     "orbits": on_orbits,
     "shears": of_shears,

@@ -9,13 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tinyphysics.ir import UOp, f64
+from tinyphysics.ir import UOp
 from tinyphysics.step import Step, Term
 from tinyphysics.synth.dormand_prince import BETWEEN, CURVE, FIFTH, PLACES, STAGES, THIRD, WEIGHTS
 from tinyphysics.synth.embedded import (
-    TINY, Curve, Embedded, Here, Numbers, Tolerance, Tried, combined, embedded_step, larger, squares,
-)  # fmt: skip
+    NOTHING,
+    TINY,
+    Curve,
+    Embedded,
+    Here,
+    Numbers,
+    Tolerance,
+    Tried,
+    combined,
+    embedded_step,
+    squares,
+)
 from tinyphysics.synth.rates import Rates
+from tinyphysics.synth.taylor import larger
 from tinyphysics.system import System
 
 END = 13  # the slope there
@@ -30,7 +41,7 @@ def dop853(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp
 
 
 def first(slopes: Numbers) -> list[Numbers]:
-    nothing = [UOp.const(0.0, f64)] * len(slopes)
+    nothing = [NOTHING] * len(slopes)
     return [nothing, slopes, *[nothing] * (len(KEPT) - 1)]
 
 

@@ -1,23 +1,35 @@
 """How does a step that estimates its own error choose its length?  Attempts, each a map of all that a run has to remember.
 
-An attempt begins where the last step ends. If its error is small enough it is the next step, and what is kept of it says where
-the solution is within; if not, a step of no length is kept, and the next attempt is shorter. As with series (synth/taylor.py)
-a member that has reached the time that is asked for changes no more, so that nobody's steps depend on who looks when, or on
-who else runs.
+An attempt begins where the last step ends. If its error is small enough it is the next step, and what is kept of it says
+where the solution is within; if not, a step of no length is kept, and the next attempt is shorter. As with series
+(synth/taylor.py) a member that has reached the time that is asked for changes no more, so that nobody's steps depend on who
+looks when, or on who else runs.
 """
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinyphysics.ir import UOp, elements, f64
 from tinyphysics.ir.dtype import i64
 from tinyphysics.step import Assign, Part, Solve, Step, Term
 from tinyphysics.synth.rates import Rates
 from tinyphysics.synth.taylor import (
-    CLOCK, JET, LOW, ONE, STALLED, UNTIL, assigned, cut, larger, later, shaped, tree, two_sum,
-)  # fmt: skip
+    CLOCK,
+    JET,
+    LOW,
+    ONE,
+    STALLED,
+    UNTIL,
+    assigned,
+    cut,
+    larger,
+    later,
+    shaped,
+    tree,
+    two_sum,
+)
 from tinyphysics.system import Parameter, State, System
 
 KEPT = ".kept"  # after the name of a state: rows of numbers that the curve through a step is made of
@@ -30,6 +42,7 @@ UNKNOWN = 2.0**-20  # the first attempt where that is no number
 ROUNDED = 2.0**-50  # of the largest number of a state: smaller errors are of rounding
 TINY = 2.0**-900  # a size that is not zero, a time that is nothing
 
+NOTHING, LOST = UOp.const(0.0, f64), UOp.const(math.nan, f64)
 Numbers = list[UOp]
 
 
@@ -114,57 +127,93 @@ def combined(weights: dict[int, float], rows: dict[int, Numbers]) -> Numbers:
     return out
 
 
+class Layout:
+    """All that a run remembers: states, error words, rows that are kept of a step, coefficients for who looks, clocks."""
+
+    def __init__(self, own: Sequence[UOp], method: Embedded) -> None:
+        self.own = list(own)
+        self.lows = [UOp.var(f"{v.arg}{LOW}", v.shape, v.dtype) for v in own]
+        self.kept = [UOp.var(f"{v.arg}{KEPT}", (method.rows, *v.shape), v.dtype) for v in own]
+        self.jets = [UOp.var(f"{v.arg}{JET}", (method.degree, *v.shape), v.dtype) for v in own]
+        self.clock = UOp.var(CLOCK, (CLOCKS,))
+        self.x, self.rest = ([e for v in group for e in elements(v)] for group in (self.own, self.lows))
+        self.rows = [[elements(k)[r * v.size + i] for v, k in zip(own, self.kept) for i in range(v.size)]
+                     for r in range(method.rows)]  # fmt: skip
+        self.high, self.low, self.h, self.count, self.trial, self.tries = elements(self.clock)
+        self.left = (UNTIL - self.high) - self.low
+        self.going = self.h < self.left
+
+    @property
+    def added(self) -> tuple[State, ...]:
+        return tuple(State(str(v.arg), v, "auxiliary") for v in (*self.lows, *self.kept, *self.jets, self.clock))
+
+    def as_rows(self, variables: Sequence[UOp], rows: list[Numbers]) -> list[Assign]:
+        """Rows of all numbers, to variables that have a row of their own numbers for each."""
+        out, at = [], 0
+        for v, to in zip(self.own, variables):
+            out.append(Assign(to, UOp.stack([u for row in rows for u in row[at : at + v.size]], to.shape)))
+            at += v.size
+        return out
+
+    def clocks(self, values: Sequence[UOp]) -> Assign:
+        return Assign(self.clock, UOp.stack(list(values), (CLOCKS,)))
+
+
 def embedded_step(name: str, system: System, terms: Sequence[Term], rates: Rates, method: Embedded) -> Step:
-    own = rates.own
-    lows = [UOp.var(f"{v.arg}{LOW}", v.shape, v.dtype) for v in own]
-    kept = [UOp.var(f"{v.arg}{KEPT}", (method.rows, *v.shape), v.dtype) for v in own]
-    jets = [UOp.var(f"{v.arg}{JET}", (method.degree, *v.shape), v.dtype) for v in own]
-    clock = UOp.var(CLOCK, (CLOCKS,))
-    high, low, h, count, trial, tries = elements(clock)
-    left = (UNTIL - high) - low
-    going = h < left
-    x, rest = ([e for v in group for e in elements(v)] for group in (own, lows))
-    known = [[elements(k)[r * v.size + i] for v, k in zip(own, kept) for i in range(v.size)] for r in range(method.rows)]
-    new, error = zip(*(two_sum(a, move + b) for a, move, b in zip(x, known[0], rest)))
-    time = later(high, low, h)
-    again = h.eq(0.0) & (0.0 < tries)
-    tried = method.attempt(Here(list(new), list(error), time[0], trial, known, h, again, going))
-    good = tried.error <= 1.0
-    following = trial * factor(tried.error, method, again)
-    if system.time is not None:  # so that the rates see the time itself, not a rounded one: the next one is a float64
-        begins = good.where(time[0] + trial, time[0])
-        round_ = (begins + following) - begins
-        following = (0.5 * following < round_).where(round_, following)
+    x = Layout(rates.own, method)
+    parameters = (*system.parameters, Parameter("until", UNTIL))
+    return Step(name, (*system.states, *x.added), parameters, system.time, tuple(terms), (), begun(x, rates, method),
+                tried(x, method, system.time is not None), shown(x, method), 1, going=x.going)  # fmt: skip
+
+
+def begun(x: Layout, rates: Rates, method: Embedded) -> tuple[Part, ...]:
+    slopes = rates.at(x.x, x.high)
+    first = first_length(x.x, slopes)
+    return (*x.as_rows(x.kept, method.first(slopes)), x.clocks([x.high, x.low, x.h, x.count, first, x.tries]))
+
+
+def tried(x: Layout, method: Embedded, timed: bool) -> tuple[Part, ...]:
+    """To the end of the last step, and an attempt from there."""
+    new, error = zip(*(two_sum(a, move + b) for a, move, b in zip(x.x, x.rows[0], x.rest)))
+    time = later(x.high, x.low, x.h)
+    again = x.h.eq(0.0) & (0.0 < x.tries)
+    found = method.attempt(Here(list(new), list(error), time[0], x.trial, x.rows, x.h, again, x.going))
+    good = found.error <= 1.0
+    following = x.trial * factor(found.error, method, again)
+    if timed:  # so that the rates see the time itself, not a rounded one: the next one is a float64
+        begins = good.where(time[0] + x.trial, time[0])
+        rounded = (begins + following) - begins
+        following = (0.5 * following < rounded).where(rounded, following)
     possible = (abs(time[0]) * STALLED < following) & (TINY < following)
-    done = good.where(trial, possible.where(UOp.const(0.0, f64), UOp.const(math.nan, f64)))
-    after = (*time, done, good.where(count + 1.0, count), following, tries + 1.0)
-    rows = [[good.where(a, b) for a, b in zip(*pair)] for pair in zip(tried.kept, tried.otherwise)]
+    length = good.where(x.trial, possible.where(NOTHING, LOST))
+    after = (*time, length, good.where(x.count + 1.0, x.count), following, x.tries + 1.0)
+    rows = [[x.going.where(good.where(a, b), old) for a, b, old in zip(*row)]
+            for row in zip(found.kept, found.otherwise, x.rows)]  # fmt: skip
     moves = (
-        *assigned(own, new, x, going), *assigned(lows, error, rest, going), *rows_assigned(own, kept, rows, known, going),
-        Assign(clock, UOp.stack([going.where(a, b) for a, b in zip(after, elements(clock))], (CLOCKS,))),
+        *assigned(x.own, new, x.x, x.going), *assigned(x.lows, error, x.rest, x.going), *x.as_rows(x.kept, rows),
+        x.clocks([x.going.where(a, b) for a, b in zip(after, elements(x.clock))]),
     )  # fmt: skip
-    body: tuple[Part, ...] = moves if tried.equations is None else (with_moves(tried.equations, moves),)
-    slopes = rates.at(x, high)
-    begun = [Assign(k, UOp.stack([row[i] for row in method.first(slopes) for i in part], k.shape))
-             for k, part in zip(kept, cut_places(own))]  # fmt: skip
-    begun.append(Assign(clock, UOp.stack([high, low, h, count, first_length(x, slopes), tries], (CLOCKS,))))
-    curve = method.curve(x, high, h, known)
-    part = (0.0 < h).where(left / h, UOp.const(0.0, f64))
-    lost = UOp.const(math.nan, f64)
-    seen = [(left <= h).where(a + (b + c), lost) for a, b, c in zip(x, rest, curve.at(part))]
-    final = [Assign(v, shaped(values, v)) for v, values in zip(own, cut(seen, own))]
-    final += [Assign(j, UOp.stack([row[i] for row in in_time(curve.coefficients, h) for i in part_], j.shape))
-              for j, part_ in zip(jets, cut_places(own))]  # fmt: skip
-    states = (*system.states, *(State(str(v.arg), v, "auxiliary") for v in (*lows, *kept, *jets, clock)))
-    return Step(name, states, (*system.parameters, Parameter("until", UNTIL)), system.time, tuple(terms), (), tuple(begun), body,
-                tuple(final), 1, going=going)  # fmt: skip
+    return moves if found.equations is None else (replace(found.equations, moves=moves),)
+
+
+def shown(x: Layout, method: Embedded) -> tuple[Part, ...]:
+    """The state at the time that is asked for, and the coefficients of the step in powers of time."""
+    curve = method.curve(x.x, x.high, x.h, x.rows)
+    part = (0.0 < x.h).where(x.left / x.h, NOTHING)
+    seen = [(x.left <= x.h).where(a + (b + c), LOST) for a, b, c in zip(x.x, x.rest, curve.at(part))]
+    coefficients, scale = [], UOp.const(1.0, f64)
+    for row in curve.coefficients:
+        scale = scale / x.h
+        coefficients.append([u * scale for u in row])
+    states = [Assign(v, shaped(values, v)) for v, values in zip(x.own, cut(seen, x.own))]
+    return (*states, *x.as_rows(x.jets, coefficients))
 
 
 def factor(error: UOp, method: Embedded, again: UOp) -> UOp:
     """By how much the next attempt is longer: logarithms and powers of two are those of straight lines (synth/taylor.py)."""
     log = error.bitcast(i64).cast(f64) * (1.0 / ONE) - 1023.0
     power = log * (-1.0 / method.power) + math.log2(SAFETY)
-    most = again.where(UOp.const(0.0, f64), UOp.const(math.log2(method.longer), f64))
+    most = again.where(NOTHING, UOp.const(math.log2(method.longer), f64))
     power = (most < power).where(most, power)
     power = larger(power, UOp.const(math.log2(SHORTER), f64))
     found = ((power + 1023.0) * ONE).cast(i64).bitcast(f64)
@@ -175,31 +224,3 @@ def first_length(x: Numbers, slopes: Numbers) -> UOp:
     """A part of the time in which the largest number would double: too long is found out, too short grows."""
     h = FIRST * tree([abs(u) for u in x], larger) / tree([abs(u) for u in slopes], larger)
     return ((TINY < h) & (h < math.inf)).where(h, UOp.const(UNKNOWN, f64))
-
-
-def in_time(coefficients: list[Numbers], h: UOp) -> list[Numbers]:
-    """Of powers of the time instead of the part of a step."""
-    out, scale = [], UOp.const(1.0, f64)
-    for row in coefficients:
-        scale = scale / h
-        out.append([u * scale for u in row])
-    return out
-
-
-def cut_places(variables: Sequence[UOp]) -> list[range]:
-    out, at = [], 0
-    for v in variables:
-        out.append(range(at, at + v.size))
-        at += v.size
-    return out
-
-
-def rows_assigned(
-    own: Sequence[UOp], kept: Sequence[UOp], new: list[Numbers], old: list[Numbers], going: UOp
-) -> list[Assign]:
-    return [Assign(k, UOp.stack([going.where(a[i], b[i]) for a, b in zip(new, old) for i in part], k.shape))
-            for k, part in zip(kept, cut_places(own))]  # fmt: skip
-
-
-def with_moves(equations: Solve, moves: tuple[Assign, ...]) -> Solve:
-    return Solve(equations.unknown, equations.start, equations.residual, equations.scale, moves, None, equations.rounds)
