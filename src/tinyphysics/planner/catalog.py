@@ -218,9 +218,9 @@ METHODS: tuple[Method, ...] = (
     Method("taylor", 0, "the Taylor series of the solution, its order from the tolerance; every step as long as its last "
            "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True, tolerance=TOLERANCE),
     Method("dop853", 8, "the pair of Dormand and Prince: slopes alone, steps as long as their errors are estimated to allow",
-           source="prince1981", kind="embedded", adaptive=True, tolerance=1e-10),
+           source="prince1981", kind="embedded", adaptive=True, tolerance=1e-10, kicks=12),
     Method("radau", 5, "collocation at the points of Radau, solved for, with its own steps: for stiff systems",
-           source="hairer1999", kind="collocated", adaptive=True, tolerance=1e-6),
+           source="hairer1999", kind="collocated", adaptive=True, tolerance=1e-6, kicks=9),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
            orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source="wisdom1991", needs=("orbits",)),
     *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector where a run begins and where one looks: error eps h**"

@@ -9,7 +9,8 @@ from tinyphysics.analysis.apart import apart
 from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
-from tinyphysics.ir import UOp
+from tinyphysics.ir import UOp, toposort
+from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
@@ -36,6 +37,10 @@ from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.synth.taylor import taylor_step
 from tinyphysics.synth.variational import variational
 from tinyphysics.system import System
+from tinyphysics.tpir.kernel import LARGEST
+
+OF_A_FUNCTION = 30  # operations of sin, exp and the like, about
+MOST_SOLVED = 16  # numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +118,23 @@ def of_series(job: Job) -> Step:
 
 def with_estimate(job: Job) -> Step:
     rates, terms = rates_of(job.system)
+    check_length(job, rates)
     tolerance = Tolerance(job.goal.tolerance or job.method.tolerance, job.goal.absolute)
     make = radau if job.method.kind == "collocated" else dop853
     return make(job.method.name, job.system, terms, rates, tolerance)
+
+
+def check_length(job: Job, rates: list[UOp]) -> None:
+    """What is far too long to be written out is refused before it is."""
+    once = sum(u.size * (1 if u.op in MINIMAL else OF_A_FUNCTION) for u in toposort(rates) if u.op in ELEMENTWISE)
+    if once * job.method.stages > 2 * LARGEST:
+        raise PlanError(f"`{job.method.name}` is written out number by number, and {job.method.stages} times the rates of "
+                        f"`{job.system.name}` are some {once * job.method.stages:,} operations: {LARGEST:,} at most",
+                        fix='method="taylor" has loops for sums, products and roots; so have kicks and drifts.')  # fmt: skip
+    numbers = sum(s.var.size for s in job.system.states)
+    if job.method.kind == "collocated" and numbers > MOST_SOLVED:
+        raise PlanError(f"`{job.method.name}` writes out the elimination of {numbers} numbers: {MOST_SOLVED} at most",
+                        fix='method="dop853" solves nothing, where steps need not be long.')  # fmt: skip
 
 
 def at_paces(job: Job) -> Step:

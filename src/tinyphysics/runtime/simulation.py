@@ -453,7 +453,7 @@ class Simulation:
             out.metrics["substeps"] = np.array(record.substeps) if i.is_ensemble else sum(record.substeps)
             if record.rejected:
                 out.metrics["rejected"] = np.array(record.rejected) if i.is_ensemble else sum(record.rejected)
-        if compiled.known.solves and not r.adaptive and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
+        if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
             out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
