@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tinyphysics.device.exchange import is_there
 from tinyphysics.errors import (
     InputError,
     PhysicsIntegrityError,
@@ -326,6 +327,10 @@ class Simulation:
         """
         began = clock.perf_counter()
         dt = given.pop("dt", self.goal.dt)
+        if any(map(is_there, given.values())):
+            asked = {"save_every": save_every, "observe": observe, "hash_every": hash_every, "save": save, "events": events,
+                     "checkpoint": checkpoint, "resume": resume}  # fmt: skip
+            return cast(Trajectory, SLOTS["evolve_there"](self, given, dt, steps, until, t0, asked))
         c, path = None, a_path("resume", "" if resume is None else resume)
         if resume is not None:
             c = read(path)
