@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tinyphysics.device.exchange import is_there
 from tinyphysics.errors import (
     InputError,
     PhysicsIntegrityError,
@@ -33,7 +34,7 @@ from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.paces import split_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
-from tinyphysics.runtime.backend import layout, listing, notes, running_on, series_listing
+from tinyphysics.runtime.backend import layout, listing, notes, running_on, series_listing, transferred
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
 from tinyphysics.runtime.clock import (
     AT,
@@ -90,8 +91,8 @@ from tinyphysics.util import one_of
 
 EXPLICIT = ("taylor", "dop853")  # with steps of their own, which stability may keep short
 STIFF = 'method="radau" may take fewer'
-LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
-LATER_LEVELS = ("ptx", "cuda", "wgsl")
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
+LATER_LEVELS = ("wgsl",)
 
 
 @dataclass(eq=False)
@@ -171,7 +172,7 @@ class Simulation:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
 
         While a size is open, "uop" is the graph for small sizes, and says so; the others raise.
-        "c" is a complete program: compiled, it prints the hash of a run.
+        "c" and "cuda" are complete programs: compiled, they print the hash of a run.
         """
         if level in LATER_LEVELS:
             raise PlanError(f'ir("{level}") does not exist yet', fix=f"Levels: {one_of(LEVELS)}.")
@@ -182,8 +183,8 @@ class Simulation:
         if level != "uop" and self.compiled.known.way != "loop":
             raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
                             fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
-        if level == "c" and self.compiled.adaptive:
-            raise PlanError('ir("c") is a program with steps of dt, and this method chooses its own',
+        if level in ("c", "cuda") and self.compiled.adaptive:
+            raise PlanError(f'ir("{level}") is a program with steps of dt, and this method chooses its own',
                             fix='Look at ir("llvm") or ir("kernel").')  # fmt: skip
         if level != "uop" and self.compiled.series is not None:
             return series_listing(self.compiled.series, level)
@@ -328,6 +329,10 @@ class Simulation:
         """
         began = clock.perf_counter()
         dt = given.pop("dt", self.goal.dt)
+        if any(map(is_there, given.values())):
+            asked = {"save_every": save_every, "observe": observe, "hash_every": hash_every, "save": save, "events": events,
+                     "checkpoint": checkpoint, "resume": resume}  # fmt: skip
+            return cast(Trajectory, SLOTS["evolve_there"](self, given, dt, steps, until, t0, asked))
         c, path = None, a_path("resume", "" if resume is None else resume)
         if resume is not None:
             c = read(path)
@@ -422,7 +427,7 @@ class Simulation:
             windows = self.windows(save, r, record, values, run)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
         compiled.tell_of_length(schedule.steps - first, i.members)
-        ready = clock.perf_counter()
+        ready, moved = clock.perf_counter(), transferred(self.target)
         with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
             record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
         done = clock.perf_counter()
@@ -443,6 +448,7 @@ class Simulation:
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
             "notes": notes(self.target), **converges,
+            **{name: n - moved[name] for name, n in transferred(self.target).items()},
         })  # fmt: skip
         if record.measured:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
