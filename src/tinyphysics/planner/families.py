@@ -40,7 +40,7 @@ from tinyphysics.system import System
 from tinyphysics.tpir.kernel import LARGEST
 
 OF_A_FUNCTION = 30  # operations of sin, exp and the like, about
-MOST_SOLVED = 16  # numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
+MOST_SOLVED = 14  # numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,7 +107,7 @@ class Newton:
 
     def divided(self, right: Numbers) -> Numbers:
         """By g - h J."""
-        return [row[0] for row in solved(self.real, [[u] for u in right])]
+        return [row[0] for row in solved(self.real, [[u] for u in right], fused=True)]
 
     def correction(self, w: list[Numbers]) -> list[Numbers]:
         moves, h = mixed(T, w), self.h
@@ -117,7 +117,7 @@ class Newton:
         alone = self.divided([G * a - h * u for a, u in zip(w[0], first)])
         right = [row for a, b, u, v in zip(w[1], w[2], second, third)
                  for row in ([(A * a - B * b) - h * u], [(B * a + A * b) - h * v])]  # fmt: skip
-        both = [row[0] for row in solved(self.pairs, right)]
+        both = [row[0] for row in solved(self.pairs, right, fused=True)]
         return [alone, both[0::2], both[1::2]]
 
 
@@ -159,8 +159,8 @@ def attempt(f: Rates, tolerance: Tolerance, here: Here) -> Tried:
 def defect(f: Rates, here: Here, h: UOp, rows: list[Numbers]) -> Numbers:
     """By how much the slope of the curve is not the rate there.
 
-    Where the system is stiff the ends of steps are right whatever their length, and the estimate of the error says so; divided
-    by g - h J, as that is, this is how far the curve is off the solution between them.
+    Where the system is stiff the ends of steps are right whatever their length, and the estimate of the error says so;
+    divided by g - h J, as that is, this is how far the curve is off the solution between them.
     """
     place = UOp.const(FARTHEST, f64)
     rates = f.at([x + u for x, u in zip(here.x, along(rows, place))], h.fma(FARTHEST, here.t))
