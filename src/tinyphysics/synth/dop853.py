@@ -36,7 +36,7 @@ DEGREE = 7
 
 def dop853(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: Tolerance) -> Step:
     f = Rates(system, rates)
-    method = Embedded(1 + len(KEPT), 8, 6.0, partial(attempt, f, tolerance), first, partial(curve, f), DEGREE)
+    method = Embedded(1 + len(KEPT), 8, 6.0, partial(attempt, f, tolerance), first, partial(curve, f), DEGREE, END - 1)
     return embedded_step(name, system, terms, f, method)
 
 

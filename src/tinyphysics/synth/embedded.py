@@ -89,6 +89,7 @@ class Embedded:
     first: Callable[[Numbers], list[Numbers]]  # of the rates at the beginning
     curve: Callable[[Numbers, UOp, UOp, list[Numbers]], Curve]
     degree: int
+    evaluations: int  # of the rates, in an attempt
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def embedded_step(name: str, system: System, terms: Sequence[Term], rates: Rates
     x = Layout(rates.own, method)
     parameters = (*system.parameters, Parameter("until", UNTIL))
     return Step(name, (*system.states, *x.added), parameters, system.time, tuple(terms), (), begun(x, rates, method),
-                tried(x, method, system.time is not None), shown(x, method), 1, going=x.going)  # fmt: skip
+                tried(x, method, system.time is not None), shown(x, method), method.evaluations, going=x.going)  # fmt: skip
 
 
 def begun(x: Layout, rates: Rates, method: Embedded) -> tuple[Part, ...]:

@@ -57,8 +57,9 @@ QUARTIC = (1.0, -4.5, 6.0, -2.5)
 
 def radau(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: Tolerance) -> Step:
     f = Rates(system, rates)
+    # evaluations: at the beginning, three in a round and three when it has arrived, two for the error
     method = Embedded(4, 4, 8.0, partial(attempt, f, tolerance), lambda slopes: [[NOTHING] * len(slopes)] * 4,
-                      lambda x, t, h, kept: curve(kept), 4)  # fmt: skip
+                      lambda x, t, h, kept: curve(kept), 4, 9)  # fmt: skip
     return embedded_step(name, system, terms, f, method)
 
 
