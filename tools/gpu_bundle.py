@@ -1,0 +1,142 @@
+"""What can be carried to a GPU that has no network?  One folder: PTX, inputs, expected hashes and a launcher that needs Python alone.
+
+    python tools/gpu_bundle.py OUT            # then, there: python3 OUT/launch.py
+    python tools/gpu_bundle.py OUT --cache    # also fills OUT/cache with the PTX of these programs, for TINYPHYSICS_CACHE
+
+What the launcher does is what the product does: its calls of the driver are written down while a driver that computes
+nothing stands in (gpu_record.py). The hashes are those of backend="llvm" on this machine.
+"""
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gpu_programs import Packed, programs
+from gpu_record import Recording, recorder
+
+import tinyphysics as tp
+from tinyphysics.device.nvptx import processor
+from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.runtime.backend import engine_for
+from tinyphysics.runtime.ensemble import inputs
+from tinyphysics.util import digest
+
+CAPABILITY = (9, 0)
+SMALL = 4_096  # bytes: what is shorter is written even if it could be made
+TYPES = {"f": np.float32, "d": np.float64}
+ROUNDED = re.compile(r"\b(add|sub|mul)\.rn\.(f32|f64)")
+
+
+def contracted(ptx: str) -> str:
+    """Products and sums without a rounding of their own: an assembler may make them one operation."""
+    return ROUNDED.sub(r"\1.\2", ptx)
+
+
+def run(packed: Packed, backend: str, mark: Any = lambda word: None) -> dict[str, Any]:
+    """The states that a program ends with, by the engine of a backend."""
+    sim = tp.compile(packed.system, backend=backend, **packed.options)
+    given = inputs(sim.system, dict(packed.start), sim.compiled.encoding)
+    engine = engine_for(sim.target, sim.tpir, None, None, sim.compiled.in_loops(given.members))
+    dt = packed.options.get("dt", 1.0)
+    m = engine.start(given.states, given.params, given.members, dt, 0.0)
+    mark("steps")
+    engine.advance(m, packed.steps)
+    mark("done")
+    out: dict[str, Any] = engine.synchronised(m)
+    return out
+
+
+def expected(packed: Packed) -> str:
+    whole = hashlib.blake2b(digest_size=16)
+    for value in run(packed, "llvm").values():
+        assert np.isfinite(value).all(), f"{packed.name} ends with numbers that are none"
+        whole.update(np.ascontiguousarray(value).tobytes())
+    return whole.hexdigest()
+
+
+def made_there(packed: Packed) -> dict[bytes, dict[str, Any]]:
+    """How to make the arrays that a launcher can, by their bytes' digest."""
+    out = {}
+    for name, how in packed.uniform.items():
+        flat = np.ravel(np.asarray(packed.start[name], float))
+        for letter, dtype in TYPES.items():
+            data = flat.astype(dtype).tobytes()
+            if len(data) > SMALL:
+                out[digest(data).encode()] = {"uniform": [*how, flat.size], "type": letter}
+    return out
+
+
+def write(packed: Packed, r: Recording, folder: Path) -> None:
+    """A program, its kernels and its data; what several programs share is there once."""
+    known, data, texts = made_there(packed), [], []
+    for body in r.data:
+        name = digest(body)
+        if (how := known.get(name.encode())) is not None:
+            data.append(how)
+        else:
+            (folder / "data" / name).write_bytes(body)
+            data.append({"file": name})
+    for text in r.texts:
+        text = contracted(text) if packed.differs else text
+        name = digest(text.encode()) + ".ptx"
+        (folder / "ptx" / name).write_text(text)
+        texts.append(name)
+    program = {"texts": texts, "data": data, "calls": r.calls}
+    (folder / "programs" / f"{packed.name}.json").write_text(json.dumps(program))
+
+
+def entry(packed: Packed) -> dict[str, Any]:
+    out: dict[str, Any] = {"name": packed.name, "hash": expected(packed)}
+    if packed.differs:
+        out["differs"] = True
+    if packed.timed is not None:
+        out |= {"timed": True, "unit": packed.timed[0], "work": packed.timed[1]}
+    return out
+
+
+def bundle(folder: Path, chosen: Sequence[Packed]) -> list[str]:
+    """Packs programs; returns what was left out, with the reason."""
+    for name in ("programs", "ptx", "data"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    left, entries = [], []
+    for packed in chosen:
+        try:
+            with recorder(CAPABILITY) as r:
+                recording = r.begin()
+                run(packed, "cuda", r.mark)
+        except (PlanError, BackendError) as why:
+            left.append(f"{packed.name}: {str(why).splitlines()[0]}")
+            continue
+        entries.append(entry(packed))
+        write(packed, recording, folder)
+    about = {"made": datetime.date.today().isoformat(), "tinyphysics": tp.__version__, "target": processor(CAPABILITY),
+             "left_out": left, "programs": entries}  # fmt: skip
+    (folder / "expected.json").write_text(json.dumps(about, indent=1) + "\n")
+    shutil.copyfile(Path(__file__).with_name("gpu_launch.py"), folder / "launch.py")
+    return left
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", default="", help="programs whose name contains this")
+    parser.add_argument("--small", action="store_true", help="leave out the large programs that are timed")
+    asked = parser.parse_args()
+    chosen = [p for p in programs(not asked.small) if asked.only in p.name]
+    left = bundle(asked.out, chosen)
+    size = sum(f.stat().st_size for f in asked.out.rglob("*") if f.is_file())
+    print(f"{len(chosen) - len(left)} programs, {size / 2**20:.1f} MiB: python3 {asked.out / 'launch.py'}")
+    for line in left:
+        print(f"left out: {line}")
+
+
+if __name__ == "__main__":
+    main()
