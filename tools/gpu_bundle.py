@@ -25,7 +25,7 @@ from gpu_record import Recording, recorder
 import tinyphysics as tp
 from tinyphysics.device.nvptx import processor
 from tinyphysics.errors import BackendError, PlanError
-from tinyphysics.runtime.backend import engine_for
+from tinyphysics.runtime.backend import LOOPS, engine_for
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.util import digest
 
@@ -44,7 +44,10 @@ def run(packed: Packed, backend: str, mark: Any = lambda word: None) -> dict[str
     """The states that a program ends with, by the engine of a backend."""
     sim = tp.compile(packed.system, backend=backend, **packed.options)
     given = inputs(sim.system, dict(packed.start), sim.compiled.encoding)
-    engine = engine_for(sim.target, sim.tpir, None, None, sim.compiled.in_loops(given.members))
+    loops = sim.compiled.in_loops(given.members)
+    if loops and backend not in LOOPS:
+        raise PlanError(f"the backend `{backend}` does not run loops along axes yet")
+    engine = engine_for(sim.target, sim.tpir, None, None, loops)
     dt = packed.options.get("dt", 1.0)
     m = engine.start(given.states, given.params, given.members, dt, 0.0)
     mark("steps")

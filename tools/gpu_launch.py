@@ -44,6 +44,14 @@ def source(entry: dict, folder: Path) -> bytes:
     return data.tobytes()
 
 
+def memory(data: bytes) -> ctypes.Array:
+    return (ctypes.c_char * len(data)).from_buffer_copy(data)
+
+
+def address(data: ctypes.Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(ctypes.addressof(data))
+
+
 class Driver:
     """The functions that are needed, every code looked at."""
 
@@ -91,7 +99,7 @@ class Replay:
     def __init__(self, driver: Driver, folder: Path, name: str) -> None:
         program = json.loads((folder / "programs" / f"{name}.json").read_text())
         self.driver, self.calls = driver, program["calls"]
-        self.data = [source(entry, folder) for entry in program["data"]]
+        self.data = [memory(source(entry, folder)) for entry in program["data"]]
         self.places: dict[int, tuple[int, int]] = {}  # (where it is here, bytes), by where it was
         self.events = {word: driver.event() for word in ("steps", "done")}
         began = time.perf_counter()
@@ -129,7 +137,8 @@ class Replay:
             elif what == "upload":
                 at, size, which = rest
                 assert len(self.data[which]) == size
-                d("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(self.place(at)), self.data[which], ctypes.c_size_t(size), d.stream)
+                d("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(self.place(at)), address(self.data[which]), ctypes.c_size_t(size),
+                  d.stream)  # fmt: skip
                 d.synchronise()
             elif what == "fill":
                 at, value, size = rest
@@ -145,8 +154,8 @@ class Replay:
                 d("cuEventRecord", self.events[rest[0]], d.stream)
             elif what == "read":
                 at, size = rest
-                here = ctypes.create_string_buffer(size)
-                d("cuMemcpyDtoHAsync_v2", here, ctypes.c_uint64(self.place(at)), ctypes.c_size_t(size), d.stream)
+                here = memory(bytes(size))
+                d("cuMemcpyDtoHAsync_v2", address(here), ctypes.c_uint64(self.place(at)), ctypes.c_size_t(size), d.stream)
                 d.synchronise()
                 if done:
                     digest.update(here.raw)
