@@ -6,6 +6,7 @@ share the context. What was freed is kept for the next of its size.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -351,8 +352,6 @@ class Module:
 
 def _closing() -> bool:
     """Is the process ending?  Then the driver may be gone already."""
-    import sys
-
     return sys.is_finalizing()
 
 
