@@ -32,12 +32,32 @@ from tinyphysics.util import digest
 CAPABILITY = (9, 0)
 SMALL = 4_096  # bytes: what is shorter is written even if it could be made
 TYPES = {"f": np.float32, "d": np.float64}
-ROUNDED = re.compile(r"\b(add|sub|mul)\.rn\.(f32|f64)")
+ARITHMETIC = re.compile(r"\s*(mul|add)\.rn\.f64\s+(%\w+), ([^,]+), ([^,]+);")
+WRITES = re.compile(r"\s*[\w.]+\s+(%\w+),")
 
 
 def contracted(ptx: str) -> str:
-    """Products and sums without a rounding of their own: an assembler may make them one operation."""
-    return ROUNDED.sub(r"\1.\2", ptx)
+    """Every float64 sum of a product as one operation, which rounds once: what a compiler does that is allowed to."""
+    products: dict[str, tuple[str, str]] = {}  # where the factors are kept, by the register of a product that still holds
+    out, kept = [], 0
+    for line in ptx.split("\n"):
+        found = ARITHMETIC.fullmatch(line)
+        if found and found[1] == "add":
+            for of, other in ((found[3], found[4]), (found[4], found[3])):
+                if of in products:
+                    a, b = products[of]
+                    line = f"\tfma.rn.f64 \t{found[2]}, {a}, {b}, {other};"
+                    break
+        if line.endswith(":") or "bra" in line:
+            products.clear()
+        elif written := WRITES.match(line):
+            products.pop(written[1], None)
+        if found and found[1] == "mul":  # a register of a factor may be written before the sum
+            copies = f"%factor{kept}", f"%factor{kept + 1}"
+            out += [f"\tmov.f64 \t{copy}, {factor};" for copy, factor in zip(copies, found.groups()[2:])]
+            products[found[2]], kept = copies, kept + 2
+        out.append(line)
+    return "\n".join(out).replace("\n{\n", f"\n{{\n\t.reg .b64 \t%factor<{kept}>;\n") if kept else ptx
 
 
 def run(packed: Packed, backend: str, mark: Any = lambda word: None) -> dict[str, Any]:

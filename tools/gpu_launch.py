@@ -2,8 +2,8 @@
 
 Beside this file lie programs (programs/*.json: calls of the driver in their order), their kernels (ptx/), what they begin
 from (data/, or numbers written out below) and expected.json. Each program is run, what it leaves is hashed, and the hash is
-compared; a program that must differ is there, too: PTX whose products and sums an assembler may contract. The exit status
-is 0 if all is as it should be.
+compared; a program that must differ is there, too: PTX in which sums of products round once instead of twice. The exit
+status is 0 if all is as it should be.
 """
 from __future__ import annotations
 
