@@ -1,20 +1,23 @@
 """What can be carried to a GPU that has no network?  One folder: PTX, inputs, expected hashes and a launcher that needs Python alone.
 
-    python tools/gpu_bundle.py OUT            # then, there: python3 OUT/launch.py
-    python tools/gpu_bundle.py OUT --cache    # also fills OUT/cache with the PTX of these programs, for TINYPHYSICS_CACHE
+    python tools/gpu_bundle.py OUT             # then, there: python3 OUT/launch.py
+    python tools/gpu_bundle.py OUT --check     # there, with NumPy and our source: the same runs through backend="cuda"
 
 What the launcher does is what the product does: its calls of the driver are written down while a driver that computes
-nothing stands in (gpu_record.py). The hashes are those of backend="llvm" on this machine.
+nothing stands in (gpu_record.py). The hashes are those of backend="llvm" on this machine. OUT/cache has the PTX under the
+names that the product looks for: with TINYPHYSICS_CACHE=OUT/cache no LLVM is needed there.
 """
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import hashlib
 import json
+import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from gpu_record import Recording, recorder
 
 import tinyphysics as tp
 from tinyphysics.device.nvptx import processor
-from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.errors import BackendError, PlanError, TinyPhysicsError
 from tinyphysics.runtime.backend import LOOPS, engine_for
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.util import digest
@@ -77,12 +80,24 @@ def run(packed: Packed, backend: str, mark: Any = lambda word: None) -> dict[str
     return out
 
 
-def expected(packed: Packed) -> str:
+def hashed(values: Iterable[Any]) -> str:
     whole = hashlib.blake2b(digest_size=16)
-    for value in run(packed, "llvm").values():
-        assert np.isfinite(value).all(), f"{packed.name} ends with numbers that are none"
+    for value in values:
+        assert np.isfinite(value).all(), "numbers that are none have no hash of their own"
         whole.update(np.ascontiguousarray(value).tobytes())
     return whole.hexdigest()
+
+
+def evolved(packed: Packed, backend: str) -> str:
+    """The hash of a run as users do them: its frames, its last state, and the sum of squares watched on the way."""
+    sim = tp.compile(packed.system, backend=backend, **packed.options)
+    names = [s.name for s in sim.system.states]
+    space = {"total": lambda *states: sum((x * x).sum() if x.shape else x * x for x in states)}
+    watched = eval(f"lambda {', '.join(names)}: total({', '.join(names)})", space)  # states are given by name
+    every = max(packed.steps // 4, 1)
+    out = sim.evolve(steps=packed.steps, save_every=every, observe={"squares": watched}, observe_every=every,
+                     progress=False, **packed.start)  # fmt: skip
+    return hashed([*(getattr(out, n) for n in names), out["squares"]]) + " " + out.hash
 
 
 def made_there(packed: Packed) -> dict[bytes, dict[str, Any]]:
@@ -117,12 +132,50 @@ def write(packed: Packed, r: Recording, folder: Path) -> None:
 
 
 def entry(packed: Packed) -> dict[str, Any]:
-    out: dict[str, Any] = {"name": packed.name, "hash": expected(packed)}
+    out: dict[str, Any] = {"name": packed.name, "hash": hashed(run(packed, "llvm").values())}
+    if packed.timed is None and not packed.differs:
+        out["evolved"] = evolved(packed, "llvm")
     if packed.differs:
         out["differs"] = True
     if packed.timed is not None:
         out |= {"timed": True, "unit": packed.timed[0], "work": packed.timed[1]}
     return out
+
+
+@contextlib.contextmanager
+def kept_in(folder: Path) -> Iterator[None]:
+    """The cache is a folder of its own; of what is left there, machine code of no machine is taken out."""
+    before = os.environ.get("TINYPHYSICS_CACHE")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.environ["TINYPHYSICS_CACHE"] = str(folder)
+    try:
+        yield
+    finally:
+        for path in folder.iterdir():
+            if path.suffix != ".ptx":
+                path.unlink()
+        del os.environ["TINYPHYSICS_CACHE"]
+        if before is not None:
+            os.environ["TINYPHYSICS_CACHE"] = before
+
+
+def check(folder: Path, only: str) -> int:
+    """Does backend="cuda" of this machine give the hashes?  The number of programs whose hash it does not."""
+    about = json.loads((folder / "expected.json").read_text())
+    known = {e["name"]: e for e in about["programs"]}
+    bad = 0
+    for packed in programs(with_large=False):
+        e = known.get(packed.name)
+        if e is None or packed.differs or only not in packed.name:
+            continue
+        try:
+            said = "equal" if (hashed(run(packed, "cuda").values()), evolved(packed, "cuda")) == (e["hash"], e["evolved"]) else "DIFFERS"
+        except (TinyPhysicsError, AssertionError) as error:
+            said = f"FAILED: {str(error).splitlines()[0]}"
+        bad += said != "equal"
+        print(f"{packed.name:34s} {said}", flush=True)
+    print(f"{bad} not as expected" if bad else "all as expected")
+    return bad
 
 
 def bundle(folder: Path, chosen: Sequence[Packed]) -> list[str]:
@@ -132,9 +185,12 @@ def bundle(folder: Path, chosen: Sequence[Packed]) -> list[str]:
     left, entries = [], []
     for packed in chosen:
         try:
-            with recorder(CAPABILITY) as r:
+            with kept_in(folder / "cache"), recorder(CAPABILITY) as r:
                 recording = r.begin()
                 run(packed, "cuda", r.mark)
+                if packed.timed is None and not packed.differs:
+                    r.begin()
+                    evolved(packed, "cuda")
         except (PlanError, BackendError) as why:
             left.append(f"{packed.name}: {str(why).splitlines()[0]}")
             continue
@@ -152,7 +208,10 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", default="", help="programs whose name contains this")
     parser.add_argument("--small", action="store_true", help="leave out the large programs that are timed")
+    parser.add_argument("--check", action="store_true", help="run what was packed on the GPU of this machine")
     asked = parser.parse_args()
+    if asked.check:
+        raise SystemExit(check(asked.out, asked.only) > 0)
     chosen = [p for p in programs(not asked.small) if asked.only in p.name]
     left = bundle(asked.out, chosen)
     size = sum(f.stat().st_size for f in asked.out.rglob("*") if f.is_file())
