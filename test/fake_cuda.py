@@ -6,6 +6,7 @@ the device cannot run and handles that are gone are errors, as there; the reason
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +16,10 @@ from typing import Any
 
 import ptx_machine
 from ptx_text import Module, parsed
+
+from tinyphysics.device import cuda
+from tinyphysics.runtime import backend
+from tinyphysics.runtime import cuda as loading
 
 # fmt: off
 ERRORS = {
@@ -124,6 +129,8 @@ class FakeDriver:
             with self.lock:
                 self.counts[name] += 1
                 if code := self.failing.get(name, {}).pop(self.counts[name], 0):
+                    if name == "cuStreamEndCapture":  # it ends in any case
+                        self.capturing = None
                     return code
                 if name not in WITHOUT_CONTEXT:
                     if not getattr(self.here, "context", 0):
@@ -489,17 +496,14 @@ class FakeDriver:
 # --- in place of the real one -----------------------------------------------------------------------------
 def forget() -> None:
     """Nothing of a driver is remembered: neither devices nor engines that hold kernels of it."""
-    import gc
-
-    from tinyphysics.device import cuda
-    from tinyphysics.runtime import backend
-    from tinyphysics.runtime import cuda as loading
-
-    gc.collect()
+    if not cuda.library.cache_info().currsize:
+        return
     for made in (backend.engine_for, loading.tools):
         made.cache_clear()
-    gc.collect()  # what they held gives its handles back while the driver is still there
-    for known in (cuda.device, cuda.driver_version, cuda.library):
+    driver = cuda.library()
+    if isinstance(driver, FakeDriver) and (driver.alive(ptx_machine.Loaded) or driver.alive(list) or driver.alive(tuple)):
+        gc.collect()  # what the engines held gives its handles back while the driver is still there
+    for known in (cuda.device, cuda.opened, cuda.driver_version, cuda.library):
         known.cache_clear()
     cuda._here = threading.local()
 
@@ -507,8 +511,6 @@ def forget() -> None:
 @contextmanager
 def installed(driver: FakeDriver) -> Iterator[FakeDriver]:
     """The driver is this one; afterwards nothing of it is left."""
-    from tinyphysics.device import cuda
-
     forget()
     kept, cuda.open_library = cuda.open_library, lambda: driver
     try:
