@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -372,8 +373,6 @@ class Module:
 
 def _closing() -> bool:
     """Is the process ending?  Then the driver may be gone already."""
-    import sys
-
     return sys.is_finalizing()
 
 
