@@ -44,7 +44,7 @@ class LoopLoader(Protocol):
 
 
 class LoopEngine:
-    numbers = 0  # the engine keeps the states of its members
+    numbers = room = 0  # the engine keeps the states of its members
     workers = 1  # and spreads each nest over threads by itself
 
     def __init__(

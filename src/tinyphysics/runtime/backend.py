@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from tinyphysics.device import opencl
+from tinyphysics.device import cuda, nvptx, opencl
 from tinyphysics.device.arrays import ArraysLoader
+from tinyphysics.device.cuda_lanes import CudaEngine
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu
@@ -21,11 +22,13 @@ from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
 from tinyphysics.emit.opencl import nests_module as opencl_nests_module
+from tinyphysics.emit.ptx import module as ptx_module
 from tinyphysics.emit.series import SeriesWriter
 from tinyphysics.errors import PlanError
 from tinyphysics.planner.machine import rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
+from tinyphysics.runtime.cuda import CudaLoader, tools
 from tinyphysics.runtime.loaders import (
     CLoader,
     CLoops,
@@ -69,6 +72,8 @@ def engine_for(
             return KernelEngine(whole, ArraysLoader(), watch, threads)
         case "opencl":
             return KernelEngine(whole, OpenClLoader(), watch, threads)
+        case "cuda":
+            return CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch)
     return Host(whole, watch)
 
 
@@ -92,11 +97,14 @@ def ready(backend: str) -> None:
     """A BackendError, before anything is compiled, if a backend's driver is not there."""
     if backend == "opencl":
         opencl.device()
+    if backend == "cuda":
+        cuda.device()
 
 
 def running_on(target: Target) -> str:
     """The device of a run, by its own name if it has one."""
-    return opencl.device().name if target.backend == "opencl" else target.device
+    named = {"opencl": opencl.device, "cuda": cuda.device}
+    return named[target.backend]().name if target.backend in named else target.device
 
 
 LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}
@@ -129,7 +137,7 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
 
 
 def listing(program: Program, level: str) -> str:
-    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c" or "opencl", for an ensemble on this processor."""
+    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "opencl" or "ptx", for an ensemble on this processor."""
     if in_loops(program, 1):
         return loop_listing(build_loops(program), program, level)
     kernel = build_kernel(program)
@@ -141,6 +149,9 @@ def listing(program: Program, level: str) -> str:
     if level == "opencl":  # a member for each work-item, as on a device with many cores
         written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
         return opencl_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared)
+    if level == "ptx":
+        written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
+        return nvptx.compiled(ptx_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared))
     loader = LlvmLoader()
     shape = loader.shape(kernel.section("step"), ENSEMBLE)
     sections = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
@@ -168,6 +179,8 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
         if kernel.lists or kernel.tree is not None:
             raise PlanError("neighbours and trees do not run on OpenCL yet", fix='Look at sim.ir("llvm").')
         return opencl_nests_module(kernel)
+    if level == "ptx":
+        raise PlanError("loops along axes have no PTX yet", fix='Look at sim.ir("llvm").')
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)

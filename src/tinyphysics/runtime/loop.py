@@ -87,7 +87,7 @@ class Running:
     def begin(self) -> None:
         """The tiles; those of a run that goes on with their loop states, and its first frame."""
         r, i, s = self.record, self.given, self.schedule
-        here = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()))
+        here = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()), self.engine.room)
         kept = None
         if len(here) > 1:
             own = {} if self.windows is not None else {name: v[-1] for name, v in r.frames.items()}

@@ -88,8 +88,8 @@ from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, Precision, fits
 from tinyphysics.trajectory import Frame, Metrics, Trajectory
 from tinyphysics.util import one_of
 
-LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
-LATER_LEVELS = ("ptx", "cuda", "wgsl")
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx")
+LATER_LEVELS = ("cuda", "wgsl")
 
 
 @dataclass(eq=False)

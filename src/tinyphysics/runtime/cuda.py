@@ -1,0 +1,42 @@
+"""How does a program become kernels of an NVIDIA GPU?  LLVM IR from emit/, PTX and machine code by device/."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from tinyphysics.device import cuda, nvptx
+from tinyphysics.device.cuda_lanes import Tools
+from tinyphysics.device.engine import Parts
+from tinyphysics.emit import ptx as emit
+from tinyphysics.emit import ptx_tools
+from tinyphysics.ir.uop import UOp
+from tinyphysics.target import VectorShape
+from tinyphysics.tpir.kernel import Section
+
+
+class CudaLoader:
+    """Members as threads."""
+
+    threads = False  # the device has its own
+    quick = None
+
+    def __init__(self) -> None:
+        self.made = self.found = 0
+
+    def shape(self, section: Section, members: int) -> VectorShape:
+        return VectorShape(1, 1)
+
+    def load(
+        self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
+    ) -> list[Any]:
+        text, kept = nvptx.ptx(emit.module(parts, params, varying), cuda.device().capability)
+        functions, found = cuda.load(text, [f.name for f, _ in parts])
+        self.found += kept and found
+        self.made += not (kept and found)
+        return functions
+
+
+@lru_cache(maxsize=1)
+def tools(device: cuda.Device) -> Tools:
+    return Tools(ptx_tools.module(), ptx_tools.NAMES)
