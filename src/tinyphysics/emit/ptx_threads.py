@@ -60,10 +60,10 @@ class Threads:
     def written(self) -> Kernel:
         f = NestWriter(self.kernel, {}, self.nest, 1)
         clocked = any(u is NOW for u in toposort([u for p in self.nest.pieces for u in p.roots]))
-        given = [f"{BUFFER} %b{k}" for k in range(len(self.buffers))]
+        given = [f"{BUFFER} %given{k}" for k in range(len(self.buffers))]
         given += [f"{BUFFER} %{name}.there" for name in ("uniform", "flags", "clock")] + ["i64 %ahead"]
         for k, name in enumerate(self.buffers):
-            f.pointer[name] = f.new(f"addrspacecast {BUFFER} %b{k} to ptr")
+            f.pointer[name] = f.new(f"addrspacecast {BUFFER} %given{k} to ptr")
         for name in ("uniform", "flags"):
             f.line(f"%{name} = addrspacecast {BUFFER} %{name}.there to ptr")
         if clocked:
