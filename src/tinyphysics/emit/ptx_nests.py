@@ -6,8 +6,8 @@ of their own, so no thread ever waits for another.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from tinyphysics.emit.cnests import touched
 from tinyphysics.emit.llvm import TYPE
@@ -15,14 +15,25 @@ from tinyphysics.emit.nest_kinds import add
 from tinyphysics.emit.nest_writer import Names, NestWriter
 from tinyphysics.emit.opencl import part_name
 from tinyphysics.emit.ptx_pairs import RESIDENT, pair_block, pairs
-from tinyphysics.emit.ptx_threads import Kernel, Launch, Threads, any_of, begun, in_turn, note, put, several, unflattened
+from tinyphysics.emit.ptx_threads import (
+    Kernel,
+    Launch,
+    Threads,
+    any_of,
+    begun,
+    in_turn,
+    note,
+    put,
+    several,
+    unflattened,
+)
 from tinyphysics.errors import BackendError
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.lattice import OVERFLOW
-from tinyphysics.tpir.nests import LoopKernel, Nest, Piece, Store
+from tinyphysics.tpir.nests import LoopKernel, Nest, Piece
 from tinyphysics.util import prod
 
 WORKSPACE = "workspace"  # where accumulators wait for each other
@@ -30,7 +41,7 @@ NUMBER = 8  # bytes of each
 TRIPLE = 'target triple = "nvptx64-nvidia-cuda"'
 LOOK = "look"  # the section that looks for numbers that are none
 # the steps that a graph has done are counted on the device
-TICK = """define ptx_kernel void @tick(ptr addrspace(1) %clock, i64 %steps) {
+TICK, TICKING = "tick", """define ptx_kernel void @tick(ptr addrspace(1) %clock, i64 %steps) {
   %was = load i64, ptr addrspace(1) %clock
   %is = add i64 %was, %steps
   store i64 %is, ptr addrspace(1) %clock
@@ -48,7 +59,8 @@ class NestsModule:
 
     @property
     def names(self) -> list[str]:
-        return ["tick", *(launch.name for nests in self.launches.values() for nest in nests for launch in nest)]
+        """Of all kernels, each once."""
+        return list(dict.fromkeys(x.name for nests in self.launches.values() for nest in nests for x in nest))
 
 
 def refuse(kernel: LoopKernel) -> None:
@@ -64,17 +76,18 @@ def nests_module(kernel: LoopKernel, careful: bool = False) -> NestsModule:
     sections = {s.name: list(s.nests) for s in (kernel.careful if careful else kernel.sections).values()}
     sections[LOOK] = [look(kernel, buffer) for buffer in kernel.inputs.values()]
     declared: dict[str, str] = {}
-    texts: list[str] = []
+    texts: dict[str, str] = {}  # what differs in the names of buffers alone is one kernel, with the name that it got first
     launches: dict[str, list[list[Launch]]] = {}
-    workspace = 0
     for name, nests in sections.items():
-        made = [kernels(kernel, nest, part_name(name, k)) for k, nest in enumerate(nests)]
-        launches[name] = [[k.launch for k in one] for one in made]
-        for k in (k for one in made for k in one):
-            texts.append(k.text)
-            declared |= k.declared
-        workspace = max([workspace, *(room(nest) for nest in nests)])
-    return NestsModule("\n".join([TRIPLE, *declared.values(), TICK, *texts, ""]), launches, workspace)
+        launches[name] = []
+        for n, nest in enumerate(nests):
+            made = kernels(kernel, nest, part_name(name, n))
+            launches[name].append([replace(k.launch, name=texts.setdefault(k.body, k.launch.name)) for k in made])
+            for k in made:
+                declared |= k.declared
+    written = [f"define ptx_kernel void @{name}{body}" for body, name in texts.items()]
+    workspace = max(room(nest) for nests in sections.values() for nest in nests)
+    return NestsModule("\n".join([TRIPLE, *declared.values(), TICKING, *written, ""]), launches, workspace)
 
 
 def room(nest: Nest) -> int:
@@ -120,7 +133,7 @@ def items(f: NestWriter, t: str) -> None:
     f.scalar |= dict(zip(f.nest.variables, unflattened(f, t, f.nest.sizes)))
 
 
-def in_its_piece(f: NestWriter, write: "PieceWriter") -> None:
+def in_its_piece(f: NestWriter, write: Callable[[Piece], None]) -> None:
     """The thread's piece of the innermost loop is found by comparing; in a warp they are mostly one."""
     if len(f.nest.pieces) == 1:
         write(f.nest.pieces[0])

@@ -58,22 +58,20 @@ class Side:
                 inside.append(counts)
                 at = f.new(f"select i1 {counts}, i64 {at}, i64 0")
             envs.append(dict(self.point) | {self.other: at})
-        if end is None:
-            self.read(first, envs)
         return envs, inside
 
-    def read(self, first: str, envs: Sequence[Names]) -> None:
+    def read(self, first: str, envs: Sequence[Names], some: range) -> None:
         """What lies in a row is read as vectors."""
         f = self.f
         for u in toposort(self.roots):
             if u.op is Ops.LOAD and len(u.src) == 1 and u.src[0] is self.other:
                 t, n = TYPE[u.dtype.name], VECTOR // BYTES[u.dtype.name]
                 row = f.address(u.arg[0], u.arg[1], u.src, {self.other: first})
-                for r in range(0, PAIR_LANES, n):
+                for r in range(some.start, some.stop, n):
                     at = f.new(f"getelementptr {t}, ptr {row}, i64 {r}")
-                    some = f.new(f"load <{n} x {t}>, ptr {at}, align {VECTOR}")
+                    vector = f.new(f"load <{n} x {t}>, ptr {at}, align {VECTOR}")
                     for k in range(n):
-                        envs[r + k][u] = f.new(f"extractelement <{n} x {t}> {some}, i64 {k}")
+                        envs[r + k][u] = f.new(f"extractelement <{n} x {t}> {vector}, i64 {k}")
 
     def block(self, first: str, end: str | None, sums: list[str], lanes: int) -> list[str]:
         """The sums after eight partners; partner r goes to accumulator r modulo `lanes`."""
@@ -81,6 +79,8 @@ class Side:
         envs, inside = self.partners(first, end)
         for begin in range(0, PAIR_LANES, TOGETHER):
             some = range(begin, begin + TOGETHER)
+            if end is None:
+                self.read(first, envs, some)
             several(f, self.roots, [envs[r] for r in some])
             for r in some:
                 for k, s in enumerate(self.stores):

@@ -40,7 +40,7 @@ class Launch:
 @dataclass(frozen=True)
 class Kernel:
     launch: Launch
-    text: str
+    body: str  # all after its name
     declared: dict[str, str]
 
 
@@ -74,7 +74,7 @@ class Threads:
         f.line("br label %leave")
         f.label("leave")
         attributes = f'"nvvm.maxntid"="{self.block}"' + (f' "nvvm.minctasm"="{self.resident}"' if self.resident else "")
-        text = [f"define ptx_kernel void @{self.name}({', '.join(given)}) nounwind {attributes} {{", "entry:", *f.w.lines,
+        text = [f"({', '.join(given)}) nounwind {attributes} {{", "entry:", *f.w.lines,
                 "  ret void", "}"]  # fmt: skip
         launch = Launch(self.name, self.count, self.block, tuple(self.buffers), clocked)
         return Kernel(launch, "\n".join(text), f.w.declared)

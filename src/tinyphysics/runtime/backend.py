@@ -9,6 +9,7 @@ from typing import Any
 from tinyphysics.device import cuda, nvptx, opencl
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.device.cuda_loops import CudaLoopEngine
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu
@@ -23,12 +24,13 @@ from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
 from tinyphysics.emit.opencl import nests_module as opencl_nests_module
 from tinyphysics.emit.ptx import module as ptx_module
+from tinyphysics.emit.ptx_nests import nests_module as ptx_nests_module
 from tinyphysics.emit.series import SeriesWriter
 from tinyphysics.errors import PlanError
 from tinyphysics.planner.machine import rows
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
-from tinyphysics.runtime.cuda import CudaLoader, tools
+from tinyphysics.runtime.cuda import CudaLoader, CudaLoops, tools
 from tinyphysics.runtime.loaders import (
     CLoader,
     CLoops,
@@ -63,6 +65,8 @@ def engine_for(
     whole, watch = made(program), None if probe is None else made(probe)
     if loops and target.backend in LOOPS:
         return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions)
+    if loops and target.backend == "cuda":
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1)
     match target.backend:
         case "llvm":
             return KernelEngine(whole, LlvmLoader(), watch, threads)
@@ -180,7 +184,7 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
             raise PlanError("neighbours and trees do not run on OpenCL yet", fix='Look at sim.ir("llvm").')
         return opencl_nests_module(kernel)
     if level == "ptx":
-        raise PlanError("loops along axes have no PTX yet", fix='Look at sim.ir("llvm").')
+        return nvptx.compiled(ptx_nests_module(kernel).text)
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)

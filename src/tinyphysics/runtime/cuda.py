@@ -7,12 +7,14 @@ from typing import Any
 
 from tinyphysics.device import cuda, nvptx
 from tinyphysics.device.cuda_lanes import Tools
+from tinyphysics.device.cuda_loops import Call, Loaded
 from tinyphysics.device.engine import Parts
 from tinyphysics.emit import ptx as emit
-from tinyphysics.emit import ptx_tools
+from tinyphysics.emit import ptx_nests, ptx_tools
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
+from tinyphysics.tpir.nests import LoopKernel
 
 
 class CudaLoader:
@@ -40,3 +42,24 @@ class CudaLoader:
 @lru_cache(maxsize=1)
 def tools(device: cuda.Device) -> Tools:
     return Tools(ptx_tools.module(), ptx_tools.NAMES)
+
+
+class CudaLoops:
+    """Loop nests as kernels, queued in order."""
+
+    threads = False
+
+    def __init__(self) -> None:
+        self.made = self.found = 0
+
+    def load(self, kernel: LoopKernel, careful: bool) -> Any:
+        module = ptx_nests.nests_module(kernel, careful)
+        text, kept = nvptx.ptx(module.text, cuda.device().capability)
+        names = [ptx_nests.TICK, *module.names]
+        built, found = cuda.load(text, names)
+        self.found += kept and found
+        self.made += not (kept and found)
+        functions = dict(zip(names, built))
+        calls = {section: [[Call(functions[x.name], x.blocks, x.block, x.buffers, x.clocked) for x in nest] for nest in nests]
+                 for section, nests in module.launches.items()}  # fmt: skip
+        return Loaded(calls, calls.pop(ptx_nests.LOOK), functions[ptx_nests.TICK], cuda.Buffer(max(module.workspace, 8)))
