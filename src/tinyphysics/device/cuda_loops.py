@@ -22,7 +22,7 @@ from tinyphysics.tpir.nests import Buffer, LoopSection
 BLOCK_WORK = 1e12  # operations in a block of time: some tenths of a second
 BLOCK_LAUNCHES = 1e5  # of kernels, likewise
 NODES = 256  # launches of a graph at most
-WORTH = 4  # launches of a graph at least
+WORTH = 16  # launches of a graph at least
 GRAPHS = 8  # that a member keeps
 
 
@@ -65,7 +65,7 @@ class Place(Memory):
     flags: Any = None
     clock: Any = None
     time: int = 0  # what the clock says
-    graphs: dict[Any, cuda.Graph | None] = field(default_factory=dict)
+    graphs: dict[Any, cuda.Graph] = field(default_factory=dict)
     looking: dict[str, cuda.Buffer] = field(default_factory=dict)  # array parameters as a probe wants them
 
     def copy(self) -> Place:
@@ -150,14 +150,12 @@ class CudaLoopEngine(LoopEngine):
         clocked = any(c.clocked for nest in f.sections[section] for c in nest)
         if clocked:
             self.tick(f, m, first - m.time)
-        done = 0
-        while (graph := self.graph(f, s, m, steps - done, careful, clocked)) is not None:
-            count, queued = graph
-            queued.launch()
+        count = self.together(f, s, m, steps)
+        for _ in range(steps // count if count else 0):
+            self.graph(f, s, m, count, careful, clocked).launch()
             self.launches += 1
             m.time += count if clocked else 0
-            done += count
-        for k in range(steps - done):
+        for k in range(steps % count if count else steps):
             self.step_once(f, s, m, k)
         return not (guarded and cuda.read(m.flags, np.zeros(8, np.int8))[0])
 
@@ -174,29 +172,22 @@ class CudaLoopEngine(LoopEngine):
             for a, b in turn.swaps:
                 m.held[a], m.held[b] = m.held[b], m.held[a]
 
-    def graph(
-        self, f: Loaded, s: LoopSection, m: Place, steps: int, careful: bool, clocked: bool
-    ) -> tuple[int, cuda.Graph] | None:
-        """(steps, the graph of them) that buffers which change places lie under as now; None if it is not worth one."""
-        each = self.launches_of(f, s)
-        period = self.period(s, m)
-        longest = NODES // max(each, 1) // period * period
-        count = min(longest, steps // period * period)
-        if count <= 0 or count * each < WORTH:
-            return None
+    def together(self, f: Loaded, s: LoopSection, m: Place, steps: int) -> int:
+        """Steps of a graph that runs at least twice, after which every buffer is under its name again; 0: no graph."""
+        each, period = self.launches_of(f, s), self.period(s, m)
+        count = min(NODES // max(each, 1), steps // 2) // period * period
+        return count if count * each >= WORTH else 0
+
+    def graph(self, f: Loaded, s: LoopSection, m: Place, count: int, careful: bool, clocked: bool) -> cuda.Graph:
+        """So many steps, from where the buffers lie now."""
         key = (s.name, careful, count, *(b.pointer for b in m.held.values()))
-        if m.graphs.get(key) is None:
-            if steps < 2 * count and key not in m.graphs:
-                m.graphs[key] = None  # the next time it is worth the trouble
-                return None
+        if key not in m.graphs:
             if len(m.graphs) >= GRAPHS:
                 m.graphs.clear()
             launches, time = self.launches, m.time
             m.graphs[key] = cuda.Graph(lambda: self.queue(f, s, m, count, clocked))
-            self.launches, m.time = launches, time
-        found = m.graphs[key]
-        assert found is not None
-        return count, found
+            self.launches, m.time = launches, time  # nothing has run yet
+        return m.graphs[key]
 
     def queue(self, f: Loaded, s: LoopSection, m: Place, count: int, clocked: bool) -> None:
         """What a graph is made of."""
