@@ -19,6 +19,7 @@ from tinyphysics.device.series import SeriesEngine
 from tinyphysics.device.series_arrays import series_arrays
 from tinyphysics.emit.cloops import complete_loops
 from tinyphysics.emit.cmain import complete_program
+from tinyphysics.emit.cuda import complete_cuda
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
@@ -111,6 +112,14 @@ def running_on(target: Target) -> str:
     return named[target.backend]().name if target.backend in named else target.device
 
 
+def transferred(target: Target) -> dict[str, int]:
+    """What was copied so far between this machine and a device that keeps a run to itself."""
+    if target.backend != "cuda":
+        return {}
+    d = cuda.device()
+    return {"transfers": d.transfers, "bytes_moved": d.moved}
+
+
 LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}
 
 NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed does not"
@@ -141,7 +150,7 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
 
 
 def listing(program: Program, level: str) -> str:
-    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "opencl" or "ptx", for an ensemble on this processor."""
+    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl" or "ptx", for an ensemble here."""
     if in_loops(program, 1):
         return loop_listing(build_loops(program), program, level)
     kernel = build_kernel(program)
@@ -150,6 +159,8 @@ def listing(program: Program, level: str) -> str:
     shared = (False,) * len(kernel.params)
     if level == "c":
         return complete_program(kernel, program)
+    if level == "cuda":
+        return complete_cuda(kernel, program)
     if level == "opencl":  # a member for each work-item, as on a device with many cores
         written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
         return opencl_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared)
@@ -185,6 +196,8 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
         return opencl_nests_module(kernel)
     if level == "ptx":
         return nvptx.compiled(ptx_nests_module(kernel).text)
+    if level == "cuda":
+        raise PlanError('ir("cuda"): loops along axes have none yet', fix='Look at sim.ir("ptx") or sim.ir("llvm").')
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)

@@ -33,7 +33,7 @@ from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.paces import split_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
-from tinyphysics.runtime.backend import layout, listing, notes, running_on, series_listing
+from tinyphysics.runtime.backend import layout, listing, notes, running_on, series_listing, transferred
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
 from tinyphysics.runtime.clock import (
     AT,
@@ -88,8 +88,8 @@ from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, Precision, fits
 from tinyphysics.trajectory import Frame, Metrics, Trajectory
 from tinyphysics.util import one_of
 
-LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx")
-LATER_LEVELS = ("cuda", "wgsl")
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
+LATER_LEVELS = ("wgsl",)
 
 
 @dataclass(eq=False)
@@ -169,7 +169,7 @@ class Simulation:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
 
         While a size is open, "uop" is the graph for small sizes, and says so; the others raise.
-        "c" is a complete program: compiled, it prints the hash of a run.
+        "c" and "cuda" are complete programs: compiled, they print the hash of a run.
         """
         if level in LATER_LEVELS:
             raise PlanError(f'ir("{level}") does not exist yet', fix=f"Levels: {one_of(LEVELS)}.")
@@ -180,8 +180,8 @@ class Simulation:
         if level != "uop" and self.compiled.known.way != "loop":
             raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
                             fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
-        if level == "c" and self.compiled.adaptive:
-            raise PlanError('ir("c") is a program with steps of dt, and this method chooses its own',
+        if level in ("c", "cuda") and self.compiled.adaptive:
+            raise PlanError(f'ir("{level}") is a program with steps of dt, and this method chooses its own',
                             fix='Look at ir("llvm") or ir("kernel").')  # fmt: skip
         if level != "uop" and self.compiled.series is not None:
             return series_listing(self.compiled.series, level)
@@ -416,7 +416,7 @@ class Simulation:
             windows = self.windows(save, r, record, values, run)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
         compiled.tell_of_length(schedule.steps - first, i.members)
-        ready = clock.perf_counter()
+        ready, moved = clock.perf_counter(), transferred(self.target)
         with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
             record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
         done = clock.perf_counter()
@@ -437,6 +437,7 @@ class Simulation:
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
             "notes": notes(self.target), **converges,
+            **{name: n - moved[name] for name, n in transferred(self.target).items()},
         })  # fmt: skip
         if record.measured:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
