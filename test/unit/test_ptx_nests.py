@@ -9,11 +9,13 @@ import pytest
 import test_gather
 from ptx_on_host import OnHost
 from test_loops import SYSTEMS, carried, cluster, compiled, fput, loops, pendulums, ring, rotors, shifted, start_of, wave
+from test_near import lennard_jones
 
 import tinyphysics as tp
 from tinyphysics.device import cuda, cuda_loops, nvptx
 from tinyphysics.emit import ptx_nests
 from tinyphysics.errors import BackendError
+from tinyphysics.physics.particles import cold_sphere, gravity
 from tinyphysics.runtime import backend
 from tinyphysics.runtime.loaders import LlvmLoops
 from tinyphysics.tpir.loops import build_loops
@@ -70,3 +72,141 @@ def test_every_precision_has_the_bits_of_the_processor(on_host, system, precisio
     how = dict(dt=0.01, sizes={"n": 40}, precision=precision)
     ours, expected = (tp.compile(system, backend=b, **how).evolve(**state, **params, steps=2) for b in ("c", "llvm"))
     assert ours.hash == expected.hash
+
+
+# --- the text ----------------------------------------------------------------------------------------------
+def ptx_of(system, n):
+    return nvptx.compiled(ptx_nests.nests_module(build_loops(compiled(system, n).tpir)).text)
+
+
+def instructions(text):
+    return Counter(re.findall(r"^\s+(?:@!?%p\d+ )?([a-z][\w.]+)", text, re.M))
+
+
+@pytest.mark.parametrize("system", [cluster, rotors, shifted], ids=lambda s: s.name)
+def test_only_instructions_that_round_once_to_nearest(system):
+    used = instructions(ptx_of(system, 40))
+    rounding = [i for i in used if re.match(r"(add|sub|mul|fma|div|rcp|sqrt)\.", i) and i.endswith(("f64", "f32"))]
+    assert rounding and all(".rn." in i for i in rounding)
+    assert not [i for i in used if "approx" in i or "ftz" in i or ".full" in i or i.startswith(("mad.f", "atom", "red."))]
+
+
+def test_memory_is_known_to_be_the_devices_and_points_are_read_as_vectors():
+    used = instructions(ptx_of(cluster, 64))
+    assert used["ld.global.v2.b64"] and not [i for i in used if re.match(r"(ld|st)\.(v2\.)?b", i)]
+
+
+def test_many_pairs_take_no_root_and_no_division_of_doubles():
+    used = instructions(ptx_of(cluster, 64))
+    assert used["sqrt.rn.f32"] and not used["sqrt.rn.f64"]
+    assert used["div.rn.f64"] == 1  # 1/m, once for each body before the loop
+
+
+def test_nests_that_differ_in_their_buffers_alone_are_one_kernel():
+    module = ptx_nests.nests_module(build_loops(compiled(cluster, 40).tpir))
+    pairs = [x for s in ("init", "step", "final") for nest in module.launches[s] for x in nest if x.name == "part_init_0"]
+    assert len(pairs) == 3 and len({x.buffers for x in pairs}) == 3
+    assert module.text.count("@part_init_0(") == 1 and "@part_step_1(" not in module.text
+
+
+def test_neighbouring_threads_read_neighbouring_numbers():
+    """The innermost index is the thread's number modulo its size."""
+    text = ptx_nests.nests_module(build_loops(compiled(shifted, 40).tpir)).text
+    assert "urem i32 %number, 40" in text and "udiv i32 %number, 40" in text
+
+
+def test_a_system_that_is_listed_as_ptx_is_what_runs():
+    sim = tp.compile(wave, dt=0.01, sizes={"n": 40})
+    assert ".entry part_step_0(" in sim.ir("ptx")
+    with pytest.raises(tp.PlanError, match="loops along axes have none yet"):
+        sim.ir("cuda")
+
+
+
+# --- a run on a device -------------------------------------------------------------------------------------
+def both(system, n, steps, evolve=None, **how):
+    state, params = start_of(system, n)
+    options = {} if system in (shifted, carried) else {"dt": 0.01}
+    return [tp.compile(system, sizes={"n": n}, backend=b, **options, **how).evolve(
+        **state, **params, steps=steps, t0=0.25, **(evolve or {})) for b in ("cuda", "llvm")]  # fmt: skip
+
+
+def alike(there, ours):
+    return there.hash == ours.hash and all(np.array_equal(there.frames[k], ours.frames[k]) for k in ours.frames)
+
+
+@pytest.mark.requirement("S3-21", "S4-03")
+@pytest.mark.parametrize("system", [fput, wave, rotors, shifted, carried], ids=lambda s: s.name)
+def test_a_run_on_the_device_has_the_bits_of_the_processor(fake_cuda, system):
+    there, ours = both(system, 36, 3, dict(save_every=1))
+    assert there.metrics["backend"]["used"] == "cuda" and alike(there, ours)
+
+
+def test_pairs_on_the_device_have_the_bits_of_the_processor(fake_cuda):
+    assert alike(*both(cluster, 34, 1))
+
+
+def test_an_ensemble_of_arrays_with_parameters_of_their_own(fake_cuda):
+    rng = np.random.default_rng(2)
+    state = dict(q=rng.normal(size=(3, 36)), p=rng.normal(size=(3, 36)))
+    runs = [tp.compile(ring, dt=0.01, sizes={"n": 36}, backend=b).evolve(
+        **state, m=rng.uniform(1, 2, (3, 36)) * 0 + [[1.0], [1.5], [2.0]], k=np.array([0.5, 0.6, 0.7]), steps=3)
+        for b in ("cuda", "llvm")]  # fmt: skip
+    assert alike(*runs)
+
+
+@pytest.mark.parametrize("system", [shifted, carried, rotors], ids=lambda s: s.name)  # swaps, and a clock
+def test_many_steps_are_one_graph_with_the_same_bits(fake_cuda, monkeypatch, system):
+    monkeypatch.setattr(cuda_loops, "NODES", 48)
+    monkeypatch.setattr(cuda_loops, "WORTH", 2)
+    there, ours = both(system, 33, 15)
+    assert alike(there, ours)
+    assert fake_cuda.counts["cuGraphLaunch"] >= 2 and fake_cuda.counts["cuGraphInstantiateWithFlags"] == 1
+
+
+def test_arguments_too_large_for_the_fast_path_are_done_again_on_the_device(fake_cuda):
+    state, _ = start_of(pendulums, 36)
+    state["q"][5] = 1e12
+    there, ours = (tp.compile(pendulums, dt=0.01, sizes={"n": 36}, backend=b).evolve(**state, steps=3) for b in ("cuda", "llvm"))
+    assert alike(there, ours)
+
+
+def test_a_number_that_is_none_is_found_on_the_device(fake_cuda):
+    state, params = start_of(fput, 36)
+    state["q"] *= 1e3
+    there, ours = (tp.compile(fput, dt=0.9, sizes={"n": 36}, backend=b).evolve(**state, **params, steps=30) for b in ("cuda", "llvm"))
+    assert there.stopped == ours.stopped and there.stopped.cause == "not finite"
+
+
+def test_what_is_observed_is_computed_on_the_device(fake_cuda):
+    look = dict(observe={"heat": lambda pi: (pi**2).sum(), "left": lambda phi: phi[:, 0]}, observe_every=2)
+    there, ours = both(wave, 33, 6, look)
+    assert alike(there, ours)
+    assert np.array_equal(there["heat"], ours["heat"]) and np.array_equal(there["left"], ours["left"])
+
+
+def test_a_run_goes_on_from_a_checkpoint_of_the_device(fake_cuda, tmp_path):
+    state, params = start_of(shifted, 33)
+    sims = {b: tp.compile(shifted, sizes={"n": 33}, backend=b) for b in ("cuda", "llvm")}
+    sims["cuda"].evolve(**state, **params, steps=5, checkpoint=tmp_path / "c")
+    ours = sims["llvm"].evolve(**state, **params, steps=9)
+    assert sims["cuda"].evolve(steps=4, resume=tmp_path / "c").hash == ours.hash
+
+
+def test_states_stay_on_the_device_between_blocks(fake_cuda, monkeypatch):
+    monkeypatch.setattr(cuda_loops, "BLOCK_LAUNCHES", 12)
+    moved = []
+    for steps in (10, 40):
+        before = cuda.device().moved
+        both(wave, 33, steps)
+        moved.append(cuda.device().moved - before)
+    assert moved[1] - moved[0] < 100  # a flag for each block
+
+
+def test_what_has_no_kernels_is_refused(fake_cuda):
+    with pytest.raises(BackendError, match="does not make lists of neighbours yet"):
+        tp.compile(lennard_jones, dt=0.01, sizes={"n": 300}, backend="cuda")
+    with pytest.raises(tp.PlanError, match="does not sum through a tree"):
+        tp.compile(gravity, dt=0.01, approximate=1e-3, backend="cuda").evolve(**cold_sphere(300, seed=1), softening=0.1, steps=1)
+    with pytest.raises(BackendError, match="does not make lists of neighbours yet"):
+        tp.compile(lennard_jones, dt=0.01, sizes={"n": 300}).ir("ptx")
