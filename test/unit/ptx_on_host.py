@@ -12,10 +12,15 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device import llvm
+from tinyphysics.device.cuda_near import turned
 from tinyphysics.device.engine import pointer
 from tinyphysics.device.llvm import host_cpu
+from tinyphysics.device.nests import view
 from tinyphysics.emit.ptx_nests import WORKSPACE, nests_module
-from tinyphysics.tpir.nests import LoopKernel
+from tinyphysics.emit.ptx_threads import Launch
+from tinyphysics.ir.dtype import i32, i64
+from tinyphysics.runtime.cuda import turned_list
+from tinyphysics.tpir.nests import Buffer, LoopKernel, Nest
 
 HEAD = re.compile(r"^define ptx_kernel void @(\w+)\((.*)\)([^)]*)\{$", re.M)
 SPECIAL = re.compile(r"^declare i32 @llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.x\(\)$", re.M)
@@ -52,6 +57,20 @@ exit:
     return "\n".join(["@tid = internal global i32 0", "@ctaid = internal global i32 0", text, *loops])
 
 
+CALL = ctypes.CFUNCTYPE(None)
+
+
+def beside(nest: Nest, table: Any, slots: dict[str, int]) -> dict[str, Any]:
+    """What a device has of a list of neighbours that a processor has not."""
+    n, name = nest.sizes[0], f"near{nest.near}."
+    if nest.kind == "list":
+        return {name + "asked": np.zeros(8, np.int8)}
+    starts = view(int(table[slots[name + "starts"]]), Buffer("starts", 1, (n + 1,), i64))
+    blocks = view(int(table[slots[name + "blocks"]]), Buffer("blocks", 1, (int(starts[n]),), i32))
+    columns, rows = turned(starts, blocks, n, turned_list)
+    return {name + "columns": columns, name + "rows": rows}
+
+
 class OnHost:
     """What device/loops.py calls a loader."""
 
@@ -74,13 +93,21 @@ class OnHost:
 
             def call(table: Any, uniform: Any, flags: Any, first: int, steps: int) -> None:
                 clock = np.array([first])
+
+                def launch(nest: Nest, x: Launch, k: int) -> None:
+                    there = {b: int(table[slots[b]]) for b in x.buffers if b in slots} | {WORKSPACE: pointer(room)}
+                    extra = beside(nest, table, slots) if nest.near is not None else {}
+                    there |= {b: pointer(a) for b, a in extra.items()}
+                    given = [there[b] for b in x.buffers]
+                    functions[f"all_{x.name}"](x.blocks, x.block, *given, pointer(uniform), pointer(flags), pointer(clock), k)
+                    if nest.kind == "list" and extra[f"near{nest.near}.asked"][0]:
+                        CALL(int(table[slots[f"near{nest.near}.call"]]))()
+
                 for k in range(steps):
                     for turn in s.sequence():
-                        for nest in module.launches[name][turn.begin : turn.end]:
-                            for x in nest:
-                                given = [pointer(room) if b == WORKSPACE else int(table[slots[b]]) for b in x.buffers]
-                                functions[f"all_{x.name}"](x.blocks, x.block, *given, pointer(uniform), pointer(flags),
-                                                           pointer(clock), k)  # fmt: skip
+                        for n in range(turn.begin, turn.end):
+                            for x in module.launches[name][n]:
+                                launch(s.nests[n], x, k)
                         for a, b in turn.swaps:
                             i, j = slots[a], slots[b]
                             table[i], table[j] = table[j], table[i]

@@ -9,15 +9,18 @@ import pytest
 import test_gather
 from ptx_on_host import OnHost
 from test_loops import SYSTEMS, carried, cluster, compiled, fput, loops, pendulums, ring, rotors, shifted, start_of, wave
-from test_near import lennard_jones
+from test_near import lennard_jones, open_space
 
 import tinyphysics as tp
-from tinyphysics.device import cuda, cuda_loops, nvptx
+from tinyphysics.device import cuda, cuda_loops, cuda_near, nvptx
 from tinyphysics.emit import ptx_nests
 from tinyphysics.errors import BackendError
+from tinyphysics.ir.reduction import slabs
 from tinyphysics.physics.particles import cold_sphere, gravity
 from tinyphysics.runtime import backend
+from tinyphysics.runtime.cuda import turned_list
 from tinyphysics.runtime.loaders import LlvmLoops
+from tinyphysics.tpir import lists
 from tinyphysics.tpir.loops import build_loops
 
 
@@ -72,6 +75,38 @@ def test_every_precision_has_the_bits_of_the_processor(on_host, system, precisio
     how = dict(dt=0.01, sizes={"n": 40}, precision=precision)
     ours, expected = (tp.compile(system, backend=b, **how).evolve(**state, **params, steps=2) for b in ("c", "llvm"))
     assert ours.hash == expected.hash
+
+
+def grid_of(n, box):
+    """Points a little off a lattice, and momenta that carry them out of their lists."""
+    rng, k = np.random.default_rng(n), round(n ** (1 / 3) + 0.499)
+    points = np.stack(np.meshgrid(*[np.arange(k)] * 3), -1).reshape(-1, 3)[:n] * (box / k)
+    return points + rng.normal(size=(n, 3)) * 0.05, rng.normal(size=(n, 3))
+
+
+@pytest.mark.parametrize(("system", "n", "box"), [(lennard_jones, 300, 8.0), (lennard_jones, 2060, 14.0), (open_space, 150, 6.0)])
+def test_a_list_turned_round_gives_the_sums_of_the_processor(on_host, system, n, box):
+    """2,048 points and more are several slabs."""
+    q, p = grid_of(n, box)
+    params = {} if system is open_space else {"box": (box,) * 3}
+    ours, expected = (tp.compile(system, dt=0.01, backend=b).evolve(q=q, p=p, steps=8, **params) for b in ("c", "llvm"))
+    assert ours.hash == expected.hash
+
+
+def test_every_row_of_a_list_is_found_under_its_blocks():
+    rng, n = np.random.default_rng(3), 2500
+    counts = rng.integers(0, 6, n)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    blocks = (rng.integers(0, -(-n // 8), starts[-1]) << lists.FIRST | rng.integers(0, 1 << lists.FIRST, starts[-1])).astype(np.int32)
+    columns, rows = cuda_near.turned(starts, blocks, n, turned_list)
+    cuts = slabs(n, True)
+    parts = len(cuts) - 1
+    owner = np.repeat(np.arange(n), counts)
+    for block in (0, 7, 200, 312):
+        for k in range(parts):
+            at = block * parts + k
+            there = owner[(blocks >> lists.FIRST == block) & (owner >= cuts[k]) & (owner < cuts[k + 1])]
+            assert rows[columns[at] : columns[at + 1]].tolist() == there.tolist()
 
 
 # --- the text ----------------------------------------------------------------------------------------------
@@ -203,10 +238,14 @@ def test_states_stay_on_the_device_between_blocks(fake_cuda, monkeypatch):
     assert moved[1] - moved[0] < 100  # a flag for each block
 
 
+def test_neighbours_on_the_device_have_the_bits_of_the_processor(fake_cuda):
+    q, p = grid_of(64, 8.0)
+    there, ours = (tp.compile(lennard_jones, dt=0.01, backend=b).evolve(q=q, p=p, steps=3, save_every=2) for b in ("cuda", "llvm"))
+    assert alike(there, ours)
+
+
 def test_what_has_no_kernels_is_refused(fake_cuda):
-    with pytest.raises(BackendError, match="does not make lists of neighbours yet"):
-        tp.compile(lennard_jones, dt=0.01, sizes={"n": 300}, backend="cuda")
     with pytest.raises(tp.PlanError, match="does not sum through a tree"):
         tp.compile(gravity, dt=0.01, approximate=1e-3, backend="cuda").evolve(**cold_sphere(300, seed=1), softening=0.1, steps=1)
-    with pytest.raises(BackendError, match="does not make lists of neighbours yet"):
-        tp.compile(lennard_jones, dt=0.01, sizes={"n": 300}).ir("ptx")
+    with pytest.raises(BackendError, match="does not sum through a tree"):
+        tp.compile(gravity, dt=0.01, approximate=1e-3, sizes={"n": 300}).ir("ptx")

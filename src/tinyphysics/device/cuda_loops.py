@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device import cuda
+from tinyphysics.device.cuda_near import Turn, shown
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.memory import FIXED, Arrays, Grids, Memory, Scratch, from_planes, to_planes
-from tinyphysics.device.near import aligned
+from tinyphysics.device.near import NearList, aligned, domain_of
+from tinyphysics.tpir.lists import MADE
 from tinyphysics.tpir.nests import Buffer, LoopSection
 
 BLOCK_WORK = 1e12  # operations in a block of time: some tenths of a second
@@ -24,6 +26,8 @@ BLOCK_LAUNCHES = 1e5  # of kernels, likewise
 NODES = 256  # launches of a graph at most
 WORTH = 16  # launches of a graph at least
 GRAPHS = 8  # that a member keeps
+LISTS = 2  # of neighbours that a member keeps: the last one, and that of somebody who looked
+HERE = ("limit", "shifts", "points")  # what a list is made from
 
 
 @dataclass(frozen=True)
@@ -67,17 +71,31 @@ class Place(Memory):
     time: int = 0  # what the clock says
     graphs: dict[Any, cuda.Graph] = field(default_factory=dict)
     looking: dict[str, cuda.Buffer] = field(default_factory=dict)  # array parameters as a probe wants them
+    sent: dict[int, tuple[Any, dict[str, cuda.Buffer]]] = field(default_factory=dict)  # lists, by what was made
+    turn: Turn | None = None
 
     def copy(self) -> Place:
         own = {name: b if name.startswith(FIXED) else copied(b) for name, b in self.own.items()}
         moved = {id(b): own[name] for name, b in self.own.items()}
         held = {name: moved.get(id(b), b) for name, b in self.held.items()}
+        lists = {k: near.copy() for k, near in self.lists.items()}
         clock = cuda.zero(cuda.Buffer(8))
-        return replace(self, own=own, held=held, clock=clock, time=0, flags=cuda.Buffer(8), graphs={})
+        return replace(self, own=own, held=held, lists=lists, sent=dict(self.sent), clock=clock, time=0,
+                       flags=cuda.Buffer(8), graphs={})  # fmt: skip
 
     def put(self, other: Memory) -> None:
         assert isinstance(other, Place)
-        self.own, self.held = other.own, other.held
+        self.own, self.held, self.lists, self.sent = other.own, other.held, other.lists, other.sent
+
+    def show(self, number: int) -> None:
+        """A list, where the kernels that read it find it; what was sent before is there still."""
+        near = self.lists[number]
+        if id(near.made) not in self.sent:
+            assert self.turn is not None
+            while len(self.sent) >= LISTS * len(self.lists):
+                del self.sent[next(iter(self.sent))]
+            self.sent[id(near.made)] = near.made, shown(near, self.turn)
+        self.held |= self.sent[id(near.made)][1]
 
     def swap(self, section: LoopSection) -> None:
         """After one step."""
@@ -115,10 +133,37 @@ class CudaLoopEngine(LoopEngine):
         return m
 
     def placed(self, own: dict[str, Any], scratch: Scratch, uniform: Any, given: tuple[Arrays, int]) -> Place:
-        held = {n: own[n] if n in own else scratch[n] for n in self.kernel.buffers}
+        made = {s.name(what) for s in self.kernel.lists.values() for what in (*MADE, "call")}
+        held = {n: own[n] if n in own else scratch[n] for n in self.kernel.buffers if n not in made}
         shared = cuda.upload(uniform) if uniform.size else cuda.Buffer(8)
         clock = cuda.zero(cuda.Buffer(8))
-        return Place(own, None, uniform, given, held=held, shared=shared, flags=cuda.Buffer(8), clock=clock)
+        m = Place(own, None, uniform, given, held=held, shared=shared, flags=cuda.Buffer(8), clock=clock)
+        self.listed(m, scratch)
+        return m
+
+    def listed(self, m: Memory, scratch: Scratch) -> Memory:
+        """With the lists of neighbours that the kernel asks for, still to be made."""
+        assert isinstance(m, Place)
+        for number, spec in self.kernel.lists.items():
+            assert self.lists_by is not None
+            own = {what: aligned(self.kernel.buffers[spec.name(what)]) for what in HERE}
+            m.lists[number] = NearList(spec, domain_of(spec, *m.given), own, self.lists_by)
+            m.turn = self.loader.turn  # type: ignore[attr-defined]
+            for what in ("limit", "shifts"):
+                cuda.write(m.held[spec.name(what)], own[what])
+            m.held[spec.name("asked")] = cuda.Buffer(8)
+            m.show(number)
+        return m
+
+    def relist(self, m: Place, number: int) -> None:
+        """If points have gone too far, a new list of them."""
+        near = m.lists[number]
+        name = near.spec.name("asked")
+        if cuda.read(m.held[name], np.zeros(8, np.int8))[0]:
+            points = near.spec.name("points")
+            near.own["points"][:] = read(m.held[points], self.kernel.buffers[points])
+            near.make()
+            m.show(number)
 
     def contents(self, one: Memory, name: str) -> Any:
         assert isinstance(one, Place)
@@ -167,13 +212,21 @@ class CudaLoopEngine(LoopEngine):
 
     def step_once(self, f: Loaded, s: LoopSection, m: Place, ahead: int) -> None:
         for turn in s.sequence():
-            for nest in f.sections[s.name][turn.begin : turn.end]:
-                self.launch(nest, m, f.workspace, ahead)
+            for nest, calls in zip(s.nests[turn.begin : turn.end], f.sections[s.name][turn.begin : turn.end]):
+                if nest.kind == "list":
+                    assert nest.near is not None
+                    cuda.zero(m.held[m.lists[nest.near].spec.name("asked")])
+                    self.launch(calls, m, f.workspace, ahead)
+                    self.relist(m, nest.near)
+                else:
+                    self.launch(calls, m, f.workspace, ahead)
             for a, b in turn.swaps:
                 m.held[a], m.held[b] = m.held[b], m.held[a]
 
     def together(self, f: Loaded, s: LoopSection, m: Place, steps: int) -> int:
         """Steps of a graph that runs at least twice, after which every buffer is under its name again; 0: no graph."""
+        if self.kernel.lists:  # whether one must be made is looked at in every step
+            return 0
         each, period = self.launches_of(f, s), self.period(s, m)
         count = min(NODES // max(each, 1), steps // 2) // period * period
         return count if count * each >= WORTH else 0

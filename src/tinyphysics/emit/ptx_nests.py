@@ -14,6 +14,7 @@ from tinyphysics.emit.llvm import TYPE
 from tinyphysics.emit.nest_kinds import add
 from tinyphysics.emit.nest_writer import Names, NestWriter
 from tinyphysics.emit.opencl import part_name
+from tinyphysics.emit.ptx_near import ASKED, LISTED, asked, listed_as, near
 from tinyphysics.emit.ptx_pairs import RESIDENT, pair_block, pairs
 from tinyphysics.emit.ptx_threads import (
     Kernel,
@@ -65,9 +66,8 @@ class NestsModule:
 
 def refuse(kernel: LoopKernel) -> None:
     """A BackendError for what has no kernels."""
-    what = "make lists of neighbours" if kernel.lists else "sum through a tree" if kernel.tree is not None else ""
-    if what:
-        raise BackendError(f"the backend `cuda` does not {what} yet", fix="Choose llvm, c or numpy, or leave backend= out.")
+    if kernel.tree is not None:
+        raise BackendError("the backend `cuda` does not sum through a tree", fix="Leave approximate= out, or choose another.")
 
 
 def nests_module(kernel: LoopKernel, careful: bool = False) -> NestsModule:
@@ -115,6 +115,12 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str) -> list[Kernel]:
         case "lanes":
             made = [Threads(kernel, nest, name, rows * LANES, [*used, WORKSPACE], accumulate),
                     Threads(kernel, nest, f"{name}_fold", rows, [*used, WORKSPACE], fold)]  # fmt: skip
+        case "pairs" if nest.near is not None:
+            made = [Threads(kernel, nest, name, nest.sizes[0], [*used, *listed_as(nest, *LISTED)], near)]
+        case "list":
+            made = [Threads(kernel, nest, name, nest.sizes[0], [*used, *listed_as(nest, ASKED)], asked)]
+        case "fold":
+            made = []  # a thread that owns a point has added its slabs already
         case "pairs":
             block = pair_block(nest.sizes[0])
             made = [Threads(kernel, nest, name, nest.sizes[0], used, pairs, block, RESIDENT // block)]

@@ -46,6 +46,11 @@ class Side:
         several(self.f, nodes, [self.point])
         self.kinds = [TYPE[s.value.dtype.name] for s in self.stores]
 
+    @property
+    def nothing(self) -> list[str]:
+        """Eight accumulators of each sum without a partner, and no guard seen."""
+        return [x for s in self.stores for x in [self.f.identity(s)] * PAIR_LANES] + ["false"]
+
     def partners(self, first: str, end: str | None) -> tuple[list[Names], list[str]]:
         """Eight from `first` on, a multiple of eight: what is known of each, and whether it counts, if one may not."""
         f, envs, inside = self.f, [], []
@@ -61,7 +66,7 @@ class Side:
         return envs, inside
 
     def read(self, first: str, envs: Sequence[Names], some: range) -> None:
-        """What lies in a row is read as vectors."""
+        """What lies in a row is read as vectors; behind the last point there is room enough."""
         f = self.f
         for u in toposort(self.roots):
             if u.op is Ops.LOAD and len(u.src) == 1 and u.src[0] is self.other:
@@ -79,8 +84,7 @@ class Side:
         envs, inside = self.partners(first, end)
         for begin in range(0, PAIR_LANES, TOGETHER):
             some = range(begin, begin + TOGETHER)
-            if end is None:
-                self.read(first, envs, some)
+            self.read(first, envs, some)
             several(f, self.roots, [envs[r] for r in some])
             for r in some:
                 for k, s in enumerate(self.stores):
@@ -116,8 +120,7 @@ def pairs(f: NestWriter, _: str) -> None:
 
 def as_first(side: Side, size: int) -> None:
     """Over all j > i: blocks around the warp's own points, whole blocks, and what is left."""
-    f, end = side.f, str(size)
-    sums = [x for s in side.stores for x in [f.identity(s)] * PAIR_LANES] + ["false"]
+    f, end, sums = side.f, str(size), side.nothing
     past = f.new(f"add i64 %warp, {WARP}")
     last = size // PAIR_LANES * PAIR_LANES
     beyond = f.new(f"icmp slt i64 {past}, {last}")
@@ -127,6 +130,12 @@ def as_first(side: Side, size: int) -> None:
     if size % PAIR_LANES:
         tail = f.new(f"select i1 {beyond}, i64 {last}, i64 {stop}")
         sums = side.over(tail, end, end, sums, PAIR_LANES)
+    finish(side, sums)
+
+
+def finish(side: Side, sums: list[str]) -> None:
+    """The eight accumulators of each sum, folded in halves and stored."""
+    f = side.f
     if side.guards:
         note(f, sums[-1])
     for k, s in enumerate(side.stores):

@@ -148,11 +148,11 @@ Sums = list[str]
 
 def in_turn(
     f: NestWriter, stores: Sequence[Store], guards: Sequence[UOp], count: str | int, at: Callable[[str], Names],
-    sums: Sums | None = None,
+    sums: Sums | None = None, counts: Callable[[Names], str] | None = None,
 ) -> Sums:  # fmt: skip
     """So many items combined one after the other, some under way at a time; `at` is the environment of an item.
 
-    What is carried are the sums, and last whether a guard was seen.
+    What is carried are the sums, and last whether a guard was seen. An item may not count.
     """
     kinds = [TYPE[s.value.dtype.name] for s in stores] + [TYPE[bool_.name]]
     if sums is None:
@@ -165,9 +165,15 @@ def in_turn(
             several(f, roots, envs)
             out = list(sums)
             for env in envs:
+                inside = "" if counts is None else counts(env)
                 for k, s in enumerate(stores):
-                    out[k] = f.combined(s, out[k], f.w.ref(s.value, env))
-                out[-1] = any_of(f, guards, env, out[-1])
+                    value = f.w.ref(s.value, env)
+                    if inside:
+                        value = f.new(f"select i1 {inside}, {kinds[k]} {value}, {kinds[k]} {f.identity(s)}")
+                    out[k] = f.combined(s, out[k], value)
+                if guards:
+                    seen = any_of(f, guards, env)
+                    out[-1] = f.new(f"or i1 {out[-1]}, {f.new(f'and i1 {seen}, {inside}') if inside else seen}")
             return out
 
         return body

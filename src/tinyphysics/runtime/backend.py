@@ -67,7 +67,7 @@ def engine_for(
     if loops and target.backend in LOOPS:
         return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions)
     if loops and target.backend == "cuda":
-        return CudaLoopEngine(whole, CudaLoops(), watch, 1)
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder)
     match target.backend:
         case "llvm":
             return KernelEngine(whole, LlvmLoader(), watch, threads)

@@ -8,10 +8,11 @@ from typing import Any
 from tinyphysics.device import cuda, nvptx
 from tinyphysics.device.cuda_lanes import Tools
 from tinyphysics.device.cuda_loops import Call, Loaded
-from tinyphysics.device.engine import Parts
+from tinyphysics.device.engine import Parts, pointer
 from tinyphysics.emit import ptx as emit
 from tinyphysics.emit import ptx_nests, ptx_tools
 from tinyphysics.ir.uop import UOp
+from tinyphysics.runtime.loaders import list_columns
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
 from tinyphysics.tpir.nests import LoopKernel
@@ -44,10 +45,17 @@ def tools(device: cuda.Device) -> Tools:
     return Tools(ptx_tools.module(), ptx_tools.NAMES)
 
 
+def turned_list(starts: Any, blocks: Any, n: int, parts: int, *more: Any) -> None:
+    """A list of neighbours by columns, on this machine."""
+    cuts, places, rows, fill = more
+    list_columns()(pointer(starts), pointer(blocks), n, parts, pointer(cuts), pointer(places), pointer(rows), fill)
+
+
 class CudaLoops:
     """Loop nests as kernels, queued in order."""
 
     threads = False
+    turn = staticmethod(turned_list)
 
     def __init__(self) -> None:
         self.made = self.found = 0
