@@ -76,4 +76,4 @@ OPENCL = Target("opencl", "an OpenCL device with float64", ("f64", "i64", "i32",
 CUDA = Target("cuda", "an NVIDIA GPU, through its driver", LLVM.dtypes, True)
 
 BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, C, NUMPY, PYTHON, OPENCL, CUDA)}
-PLANNED = ("gpu", "jax", "torch", "wgsl")
+PLANNED = ("jax", "torch", "wgsl")

@@ -6,6 +6,7 @@ share the context. What was freed is kept for the next of its size.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -165,6 +166,7 @@ def described() -> str:
 class Device:
     """A device with a context and a stream, and what was counted on it."""
 
+    number: int
     name: str
     capability: tuple[int, int]
     processors: int
@@ -186,7 +188,7 @@ def device() -> Device:
     ask("cuCtxSetCurrent", context)
     ask("cuStreamCreate", ctypes.byref(stream), 0)  # one that waits for the default stream, where other libraries work
     processors = number("cuDeviceGetAttribute", PROCESSORS, found.handle)
-    return Device(found.name, found.capability, processors, context, stream)
+    return Device(found.number, found.name, found.capability, processors, context, stream)
 
 
 # --- memory ---------------------------------------------------------------------------------------------------
@@ -262,21 +264,30 @@ def upload(a: Any) -> Buffer:
 
 def write(b: Buffer, a: Any) -> None:
     """An array that lies in one piece into memory of the device; returns when the array may change."""
+    assert a.nbytes <= b.size
+    write_at(b.pointer, a)
+
+
+def write_at(pointer: int, a: Any) -> None:
     if not a.nbytes:
         return
-    assert a.flags.c_contiguous and a.nbytes <= b.size
+    assert a.flags.c_contiguous
     counted(a.nbytes)
-    call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(b.pointer), Pointer(a.ctypes.data), Bytes(a.nbytes), device().stream)
+    call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(pointer), Pointer(a.ctypes.data), Bytes(a.nbytes), device().stream)
     synchronise()
 
 
 def read(b: Buffer, out: Any, offset: int = 0) -> Any:
     """Memory of the device into an array that lies in one piece; returns when it is there."""
+    assert offset + out.nbytes <= b.size
+    return read_at(b.pointer + offset, out)
+
+
+def read_at(pointer: int, out: Any) -> Any:
     if out.nbytes:
-        assert out.flags.c_contiguous and offset + out.nbytes <= b.size
+        assert out.flags.c_contiguous
         counted(out.nbytes)
-        call("cuMemcpyDtoHAsync_v2", Pointer(out.ctypes.data), ctypes.c_uint64(b.pointer + offset), Bytes(out.nbytes),
-             device().stream)  # fmt: skip
+        call("cuMemcpyDtoHAsync_v2", Pointer(out.ctypes.data), ctypes.c_uint64(pointer), Bytes(out.nbytes), device().stream)
         synchronise()
     return out
 
@@ -351,8 +362,6 @@ class Module:
 
 def _closing() -> bool:
     """Is the process ending?  Then the driver may be gone already."""
-    import sys
-
     return sys.is_finalizing()
 
 

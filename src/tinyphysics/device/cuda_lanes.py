@@ -14,6 +14,7 @@ import numpy as np
 
 from tinyphysics.device import cuda, nvptx
 from tinyphysics.device.engine import Arrays, KernelEngine, Lanes, observed, parameters
+from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import LOST, NUMPY_DTYPE, finite
 from tinyphysics.util import prod
 
@@ -107,7 +108,7 @@ class Tools:
         self.launch(f"fill_{rows.word}", len(which), rows.buffer, *whole(rows.lanes), chosen,
                     *whole(well, rows.rows, len(which)))  # fmt: skip
 
-    def into_rows(self, source: cuda.Buffer, out: Rows, first: int, numbers: int, members: int) -> None:
+    def into_rows(self, source: Any, out: Rows, first: int, numbers: int, members: int) -> None:
         """(members, numbers) into rows from the first on; the last member fills up their lanes."""
         at = ctypes.c_uint64(out.buffer.pointer + first * out.lanes * out.dtype.itemsize)
         self.launch(f"rows_{out.word}", out.lanes, source, at, *whole(members, numbers, out.lanes))
@@ -184,8 +185,9 @@ class CudaEngine(KernelEngine):
         if members:
             source, at = empty(len(k.inputs), lanes, dtype), 0
             for v in state.values():
-                size = prod(np.shape(v)[1:])
-                self.tools.into_rows(cuda.upload(np.asarray(v, dtype)), source, at, size, members)
+                there = ctypes.c_uint64(v.pointer) if isinstance(v, DeviceArray) else cuda.upload(np.asarray(v, dtype))
+                size = prod(np.shape(v)) // members
+                self.tools.into_rows(there, source, at, size, members)
                 at += size
             self.call("init", m, source, m.carried, 1)
             if k.has("enter"):
@@ -273,6 +275,10 @@ class CudaEngine(KernelEngine):
         return out
 
     def synchronised(self, m: Lanes) -> dict[str, Any]:
+        return {name: a.numpy() for name, a in self.synchronised_there(m).items()}
+
+    def synchronised_there(self, m: Lanes) -> dict[str, DeviceArray]:
+        """Each output on the device, (members, shape...)."""
         k = self.kernel
         dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]
         rows = empty(sum(prod(shape) for _, shape in k.outputs.values()), m.carried.lanes, dtype)
@@ -280,7 +286,7 @@ class CudaEngine(KernelEngine):
         out, at = {}, 0
         for name, (_, shape) in k.outputs.items():
             there = self.tools.into_members(rows, at, prod(shape), m.members)
-            out[name] = cuda.read(there, np.empty((m.members, *shape), dtype))
+            out[name] = DeviceArray(there.pointer, (m.members, *shape), dtype, there)
             at += prod(shape)
         return out
 

@@ -28,10 +28,10 @@ def approximates(program: Program) -> bool:
 
 
 def checked(backend: str) -> str:
-    """The name of a backend that exists, or "auto"; else an error: nothing is tried in its place."""
-    if backend == "auto" or backend in BUILT:
+    """The name of a backend that exists, "auto" or "gpu"; else an error: nothing is tried in its place."""
+    if backend in ("auto", "gpu") or backend in BUILT:
         return backend
-    there = one_of(["auto", *BUILT])
+    there = one_of(["auto", "gpu", *BUILT])
     if backend in PLANNED:
         raise BackendError(f"the backend `{backend}` does not exist yet", fix=f"Backends: {there}.")
     raise BackendError(f"there is no backend `{backend}`",

@@ -27,8 +27,9 @@ from tinyphysics.emit.opencl import nests_module as opencl_nests_module
 from tinyphysics.emit.ptx import module as ptx_module
 from tinyphysics.emit.ptx_nests import nests_module as ptx_nests_module
 from tinyphysics.emit.series import SeriesWriter
-from tinyphysics.errors import PlanError
-from tinyphysics.planner.machine import rows
+from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.planner.machine import MOST_UNROLL, rows
+from tinyphysics.planner.offload import Work, here, there
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
 from tinyphysics.runtime.cuda import CudaLoader, CudaLoops, tools
@@ -45,7 +46,7 @@ from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.plans import Recipe, made, outline
 from tinyphysics.step import Step
 from tinyphysics.synth.taylor import CLOCK, loop_parts, loop_plan
-from tinyphysics.target import Target, VectorShape
+from tinyphysics.target import BUILT, Target, VectorShape
 from tinyphysics.tpir.isa import Program, StateDecl, Type
 from tinyphysics.tpir.kernel import build_kernel
 from tinyphysics.tpir.loops import build_loops
@@ -104,6 +105,48 @@ def ready(backend: str) -> None:
         opencl.device()
     if backend == "cuda":
         cuda.device()
+
+
+def resolved(backend: str) -> str:
+    """A GPU by the backend that reaches it: NVIDIA's driver, else OpenCL; an error that says what was looked for."""
+    if backend != "gpu":
+        return backend
+    try:
+        cuda.device()
+        return "cuda"
+    except BackendError as none:
+        try:
+            if not opencl.device().processor:
+                return "opencl"
+            other = f"OpenCL has `{opencl.device().name}`, a processor"
+        except BackendError as error:
+            other = error.what
+        raise BackendError(f"there is no GPU: {none.what}; {other}", fix="Leave backend= out.") from none
+
+
+@lru_cache(maxsize=1)
+def gpu_here() -> bool:
+    """Is there a GPU that a run may be given to?"""
+    try:
+        cuda.device()
+    except BackendError:
+        return False
+    return True
+
+
+def placed(target: Target, requested: str, program: Source, w: tuple[int, int], whole: bool) -> tuple[Target, str]:
+    """(where a run of so many (members, steps) is done, why), if nobody has said it: the bits are the same.
+
+    `whole`: it is an ensemble with steps of one length, in float64 or float32.
+    """
+    if requested != "auto" or target.backend != "llvm" or not whole or not gpu_here():
+        return target, ""
+    step = build_kernel(made(program)).section("step")
+    work = Work(step.operations, *w, len(step.loads))
+    cores = len(os.sched_getaffinity(0))
+    seconds, other = here(work, host_cpu().width * MOST_UNROLL, cores), there(work, cuda.device().processors)
+    told = f"about {seconds:.2g} s on {cores} cores, {other:.2g} s on {cuda.device().name}"
+    return (BUILT["cuda"], told) if other < seconds else (target, told)
 
 
 def running_on(target: Target) -> str:
