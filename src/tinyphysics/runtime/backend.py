@@ -9,6 +9,7 @@ from typing import Any
 from tinyphysics.device import cuda, nvptx, opencl
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.device.cuda_loops import CudaLoopEngine
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu
@@ -24,13 +25,14 @@ from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
 from tinyphysics.emit.opencl import nests_module as opencl_nests_module
 from tinyphysics.emit.ptx import module as ptx_module
+from tinyphysics.emit.ptx_nests import nests_module as ptx_nests_module
 from tinyphysics.emit.series import SeriesWriter
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.planner.machine import MOST_UNROLL, rows
 from tinyphysics.planner.offload import Work, here, there
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
-from tinyphysics.runtime.cuda import CudaLoader, tools
+from tinyphysics.runtime.cuda import CudaLoader, CudaLoops, tools
 from tinyphysics.runtime.loaders import (
     CLoader,
     CLoops,
@@ -65,6 +67,8 @@ def engine_for(
     whole, watch = made(program), None if probe is None else made(probe)
     if loops and target.backend in LOOPS:
         return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions)
+    if loops and target.backend == "cuda":
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder)
     match target.backend:
         case "llvm":
             return KernelEngine(whole, LlvmLoader(), watch, threads)
@@ -233,8 +237,10 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
         if kernel.lists or kernel.tree is not None:
             raise PlanError("neighbours and trees do not run on OpenCL yet", fix='Look at sim.ir("llvm").')
         return opencl_nests_module(kernel)
-    if level in ("ptx", "cuda"):
-        raise PlanError(f'ir("{level}"): loops along axes have none yet', fix='Look at sim.ir("llvm").')
+    if level == "ptx":
+        return nvptx.compiled(ptx_nests_module(kernel).text)
+    if level == "cuda":
+        raise PlanError('ir("cuda"): loops along axes have none yet', fix='Look at sim.ir("ptx") or sim.ir("llvm").')
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)
