@@ -312,7 +312,10 @@ class Lines:
         name = "i_" + i.parts[0]
         if not hasattr(self, name):
             raise Unknown(f"the instruction `{i}`")
-        getattr(self, name)(i)
+        try:
+            getattr(self, name)(i)
+        except (ValueError, KeyError, IndexError) as error:
+            raise BadPtx(f"`{i}` is not understood: {error}") from error
 
     def typed(self, i: Instruction, *modifiers: str) -> tuple[str, set[str]]:
         """(its type, which modifiers it has); any other modifier is not understood."""

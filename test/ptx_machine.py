@@ -1,6 +1,7 @@
 """A machine that runs PTX on NumPy's lanes: every thread of a grid, bit for bit, with memory that complains.
 
 Threads go together as far as they agree; those that do not are run from the earliest block on, so that they meet again.
+That would hide threads that rely on each other without a barrier: who touches which word of shared memory is watched.
 """
 from __future__ import annotations
 
@@ -25,6 +26,8 @@ DEVICE = 0x7F00_0000_0000  # the first address of the device's memory
 LINE = 256  # what memory is aligned to
 NOTHING = 0xAB  # bytes that nobody has written
 WARP = 32
+WORD = 4  # bytes that are watched together
+NOBODY, SEVERAL = -1, -2
 MOST = 1 << 31  # instructions of all threads of a launch: more is an endless loop
 
 
@@ -39,6 +42,10 @@ class Fault(Exception):
 ILLEGAL, MISALIGNED = 700, 716
 
 
+class Race(Exception):
+    """Two threads touched a word between two barriers, one of them to write."""
+
+
 # --- memory -----------------------------------------------------------------------------------------------
 @dataclass
 class Block:
@@ -51,11 +58,11 @@ class Block:
 class Memory:
     """The device's: pieces with gaps between them; nothing is used twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: int = DEVICE) -> None:
         self.blocks: dict[int, Block] = {}
         self.starts: list[int] = []
         self.freed: dict[int, int] = {}
-        self.next = DEVICE
+        self.next = begin
 
     def allocate(self, size: int, constant: bool = False) -> int:
         address = self.next
@@ -144,6 +151,8 @@ def compiled(text: str, name: str) -> Compiled:
         ending = block[-1] if block and block[-1].parts[0] in ("bra", "ret", "exit", "trap", "brx", "bar", "barrier") else None
         for i in block[: len(block) - (ending is not None)]:
             lines.write(i)
+        if ending is not None and ending.parts[0] == "bra" and ending.operands[0] not in f.labels:
+            raise BadPtx(f"`{ending}`: there is no such label")
         back = "None"
         if ending is not None and ending.guard:
             back = lines.guard(ending)
@@ -342,12 +351,14 @@ class Frame:
         given = [np.broadcast_to(v, self.count) for v in values]
         out = np.full(self.count, NOTHING, given[0].dtype)
         who = self.who()
+        self.launch.watching = False
         for k in lanes:  # one after the other, in an order that nobody may rely on
             at, thread = where[k : k + 1], who[k : k + 1]
             old = self.launch.read(space, at, given[0].dtype.type, thread, 1)
             new = ATOMS[how](old, *[v[k : k + 1] for v in given])
             self.launch.write(space, at, new.astype(old.dtype), thread, 1)
             out[k] = old[0]
+        self.launch.watching = True
         return out
 
 
@@ -410,6 +421,9 @@ class Launch:
         self.spaces = {"shared": np.full((self.all // self.each, room + shared + -(room + shared) % 16), NOTHING, np.uint8),
                        "local": np.full((self.all, 16), NOTHING, np.uint8)}  # fmt: skip
         self.sizes = {"shared": room + shared, "local": 0}
+        words = (self.all // self.each, self.spaces["shared"].shape[1] // WORD)
+        self.watching = True
+        self.writer, self.reader = (np.full(words, NOBODY) for _ in range(2))  # since the last barrier
         self.given = given
         self.executed: Counter[str] = Counter()
         self.instructions = 0
@@ -442,6 +456,8 @@ class Launch:
             by_target.setdefault(k, []).append(frame.listed(lanes))
         out = [(k, np.sort(np.concatenate(parts))) for k, parts in by_target.items()]
         for _, lanes in out:
+            whole = np.unique(lanes // self.each)
+            self.writer[whole], self.reader[whole] = NOBODY, NOBODY
             counts = np.bincount(lanes // self.each, minlength=self.all // self.each)
             if ((counts != 0) & (counts != self.each)).any():
                 raise Fault(f"{self.f.source.name}: some threads of a block wait at a barrier that others do not come to", 719)
@@ -517,6 +533,8 @@ class Launch:
             if name in self.spaces:
                 view, rows, places = self.cells(name, at, size, who[lanes], kind)
                 view[rows, places] = values[lanes]
+                if name == "shared":
+                    self.look(rows, places * size, size, who[lanes], True)
                 continue
             for block, here in self.found(at, size, who[lanes]):
                 if block.constant or name == "const":
@@ -538,7 +556,29 @@ class Launch:
 
     def rows(self, space: str, where: Array, size: int, who: Array, kind: Any) -> Array:
         view, rows, places = self.cells(space, where, size, who, kind)
+        if space == "shared":
+            self.look(rows, places * size, size, who, False)
         return view[rows, places]
+
+    def look(self, rows: Array, at: Array, size: int, who: Array, writes: bool) -> None:
+        """Is each word touched by one thread alone, or read only?"""
+        for word in range(0, size, WORD) if self.watching else ():
+            k = (at + word) // WORD
+            writer, reader = self.writer[rows, k], self.reader[rows, k]
+            wrong = (writer != NOBODY) & (writer != who)
+            if writes:
+                wrong |= (reader != NOBODY) & (reader != who)
+                self.writer[rows, k] = who
+                wrong |= self.writer[rows, k] != who  # two of them at once
+            else:
+                self.reader[rows, k] = np.where((reader == NOBODY) | (reader == who), who, SEVERAL)
+                others = self.reader[rows, k] != who
+                self.reader[rows[others], k[others]] = SEVERAL
+            if wrong.any():
+                n = int(np.flatnonzero(wrong)[0])
+                raise Race(f"{self.f.source.name}: thread {who[n]} {'writes' if writes else 'reads'} byte {at[n]} of shared memory, "
+                           f"which thread {reader[n] if writes and writer[n] in (NOBODY, who[n]) else writer[n]} "
+                           "touched since the last barrier")  # fmt: skip
 
 
 def run(

@@ -9,6 +9,8 @@ from typing import Any
 from tinyphysics.device import cuda, nvptx, opencl
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.device.cuda_loops import CudaLoopEngine
+from tinyphysics.device.cuda_many import ManyGpus
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu
@@ -24,13 +26,14 @@ from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
 from tinyphysics.emit.opencl import nests_module as opencl_nests_module
 from tinyphysics.emit.ptx import module as ptx_module
+from tinyphysics.emit.ptx_nests import nests_module as ptx_nests_module
 from tinyphysics.emit.series import SeriesWriter
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.planner.machine import MOST_UNROLL, rows
 from tinyphysics.planner.offload import Work, here, there
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
-from tinyphysics.runtime.cuda import CudaLoader, tools
+from tinyphysics.runtime.cuda import CudaLoader, CudaLoops, tools
 from tinyphysics.runtime.loaders import (
     CLoader,
     CLoops,
@@ -65,6 +68,8 @@ def engine_for(
     whole, watch = made(program), None if probe is None else made(probe)
     if loops and target.backend in LOOPS:
         return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions)
+    if loops and target.backend == "cuda":
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder)
     match target.backend:
         case "llvm":
             return KernelEngine(whole, LlvmLoader(), watch, threads)
@@ -75,7 +80,11 @@ def engine_for(
         case "opencl":
             return KernelEngine(whole, OpenClLoader(), watch, threads)
         case "cuda":
-            return CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch)
+            engines = {}
+            for place in cuda.taken():
+                with cuda.on(place):
+                    engines[place] = CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch)
+            return ManyGpus(engines) if len(engines) > 1 else next(iter(engines.values()))
     return Host(whole, watch)
 
 
@@ -147,16 +156,17 @@ def placed(target: Target, requested: str, program: Source, w: tuple[int, int], 
 
 def running_on(target: Target) -> str:
     """The device of a run, by its own name if it has one."""
-    named = {"opencl": opencl.device, "cuda": cuda.device}
-    return named[target.backend]().name if target.backend in named else target.device
+    if target.backend == "cuda":
+        return ", ".join(cuda.opened(place).name for place in cuda.taken())
+    return opencl.device().name if target.backend == "opencl" else target.device
 
 
 def transferred(target: Target) -> dict[str, int]:
     """What was copied so far between this machine and a device that keeps a run to itself."""
     if target.backend != "cuda":
         return {}
-    d = cuda.device()
-    return {"transfers": d.transfers, "bytes_moved": d.moved}
+    every = [cuda.opened(place) for place in cuda.taken()]
+    return {"transfers": sum(d.transfers for d in every), "bytes_moved": sum(d.moved for d in every)}
 
 
 LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}
@@ -233,8 +243,10 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
         if kernel.lists or kernel.tree is not None:
             raise PlanError("neighbours and trees do not run on OpenCL yet", fix='Look at sim.ir("llvm").')
         return opencl_nests_module(kernel)
-    if level in ("ptx", "cuda"):
-        raise PlanError(f'ir("{level}"): loops along axes have none yet', fix='Look at sim.ir("llvm").')
+    if level == "ptx":
+        return nvptx.compiled(ptx_nests_module(kernel).text)
+    if level == "cuda":
+        raise PlanError('ir("cuda"): loops along axes have none yet', fix='Look at sim.ir("ptx") or sim.ir("llvm").')
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)
