@@ -1,4 +1,4 @@
-"""What can be carried to a GPU that has no network?  One folder: PTX, inputs, expected hashes and a launcher that needs Python alone.
+"""What can be carried to a GPU that has no network?  One folder: PTX, inputs, expected hashes, a launcher that needs Python.
 
     python tools/gpu_bundle.py OUT             # then, there: python3 OUT/launch.py
     python tools/gpu_bundle.py OUT --check     # there, with NumPy and our source: the same runs through backend="cuda"
@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gpu_programs import Packed, programs
-from gpu_record import Recording, recorder
 
 import tinyphysics as tp
+from gpu_programs import Packed, programs
+from gpu_record import Recording, recorder
 from tinyphysics.device.nvptx import processor
 from tinyphysics.errors import BackendError, PlanError, TinyPhysicsError
-from tinyphysics.runtime.backend import LOOPS, engine_for
+from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.util import digest
 
@@ -67,10 +67,7 @@ def run(packed: Packed, backend: str, mark: Any = lambda word: None) -> dict[str
     """The states that a program ends with, by the engine of a backend."""
     sim = tp.compile(packed.system, backend=backend, **packed.options)
     given = inputs(sim.system, dict(packed.start), sim.compiled.encoding)
-    loops = sim.compiled.in_loops(given.members)
-    if loops and backend not in LOOPS:
-        raise PlanError(f"the backend `{backend}` does not run loops along axes yet")
-    engine = engine_for(sim.target, sim.tpir, None, None, loops)
+    engine = engine_for(sim.target, sim.tpir, None, None, sim.compiled.in_loops(given.members))
     dt = packed.options.get("dt", 1.0)
     m = engine.start(given.states, given.params, given.members, dt, 0.0)
     mark("steps")
@@ -127,7 +124,7 @@ def write(packed: Packed, r: Recording, folder: Path) -> None:
         name = digest(text.encode()) + ".ptx"
         (folder / "ptx" / name).write_text(text)
         texts.append(name)
-    program = {"texts": texts, "data": data, "calls": r.calls}
+    program = {"texts": texts, "data": data, "calls": r.calls, "results": r.results}
     (folder / "programs" / f"{packed.name}.json").write_text(json.dumps(program))
 
 
@@ -169,7 +166,8 @@ def check(folder: Path, only: str) -> int:
         if e is None or packed.differs or only not in packed.name:
             continue
         try:
-            said = "equal" if (hashed(run(packed, "cuda").values()), evolved(packed, "cuda")) == (e["hash"], e["evolved"]) else "DIFFERS"
+            same = hashed(run(packed, "cuda").values()) == e["hash"] and evolved(packed, "cuda") == e["evolved"]
+            said = "equal" if same else "DIFFERS"
         except (TinyPhysicsError, AssertionError) as error:
             said = f"FAILED: {str(error).splitlines()[0]}"
         bad += said != "equal"
@@ -187,7 +185,7 @@ def bundle(folder: Path, chosen: Sequence[Packed]) -> list[str]:
         try:
             with kept_in(folder / "cache"), recorder(CAPABILITY) as r:
                 recording = r.begin()
-                run(packed, "cuda", r.mark)
+                recording.results = r.pieces(run(packed, "cuda", r.mark).values())
                 if packed.timed is None and not packed.differs:
                     r.begin()
                     evolved(packed, "cuda")
