@@ -26,6 +26,7 @@ import numpy as np
 import tinyphysics as tp
 from gpu_programs import Packed, programs
 from gpu_record import Recording, recorder
+from tinyphysics.device import cuda
 from tinyphysics.device.nvptx import processor
 from tinyphysics.errors import BackendError, PlanError, TinyPhysicsError
 from tinyphysics.runtime.backend import engine_for
@@ -158,6 +159,11 @@ def kept_in(folder: Path) -> Iterator[None]:
 
 def check(folder: Path, only: str) -> int:
     """Does backend="cuda" of this machine give the hashes?  The number of programs whose hash it does not."""
+    try:
+        print(f"on {cuda.device().name}")
+    except BackendError as error:
+        print(error)
+        return 1
     about = json.loads((folder / "expected.json").read_text())
     known = {e["name"]: e for e in about["programs"]}
     bad = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import array
 import ctypes
+import functools
 import hashlib
 import json
 import statistics
@@ -25,9 +26,10 @@ CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76  # numbers of cuda.h
 INTEGERS = {8: ctypes.c_uint8, 16: ctypes.c_uint16, 32: ctypes.c_uint32, 64: ctypes.c_uint64}
 
 
-def uniform(seed: int, low: float, high: float, count: int) -> list[float]:
+@functools.lru_cache(maxsize=8)
+def uniform(seed: int, low: float, high: float, count: int) -> array.array:
     """Knuth's 64-bit linear congruence, the upper 53 bits of each state."""
-    x, out, width = seed, [], high - low
+    x, out, width = seed, array.array("d"), high - low
     for _ in range(count):
         x = (x * 6364136223846793005 + 1442695040888963407) & (2**64 - 1)
         out.append((x >> 11) * 2.0**-53 * width + low)
