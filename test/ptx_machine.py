@@ -57,11 +57,11 @@ class Block:
 class Memory:
     """The device's: pieces with gaps between them; nothing is used twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: int = DEVICE) -> None:
         self.blocks: dict[int, Block] = {}
         self.starts: list[int] = []
         self.freed: dict[int, int] = {}
-        self.next = DEVICE
+        self.next = begin
 
     def allocate(self, size: int, constant: bool = False) -> int:
         address = self.next
