@@ -187,7 +187,7 @@ def test_too_much_memory_is_said_and_the_device_goes_on(gpu):
 def test_a_text_that_is_no_ptx_is_refused_in_the_words_of_the_assembler(gpu):
     ptx = tp.compile(pendulum, dt=0.1).ir("ptx")
     with pytest.raises(cuda.DeviceError, match="did not assemble the kernel"):
-        cuda.load(ptx.replace("fma.rn.f64", "fma.nonsense.f64"), ["step"])
+        cuda.load(ptx + "nonsense", ["step"])
 
 
 def test_a_clock_of_the_device_runs(gpu):
