@@ -520,6 +520,7 @@ class FakeDriver:
 # --- in place of the real one -----------------------------------------------------------------------------
 def forget() -> None:
     """Nothing of a driver is remembered: neither devices nor engines that hold kernels of it."""
+    backend.gpu_here.cache_clear()
     if not cuda.library.cache_info().currsize:
         return
     for made in (backend.engine_for, loading.tools):
