@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from tinyphysics.analysis.masses import masses
-from tinyphysics.analysis.ranges import range_of
 from tinyphysics.analysis.separable import separable
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.ops import ELEMENTWISE
+from tinyphysics.rules.ranges import range_of
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.relativity import relativistic_energy
 from tinyphysics.system import Family, Parameter, System
