@@ -1,8 +1,8 @@
 """Does a step make the sum of some function stationary?  Then it is symplectic, whoever wrote it.
 
 Unknowns V are solved for so that r(q, p, V) = 0; then q' = q + dt sum b_j V_j and p' = p + f(q, V). Symplectic it is if the
-one-form p' dq' - p dq + dt sum b_j r_j dV_j is closed wherever q, p and V are: at the root r and its differential vanish, and p' dq' -
-p dq is the differential of a function, the action of the step (Marsden & West 2001). That is looked at, derivative by
+one-form p' dq' - p dq + dt sum b_j r_j dV_j is closed, for all q, p and V: at the root r and its differential vanish, and the
+rest is the differential of a function, the action of the step (Marsden & West 2001). That is looked at, derivative by
 derivative; no Lagrangian is declared, and none is believed. What the declared energy has to do with it is the last question:
 as dt vanishes, V must be dH/dp and f/dt must be -dH/dq, at the momenta that r asks for.
 """
@@ -115,8 +115,11 @@ class Reader:
                 return None
             if i % self.n == k:
                 moves.append(ratio)
-        whole = self.q[k] + UOp.sum_of(number(c) * (DT * self.unknowns[j * self.n + k]) for j, c in enumerate(moves))
-        return (k, tuple(moves)) if self.normal.same(u, whole) else None
+        return (k, tuple(moves)) if self.normal.same(u, self.written((k, tuple(moves)))) else None
+
+    def written(self, place: Place) -> UOp:
+        k, moves = place
+        return self.q[k] + UOp.sum_of(number(c) * (DT * self.unknowns[j * self.n + k]) for j, c in enumerate(moves))
 
     def name(self, place: Place) -> UOp:
         k, moves = place
@@ -173,11 +176,14 @@ class Reader:
         table |= {v: self.unknowns[self.swapped(i)] for i, v in enumerate(self.unknowns)}
         table |= {p: p + f for p, f in zip(self.p, self.pushes)}
         ends = tuple(self.weights)
-        for name, (k, moves) in [*self.places.items(), *((q, (k, (Fraction(0),) * self.stages)) for k, q in enumerate(self.q))]:
+        here = {q: (k, (Fraction(0),) * self.stages) for k, q in enumerate(self.q)}
+        for name, (k, moves) in [*self.places.items(), *here.items()]:
             table[name] = self.name((k, tuple(b - c for b, c in zip(ends, reversed(moves)))))
         back = substitute([*self.residuals, *self.pushes], table)
         wanted = [self.residuals[self.swapped(i)] for i in range(len(self.residuals))] + [-f for f in self.pushes]
-        return ends == ends[::-1] and all(self.normal.same(x, y) for x, y in zip(back, wanted))
+        written = {name: self.written(place) for name, place in self.places.items()}  # not all positions were found as such
+        return ends == ends[::-1] and all(
+            self.normal.same(x, y) or self.normal.same(*substitute([x, y], written)) for x, y in zip(back, wanted))
 
     def is_even(self) -> bool:
         """With -p, -V and -dt the equations are what they were: then negating momenta reverses a symmetric step."""
@@ -201,13 +207,15 @@ class Reader:
         for k in range(self.n):
             if not all(self.normal.same(momenta[j * self.n + k], momenta[k]) for j in range(self.stages)):
                 return "its stages do not ask for the same momenta as dt vanishes"
-        at = dict(zip(self.p, momenta))
-        by_p, by_q = (substitute(simplify(gradient(energy, x)), at) for x in (self.p, self.q))
-        for k in range(self.n):
-            if not self.normal.same(by_p[k], v[k]):
-                return "the momenta that its equations ask for are not shown to be those of the declared energy"
-            if not self.normal.same(-by_q[k], rates[k]):
-                return "what moves its momenta is not shown to be the force of the declared energy"
+        by_p, by_q = (simplify(gradient(energy, x)) for x in (self.p, self.q))
+        if not all(map(self.normal.same, substitute(by_p, dict(zip(self.p, momenta))), v)):
+            return "the momenta that its equations ask for are not shown to be those of the declared energy"
+        # then dH/dv = v dp/dv along p(q, v), and the action has an L with dL/dv = p: H is v p - L, but for what depends on q
+        rest = dict.fromkeys(v, UOp.const(0.0))
+        at_rest = dict(zip(self.p, substitute(momenta, rest)))
+        forces = [-g for g in substitute(by_q, at_rest)]
+        if not all(map(self.normal.same, forces, substitute(rates, rest))):
+            return "what moves its momenta at rest is not shown to be the force of the declared energy"
         return ""
 
 
