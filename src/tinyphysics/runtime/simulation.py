@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tinyphysics.device.exchange import is_there
 from tinyphysics.errors import (
     InputError,
     PhysicsIntegrityError,
@@ -22,7 +23,7 @@ from tinyphysics.errors import (
     TinyPhysicsError,
 )
 from tinyphysics.front.measure import as_measure
-from tinyphysics.front.trace import observable
+from tinyphysics.front.trace import OPTIONS, observable
 from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build, on_orbits
@@ -33,7 +34,15 @@ from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.paces import split_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
-from tinyphysics.runtime.backend import layout, listing, notes, running_on, series_listing
+from tinyphysics.runtime.backend import (
+    layout,
+    listing,
+    notes,
+    placed,
+    running_on,
+    series_listing,
+    transferred,
+)
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
 from tinyphysics.runtime.clock import (
     AT,
@@ -88,8 +97,10 @@ from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, Precision, fits
 from tinyphysics.trajectory import Frame, Metrics, Trajectory
 from tinyphysics.util import one_of
 
-LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
-LATER_LEVELS = ("ptx", "cuda", "wgsl")
+EXPLICIT = ("taylor", "dop853")  # with steps of their own, which stability may keep short
+STIFF = 'method="radau" may take fewer'
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
+LATER_LEVELS = ("wgsl",)
 
 
 @dataclass(eq=False)
@@ -169,7 +180,7 @@ class Simulation:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
 
         While a size is open, "uop" is the graph for small sizes, and says so; the others raise.
-        "c" is a complete program: compiled, it prints the hash of a run.
+        "c" and "cuda" are complete programs: compiled, they print the hash of a run.
         """
         if level in LATER_LEVELS:
             raise PlanError(f'ir("{level}") does not exist yet', fix=f"Levels: {one_of(LEVELS)}.")
@@ -180,8 +191,8 @@ class Simulation:
         if level != "uop" and self.compiled.known.way != "loop":
             raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
                             fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
-        if level == "c" and self.compiled.adaptive:
-            raise PlanError('ir("c") is a program with steps of dt, and this method chooses its own',
+        if level in ("c", "cuda") and self.compiled.adaptive:
+            raise PlanError(f'ir("{level}") is a program with steps of dt, and this method chooses its own',
                             fix='Look at ir("llvm") or ir("kernel").')  # fmt: skip
         if level != "uop" and self.compiled.series is not None:
             return series_listing(self.compiled.series, level)
@@ -326,6 +337,10 @@ class Simulation:
         """
         began = clock.perf_counter()
         dt = given.pop("dt", self.goal.dt)
+        if any(map(is_there, given.values())):
+            asked = {"save_every": save_every, "observe": observe, "hash_every": hash_every, "save": save, "events": events,
+                     "checkpoint": checkpoint, "resume": resume}  # fmt: skip
+            return cast(Trajectory, SLOTS["evolve_there"](self, given, dt, steps, until, t0, asked))
         c, path = None, a_path("resume", "" if resume is None else resume)
         if resume is not None:
             c = read(path)
@@ -343,6 +358,8 @@ class Simulation:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         if self.compiled.adaptive and dt is None:
             dt = whole_span(steps, until, checked_time(t0), c)
+            if c is None:
+                check_no_grid({"save_every": save_every, "hash_every": hash_every, "checkpoint_every": checkpoint_every})
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
@@ -359,7 +376,8 @@ class Simulation:
         if events is not None and not isinstance(events, Mapping):
             raise InputError("events= is a dict of functions", fix='Pass events={"crossing": lambda q: q[1]}.')
         if events and not self.compiled.adaptive:
-            raise PlanError("events= needs a method that has its solution between steps too", fix='Add method="taylor".')
+            raise PlanError("events= needs a method that has its solution between steps too",
+                            fix='Add method="taylor", "dop853" or "radau".')  # fmt: skip
         watched = {**self.monitors, **(observe or {})}
         first = 0 if c is None else c.step
         if system.clock is not None and until is not None and steps is None:
@@ -403,9 +421,12 @@ class Simulation:
             i = with_invariants(i, begin if c is None else c.start, self.goal, self.bare(dt, float(t0)))
         if compiled.known.method in TURNING and flows_of(made(compiled.program)):
             i = with_flows(i, made(compiled.program), dt)
-        r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
+        apart = compiled.adaptive or compiled.jump is not None or compiled.in_loops(i.members)  # only some engines can
+        place, why = placed(self.target, self.requested, compiled.program, (i.members, schedule.steps - first), not apart)
+        r = Run(compiled.program, system, place, i, schedule, dt, float(t0), threads, compiled.encoding,
                 compiled.in_loops(i.members), c, compiled.jump, compiled.series,
-                {n: self.traced(f, n) for n, f in (events or {}).items()}, compiled.adaptive, compiled.watching)  # fmt: skip
+                {n: self.traced(f, n, "event") for n, f in (events or {}).items()}, compiled.adaptive, compiled.watching,
+                STIFF if compiled.known.method in EXPLICIT and system.kind == "ode" else "")  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         converges = check_converges(r, compiled.known.method)
@@ -416,7 +437,7 @@ class Simulation:
             windows = self.windows(save, r, record, values, run)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
         compiled.tell_of_length(schedule.steps - first, i.members)
-        ready = clock.perf_counter()
+        ready, moved = clock.perf_counter(), transferred(place)
         with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
             record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
         done = clock.perf_counter()
@@ -427,8 +448,8 @@ class Simulation:
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
-            "backend": {"requested": self.requested, "used": self.target.backend},
-            "device": running_on(self.target), "precision": self.goal.precision, "program": compiled.known.program,
+            "backend": {"requested": self.requested, "used": place.backend, **({"why": why} if why else {})},
+            "device": running_on(place), "precision": self.goal.precision, "program": compiled.known.program,
             "bits": BITS,
             "seconds": {"plan": compiled.seconds, "prepare": ready - began, "compile": compiling, "run": running},
             "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
@@ -436,7 +457,8 @@ class Simulation:
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
-            "notes": notes(self.target), **converges,
+            "notes": notes(place), **converges,
+            **{name: n - moved[name] for name, n in transferred(place).items()},
         })  # fmt: skip
         if record.measured:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
@@ -445,6 +467,8 @@ class Simulation:
         if r.adaptive:
             out.found = gathered(system, list(r.events), record.events)
             out.metrics["substeps"] = np.array(record.substeps) if i.is_ensemble else sum(record.substeps)
+            if record.rejected:
+                out.metrics["rejected"] = np.array(record.rejected) if i.is_ensemble else sum(record.rejected)
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
@@ -471,6 +495,9 @@ class Simulation:
                 raise PhysicsIntegrityError(f"the equations of step {s.step} (t = {s.t:g}) were not solved: their rounds did "
                                             "not converge, or a slope is not finite there", out=out,
                                             fix="Shorten dt; the run so far is in .out.")  # fmt: skip
+            if r.adaptive:
+                raise PhysicsIntegrityError(f"{what} is lost before t = {s.t:g}: no step is short enough", out=out,
+                                            fix="The solution ends there, or a rate is no number; .out is the run so far.")
             told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
             raise PhysicsIntegrityError(f"{what} is {told} at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
@@ -550,7 +577,8 @@ class Simulation:
         """The system as the ready-made observables see it."""
         return Observed(self.system.seen)
 
-    def traced(self, function: Any, name: str) -> UOp:
+    def traced(self, function: Any, name: str, what: str = "observable") -> UOp:
+        """A function of the state as an expression; `what` it is for is what errors speak of."""
         system = self.system.seen
         if (ready := as_measure(function)) is not None:
             return ready(self.subject)
@@ -559,11 +587,11 @@ class Simulation:
                 return system.energy
             why = "" if function != "energy" else f": `{system.name}` has no energy"
             raise InputError(
-                f"observe[{name!r}] = {function!r}{why}",
-                fix='The one named observable is "energy", of a Hamiltonian; pass a function.',
+                f"{OPTIONS[what]}[{name!r}] = {function!r}{why}",
+                fix=f'The one named {what} is "energy", of a Hamiltonian; pass a function.',
             )
         known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
-        return observable(function, known | {"t": clock_of(system)}, name)
+        return observable(function, known | {"t": clock_of(system)}, name, what)
 
     def trajectory(
         self, r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
@@ -657,6 +685,14 @@ def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint 
     if span <= 0.0:
         raise InputError(f"until={until:g} is not after t0={t0:g}", fix="Steps of their own lengths go forward in time.")
     return span
+
+
+def check_no_grid(counts: Mapping[str, int | None]) -> None:
+    """What counts steps of dt, where there is none, would be left out silently."""
+    for name, n in counts.items():
+        if n is not None:
+            raise InputError(f"{name}={n!r} counts times that are dt apart, and no dt was given",
+                             fix="Pass one to compile: with dt=0.1, frames are at multiples of 0.1.")  # fmt: skip
 
 
 @contextmanager
