@@ -66,7 +66,7 @@ def by_cost(system: System, facts: Facts, goal: Goal, chosen: Method, forbidden:
         return Choice(other, numbers, Alternative(chosen.name, f"by H, about {h:,} operations a step, twice as many or more"))
     if shown and not certified(ours):
         return Choice(other, numbers, Alternative(chosen.name, f"by H, about {h:,} operations a step, and not certified"))
-    why = "given up for half of that alone" if shown else "it is not certified"
+    why = "not half of what it costs by H" if shown else "it is not certified"
     return Choice(chosen, numbers, Alternative(other.name, f"of L itself, about {ell:,} operations a step; {why}"))
 
 
