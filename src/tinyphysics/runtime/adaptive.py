@@ -18,6 +18,7 @@ from tinyphysics.runtime.looked import Look, LookedAt
 from tinyphysics.runtime.schedule import time_at
 from tinyphysics.synth.taylor import CLOCK, JET, LOW, UNTIL
 
+FEW = 8  # members whose clocks are sooner compared one by one
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
 
 
@@ -41,10 +42,15 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     numbers, workers = 0, 1
 
-    def __init__(self, inner: Any, names: list[str], look: Look | None, search: Search | None = None) -> None:
+    def __init__(
+        self, inner: Any, names: list[str], look: Look | None, search: Search | None = None,
+        words: list[str] | None = None,
+    ) -> None:  # fmt: skip
+        """`words` are the names under which the states are kept, where each has more than one."""
         self.inner, self.names, self.look, self.search = inner, names, look, search
+        self.words = words or names
         self.states = {s.name: s.type.shape for s in inner.states}
-        self.clock = list(self.states).index(CLOCK)
+        self.clock = f"S{list(self.states).index(CLOCK)}"
 
     launches = property(lambda self: self.inner.launches)
     compiling = property(lambda self: self.inner.compiling)
@@ -54,12 +60,10 @@ class AdaptiveEngine(LookedAt[Adapted]):
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Adapted:
-        own = {name: np.zeros((members, *shape)) for name, shape in self.states.items()}
-        own |= {name: np.array(v, np.float64) for name, v in state.items()}
+        own = {name: state[name] if name in state else np.zeros((members, *shape)) for name, shape in self.states.items()}
         own[CLOCK][:, 0] = t0
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
-        return Adapted(inner, members, dt, t0, start={name: np.array(v) for name, v in state.items()},
-                       events=self.searching(params, members, t0))  # fmt: skip
+        return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0))
 
     def searching(self, params: States, members: int, since: float) -> Searching | None:
         return None if self.search is None else Searching(self.search, params, np.full(members, since), since)
@@ -116,8 +120,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
             if m.events is not None:
                 m.events.steps(*self.coefficients(m), self.clocks(m), until)
             self.inner.advance(m.inner, count)
-            high, low, h, _ = self.clocks(m)
-            if not ((until - high) - low > h).any():
+            if not self.unfinished(m, until):
                 break
         if m.events is not None:
             m.events.steps(*self.coefficients(m), self.clocks(m), until)
@@ -136,7 +139,14 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def clocks(self, m: Adapted) -> Any:
         """Of every member the time in two words, the length of the step from there, and steps done."""
-        return self.inner.register(m.inner, f"S{self.clock}").T
+        return self.inner.register(m.inner, self.clock).T
+
+    def unfinished(self, m: Adapted, until: float) -> bool:
+        """Is there a member whose step does not cover this time?"""
+        if m.members < FEW:
+            return any((until - high) - low > h for high, low, h, _ in self.inner.register(m.inner, self.clock).tolist())
+        high, low, h, _ = self.clocks(m)
+        return bool(((until - high) - low > h).any())
 
     def taken(self, m: Adapted) -> Any:
         """How many steps of their own the members have taken."""
@@ -148,5 +158,5 @@ class AdaptiveEngine(LookedAt[Adapted]):
         if m.seen is None:
             self.reach(m)
             shown = self.inner.synchronised(m.inner)
-            m.seen = {name: shown[name][: m.members] for name in self.names}
+            m.seen = {name: shown[name][: m.members] for name in self.words}
         return m.seen

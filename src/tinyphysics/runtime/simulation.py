@@ -55,7 +55,7 @@ from tinyphysics.runtime.events import gathered
 from tinyphysics.runtime.execute import Run, clock_of, execute
 from tinyphysics.runtime.flows import flows_of, with_flows
 from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
-from tinyphysics.runtime.indices import check_indices
+from tinyphysics.runtime.indices import check_indices, selects
 from tinyphysics.runtime.invariants import with_invariants
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
@@ -90,6 +90,7 @@ from tinyphysics.util import one_of
 
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
 LATER_LEVELS = ("ptx", "cuda", "wgsl")
+NOWHERE = Path()
 
 
 @dataclass(eq=False)
@@ -326,7 +327,7 @@ class Simulation:
         """
         began = clock.perf_counter()
         dt = given.pop("dt", self.goal.dt)
-        c, path = None, a_path("resume", "" if resume is None else resume)
+        c, path = None, NOWHERE if resume is None else a_path("resume", resume)
         if resume is not None:
             c = read(path)
             t0, seed = agreed("t0", checked_time(t0), 0.0, c.run.t0, path), agreed("seed", seed, 0, c.run.seed, path)
@@ -393,11 +394,11 @@ class Simulation:
             v.flags.writeable = False  # energies and replays come from here
             if streams:
                 record.frames[name][0] = v
-        i = replace(i, states=begin)
+        i = Inputs(begin, i.params, i.members, i.is_ensemble)
         values = with_times(system, {n: self.traced(f, n) for n, f in watched.items()})
-        own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
-        check_indices([*own, *values.values()], i)
-        if any(map(draws, (*own, *values.values()))):
+        if compiled.selects or values and selects([*values.values()]):
+            check_indices([*compiled.roots, *values.values()], i)
+        if compiled.draws or any(map(draws, values.values())):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
         if self.goal.project:
             i = with_invariants(i, begin if c is None else c.start, self.goal, self.bare(dt, float(t0)))
@@ -458,7 +459,7 @@ class Simulation:
         if self.frequency is not None or self.goal.decision is not None:
             out.metrics |= SLOTS["stability"](self, r.dt)
         if self.paces is not None and self.goal.inner:
-            out.metrics |= SLOTS["resonance"](self, r.dt)
+            out.metrics |= SLOTS["resonance"](self, r)
         if compiled.known.method in TURNING:
             out.metrics |= SLOTS["resonances"](self, r)
         if self.goal.is_accurate:
@@ -577,7 +578,7 @@ class Simulation:
         own = r.system.clock is not None
         seen = {name: rows if r.given.is_ensemble else rows[:, 0] for name in record.observed
                 for rows in [record.series(name)]}  # fmt: skip
-        at = seen.pop(AT) if AT in seen else times_at(record.observed_at, r.dt, r.t0)
+        at = seen.pop(AT) if AT in seen else times_at(record.observed_at, r.dt, r.t0) if seen else None
         observed = {name: (at, rows) for name, rows in seen.items()}
         if own:
             record.stops = dated(record.stops, r, record.final)
@@ -585,7 +586,7 @@ class Simulation:
             t=times_of(r, frames) if own else times_at(steps, r.dt, r.t0), steps=np.array(steps),
             frames={name: sealed(v) for name, v in shown(r, kept).items()}, kept=kept,
             final=last_frame(r, record, final),
-            hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
+            hash_of=partial(state_hash, final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
             observed=observed,
             origin=Origin(from_the_start(r), frames, steps, record.last, {n: values[n] for n in observed}, asked),
         )  # fmt: skip
@@ -620,7 +621,8 @@ def streamed(
 ) -> Trajectory:
     """Of a run whose frames are elsewhere: read when they are asked for."""
     e, last = r.encoding, last_frame(r, record, final)
-    out = Trajectory(np.empty(0), np.empty(0, int), {}, last, state_hash(final, r.threads or available()),
+    hashed = partial(state_hash, final, r.threads or available())
+    out = Trajectory(np.empty(0), np.empty(0, int), {}, last, hashed,
                      record.hashes, tuple(record.stops))  # fmt: skip
     if isinstance(windows.target, Stream):
         read, lift = windows.target.reading, not r.given.is_ensemble
@@ -642,8 +644,8 @@ def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
 
 def shown(r: Run, kept: Mapping[str, Any]) -> dict[str, Any]:
     """The states as the user sees them: without t and its momentum, where they are states."""
-    values, names = r.encoding.values(kept), [s.name for s in r.system.seen.states]
-    return values if r.system.clock is None else {name: values[name] for name in names}
+    values = dict(kept) if r.encoding.plain else r.encoding.values(kept)
+    return values if r.system.clock is None else {s.name: values[s.name] for s in r.system.seen.states}
 
 
 def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint | None) -> float:
@@ -690,10 +692,12 @@ def checked_step(dt: Any) -> float:
 
 def check_clock(precision: Precision, timed: bool, steps: int, dt: float, t0: float) -> None:
     """A format with few digits must still tell the steps of a run apart."""
+    if precision.given is f64:
+        return
     name = precision.name
     if not fits(dt, precision.given):
         raise InputError(f"dt={dt!r} is out of the range of {name}", fix="Choose other units of time.")
     last = max(abs(t0), abs(time_at(steps, dt, t0)))
-    if timed and precision.given is not f64 and last * ROUNDING[precision.given] > abs(dt) / 2:
+    if timed and last * ROUNDING[precision.given] > abs(dt) / 2:
         raise InputError(f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
                          fix='Run for a shorter time, or with precision="float64".')  # fmt: skip
