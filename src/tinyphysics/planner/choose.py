@@ -27,7 +27,7 @@ from tinyphysics.planner.needs import HIERARCHY, SHEARED, is_quadratic, objectio
 from tinyphysics.planner.routes import ROUTES, route_of
 from tinyphysics.rules.jet import order_for
 from tinyphysics.synth.quality import told
-from tinyphysics.synth.taylor import TOLERANCE
+from tinyphysics.synth.taylor import DECAY, TOLERANCE
 from tinyphysics.synth.timing import leapfrogs
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
@@ -88,7 +88,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             'method="rk4" applies, without a certificate.')  # fmt: skip
         if system.levels:
             return at_paces(m, system, facts, goal)
-        order = order_for(goal.tolerance or TOLERANCE) if m is TAYLOR else m.order
+        order = order_for(goal.tolerance or TOLERANCE[goal.precision], DECAY[goal.precision]) if m is TAYLOR else m.order
         return Plan(m.name, order, route_of(system, facts).default if goal.method == "auto" else "asked for by name")
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)

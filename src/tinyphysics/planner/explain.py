@@ -30,6 +30,8 @@ PRECISION_NOTE = {
     "compensated": "states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32",
     "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
 }
+IN_SERIES = ("pairs of float64, about 32 digits: states, and all terms of a series but those below a rounding of float64; "
+             "parameters are float64 numbers")  # fmt: skip
 
 
 def title(system: System) -> str:
@@ -203,8 +205,8 @@ def explain(
             f"{of}a run-time value: changing it does not recompile")
         chosen.append(Row("dt", f"{goal.dt:g}", what))
     if method.adaptive:
-        chosen.append(Row("tolerance", f"{goal.tolerance or TOLERANCE:.2g}", "of one step, relative to the whole state; "
-                          "states are updated with error words"))  # fmt: skip
+        chosen.append(Row("tolerance", f"{goal.tolerance or TOLERANCE[goal.precision]:.2g}", "of one step, relative to the "
+                          "whole state; states are updated with error words"))  # fmt: skip
     if goal.is_accurate:
         chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:
@@ -213,7 +215,7 @@ def explain(
     if goal.project:
         chosen += projection_rows(goal)
     if goal.precision != "float64":
-        chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
+        chosen.append(Row("precision", goal.precision, IN_SERIES if method.adaptive else PRECISION_NOTE[goal.precision]))
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
     if system.kind != "map" and step.jump is None and not method.adaptive:

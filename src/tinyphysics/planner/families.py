@@ -31,6 +31,7 @@ from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.synth.taylor import TOLERANCE, taylor_step
+from tinyphysics.synth.wide_taylor import wide_taylor_step
 from tinyphysics.synth.variational import variational
 from tinyphysics.system import System
 
@@ -100,7 +101,8 @@ def of_series(job: Job) -> Step:
         T = kinetic(system)
         (velocity,) = simplify(gradient(T, system.p))
         rates, terms = [velocity, *system.forces], (Term("T", T),)
-    return taylor_step(job.method.name, system, terms, simplify(rates), job.goal.tolerance or TOLERANCE)
+    made = wide_taylor_step if job.goal.precision == "dd" else taylor_step
+    return made(job.method.name, system, terms, simplify(rates), job.goal.tolerance or TOLERANCE[job.goal.precision])
 
 
 def at_paces(job: Job) -> Step:
