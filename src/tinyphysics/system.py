@@ -24,7 +24,8 @@ OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "ha
            "events")  # fmt: skip
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
 SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "found", "frames", "hash", "hash_of", "hashes", "kept",
-         "metrics", "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times", "to_xarray", "words")  # fmt: skip
+         "metrics", "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times",
+         "to_xarray", "words")  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
 

@@ -31,9 +31,10 @@ from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.synth.taylor import TOLERANCE, taylor_step
-from tinyphysics.synth.wide_taylor import wide_taylor_step
 from tinyphysics.synth.variational import variational
+from tinyphysics.synth.wide_taylor import estimate, wide_taylor_step
 from tinyphysics.system import System
+from tinyphysics.tpir.kernel import LARGEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +102,15 @@ def of_series(job: Job) -> Step:
         T = kinetic(system)
         (velocity,) = simplify(gradient(T, system.p))
         rates, terms = [velocity, *system.forces], (Term("T", T),)
-    made = wide_taylor_step if job.goal.precision == "dd" else taylor_step
-    return made(job.method.name, system, terms, simplify(rates), job.goal.tolerance or TOLERANCE[job.goal.precision])
+    rates, tolerance = simplify(rates), job.goal.tolerance or TOLERANCE[job.goal.precision]
+    if job.goal.precision != "dd":
+        return taylor_step(job.method.name, system, terms, rates, tolerance)
+    if (count := estimate(system, rates, tolerance)) > LARGEST:
+        raise PlanError(f"the Taylor series of `{system.name}` in pairs of float64 are about {count:,} operations a step, "
+                        f"and more than {LARGEST:,} are not written out",
+                        fix='Choose precision="float64", whose long series run in loops, a larger tolerance=, or a method of '
+                        "kicks and drifts.")  # fmt: skip
+    return wide_taylor_step(job.method.name, system, terms, rates, tolerance)
 
 
 def at_paces(job: Job) -> Step:

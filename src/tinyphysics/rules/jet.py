@@ -359,5 +359,5 @@ def solution(states: Sequence[UOp], rates: Sequence[UOp], start: Sequence[UOp], 
 
 
 def order_for(tolerance: float, decay: float = 2.0) -> int:
-    """The order at which terms that fall by e**-decay reach the tolerance; with 2 a step is the cheapest: Jorba and Zou 2005."""
+    """The order at which terms that fall by e**-decay reach the tolerance; 2 makes the cheapest step: Jorba and Zou 2005."""
     return max(4, math.ceil(1 - math.log(tolerance) / decay))

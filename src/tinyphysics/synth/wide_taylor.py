@@ -33,12 +33,29 @@ from tinyphysics.system import Parameter, State, System
 
 ROUNDING = 2.0**-52
 SPARE = 3  # orders in pairs beyond those that need them
+OF_A_PRODUCT = 12  # operations of one more product in a sum of them
+LINEAR = frozenset({Ops.ADD, Ops.SUB, Ops.NEG, Ops.ELEMENT, Ops.VAR, Ops.CONST})
 Row = list[Pair]
 
 
 def orders_in_pairs(tolerance: float, order: int) -> int:
     """The last order whose coefficients have two words: a rounding of the later terms is within the tolerance."""
     return min(order, max(0, math.ceil(math.log(ROUNDING / tolerance) / DECAY["dd"])) + SPARE)
+
+
+def estimate(system: System, rates: Sequence[UOp], tolerance: float) -> int:
+    """Operations of a step, less what is not in its sums of products of pairs."""
+    moving = frozenset(s.var for s in system.states)
+    sums = [u for u in toposort(scalar_rates(system.states, rates)) if has_products(u, moving)]
+    return len(sums) * orders_in_pairs(tolerance, order_for(tolerance, DECAY["dd"])) ** 2 // 2 * OF_A_PRODUCT
+
+
+def has_products(u: UOp, moving: frozenset[UOp]) -> bool:
+    """Are its coefficients sums of products, and not linear in those of its operands?"""
+    moves = [bool(s.leaves & moving) for s in u.src]
+    if u.op in LINEAR or not any(moves):
+        return False
+    return all(moves) if u.op is Ops.MUL else moves[-1] or u.op is not Ops.DIV
 
 
 def wide_taylor_step(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float) -> Step:
