@@ -1288,7 +1288,7 @@ def test_no_honest_energy_is_refused(name):
 
     certificate = tp.compile(system, dt=0.01, backend="python").certificate
     missing = {claim: verdict.because for claim, verdict in certificate.items() if not verdict}
-    if name.startswith("where"):  # that its branches meet is not shown
+    if name.startswith("where") or name == "angle":  # that its branches meet is not shown; an angle jumps by 2 pi
         assert "may jump" in missing.pop("consistent")
     assert not missing
 

@@ -31,6 +31,7 @@ BLOCK_WORK = 4e7  # operations in a block of time: some tens of milliseconds
 LEAST_BLOCK = 64  # steps: fewer, and a large ensemble would go through memory at every step
 THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer
+ROOM = 1 << 19  # numbers in the loop states that run as one tile: some megabytes, which a cache holds
 ROWS_BYTES = 4e6  # of observables that one call fills
 QUICK_WORK = 4e6  # operations done by code that is made quickly: a few milliseconds, less than good code takes to make
 
@@ -67,6 +68,8 @@ class Lanes:
 
 
 class KernelEngine:
+    room = ROOM
+
     def __init__(
         self, program: Any, loader: Loader, probe: Program | None = None, threads: int | None = None,
         kernel: Any = None,
@@ -201,43 +204,12 @@ class KernelEngine:
             source[at : at + len(rows), :members] = rows
             at += len(rows)
         fill(source, members)
-        uniform, varying, mask = self.parameters(params, dt, t0, members, lanes)
+        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
         m = Lanes(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask, threads)
         self.call("init", m, source, m.carried, 1)
         if k.has("enter"):
             self.call("enter", m, m.carried, m.carried, 1)
         return m
-
-    def parameters(
-        self, given: Arrays, dt: float, t0: float, members: int, lanes: int
-    ) -> tuple[Any, Any, tuple[bool, ...]]:
-        """(values that all share, a row per parameter or None, which vary)."""
-        params = self.kernel.params
-        uniform = np.zeros(len(params))
-        rows: dict[int, Any] = {}
-        for slot, (name, index) in enumerate(self.named):
-            if name in ("dt", "t0"):  # dt is there twice if the states are not float64: for them, and for the clock
-                uniform[slot] = dt if name == "dt" else t0
-                continue
-            values = given[name].reshape(len(given[name]), -1)[:, index]
-            if len(values) > 1:
-                rows[slot] = values
-            else:
-                uniform[slot] = values[0]
-        mask = tuple([slot in rows for slot in range(len(params))])
-        if not rows:
-            return uniform, None, mask
-        varying: Any = np.zeros((len(params), lanes), NUMPY_DTYPE[params[next(iter(rows))].dtype.name])
-        for slot, values in rows.items():
-            varying[slot, :members] = values
-        fill(varying, members)
-        return uniform, varying, mask
-
-    @cached_property
-    def named(self) -> list[tuple[str, int]]:
-        """Which number of which parameter each one of the kernel is."""
-        parts = [str(p.arg)[1:].partition(".") for p in self.kernel.params]
-        return [(name, int(index or 0)) for name, _, index in parts]
 
     def held(self, m: Lanes) -> Any:
         """All that the loop carries, a row per number."""
@@ -248,7 +220,7 @@ class KernelEngine:
     ) -> Lanes:
         """A loop from what was held of it after so many steps."""
         lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
-        uniform, varying, mask = self.parameters(params, dt, t0, members, lanes)
+        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
         carried = np.empty((len(rows), lanes), rows[0].dtype)
         for k, row in enumerate(rows):
             carried[k, :members] = row
@@ -284,7 +256,12 @@ class KernelEngine:
     def tell(self, m: Lanes, name: str, value: float) -> None:
         """Another value of a parameter that all members share, for this loop alone."""
         m.uniform = m.uniform.copy()
-        m.uniform[self.named.index((name, 0))] = value
+        m.uniform[self.slots[f"${name}"]] = value
+
+    @cached_property
+    def slots(self) -> dict[str, int]:
+        """Where a parameter is among those of the kernel."""
+        return {str(p.arg): k for k, p in enumerate(self.kernel.params)}
 
     def register(self, m: Lanes, name: str) -> Any:
         return m.carried[self.places[name], : m.members].T
@@ -325,12 +302,7 @@ class KernelEngine:
             series = np.empty((rows, len(k.watched), m.carried.shape[1]))
             self.call("watch", m, m.carried, m.carried, rows, stride, series)
             m.steps += rows * stride
-        out, at = {}, 0
-        for name, (_, shape) in k.observed.items():
-            part = series[:, at : at + prod(shape), : m.members]
-            out[name] = np.ascontiguousarray(np.moveaxis(part, 1, 2)).reshape(rows, m.members, *shape)
-            at += prod(shape)
-        return out
+        return observed(series, k.observed, m.members)
 
     def bad(self, m: Lanes) -> list[int]:
         """The members with a number that is not finite."""
@@ -390,10 +362,46 @@ def unpacked(rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], memb
     return result
 
 
+def observed(series: Any, names: Mapping[str, tuple[Any, tuple[int, ...]]], members: int) -> dict[str, Any]:
+    """Rows of numbers, of each time a group, as (rows, members, shape...)."""
+    out, at = {}, 0
+    for name, (_, shape) in names.items():
+        part = series[:, at : at + prod(shape), :members]
+        out[name] = np.ascontiguousarray(np.moveaxis(part, 1, 2)).reshape(len(series), members, *shape)
+        at += prod(shape)
+    return out
+
+
 def fill(rows: Any, members: int) -> None:
     """The columns that make up a whole number of vectors: copies of the last member, whose numbers are harmless."""
     if 0 < members < rows.shape[1]:
         rows[:, members:] = rows[:, members - 1 : members]
+
+
+def parameters(
+    params: Sequence[UOp], given: Arrays, dt: float, t0: float, members: int, lanes: int
+) -> tuple[Any, Any, tuple[bool, ...]]:
+    """(values that all share, a row per parameter or None, which vary)."""
+    uniform = np.zeros(len(params))
+    rows: dict[int, Any] = {}
+    for slot, p in enumerate(params):
+        name, _, index = str(p.arg)[1:].partition(".")
+        if name in ("dt", "t0"):  # dt is there twice if the states are not float64: for them, and for the clock
+            uniform[slot] = dt if name == "dt" else t0
+            continue
+        values = given[name].reshape(len(given[name]), -1)[:, int(index or 0)]
+        if len(values) > 1:
+            rows[slot] = values
+        else:
+            uniform[slot] = values[0]
+    mask = tuple(slot in rows for slot in range(len(params)))
+    if not rows:
+        return uniform, None, mask
+    varying: Any = np.zeros((len(params), lanes), NUMPY_DTYPE[params[next(iter(rows))].dtype.name])
+    for slot, values in rows.items():
+        varying[slot, :members] = values
+    fill(varying, members)
+    return uniform, varying, mask
 
 
 def pointer(a: Any) -> Any:

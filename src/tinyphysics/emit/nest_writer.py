@@ -143,8 +143,8 @@ class NestWriter:
         used = dict.fromkeys(u.arg[0] for u in self.nest.loads())
         used |= dict.fromkeys(s.buffer for p in self.nest.pieces for s in p.stores)
         for name in used:
-            at = self.new(f"getelementptr ptr, ptr %buffers, i64 {self.slots[name]}")
-            self.pointer[name] = self.new(f"load ptr, ptr {at}, align 8")
+            if name not in self.pointer:  # an argument of its own otherwise
+                self.pointer[name] = self.array(name)
         roots = [u for p in self.nest.pieces for u in (*p.roots, *p.plain)]
         everything = toposort([*roots, *([] if self.nest.when is None else [self.nest.when])])
         for slot, p in enumerate(self.kernel.params):

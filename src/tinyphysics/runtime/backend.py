@@ -6,8 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from tinyphysics.device import opencl
+from tinyphysics.device import cuda, nvptx, opencl
 from tinyphysics.device.arrays import ArraysLoader
+from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.device.cuda_loops import CudaLoopEngine
+from tinyphysics.device.cuda_many import ManyGpus
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu
@@ -17,15 +20,20 @@ from tinyphysics.device.series import SeriesEngine
 from tinyphysics.device.series_arrays import series_arrays
 from tinyphysics.emit.cloops import complete_loops
 from tinyphysics.emit.cmain import complete_program
+from tinyphysics.emit.cuda import complete_cuda
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
 from tinyphysics.emit.opencl import nests_module as opencl_nests_module
+from tinyphysics.emit.ptx import module as ptx_module
+from tinyphysics.emit.ptx_nests import nests_module as ptx_nests_module
 from tinyphysics.emit.series import SeriesWriter
-from tinyphysics.errors import PlanError
-from tinyphysics.planner.machine import rows
+from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.planner.machine import MOST_UNROLL, rows
+from tinyphysics.planner.offload import Work, here, there
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
+from tinyphysics.runtime.cuda import CudaLoader, CudaLoops, tools
 from tinyphysics.runtime.loaders import (
     CLoader,
     CLoops,
@@ -39,7 +47,7 @@ from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.plans import Recipe, made, outline
 from tinyphysics.step import Step
 from tinyphysics.synth.taylor import CLOCK, loop_parts, loop_plan
-from tinyphysics.target import Target, VectorShape
+from tinyphysics.target import BUILT, Target, VectorShape
 from tinyphysics.tpir.isa import Program, StateDecl, Type
 from tinyphysics.tpir.kernel import build_kernel
 from tinyphysics.tpir.loops import build_loops
@@ -60,6 +68,8 @@ def engine_for(
     whole, watch = made(program), None if probe is None else made(probe)
     if loops and target.backend in LOOPS:
         return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions)
+    if loops and target.backend == "cuda":
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder)
     match target.backend:
         case "llvm":
             return KernelEngine(whole, LlvmLoader(), watch, threads)
@@ -69,6 +79,12 @@ def engine_for(
             return KernelEngine(whole, ArraysLoader(), watch, threads)
         case "opencl":
             return KernelEngine(whole, OpenClLoader(), watch, threads)
+        case "cuda":
+            engines = {}
+            for place in cuda.taken():
+                with cuda.on(place):
+                    engines[place] = CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch)
+            return ManyGpus(engines) if len(engines) > 1 else next(iter(engines.values()))
     return Host(whole, watch)
 
 
@@ -92,11 +108,65 @@ def ready(backend: str) -> None:
     """A BackendError, before anything is compiled, if a backend's driver is not there."""
     if backend == "opencl":
         opencl.device()
+    if backend == "cuda":
+        cuda.device()
+
+
+def resolved(backend: str) -> str:
+    """A GPU by the backend that reaches it: NVIDIA's driver, else OpenCL; an error that says what was looked for."""
+    if backend != "gpu":
+        return backend
+    try:
+        cuda.device()
+        return "cuda"
+    except BackendError as none:
+        try:
+            if not opencl.device().processor:
+                return "opencl"
+            other = f"OpenCL has `{opencl.device().name}`, a processor"
+        except BackendError as error:
+            other = error.what
+        raise BackendError(f"there is no GPU: {none.what}; {other}", fix="Leave backend= out.") from none
+
+
+@lru_cache(maxsize=1)
+def gpu_here() -> bool:
+    """Is there a GPU that a run may be given to?"""
+    try:
+        cuda.device()
+    except BackendError:
+        return False
+    return True
+
+
+def placed(target: Target, requested: str, program: Source, w: tuple[int, int], whole: bool) -> tuple[Target, str]:
+    """(where a run of so many (members, steps) is done, why), if nobody has said it: the bits are the same.
+
+    `whole`: it is an ensemble with steps of one length, in float64 or float32.
+    """
+    if requested != "auto" or target.backend != "llvm" or not whole or not gpu_here():
+        return target, ""
+    step = build_kernel(made(program)).section("step")
+    work = Work(step.operations, *w, len(step.loads))
+    cores = len(os.sched_getaffinity(0))
+    seconds, other = here(work, host_cpu().width * MOST_UNROLL, cores), there(work, cuda.device().processors)
+    told = f"about {seconds:.2g} s on {cores} cores, {other:.2g} s on {cuda.device().name}"
+    return (BUILT["cuda"], told) if other < seconds else (target, told)
 
 
 def running_on(target: Target) -> str:
     """The device of a run, by its own name if it has one."""
+    if target.backend == "cuda":
+        return ", ".join(cuda.opened(place).name for place in cuda.taken())
     return opencl.device().name if target.backend == "opencl" else target.device
+
+
+def transferred(target: Target) -> dict[str, int]:
+    """What was copied so far between this machine and a device that keeps a run to itself."""
+    if target.backend != "cuda":
+        return {}
+    every = [cuda.opened(place) for place in cuda.taken()]
+    return {"transfers": sum(d.transfers for d in every), "bytes_moved": sum(d.moved for d in every)}
 
 
 LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}
@@ -129,7 +199,7 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
 
 
 def listing(program: Program, level: str) -> str:
-    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c" or "opencl", for an ensemble on this processor."""
+    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl" or "ptx", for an ensemble here."""
     if in_loops(program, 1):
         return loop_listing(build_loops(program), program, level)
     kernel = build_kernel(program)
@@ -138,9 +208,14 @@ def listing(program: Program, level: str) -> str:
     shared = (False,) * len(kernel.params)
     if level == "c":
         return complete_program(kernel, program)
+    if level == "cuda":
+        return complete_cuda(kernel, program)
     if level == "opencl":  # a member for each work-item, as on a device with many cores
         written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
         return opencl_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared)
+    if level == "ptx":
+        written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
+        return nvptx.compiled(ptx_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared))
     loader = LlvmLoader()
     shape = loader.shape(kernel.section("step"), ENSEMBLE)
     sections = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
@@ -168,6 +243,10 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
         if kernel.lists or kernel.tree is not None:
             raise PlanError("neighbours and trees do not run on OpenCL yet", fix='Look at sim.ir("llvm").')
         return opencl_nests_module(kernel)
+    if level == "ptx":
+        return nvptx.compiled(ptx_nests_module(kernel).text)
+    if level == "cuda":
+        raise PlanError('ir("cuda"): loops along axes have none yet', fix='Look at sim.ir("ptx") or sim.ir("llvm").')
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.analysis.ranges import range_of
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
+from tinyphysics.rules.ranges import range_of
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import Inputs, inputs
 from tinyphysics.runtime.execute import Run, execute, looking

@@ -129,7 +129,7 @@ class Blocks:
                 self.update(symbolic, i, number, section, began)
             case "SCALE":
                 rescale(symbolic, i, where, self.normal)
-            case "MAP":
+            case "MAP" | "ROTATE":
                 assert isinstance(i.dst, Register)
                 check_type(symbolic.read(i.args[0], i.type, where), i, where)
                 self.maps.append(f"{where} is an explicit map")

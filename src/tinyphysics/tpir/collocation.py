@@ -23,6 +23,7 @@ from tinyphysics.tpir.copies import Copies, NotCopies
 from tinyphysics.tpir.isa import Program, Register, Type
 from tinyphysics.tpir.jumps import jump_in
 from tinyphysics.tpir.kernel import reads_before_writing
+from tinyphysics.tpir.sizes import is_over_size
 from tinyphysics.tpir.symbolic import CLOCK, Symbolic, clocks, state_of, state_var
 from tinyphysics.tpir.tableau import Kick, Stages, mirrored
 from tinyphysics.tpir.units import DT, moving
@@ -125,7 +126,7 @@ class Collocated:
                     symbolic.load(i.dst.index)
                 elif i.op == "MAP":
                     raise NotShown(f"{where} is not read as a stage of a step: measure it by tp.measure_symplectic")
-                elif i.op in ("SHIFT", "SCALE", "ORBIT", "PROPAGATE", "NOISE", "NEAR", "TREE"):
+                elif i.op in ("SHIFT", "SCALE", "ORBIT", "PROPAGATE", "NOISE", "NEAR", "TREE", "SERIES", "ROTATE", "FLOW"):
                     raise NotShown(f"{where} is not one of the stages of a step")
                 elif i.op not in ("STORE", "OBSERVE") and section != "energy":
                     value = symbolic.value(i, where)
@@ -232,6 +233,8 @@ class Collocated:
         n, size = len(z), root.shape[0]
         if size % n and 2 * size != n or size > MOST_UNKNOWNS:
             raise NotShown(f"{size} unknowns for {n} numbers of the state are not read as stages")
+        if not is_over_size(root.src[1]):
+            raise NotShown("the scale of its equations is not shown to be one over the size of the states")
         if any(map(chooses, (*root.src, *self.terms))):
             raise NotShown("an index that is not known chooses what is read")
         for u in (root.src[2], *(m.flow for m in moves)):

@@ -18,6 +18,7 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.isa import Program, Register
 from tinyphysics.tpir.kernel import reads_before_writing
+from tinyphysics.tpir.sizes import is_over_size
 from tinyphysics.tpir.symbolic import Symbolic, clocks, state_of, state_var
 from tinyphysics.tpir.units import DT, moving
 
@@ -87,7 +88,9 @@ class Copies:
         if root.shape != (len(self.z),):
             raise NotCopies("there is not one unknown for each number of the state")
         unknown = UOp.var(root.arg[0], root.shape)
-        start, _, residual, *_ = root.src
+        start, scale, residual, *_ = root.src
+        if not is_over_size(scale):
+            raise NotCopies("the scale of its equations is not shown to be one over the size of the states")
         self.begins = all(normal.same(x, UOp.const(0.0)) for x in unroll([substitute([start], {DT: UOp.const(0.0)})[0]])[0])
         parts = unroll([residual, *substitute(values, {root: unknown})])
         self.d = elements(unknown)

@@ -31,7 +31,8 @@ from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_var
 from tinyphysics.tpir.units import DT, everywhere, exactly, moving
 from tinyphysics.tpir.weights import TOL, SubFlow, clock_trouble, is_palindrome, uneven
 
-NEVER = ("SHIFT", "SCALE", "MAP", "NOISE", "TREE", "ORBIT", "JACOBI", "KEPLER", "PULL", "PROPAGATE")
+NEVER = ("SHIFT", "SCALE", "MAP", "NOISE", "TREE", "ORBIT", "JACOBI", "KEPLER", "PULL", "PROPAGATE", "SERIES", "SOLVE",
+         "UNTIL")  # fmt: skip
 
 
 def rotates(program: Program) -> bool:
@@ -53,7 +54,8 @@ class Rotated:
         self.positions = [k for k, s in enumerate(program.states) if s.role == "position"]
         self.pairs = [(k, other) for k in self.positions if (other := program.conjugate(k)) is not None]
         self.solved: dict[int, list[Oscillator]] = {}
-        self.kicks: dict[tuple[int, Fraction], int] = {}  # the parts that kicks are: of a term, and means over so much of dt
+        # the parts that kicks are: of a term, and means over so much of dt by the oscillators of another
+        self.kicks: dict[tuple[int, Fraction, int | None], int] = {}
         self.matrices: dict[UOp, tuple[int, UOp]] = {}  # (term, time) of what is handed in
         self.find_oscillators()
         self.walk()
@@ -237,21 +239,21 @@ class Rotated:
         if found is None:
             self.refuse(f"{where} is not a multiple of the complete gradient of one term of the energy")
             return
-        term, factor, lag = found
-        part = self.kicks.setdefault((term, lag), len(self.terms) + len(self.kicks))
+        term, factor, lag, means = found
+        part = self.kicks.setdefault((term, lag, means), len(self.terms) + len(self.kicks))
         update = Update(number, i, section, next(iter(flows)), next(iter(flows.values())), h)
         moved = frozenset(p for _, p in self.pairs)
         self.flows.append(SubFlow(part, factor * self.step_of(h, where), times[0] if times else None, update, moved,
                                   frozenset(self.positions)))  # fmt: skip
 
-    def kicked_by(self, flows: dict[int, UOp]) -> tuple[int, Fraction, Fraction] | None:
-        """(term, factor, time of means) such that the kicks are that multiple of -dE/dq, at the positions or at means."""
+    def kicked_by(self, flows: dict[int, UOp]) -> tuple[int, Fraction, Fraction, int | None] | None:
+        """(term, factor, time of means, whose) such that the kicks are that multiple of -dE/dq, at positions or at means."""
         lags = {scalar_of(u.src[2]) for u in toposort(list(flows.values())) if u.op in ARCS}
         lag = next((abs(x) for h in lags if (x := self.normal.ratio(h, DT)) is not None), Fraction(0))  # they are even in h
         for term, u in enumerate(self.terms):
             if moving(u) - set(self.positions) or DT in u.leaves:
                 continue
-            for energy in self.seen(u, lags):
+            for means, energy in self.seen(u, lags):
                 slopes = simplify(gradient(energy, [self.var(q) for q, _ in self.pairs]))
                 factors: set[Fraction | None] = set()
                 for (_, p), slope in zip(self.pairs, slopes):
@@ -262,25 +264,25 @@ class Rotated:
                         factors.add(self.normal.ratio(flows[p], -slope))
                 factor = factors.pop() if len(factors) == 1 else None
                 if factor is not None:
-                    return term, factor, lag
+                    return term, factor, lag, means
         return None
 
-    def seen(self, energy: UOp, lags: set[UOp]) -> list[UOp]:
-        """An energy as a kick sees it: of the positions, or of their means over one multiple of dt."""
+    def seen(self, energy: UOp, lags: set[UOp]) -> list[tuple[int | None, UOp]]:
+        """An energy as a kick sees it: of the positions, or of means over a multiple of dt by a term's oscillators."""
         if not lags:
-            return [energy]
+            return [(None, energy)]
         if len(lags) > 1 or self.normal.ratio(h := next(iter(lags)), DT) is None:
             return []
-        means = [{self.var(q): averaged(self.var(q), o, h) for (q, _), o in zip(self.pairs, found)}
-                 for found in self.solved.values()]  # fmt: skip
-        return [substitute([energy], table)[0] for table in means]
+        means = {k: {self.var(q): averaged(self.var(q), o, h) for (q, _), o in zip(self.pairs, found)}
+                 for k, found in self.solved.items()}  # fmt: skip
+        return [(k, substitute([energy], table)[0]) for k, table in means.items()]
 
     # --- verdicts -----------------------------------------------------------------------------
     def consistent(self) -> Verdict:
         if why := self.trouble or uneven(self.flows) or clock_trouble(self.flows):
             return Verdict(False, why)
         for k in range(len(self.terms)):
-            own = {k, *(part for (term, _), part in self.kicks.items() if term == k)}
+            own = {k, *(part for (term, *_), part in self.kicks.items() if term == k)}
             total = sum((f.weight for f in self.flows if f.part in own and f.update.section == "step"), Fraction(0))
             if abs(total - 1) > TOL:
                 return Verdict(False, f"E{k} enters with total weight {float(total):g} instead of 1")

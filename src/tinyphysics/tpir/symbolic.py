@@ -58,6 +58,9 @@ def at_clock(u: UOp, old: float, new: float) -> UOp:
     return substitute([u], {UOp.var(f"{CLOCK}@{old!r}"): UOp.var(f"{CLOCK}@{new!r}")})[0]
 
 
+ULP = 2.0**-53  # of a number, which is as much as rounding takes off
+
+
 @dataclass
 class Symbolic:
     program: Program
@@ -157,6 +160,9 @@ class Symbolic:
                 assert isinstance(i.args[0], float)
                 if len(i.args) > 1 and i.args[2] not in [Word(w) for w in WORDS]:
                     raise VerifyError(f"{where} asks for the word `{i.args[2]}`", fix=f"A word is {one_of(WORDS)}.")
+                if i.args[1:] and not (isinstance(i.args[1], float) and abs(i.args[1]) <= abs(i.args[0]) * ULP):
+                    raise VerifyError(f"{where} reads a time of two words that is not that of the first",
+                                      fix="The second word is what rounding left: 2**-53 of the first at most.")  # fmt: skip
                 if i.args[1:] and i.args[2] == Word("low"):  # in exact arithmetic the first word is all
                     return UOp.const(0.0, like.dtype)
                 return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}", (), like.dtype)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from tinyphysics.ir import Ops, UOp, toposort
-from tinyphysics.ir.ops import MOVEMENT
+from tinyphysics.ir.ops import MOVEMENT, Ops
+from tinyphysics.ir.uop import UOp, toposort
 
 Range = tuple[float, float]
 ANY: Range = (-math.inf, math.inf)
@@ -55,6 +55,9 @@ def _range(u: UOp, src: Sequence[Range]) -> Range:
             return even(x, 2.0)
         case Ops.MUL, [x, y]:
             return times(x, y)
+        case Ops.FMA, [x, y, (c, d)]:
+            a, b = even(x, 2.0) if u.src[0] is u.src[1] else times(x, y)
+            return a + c, b + d
         case Ops.DIV, [x, (c, d)]:
             return times(x, over(c, d))
         case Ops.POW, [x, (n, m)] if n == m and n % 1 == 0:
