@@ -24,7 +24,7 @@ def canonical(a: Any) -> Any:
     a = np.ascontiguousarray(a)
     if not little_endian(a.dtype):
         a = a.astype(a.dtype.newbyteorder("<"))
-    if a.dtype.kind == "f" and (nan := np.isnan(a)).any():
+    if a.dtype.kind == "f" and np.count_nonzero(nan := np.isnan(a)):
         a = np.where(nan, np.array(np.nan, a.dtype), a)
     return a
 
@@ -34,7 +34,9 @@ def leaves(a: Any) -> bytes:
 
     Arrays are C-contiguous and little-endian, NaNs canonical.
     """
-    data = memoryview(canonical(a).reshape(-1).view(np.uint8))
+    data = canonical(a).reshape(-1).view(np.uint8).data
+    if 0 < len(data) <= LEAF:
+        return hashlib.blake2b(data, digest_size=16).digest()
     return b"".join(
         hashlib.blake2b(data[start : start + LEAF], digest_size=16).digest() for start in range(0, len(data), LEAF)
     )
@@ -44,7 +46,7 @@ def joined(parts: Iterable[tuple[Any, tuple[int, ...], bytes]]) -> str:
     """blake2b-128 over dtype, shape and leaf digests of each array, in declaration order."""
     outer = hashlib.blake2b(digest_size=16)
     for dtype, shape, digests in parts:
-        outer.update(f"{dtype.newbyteorder('<').str}{shape}".encode())
+        outer.update(f"{dtype.str if little_endian(dtype) else dtype.newbyteorder('<').str}{shape}".encode())
         outer.update(digests)
     return outer.hexdigest()
 
