@@ -64,6 +64,7 @@ class Goal:
     decision: Decision | None = None  # what pilots have shown about those two, once they have
     tolerance: float | None = None  # the relative error of one step of a method that chooses its own; None: the smallest
     project: tuple[tuple[str, str], ...] = ()  # (name, expression) of invariants that every step is put back to
+    math: str = "exact"  # or "fast": kernels with the errors of rules/fast.py, whose bits are their machine's own
     stiff: float = 0.0  # omega*dt of a quadratic part at which leapfrog is shown to be unstable
 
     @property

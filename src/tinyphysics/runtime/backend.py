@@ -10,7 +10,7 @@ from tinyphysics.device import opencl
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
-from tinyphysics.device.llvm import assembly, host_cpu
+from tinyphysics.device.llvm import assembly, host_cpu, seed_for
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.nests import ArrayLoops
 from tinyphysics.device.series import SeriesEngine
@@ -39,7 +39,7 @@ from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.plans import Recipe, made, outline
 from tinyphysics.step import Step
 from tinyphysics.synth.taylor import CLOCK, loop_parts, loop_plan
-from tinyphysics.target import Target, VectorShape
+from tinyphysics.target import LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
 from tinyphysics.tpir.isa import Program, StateDecl, Type
 from tinyphysics.tpir.kernel import build_kernel
 from tinyphysics.tpir.loops import build_loops
@@ -57,12 +57,12 @@ def engine_for(
     """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
     if target.backend == "llvm" and not loops and isinstance(program, Recipe) and isinstance(probe, Recipe | None):
         return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe))
-    whole, watch = made(program), None if probe is None else made(probe)
+    whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
     if loops and target.backend in LOOPS:
-        return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions)
+        return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
     match target.backend:
         case "llvm":
-            return KernelEngine(whole, LlvmLoader(), watch, threads)
+            return KernelEngine(whole, LlvmLoader(), watch, threads, seed=seed)
         case "c":
             return KernelEngine(whole, CLoader(), watch, threads)
         case "numpy":
@@ -70,6 +70,11 @@ def engine_for(
         case "opencl":
             return KernelEngine(whole, OpenClLoader(), watch, threads)
     return Host(whole, watch)
+
+
+def seed_of(target: Target) -> Seed:
+    """What the roots of math="fast" begin with on a target."""
+    return seed_for(host_cpu()) if target.backend == "llvm" else SEEDS.get(target.backend, PORTABLE)
 
 
 @lru_cache(maxsize=16)
@@ -85,7 +90,7 @@ def series_engine(target: Target, step: Step) -> SeriesEngine:
 def outlined(program: Recipe, probe: Recipe | None) -> Outline:
     """What the engine needs of the kernel, without the kernel if it was written out before."""
     key = program.key if probe is None else digest(f"{program.key} {probe.key}".encode())
-    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program))
+    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed_of(LLVM)))
 
 
 def ready(backend: str) -> None:
@@ -100,6 +105,8 @@ def running_on(target: Target) -> str:
 
 
 LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}
+
+SEEDS = {"cuda": PTX_RSQRT, "ptx": PTX_RSQRT}  # of backends and listings, where it is not that of this processor
 
 NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed does not"
 
@@ -120,7 +127,7 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
     if target.backend not in ("llvm", "c") or in_loops(program, ENSEMBLE):  # of its loops the report speaks
         return ()
     try:
-        step = build_kernel(program).section("step")
+        step = build_kernel(program, seed_of(target)).section("step")
     except PlanError as error:
         return (Row("kernel", "none", str(error).splitlines()[0]),)
     loader = LlvmLoader()
@@ -128,11 +135,19 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
     return tuple(r for r in found if target.backend == "llvm" or r.name not in ("ensembles", "registers"))
 
 
+def seed_at(level: str) -> Seed:
+    """Of a listing: the text of other languages has what every machine has."""
+    return SEEDS.get(level, PORTABLE if level in ("c", "opencl") else seed_of(LLVM))
+
+
 def listing(program: Program, level: str) -> str:
     """A program below TP-IR, as text: "kernel", "llvm", "asm", "c" or "opencl", for an ensemble on this processor."""
+    if level == "c" and program.math == "fast":
+        raise PlanError('ir("c") is a complete program, and prints the hash that every exact backend has',
+                        fix='Leave math= out to see it; ir("llvm") and ir("kernel") show math="fast".')  # fmt: skip
     if in_loops(program, 1):
-        return loop_listing(build_loops(program), program, level)
-    kernel = build_kernel(program)
+        return loop_listing(build_loops(program, seed=seed_at(level)), program, level)
+    kernel = build_kernel(program, seed_at(level))
     if level == "kernel":
         return str(kernel)
     shared = (False,) * len(kernel.params)

@@ -23,6 +23,7 @@ from tinyphysics.runtime.invariants import checked_invariants
 from tinyphysics.runtime.simulation import Simulation, checked_step
 from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import SLOTS, Family, Sum
+from tinyphysics.tpir.isa import MATHS
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.util import one_of
 
@@ -148,6 +149,9 @@ def compile(
     project="energy" ends every step where the energy is what it was at first, by Newton's method along its gradient; a
     dict of functions, {"L": lambda q, p: ...}, holds others. Such a step is not symplectic.
 
+    math="fast" lets kernels contract, multiply by reciprocals and begin roots with an instruction of the machine: errors
+    are those of docs/maths.md, and bits are those of one machine and backend. The default, "exact", has the same everywhere.
+
     approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
     """
     if isinstance(system, type):
@@ -172,7 +176,7 @@ def compile(
         raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
     choice("kinetics", kinetics, ("newtonian", "relativistic"), ())
     choice("precision", precision, tuple(PRECISIONS), ())
-    choice("math", math, ("exact",), ("fast",))
+    choice("math", math, MATHS, ())
     if scale not in SCALES:
         raise InputError(f"scale={scale!r}", fix=f"scale is {one_of(SCALES)}.")
     if checks not in CHECKS:
@@ -203,7 +207,7 @@ def compile(
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
     goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units,
-                energy_drift=energy_drift, error=error, propagator=propagator,
+                energy_drift=energy_drift, error=error, propagator=propagator, math=math,
                 tolerance=None if tolerance is None else checked_tolerance(tolerance))  # fmt: skip
     adapts = is_adaptive(source.kind, method)
     if adapts and dt is not None and dt < 0:
