@@ -34,3 +34,21 @@ def golden(request):
         )
 
     return check
+
+
+@pytest.fixture(scope="session")
+def objects_of_the_fake(tmp_path_factory):
+    """A folder where the fake driver's objects are kept, apart from those of real ones."""
+    return tmp_path_factory.mktemp("objects", numbered=True)
+
+
+@pytest.fixture
+def fake_cuda(objects_of_the_fake, monkeypatch):
+    """An NVIDIA driver that interprets PTX (test/fake_cuda.py); what went wrong in it fails the test."""
+    from fake_cuda import FakeDriver, installed
+
+    objects_of_the_fake.chmod(0o700)
+    monkeypatch.setenv("TINYPHYSICS_CACHE", str(objects_of_the_fake))
+    with installed(FakeDriver()) as driver:
+        yield driver
+    assert driver.faults == [], "look at them in the test if they are meant, and clear the list"

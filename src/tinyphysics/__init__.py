@@ -96,6 +96,7 @@ RUNTIME = {
     "load": "saved",
     "save": "saved",
     "minimise": "minimise",
+    "evolve_there": "resident",
     "rewind": "rewind",
     "piloted": "accuracy",
     "step_of_run": "accuracy",
@@ -113,7 +114,8 @@ RUNTIME = {
 }
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
 METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability",
-           "set_paces", "resonance", "pace_section", "suggest_split", "resonances", "with_momenta"}  # fmt: skip
+           "set_paces", "resonance", "pace_section", "suggest_split", "resonances", "with_momenta",
+           "evolve_there"}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -135,6 +137,7 @@ _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args
 _system.SLOTS["to_xarray"] = lambda *args: __getattr__("to_xarray")(*args)
 _system.SLOTS["version"] = lambda: __version__
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
+_system.SLOTS["evolve_there"] = lambda *args: __getattr__("evolve_there")(*args)
 _system.SLOTS["rewind"] = lambda *args: __getattr__("rewind")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
 _system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tinyphysics import __version__
+from tinyphysics.device import cuda, opencl
 from tinyphysics.device.cache import directory
-from tinyphysics.device.opencl import described
 from tinyphysics.errors import BackendError
 from tinyphysics.physics.zoo import ZOO
 from tinyphysics.runtime.backend import ready
@@ -96,7 +96,8 @@ def examine() -> int:
         ("packages", versions(needed.pop(""))),
         *((f"extra {name}", versions(packages)) for name, packages in needed.items()),
         ("compilers", ", ".join(compilers)),
-        ("opencl", described()),
+        ("opencl", opencl.described()),
+        ("cuda", cuda.described()),
         ("cache", cache()),
         ("backends", f"{', '.join(BUILT)}; not built yet: {', '.join(PLANNED)}"),
     ]

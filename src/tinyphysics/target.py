@@ -91,5 +91,7 @@ NUMPY = Target("numpy", "NumPy, an array at a time", LLVM.dtypes, True)
 # the float32 of OpenCL need not divide or take roots to the last bit
 OPENCL = Target("opencl", "an OpenCL device with float64", ("f64", "i64", "i32", "u64", "u32"), True)
 
-BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, C, NUMPY, PYTHON, OPENCL)}
-PLANNED = ("cuda", "gpu", "jax", "torch", "wgsl")
+CUDA = Target("cuda", "an NVIDIA GPU, through its driver", LLVM.dtypes, True)
+
+BUILT: dict[str, Target] = {t.backend: t for t in (LLVM, C, NUMPY, PYTHON, OPENCL, CUDA)}
+PLANNED = ("jax", "torch", "wgsl")

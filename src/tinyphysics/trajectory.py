@@ -15,7 +15,7 @@ class Stop:
     """Why and where a run, or one member of an ensemble, ended early."""
 
     # "not finite", "not solved": the equations of a step, "overflow": a number left its lattice, "interrupted", "store": a
-    # file could not be written (see `error`)
+    # file could not be written, "device": a GPU failed (see `error`)
     cause: str
     step: int  # the first bad step; the state before it is kept
     t: float

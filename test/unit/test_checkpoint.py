@@ -19,7 +19,7 @@ from tinyphysics.device.host import Host
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.nests import ArrayLoops
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
-from tinyphysics.runtime import checkpoint, resume, tiles
+from tinyphysics.runtime import checkpoint, resume
 from tinyphysics.runtime.loaders import LlvmLoader, LlvmLoops
 from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.tpir import parse
@@ -137,8 +137,7 @@ def test_every_form_of_a_program_can_be_resumed(tmp_path, precision, scale, meth
 @pytest.mark.parametrize("small", [False, True], ids=["one tile", "tiles"])
 def test_ensembles_are_resumed_in_tiles(tmp_path, monkeypatch, small, options):
     if small:
-        monkeypatch.setattr(tiles, "UNCUT", 8192)
-        monkeypatch.setattr(tiles, "TILE", 1)
+        monkeypatch.setattr(KernelEngine, "room", 8192)
     members = 2 * 8192 + 77
     start = dict(q=RNG.normal(size=(members, 2)) + [4, 0], p=RNG.normal(size=(members, 2)), mu=RNG.uniform(0.5, 2, members))
     sim = compiled(kepler)

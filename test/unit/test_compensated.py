@@ -265,14 +265,11 @@ def test_a_member_that_fails_stops_alone_and_says_where():
 
 @pytest.mark.parametrize("precision", MODES)
 def test_two_tiles_are_one_ensemble(precision, monkeypatch):
-    from tinyphysics.runtime import tiles
-
     members = 2 * 16384 + 5
     start = dict(q=RNG.normal(size=members), p=RNG.normal(size=members))
     sim = tp.compile(pendulum, dt=0.1, precision=precision)
     whole = sim.evolve(**start, steps=20, save_every=10)
-    monkeypatch.setattr(tiles, "UNCUT", 8192)
-    monkeypatch.setattr(tiles, "TILE", 1)
+    monkeypatch.setattr(KernelEngine, "room", 8192)
     parts = sim.evolve(**start, steps=20, save_every=10)
     assert parts.hash == whole.hash and np.array_equal(parts.q, whole.q)
 

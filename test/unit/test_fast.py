@@ -112,7 +112,7 @@ def test_a_shorter_series_would_be_seen(monkeypatch):
 @FLOATS
 @pytest.mark.parametrize("name", ["sin", "cos"])
 def test_sines_are_within_their_bounds(name, dtype):
-    (x,) = ulp.points(name, dtype, 6000)
+    (x,) = ulp.points(name, dtype, 4000)
     x = x[np.abs(x) <= trig.limit(format_of(UOp.var("x", (), dtype)))]
     y = arrays.evaluate([getattr(fast, name)(UOp.var("x", (), dtype))], {"x": x})[0]
     exact = [getattr(ulp.mp, name)(ulp.mp.mpf(float(v))) for v in x]
@@ -347,3 +347,28 @@ def test_the_complete_c_program_is_of_exact_runs():
     with pytest.raises(PlanError, match="every exact backend"):
         tp.compile(kepler, dt=0.01, math="fast").ir("c")
     assert "rsqrt" in tp.compile(kepler, dt=0.01, math="fast").ir("llvm") or not seed_of(LLVM).name
+
+
+# --- a GPU ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize(("system", "start", "options"), [(kepler, orbits(5), {}), (pendulum, {"q": [0.1, 3.0], "p": [0.2, 0.1]}, {}),
+                                                          (cluster, stars(40), {"sizes": {"n": 40}})], ids=["kepler", "pendulum", "cluster"])  # fmt: skip
+def test_a_driver_that_interprets_runs_it_too(fake_cuda, system, start, options, precision):
+    a, b = (tp.compile(system, dt=0.01, precision=precision, math=m, backend=k, **options).evolve(**start, steps=6)
+            for m, k in (("exact", "llvm"), ("fast", "cuda")))  # fmt: skip
+    assert np.abs(a.final.q - b.final.q).max() < (1e-14 if precision == "float64" else 1e-5)
+    assert b.hash.startswith("fast:") and b.metrics["backend"]["used"] == "cuda"
+
+
+def test_ptx_takes_the_instruction_and_nothing_else_that_is_not_exact():
+    for system, options, kind in ((kepler, {}, "ftz.f64"), (cluster, {"sizes": {"n": 64}}, "ftz.f64"), (cluster, {"sizes": {"n": 64}, "precision": "float32"}, "f32")):
+        text = tp.compile(system, dt=0.01, math="fast", **options).ir("ptx")
+        assert f"rsqrt.approx.{kind}" in text and "sqrt.rn" not in text and "div.rn" not in text
+        assert all(kind in line for line in text.splitlines() if "approx" in line or "ftz" in line)
+    f32_pairs = [line for line in text.splitlines() if line.strip().startswith(("fma.rn.f32", "mul.rn.f32", "add.rn.f32", "sub.rn.f32"))]
+    assert sum("fma" in line for line in f32_pairs) > sum("add" in line for line in f32_pairs)  # products join the sums
+
+
+def test_a_run_whose_bits_are_its_own_is_not_moved_to_a_gpu(fake_cuda):
+    sim = tp.compile(kepler, dt=0.01, math="fast")
+    assert sim.evolve(**orbits(4), steps=3).metrics["backend"]["used"] == "llvm"

@@ -232,7 +232,7 @@ WRONG = [
     (lambda: tp.compile(gas, dt=0.1).ir("tpir"),                         "its size n is unknown"),
     (lambda: tp.compile(gas, dt=0.1).ir("llvm"),                         "its size n is unknown"),
     (lambda: tp.compile(pendulum, dt=0.1).ir("hex"),                     "there is no level `hex`"),
-    (lambda: tp.compile(pendulum, dt=0.1).ir("ptx"),                     "does not exist yet"),
+    (lambda: tp.compile(pendulum, dt=0.1).ir("wgsl"),                     "does not exist yet"),
 ]
 # fmt: on
 

@@ -17,7 +17,7 @@ import pytest
 import tinyphysics as tp
 from here import HERE
 from tinyphysics.errors import InputError, StoreError
-from tinyphysics.runtime import stream, tiles, windows, zarr3
+from tinyphysics.runtime import stream, windows, zarr3
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.store import open_store
 
@@ -136,8 +136,9 @@ def test_every_backend_writes_the_same_store(tmp_path, small_windows, backend, p
 
 @pytest.mark.parametrize("options", OPTIONS, ids=options_id)
 def test_ensembles_are_streamed_in_tiles(tmp_path, monkeypatch, small_windows, options):
-    monkeypatch.setattr(tiles, "UNCUT", 8192)
-    monkeypatch.setattr(tiles, "TILE", 1)
+    from tinyphysics.device.engine import KernelEngine
+
+    monkeypatch.setattr(KernelEngine, "room", 8192)
     monkeypatch.setattr(zarr3, "CHUNK", 1 << 16)
     members = 8192 * 2 + 5
     start = dict(q=RNG.normal(size=(members, 2)) + 4, p=RNG.normal(size=(members, 2)), mu=RNG.uniform(1, 2, members))

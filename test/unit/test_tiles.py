@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.engine import ROOM, KernelEngine
 from tinyphysics.errors import InputError
 from tinyphysics.physics.zoo import kepler
 from tinyphysics.runtime import execute, tiles, workers
@@ -42,8 +42,7 @@ def delayed(x, y, z):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(tiles, "UNCUT", 8192)
-    monkeypatch.setattr(tiles, "TILE", 1)
+    monkeypatch.setattr(KernelEngine, "room", 8192)
 
 
 def start(system, members=MEMBERS):
@@ -89,7 +88,7 @@ OPTIONS = [dict(steps=70), dict(steps=200, save_every=60, hash_every=50), dict(s
 @pytest.mark.parametrize("numbers", [1, 2, 7, 1000])
 @pytest.mark.parametrize("itemsize", [4, 8])
 def test_tiles_cover_every_member_once_and_no_leaf_lies_across_two(members, numbers, itemsize):
-    parts = tiles.cut(members, numbers, itemsize)
+    parts = tiles.cut(members, numbers, itemsize, ROOM)
     assert parts[0].start == 0 and parts[-1].stop == members
     assert all(a.stop == b.start for a, b in zip(parts, parts[1:]))
     assert all(part.start * itemsize % 65536 == 0 for part in parts)
@@ -98,7 +97,7 @@ def test_tiles_cover_every_member_once_and_no_leaf_lies_across_two(members, numb
 
 
 def test_the_virtual_machine_keeps_its_own_state():
-    assert tiles.cut(10**7, 0, 8) == [slice(0, 10**7)] and tiles.cut(0, 2, 8) == []
+    assert tiles.cut(10**7, 0, 8, 0) == [slice(0, 10**7)] and tiles.cut(0, 2, 8, ROOM) == []
 
 
 # --- the same run --------------------------------------------------------------------------------------

@@ -6,8 +6,11 @@ share the context. What was freed is kept for the next of its size.
 from __future__ import annotations
 
 import ctypes
+import gc
+import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache as once
 from typing import Any
@@ -26,7 +29,9 @@ LOG = 8192  # bytes of what the driver's assembler has to say
 
 # numbers of cuda.h
 OUT_OF_MEMORY = 2
-NO_BINARY = 209
+NO_BINARY = (200, 209)  # machine code that is damaged, or of another device
+LOST = range(700, 721)  # a kernel went wrong, and the context with it
+LOST_CONTEXT = "The GPU's context is lost: what is saved stays, the rest needs a new process."
 (CAPABILITY_MAJOR, CAPABILITY_MINOR, PROCESSORS, SHARED, CLOCK) = (75, 76, 16, 81, 13)
 (LOCAL_BYTES, REGISTERS) = (3, 4)
 (MOST_REGISTERS, INFO_LOG, INFO_SIZE, ERROR_LOG, ERROR_SIZE) = (0, 3, 4, 5, 6)
@@ -84,7 +89,14 @@ BEFORE_CONTEXT = frozenset(["cuCtxSetCurrent"])
 def ask(name: str, *args: Any) -> None:
     code = getattr(library(), name)(*args)
     if code:
-        raise DeviceError(f"CUDA's {name} failed: {told(code)}", code)
+        raise DeviceError(f"CUDA's {name} failed: {told(code)}", code, LOST_CONTEXT if code in LOST else None)
+
+
+def drop(name: str, handle: Any) -> None:
+    """Gives something back, in whichever thread its last owner goes; what cannot be given back is the driver's."""
+    if handle and not _closing():
+        with suppress(BackendError):
+            call(name, handle)
 
 
 def number(name: str, *args: Any) -> int:
@@ -165,6 +177,7 @@ def described() -> str:
 class Device:
     """A device with a context and a stream, and what was counted on it."""
 
+    number: int
     name: str
     capability: tuple[int, int]
     processors: int
@@ -180,13 +193,22 @@ class Device:
 @once
 def device() -> Device:
     """The one that all kernels of this process run on."""
+    with _opening:  # of two threads that ask at once the second gets the first one's: they must share a stream
+        return opened()
+
+
+_opening = threading.Lock()
+
+
+@once
+def opened() -> Device:
     found = chosen(CUDA_DEVICE.value)
     context, stream = Pointer(), Pointer()
     ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), found.handle)
     ask("cuCtxSetCurrent", context)
     ask("cuStreamCreate", ctypes.byref(stream), 0)  # one that waits for the default stream, where other libraries work
     processors = number("cuDeviceGetAttribute", PROCESSORS, found.handle)
-    return Device(found.name, found.capability, processors, context, stream)
+    return Device(found.number, found.name, found.capability, processors, context, stream)
 
 
 # --- memory ---------------------------------------------------------------------------------------------------
@@ -206,23 +228,24 @@ def release() -> None:
     """Gives what is kept for later back to the driver."""
     d = device()
     with d.lock:
-        for kept in d.free.values():
+        while d.free:
+            _, kept = d.free.popitem()  # first out of the list: what fails to be freed is not used again
             for pointer in kept:
                 call("cuMemFree_v2", ctypes.c_uint64(pointer))
-        d.free.clear()
 
 
 class Buffer:
     """Memory of the device."""
 
-    __slots__ = ("pointer", "size")
+    __slots__ = ("pointer", "size", "home")
 
     def __init__(self, size: int) -> None:
-        self.pointer, self.size = allocate(size), size
+        self.home, self.size = device(), size
+        self.pointer = allocate(size)
 
     def __del__(self) -> None:
         if pointer := getattr(self, "pointer", 0):
-            device().free.setdefault(self.size, []).append(pointer)
+            self.home.free.setdefault(self.size, []).append(pointer)
 
 
 def allocate(size: int) -> int:
@@ -239,6 +262,7 @@ def allocate(size: int) -> int:
                 raise
             if last:
                 raise out_of_memory(size) from error
+            gc.collect()  # buffers may lie in what only the collector finds
             release()
         else:
             return out.value
@@ -262,21 +286,30 @@ def upload(a: Any) -> Buffer:
 
 def write(b: Buffer, a: Any) -> None:
     """An array that lies in one piece into memory of the device; returns when the array may change."""
+    assert a.nbytes <= b.size
+    write_at(b.pointer, a)
+
+
+def write_at(pointer: int, a: Any) -> None:
     if not a.nbytes:
         return
-    assert a.flags.c_contiguous and a.nbytes <= b.size
+    assert a.flags.c_contiguous
     counted(a.nbytes)
-    call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(b.pointer), Pointer(a.ctypes.data), Bytes(a.nbytes), device().stream)
+    call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(pointer), Pointer(a.ctypes.data), Bytes(a.nbytes), device().stream)
     synchronise()
 
 
 def read(b: Buffer, out: Any, offset: int = 0) -> Any:
     """Memory of the device into an array that lies in one piece; returns when it is there."""
+    assert offset + out.nbytes <= b.size
+    return read_at(b.pointer + offset, out)
+
+
+def read_at(pointer: int, out: Any) -> Any:
     if out.nbytes:
-        assert out.flags.c_contiguous and offset + out.nbytes <= b.size
+        assert out.flags.c_contiguous
         counted(out.nbytes)
-        call("cuMemcpyDtoHAsync_v2", Pointer(out.ctypes.data), ctypes.c_uint64(b.pointer + offset), Bytes(out.nbytes),
-             device().stream)  # fmt: skip
+        call("cuMemcpyDtoHAsync_v2", Pointer(out.ctypes.data), ctypes.c_uint64(pointer), Bytes(out.nbytes), device().stream)
         synchronise()
     return out
 
@@ -340,8 +373,7 @@ class Module:
         call("cuModuleLoadData", ctypes.byref(self.handle), image)
 
     def __del__(self) -> None:
-        if self.handle and not _closing():
-            library().cuModuleUnload(self.handle)
+        drop("cuModuleUnload", self.handle)
 
     def function(self, name: str) -> Function:
         out = Pointer()
@@ -351,8 +383,6 @@ class Module:
 
 def _closing() -> bool:
     """Is the process ending?  Then the driver may be gone already."""
-    import sys
-
     return sys.is_finalizing()
 
 
@@ -385,7 +415,14 @@ def load(ptx: str, names: Sequence[str]) -> tuple[list[Function], bool]:
     if code is None:
         code = assemble(ptx)
         cache.write(key, code)
-    module = Module(code)
+    try:
+        module = Module(code)
+    except DeviceError as error:
+        if not found or error.code not in NO_BINARY:
+            raise
+        code, found = assemble(ptx), False  # what was kept is not for this device: it is made again
+        cache.write(key, code)
+        module = Module(code)
     return [module.function(name) for name in names], found
 
 
@@ -405,15 +442,21 @@ class Graph:
     """Launches that were queued once and can be queued again as one."""
 
     def __init__(self, work: Callable[[], None]) -> None:
-        d, graph = device(), Pointer()
-        self.handle = Pointer()
+        self.handle, graph = Pointer(), Pointer()
+        d = device()
         call("cuStreamBeginCapture_v2", d.stream, RELAXED)
         try:
             work()
+        except BaseException:  # the stream must not go on listening
+            with suppress(BackendError):
+                call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
+            drop("cuGraphDestroy", graph)
+            raise
+        call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
+        try:
+            call("cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
         finally:
-            call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
-        call("cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
-        call("cuGraphDestroy", graph)
+            drop("cuGraphDestroy", graph)
 
     def launch(self) -> None:
         d = device()
@@ -422,8 +465,7 @@ class Graph:
         call("cuGraphLaunch", self.handle, d.stream)
 
     def __del__(self) -> None:
-        if self.handle and not _closing():
-            library().cuGraphExecDestroy(self.handle)
+        drop("cuGraphExecDestroy", self.handle)
 
 
 class Timer:
@@ -449,6 +491,5 @@ class Timer:
         return out.value
 
     def __del__(self) -> None:
-        if not _closing():
-            for e in self.events:
-                library().cuEventDestroy_v2(e)
+        for e in self.events:
+            drop("cuEventDestroy_v2", e)

@@ -29,6 +29,7 @@ BLOCK_WORK = 4e7  # operations in a block of time: some tens of milliseconds
 LEAST_BLOCK = 64  # steps: fewer, and a large ensemble would go through memory at every step
 THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer
+ROOM = 1 << 19  # numbers in the loop states that run as one tile: some megabytes, which a cache holds
 ROWS_BYTES = 4e6  # of observables that one call fills
 QUICK_WORK = 4e6  # operations done by code that is made quickly: a few milliseconds, less than good code takes to make
 
@@ -65,6 +66,8 @@ class Lanes:
 
 
 class KernelEngine:
+    room = ROOM
+
     def __init__(
         self, program: Any, loader: Loader, probe: Program | None = None, threads: int | None = None,
         kernel: Any = None, seed: Seed = PORTABLE,
@@ -284,12 +287,7 @@ class KernelEngine:
             series = np.empty((rows, len(k.watched), m.carried.shape[1]))
             self.call("watch", m, m.carried, m.carried, rows, stride, series)
             m.steps += rows * stride
-        out, at = {}, 0
-        for name, (_, shape) in k.observed.items():
-            part = series[:, at : at + prod(shape), : m.members]
-            out[name] = np.ascontiguousarray(np.moveaxis(part, 1, 2)).reshape(rows, m.members, *shape)
-            at += prod(shape)
-        return out
+        return observed(series, k.observed, m.members)
 
     def bad(self, m: Lanes) -> list[int]:
         """The members with a number that is not finite."""
@@ -343,6 +341,16 @@ def unpacked(rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], memb
         result[name] = np.ascontiguousarray(part.T).reshape(members, *shape)
         at += prod(shape)
     return result
+
+
+def observed(series: Any, names: Mapping[str, tuple[Any, tuple[int, ...]]], members: int) -> dict[str, Any]:
+    """Rows of numbers, of each time a group, as (rows, members, shape...)."""
+    out, at = {}, 0
+    for name, (_, shape) in names.items():
+        part = series[:, at : at + prod(shape), :members]
+        out[name] = np.ascontiguousarray(np.moveaxis(part, 1, 2)).reshape(len(series), members, *shape)
+        at += prod(shape)
+    return out
 
 
 def padded(rows: Any, lanes: int) -> Any:

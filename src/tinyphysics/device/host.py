@@ -53,7 +53,7 @@ class Host:
 
     launches = 0
     compiling = 0.0
-    numbers = 0  # nobody else can keep the registers of a loop
+    numbers = room = 0  # nobody else can keep the registers of a loop
     workers = 1
     made = found = 0
 

@@ -46,6 +46,7 @@ class Dialect:
     load: str  # a local array {a} of {n} numbers, filled from a place {at} in memory
     store: str
     share: str  # which lanes are its own, where a function is called for all at once; {n}: lanes of a chunk
+    local: str = "static"  # before a function that only this text calls
 
 
 C = Dialect(
@@ -114,8 +115,9 @@ def expression(u: UOp, a: Sequence[str]) -> str:
 class Names:
     """C names of nodes: variables as they are stored, everything else numbered in order."""
 
-    def __init__(self, careful: bool = False, helpers: dict[str, str] | None = None) -> None:
+    def __init__(self, careful: bool = False, helpers: dict[str, str] | None = None, local: str = "static") -> None:
         self.table: dict[UOp, str] = {}
+        self.local = local  # before a function
         self.careful = careful  # which form functions have that are called
         self.helpers = {} if helpers is None else helpers  # their texts
 
@@ -143,7 +145,7 @@ class Names:
         name = name_of(u, self.careful)
         if call not in self.table:
             if name not in self.helpers:
-                self.helpers[name] = c_function(u, self.careful, Names(self.careful, self.helpers), TYPE)
+                self.helpers[name] = c_function(u, self.careful, Names(self.careful, self.helpers, self.local), TYPE)
             self.table[call] = f"g{len(self.table)}"
             args = ", ".join([self.table[call], *(self.of(s) for s in u.src)])
             out.append(f"{indent}double {self.table[call]}[{outputs(n)}]; {name}({args});")
@@ -168,7 +170,7 @@ def function(
     out += ["  (void)uniform; (void)varying; (void)flags; (void)series; (void)first; (void)steps; (void)stride;"]
     needed = f.needed
     helpers: dict[str, str] = {}
-    outer = Names(f.careful, helpers)
+    outer = Names(f.careful, helpers, dialect.local)
     own = frozenset(p for slot, p in enumerate(params) if varying[slot])
     for slot, p in enumerate(params):
         if p in needed and not varying[slot]:
@@ -196,7 +198,7 @@ def function(
             out.append(f"    {dialect.space}const {P} *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */")
 
     def inner(indent: str) -> Names:
-        names = Names(f.careful, helpers)
+        names = Names(f.careful, helpers, dialect.local)
         names.table |= outer.table
         names.table |= {p: f"p{slot}[{lane}]" for slot, p in enumerate(params) if p in own}
         for slot, v in enumerate(f.loads):

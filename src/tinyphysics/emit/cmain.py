@@ -1,6 +1,9 @@
 """A kernel as a complete C program: reads a state, runs it, prints the state and its hash."""
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from tinyphysics.emit.c import TYPE, module
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.isa import Program
@@ -71,13 +74,27 @@ def low_words(program: Program) -> dict[int, int]:
     return out
 
 
-def complete_program(k: Kernel, program: Program) -> str:
+@dataclass(frozen=True)
+class Host:
+    """What a complete program says differently for a device: how it is compiled, where memory is, how a section is called."""
+
+    command: str = "cc -O2 -march=native -ffp-contract=off -fwrapv this.c -lm"
+    module: Callable[..., str] = module
+    shared: str = ""  # before memory that both sides see; empty: it is local
+    call: str = "{name}("
+    wait: str = ""
+
+
+HERE = Host()
+
+
+def complete_program(k: Kernel, program: Program, host: Host = HERE) -> str:
     """`./a.out STEPS DT T0 parameters... state...` runs one member and prints its state and hash."""
     enter, leave = (n if k.has(n) else "" for n in ("enter", "leave"))
     names = [n for n in ("init", enter, "step", leave, "final") if n]
     varying = (False,) * len(k.params)
     one = VectorShape(1, 1)
-    careful = module([(k.section(n, careful=True), one) for n in names], k.params, varying)
+    careful = host.module([(k.section(n, careful=True), one) for n in names], k.params, varying)
     outputs = sum(prod(shape) for _, shape in k.outputs.values())
     T = TYPE[k.carried[0].dtype.name] if k.carried else "double"
     order = [str(p.arg)[1:] for p in k.params]
@@ -103,26 +120,33 @@ def complete_program(k: Kernel, program: Program) -> str:
         for j in range(prod(shape)):
             show.append(f'  printf("{name}{f"[{j}]" if shape else ""} = {how}\\n", ({kind})out[{at + j}]);')
         at += prod(shape)
-    go = "\n    {}(state, state, uniform, 0, flags, 0, 0, 1, 1, 0, 1, 1);"
+
+    def go(name: str, arrays: str, first: str = "0", steps: str = "1") -> str:
+        return f"    {host.call.format(name=name)}{arrays}, uniform, 0, flags, 0, 0, 1, 1, {first}, {steps}, 1);"
+
+    calls = [go("init", "in, state"), *([go(enter, "state, state")] if enter else []),
+             go("step", "state, state", "0", "steps"), *([go(leave, "state, state")] if leave else []),
+             go("final", "state, out", "steps")]  # fmt: skip
+    memory = [f"double uniform[{max(len(order), 1)}];",
+              f"{T} in[{max(len(inputs), 1)}], state[{max(len(k.carried), 1)}], out[{max(outputs, 1)}];",
+              "signed char flags[1] = {0};"]  # fmt: skip
+    above = "".join(f"{host.shared} {line}\n" for line in memory) if host.shared else ""
+    local = "" if host.shared else "".join(f"  {line}\n" for line in memory)
     usage = " ".join(["STEPS", "DT", "T0", *given, *(inputs[j] for j in read)])
-    return f"""/* {program.name}: cc -O2 -march=native -ffp-contract=off -fwrapv this.c -lm
+    return f"""/* {program.name}: {host.command}
    usage: {usage} */
 #include <stdio.h>
 #include <stdlib.h>
-{careful}{BLAKE2B}
+{careful}{BLAKE2B}{above}
 int main(int argc, char **argv) {{
   if (argc != {first + len(read)}) {{ fprintf(stderr, "usage: {usage}\\n"); return 2; }}
   long long steps = atoll(argv[1]);
-  double dt = atof(argv[2]), t0 = atof(argv[3]), uniform[{max(len(order), 1)}];
-  {T} in[{max(len(inputs), 1)}], state[{max(len(k.carried), 1)}], out[{max(outputs, 1)}];
-  signed char flags[1] = {{0}};
-  (void)dt; (void)t0;
+  double dt = atof(argv[2]), t0 = atof(argv[3]);
+{local}  (void)dt; (void)t0;
 {chr(10).join(fill)}
   memcpy(out, in, sizeof out);  /* no step returns the input itself */
   if (steps > 0) {{
-    init(in, state, uniform, 0, flags, 0, 0, 1, 1, 0, 1, 1);{go.format(enter) if enter else ""}
-    step(state, state, uniform, 0, flags, 0, 0, 1, 1, 0, steps, 1);{go.format(leave) if leave else ""}
-    final(state, out, uniform, 0, flags, 0, 0, 1, 1, steps, 1, 1);
+{chr(10).join(calls)}{host.wait}
   }}
   hasher h; uint8_t digest[16];
   begin_hash(&h);

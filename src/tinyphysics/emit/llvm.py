@@ -7,6 +7,7 @@ hides behind the others. No pass runs on this text: the graph is already simplif
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tinyphysics.emit import packed
 from tinyphysics.emit.writer import TYPE as TYPE
@@ -28,6 +29,27 @@ SET_MODE = """  %saved = alloca i32, align 4
   store i32 8064, ptr %plain
   call void @llvm.x86.sse.ldmxcsr(ptr %plain)"""  # 0x1f80: round to nearest, keep subnormals
 RESTORE_MODE = "  call void @llvm.x86.sse.ldmxcsr(ptr %saved)"
+X86_MODE = {"@llvm.x86.sse.ldmxcsr": "declare void @llvm.x86.sse.ldmxcsr(ptr)",
+            "@llvm.x86.sse.stmxcsr": "declare void @llvm.x86.sse.stmxcsr(ptr)"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands around the chunks of a function: who calls it, and which of them are his."""
+
+    define: str = "define void"
+    opening: tuple[str, ...] = ()
+    closing: tuple[str, ...] = ()
+    declared: Mapping[str, str] = field(default_factory=dict)
+    head: tuple[str, ...] = (
+        "  br label %chunk", "chunk:", "  %lane = phi i64 [ %begin, %entry ], [ %lane.next, %next ]",
+    )  # fmt: skip
+    step: str = ""  # lanes from one chunk to the next; else those of one
+    again: str = "chunk"  # where the next one begins
+
+
+def host_frame(x86: bool) -> Frame:
+    return Frame(opening=(SET_MODE,), closing=(RESTORE_MODE,), declared=X86_MODE) if x86 else Frame()
 
 
 def register_bits(f: Section) -> int:
@@ -36,15 +58,13 @@ def register_bits(f: Section) -> int:
 
 
 def function(
-    f: Section, params: Sequence[UOp], varying: Sequence[bool], shape: VectorShape, x86: bool
+    f: Section, params: Sequence[UOp], varying: Sequence[bool], shape: VectorShape, frame: Frame
 ) -> tuple[list[str], dict[str, str]]:
     """The text of one section, and the intrinsics that it needs."""
     w = Writer(shape.width, i32 if register_bits(f) == 32 else i64, f.careful)
     U = range(shape.unroll)
-    if x86:
-        w.lines.append(SET_MODE)
-        w.declared["@llvm.x86.sse.ldmxcsr"] = "declare void @llvm.x86.sse.ldmxcsr(ptr)"
-        w.declared["@llvm.x86.sse.stmxcsr"] = "declare void @llvm.x86.sse.stmxcsr(ptr)"
+    w.lines += frame.opening
+    w.declared |= frame.declared
     needed = f.needed
     # what all members share is computed once, before the first chunk
     shared: dict[UOp, str] = {}
@@ -70,8 +90,7 @@ def function(
         rows = f.stages * (len(U) if v in apart else 1)
         w.lines.append(f"  %{v.arg} = alloca [{rows} x {w.type(v.dtype)}], align {w.width * v.dtype.bits // 8}")
     table(w, {v: row for v, row in f.weights.items() if v not in apart}, envs[:1])
-    w.lines += ["  br label %chunk", "chunk:",
-                "  %lane = phi i64 [ %begin, %entry ], [ %lane.next, %next ]"]  # fmt: skip
+    w.lines += frame.head
     for slot, p in enumerate(params):
         if p in needed and varying[slot]:
             for r in U:
@@ -100,12 +119,10 @@ def function(
     for slot, u in enumerate(f.roots):
         for r in U:
             store(w, "%out", slot, r, u.dtype, ends[slot][r] if ends else w.ref(u, envs[r]))
-    w.lines += ["  br label %next", "next:", f"  %lane.next = add i64 %lane, {shape.lanes}",
+    w.lines += ["  br label %next", "next:", f"  %lane.next = add i64 %lane, {frame.step or shape.lanes}",
                 "  %more = icmp slt i64 %lane.next, %end",
-                "  br i1 %more, label %chunk, label %exit", "exit:"]  # fmt: skip
-    if x86:
-        w.lines.append(RESTORE_MODE)
-    return [f"define void @{f.name}({ARGUMENTS}) #0 {{", "entry:", *w.lines, "  ret void", "}"], w.declared
+                f"  br i1 %more, label %{frame.again}, label %exit", "exit:"]  # fmt: skip
+    return [f"{frame.define} @{f.name}({ARGUMENTS}) #0 {{", "entry:", *w.lines, *frame.closing, "  ret void", "}"], w.declared
 
 
 def is_packed(f: Section, shape: VectorShape, clock: bool) -> bool:
@@ -370,7 +387,7 @@ def module(
     lines: list[str] = []
     declared: dict[str, str] = {}
     for f, shape in parts:
-        text, wants = function(f, params, varying, shape, x86)
+        text, wants = function(f, params, varying, shape, host_frame(x86))
         lines += text
         declared |= wants
     bits = min(512, max(shape.width * register_bits(f) for f, shape in parts))

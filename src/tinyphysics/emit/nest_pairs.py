@@ -258,11 +258,8 @@ def clear(f: NestWriter, s: Store, base: str, count: int | str, width: int, begi
 
 
 def added(f: NestWriter, s: Store, total: str, env: Names, inside: str) -> str:
-    """A sum with one more item, where its lanes count; under math="fast" a product joins it with one rounding."""
-    u = s.value
-    if not f.kernel.contracts or inside or s.combine is not Ops.ADD or u.op is not Ops.MUL:
-        return f.combined(s, total, kept(f, s, env, inside))
-    return f.w.call("fma", u, [f.w.ref(u.src[0], env), f.w.ref(u.src[1], env), total])
+    """A sum with one more item, where its lanes count."""
+    return f.combined(s, total, kept(f, s, env, inside)) if inside else f.joined(s, total, env)
 
 
 def kept(f: NestWriter, s: Store, env: Names, inside: str) -> str:

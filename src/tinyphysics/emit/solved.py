@@ -38,7 +38,7 @@ def c_function(u: UOp, careful: bool, names: Any, types: dict[str, str]) -> str:
     body += [f"    left = {names.of(r.residual)};", f"    before = {names.of(r.change)};", "    count += 1.0;"]
     body += [f"    seen |= {names.of(g)};" for g in k.guards]
     body.append(f"    if ({names.of(r.over)}) {{ active = 0; break; }}")
-    lines = [f"#ifndef has_{name}", f"#define has_{name}", f"static void {name}(double *out, {', '.join(given)}) {{",
+    lines = [f"#ifndef has_{name}", f"#define has_{name}", f"{names.local} void {name}(double *out, {', '.join(given)}) {{",
              "  double before = INFINITY, left = 0.0, count = 0.0; int active = 1, seen = 0;",
              f"  for (int round = 0; round < {k.most}; round++) {{", *body, "  }"]  # fmt: skip
     lines += [f"  out[{j}] = active ? NAN : x{j};" for j in range(k.n)]

@@ -16,7 +16,8 @@ from tinyphysics.util import did_you_mean, one_of, prod
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
-WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
+WITHOUT_TREES = ("python", "opencl", "cuda")  # a tree is a compiled function of this machine's
+WITHOUT_LISTS = ("opencl",)
 WITH_SERIES = ("llvm", "numpy")
 OF_AN_ARC = 50  # operations, of one of the three that a turn needs
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
@@ -27,10 +28,10 @@ def approximates(program: Program) -> bool:
 
 
 def checked(backend: str) -> str:
-    """The name of a backend that exists, or "auto"; else an error: nothing is tried in its place."""
-    if backend == "auto" or backend in BUILT:
+    """The name of a backend that exists, "auto" or "gpu"; else an error: nothing is tried in its place."""
+    if backend in ("auto", "gpu") or backend in BUILT:
         return backend
-    there = one_of(["auto", *BUILT])
+    there = one_of(["auto", "gpu", *BUILT])
     if backend in PLANNED:
         raise BackendError(f"the backend `{backend}` does not exist yet", fix=f"Backends: {there}.")
     raise BackendError(f"there is no backend `{backend}`",
@@ -120,8 +121,8 @@ def choose_target(program: Program, requested: str, precision: str = "float64") 
         if precision not in there:
             raise PlanError(f"the backend `{requested}` does not run {precision}: there its bits are not those of the others",
                             fix=f"Choose precision={one_of(there)}, or another backend.")  # fmt: skip
-        if requested == "opencl" and by_lists(program):
-            raise BackendError("the backend `opencl` does not make lists of neighbours yet",
+        if requested in WITHOUT_LISTS and by_lists(program):
+            raise BackendError(f"the backend `{requested}` does not make lists of neighbours yet",
                                fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].")  # fmt: skip
         return target, "asked for"
     count, part = written(program)

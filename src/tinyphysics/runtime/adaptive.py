@@ -39,7 +39,7 @@ class Adapted:
 class AdaptiveEngine(LookedAt[Adapted]):
     """An engine (runtime/engine.py) on top of one that runs the steps themselves."""
 
-    numbers, workers = 0, 1
+    numbers, room, workers = 0, 0, 1
 
     def __init__(self, inner: Any, names: list[str], look: Look | None, search: Search | None = None) -> None:
         self.inner, self.names, self.look, self.search = inner, names, look, search

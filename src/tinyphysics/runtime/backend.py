@@ -6,8 +6,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from tinyphysics.device import opencl
+from tinyphysics.device import cuda, nvptx, opencl
 from tinyphysics.device.arrays import ArraysLoader
+from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.device.cuda_loops import CudaLoopEngine
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu, seed_for
@@ -17,15 +19,20 @@ from tinyphysics.device.series import SeriesEngine
 from tinyphysics.device.series_arrays import series_arrays
 from tinyphysics.emit.cloops import complete_loops
 from tinyphysics.emit.cmain import complete_program
+from tinyphysics.emit.cuda import complete_cuda
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
 from tinyphysics.emit.opencl import nests_module as opencl_nests_module
+from tinyphysics.emit.ptx import module as ptx_module
+from tinyphysics.emit.ptx_nests import nests_module as ptx_nests_module
 from tinyphysics.emit.series import SeriesWriter
-from tinyphysics.errors import PlanError
-from tinyphysics.planner.machine import rows
+from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.planner.machine import MOST_UNROLL, rows
+from tinyphysics.planner.offload import Work, here, there
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
+from tinyphysics.runtime.cuda import CudaLoader, CudaLoops, tools
 from tinyphysics.runtime.loaders import (
     CLoader,
     CLoops,
@@ -39,7 +46,7 @@ from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.plans import Recipe, made, outline
 from tinyphysics.step import Step
 from tinyphysics.synth.taylor import CLOCK, loop_parts, loop_plan
-from tinyphysics.target import LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
+from tinyphysics.target import BUILT, LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
 from tinyphysics.tpir.isa import Program, StateDecl, Type
 from tinyphysics.tpir.kernel import build_kernel
 from tinyphysics.tpir.loops import build_loops
@@ -60,6 +67,8 @@ def engine_for(
     whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
     if loops and target.backend in LOOPS:
         return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
+    if loops and target.backend == "cuda":
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, seed=seed)
     match target.backend:
         case "llvm":
             return KernelEngine(whole, LlvmLoader(), watch, threads, seed=seed)
@@ -69,12 +78,14 @@ def engine_for(
             return KernelEngine(whole, ArraysLoader(), watch, threads)
         case "opencl":
             return KernelEngine(whole, OpenClLoader(), watch, threads)
+        case "cuda":
+            return CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, seed)
     return Host(whole, watch)
 
 
 def seed_of(target: Target) -> Seed:
     """What the roots of math="fast" begin with on a target."""
-    return seed_for(host_cpu()) if target.backend == "llvm" else SEEDS.get(target.backend, PORTABLE)
+    return {"llvm": seed_for(host_cpu()), "cuda": PTX_RSQRT}.get(target.backend, PORTABLE)
 
 
 @lru_cache(maxsize=16)
@@ -97,16 +108,67 @@ def ready(backend: str) -> None:
     """A BackendError, before anything is compiled, if a backend's driver is not there."""
     if backend == "opencl":
         opencl.device()
+    if backend == "cuda":
+        cuda.device()
+
+
+def resolved(backend: str) -> str:
+    """A GPU by the backend that reaches it: NVIDIA's driver, else OpenCL; an error that says what was looked for."""
+    if backend != "gpu":
+        return backend
+    try:
+        cuda.device()
+        return "cuda"
+    except BackendError as none:
+        try:
+            if not opencl.device().processor:
+                return "opencl"
+            other = f"OpenCL has `{opencl.device().name}`, a processor"
+        except BackendError as error:
+            other = error.what
+        raise BackendError(f"there is no GPU: {none.what}; {other}", fix="Leave backend= out.") from none
+
+
+@lru_cache(maxsize=1)
+def gpu_here() -> bool:
+    """Is there a GPU that a run may be given to?"""
+    try:
+        cuda.device()
+    except BackendError:
+        return False
+    return True
+
+
+def placed(target: Target, requested: str, program: Source, w: tuple[int, int], whole: bool) -> tuple[Target, str]:
+    """(where a run of so many (members, steps) is done, why), if nobody has said it: the bits are the same.
+
+    `whole`: it is an ensemble with steps of one length, in float64 or float32. A run whose bits are its machine's stays here.
+    """
+    if requested != "auto" or target.backend != "llvm" or not whole or not target.bit_exact or not gpu_here():
+        return target, ""
+    step = build_kernel(made(program)).section("step")
+    work = Work(step.operations, *w, len(step.loads))
+    cores = len(os.sched_getaffinity(0))
+    seconds, other = here(work, host_cpu().width * MOST_UNROLL, cores), there(work, cuda.device().processors)
+    told = f"about {seconds:.2g} s on {cores} cores, {other:.2g} s on {cuda.device().name}"
+    return (BUILT["cuda"], told) if other < seconds else (target, told)
 
 
 def running_on(target: Target) -> str:
     """The device of a run, by its own name if it has one."""
-    return opencl.device().name if target.backend == "opencl" else target.device
+    named = {"opencl": opencl.device, "cuda": cuda.device}
+    return named[target.backend]().name if target.backend in named else target.device
+
+
+def transferred(target: Target) -> dict[str, int]:
+    """What was copied so far between this machine and a device that keeps a run to itself."""
+    if target.backend != "cuda":
+        return {}
+    d = cuda.device()
+    return {"transfers": d.transfers, "bytes_moved": d.moved}
 
 
 LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}
-
-SEEDS = {"cuda": PTX_RSQRT, "ptx": PTX_RSQRT}  # of backends and listings, where it is not that of this processor
 
 NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed does not"
 
@@ -136,15 +198,15 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
 
 
 def seed_at(level: str) -> Seed:
-    """Of a listing: the text of other languages has what every machine has."""
-    return SEEDS.get(level, PORTABLE if level in ("c", "opencl") else seed_of(LLVM))
+    """Of a listing; the text of other languages has what every machine has."""
+    return {"ptx": PTX_RSQRT, "opencl": PORTABLE}.get(level, seed_of(LLVM))
 
 
 def listing(program: Program, level: str) -> str:
-    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c" or "opencl", for an ensemble on this processor."""
-    if level == "c" and program.math == "fast":
-        raise PlanError('ir("c") is a complete program, and prints the hash that every exact backend has',
-                        fix='Leave math= out to see it; ir("llvm") and ir("kernel") show math="fast".')  # fmt: skip
+    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl" or "ptx", for an ensemble here."""
+    if level in ("c", "cuda") and program.math == "fast":
+        raise PlanError(f'ir("{level}") is the text of exact runs, whose hash every backend has',
+                        fix='Leave math= out to see it; ir("llvm"), ir("ptx") and ir("kernel") are of this one.')  # fmt: skip
     if in_loops(program, 1):
         return loop_listing(build_loops(program, seed=seed_at(level)), program, level)
     kernel = build_kernel(program, seed_at(level))
@@ -153,9 +215,14 @@ def listing(program: Program, level: str) -> str:
     shared = (False,) * len(kernel.params)
     if level == "c":
         return complete_program(kernel, program)
+    if level == "cuda":
+        return complete_cuda(kernel, program)
     if level == "opencl":  # a member for each work-item, as on a device with many cores
         written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
         return opencl_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared)
+    if level == "ptx":
+        written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
+        return nvptx.compiled(ptx_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared))
     loader = LlvmLoader()
     shape = loader.shape(kernel.section("step"), ENSEMBLE)
     sections = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
@@ -183,6 +250,10 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
         if kernel.lists or kernel.tree is not None:
             raise PlanError("neighbours and trees do not run on OpenCL yet", fix='Look at sim.ir("llvm").')
         return opencl_nests_module(kernel)
+    if level == "ptx":
+        return nvptx.compiled(ptx_nests_module(kernel).text)
+    if level == "cuda":
+        raise PlanError('ir("cuda"): loops along axes have none yet', fix='Look at sim.ir("ptx") or sim.ir("llvm").')
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)

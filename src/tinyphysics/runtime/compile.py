@@ -18,7 +18,7 @@ from tinyphysics.planner.kinetics import relativistic
 from tinyphysics.planner.link import linked
 from tinyphysics.planner.propagator import PROPAGATORS
 from tinyphysics.planner.target import checked
-from tinyphysics.runtime.backend import ready
+from tinyphysics.runtime.backend import ready, resolved
 from tinyphysics.runtime.invariants import checked_invariants
 from tinyphysics.runtime.simulation import Simulation, checked_step
 from tinyphysics.synth.taylor import TOLERANCE
@@ -186,7 +186,7 @@ def compile(
     if method not in CHOICES:
         named(method)
     units = checked_units(lattice, precision, scale)
-    requested = checked(backend)
+    requested = resolved(checked(backend))
     if approximate is not None:
         approximate = checked_budget(approximate, precision, scale)
     ready(requested)

@@ -15,6 +15,7 @@ class Engine(Protocol):
     made: int  # modules compiled so far
     found: int  # modules that were compiled before
     numbers: int  # carried round the loop for each member; 0 if only the engine can keep them
+    room: int  # of those, in all members that run as one tile
     workers: int  # threads that may call at once
 
     def block(self, members: int) -> int: ...

@@ -27,7 +27,7 @@ class Jumped:
 class JumpEngine(LookedAt[Jumped]):
     """An engine (runtime/engine.py) whose steps cost nothing."""
 
-    launches, compiling, made, found, numbers, workers = 0, 0.0, 0, 0, 0, 1
+    launches, compiling, made, found, numbers, room, workers = 0, 0.0, 0, 0, 0, 0, 1
 
     def __init__(self, propagator: Callable[[Mapping[str, Any], float], Propagator], look: Look | None) -> None:
         self.propagator, self.look = propagator, look

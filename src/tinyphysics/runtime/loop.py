@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.errors import StoreError
+from tinyphysics.errors import BackendError, StoreError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.digest import joined, leaves, state_hash
@@ -87,7 +87,7 @@ class Running:
     def begin(self) -> None:
         """The tiles; those of a run that goes on with their loop states, and its first frame."""
         r, i, s = self.record, self.given, self.schedule
-        here = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()))
+        here = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()), self.engine.room)
         kept = None
         if len(here) > 1:
             own = {} if self.windows is not None else {name: v[-1] for name, v in r.frames.items()}
@@ -147,6 +147,11 @@ class Running:
             r.stops.append(Stop("interrupted", self.n, self.time(self.n), error=stop))
         except StoreError as error:
             r.stops.append(Stop("store", self.n, self.time(self.n), error=error))
+        except BackendError as error:  # a device that has failed gives nothing back: the last frame that is here is the end
+            if self.n == s.first:
+                raise
+            self.n = s.last_saved(self.n)
+            r.stops.append(Stop("device", self.n, self.time(self.n), error=error))
         try:
             with unbroken(many or files):
                 self.finish()
@@ -221,7 +226,7 @@ class Running:
     def keep_last(self) -> None:
         """Where a run ends early; not where everyone has failed, since from there nobody can go on."""
         done = self.kept == self.n or self.frozen == self.given.members
-        if self.keeper is None or done or any(stop.cause == "store" for stop in self.record.stops):
+        if self.keeper is None or done or any(stop.cause in ("store", "device") for stop in self.record.stops):
             return
         self.keep([self.engine.registers(tile.load(self.n)) for tile in self.tiles] if self.n else [{}])
 

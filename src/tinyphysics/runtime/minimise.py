@@ -77,7 +77,7 @@ def evaluator(sim: Simulation, i: Inputs, names: list[str], t0: float) -> Evalua
             size = q.size
             places[name] = slice(at, at + size)
             here[name], at = np.ascontiguousarray(x[:, at : at + size]).reshape(here[name].shape), at + size
-        parts = cut(len(who), engine.numbers, 8)
+        parts = cut(len(who), engine.numbers, 8, engine.room)
 
         def one(k: int) -> None:
             p = parts[k]

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from tinyphysics.device.exchange import is_there
 from tinyphysics.errors import (
     InputError,
     PhysicsIntegrityError,
@@ -33,7 +34,15 @@ from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.paces import split_rows
 from tinyphysics.report import Report
 from tinyphysics.rules.random import draws
-from tinyphysics.runtime.backend import layout, listing, notes, running_on, series_listing
+from tinyphysics.runtime.backend import (
+    layout,
+    listing,
+    notes,
+    placed,
+    running_on,
+    series_listing,
+    transferred,
+)
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
 from tinyphysics.runtime.clock import (
     AT,
@@ -88,8 +97,8 @@ from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, Precision, fits
 from tinyphysics.trajectory import Frame, Metrics, Trajectory
 from tinyphysics.util import one_of
 
-LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl")
-LATER_LEVELS = ("ptx", "cuda", "wgsl")
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
+LATER_LEVELS = ("wgsl",)
 
 
 @dataclass(eq=False)
@@ -170,7 +179,7 @@ class Simulation:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
 
         While a size is open, "uop" is the graph for small sizes, and says so; the others raise.
-        "c" is a complete program: compiled, it prints the hash of a run.
+        "c" and "cuda" are complete programs: compiled, they print the hash of a run.
         """
         if level in LATER_LEVELS:
             raise PlanError(f'ir("{level}") does not exist yet', fix=f"Levels: {one_of(LEVELS)}.")
@@ -181,8 +190,8 @@ class Simulation:
         if level != "uop" and self.compiled.known.way != "loop":
             raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
                             fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
-        if level == "c" and self.compiled.adaptive:
-            raise PlanError('ir("c") is a program with steps of dt, and this method chooses its own',
+        if level in ("c", "cuda") and self.compiled.adaptive:
+            raise PlanError(f'ir("{level}") is a program with steps of dt, and this method chooses its own',
                             fix='Look at ir("llvm") or ir("kernel").')  # fmt: skip
         if level != "uop" and self.compiled.series is not None:
             return series_listing(self.compiled.series, level)
@@ -327,6 +336,10 @@ class Simulation:
         """
         began = clock.perf_counter()
         dt = given.pop("dt", self.goal.dt)
+        if any(map(is_there, given.values())):
+            asked = {"save_every": save_every, "observe": observe, "hash_every": hash_every, "save": save, "events": events,
+                     "checkpoint": checkpoint, "resume": resume}  # fmt: skip
+            return cast(Trajectory, SLOTS["evolve_there"](self, given, dt, steps, until, t0, asked))
         c, path = None, a_path("resume", "" if resume is None else resume)
         if resume is not None:
             c = read(path)
@@ -404,7 +417,9 @@ class Simulation:
             i = with_invariants(i, begin if c is None else c.start, self.goal, self.bare(dt, float(t0)))
         if compiled.known.method in TURNING and flows_of(made(compiled.program)):
             i = with_flows(i, made(compiled.program), dt)
-        r = Run(compiled.program, system, self.target, i, schedule, dt, float(t0), threads, compiled.encoding,
+        apart = compiled.adaptive or compiled.jump is not None or compiled.in_loops(i.members)  # only some engines can
+        place, why = placed(self.target, self.requested, compiled.program, (i.members, schedule.steps - first), not apart)
+        r = Run(compiled.program, system, place, i, schedule, dt, float(t0), threads, compiled.encoding,
                 compiled.in_loops(i.members), c, compiled.jump, compiled.series,
                 {n: self.traced(f, n) for n, f in (events or {}).items()}, compiled.adaptive, compiled.watching)  # fmt: skip
         if schedule.steps and i.members:
@@ -417,7 +432,7 @@ class Simulation:
             windows = self.windows(save, r, record, values, run)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
         compiled.tell_of_length(schedule.steps - first, i.members)
-        ready = clock.perf_counter()
+        ready, moved = clock.perf_counter(), transferred(place)
         with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
             record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
         done = clock.perf_counter()
@@ -428,8 +443,8 @@ class Simulation:
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
-            "backend": {"requested": self.requested, "used": self.target.backend},
-            "device": running_on(self.target), "precision": self.goal.precision, "program": compiled.known.program,
+            "backend": {"requested": self.requested, "used": place.backend, **({"why": why} if why else {})},
+            "device": running_on(place), "precision": self.goal.precision, "program": compiled.known.program,
             "bits": BITS,
             "seconds": {"plan": compiled.seconds, "prepare": ready - began, "compile": compiling, "run": running},
             "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
@@ -437,7 +452,8 @@ class Simulation:
             "ns_per_step": 1e9 * running / work if work else 0.0,
             "steps_per_s": work / running if work else 0.0,
             "launches": launches, "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
-            "notes": notes(self.target), **converges,
+            "notes": notes(place), **converges,
+            **{name: n - moved[name] for name, n in transferred(place).items()},
         })  # fmt: skip
         if self.goal.math == "fast":  # so that nobody compares it with a hash from elsewhere
             out.hash = f"{self.goal.math}:{out.hash}"

@@ -16,16 +16,16 @@ from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.trajectory import Stop
 from tinyphysics.util import prod
 
-TILE = 1 << 17  # numbers in the loop state of a tile: a megabyte of float64
-UNCUT = 4 * TILE  # an ensemble up to here is one tile: threads take chunks of it, and blocks are long
 
+def cut(members: int, numbers: int, itemsize: int, room: int) -> list[slice]:
+    """Members of each tile; the leaves of a hash never lie across two. No numbers: the engine keeps its state.
 
-def cut(members: int, numbers: int, itemsize: int) -> list[slice]:
-    """Members of each tile; the leaves of a hash never lie across two. No numbers: the engine keeps its state."""
-    if members * numbers <= UNCUT:
+    What there is room for is one tile: threads take chunks of it, and blocks are long. Tiles of more are a quarter of that.
+    """
+    if members * numbers <= room:
         return [slice(0, members)] if members else []
     whole = LEAF // itemsize
-    size = max(1, TILE // numbers // whole) * whole
+    size = max(1, room // 4 // numbers // whole) * whole
     starts = [*range(0, max(members - size, 0) + 1, size)]  # what is left over goes to the last one
     return [slice(a, b) for a, b in zip(starts, [*starts[1:], members])]
 

@@ -1,0 +1,293 @@
+"""How does a kernel run an ensemble on a GPU?  As on a processor (device/engine.py), with all that a loop carries there.
+
+Rows of components, members as lanes, a thread for each chunk of them. Only what somebody looks at comes back: frames,
+observables, a word that says whether any number is none.
+"""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device import cuda, nvptx
+from tinyphysics.device.engine import Arrays, KernelEngine, Lanes, observed, parameters
+from tinyphysics.device.exchange import DeviceArray
+from tinyphysics.device.host import LOST, NUMPY_DTYPE, finite
+from tinyphysics.target import PORTABLE, Seed
+from tinyphysics.util import prod
+
+THREADS = 128  # of a block: many blocks are there for every processor, and the last ones wait for little
+WAVES = 32  # blocks of a grid for each processor at most; then threads take further chunks
+BLOCK_WORK = 1e11  # operations in a block of time: some tens of milliseconds
+ROWS_BYTES = 2e8  # of observables that one call fills
+SHARE = 8  # part of the free memory that the loop states of a tile may have: copies and frames need some, too
+KINDS = {"float64": "f64", "float32": "f32", "int64": "i64", "uint64": "i64", "int32": "i32", "uint32": "i32"}
+
+
+@dataclass
+class Rows:
+    """Numbers on the device: rows of lanes."""
+
+    buffer: cuda.Buffer
+    rows: int
+    lanes: int
+    dtype: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, self.lanes
+
+    @property
+    def word(self) -> str:
+        return f"i{8 * self.dtype.itemsize}"
+
+    def numpy(self) -> Any:
+        return cuda.read(self.buffer, np.empty(self.shape, self.dtype))
+
+    def like(self) -> Rows:
+        return replace(self, buffer=cuda.Buffer(self.buffer.size))
+
+
+def empty(rows: int, lanes: int, dtype: Any) -> Rows:
+    kind = np.dtype(dtype)
+    return Rows(cuda.Buffer(rows * lanes * kind.itemsize), rows, lanes, kind)
+
+
+def sent(a: Any) -> Rows:
+    """Rows of this machine."""
+    rows, lanes = a.shape
+    return Rows(cuda.upload(a), rows, lanes, a.dtype)
+
+
+def grid(chunks: int) -> int:
+    """Blocks for so many chunks."""
+    return max(1, min(-(-chunks // THREADS), cuda.device().processors * WAVES))
+
+
+def whole(*numbers: int) -> list[Any]:
+    return [ctypes.c_int64(n) for n in numbers]
+
+
+class Tools:
+    """The small kernels that every run needs (emit/ptx_tools.py)."""
+
+    def __init__(self, text: str, names: Sequence[str]) -> None:
+        functions, _ = cuda.load(nvptx.ptx(text, cuda.device().capability)[0], names)
+        self.function = dict(zip(names, functions))
+
+    def launch(self, name: str, count: int, *args: Any) -> None:
+        cuda.launch(self.function[name], grid(count), THREADS, args)
+
+    def any(self, marks: cuda.Buffer, count: int) -> bool:
+        word = cuda.zero(cuda.Buffer(4))
+        self.launch("any", count, marks, word, *whole(count))
+        return bool(cuda.read(word, np.zeros(1, np.int32))[0])
+
+    def bad(self, rows: Rows, members: int) -> list[int]:
+        """The members with a number that is none."""
+        if not members:
+            return []
+        marks, word = cuda.zero(cuda.Buffer(members)), cuda.zero(cuda.Buffer(4))
+        kind = KINDS[rows.dtype.name]
+        self.launch(f"bad_{kind}", members, rows.buffer, *whole(rows.rows, rows.lanes, members, LOST), marks, word)
+        if not cuda.read(word, np.zeros(1, np.int32))[0]:
+            return []
+        return np.flatnonzero(cuda.read(marks, np.zeros(members, np.int8))).tolist()
+
+    def gather(self, source: Rows, which: Sequence[int]) -> Rows:
+        out = empty(source.rows, len(which), source.dtype)
+        chosen = cuda.upload(np.array(which, np.int64))
+        self.launch(f"gather_{source.word}", len(which), source.buffer, *whole(source.lanes), out.buffer, *whole(out.lanes),
+                    chosen, *whole(source.rows, len(which)))  # fmt: skip
+        return out
+
+    def fill(self, rows: Rows, which: Sequence[int], well: int) -> None:
+        chosen = cuda.upload(np.array(which, np.int64))
+        self.launch(f"fill_{rows.word}", len(which), rows.buffer, *whole(rows.lanes), chosen,
+                    *whole(well, rows.rows, len(which)))  # fmt: skip
+
+    def into_rows(self, source: Any, out: Rows, first: int, numbers: int, members: int) -> None:
+        """(members, numbers) into rows from the first on; the last member fills up their lanes."""
+        at = ctypes.c_uint64(out.buffer.pointer + first * out.lanes * out.dtype.itemsize)
+        self.launch(f"rows_{out.word}", out.lanes, source, at, *whole(members, numbers, out.lanes))
+
+    def into_members(self, source: Rows, first: int, numbers: int, members: int) -> cuda.Buffer:
+        """Rows from the first on as (members, numbers)."""
+        out = cuda.Buffer(members * numbers * source.dtype.itemsize)
+        at = ctypes.c_uint64(source.buffer.pointer + first * source.lanes * source.dtype.itemsize)
+        self.launch(f"members_{source.word}", members, at, out, *whole(members, numbers, source.lanes))
+        return out
+
+
+@dataclass
+class OnDevice(Lanes):
+    """A run between two blocks; `uniform` and `varying` are there, too."""
+
+    shared: Any = None  # `uniform` of this machine
+
+
+class CudaEngine(KernelEngine):
+    """An engine (runtime/engine.py)."""
+
+    def __init__(self, program: Any, loader: Any, tools: Tools, probe: Any = None, seed: Seed = PORTABLE) -> None:
+        super().__init__(program, loader, probe, 1, seed=seed)
+        self.tools = tools
+
+    @property
+    def room(self) -> int:  # type: ignore[override]
+        """Numbers in the loop states that fit at once."""
+        return cuda.available() // (8 * SHARE)
+
+    # --- calls --------------------------------------------------------------------------------
+    def call(self, name: str, m: Lanes, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None) -> None:
+        """One section on every member; those whose guard fires again, carefully."""
+        if not m.members:
+            return
+        section = self.kernel.section(name)
+        marks = cuda.Buffer(source.lanes)
+        if section.guarded:
+            cuda.zero(marks)
+        for careful in (False, True):
+            f, shape = self.function(name, careful, m, None)
+            chunks = source.lanes // shape.lanes
+            self.launches += 1
+            cuda.launch(f, grid(chunks), THREADS, [
+                source.buffer, out.buffer, m.uniform, m.varying, marks, series,
+                *whole(0, source.lanes, source.lanes, m.steps, rows, stride),
+            ])  # fmt: skip
+            if careful or not section.guarded or not self.tools.any(marks, source.lanes):
+                return
+
+    # --- what the runtime asks ----------------------------------------------------------------
+    def block(self, members: int) -> int:
+        return max(64, int(BLOCK_WORK / (self.kernel.section("step").operations * max(members, THREADS) + 1)))
+
+    def rows(self, m: Lanes) -> int:
+        return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.lanes)))
+
+    def lanes(self, members: int) -> int:
+        one = self.shape(members).lanes
+        return -(-members // one) * one
+
+    def begun(self, carried: Rows, params: Arrays, members: int, dt: float, t0: float, steps: int) -> OnDevice:
+        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, carried.lanes)
+        there = None if varying is None else cuda.upload(varying)
+        return OnDevice(carried, steps, members, cuda.upload(uniform), there, mask, None, uniform)
+
+    def start(
+        self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
+    ) -> OnDevice:
+        k, lanes = self.kernel, self.lanes(members)
+        dtype: Any = NUMPY_DTYPE[k.inputs[0].dtype.name] if k.inputs else np.float64
+        m = self.begun(empty(len(k.carried), lanes, dtype), params, members, dt, t0, 0)
+        if members:
+            source, at = empty(len(k.inputs), lanes, dtype), 0
+            for v in state.values():
+                there = ctypes.c_uint64(v.pointer) if isinstance(v, DeviceArray) else cuda.upload(np.asarray(v, dtype))
+                size = prod(np.shape(v)) // members
+                self.tools.into_rows(there, source, at, size, members)
+                at += size
+            self.call("init", m, source, m.carried, 1)
+            if k.has("enter"):
+                self.call("enter", m, m.carried, m.carried, 1)
+        return m
+
+    def held(self, m: Lanes) -> Any:
+        return m.carried.numpy()[:, : m.members]
+
+    def resume(
+        self, rows: Sequence[Any], params: Arrays, members: int, dt: float, t0: float, steps: int, threads: int | None
+    ) -> OnDevice:
+        carried: Any = np.empty((len(rows), self.lanes(members)), rows[0].dtype)
+        for k, row in enumerate(rows):
+            carried[k, :members], carried[k, members:] = row, row[-1]
+        return self.begun(sent(carried), params, members, dt, t0, steps)
+
+    def registers(self, m: Lanes) -> dict[str, Any]:
+        here = self.held(m)
+        return {name: np.ascontiguousarray(here[rows].T) for name, rows in self.places.items()}
+
+    def tell(self, m: Lanes, name: str, value: float) -> None:
+        assert isinstance(m, OnDevice)
+        m.shared = m.shared.copy()
+        m.shared[next(k for k, p in enumerate(self.kernel.params) if str(p.arg) == f"${name}")] = value
+        m.uniform = cuda.upload(m.shared)
+
+    def register(self, m: Lanes, name: str) -> Any:
+        rows, lanes = self.places[name], m.carried.lanes
+        out = np.empty((rows.stop - rows.start, lanes), m.carried.dtype)
+        return cuda.read(m.carried.buffer, out, rows.start * lanes * out.itemsize)[:, : m.members].T
+
+    def snapshot(self, m: Lanes) -> Lanes:
+        copy = m.carried.like()
+        cuda.copy(m.carried.buffer, copy.buffer)
+        return replace(m, carried=copy)
+
+    def some(self, m: Lanes, members: Sequence[int]) -> Lanes:
+        lanes = self.shape(m.members).lanes
+        who = [*members, *[members[-1]] * (-len(members) % lanes)]
+        varying = m.varying
+        if varying is not None:
+            rows = len(self.kernel.params)
+            whole_rows = Rows(varying, rows, m.carried.lanes, np.dtype(f"f{varying.size // (rows * m.carried.lanes)}"))
+            varying = self.tools.gather(whole_rows, who).buffer
+        return replace(m, carried=self.tools.gather(m.carried, who), members=len(who), varying=varying)
+
+    def overwrite(self, m: Lanes, members: Sequence[int], well: int) -> None:
+        self.tools.fill(m.carried, members, well)
+
+    def watch(self, m: Lanes, rows: int, stride: int) -> dict[str, Any]:
+        k, lanes = self.kernel, m.carried.lanes
+        width = sum(prod(shape) for _, shape in k.observed.values()) if k.has("look") else len(k.watched)
+        series: Any = np.empty((rows, width, lanes))
+        if k.has("look"):
+            out = empty(width, lanes, np.float64)
+            for row in series:
+                self.advance(m, stride)
+                self.call("look", m, self.left(m), out, 1)
+                cuda.read(out.buffer, row)
+        else:
+            there = cuda.Buffer(series.nbytes)
+            self.call("watch", m, m.carried, m.carried, rows, stride, there)
+            cuda.read(there, series)
+            m.steps += rows * stride
+        return observed(series, k.observed, m.members)
+
+    def bad(self, m: Lanes) -> list[int]:
+        return self.tools.bad(m.carried, m.members)
+
+    def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
+        column, at = m.carried.numpy()[:, k], 0
+        for s in self.program.states:
+            for i in range(prod(s.type.shape)):
+                if not finite(column[at + i]):
+                    return s.name, i
+            at += prod(s.type.shape)
+        return None
+
+    def left(self, m: Lanes) -> Any:
+        if not self.kernel.has("leave"):
+            return m.carried
+        out = m.carried.like()
+        self.call("leave", m, m.carried, out, 1)
+        return out
+
+    def synchronised(self, m: Lanes) -> dict[str, Any]:
+        return {name: a.numpy() for name, a in self.synchronised_there(m).items()}
+
+    def synchronised_there(self, m: Lanes) -> dict[str, DeviceArray]:
+        """Each output on the device, (members, shape...)."""
+        k = self.kernel
+        dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]
+        rows = empty(sum(prod(shape) for _, shape in k.outputs.values()), m.carried.lanes, dtype)
+        self.call("final", m, self.left(m), rows, 1)
+        out, at = {}, 0
+        for name, (_, shape) in k.outputs.items():
+            there = self.tools.into_members(rows, at, prod(shape), m.members)
+            out[name] = DeviceArray(there.pointer, (m.members, *shape), dtype, there)
+            at += prod(shape)
+        return out
+

@@ -1,0 +1,81 @@
+"""How does a program become kernels of an NVIDIA GPU?  LLVM IR from emit/, PTX and machine code by device/."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from tinyphysics.device import cuda, nvptx
+from tinyphysics.device.cuda_lanes import Tools
+from tinyphysics.device.cuda_loops import Call, Loaded
+from tinyphysics.device.engine import Parts, pointer
+from tinyphysics.emit import ptx as emit
+from tinyphysics.emit import ptx_nests, ptx_tools
+from tinyphysics.ir.uop import UOp
+from tinyphysics.runtime.loaders import list_columns
+from tinyphysics.target import VectorShape
+from tinyphysics.tpir.kernel import Section
+from tinyphysics.tpir.nests import LoopKernel
+
+# measured on an H200: pendulums are fastest by fours (2.01, 1.75, 1.61 ps a step), Hénon–Heiles by twos (0.59, 0.52, 0.61)
+STATE = 16  # registers of 32 bits that the states of a thread's members may fill
+MOST = 4  # members of a thread
+FULL = 2048  # threads that a processor holds
+
+
+class CudaLoader:
+    """Members as threads."""
+
+    threads = False  # the device has its own
+    quick = None
+
+    def __init__(self) -> None:
+        self.made = self.found = 0
+
+    def shape(self, section: Section, members: int) -> VectorShape:
+        """Members side by side in a thread, as far as the registers of their states go, and threads for all of the device."""
+        words = sum(v.dtype.bits for v in section.loads) // 32
+        enough = members // (cuda.device().processors * FULL)
+        return VectorShape(1, max(1, min(MOST, STATE // max(words, 1), enough)))
+
+    def load(
+        self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
+    ) -> list[Any]:
+        text, kept = nvptx.ptx(emit.module(parts, params, varying), cuda.device().capability)
+        functions, found = cuda.load(text, [f.name for f, _ in parts])
+        self.found += kept and found
+        self.made += not (kept and found)
+        return functions
+
+
+@lru_cache(maxsize=1)
+def tools(device: cuda.Device) -> Tools:
+    return Tools(ptx_tools.module(), ptx_tools.NAMES)
+
+
+def turned_list(starts: Any, blocks: Any, n: int, parts: int, *more: Any) -> None:
+    """A list of neighbours by columns, on this machine."""
+    cuts, places, rows, fill = more
+    list_columns()(pointer(starts), pointer(blocks), n, parts, pointer(cuts), pointer(places), pointer(rows), fill)
+
+
+class CudaLoops:
+    """Loop nests as kernels, queued in order."""
+
+    threads = False
+    turn = staticmethod(turned_list)
+
+    def __init__(self) -> None:
+        self.made = self.found = 0
+
+    def load(self, kernel: LoopKernel, careful: bool) -> Any:
+        module = ptx_nests.nests_module(kernel, careful)
+        text, kept = nvptx.ptx(module.text, cuda.device().capability)
+        names = [ptx_nests.TICK, *module.names]
+        built, found = cuda.load(text, names)
+        self.found += kept and found
+        self.made += not (kept and found)
+        functions = dict(zip(names, built))
+        calls = {section: [[Call(functions[x.name], x.blocks, x.block, x.buffers, x.clocked) for x in nest] for nest in nests]
+                 for section, nests in module.launches.items()}  # fmt: skip
+        return Loaded(calls, calls.pop(ptx_nests.LOOK), functions[ptx_nests.TICK], cuda.Buffer(max(module.workspace, 8)))

@@ -1,0 +1,154 @@
+"""Do arrays of a GPU go in and come out where they are?  Through the fake driver; the bits are those of NumPy arrays."""
+import ctypes
+import gc
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.device import cuda, exchange
+from tinyphysics.errors import InputError, PlanError
+
+
+@tp.hamiltonian
+def pendulum(q, p, k=1.0):
+    return p * p / 2 - k * tp.cos(q)
+
+
+@tp.hamiltonian
+def plane(q: tp.Vec[2], p: tp.Vec[2]):
+    return p @ p / 2 + q @ q / 2 + q[0] ** 2 * q[1] - q[1] ** 3 / 3
+
+
+@tp.hamiltonian
+def falls(q, p):
+    return p * p / 2 - q**4
+
+
+def there(a):
+    buffer = cuda.upload(a)
+    return exchange.DeviceArray(buffer.pointer, a.shape, a.dtype, buffer)
+
+
+def start(members, shape=(), seed=1):
+    rng = np.random.default_rng(seed)
+    return {"q": rng.uniform(-0.4, 0.4, (members, *shape)), "p": rng.uniform(-0.3, 0.3, (members, *shape))}
+
+
+@pytest.mark.parametrize("system, shape", [(pendulum, ()), (plane, (2,))])
+def test_the_bits_are_those_of_a_run_here(fake_cuda, system, shape):
+    state = start(37, shape)
+    out = tp.compile(system, dt=0.01, backend="cuda").evolve(**{n: there(v) for n, v in state.items()}, steps=20)
+    here = tp.compile(system, dt=0.01).evolve(**state, steps=20)
+    assert out.hash == here.hash and out.t == here.t[-1]
+    for name in state:
+        assert isinstance(out.final[name], exchange.DeviceArray) and out.final[name].shape == state[name].shape
+        assert np.array_equal(out.final[name].numpy(), here.final[name])
+
+
+def test_parameters_of_each_member_and_a_run_that_goes_on(fake_cuda):
+    state, k = start(20), np.linspace(1, 2, 20)
+    sim = tp.compile(pendulum, dt=0.01, backend="cuda")
+    half = sim.evolve(**{n: there(v) for n, v in state.items()}, k=k, steps=10)
+    first = tp.compile(pendulum, dt=0.01).evolve(**state, k=k, steps=10)
+    whole = sim.evolve(q=half.final.q, p=half.final.p, k=k, steps=10)
+    assert whole.hash == tp.compile(pendulum, dt=0.01).evolve(q=first.final.q, p=first.final.p, k=k, steps=10).hash
+
+
+def test_no_state_is_copied_to_this_machine_or_from_it(fake_cuda):
+    state = start(4096)
+    given = {n: there(v) for n, v in state.items()}
+    out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(**given, steps=5)
+    assert out.metrics["bytes_moved"] < 4096 and out.metrics["launches"] > 0
+
+
+def test_what_was_given_is_not_changed(fake_cuda):
+    state = start(9)
+    given = {n: there(v) for n, v in state.items()}
+    tp.compile(pendulum, dt=0.01, backend="cuda").evolve(**given, steps=7)
+    assert all(np.array_equal(given[n].numpy(), v) for n, v in state.items())
+
+
+def test_one_member_has_no_axis(fake_cuda):
+    q, p = np.array(0.3), np.array(-0.1)
+    out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(q=there(q), p=there(p), steps=5)
+    here = tp.compile(pendulum, dt=0.01).evolve(q=0.3, p=-0.1, steps=5)
+    assert out.final.q.shape == () and out.hash == here.hash
+
+
+def test_members_that_fail_keep_their_last_good_state(fake_cuda):
+    state = {"q": np.linspace(0.1, 3, 23), "p": np.zeros(23)}
+    out = tp.compile(falls, dt=0.05, backend="cuda").evolve(**{n: there(v) for n, v in state.items()}, steps=60)
+    here = tp.compile(falls, dt=0.05).evolve(**state, steps=60)
+    assert 0 < len(here.stops) < 23 and out.stops == here.stops and out.stopped == here.stopped
+    assert all(np.array_equal(out.final[n].numpy(), here.final[n]) for n in state)
+
+
+def test_another_library_reads_the_memory_by_dlpack_and_gives_it_back(fake_cuda):
+    """What torch does with a capsule: it takes the tensor out, renames the capsule, and calls the deleter when it is done."""
+    a = there(np.arange(6.0).reshape(2, 3))
+    assert a.__dlpack_device__() == (2, 0) and a.__cuda_array_interface__["data"][0] == a.pointer
+    capsule = a.__dlpack__(stream=1)
+    address = exchange.pointer_in(id(capsule), b"dltensor")
+    managed = exchange.Managed.from_address(address)
+    t = managed.tensor
+    assert (t.data, t.ndim, t.shape[0], t.shape[1], t.code, t.bits) == (a.pointer, 2, 2, 3, 2, 64)
+    rename = exchange.python("PyCapsule_SetName", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+    used = ctypes.create_string_buffer(b"used_dltensor")
+    rename(id(capsule), used)
+    del capsule
+    gc.collect()
+    assert address in exchange._lent  # still looked at
+    managed.deleter(address)
+    assert address not in exchange._lent
+
+
+def test_a_capsule_that_nobody_takes_from_frees_what_it_holds(fake_cuda):
+    a = there(np.zeros(4))
+    capsule = a.__dlpack__()
+    assert len(exchange._lent) == 1
+    del capsule
+    gc.collect()
+    assert not exchange._lent
+
+
+@pytest.mark.parametrize(
+    "change, error, says",
+    [
+        (lambda s: {**s, "p": np.zeros(5)},                          InputError, "some are not"),
+        (lambda s: {**s, "q": there(np.zeros(5, np.float32))},       InputError, "float32"),
+        (lambda s: {**s, "q": there(np.full(5, np.inf))},            InputError, "not finite"),
+        (lambda s: {**s, "save_every": 2},                           PlanError,  "save_every"),
+        (lambda s: {**s, "observe": {"e": lambda q: q}},             PlanError,  "observe"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_is_said(fake_cuda, change, error, says):
+    state = {n: there(v) for n, v in start(5).items()}
+    with pytest.raises(error, match=says):
+        tp.compile(pendulum, dt=0.01, backend="cuda").evolve(**change(state), steps=4)
+
+
+def test_arrays_that_do_not_lie_in_one_piece(fake_cuda):
+    class Strided(exchange.DeviceArray):
+        def __dlpack__(self, **_):
+            capsule = super().__dlpack__()
+            managed = exchange.Managed.from_address(exchange.pointer_in(id(capsule), b"dltensor"))
+            self.steps = (ctypes.c_int64 * 1)(2)
+            managed.tensor.strides = ctypes.cast(self.steps, ctypes.POINTER(ctypes.c_int64))
+            return capsule
+
+    a = there(np.zeros(5))
+    with pytest.raises(InputError, match="one piece"):
+        exchange.taken("q", Strided(a.pointer, a.shape, a.dtype, a))
+
+
+def test_a_processor_does_not_take_them(fake_cuda):
+    state = {n: there(v) for n, v in start(5).items()}
+    with pytest.raises(PlanError, match='backend="cuda"'):
+        tp.compile(pendulum, dt=0.01, backend="llvm").evolve(**state, steps=4)
+
+
+def test_what_is_not_kept_is_said(fake_cuda):
+    out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(**{n: there(v) for n, v in start(5).items()}, steps=4)
+    with pytest.raises(AttributeError, match="NumPy"):
+        out.energy
