@@ -1,4 +1,4 @@
-"""tp.compile: what may be asked for, and what is said about what may not be asked for yet."""
+"""tp.compile: what may be asked for, and what is said about what may not be."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,9 @@ LOOSEST = 1e-2  # tolerance of a step: beyond, its last terms say nothing about 
 SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with it are exact
 
 
-def choice(name: str, value: Any, built: tuple[Any, ...], planned: tuple[Any, ...]) -> None:
-    if value in built:
-        return
-    valid = one_of([str(v) for v in built])
-    if value in planned:
-        raise PlanError(f"{name}={value!r} does not exist yet", fix=f"{name} may be {valid}.")
-    later = f"; later also {one_of([str(v) for v in planned])}" if planned else ""
-    raise PlanError(f"there is no {name} {value!r}", fix=f"{name} may be {valid}{later}.")
+def choice(name: str, value: Any, built: tuple[Any, ...]) -> None:
+    if value not in built:
+        raise PlanError(f"there is no {name} {value!r}", fix=f"{name} may be {one_of([str(v) for v in built])}.")
 
 
 def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
@@ -174,9 +169,9 @@ def compile(
                              "approximate": approximate, "scale": None if scale == "off" else scale})  # fmt: skip
     if propagator is not None and propagator not in PROPAGATORS:
         raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
-    choice("kinetics", kinetics, ("newtonian", "relativistic"), ())
-    choice("precision", precision, tuple(PRECISIONS), ())
-    choice("math", math, MATHS, ())
+    choice("kinetics", kinetics, ("newtonian", "relativistic"))
+    choice("precision", precision, tuple(PRECISIONS))
+    choice("math", math, MATHS)
     if scale not in SCALES:
         raise InputError(f"scale={scale!r}", fix=f"scale is {one_of(SCALES)}.")
     if checks not in CHECKS:
