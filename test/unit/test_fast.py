@@ -292,6 +292,21 @@ def test_what_is_observed_is_exact():
     assert np.array_equal(values["exact"], values["fast"])
 
 
+@tp.hamiltonian
+def screened(q: tp.Array["n", 3], p: tp.Array["n", 3], box: tp.Vec[3] = (6.0, 6.0, 6.0)):
+    r = np.sqrt(tp.pair_distance2(q, box=box, cutoff=2.0))
+    return (p**2).sum() / 2 + tp.pair_sum(tp.exp(-r) / r)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "c"])
+def test_sums_over_neighbours_have_it_too(backend):
+    g = np.random.default_rng(1)
+    lattice = np.stack(np.meshgrid(*[np.arange(5) * 1.2] * 3), -1).reshape(-1, 3)
+    start = {"q": lattice + 0.2 * g.random((125, 3)), "p": 0.3 * g.normal(size=(125, 3))}
+    a, b = (tp.compile(screened, dt=0.01, math=m, backend=k).evolve(**start, steps=50) for m, k in (("exact", "llvm"), ("fast", backend)))
+    assert np.abs(a.final.q - b.final.q).max() < 1e-12
+
+
 def test_neighbours_and_products_that_join_sums():
     kernel = build_loops(tp.compile(cluster, dt=0.01, sizes={"n": 40}, math="fast").tpir, seed=RSQRTPS)
     (pairs,) = [n for n in kernel.sections["step"].nests if n.kind == "pairs"]

@@ -85,7 +85,9 @@ def engine_for(
 
 def seed_of(target: Target) -> Seed:
     """What the roots of math="fast" begin with on a target."""
-    return {"llvm": seed_for(host_cpu()), "cuda": PTX_RSQRT}.get(target.backend, PORTABLE)
+    if target.backend == "llvm":  # who does not need LLVM may not have it
+        return seed_for(host_cpu())
+    return PTX_RSQRT if target.backend == "cuda" else PORTABLE
 
 
 @lru_cache(maxsize=16)
@@ -199,7 +201,7 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
 
 def seed_at(level: str) -> Seed:
     """Of a listing; the text of other languages has what every machine has."""
-    return {"ptx": PTX_RSQRT, "opencl": PORTABLE}.get(level, seed_of(LLVM))
+    return PTX_RSQRT if level == "ptx" else PORTABLE if level in ("c", "cuda", "opencl") else seed_of(LLVM)
 
 
 def listing(program: Program, level: str) -> str:
