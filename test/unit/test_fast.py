@@ -224,6 +224,20 @@ def test_every_instruction_is_written_for_its_machine():
 
 
 # --- runs ---------------------------------------------------------------------------------------------
+@tp.hamiltonian
+def twice(q: tp.Array["n", 3], p: tp.Array["n", 3], eps: float = 0.3):
+    r2 = ((q[:, None] - q[None, :]) ** 2).sum(-1)
+    return (p**2).sum() / 2 - tp.pair_sum(1 / np.sqrt(r2 + eps) - 0.5 / np.sqrt(r2 + 2 * eps)) / 100
+
+
+@pytest.mark.parametrize("math", ["exact", "fast"])
+def test_two_roots_in_a_step_or_a_pair_are_told_apart(math):
+    a, b = (tp.compile(twice, dt=0.01, sizes={"n": 40}, math=math, backend=k).evolve(**stars(40), steps=20) for k in ("llvm", "c"))
+    assert np.abs(a.final.q - b.final.q).max() < 1e-13
+    one = [tp.compile(kepler, dt=0.01, math=m, method="rk4").evolve(**ORBIT, steps=50).final.q for m in ("exact", math)]
+    assert np.abs(one[0] - one[1]).max() < 1e-13
+
+
 SYSTEMS = [(pendulum, lambda n: {"q": np.linspace(-2, 2, n), "p": np.linspace(0.1, 0.3, n)}), (kepler, orbits),
            (henon_heiles, lambda n: {"q": np.stack([np.linspace(0.01, 0.3, n)] * 2, 1), "p": np.full((n, 2), 0.1)})]  # fmt: skip
 

@@ -143,7 +143,7 @@ def guarded(roots: Sequence[UOp], seed: Seed, seen: Collection[UOp] = ()) -> tup
     told = bool(seen)
 
     def paths(roots: Sequence[UOp], seen: Collection[UOp]) -> list[tuple[UOp, Condition]]:
-        own = [u for u in toposort(roots) if is_root(u)]
+        own = dict.fromkeys(u for u in toposort(roots) if is_root(u))
         others = transcendental.fast_paths(roots, own)
         return [*others, *((u.src[0], fails(seed, u.op is Ops.POW, told)) for u in own if u not in seen)]
 

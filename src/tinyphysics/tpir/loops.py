@@ -80,7 +80,7 @@ def finished(
     pieces = []
     for p in nest.pieces:
         plain = inline([s.value for s in p.stores])
-        seen = [u for s in p.stores for u in sums.get((s.buffer, s.plane), ())]
+        seen = dict.fromkeys(u for s in p.stores for u in sums.get((s.buffer, s.plane), ()))
         values, guards = (lower(plain), []) if careful else expanded(plain, seed, seen)
         guards += [] if careful or nest.kind != "map" else [(u - u).ne(0.0) for u in p.loads() if u.arg in sums]
         flat = graph_rewrite([*values, *guards], exact)

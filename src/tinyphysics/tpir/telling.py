@@ -43,9 +43,9 @@ def telling_sums(nests: Sequence[Nest], fails: Callable[[UOp], bool] = is_invers
         left = dict.fromkeys(u for u in toposort(list(values.values())) if fails(u))
         for s, value in values.items():
             plane = (s.buffer, s.plane)
-            shown = [u for u in kept_by(value, fails) if u in left]
+            shown = dict.fromkeys(u for u in kept_by(value, fails) if u in left)  # not a list: == of nodes makes a node
             if shown and s.combine is Ops.ADD and s.index[0] is nest.variables[0] and is_read(nests[k + 1 :], plane, nest):
-                out[plane] = shown
+                out[plane] = list(shown)
                 left = {u: None for u in left if u not in shown}
     return out
 
