@@ -1,16 +1,19 @@
-# What can I ask for?  demo, test, docs, bench, lint, types, examples, clean.  Needs Python 3.11 or newer.
+# What can I ask for?  demo, test, test-gpu, docs, bench, lint, types, examples, clean.  Needs Python 3.11 or newer.
 PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 
-.PHONY: demo test docs bench lint types examples clean
+.PHONY: demo test test-gpu docs bench lint types examples clean
 
 demo: $(VENV)/.core
 	$(BIN)/tp demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS)
+
+test-gpu: $(VENV)/.test   # for a machine with an NVIDIA GPU; elsewhere every test says why it was left out
+	$(BIN)/python -m pytest test/gpu -rs
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m mkdocs build --strict --quiet

@@ -45,9 +45,10 @@ def members(values: Any) -> dict[str, Any]:
     return {name: np.asarray(v, float)[None] for name, v in values.items()}
 
 
-def by_series(p: Any, tolerance: float) -> Setting:
+def by_series(p: Any, tolerance: float, method: str = "taylor") -> Setting:
+    """Or by another method that chooses its own steps."""
     system, start = p.series
-    sim = tp.compile(system, method="taylor", tolerance=tolerance, backend="llvm", **p.options)
+    sim = tp.compile(system, method=method, tolerance=tolerance, backend="llvm", **p.options)
     c = sim.compiled
     inner = engine_for(sim.target, c.program, None, 1) if c.series is None else series_engine(sim.target, c.series)
     engine = AdaptiveEngine(inner, list(start), None)
@@ -65,6 +66,11 @@ def by_series(p: Any, tolerance: float) -> Setting:
 def ours_taylor(p: Any) -> Iterator[Setting]:
     for tolerance in SERIES:
         yield by_series(p, tolerance)
+
+
+def ours_embedded(p: Any, method: str) -> Iterator[Setting]:
+    for tolerance in TOLERANCES[:-1] if method == "dop853" else TOLERANCES[:9]:
+        yield by_series(p, tolerance, method)
 
 
 def ours_fixed(p: Any, method: str) -> Iterator[Setting]:

@@ -1,7 +1,7 @@
 """A machine that runs PTX on NumPy's lanes: every thread of a grid, bit for bit, with memory that complains.
 
 Threads go together as far as they agree; those that do not are run from the earliest block on, so that they meet again.
-That would hide threads that rely on each other without a barrier: who touches which word of shared memory is watched.
+That would hide threads that rely on each other without a barrier: who reads and who changes which number is watched.
 """
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ DEVICE = 0x7F00_0000_0000  # the first address of the device's memory
 LINE = 256  # what memory is aligned to
 NOTHING = 0xAB  # bytes that nobody has written
 WARP = 32
-WORD = 4  # bytes that are watched together
 NOBODY, SEVERAL = -1, -2
 MOST = 1 << 31  # instructions of all threads of a launch: more is an endless loop
 
@@ -43,7 +42,7 @@ ILLEGAL, MISALIGNED = 700, 716
 
 
 class Race(Exception):
-    """Two threads touched a word between two barriers, one of them to write."""
+    """A thread changed what another one touched since the last barrier."""
 
 
 # --- memory -----------------------------------------------------------------------------------------------
@@ -58,11 +57,11 @@ class Block:
 class Memory:
     """The device's: pieces with gaps between them; nothing is used twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: int = DEVICE) -> None:
         self.blocks: dict[int, Block] = {}
         self.starts: list[int] = []
         self.freed: dict[int, int] = {}
-        self.next = DEVICE
+        self.next = begin
 
     def allocate(self, size: int, constant: bool = False) -> int:
         address = self.next
@@ -421,9 +420,8 @@ class Launch:
         self.spaces = {"shared": np.full((self.all // self.each, room + shared + -(room + shared) % 16), NOTHING, np.uint8),
                        "local": np.full((self.all, 16), NOTHING, np.uint8)}  # fmt: skip
         self.sizes = {"shared": room + shared, "local": 0}
-        words = (self.all // self.each, self.spaces["shared"].shape[1] // WORD)
         self.watching = True
-        self.writer, self.reader = (np.full(words, NOBODY) for _ in range(2))  # since the last barrier
+        self.watched: dict[int, tuple[Array, Array]] = {}  # who changed, who read, since the last barrier, by the first byte
         self.given = given
         self.executed: Counter[str] = Counter()
         self.instructions = 0
@@ -451,13 +449,12 @@ class Launch:
 
     def met(self, frame: Frame, waiting: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
         """Those that wait at a barrier go on when their whole block is there."""
+        self.watched.clear()
         by_target: dict[int, list[Any]] = {}
         for k, lanes in waiting:
             by_target.setdefault(k, []).append(frame.listed(lanes))
         out = [(k, np.sort(np.concatenate(parts))) for k, parts in by_target.items()]
         for _, lanes in out:
-            whole = np.unique(lanes // self.each)
-            self.writer[whole], self.reader[whole] = NOBODY, NOBODY
             counts = np.bincount(lanes // self.each, minlength=self.all // self.each)
             if ((counts != 0) & (counts != self.each)).any():
                 raise Fault(f"{self.f.source.name}: some threads of a block wait at a barrier that others do not come to", 719)
@@ -517,11 +514,16 @@ class Launch:
         out = np.empty(len(where), kind)
         for name, at, lanes in self.split(space, where):
             if name in self.spaces:
-                out[lanes] = self.rows(name, at, size, who[lanes], kind)
+                view, rows, places = self.cells(name, at, size, who[lanes], kind)
+                out[lanes] = view[rows, places]
+                if name == "shared":
+                    self.look(view, rows * view.shape[1] + places, who[lanes], None)
                 continue
             for block, here in self.found(at, size, who[lanes]):
-                got = block.data.view(kind)[(at[here] - np.uint64(block.address)) // np.uint64(size)]
-                out[lanes if isinstance(here, slice) else np.arange(len(where))[lanes][here]] = got
+                view, places = block.data.view(kind), (at[here] - np.uint64(block.address)) // np.uint64(size)
+                out[lanes if isinstance(here, slice) else np.arange(len(where))[lanes][here]] = view[places]
+                if not block.constant:
+                    self.look(view, places, who[lanes][here], None)
         return out
 
     def write(self, space: str, where: Array, values: Array, who: Array, many: int) -> None:
@@ -532,14 +534,16 @@ class Launch:
         for name, at, lanes in self.split(space, where):
             if name in self.spaces:
                 view, rows, places = self.cells(name, at, size, who[lanes], kind)
-                view[rows, places] = values[lanes]
                 if name == "shared":
-                    self.look(rows, places * size, size, who[lanes], True)
+                    self.look(view, rows * view.shape[1] + places, who[lanes], values[lanes])
+                view[rows, places] = values[lanes]
                 continue
             for block, here in self.found(at, size, who[lanes]):
                 if block.constant or name == "const":
                     raise Fault(f"{self.f.source.name} writes to constants", ILLEGAL)
-                block.data.view(kind)[(at[here] - np.uint64(block.address)) // np.uint64(size)] = values[lanes][here]
+                view, places = block.data.view(kind), (at[here] - np.uint64(block.address)) // np.uint64(size)
+                self.look(view, places, who[lanes][here], values[lanes][here])
+                view[places] = values[lanes][here]
 
     def found(self, where: Array, size: int, who: Array) -> list[tuple[Block, Any]]:
         try:
@@ -554,31 +558,33 @@ class Launch:
             raise Fault(f"{self.f.source.name}: {size} bytes at {at.min()}..{at.max()} of {self.sizes[space]} {space} ones", ILLEGAL)
         return view.view(kind), who if space == "local" else who // self.each, at // size
 
-    def rows(self, space: str, where: Array, size: int, who: Array, kind: Any) -> Array:
-        view, rows, places = self.cells(space, where, size, who, kind)
-        if space == "shared":
-            self.look(rows, places * size, size, who, False)
-        return view[rows, places]
-
-    def look(self, rows: Array, at: Array, size: int, who: Array, writes: bool) -> None:
-        """Is each word touched by one thread alone, or read only?"""
-        for word in range(0, size, WORD) if self.watching else ():
-            k = (at + word) // WORD
-            writer, reader = self.writer[rows, k], self.reader[rows, k]
-            wrong = (writer != NOBODY) & (writer != who)
-            if writes:
-                wrong |= (reader != NOBODY) & (reader != who)
-                self.writer[rows, k] = who
-                wrong |= self.writer[rows, k] != who  # two of them at once
-            else:
-                self.reader[rows, k] = np.where((reader == NOBODY) | (reader == who), who, SEVERAL)
-                others = self.reader[rows, k] != who
-                self.reader[rows[others], k[others]] = SEVERAL
-            if wrong.any():
-                n = int(np.flatnonzero(wrong)[0])
-                raise Race(f"{self.f.source.name}: thread {who[n]} {'writes' if writes else 'reads'} byte {at[n]} of shared memory, "
-                           f"which thread {reader[n] if writes and writer[n] in (NOBODY, who[n]) else writer[n]} "
-                           "touched since the last barrier")  # fmt: skip
+    def look(self, view: Array, places: Array, who: Array, new: Any) -> None:
+        """Does a thread read what another changed, or change what another read or changed?  All the same value is no change."""
+        if not self.watching:
+            return
+        flat, size = view.reshape(-1), view.itemsize
+        at = places.astype(np.int64) * size
+        key = flat.ctypes.data
+        if key not in self.watched:
+            self.watched[key] = np.full(flat.nbytes, NOBODY), np.full(flat.nbytes, NOBODY)
+        changed, read = self.watched[key]
+        by, to = changed[at], read[at]
+        if new is None:
+            wrong = (by != NOBODY) & (by != who)
+            read[at] = np.where((to == NOBODY) | (to == who), who, SEVERAL)
+            others = read[at] != who
+            read[at[others]] = SEVERAL
+        else:
+            changes = flat[places] != new
+            wrong = changes & ((by != NOBODY) & (by != who) | (to != NOBODY) & (to != who))
+            changed[at[changes]] = who[changes]
+            flat[places] = new
+            wrong |= flat[places] != new  # two of them at once
+        if wrong.any():
+            n = int(np.flatnonzero(wrong)[0])
+            other = by[n] if by[n] not in (NOBODY, who[n]) else to[n]
+            raise Race(f"{self.f.source.name}: thread {who[n]} {'reads' if new is None else 'changes'} byte {at[n]} of {flat.nbytes}, "
+                       f"which {f'thread {other}' if other >= 0 else 'another one'} touched since the last barrier")  # fmt: skip
 
 
 def run(

@@ -142,7 +142,7 @@ def check_adaptive(system: System, goal: Goal) -> None:
     if not is_adaptive(system.kind, goal.method):
         if goal.tolerance is not None:
             raise PlanError("tolerance= is of methods that choose their own steps, and this one has the step dt",
-                            fix='Add method="taylor", or leave tolerance= out.')  # fmt: skip
+                            fix='Add method="taylor" or "dop853", or leave tolerance= out.')  # fmt: skip
         return
     wrong = {"precision": goal.precision if goal.precision != "float64" else None,
              "scale": goal.scale if goal.scale != "off" else None, "approximate": goal.approximate,
@@ -153,7 +153,7 @@ def check_adaptive(system: System, goal: Goal) -> None:
     for name, value in wrong.items():
         if value is not None:
             raise PlanError(f"{name}={value!r} does not go with a method that chooses its own steps",
-                            fix=f"Leave {name}= out; tolerance= is the relative error of a step, rounding if not given.")
+                            fix=f"Leave {name}= out; tolerance= is the relative error of a step.")
 
 
 def follows(b: Build) -> bool:

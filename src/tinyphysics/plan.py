@@ -62,7 +62,8 @@ class Goal:
     energy_drift: float | None = None  # the largest |E - E0|/S that a run may have, at any step
     error: float | None = None  # the largest error of a state that a run may have, relative to the state's size
     decision: Decision | None = None  # what pilots have shown about those two, once they have
-    tolerance: float | None = None  # the relative error of one step of a method that chooses its own; None: the smallest
+    tolerance: float | None = None  # the relative error of one step of a method that chooses its own; None: the method's
+    absolute: float | None = None  # and what an error may be beside that, where the method looks at each number
     project: tuple[tuple[str, str], ...] = ()  # (name, expression) of invariants that every step is put back to
     math: str = "exact"  # or "fast": kernels with the errors of rules/fast.py, whose bits are their machine's own
     stiff: float = 0.0  # omega*dt of a quadratic part at which leapfrog is shown to be unstable

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from functools import lru_cache
 
 import numpy as np
@@ -10,15 +12,18 @@ from ptx_machine import parsed
 from ptx_mix import asked_for, fused, objections
 
 import tinyphysics as tp
+from test_loops import SYSTEMS, cluster, pendulums, ring
+from test_loops import compiled as of_loops
 from test_parity import SUITE, ensemble, growth, henon_heiles, kepler, pendulum, powers, torture, trig
 from tinyphysics.device import cuda, cuda_lanes, nvptx
 from tinyphysics.emit import ptx as emit
-from tinyphysics.emit import ptx_tools
+from tinyphysics.emit import ptx_nests, ptx_tools
 from tinyphysics.physics import zoo
 from tinyphysics.planner.catalog import METHODS
 from tinyphysics.runtime import cuda as loading
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.tpir.loops import build_loops
 
 HERE = ("cuda", "llvm")
 SWING = dict(q=1.0, p=0.3)
@@ -326,6 +331,27 @@ def check(llvm, text, merged=0):
 def test_the_ptx_of_the_methods_rounds_to_nearest_and_fuses_what_the_graph_fuses(method):
     for llvm, text in listings(henon_heiles, dt=0.05, method=method):
         check(llvm, text, merged=4)  # some that are the same after their numbers are known are done once
+
+
+@pytest.mark.parametrize("system", [*SYSTEMS, ring, pendulums], ids=lambda s: s.name)
+def test_the_ptx_of_loop_nests_rounds_to_nearest_and_fuses_what_the_graph_fuses(system):
+    for careful in (False, True):
+        text = ptx_nests.nests_module(build_loops(of_loops(system, 40).tpir), careful).text
+        check(text, nvptx.compiled(text), merged=4)
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas of the CUDA toolkit is not installed")
+@pytest.mark.parametrize("capability", [(7, 0), (9, 0)], ids=["sm_70", "sm_90"])
+def test_the_assembler_takes_the_text(tmp_path, capability):
+    texts = [ptx_tools.module(), ptx_nests.nests_module(build_loops(of_loops(cluster, 40).tpir)).text]
+    for system, options in ((kepler, dict(dt=0.02)), (trig, dict(dt=0.02, precision="float32")), (henon_heiles, dict(dt=0.1, method="gauss4"))):
+        texts.append(next(listings(system, **options))[0])
+    for k, text in enumerate(texts):
+        file = tmp_path / f"{k}.ptx"
+        file.write_text(nvptx.compiled(text, capability))
+        arch = f"-arch=sm_{max(capability[0] * 10 + capability[1], 75)}"  # older ones, today's assembler has forgotten
+        done = subprocess.run(["ptxas", arch, str(file), "-o", str(tmp_path / "out")], capture_output=True, text=True)
+        assert done.returncode == 0 and not done.stderr.strip(), done.stderr
 
 
 def test_the_tools_compute_nothing():

@@ -212,7 +212,7 @@ def test_every_instruction_is_written_for_its_machine():
     wanted = [(RSQRT14, f64, 8, "x86_64-linux", "skylake-avx512", "vrsqrt14pd\t%zmm"), (RSQRT14, f32, 4, "x86_64-linux", "skylake-avx512", "vrsqrt14ps\t%xmm"),
               (RSQRT14, f64, 1, "x86_64-linux", "skylake-avx512", "vrsqrt14pd\t%xmm"), (RSQRT14, f32, 32, "x86_64-linux", "skylake-avx512", "vrsqrt14ps\t%zmm"),
               (RSQRTPS, f64, 4, "x86_64-linux", "haswell", "vrsqrtps\t%xmm"), (RSQRTPS, f32, 8, "x86_64-linux", "haswell", "vrsqrtps\t%ymm"),
-              (PTX_RSQRT, f64, 1, "nvptx64-nvidia-cuda", "sm_90", "rsqrt.approx.ftz.f64"), (PTX_RSQRT, f32, 1, "nvptx64-nvidia-cuda", "sm_90", "rsqrt.approx.f32")]  # fmt: skip
+              (PTX_RSQRT, f64, 1, "nvptx64-nvidia-cuda", "sm_90", "rsqrt.approx.ftz.f64"), (PTX_RSQRT, f32, 1, "nvptx64-nvidia-cuda", "sm_90", "rsqrt.approx.ftz.f32")]  # fmt: skip
     for seed, dtype, width, triple, cpu, instruction in wanted:
         w = Writer(width)
         v = UOp.var("x", (), dtype)
@@ -391,7 +391,7 @@ def test_a_driver_that_interprets_runs_it_too(fake_cuda, system, start, options,
 
 
 def test_ptx_takes_the_instruction_and_nothing_else_that_is_not_exact():
-    for system, options, kind in ((kepler, {}, "ftz.f64"), (cluster, {"sizes": {"n": 64}}, "ftz.f64"), (cluster, {"sizes": {"n": 64}, "precision": "float32"}, "f32")):
+    for system, options, kind in ((kepler, {}, "ftz.f64"), (cluster, {"sizes": {"n": 64}}, "ftz.f64"), (cluster, {"sizes": {"n": 64}, "precision": "float32"}, "ftz.f32")):
         text = tp.compile(system, dt=0.01, math="fast", **options).ir("ptx")
         assert f"rsqrt.approx.{kind}" in text and "sqrt.rn" not in text and "div.rn" not in text
         assert all(kind in line for line in text.splitlines() if "approx" in line or "ftz" in line)

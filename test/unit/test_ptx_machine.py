@@ -345,8 +345,23 @@ def test_a_barrier_that_is_forgotten_is_noticed():
     with pytest.raises(Race, match="reads byte .* touched since the last barrier"):
         run(text, "k", [source, out], threads=64)
     late = kernel(TILE + "st.shared.b64 [%x2], %o;", registers=SHARED)
-    with pytest.raises(Race, match="writes byte"):
+    with pytest.raises(Race, match="changes byte"):
         run(late, "k", [source, out], threads=64)
+
+
+@pytest.mark.parametrize("body, reason", [
+    ("st.global.b64 [%t], %a; ld.param.u64 %t, [out]; ld.global.b64 %o, [%t];", "thread 1 reads byte 0 .* which thread 0"),
+    ("ld.param.u64 %x1, [source]; ld.global.b64 %o, [%x1+8]; add.s64 %x2, %o, 1; st.global.b64 [%s], %x2;", "changes byte 8"),
+    ("ld.param.u64 %t, [out]; mov.b64 %o, %n;", "changes byte 0"),
+])  # fmt: skip
+def test_threads_that_rely_on_each_other_are_noticed(body, reason):
+    with pytest.raises(Race, match=reason):
+        of(body, 1, 2, 3)
+
+
+def test_threads_may_set_one_mark_to_the_same_value():
+    assert of("ld.param.u64 %x1, [source]; mov.b64 %o, 5; st.global.b64 [%x1], 1;", 1, 2, 3) == [5, 5, 5]
+    assert of("mov.b64 %x1, mark; mov.b64 %o, 5; st.global.b64 [%x1], 1;", 1, 2, 3, before=".global .align 8 .u64 mark;") == [5, 5, 5]
 
 
 def test_a_barrier_that_not_all_come_to_is_an_error():

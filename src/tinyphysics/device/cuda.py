@@ -1,7 +1,7 @@
 """The CUDA device: NVIDIA's driver by ctypes alone, every return code looked at.
 
-One primary context and one stream for a process, in whose order everything is done; other libraries that use the device
-share the context. What was freed is kept for the next of its size.
+One primary context and one stream for each device, in whose order everything is done; other libraries that use the device
+share the context. What was freed is kept for the next of its size. Runs have one device, or all (device/cuda_many.py).
 """
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import ctypes
 import gc
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache as once
 from typing import Any
@@ -39,7 +40,9 @@ PTX = 1
 RELAXED = 2  # of a capture: other threads may do what they like
 
 Pointer, Int, Bytes = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
-_here = threading.local()  # whether the context is this thread's
+ALL = -1  # of CUDA_DEVICE: every device that can
+_here = threading.local()  # the context that is this thread's
+_on: ContextVar[int | None] = ContextVar("cuda device", default=None)  # if not the first that is taken
 
 
 def open_library() -> Any:
@@ -76,14 +79,12 @@ class DeviceError(BackendError):
 
 
 def call(name: str, *args: Any) -> None:
-    """A function of the driver in this process's context."""
-    if not getattr(_here, "context", False) and name not in BEFORE_CONTEXT:
-        ask("cuCtxSetCurrent", device().context)
-        _here.context = True
+    """A function of the driver in the context of this thread's device."""
+    d = device()
+    if getattr(_here, "device", None) is not d:
+        ask("cuCtxSetCurrent", d.context)
+        _here.device = d
     ask(name, *args)
-
-
-BEFORE_CONTEXT = frozenset(["cuCtxSetCurrent"])
 
 
 def ask(name: str, *args: Any) -> None:
@@ -92,10 +93,10 @@ def ask(name: str, *args: Any) -> None:
         raise DeviceError(f"CUDA's {name} failed: {told(code)}", code, LOST_CONTEXT if code in LOST else None)
 
 
-def drop(name: str, handle: Any) -> None:
+def drop(home: int, name: str, handle: Any) -> None:
     """Gives something back, in whichever thread its last owner goes; what cannot be given back is the driver's."""
     if handle and not _closing():
-        with suppress(BackendError):
+        with suppress(BackendError), on(home):
             call(name, handle)
 
 
@@ -148,35 +149,46 @@ def devices() -> list[Found]:
     return out
 
 
-def chosen(wanted: int) -> Found:
+def usable() -> list[Found]:
     try:
         every = devices()
     except DeviceError as error:  # 100: a driver without a device
         raise BackendError(f"the NVIDIA driver finds no GPU: {error.what}", fix="Look at `nvidia-smi`.") from error
-    usable = [f for f in every if not f.lacks]
-    if not usable:
+    found = [f for f in every if not f.lacks]
+    if not found:
         what = "; ".join(f"{f.name} ({f.lacks})" for f in every) or "none is there"
         raise BackendError(f"no GPU can run the backend `cuda`: {what}", fix="Choose another backend, or leave backend= out.")
-    if not 0 <= wanted < len(usable):
+    return found
+
+
+def chosen(wanted: int) -> Found:
+    found = usable()
+    if not 0 <= wanted < len(found):
         raise BackendError(f"there is no CUDA device {wanted} (TINYPHYSICS_CUDA_DEVICE)",
-                           fix=f"They count from 0; {plural(len(usable), 'device')} can run: see tp doctor.")  # fmt: skip
-    return usable[wanted]
+                           fix=f"They count from 0, {ALL} is all; {plural(len(found), 'device')} can run.")  # fmt: skip
+    return found[wanted]
+
+
+def taken() -> list[int]:
+    """The devices that runs are given to."""
+    return list(range(len(usable()))) if CUDA_DEVICE.value == ALL else [CUDA_DEVICE.value]
 
 
 def described() -> str:
     """What is here, for the doctor; never an error."""
     try:
-        found = chosen(CUDA_DEVICE.value)
+        names = ", ".join(chosen(k).name for k in taken())
         every = [f"{f.name} (sm_{f.capability[0]}{f.capability[1]})" for f in devices()]
     except BackendError as error:
         return f"none: {error.what}"
-    return f"{'; '.join(every)}; taken: {found.name}; driver of CUDA {dotted(driver_version())}"
+    return f"{'; '.join(every)}; taken: {names}; driver of CUDA {dotted(driver_version())}"
 
 
 @dataclass(eq=False)
 class Device:
     """A device with a context and a stream, and what was counted on it."""
 
+    place: int  # among those that can run
     number: int
     name: str
     capability: tuple[int, int]
@@ -190,25 +202,36 @@ class Device:
     moved: int = 0  # bytes of them
 
 
-@once
 def device() -> Device:
-    """The one that all kernels of this process run on."""
+    """The one that this thread works with."""
+    place = _on.get()
     with _opening:  # of two threads that ask at once the second gets the first one's: they must share a stream
-        return opened()
+        return opened(max(CUDA_DEVICE.value, 0) if place is None else place)
 
 
-_opening = threading.Lock()
+@contextmanager
+def on(place: int) -> Iterator[None]:
+    """Another device, in this thread."""
+    token = _on.set(place)
+    try:
+        yield
+    finally:
+        _on.reset(token)
+
+
+_opening = threading.RLock()
 
 
 @once
-def opened() -> Device:
-    found = chosen(CUDA_DEVICE.value)
+def opened(place: int) -> Device:
+    found = chosen(place)
     context, stream = Pointer(), Pointer()
     ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), found.handle)
     ask("cuCtxSetCurrent", context)
+    _here.device = None  # whichever this thread had before
     ask("cuStreamCreate", ctypes.byref(stream), 0)  # one that waits for the default stream, where other libraries work
     processors = number("cuDeviceGetAttribute", PROCESSORS, found.handle)
-    return Device(found.number, found.name, found.capability, processors, context, stream)
+    return Device(place, found.number, found.name, found.capability, processors, context, stream)
 
 
 # --- memory ---------------------------------------------------------------------------------------------------
@@ -366,14 +389,14 @@ class Function:
 
 
 class Module:
-    __slots__ = ("handle",)
+    __slots__ = ("handle", "home")
 
     def __init__(self, image: bytes) -> None:
-        self.handle = Pointer()
+        self.home, self.handle = device().place, Pointer()
         call("cuModuleLoadData", ctypes.byref(self.handle), image)
 
     def __del__(self) -> None:
-        drop("cuModuleUnload", self.handle)
+        drop(self.home, "cuModuleUnload", self.handle)
 
     def function(self, name: str) -> Function:
         out = Pointer()
@@ -442,21 +465,21 @@ class Graph:
     """Launches that were queued once and can be queued again as one."""
 
     def __init__(self, work: Callable[[], None]) -> None:
-        self.handle, graph = Pointer(), Pointer()
-        d = device()
+        d, graph = device(), Pointer()
+        self.home, self.handle = d.place, Pointer()
         call("cuStreamBeginCapture_v2", d.stream, RELAXED)
         try:
             work()
         except BaseException:  # the stream must not go on listening
             with suppress(BackendError):
                 call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
-            drop("cuGraphDestroy", graph)
+            drop(self.home, "cuGraphDestroy", graph)
             raise
         call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
         try:
             call("cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
         finally:
-            drop("cuGraphDestroy", graph)
+            drop(self.home, "cuGraphDestroy", graph)
 
     def launch(self) -> None:
         d = device()
@@ -465,14 +488,14 @@ class Graph:
         call("cuGraphLaunch", self.handle, d.stream)
 
     def __del__(self) -> None:
-        drop("cuGraphExecDestroy", self.handle)
+        drop(self.home, "cuGraphExecDestroy", self.handle)
 
 
 class Timer:
     """Milliseconds on the device between two places of its stream."""
 
     def __init__(self) -> None:
-        self.events = [Pointer(), Pointer()]
+        self.home, self.events = device().place, [Pointer(), Pointer()]
         for e in self.events:
             call("cuEventCreate", ctypes.byref(e), 0)
 
@@ -492,4 +515,4 @@ class Timer:
 
     def __del__(self) -> None:
         for e in self.events:
-            drop("cuEventDestroy_v2", e)
+            drop(self.home, "cuEventDestroy_v2", e)

@@ -83,7 +83,7 @@ def rsqrt14(w: Writing, d: DType, a: str, told: bool) -> str:
 # --- NVIDIA --------------------------------------------------------------------------------------
 def ptx(w: Writing, d: DType, a: str, told: bool) -> str:
     assert w.width == 1, "a thread has one lane"
-    t, name = ("double", "@llvm.nvvm.rsqrt.approx.ftz.d") if d is f64 else ("float", "@llvm.nvvm.rsqrt.approx.f")
+    t, name = ("double", "@llvm.nvvm.rsqrt.approx.ftz.d") if d is f64 else ("float", "@llvm.nvvm.rsqrt.approx.ftz.f")
     w.declared[name] = f"declare {t} {name}({t})"
     return w.new(f"call {t} {name}({t} {a})")
 

@@ -496,24 +496,27 @@ class PhysicsSystem:
         return self.traced() + other
 
 
+OPTIONS = {"observable": "observe", "event": "events", "invariant": "project", "function": "time"}  # where each is given
+
+
 def observable(
-    function: Callable[..., Any], known: Mapping[str, UOp], name: str
+    function: Callable[..., Any], known: Mapping[str, UOp], name: str, what: str = "observable"
 ) -> UOp:
-    """A function to be watched in a run: its arguments are states, parameters and t, by name."""
+    """A function to be watched in a run, or `what` it is: its arguments are states, parameters and t, by name."""
     if not callable(function):
-        raise InputError(f"observe[{name!r}] is not a function", fix="Pass lambda q, p: ...")
+        raise InputError(f"{OPTIONS[what]}[{name!r}] is not a function", fix="Pass lambda q, p: ...")
     signature = inspect.signature(function).parameters
     arguments = [n for n, p in signature.items() if n in known or p.default is p.empty]
     for a in arguments:
         if a not in known:
             raise InputError(
-                f"the observable `{name}` asks for `{a}`, which this system does not have",
+                f"the {what} `{name}` asks for `{a}`, which this system does not have",
                 fix=f"Its arguments are matched by name among {', '.join(known)}.",
             )
     d = Definition(name, (), lambda s: function(**s), None, function)
     value, _ = run(d, {a: known[a] for a in arguments}, of_observable(name))
     if value is None:
-        raise InputError(f"the observable `{name}` returns nothing", fix="End it with `return <the value>`.")
+        raise InputError(f"the {what} `{name}` returns nothing", fix="End it with `return <the value>`.")
     if isinstance(value, (list, tuple)) and any(isinstance(v, UOp) for v in value):
         return as_uop(list(value))
     return as_uop(value)

@@ -17,6 +17,7 @@ from tinyphysics.synth.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.schemes import FOUND, drifts_and_kicks, steps
 from tinyphysics.synth.shears import COMPOSED
 from tinyphysics.synth.splitting import palindrome
+from tinyphysics.synth.taylor import TOLERANCE
 
 ROUNDS = 6  # of a solution, about, the last look at its slopes included
 
@@ -42,6 +43,7 @@ class Method:
     points: int = 0  # of a quadrature of the Lagrangian, none for the trapezoidal rule; or of an energy between two ends
     kind: str = ""  # the family, of a method that is nothing of these
     adaptive: bool = False  # does it choose its own steps?  Then dt is that of the times at which one may look
+    tolerance: float = 0.0  # of a step that chooses its own length, if none is asked for
     composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
 
     @property
@@ -58,6 +60,11 @@ class Method:
     @property
     def splits(self) -> bool:
         return self.sequence is not None
+
+    @property
+    def looks_at_each(self) -> bool:
+        """Is the error of a step that of each number, in parts of itself?"""
+        return self.kind in ("embedded", "collocated")
 
     @property
     def keeps(self) -> tuple[str, ...]:
@@ -209,7 +216,11 @@ METHODS: tuple[Method, ...] = (
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
     Method("taylor", 0, "the Taylor series of the solution, its order from the tolerance; every step as long as its last "
-           "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True),
+           "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True, tolerance=TOLERANCE),
+    Method("dop853", 8, "the pair of Dormand and Prince: slopes alone, steps as long as their errors are estimated to allow",
+           source="prince1981", kind="embedded", adaptive=True, tolerance=1e-10, kicks=12),
+    Method("radau", 5, "collocation at the points of Radau, solved for, with its own steps: for stiff systems",
+           source="hairer1999", kind="collocated", adaptive=True, tolerance=1e-6, kicks=9),
     Method("wisdom_holman", 2, "half a Kepler orbit, kick by the rest, half an orbit: error eps h**2",
            orbits=NEAR_INTEGRABLE["wisdom_holman"], symmetric=True, source="wisdom1991", needs=("orbits",)),
     *(Method(f"wisdom_holman_c{n}", 2, f"the same with a corrector where a run begins and where one looks: error eps h**"

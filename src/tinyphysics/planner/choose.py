@@ -27,7 +27,6 @@ from tinyphysics.planner.needs import HIERARCHY, SHEARED, is_quadratic, objectio
 from tinyphysics.planner.routes import ROUTES, route_of
 from tinyphysics.rules.jet import order_for
 from tinyphysics.synth.quality import told
-from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.synth.timing import leapfrogs
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
@@ -63,9 +62,13 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         return Plan(MAP.name, 0, route_of(system, facts).default)
     if system.kind == "ode" and (goal.method == "symplectic" or goal.method == "auto" and goal.order is not None):
         raise PlanError(f"`{system.name}` is given by derivatives, and nothing is certified for them",
-                        fix='Leave method= and order= out, or choose method="rk4".')  # fmt: skip
+                        fix='Leave method= and order= out, or choose method="dop853".')  # fmt: skip
     if goal.method not in CHOICES or system.kind == "ode":
         m = TAYLOR if goal.method == "auto" else asked_for(goal)
+        if goal.order is not None and m is TAYLOR:
+            found = order_for(goal.tolerance or m.tolerance)
+            raise PlanError(f"`taylor` has the order that its tolerance asks for, {found} here",
+                            fix="Leave order= out; tolerance=1e-8 has a lower one.")  # fmt: skip
         if goal.order not in (None, m.order):
             raise PlanError(f"`{m.name}` has order {m.order}, not {goal.order}",
                             fix="Leave order= out, or choose by order alone.")  # fmt: skip
@@ -85,10 +88,10 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             site=facts["separable"].site if "separable" in facts else None,
                             fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
                             'order=. Without a certificate, method="rk4".' if system.energy is not None else
-                            'method="rk4" applies, without a certificate.')  # fmt: skip
+                            'method="dop853" applies, with steps of its own, and "rk4" with a dt.')  # fmt: skip
         if system.levels:
             return at_paces(m, system, facts, goal)
-        order = order_for(goal.tolerance or TOLERANCE) if m is TAYLOR else m.order
+        order = order_for(goal.tolerance or m.tolerance) if m is TAYLOR else m.order
         return Plan(m.name, order, route_of(system, facts).default if goal.method == "auto" else "asked for by name")
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)

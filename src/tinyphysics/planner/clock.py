@@ -80,7 +80,7 @@ def parts(system: System, way: str) -> tuple[UOp, UOp]:
 def traced(system: System, function: Callable[..., Any]) -> UOp:
     """dt/ds, a number that positions and parameters decide."""
     known = {s.name: s.var for s in system.states if s.role == "position"} | {p.name: p.var for p in system.parameters}
-    rate = observable(function, known, "time")
+    rate = observable(function, known, "time", "function")
     if rate.shape:
         raise InputError(f"time= returns an array of shape {rate.shape}", fix="dt/ds is one number: lambda q: tp.norm(q).")
     if not rate.leaves & frozenset(system.q):

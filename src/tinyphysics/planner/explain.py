@@ -16,7 +16,6 @@ from tinyphysics.planner.target import in_loops
 from tinyphysics.planner.turning import rows as resonance_rows
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Solve, Step
-from tinyphysics.synth.taylor import TOLERANCE
 from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
@@ -173,6 +172,15 @@ def step_rows(method: Method, facts: Facts) -> list[Row]:
     return out
 
 
+def tolerance_row(method: Method, goal: Goal) -> Row:
+    of = "relative to the whole state"
+    if method.looks_at_each:
+        more = "rounding of the largest" if goal.absolute is None else f"{goal.absolute:g}"
+        of = f"relative to each number, and {more} beside it"
+    size = f"{goal.tolerance or method.tolerance:.2g}"
+    return Row("tolerance", size, f"of one step, {of}; states are updated with error words")
+
+
 def equation_rows(step: Step) -> list[Row]:
     """What is solved for in a step, and how."""
     solves = [part for part in step.body if isinstance(part, Solve)]
@@ -180,6 +188,9 @@ def equation_rows(step: Step) -> list[Row]:
         return []
     first = solves[0]
     count = plural(first.unknown.size, "unknown") + (f", {len(solves)} times" if len(solves) > 1 else "")
+    if step.going is not None:
+        how = "by Newton's method, with the exact slopes where an attempt begins"
+        return [Row("equations", count, f"{how}; one that is not solved in {first.rounds} rounds is done again, shorter")]
     how = ("by Newton's method, with the slopes of one state in a step" if first.matrix is not None else
            "their residuals are taken off: for that dt times the steepest slope must be below 1")  # fmt: skip
     return [Row("equations", count, f"{how}; until corrections get no smaller, {first.rounds} rounds at most")]
@@ -204,8 +215,7 @@ def explain(
             f"{of}a run-time value: changing it does not recompile")
         chosen.append(Row("dt", f"{goal.dt:g}", what))
     if method.adaptive:
-        chosen.append(Row("tolerance", f"{goal.tolerance or TOLERANCE:.2g}", "of one step, relative to the whole state; "
-                          "states are updated with error words"))  # fmt: skip
+        chosen.append(tolerance_row(method, goal))
     if goal.is_accurate:
         chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:

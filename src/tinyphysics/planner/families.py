@@ -9,7 +9,8 @@ from tinyphysics.analysis.apart import apart
 from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
-from tinyphysics.ir import UOp
+from tinyphysics.ir import UOp, toposort
+from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import Method
@@ -19,7 +20,9 @@ from tinyphysics.rules.vjp import gradient
 from tinyphysics.step import Step, Term
 from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.derivative import derivative
+from tinyphysics.synth.dop853 import dop853
 from tinyphysics.synth.doubled import doubled
+from tinyphysics.synth.embedded import Tolerance
 from tinyphysics.synth.energy import energy_step
 from tinyphysics.synth.explicit import explicit_map
 from tinyphysics.synth.implicit import collocate, gauss, generated, kicked
@@ -27,12 +30,17 @@ from tinyphysics.synth.interaction import interaction_step
 from tinyphysics.synth.magnus import magnus_step
 from tinyphysics.synth.multirate import multirate_step
 from tinyphysics.synth.orbits import orbit_step
+from tinyphysics.synth.radau import radau
 from tinyphysics.synth.rungekutta import runge_kutta
 from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
-from tinyphysics.synth.taylor import TOLERANCE, taylor_step
+from tinyphysics.synth.taylor import taylor_step
 from tinyphysics.synth.variational import variational
 from tinyphysics.system import System
+from tinyphysics.tpir.kernel import LARGEST
+
+OF_A_FUNCTION = 30  # operations of sin, exp and the like, about
+MOST_SOLVED = 14  # numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +91,9 @@ def of_tableau(job: Job) -> Step:
     return runge_kutta(job.method.name, job.system, T, job.method.tableau)
 
 
-def of_series(job: Job) -> Step:
-    """The derivatives of all states, in their order."""
-    system, terms = job.system, ()  # type: System, tuple[Term, ...]
+def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
+    """The derivatives of all states, in their order, and the energies that are known."""
+    terms: tuple[Term, ...] = ()
     if system.kind == "ode":
         rates = list(system.update)
     elif system.energy is not None:
@@ -100,7 +108,33 @@ def of_series(job: Job) -> Step:
         T = kinetic(system)
         (velocity,) = simplify(gradient(T, system.p))
         rates, terms = [velocity, *system.forces], (Term("T", T),)
-    return taylor_step(job.method.name, system, terms, simplify(rates), job.goal.tolerance or TOLERANCE)
+    return simplify(rates), terms
+
+
+def of_series(job: Job) -> Step:
+    rates, terms = rates_of(job.system)
+    return taylor_step(job.method.name, job.system, terms, rates, job.goal.tolerance or job.method.tolerance)
+
+
+def with_estimate(job: Job) -> Step:
+    rates, terms = rates_of(job.system)
+    check_length(job, rates)
+    tolerance = Tolerance(job.goal.tolerance or job.method.tolerance, job.goal.absolute)
+    make = radau if job.method.kind == "collocated" else dop853
+    return make(job.method.name, job.system, terms, rates, tolerance)
+
+
+def check_length(job: Job, rates: list[UOp]) -> None:
+    """What is far too long to be written out is refused before it is."""
+    once = sum(u.size * (1 if u.op in MINIMAL else OF_A_FUNCTION) for u in toposort(rates) if u.op in ELEMENTWISE)
+    if once * job.method.stages > 2 * LARGEST:
+        raise PlanError(f"`{job.method.name}` is written out number by number, and {job.method.stages} times the rates of "
+                        f"`{job.system.name}` are some {once * job.method.stages:,} operations: {LARGEST:,} at most",
+                        fix='method="taylor" has loops for sums, products and roots; so have kicks and drifts.')  # fmt: skip
+    numbers = sum(s.var.size for s in job.system.states)
+    if job.method.kind == "collocated" and numbers > MOST_SOLVED:
+        raise PlanError(f"`{job.method.name}` writes out the elimination of {numbers} numbers: {MOST_SOLVED} at most",
+                        fix='method="dop853" solves nothing, where steps need not be long.')  # fmt: skip
 
 
 def at_paces(job: Job) -> Step:
@@ -192,6 +226,8 @@ FAMILIES: dict[str, Callable[[Job], Step]] = {
     "splitting": of_splitting,
     "Runge–Kutta": of_tableau,
     "Taylor": of_series,
+    "embedded": with_estimate,
+    "collocated": with_estimate,
     "paces": at_paces,
     "orbits": on_orbits,
     "shears": of_shears,

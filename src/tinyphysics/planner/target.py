@@ -106,7 +106,7 @@ def written_out(program: Program, requested: str) -> tuple[Target, str]:
     count, _ = written(program)
     if count > LARGEST:
         raise PlanError(f"one step of `{program.name}` is {count:,} operations when written out, more than {LARGEST:,}",
-                        fix="A larger tolerance= has shorter series; or choose a method of kicks and drifts.")  # fmt: skip
+                        fix='method="taylor" has loops for sums, products and roots; so have kicks and drifts.')  # fmt: skip
     return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 
 

@@ -24,12 +24,23 @@ def less(a: UOp, b: UOp) -> UOp:
     return a if is_number(b, 0.0) else -b if is_number(a, 0.0) else a - b
 
 
+def less_product(x: UOp, a: UOp, b: UOp) -> UOp:
+    """x - a*b, rounded once."""
+    if is_number(a, 0.0) or is_number(b, 0.0):
+        return x
+    return -(a * b) if is_number(x, 0.0) else (-a).fma(b, x)
+
+
 def identity(n: int) -> Rows:
     return [[ONE if i == k else ZERO for k in range(n)] for i in range(n)]
 
 
-def solved(matrix: Sequence[Sequence[UOp]], right: Sequence[Sequence[UOp]]) -> Rows:
-    """X with matrix X = right; a zero pivot makes infinities. Zeros that are written are not computed with."""
+def solved(matrix: Sequence[Sequence[UOp]], right: Sequence[Sequence[UOp]], fused: bool = False) -> Rows:
+    """X with matrix X = right; a zero pivot makes infinities. Zeros that are written are not computed with.
+
+    `fused` says that nobody decides later which products join which sums.
+    """
+    minus = less_product if fused else lambda x, a, b: less(x, times(a, b))
     a, b = [list(r) for r in matrix], [list(r) for r in right]
     n = len(a)
     for k in range(n):
@@ -38,11 +49,11 @@ def solved(matrix: Sequence[Sequence[UOp]], right: Sequence[Sequence[UOp]]) -> R
         b[k] = [times(x, pivot) for x in b[k]]
         for r in range(k + 1, n):
             factor = a[r][k]
-            a[r] = [x if c <= k else less(x, times(factor, y)) for c, (x, y) in enumerate(zip(a[r], a[k]))]
-            b[r] = [less(x, times(factor, y)) for x, y in zip(b[r], b[k])]
+            a[r] = [x if c <= k else minus(x, factor, y) for c, (x, y) in enumerate(zip(a[r], a[k]))]
+            b[r] = [minus(x, factor, y) for x, y in zip(b[r], b[k])]
     for k in reversed(range(n)):
         for r in range(k):
-            b[r] = [less(x, times(a[r][k], y)) for x, y in zip(b[r], b[k])]
+            b[r] = [minus(x, a[r][k], y) for x, y in zip(b[r], b[k])]
     return b
 
 

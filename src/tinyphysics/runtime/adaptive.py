@@ -6,6 +6,7 @@ that covers it, made for whoever looks and never fed back.
 """
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,8 +17,12 @@ from tinyphysics.runtime.engine import States
 from tinyphysics.runtime.events import Search, Searching
 from tinyphysics.runtime.looked import Look, LookedAt
 from tinyphysics.runtime.schedule import time_at
+from tinyphysics.synth.embedded import KEPT
 from tinyphysics.synth.taylor import CLOCK, JET, LOW, UNTIL
 
+LOG = logging.getLogger("tinyphysics")
+MANY = 1e6  # steps, after which it is worth a look what they do
+HARDLY = 1e-3  # of the state: a step that moves it by less is not kept short by what the solution does
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
 
 
@@ -41,10 +46,12 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     numbers, room, workers = 0, 0, 1
 
-    def __init__(self, inner: Any, names: list[str], look: Look | None, search: Search | None = None) -> None:
-        self.inner, self.names, self.look, self.search = inner, names, look, search
+    def __init__(self, inner: Any, names: list[str], look: Look | None, search: Search | None = None,
+                 advice: str = "") -> None:  # fmt: skip
+        self.inner, self.names, self.look, self.search, self.advice = inner, names, look, search, advice
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = list(self.states).index(CLOCK)
+        self.made_by_looking = any(name.endswith(KEPT) for name in self.states)  # coefficients, by what is kept of a step
 
     launches = property(lambda self: self.inner.launches)
     compiling = property(lambda self: self.inner.compiling)
@@ -116,22 +123,39 @@ class AdaptiveEngine(LookedAt[Adapted]):
             if m.events is not None:
                 m.events.steps(*self.coefficients(m), self.clocks(m), until)
             self.inner.advance(m.inner, count)
-            high, low, h, _ = self.clocks(m)
+            high, low, h = self.clocks(m)[:3]
             if not ((until - high) - low > h).any():
                 break
+            self.tell_of_many(m, until)
         if m.events is not None:
             m.events.steps(*self.coefficients(m), self.clocks(m), until)
         m.reached = m.steps
+
+    def tell_of_many(self, m: Adapted, until: float) -> None:
+        """Whoever waits for many steps in which hardly anything happens should know: measured, at the member with most."""
+        clocks = self.clocks(m)
+        if not self.advice or clocks[3].max(initial=0.0) < MANY:
+            return
+        k = int(np.argmax(clocks[3]))
+        first, second = self.coefficients(m)[0][k, :2]
+        with np.errstate(all="ignore"):
+            moved = float(clocks[2, k] * np.abs(second).max() / np.abs(first).max())
+        if 0.0 < moved < HARDLY:
+            LOG.warning("%s steps up to t = %g of %g, and the last moved the state by %.0e of itself: %s",
+                        f"{int(clocks[3, k]):,}", clocks[0, k], until, moved, self.advice)  # fmt: skip
+            self.advice = ""
 
     def coefficients(self, m: Adapted) -> tuple[Any, Any]:
         """Of every member the coefficients of its step (members, order, numbers), and the error words of its state."""
         if isinstance(self.inner, SeriesEngine):
             return self.inner.coefficients(m.inner)
+        shown = self.inner.synchronised(m.inner) if self.made_by_looking else {}
         register = {name: self.inner.register(m.inner, f"S{k}") for k, name in enumerate(self.states)}
         count = len(register[CLOCK])
         first = np.concatenate([register[name].reshape(count, -1) for name in self.names], axis=1)
         low = np.concatenate([register[name + LOW].reshape(count, -1) for name in self.names], axis=1)
-        later = [register[name + JET].reshape(count, self.states[name + JET][0], -1) for name in self.names]
+        later = [(shown or register)[name + JET][:count].reshape(count, self.states[name + JET][0], -1)
+                 for name in self.names]  # fmt: skip
         return np.concatenate([first[:, None], np.concatenate(later, axis=2)], axis=1), low
 
     def clocks(self, m: Adapted) -> Any:
@@ -141,6 +165,11 @@ class AdaptiveEngine(LookedAt[Adapted]):
     def taken(self, m: Adapted) -> Any:
         """How many steps of their own the members have taken."""
         return self.clocks(m)[3].astype(np.int64)[: m.members]
+
+    def rejected(self, m: Adapted) -> Any:
+        """How many attempts of the members were no steps; empty for those who choose a length beforehand."""
+        clocks = self.clocks(m)
+        return (clocks[5] - clocks[3]).astype(np.int64)[: m.members] if len(clocks) > 4 else np.zeros(0, np.int64)
 
     def state(self, m: Adapted) -> dict[str, Any]:
         if m.seen is None and m.steps == 0 and m.start:

@@ -10,6 +10,7 @@ from tinyphysics.device import cuda, nvptx, opencl
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.cuda_lanes import CudaEngine
 from tinyphysics.device.cuda_loops import CudaLoopEngine
+from tinyphysics.device.cuda_many import ManyGpus
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu, seed_for
@@ -79,7 +80,11 @@ def engine_for(
         case "opencl":
             return KernelEngine(whole, OpenClLoader(), watch, threads)
         case "cuda":
-            return CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, seed)
+            engines = {}
+            for place in cuda.taken():
+                with cuda.on(place):
+                    engines[place] = CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, seed)
+            return ManyGpus(engines) if len(engines) > 1 else next(iter(engines.values()))
     return Host(whole, watch)
 
 
@@ -158,16 +163,17 @@ def placed(target: Target, requested: str, program: Source, w: tuple[int, int], 
 
 def running_on(target: Target) -> str:
     """The device of a run, by its own name if it has one."""
-    named = {"opencl": opencl.device, "cuda": cuda.device}
-    return named[target.backend]().name if target.backend in named else target.device
+    if target.backend == "cuda":
+        return ", ".join(cuda.opened(place).name for place in cuda.taken())
+    return opencl.device().name if target.backend == "opencl" else target.device
 
 
 def transferred(target: Target) -> dict[str, int]:
     """What was copied so far between this machine and a device that keeps a run to itself."""
     if target.backend != "cuda":
         return {}
-    d = cuda.device()
-    return {"transfers": d.transfers, "bytes_moved": d.moved}
+    every = [cuda.opened(place) for place in cuda.taken()]
+    return {"transfers": sum(d.transfers for d in every), "bytes_moved": sum(d.moved for d in every)}
 
 
 LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}

@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import frexp
+from math import frexp, inf
 from numbers import Real
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import CHOICES, is_adaptive
+from tinyphysics.planner.catalog import CHOICES, METHODS, is_adaptive
 from tinyphysics.planner.choose import named
 from tinyphysics.planner.clock import in_another_time
 from tinyphysics.planner.goals import check_goals
@@ -99,7 +99,17 @@ def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, 
 def checked_tolerance(given: Any) -> float:
     if isinstance(given, bool) or not isinstance(given, Real) or not TOLERANCE <= float(given) <= LOOSEST:
         raise InputError(f"tolerance={given!r} is not a relative error between {TOLERANCE:.2g} and {LOOSEST:g}",
-                         fix="Pass tolerance=1e-9, or leave it out for rounding alone.")  # fmt: skip
+                         fix="Pass tolerance=1e-9, or leave it out.")  # fmt: skip
+    return float(given)
+
+
+def checked_absolute(given: Any, method: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, Real) or not 0.0 < float(given) < inf:
+        raise InputError(f"absolute={given!r} is not an error", fix="Pass absolute=1e-9, in the units of the states.")
+    looks = [m.name for m in METHODS if m.looks_at_each]
+    if method not in looks:
+        raise PlanError(f"absolute= is of methods that look at the error of each number, and `{method}` does not",
+                        fix=f"Choose method={one_of([repr(name) for name in looks])}, or leave absolute= out.")  # fmt: skip
     return float(given)
 
 
@@ -111,7 +121,7 @@ def compile(
     sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
     approximate: float | None = None, inner: int | Sequence[int] | None = None, scale: str = "off",
     lattice: float | Mapping[str, float] | None = None, tolerance: float | None = None,
-    project: Any = None,
+    absolute: float | None = None, project: Any = None,
 ) -> Simulation:  # fmt: skip
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
 
@@ -132,7 +142,9 @@ def compile(
     which tells its reasons in explain().
 
     method="taylor" chooses its own steps, so that each has a relative error of tolerance=, rounding if not given; dt is then
-    that of the times at which one may look, and without it a run has an end and nothing between.
+    that of the times at which one may look, and without it a run has an end and nothing between. So do method="dop853",
+    slopes alone, and method="radau" for stiff systems; there each number has an error of tolerance= times itself, and of
+    absolute= beside that, if it is given.
 
     kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
@@ -203,7 +215,8 @@ def compile(
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
     goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units,
                 energy_drift=energy_drift, error=error, propagator=propagator, math=math,
-                tolerance=None if tolerance is None else checked_tolerance(tolerance))  # fmt: skip
+                tolerance=None if tolerance is None else checked_tolerance(tolerance),
+                absolute=None if absolute is None else checked_absolute(absolute, method))  # fmt: skip
     adapts = is_adaptive(source.kind, method)
     if adapts and dt is not None and dt < 0:
         raise PlanError(f"dt={dt:g}: steps of their own lengths go forward in time",

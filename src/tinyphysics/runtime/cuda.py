@@ -48,7 +48,7 @@ class CudaLoader:
         return functions
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=16)
 def tools(device: cuda.Device) -> Tools:
     return Tools(ptx_tools.module(), ptx_tools.NAMES)
 

@@ -134,7 +134,7 @@ class Searching:
     def steps(self, rows: Any, low: Any, clocks: Any, until: float) -> None:
         """The steps that the members are at, as far as they reach, and no further than `until`."""
         for k in range(len(rows)):
-            high, rest, h, _ = (float(x) for x in clocks[:, k])
+            high, rest, h = (float(x) for x in clocks[:3, k])
             first, last = (self.done[k] - high) - rest, min((until - high) - rest, h)
             if not 0.0 <= last or not first < last:
                 continue

@@ -20,7 +20,9 @@ from tinyphysics.tpir.kernel import Kernel
 MOST = 6  # invariants of one step
 
 
-def checked_invariants(given: Any, system: System | Family, trace: Callable[[Any, str], UOp]) -> tuple[tuple[str, str], ...]:
+def checked_invariants(
+    given: Any, system: System | Family, trace: Callable[[Any, str, str], UOp]
+) -> tuple[tuple[str, str], ...]:
     """(name, expression) of each, of what was given as project=."""
     if isinstance(given, str):
         given = (given,)
@@ -39,7 +41,7 @@ def checked_invariants(given: Any, system: System | Family, trace: Callable[[Any
     states = frozenset(s.var for s in system.states)
     out = []
     for name, function in given.items():
-        u = trace(function, name)
+        u = trace(function, name, "invariant")
         if u.shape or not u.leaves & states:
             raise InputError(f"project: `{name}` is not one number made of the state",
                              fix="Give a function of q and p for each number that is to be held.")  # fmt: skip

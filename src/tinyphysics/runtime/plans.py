@@ -44,7 +44,7 @@ class Known:
     method: str
     backend: str
     timed: bool  # does a step ask for the time?
-    solves: bool  # has it equations to solve?
+    solves: bool  # has it equations to solve, without which there is no step?
     axis: int  # the longest of a state
     written: int  # operations of a step, if it is written out number by number
     operations: int  # of a step
@@ -57,7 +57,7 @@ class Known:
 def known_of(b: Build) -> Known:
     scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.scales)
     timed = any(i.op == "TIME" for i in b.program.step)
-    solves = any(i.op == "SOLVE" for i in b.program.step)
+    solves = any(i.op == "SOLVE" for i in b.program.step) and b.step.going is None
     return Known(b.program.hash, b.plan.method, b.target.backend, timed, solves, longest_axis(b.program),
                  written(b.program)[0], sum(operations(b.program.step, b.program).values()), b.goal.propagator or "loop",
                  "" if b.choice is None else b.choice.instead, b.step.loops is not None, scales)  # fmt: skip

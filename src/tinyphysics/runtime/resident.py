@@ -71,6 +71,9 @@ def evolve_there(
         raise InputError("some states are on a GPU and some are not", fix="Pass all of them from the same place.")
     if compiled.adaptive or compiled.jump is not None or len(compiled.encoding.precision.kept(system.states[0])) > 1:
         raise PlanError("arrays on a GPU go with methods of fixed steps in float64 or float32", fix=NOT_HERE)
+    if len(cuda.taken()) > 1:
+        raise PlanError("arrays on a GPU stay where they are, and several GPUs are taken",
+                        fix="Set TINYPHYSICS_CUDA_DEVICE to the number of one.")  # fmt: skip
     taken = {name: exchange.taken(name, v) for name, v in states.items()}
     i = inputs(system, {**given, **{name: np.broadcast_to(0.0, a.shape) for name, a in taken.items()}}, compiled.encoding)
     if compiled.in_loops(i.members):

@@ -23,7 +23,7 @@ from tinyphysics.errors import (
     TinyPhysicsError,
 )
 from tinyphysics.front.measure import as_measure
-from tinyphysics.front.trace import observable
+from tinyphysics.front.trace import OPTIONS, observable
 from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build, on_orbits
@@ -97,6 +97,8 @@ from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, Precision, fits
 from tinyphysics.trajectory import Frame, Metrics, Trajectory
 from tinyphysics.util import one_of
 
+EXPLICIT = ("taylor", "dop853")  # with steps of their own, which stability may keep short
+STIFF = 'method="radau" may take fewer'
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
 LATER_LEVELS = ("wgsl",)
 
@@ -357,6 +359,8 @@ class Simulation:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         if self.compiled.adaptive and dt is None:
             dt = whole_span(steps, until, checked_time(t0), c)
+            if c is None:
+                check_no_grid({"save_every": save_every, "hash_every": hash_every, "checkpoint_every": checkpoint_every})
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
@@ -373,7 +377,8 @@ class Simulation:
         if events is not None and not isinstance(events, Mapping):
             raise InputError("events= is a dict of functions", fix='Pass events={"crossing": lambda q: q[1]}.')
         if events and not self.compiled.adaptive:
-            raise PlanError("events= needs a method that has its solution between steps too", fix='Add method="taylor".')
+            raise PlanError("events= needs a method that has its solution between steps too",
+                            fix='Add method="taylor", "dop853" or "radau".')  # fmt: skip
         watched = {**self.monitors, **(observe or {})}
         first = 0 if c is None else c.step
         if system.clock is not None and until is not None and steps is None:
@@ -421,7 +426,8 @@ class Simulation:
         place, why = placed(self.target, self.requested, compiled.program, (i.members, schedule.steps - first), not apart)
         r = Run(compiled.program, system, place, i, schedule, dt, float(t0), threads, compiled.encoding,
                 compiled.in_loops(i.members), c, compiled.jump, compiled.series,
-                {n: self.traced(f, n) for n, f in (events or {}).items()}, compiled.adaptive, compiled.watching)  # fmt: skip
+                {n: self.traced(f, n, "event") for n, f in (events or {}).items()}, compiled.adaptive, compiled.watching,
+                STIFF if compiled.known.method in EXPLICIT and system.kind == "ode" else "")  # fmt: skip
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         converges = check_converges(r, compiled.known.method)
@@ -465,6 +471,8 @@ class Simulation:
         if r.adaptive:
             out.found = gathered(system, list(r.events), record.events)
             out.metrics["substeps"] = np.array(record.substeps) if i.is_ensemble else sum(record.substeps)
+            if record.rejected:
+                out.metrics["rejected"] = np.array(record.rejected) if i.is_ensemble else sum(record.rejected)
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
@@ -491,6 +499,9 @@ class Simulation:
                 raise PhysicsIntegrityError(f"the equations of step {s.step} (t = {s.t:g}) were not solved: their rounds did "
                                             "not converge, or a slope is not finite there", out=out,
                                             fix="Shorten dt; the run so far is in .out.")  # fmt: skip
+            if r.adaptive:
+                raise PhysicsIntegrityError(f"{what} is lost before t = {s.t:g}: no step is short enough", out=out,
+                                            fix="The solution ends there, or a rate is no number; .out is the run so far.")
             told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
             raise PhysicsIntegrityError(f"{what} is {told} at step {s.step} (t = {s.t:g})", out=out,
                                         fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
@@ -570,7 +581,8 @@ class Simulation:
         """The system as the ready-made observables see it."""
         return Observed(self.system.seen)
 
-    def traced(self, function: Any, name: str) -> UOp:
+    def traced(self, function: Any, name: str, what: str = "observable") -> UOp:
+        """A function of the state as an expression; `what` it is for is what errors speak of."""
         system = self.system.seen
         if (ready := as_measure(function)) is not None:
             return ready(self.subject)
@@ -579,11 +591,11 @@ class Simulation:
                 return system.energy
             why = "" if function != "energy" else f": `{system.name}` has no energy"
             raise InputError(
-                f"observe[{name!r}] = {function!r}{why}",
-                fix='The one named observable is "energy", of a Hamiltonian; pass a function.',
+                f"{OPTIONS[what]}[{name!r}] = {function!r}{why}",
+                fix=f'The one named {what} is "energy", of a Hamiltonian; pass a function.',
             )
         known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
-        return observable(function, known | {"t": clock_of(system)}, name)
+        return observable(function, known | {"t": clock_of(system)}, name, what)
 
     def trajectory(
         self, r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
@@ -677,6 +689,14 @@ def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint 
     if span <= 0.0:
         raise InputError(f"until={until:g} is not after t0={t0:g}", fix="Steps of their own lengths go forward in time.")
     return span
+
+
+def check_no_grid(counts: Mapping[str, int | None]) -> None:
+    """What counts steps of dt, where there is none, would be left out silently."""
+    for name, n in counts.items():
+        if n is not None:
+            raise InputError(f"{name}={n!r} counts times that are dt apart, and no dt was given",
+                             fix="Pass one to compile: with dt=0.1, frames are at multiples of 0.1.")  # fmt: skip
 
 
 @contextmanager

@@ -34,12 +34,17 @@ BASES = 3  # coefficients that the last ones are compared with: a state may begi
 def taylor_step(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float) -> Step:
     """Written out, or in loops over coefficients where that is long and can be done."""
     loops = Loops(tuple(rates), order_for(tolerance))
-    try:
-        if system.time is None and length_of(loop_plan(system.states, loops)) > WRITTEN:
-            return Step(name, system.states, system.parameters, None, tuple(terms), (), (), (), (), 1, loops=loops)
-    except TooLong:
-        pass
+    if system.time is None and for_loops(system.states, loops):
+        return Step(name, system.states, system.parameters, None, tuple(terms), (), (), (), (), 1, loops=loops)
     return written_out(name, system, terms, rates, tolerance)
+
+
+def for_loops(states: Sequence[State], loops: Loops) -> bool:
+    """Is a step long when it is written out, and are there loops for all that it does?"""
+    try:
+        return length_of(loop_plan(states, loops)) > WRITTEN
+    except TooLong:
+        return False
 
 
 def loop_plan(states: Sequence[State], loops: Loops) -> SeriesPlan:

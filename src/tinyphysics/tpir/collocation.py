@@ -20,7 +20,7 @@ from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.blocks import STEPS_DONE, Blocks, check_type
 from tinyphysics.tpir.certificate import Certificate, Verdict
 from tinyphysics.tpir.copies import Copies, NotCopies
-from tinyphysics.tpir.isa import Program, Register, Type
+from tinyphysics.tpir.isa import GOING, Pointer, Program, Register, Type
 from tinyphysics.tpir.jumps import jump_in
 from tinyphysics.tpir.kernel import reads_before_writing
 from tinyphysics.tpir.sizes import is_over_size
@@ -83,7 +83,9 @@ class Collocated:
         self.timed = False
         self.copies: Copies | None = None
         try:
-            if any(i.op == "MAP" for i in program.step):
+            if any(i.dst == Pointer(GOING) for i in program.step):
+                self.trouble = "its steps have their own lengths, and end where an error is small enough"
+            elif any(i.op == "MAP" for i in program.step):
                 self.copies = Copies(program, self.terms, self.normal)
             else:
                 self.walk()
