@@ -22,6 +22,15 @@ docs: $(VENV)/.docs
 bench: $(VENV)/.core
 	$(BIN)/python bench/run.py
 
+# A machine with a GPU and no network: gpu-bundle where LLVM is, then bench-gpu there (it needs neither make's packages nor LLVM).
+.PHONY: gpu-bundle bench-gpu
+gpu-bundle: $(VENV)/.core
+	$(BIN)/python tools/gpu_bundle.py build/gpu
+	$(BIN)/python bench/gpu_ours.py --fill build/gpu/cache
+
+bench-gpu:
+	PYTHON=$(PYTHON) bench/gpu_all.sh build/gpu
+
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 

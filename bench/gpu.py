@@ -28,8 +28,11 @@ PEERS = {"JAX": ("jax", "gpu_jax.py"), "torch.compile": ("torch", "gpu_torch.py"
 PATIENCE, TOGETHER = 150, 360  # seconds for a program, and for all
 APART = {"float64": 1e-9, "float32": 1e-4}  # of sums, relative: roundings differ, physics must not
 # what was asked for: (at most so many times CUDA by hand, the number that was known for it)
-WANTED = {("pendulum", "float64"): (1.15, 1.86), ("pendulum", "float32"): (1.0, 1.09), ("henon_heiles", "float64"): (1.15, 0.53),
-          ("gravity", "float32"): (2.0, 0.60), ("gravity", "float64"): (2.0, 1.57), ("d2q9", "float32"): (1 / 0.85, 52.5)}  # fmt: skip
+WANTED = {
+    ("pendulum", "float64"): (1.15, 1.86), ("pendulum", "float32"): (1.0, 1.09), ("henon_heiles", "float64"): (1.15, 0.53),
+    ("gravity", "float32"): (2.0, 0.60), ("gravity", "float64"): (2.0, 1.57),
+    ("d2q9", "float32"): (1 / 0.85, 52.5),  # of a copy of the same bytes, and not of the fluid by hand
+}  # fmt: skip
 FAST = {"gravity": 1.2}  # of math="fast"
 BEGAN = time.perf_counter()
 Line = dict[str, Any]
@@ -40,7 +43,8 @@ def lines_of(command: Sequence[str], name: str, env: Mapping[str, str] | None = 
     began, patience = time.perf_counter(), min(PATIENCE, TOGETHER - time.perf_counter() + BEGAN)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=patience, env={**os.environ, **(env or {})})
-        out, trouble = done.stdout, "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        said = done.stderr.strip().splitlines() or ["no reason given"]
+        out, trouble = done.stdout, said[-1] if done.returncode else ""
     except subprocess.TimeoutExpired as late:
         out = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
         trouble = f"not done after {patience:.0f} s"
@@ -84,7 +88,8 @@ def peer(name: str, small: bool) -> list[Line]:
 
 def ours(small: bool) -> list[Line]:
     path = os.pathsep.join([str(HERE.parent / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    return lines_of([sys.executable, str(HERE / "gpu_ours.py"), *(["--small"] if small else [])], "ours", {"PYTHONPATH": path})
+    command = [sys.executable, str(HERE / "gpu_ours.py"), *(["--small"] if small else [])]
+    return lines_of(command, "ours", {"PYTHONPATH": path})
 
 
 def better(row: str, values: Iterable[Line]) -> Line | None:
@@ -143,7 +148,8 @@ def table(lines: Sequence[Line]) -> str:
                 against = copied if row == "d2q9" else hand
                 asked = f"{ratio(row, x['value'], known):.2f} x the known {known:g}"
                 if against is not None:
-                    asked += f"; {'met' if ratio(row, x['value'], against['value']) <= most else 'not met'} (at most {most:.2f})"
+                    met = ratio(row, x["value"], against["value"]) <= most
+                    asked += f"; {'met' if met else 'not met'} (at most {most:.2f})"
             value = f"{x['value']:.4g} {UNITS[row]}" if "value" in x else "–"
             out.append(f"| {row}, {precision} | {label} | {value} | {times} | {asked} | {'; '.join(w for w in words if w)} |")
     failed = [f"- {x['contender']}: {x['failed']}" for x in lines if "failed" in x]
@@ -156,7 +162,8 @@ def device() -> dict[str, str]:
         said = subprocess.run(query, capture_output=True, text=True, timeout=30).stdout.strip()
     except OSError:
         said = "no nvidia-smi"
-    return {"date": datetime.date.today().isoformat(), "device": said.splitlines()[0] if said else "none", "python": sys.version.split()[0]}
+    name = said.splitlines()[0] if said else "none"
+    return {"date": datetime.date.today().isoformat(), "device": name, "python": sys.version.split()[0]}
 
 
 def main() -> int:

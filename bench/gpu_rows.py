@@ -130,7 +130,7 @@ def say(**line: Any) -> None:
 
 
 def skipped(row: str, precision: str, variant: str, why: Any) -> None:
-    say(row=row, precision=precision, variant=variant, skipped=str(why).strip().splitlines()[0] if str(why).strip() else repr(why))
+    say(row=row, precision=precision, variant=variant, skipped=(str(why).strip().splitlines() or [repr(why)])[0])
 
 
 def arguments(about: str | None, *extra: tuple[str, dict[str, Any]]) -> argparse.Namespace:

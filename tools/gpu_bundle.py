@@ -1,4 +1,4 @@
-"""What can be carried to a GPU that has no network?  One folder: PTX, inputs, expected hashes and a launcher that needs Python alone.
+"""What can be carried to a GPU that has no network?  One folder: PTX, inputs, expected hashes, a launcher that needs Python.
 
     python tools/gpu_bundle.py OUT             # then, there: python3 OUT/launch.py
     python tools/gpu_bundle.py OUT --check     # there, with NumPy and our source: the same runs through backend="cuda"
@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gpu_programs import Packed, programs
-from gpu_record import Recording, recorder
 
 import tinyphysics as tp
+from gpu_programs import Packed, programs
+from gpu_record import Recording, recorder
+from tinyphysics.device import cuda
 from tinyphysics.device.nvptx import processor
 from tinyphysics.errors import BackendError, PlanError, TinyPhysicsError
-from tinyphysics.runtime.backend import LOOPS, engine_for
+from tinyphysics.runtime.backend import engine_for
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.util import digest
 
@@ -67,10 +68,7 @@ def run(packed: Packed, backend: str, mark: Any = lambda word: None) -> dict[str
     """The states that a program ends with, by the engine of a backend."""
     sim = tp.compile(packed.system, backend=backend, **packed.options)
     given = inputs(sim.system, dict(packed.start), sim.compiled.encoding)
-    loops = sim.compiled.in_loops(given.members)
-    if loops and backend not in LOOPS:
-        raise PlanError(f"the backend `{backend}` does not run loops along axes yet")
-    engine = engine_for(sim.target, sim.tpir, None, None, loops)
+    engine = engine_for(sim.target, sim.tpir, None, None, sim.compiled.in_loops(given.members))
     dt = packed.options.get("dt", 1.0)
     m = engine.start(given.states, given.params, given.members, dt, 0.0)
     mark("steps")
@@ -89,15 +87,15 @@ def hashed(values: Iterable[Any]) -> str:
 
 
 def evolved(packed: Packed, backend: str) -> str:
-    """The hash of a run as users do them: its frames, its last state, and the sum of squares watched on the way."""
+    """The hashes of a run as users do them: of its frames and of a sum that is watched on the way, and of its last state."""
     sim = tp.compile(packed.system, backend=backend, **packed.options)
     names = [s.name for s in sim.system.states]
-    space = {"total": lambda *states: sum((x * x).sum() if x.shape else x * x for x in states)}
+    space = {"total": lambda *states: sum(x.sum() if x.shape else x for x in states)}
     watched = eval(f"lambda {', '.join(names)}: total({', '.join(names)})", space)  # states are given by name
     every = max(packed.steps // 4, 1)
-    out = sim.evolve(steps=packed.steps, save_every=every, observe={"squares": watched}, observe_every=every,
+    out = sim.evolve(steps=packed.steps, save_every=every, observe={"total": watched}, observe_every=every,
                      progress=False, **packed.start)  # fmt: skip
-    return hashed([*(getattr(out, n) for n in names), out["squares"]]) + " " + out.hash
+    return hashed([*(getattr(out, n) for n in names), out["total"]]) + " " + out.hash
 
 
 def made_there(packed: Packed) -> dict[bytes, dict[str, Any]]:
@@ -127,7 +125,7 @@ def write(packed: Packed, r: Recording, folder: Path) -> None:
         name = digest(text.encode()) + ".ptx"
         (folder / "ptx" / name).write_text(text)
         texts.append(name)
-    program = {"texts": texts, "data": data, "calls": r.calls}
+    program = {"texts": texts, "data": data, "calls": r.calls, "results": r.results}
     (folder / "programs" / f"{packed.name}.json").write_text(json.dumps(program))
 
 
@@ -161,6 +159,11 @@ def kept_in(folder: Path) -> Iterator[None]:
 
 def check(folder: Path, only: str) -> int:
     """Does backend="cuda" of this machine give the hashes?  The number of programs whose hash it does not."""
+    try:
+        print(f"on {cuda.device().name}")
+    except BackendError as error:
+        print(error)
+        return 1
     about = json.loads((folder / "expected.json").read_text())
     known = {e["name"]: e for e in about["programs"]}
     bad = 0
@@ -169,7 +172,8 @@ def check(folder: Path, only: str) -> int:
         if e is None or packed.differs or only not in packed.name:
             continue
         try:
-            said = "equal" if (hashed(run(packed, "cuda").values()), evolved(packed, "cuda")) == (e["hash"], e["evolved"]) else "DIFFERS"
+            same = hashed(run(packed, "cuda").values()) == e["hash"] and evolved(packed, "cuda") == e["evolved"]
+            said = "equal" if same else "DIFFERS"
         except (TinyPhysicsError, AssertionError) as error:
             said = f"FAILED: {str(error).splitlines()[0]}"
         bad += said != "equal"
@@ -187,7 +191,7 @@ def bundle(folder: Path, chosen: Sequence[Packed]) -> list[str]:
         try:
             with kept_in(folder / "cache"), recorder(CAPABILITY) as r:
                 recording = r.begin()
-                run(packed, "cuda", r.mark)
+                recording.results = r.pieces(run(packed, "cuda", r.mark).values())
                 if packed.timed is None and not packed.differs:
                     r.begin()
                     evolved(packed, "cuda")

@@ -1,4 +1,4 @@
-"""Which programs are packed for a GPU?  The zoo, methods, precisions, functions at odd arguments, arrays; large ones are timed."""
+"""Which programs are packed for a GPU?  The zoo, methods, precisions, odd arguments, arrays; large ones are timed."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -112,16 +112,17 @@ def ensembles() -> list[Packed]:
     out += [Packed(f"kepler_{p}", kepler, orbits, options={"dt": 0.01, "precision": p}) for p in ("float32", "dd")]
     out += [Packed(f"arguments_{word}", pendulum, {"q": size * uniform(1, -1, 1, MEMBERS), "p": uniform(2, -1, 1, MEMBERS)})
             for word, size in ARGUMENTS.items()]  # fmt: skip
+    far = {"q": 1e6 * uniform(1, -1, 1, MEMBERS), "p": uniform(2, -1, 1, MEMBERS)}
+    chaos = scattered({"x": 0.4, "y": 0.5})
     return [*out,
-            Packed("arguments_large_float32", pendulum, {"q": 1e6 * uniform(1, -1, 1, MEMBERS), "p": uniform(2, -1, 1, MEMBERS)},
-                   options={"dt": 0.01, "precision": "float32"}),
+            Packed("arguments_large_float32", pendulum, far, options={"dt": 0.01, "precision": "float32"}),
             Packed("one_member", pendulum, {"q": np.array([1.0]), "p": np.array([0.5])}),
             Packed("a_parameter_for_each", kepler, varied),
             Packed("functions", many_functions, functions),
             Packed("functions_float32", many_functions, functions, options={"dt": 0.01, "precision": "float32"}),
             Packed("not_separable", mixed_terms, functions, options={"dt": 0.01}),
-            Packed("products", shared_product, scattered({"x": 0.4, "y": 0.5}), options={}),
-            Packed("products_contracted", shared_product, scattered({"x": 0.4, "y": 0.5}), options={}, differs=True)]  # fmt: skip
+            Packed("products", shared_product, chaos, options={}),
+            Packed("products_contracted", shared_product, chaos, options={}, differs=True)]  # fmt: skip
 
 
 def arrays() -> list[Packed]:

@@ -2,6 +2,7 @@
 
 What is read back is zero, and the word that says whether any member needs care is one: so all kernels of a run are loaded
 and launched. Replayed on a device (gpu_launch.py) the calls do the run; those that redo marked members do nothing if none is.
+Results are read as numbers that say where they were read, so that it is known what becomes of which bytes.
 """
 from __future__ import annotations
 
@@ -9,9 +10,12 @@ import contextlib
 import ctypes
 import gc
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from tinyphysics.device import cuda
 from tinyphysics.runtime import backend
@@ -23,6 +27,7 @@ MEMORY = 128 << 30  # bytes of the device that is not there
 NAME, VERSION = b"no device: a recorder", 13000
 ATTRIBUTES = {cuda.PROCESSORS: 132, cuda.SHARED: 232448, cuda.CLOCK: 1980000}  # of an H200
 REGISTERS = 64
+WORD, FLAG = 4, 8  # bytes of what results are counted in, and of an answer to a question
 SIZES = {"8": ctypes.c_uint8, "16": ctypes.c_uint16, "32": ctypes.c_uint32, "64": ctypes.c_uint64}
 ENTRY = re.compile(r"\.entry\s+(\w+)\s*\((.*?)\)", re.S)
 PARAMETER = re.compile(r"\.param\s+\.[busf](\d+)")
@@ -35,11 +40,12 @@ def parameters_of(ptx: str) -> dict[str, list[str]]:
 
 @dataclass
 class Recording:
-    """Calls in their order, as lists that JSON can hold; `data` are the bytes of uploads, `texts` the PTX."""
+    """Calls in their order, as JSON can hold them; `data` are the bytes of uploads, `texts` the PTX, `results` pieces."""
 
     calls: list[list[Any]] = field(default_factory=list)
     data: list[bytes] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    results: list[list[int]] = field(default_factory=list)
 
 
 def target(reference: Any) -> Any:
@@ -65,6 +71,8 @@ class Recorder:
         self.graphs: list[list[list[Any]]] = []
         self.captured: list[list[Any]] | None = None
         self.raised: set[int] = set()  # addresses of words that read as one
+        self.cleared: set[int] = set()  # those that were set to zero since the last mark
+        self.places: list[int] = []  # of the results: the first number of each read
         self.linked: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -82,7 +90,9 @@ class Recorder:
         return 0
 
     def mark(self, word: str) -> None:
-        """A place in the recording, for the launcher's clock."""
+        """A place in the recording, for the launcher's clock; what is read after "done" is a result."""
+        self.cleared.clear()
+        self.places = [0] if word == "done" else []
         self.note("mark", word)
 
     # --- what there is ------------------------------------------------------------------------
@@ -146,17 +156,37 @@ class Recorder:
         return self.note("upload", whole(to), whole(size), len(self.recording.data) - 1)
 
     def cuMemcpyDtoHAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> int:
-        ctypes.memset(to, 0, whole(size))
-        if whole(source) in self.raised:
+        n, at = whole(size), whole(source)
+        ctypes.memset(to, 0, n)
+        if at in self.raised:
             ctypes.memset(to, 1, 1)
             return 0  # a question, not a result
-        return self.note("read", whole(source), whole(size))
+        if at in self.cleared and n <= FLAG:
+            return 0
+        if self.places:
+            words = np.arange(self.places[-1], self.places[-1] + n // WORD, dtype=np.uint32)
+            ctypes.memmove(to, words.ctypes.data, words.nbytes)
+            self.places.append(self.places[-1] + n // WORD)
+        return self.note("read", at, n)
+
+    def pieces(self, results: Iterable[Any]) -> list[list[int]]:
+        """(read, offset, bytes) of what arrays are made of, in their order."""
+        out: list[list[int]] = []
+        for a in results:
+            words = np.ascontiguousarray(a).reshape(-1).view(np.uint32).astype(np.int64)
+            cuts = [0, *(np.flatnonzero(np.diff(words) != 1) + 1).tolist(), len(words)]
+            for begin, end in zip(cuts, cuts[1:]):
+                read = int(np.searchsorted(self.places, words[begin], side="right")) - 1
+                assert words[end - 1] < self.places[read + 1], "a result that was not read"
+                out.append([read, int(words[begin] - self.places[read]) * WORD, (end - begin) * WORD])
+        return out
 
     def cuMemcpyDtoDAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> int:
         return self.note("copy", whole(to), whole(source), whole(size))
 
     def cuMemsetD8Async(self, to: Any, value: Any, size: Any, stream: Any) -> int:
         self.raised.discard(whole(to))
+        self.cleared.add(whole(to))
         return self.note("fill", whole(to), whole(value), whole(size))
 
     # --- programs -----------------------------------------------------------------------------
@@ -260,9 +290,9 @@ def forget() -> None:
     backend.engine_for.cache_clear()
     runtime_cuda.tools.cache_clear()
     gc.collect()  # buffers go back to the device while it is there
-    for f in (cuda.library, cuda.driver_version, cuda.device):
+    for f in (cuda.library, cuda.driver_version, cuda.opened):
         f.cache_clear()
-    cuda._here.__dict__.clear()
+    cuda._here = threading.local()
 
 
 @contextlib.contextmanager

@@ -27,6 +27,8 @@ SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "found", "frame
          "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times", "to_xarray", "words")  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
+SIGNS = {"positive": "above zero", "not negative": "zero or above"}  # that a parameter may have to have
+
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -42,6 +44,7 @@ class Parameter:
     var: UOp
     default: Any = None  # a number, a (nested) list, or None: then a run must give it
     unit: str | None = None
+    sign: str = ""  # what a run demands of its numbers: a key of SIGNS, or nothing
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,6 +97,6 @@ def test_numbers_to_start_from_are_those_of_the_launcher_one_by_one(monkeypatch)
     import gpu_rows
     from tools_of import tool
 
-    assert gpu_rows.uniform(5, -0.3, 2.0, 1000).tolist() == tool("gpu_launch").uniform(5, -0.3, 2.0, 1000)
+    assert gpu_rows.uniform(5, -0.3, 2.0, 1000).tolist() == tool("gpu_launch").uniform(5, -0.3, 2.0, 1000).tolist()
     take = next(gpu_rows.stream(7))
-    assert [*take(3), *take(4)] == tool("gpu_launch").uniform(7, 0.0, 1.0, 7)
+    assert [*take(3), *take(4)] == tool("gpu_launch").uniform(7, 0.0, 1.0, 7).tolist()

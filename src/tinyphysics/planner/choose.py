@@ -23,6 +23,7 @@ from tinyphysics.planner.catalog import (
     names,
     of_parts,
 )
+from tinyphysics.planner.lagrangian import by_cost
 from tinyphysics.planner.needs import HIERARCHY, SHEARED, is_quadratic, objection, quadratic_part, splits
 from tinyphysics.planner.routes import ROUTES, route_of
 from tinyphysics.rules.jet import order_for
@@ -122,6 +123,11 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
+    compared = by_cost(system, facts, goal, chosen, forbidden)
+    if compared is not None:
+        chosen = compared.method
+        named_there = (chosen.name, compared.turned_down.method)
+        turned_down = [compared.turned_down, *(a for a in turned_down if a.method not in named_there)]
     best = [next((m for m in of_order(o, quadratic, system, facts, goal) if not objection(m, system, facts)), None)
             for o in ORDERS if o != order]  # fmt: skip
     best = [m for m in dict.fromkeys(best) if m is not chosen]
@@ -131,7 +137,10 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     if HIERARCHY in facts and facts[HIERARCHY]:
         turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
                                        "is not known yet"))  # fmt: skip
-    return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+    why = reason(system, facts, goal, chosen, quadratic)
+    if compared is not None and compared.because:
+        why = f"{why}; {compared.because}"
+    return Plan(chosen.name, chosen.order, why, tuple(turned_down))
 
 
 def logarithmic(system: System) -> bool:

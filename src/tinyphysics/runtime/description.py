@@ -21,7 +21,8 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "name": s.name,
             "kind": s.kind,
             "states": [[x.name, x.role, list(x.var.shape), x.unit] for x in s.states],
-            "parameters": [[x.name, list(x.var.shape), x.default, x.unit] for x in s.parameters],
+            "parameters": [[x.name, list(x.var.shape), x.default, x.unit, *([x.sign] if x.sign else [])]
+                           for x in s.parameters],
             "axes": s.axes,
             "time": s.time is not None,
             "graph": dump(roots),

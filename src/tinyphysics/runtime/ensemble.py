@@ -13,7 +13,7 @@ from tinyphysics.ir.dtype import DType, f64
 from tinyphysics.philox import key_words
 from tinyphysics.runtime.encoding import FLOAT64, Encoding
 from tinyphysics.runtime.workers import all_finite
-from tinyphysics.system import Family, System
+from tinyphysics.system import SIGNS, Family, Parameter, System
 from tinyphysics.tpir.isa import ADDRESS, FLOW, MEMBER_BITS
 from tinyphysics.tpir.precision import ROUNDING
 from tinyphysics.trajectory import Words
@@ -90,6 +90,19 @@ def kept(encoding: Encoding, name: str, value: Any, shape: tuple[int, ...]) -> t
     return {w: a for w, (a, _) in found.items()}, next(n for _, n in found.values())
 
 
+def check_sign(p: Parameter, a: Any, is_ensemble: bool) -> None:
+    """An InputError that names the first number of the wrong sign; `a` has a leading axis, which the user gave or not."""
+    if not p.sign:
+        return
+    wrong = a <= 0.0 if p.sign == "positive" else a < 0.0
+    if wrong.any():
+        member, *place = (int(k) for k in np.argwhere(wrong)[0])
+        which = p.name + (f"[{', '.join(map(str, place))}]" if place else "")
+        of = f" for member {member}" if is_ensemble else ""
+        raise InputError(f"the parameter `{which}` is {a[(member, *place)]:g}{of}, and must be {p.sign}",
+                         fix=f"Pass {p.name}=... with numbers {SIGNS[p.sign]}.")  # fmt: skip
+
+
 def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT64) -> Inputs:
     """States and parameters, rounded once to the precision of the run."""
     dtype = encoding.precision.given
@@ -129,6 +142,7 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
         if (np.abs(a.astype(np.float64) - exact) > ROUNDING[dtype] * np.abs(exact)).any():  # a rounding loses less
             raise InputError(f"the parameter `{p.name}` is too small{in_format(dtype)}",
                              fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
+        check_sign(p, a, n is not None)
         param_arrays[p.name] = a.copy()  # what is asked of a run later must not see what becomes of the user's
         if n is not None:
             lengths[p.name] = n

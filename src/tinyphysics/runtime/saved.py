@@ -68,7 +68,8 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
     s, goal = data["system"], data["goal"]
     roots = parse(s["graph"])
     states = tuple(State(n, UOp.var(n, tuple(shape)), role, unit) for n, role, shape, unit in s["states"])
-    parameters = tuple(Parameter(n, UOp.var(n, tuple(shape)), default, unit) for n, shape, default, unit in s["parameters"])
+    parameters = tuple(Parameter(n, UOp.var(n, tuple(shape)), default, unit, *sign)
+                       for n, shape, default, unit, *sign in s["parameters"])  # fmt: skip
     kind = s["kind"]
     system = System(
         s["name"], kind, states, parameters, UOp.var("t") if s["time"] else None,
