@@ -1,10 +1,10 @@
-# What can I ask for?  demo, test, docs, bench, lint, types, examples, clean.  Needs Python 3.11 or newer.
+# What can I ask for?  demo, test, test-gpu, docs, bench, lint, types, examples, clean.  Needs Python 3.11 or newer.
 PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 
-.PHONY: demo test docs bench lint types examples clean
+.PHONY: demo test test-gpu docs bench lint types examples clean
 
 demo: $(VENV)/.core
 	$(BIN)/tp demo
@@ -12,12 +12,24 @@ demo: $(VENV)/.core
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS)
 
+test-gpu: $(VENV)/.test   # for a machine with an NVIDIA GPU; elsewhere every test says why it was left out
+	$(BIN)/python -m pytest test/gpu -rs
+
 docs: $(VENV)/.docs
 	$(BIN)/python -m mkdocs build --strict --quiet
 	@echo "the pages are in site/index.html"
 
 bench: $(VENV)/.core
 	$(BIN)/python bench/run.py
+
+# A machine with a GPU and no network: gpu-bundle where LLVM is, then bench-gpu there (it needs neither make's packages nor LLVM).
+.PHONY: gpu-bundle bench-gpu
+gpu-bundle: $(VENV)/.core
+	$(BIN)/python tools/gpu_bundle.py build/gpu
+	$(BIN)/python bench/gpu_ours.py --fill build/gpu/cache
+
+bench-gpu:
+	PYTHON=$(PYTHON) bench/gpu_all.sh build/gpu
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ the device cannot run and handles that are gone are errors, as there; the reason
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +16,10 @@ from typing import Any
 
 import ptx_machine
 from ptx_text import Module, parsed
+
+from tinyphysics.device import cuda
+from tinyphysics.runtime import backend
+from tinyphysics.runtime import cuda as loading
 
 # fmt: off
 ERRORS = {
@@ -45,6 +50,7 @@ WITHOUT_CONTEXT = {  # what may be called before there is one
     "cuDeviceTotalMem_v2", "cuCtxGetCurrent", "cuDeviceGetUuid",
 }  # fmt: skip
 CUBIN = b"machine code of the fake driver, "
+CONTEXT = 0xC0DE  # of the first card
 MOST_SHARED, MOST_THREADS = 232448, 1024
 
 
@@ -76,6 +82,25 @@ class Graph:
     work: list[Callable[[], None]] = field(default_factory=list)
 
 
+APART = 1 << 36  # from the memory of one card to that of the next
+
+
+class Own:
+    """What a card has of its own: nothing of it can be used in the context of another."""
+
+    def __init__(self, place: int) -> None:
+        self.memory = ptx_machine.Memory(ptx_machine.DEVICE + place * APART)
+        self.used = 0
+        self.handles: dict[int, Any] = {}
+        self.queue: list[Callable[[], None]] = []
+        self.capturing: Graph | None = None
+        self.broken = 0  # an error of a kernel: the context is lost
+
+
+def of_card(name: str) -> Any:
+    return property(lambda self: getattr(self.own(), name), lambda self, value: setattr(self.own(), name, value))
+
+
 def number(x: Any) -> int:
     value = x.value if hasattr(x, "value") else x
     return int(value or 0)
@@ -91,22 +116,28 @@ class FakeDriver:
         self.failing: dict[str, dict[int, int]] = {}
         self.here = threading.local()
         self.lock = threading.RLock()
-        self.memory = ptx_machine.Memory()
-        self.used = 0
-        self.handles: dict[int, Any] = {}
+        self.places = [Own(k) for k in range(len(self.cards))]
         self.next_handle = 0x1000
-        self.queue: list[Callable[[], None]] = []
-        self.capturing: Graph | None = None
-        self.broken = 0  # an error of a kernel: the context is lost
         self.faults: list[str] = []
         self.texts: list[str] = []  # PTX that was assembled
         self.executed: Counter[str] = Counter()
         self.launches: list[tuple[str, int, int]] = []  # (kernel, blocks, threads) of those that ran
-        self.taken: int | None = None
+        self.retained: set[int] = set()
         self.clock = 0.0
         self.strings: dict[int, Any] = {}
         self.warps = False  # one warp after another, and not all at once
         self.outside = 0  # bytes that another process has
+
+    memory, used, handles, queue = of_card("memory"), of_card("used"), of_card("handles"), of_card("queue")
+    capturing, broken = of_card("capturing"), of_card("broken")
+
+    @property
+    def place(self) -> int:
+        """The card of this thread's context; before there is one, the first."""
+        return max(getattr(self.here, "context", CONTEXT) - CONTEXT, 0)
+
+    def own(self) -> Own:
+        return self.places[self.place]
 
     def fail(self, name: str, code: int, at: int = 1) -> None:
         """The at-th call of a function from now on returns this number and does nothing."""
@@ -124,6 +155,8 @@ class FakeDriver:
             with self.lock:
                 self.counts[name] += 1
                 if code := self.failing.get(name, {}).pop(self.counts[name], 0):
+                    if name == "cuStreamEndCapture":  # it ends in any case
+                        self.capturing = None
                     return code
                 if name not in WITHOUT_CONTEXT:
                     if not getattr(self.here, "context", 0):
@@ -155,7 +188,7 @@ class FakeDriver:
         return self.handles.pop(number(handle))
 
     def alive(self, kind: type) -> list[Any]:
-        return [x for x in self.handles.values() if isinstance(x, kind)]
+        return [x for own in self.places for x in own.handles.values() if isinstance(x, kind)]
 
     # --- the driver and its devices -----------------------------------------------------------------
     def _cuInit(self, flags: int) -> None:
@@ -203,16 +236,14 @@ class FakeDriver:
 
     def _cuDevicePrimaryCtxRetain(self, out: Any, handle: Any) -> None:
         self.card(handle)
-        if self.taken not in (None, number(handle)):
-            raise NotImplementedError("two devices at once")
-        self.taken = number(handle)
-        out._obj.value = 0xC0DE + number(handle)
+        self.retained.add(number(handle))
+        out._obj.value = CONTEXT + number(handle)
 
     def _cuDevicePrimaryCtxRelease_v2(self, handle: Any) -> None:
         self.card(handle)
 
     def _cuCtxSetCurrent(self, context: Any) -> None:
-        if number(context) != 0xC0DE + (self.taken or 0):
+        if number(context) - CONTEXT not in self.retained:
             raise Refused(NO_CONTEXT)
         self.here.context = number(context)
 
@@ -256,7 +287,7 @@ class FakeDriver:
 
     # --- memory -------------------------------------------------------------------------------------
     def whole(self) -> int:
-        return self.cards[self.taken or 0].memory
+        return self.cards[self.place].memory
 
     def _cuMemGetInfo_v2(self, free: Any, whole: Any) -> None:
         free._obj.value, whole._obj.value = self.whole() - self.used - self.outside, self.whole()
@@ -351,7 +382,7 @@ class FakeDriver:
         link["image"] = CUBIN + text.encode()
 
     def runs_here(self, module: Module) -> None:
-        major, minor = self.cards[self.taken or 0].capability
+        major, minor = self.cards[self.place].capability
         if int(module.target.removeprefix("sm_").rstrip("af")) > 10 * major + minor:
             raise Refused(NO_BINARY)
 
@@ -489,17 +520,15 @@ class FakeDriver:
 # --- in place of the real one -----------------------------------------------------------------------------
 def forget() -> None:
     """Nothing of a driver is remembered: neither devices nor engines that hold kernels of it."""
-    import gc
-
-    from tinyphysics.device import cuda
-    from tinyphysics.runtime import backend
-    from tinyphysics.runtime import cuda as loading
-
-    gc.collect()
+    backend.gpu_here.cache_clear()
+    if not cuda.library.cache_info().currsize:
+        return
     for made in (backend.engine_for, loading.tools):
         made.cache_clear()
-    gc.collect()  # what they held gives its handles back while the driver is still there
-    for known in (cuda.device, cuda.driver_version, cuda.library):
+    driver = cuda.library()
+    if isinstance(driver, FakeDriver) and (driver.alive(ptx_machine.Loaded) or driver.alive(list) or driver.alive(tuple)):
+        gc.collect()  # what the engines held gives its handles back while the driver is still there
+    for known in (cuda.opened, cuda.driver_version, cuda.library):
         known.cache_clear()
     cuda._here = threading.local()
 
@@ -507,8 +536,6 @@ def forget() -> None:
 @contextmanager
 def installed(driver: FakeDriver) -> Iterator[FakeDriver]:
     """The driver is this one; afterwards nothing of it is left."""
-    from tinyphysics.device import cuda
-
     forget()
     kept, cuda.open_library = cuda.open_library, lambda: driver
     try:

@@ -5,13 +5,15 @@ Only what says how it rounds is run: an `add.f64` may become part of an fma in t
 """
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Collection
+from functools import cache as once
 from typing import Any
 
 import numpy as np
 from ptx_text import SIZE, BadPtx, Function, Instruction, literal
 
-from tinyphysics.device import arrays
+from tinyphysics.device import llvm
 
 Array = Any
 UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -41,17 +43,45 @@ def same(x: Array) -> Array:
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
-    a, b, c = np.broadcast_arrays(a, b, c)
-    if a.dtype == np.float32:
-        return same(arrays.fma32(a, b, c))
-    plain = (a == 0) | (b == 0) | ~np.isfinite(a) | ~np.isfinite(b)  # a product without an error
-    if not plain.any():
-        return same(arrays.fma64(a, b, c))
-    out = a * b + c
-    rest = ~plain
-    if rest.any():
-        out[rest] = arrays.fma64(a[rest], b[rest], c[rest])
+    out: Any = np.empty(np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c)), a.dtype)
+    given = [np.ascontiguousarray(np.broadcast_to(x, out.shape)) for x in (a, b, c)]
+    fused()[out.itemsize](*(x.ctypes.data for x in (*given, out)), len(out))
     return same(out)
+
+
+@once
+def fused() -> dict[int, Any]:
+    """This processor's fma, or its C library's: both round once."""
+    texts = [FMA.format(t=t, f=f"f{8 * n}", n=n) for n, t in ((4, "float"), (8, "double"))]
+    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
+    made = llvm.link(llvm.compile_text("\n".join(texts), llvm.host_cpu()), {"fma4": signature, "fma8": signature})
+    return {4: made["fma4"], 8: made["fma8"]}
+
+
+FMA = """
+declare {t} @llvm.fma.{f}({t}, {t}, {t})
+define void @fma{n}(ptr %a, ptr %b, ptr %c, ptr %o, i64 %count) {{
+entry:
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %one, label %exit
+one:
+  %k = phi i64 [ 0, %entry ], [ %next, %one ]
+  %a.at = getelementptr {t}, ptr %a, i64 %k
+  %b.at = getelementptr {t}, ptr %b, i64 %k
+  %c.at = getelementptr {t}, ptr %c, i64 %k
+  %o.at = getelementptr {t}, ptr %o, i64 %k
+  %x = load {t}, ptr %a.at
+  %y = load {t}, ptr %b.at
+  %z = load {t}, ptr %c.at
+  %v = call {t} @llvm.fma.{f}({t} %x, {t} %y, {t} %z)
+  store {t} %v, ptr %o.at
+  %next = add i64 %k, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %one, label %exit
+exit:
+  ret void
+}}
+"""
 
 
 def extreme(a: Array, b: Array, least: bool) -> Array:
@@ -79,6 +109,14 @@ def funnel(low: Array, high: Array, n: Array, left: bool, wrap: bool) -> Array:
     both = (np.asarray(high).astype(np.uint64) << np.uint64(32)) | np.asarray(low).astype(np.uint64)
     out = both << n >> np.uint64(32) if left else both >> n
     return (out & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+
+
+def inverse_root(x: Array) -> Array:
+    """1/sqrt x cut off: of float64 the upper half is left, and subnormals count as 0."""
+    x = np.where(np.abs(x) < np.finfo(x.dtype).tiny, np.copysign(x.dtype.type(0), x), x)
+    if x.dtype == np.float32:
+        return (1.0 / np.sqrt(x.astype(np.float64))).astype(np.float32)
+    return ((1.0 / np.sqrt(x)).view(np.int64) & ~((1 << 32) - 1)).view(np.float64)
 
 
 def high(a: Array, b: Array) -> Array:
@@ -312,7 +350,10 @@ class Lines:
         name = "i_" + i.parts[0]
         if not hasattr(self, name):
             raise Unknown(f"the instruction `{i}`")
-        getattr(self, name)(i)
+        try:
+            getattr(self, name)(i)
+        except (ValueError, KeyError, IndexError) as error:
+            raise BadPtx(f"`{i}` is not understood: {error}") from error
 
     def typed(self, i: Instruction, *modifiers: str) -> tuple[str, set[str]]:
         """(its type, which modifiers it has); any other modifier is not understood."""
@@ -398,6 +439,13 @@ class Lines:
     def i_sqrt(self, i: Instruction) -> None:
         kind, given = self.typed(i, "rn")
         self.rounded(i, f"np.sqrt({self.sources(i, kind)[0]})", kind, given)
+
+    def i_rsqrt(self, i: Instruction) -> None:
+        """Of math="fast": some instruction near 1/sqrt, with fewer digits than a device's."""
+        kind, given = self.typed(i, "approx", "ftz")
+        if given != {"approx", "ftz"}:
+            raise Unknown(f"the instruction `{i}`")
+        self.put(i, i.operands[0], kind, f"inverse_root({self.sources(i, kind)[0]})")
 
     def i_neg(self, i: Instruction) -> None:
         kind, _ = self.typed(i)

@@ -1,6 +1,7 @@
 """A machine that runs PTX on NumPy's lanes: every thread of a grid, bit for bit, with memory that complains.
 
 Threads go together as far as they agree; those that do not are run from the earliest block on, so that they meet again.
+That would hide threads that rely on each other without a barrier: who reads and who changes which number is watched.
 """
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ DEVICE = 0x7F00_0000_0000  # the first address of the device's memory
 LINE = 256  # what memory is aligned to
 NOTHING = 0xAB  # bytes that nobody has written
 WARP = 32
+NOBODY, SEVERAL = -1, -2
 MOST = 1 << 31  # instructions of all threads of a launch: more is an endless loop
 
 
@@ -39,6 +41,10 @@ class Fault(Exception):
 ILLEGAL, MISALIGNED = 700, 716
 
 
+class Race(Exception):
+    """A thread changed what another one touched since the last barrier."""
+
+
 # --- memory -----------------------------------------------------------------------------------------------
 @dataclass
 class Block:
@@ -51,11 +57,11 @@ class Block:
 class Memory:
     """The device's: pieces with gaps between them; nothing is used twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: int = DEVICE) -> None:
         self.blocks: dict[int, Block] = {}
         self.starts: list[int] = []
         self.freed: dict[int, int] = {}
-        self.next = DEVICE
+        self.next = begin
 
     def allocate(self, size: int, constant: bool = False) -> int:
         address = self.next
@@ -126,7 +132,7 @@ NAMES = {
     "np": np, **{f"U{n}": t for n, t in UNSIGNED.items()}, **{f"S{n}": t for n, t in SIGNED.items()},
     **{f"F{n}": t for n, t in FLOATS.items()},
     **{n: getattr(ptx_lanes, n) for n in (
-        "same fma extreme shift funnel high quotient field insert permuted logic3 counted leading reversed_bits converted"
+        "same fma extreme shift funnel high inverse_root quotient field insert permuted logic3 counted leading reversed_bits converted"
     ).split()},
 }  # fmt: skip
 
@@ -144,6 +150,8 @@ def compiled(text: str, name: str) -> Compiled:
         ending = block[-1] if block and block[-1].parts[0] in ("bra", "ret", "exit", "trap", "brx", "bar", "barrier") else None
         for i in block[: len(block) - (ending is not None)]:
             lines.write(i)
+        if ending is not None and ending.parts[0] == "bra" and ending.operands[0] not in f.labels:
+            raise BadPtx(f"`{ending}`: there is no such label")
         back = "None"
         if ending is not None and ending.guard:
             back = lines.guard(ending)
@@ -342,12 +350,14 @@ class Frame:
         given = [np.broadcast_to(v, self.count) for v in values]
         out = np.full(self.count, NOTHING, given[0].dtype)
         who = self.who()
+        self.launch.watching = False
         for k in lanes:  # one after the other, in an order that nobody may rely on
             at, thread = where[k : k + 1], who[k : k + 1]
             old = self.launch.read(space, at, given[0].dtype.type, thread, 1)
             new = ATOMS[how](old, *[v[k : k + 1] for v in given])
             self.launch.write(space, at, new.astype(old.dtype), thread, 1)
             out[k] = old[0]
+        self.launch.watching = True
         return out
 
 
@@ -410,6 +420,8 @@ class Launch:
         self.spaces = {"shared": np.full((self.all // self.each, room + shared + -(room + shared) % 16), NOTHING, np.uint8),
                        "local": np.full((self.all, 16), NOTHING, np.uint8)}  # fmt: skip
         self.sizes = {"shared": room + shared, "local": 0}
+        self.watching = True
+        self.watched: dict[int, tuple[Array, Array]] = {}  # who changed, who read, since the last barrier, by the first byte
         self.given = given
         self.executed: Counter[str] = Counter()
         self.instructions = 0
@@ -437,6 +449,7 @@ class Launch:
 
     def met(self, frame: Frame, waiting: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
         """Those that wait at a barrier go on when their whole block is there."""
+        self.watched.clear()
         by_target: dict[int, list[Any]] = {}
         for k, lanes in waiting:
             by_target.setdefault(k, []).append(frame.listed(lanes))
@@ -501,11 +514,16 @@ class Launch:
         out = np.empty(len(where), kind)
         for name, at, lanes in self.split(space, where):
             if name in self.spaces:
-                out[lanes] = self.rows(name, at, size, who[lanes], kind)
+                view, rows, places = self.cells(name, at, size, who[lanes], kind)
+                out[lanes] = view[rows, places]
+                if name == "shared":
+                    self.look(view, rows * view.shape[1] + places, who[lanes], None)
                 continue
             for block, here in self.found(at, size, who[lanes]):
-                got = block.data.view(kind)[(at[here] - np.uint64(block.address)) // np.uint64(size)]
-                out[lanes if isinstance(here, slice) else np.arange(len(where))[lanes][here]] = got
+                view, places = block.data.view(kind), (at[here] - np.uint64(block.address)) // np.uint64(size)
+                out[lanes if isinstance(here, slice) else np.arange(len(where))[lanes][here]] = view[places]
+                if not block.constant:
+                    self.look(view, places, who[lanes][here], None)
         return out
 
     def write(self, space: str, where: Array, values: Array, who: Array, many: int) -> None:
@@ -516,12 +534,16 @@ class Launch:
         for name, at, lanes in self.split(space, where):
             if name in self.spaces:
                 view, rows, places = self.cells(name, at, size, who[lanes], kind)
+                if name == "shared":
+                    self.look(view, rows * view.shape[1] + places, who[lanes], values[lanes])
                 view[rows, places] = values[lanes]
                 continue
             for block, here in self.found(at, size, who[lanes]):
                 if block.constant or name == "const":
                     raise Fault(f"{self.f.source.name} writes to constants", ILLEGAL)
-                block.data.view(kind)[(at[here] - np.uint64(block.address)) // np.uint64(size)] = values[lanes][here]
+                view, places = block.data.view(kind), (at[here] - np.uint64(block.address)) // np.uint64(size)
+                self.look(view, places, who[lanes][here], values[lanes][here])
+                view[places] = values[lanes][here]
 
     def found(self, where: Array, size: int, who: Array) -> list[tuple[Block, Any]]:
         try:
@@ -536,9 +558,33 @@ class Launch:
             raise Fault(f"{self.f.source.name}: {size} bytes at {at.min()}..{at.max()} of {self.sizes[space]} {space} ones", ILLEGAL)
         return view.view(kind), who if space == "local" else who // self.each, at // size
 
-    def rows(self, space: str, where: Array, size: int, who: Array, kind: Any) -> Array:
-        view, rows, places = self.cells(space, where, size, who, kind)
-        return view[rows, places]
+    def look(self, view: Array, places: Array, who: Array, new: Any) -> None:
+        """Does a thread read what another changed, or change what another read or changed?  All the same value is no change."""
+        if not self.watching:
+            return
+        flat, size = view.reshape(-1), view.itemsize
+        at = places.astype(np.int64) * size
+        key = flat.ctypes.data
+        if key not in self.watched:
+            self.watched[key] = np.full(flat.nbytes, NOBODY), np.full(flat.nbytes, NOBODY)
+        changed, read = self.watched[key]
+        by, to = changed[at], read[at]
+        if new is None:
+            wrong = (by != NOBODY) & (by != who)
+            read[at] = np.where((to == NOBODY) | (to == who), who, SEVERAL)
+            others = read[at] != who
+            read[at[others]] = SEVERAL
+        else:
+            changes = flat[places] != new
+            wrong = changes & ((by != NOBODY) & (by != who) | (to != NOBODY) & (to != who))
+            changed[at[changes]] = who[changes]
+            flat[places] = new
+            wrong |= flat[places] != new  # two of them at once
+        if wrong.any():
+            n = int(np.flatnonzero(wrong)[0])
+            other = by[n] if by[n] not in (NOBODY, who[n]) else to[n]
+            raise Race(f"{self.f.source.name}: thread {who[n]} {'reads' if new is None else 'changes'} byte {at[n]} of {flat.nbytes}, "
+                       f"which {f'thread {other}' if other >= 0 else 'another one'} touched since the last barrier")  # fmt: skip
 
 
 def run(

@@ -15,7 +15,7 @@ from tinyphysics.pipeline import build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.catalog import is_adaptive
 from tinyphysics.planner.target import checked
-from tinyphysics.runtime.backend import engine_for
+from tinyphysics.runtime.backend import engine_for, resolved
 from tinyphysics.runtime.ensemble import inputs
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.schedule import checked_time
@@ -65,7 +65,7 @@ def compile(
     if is_adaptive(system.kind, method):
         raise PlanError(f"`{method}` chooses its own steps: one step of dt is nothing it does",
                         fix='Run it: tp.compile(H, method="taylor").evolve(..., until=dt).')  # fmt: skip
-    built = build(system, Goal(h, method), checked(backend))
+    built = build(system, Goal(h, method), resolved(checked(backend)))
     program = lower(whole(built.step), system.sites)
     verify(program)
     engine = engine_for(built.target, program)

@@ -23,9 +23,12 @@ OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "ha
            "threads", "save", "checkpoint", "checkpoint_every", "resume",
            "events")  # fmt: skip
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
-SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "found", "frames", "hash", "hashes", "kept", "metrics",
-         "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times", "to_xarray", "words")  # fmt: skip
+SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "found", "frames", "hash", "hash_of", "hashes", "kept",
+         "metrics", "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times",
+         "to_xarray", "words")  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
+
+SIGNS = {"positive": "above zero", "not negative": "zero or above"}  # that a parameter may have to have
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,7 @@ class Parameter:
     var: UOp
     default: Any = None  # a number, a (nested) list, or None: then a run must give it
     unit: str | None = None
+    sign: str = ""  # what a run demands of its numbers: a key of SIGNS, or nothing
 
 
 @dataclass(frozen=True, eq=False)

@@ -162,3 +162,44 @@ def test_particles_of_different_masses_each_have_their_own_energy():
 def test_what_has_no_mass_is_refused(system, why):
     with pytest.raises(tp.PlanError, match=why):
         tp.compile(system, dt=0.1, kinetics="relativistic")
+
+
+# --- signs -------------------------------------------------------------------------------------------------
+def fast_many():
+    @tp.hamiltonian
+    def many(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Array["n"], k: float = 1.0):
+        return (p * p / (2 * m[:, None])).sum() + k * (q * q).sum() / 2
+
+    return tp.compile(many, dt=0.01, kinetics="relativistic", sizes={"n": 2})
+
+
+@pytest.mark.parametrize("given, message", [
+    ({"c": 0.0}, r"`c` is 0, and must be positive"),
+    ({"c": -2.0}, r"`c` is -2, and must be positive"),
+    ({"c": [1.0, 2.0, -1.0]}, r"`c` is -1 for member 2, and must be positive"),
+    ({"m": [1.0, -3.0]}, r"`m\[1\]` is -3, and must be not negative"),
+    ({"m": [[1.0, 1.0], [-0.5, 1.0]]}, r"`m\[0\]` is -0.5 for member 1, and must be not negative"),
+])  # fmt: skip
+def test_a_speed_of_light_or_a_mass_of_the_wrong_sign_is_refused(given, message, tmp_path):
+    sim = fast_many()
+    start = {"q": np.zeros((2, 3)), "p": np.ones((2, 3)), "m": [1.0, 2.0]}
+    sim.evolve(**start, k=-1.0, steps=1)  # nothing is demanded of the others
+    with pytest.raises(tp.InputError, match=message):
+        sim.evolve(**start | given, steps=1)
+    sim.save(tmp_path / "fast.json")
+    with pytest.raises(tp.InputError, match=message):
+        tp.load(tmp_path / "fast.json").evolve(**start | given, steps=1)
+
+
+def test_what_has_no_mass_may_move_at_the_speed_of_light():
+    out = tp.compile(kepler, dt=0.01, kinetics="relativistic").evolve(q=[5.0, 0.0], p=[0.0, 30.0], m=0.0, c=2.0, steps=1)
+    assert np.isclose(out.q[1, 1], 0.02, rtol=1e-4)
+
+
+def test_a_mass_is_positive_if_the_parameters_that_it_is_made_of_are():
+    squared = tp.hamiltonian(lambda q, p, a=-1.0, b=2.0: p**2 / (2 * a * a * b) + q**2)
+    sim = tp.compile(squared, dt=0.1, kinetics="relativistic")
+    assert [x.name for x in sim.system.parameters if x.sign == "not negative"] == ["b"]
+    for wrong in (lambda q, p, a=3.0, b=1.0: p**2 / (2 * (a - b)) + q**2, lambda q, p: q**2 - p**2 / 2):
+        with pytest.raises(tp.PlanError, match="is not shown to be positive"):
+            tp.compile(tp.hamiltonian(wrong), dt=0.1, kinetics="relativistic")

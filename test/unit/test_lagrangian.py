@@ -192,3 +192,39 @@ def test_the_report_says_what_it_was_given_by():
     sim = tp.compile(double_pendulum, 0.01)
     assert double_pendulum.level == 3 and "level 3: given by its Lagrangian" in str(sim.explain())
     assert sim.explain().to_dict()["facts"]["Legendre"]["verdict"] == "yes"
+
+
+# --- by H or by L -------------------------------------------------------------------------------------
+def rods(n):
+    @tp.lagrangian
+    def rods(q: tp.Vec[n], v: tp.Vec[n], g: float = G):
+        x = y = height = total = 0.0
+        for k in range(n):
+            x, y, height = x + v[k] * tp.cos(q[k]), y + v[k] * tp.sin(q[k]), height - tp.cos(q[k])
+            total = total + (x**2 + y**2) / 2 - g * height
+        return total
+
+    return rods
+
+
+def test_both_ways_are_counted_and_the_plan_says_so():
+    plan = tp.compile(double_pendulum, 0.01).built.plan
+    assert plan.method == "implicit_midpoint" and "operations a step by H" in plan.because
+    assert plan.turned_down[0].method == "variational_midpoint" and "of L itself" in plan.turned_down[0].because
+
+
+def test_a_constant_mass_matrix_is_stepped_by_kicks_and_drifts():
+    spring = tp.lagrangian(lambda q, v, k=1.0: v**2 / 2 - k * q**4)
+    plan = tp.compile(spring, 0.01).built.plan
+    assert plan.method == "leapfrog_kdk" and plan.turned_down[0].method == "variational_trapezoidal"
+
+
+def test_three_rods_are_stepped_as_their_lagrangian_which_is_cheaper_and_certified():
+    sim = tp.compile(rods(3), 0.01)
+    assert sim.built.plan.method == "variational_midpoint" and sim.certificate.symplectic
+    assert any(a.method == "implicit_midpoint" and "by H" in a.because for a in sim.built.plan.turned_down)
+
+
+def test_what_is_forbidden_is_not_chosen_for_its_cost():
+    plan = tp.compile(double_pendulum, 0.01, forbid=["variational_midpoint"]).built.plan
+    assert plan.method == "implicit_midpoint" and "operations a step by H" not in plan.because

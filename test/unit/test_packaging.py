@@ -101,7 +101,7 @@ def test_the_list_of_unchecked_files_only_shrinks():
         assert module.split(".")[1] not in ("ir", "rules", "tpir"), f"{module} is strictly typed"
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "docs", "bench", "lint", "types", "examples", "clean"])
+@pytest.mark.parametrize("target", ["demo", "test", "test-gpu", "docs", "bench", "lint", "types", "examples", "clean"])
 def test_make_knows(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

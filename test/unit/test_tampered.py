@@ -80,3 +80,21 @@ def test_an_angle_jumps_where_its_second_argument_may_be_negative(second, meets)
         return 0.5 * p * p + 0.5 * tp.arctan2(q, second(q))
 
     assert bool(tp.compile(turning, dt=0.01).certificate["consistent"]) is meets
+
+
+def neighbours(**ends):
+    @tp.hamiltonian
+    def fluid(q: tp.Array["n", 3], p: tp.Array["n", 3], rc: float = 2.5, L: float = 12.0):
+        r2 = tp.pair_distance2(q, box=L, cutoff=rc, exclude=[(0, 1)], **ends)
+        s6 = 1 / (r2 * r2 * r2)
+        return (p * p).sum() / 2 + tp.pair_sum(4 * (s6 * s6 - s6))
+
+    return re.sub("claim.*\n", "", str(tp.compile(fluid, dt=0.001, sizes={"n": 40}).tpir))
+
+
+@pytest.mark.parametrize("ends, true", [({}, None), ({"shift": True}, "2"), ({"switch": 2.0}, "3")])
+def test_how_a_sum_over_neighbours_ends_is_seen_and_not_believed(ends, true):
+    text = neighbours(**ends)
+    for tag in "123":
+        changed = re.sub(r"(PAIRS.*\(0,1,)\d\)", rf"\g<1>{tag})", text)
+        assert bool(verdicts(changed)["consistent"]) is (tag == true)

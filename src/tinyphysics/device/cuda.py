@@ -1,14 +1,17 @@
 """The CUDA device: NVIDIA's driver by ctypes alone, every return code looked at.
 
-One primary context and one stream for a process, in whose order everything is done; other libraries that use the device
-share the context. What was freed is kept for the next of its size.
+One primary context and one stream for each device, in whose order everything is done; other libraries that use the device
+share the context. What was freed is kept for the next of its size. Runs have one device, or all (device/cuda_many.py).
 """
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache as once
 from typing import Any
@@ -27,7 +30,9 @@ LOG = 8192  # bytes of what the driver's assembler has to say
 
 # numbers of cuda.h
 OUT_OF_MEMORY = 2
-NO_BINARY = 209
+NO_BINARY = (200, 209)  # machine code that is damaged, or of another device
+LOST = range(700, 721)  # a kernel went wrong, and the context with it
+LOST_CONTEXT = "The GPU's context is lost: what is saved stays, the rest needs a new process."
 (CAPABILITY_MAJOR, CAPABILITY_MINOR, PROCESSORS, SHARED, CLOCK) = (75, 76, 16, 81, 13)
 (LOCAL_BYTES, REGISTERS) = (3, 4)
 (MOST_REGISTERS, INFO_LOG, INFO_SIZE, ERROR_LOG, ERROR_SIZE) = (0, 3, 4, 5, 6)
@@ -35,7 +40,9 @@ PTX = 1
 RELAXED = 2  # of a capture: other threads may do what they like
 
 Pointer, Int, Bytes = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
-_here = threading.local()  # whether the context is this thread's
+ALL = -1  # of CUDA_DEVICE: every device that can
+_here = threading.local()  # the context that is this thread's
+_on: ContextVar[int | None] = ContextVar("cuda device", default=None)  # if not the first that is taken
 
 
 def open_library() -> Any:
@@ -72,20 +79,36 @@ class DeviceError(BackendError):
 
 
 def call(name: str, *args: Any) -> None:
-    """A function of the driver in this process's context."""
-    if not getattr(_here, "context", False) and name not in BEFORE_CONTEXT:
-        ask("cuCtxSetCurrent", device().context)
-        _here.context = True
-    ask(name, *args)
+    """A function of the driver in the context of this thread's device; threads in turn, since they share its stream."""
+    d = entered()
+    with d.lock:
+        ask(name, *args)
 
 
-BEFORE_CONTEXT = frozenset(["cuCtxSetCurrent"])
+def entered() -> Device:
+    """This thread's device, in whose context it is then."""
+    d = device()
+    if getattr(_here, "device", None) is not d:
+        ask("cuCtxSetCurrent", d.context)
+        _here.device = d
+    return d
 
 
 def ask(name: str, *args: Any) -> None:
     code = getattr(library(), name)(*args)
     if code:
-        raise DeviceError(f"CUDA's {name} failed: {told(code)}", code)
+        raise DeviceError(f"CUDA's {name} failed: {told(code)}", code, LOST_CONTEXT if code in LOST else None)
+
+
+def drop(home: int, name: str, handle: Any) -> None:
+    """Gives something back, in whichever thread its last owner goes; what cannot be given back is the driver's.
+
+    It waits for nobody: the collector may come while this thread or another has a device to itself.
+    """
+    if handle and not _closing():
+        with suppress(BackendError), on(home):
+            entered()
+            ask(name, handle)
 
 
 def number(name: str, *args: Any) -> int:
@@ -137,35 +160,46 @@ def devices() -> list[Found]:
     return out
 
 
-def chosen(wanted: int) -> Found:
+def usable() -> list[Found]:
     try:
         every = devices()
     except DeviceError as error:  # 100: a driver without a device
         raise BackendError(f"the NVIDIA driver finds no GPU: {error.what}", fix="Look at `nvidia-smi`.") from error
-    usable = [f for f in every if not f.lacks]
-    if not usable:
+    found = [f for f in every if not f.lacks]
+    if not found:
         what = "; ".join(f"{f.name} ({f.lacks})" for f in every) or "none is there"
         raise BackendError(f"no GPU can run the backend `cuda`: {what}", fix="Choose another backend, or leave backend= out.")
-    if not 0 <= wanted < len(usable):
+    return found
+
+
+def chosen(wanted: int) -> Found:
+    found = usable()
+    if not 0 <= wanted < len(found):
         raise BackendError(f"there is no CUDA device {wanted} (TINYPHYSICS_CUDA_DEVICE)",
-                           fix=f"They count from 0; {plural(len(usable), 'device')} can run: see tp doctor.")  # fmt: skip
-    return usable[wanted]
+                           fix=f"They count from 0, {ALL} is all; {plural(len(found), 'device')} can run.")  # fmt: skip
+    return found[wanted]
+
+
+def taken() -> list[int]:
+    """The devices that runs are given to."""
+    return list(range(len(usable()))) if CUDA_DEVICE.value == ALL else [CUDA_DEVICE.value]
 
 
 def described() -> str:
     """What is here, for the doctor; never an error."""
     try:
-        found = chosen(CUDA_DEVICE.value)
+        names = ", ".join(chosen(k).name for k in taken())
         every = [f"{f.name} (sm_{f.capability[0]}{f.capability[1]})" for f in devices()]
     except BackendError as error:
         return f"none: {error.what}"
-    return f"{'; '.join(every)}; taken: {found.name}; driver of CUDA {dotted(driver_version())}"
+    return f"{'; '.join(every)}; taken: {names}; driver of CUDA {dotted(driver_version())}"
 
 
 @dataclass(eq=False)
 class Device:
     """A device with a context and a stream, and what was counted on it."""
 
+    place: int  # among those that can run
     number: int
     name: str
     capability: tuple[int, int]
@@ -179,16 +213,36 @@ class Device:
     moved: int = 0  # bytes of them
 
 
-@once
 def device() -> Device:
-    """The one that all kernels of this process run on."""
-    found = chosen(CUDA_DEVICE.value)
+    """The one that this thread works with."""
+    place = _on.get()
+    with _opening:  # of two threads that ask at once the second gets the first one's: they must share a stream
+        return opened(max(CUDA_DEVICE.value, 0) if place is None else place)
+
+
+@contextmanager
+def on(place: int) -> Iterator[None]:
+    """Another device, in this thread."""
+    token = _on.set(place)
+    try:
+        yield
+    finally:
+        _on.reset(token)
+
+
+_opening = threading.RLock()
+
+
+@once
+def opened(place: int) -> Device:
+    found = chosen(place)
     context, stream = Pointer(), Pointer()
     ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), found.handle)
     ask("cuCtxSetCurrent", context)
+    _here.device = None  # whichever this thread had before
     ask("cuStreamCreate", ctypes.byref(stream), 0)  # one that waits for the default stream, where other libraries work
     processors = number("cuDeviceGetAttribute", PROCESSORS, found.handle)
-    return Device(found.number, found.name, found.capability, processors, context, stream)
+    return Device(place, found.number, found.name, found.capability, processors, context, stream)
 
 
 # --- memory ---------------------------------------------------------------------------------------------------
@@ -208,23 +262,24 @@ def release() -> None:
     """Gives what is kept for later back to the driver."""
     d = device()
     with d.lock:
-        for kept in d.free.values():
+        while d.free:
+            _, kept = d.free.popitem()  # first out of the list: what fails to be freed is not used again
             for pointer in kept:
                 call("cuMemFree_v2", ctypes.c_uint64(pointer))
-        d.free.clear()
 
 
 class Buffer:
     """Memory of the device."""
 
-    __slots__ = ("pointer", "size")
+    __slots__ = ("pointer", "size", "home")
 
     def __init__(self, size: int) -> None:
-        self.pointer, self.size = allocate(size), size
+        self.home, self.size = device(), size
+        self.pointer = allocate(size)
 
     def __del__(self) -> None:
         if pointer := getattr(self, "pointer", 0):
-            device().free.setdefault(self.size, []).append(pointer)
+            self.home.free.setdefault(self.size, []).append(pointer)
 
 
 def allocate(size: int) -> int:
@@ -241,6 +296,7 @@ def allocate(size: int) -> int:
                 raise
             if last:
                 raise out_of_memory(size) from error
+            gc.collect()  # buffers may lie in what only the collector finds
             release()
         else:
             return out.value
@@ -344,15 +400,14 @@ class Function:
 
 
 class Module:
-    __slots__ = ("handle",)
+    __slots__ = ("handle", "home")
 
     def __init__(self, image: bytes) -> None:
-        self.handle = Pointer()
+        self.home, self.handle = device().place, Pointer()
         call("cuModuleLoadData", ctypes.byref(self.handle), image)
 
     def __del__(self) -> None:
-        if self.handle and not _closing():
-            library().cuModuleUnload(self.handle)
+        drop(self.home, "cuModuleUnload", self.handle)
 
     def function(self, name: str) -> Function:
         out = Pointer()
@@ -394,7 +449,14 @@ def load(ptx: str, names: Sequence[str]) -> tuple[list[Function], bool]:
     if code is None:
         code = assemble(ptx)
         cache.write(key, code)
-    module = Module(code)
+    try:
+        module = Module(code)
+    except DeviceError as error:
+        if not found or error.code not in NO_BINARY:
+            raise
+        code, found = assemble(ptx), False  # what was kept is not for this device: it is made again
+        cache.write(key, code)
+        module = Module(code)
     return [module.function(name) for name in names], found
 
 
@@ -415,14 +477,21 @@ class Graph:
 
     def __init__(self, work: Callable[[], None]) -> None:
         d, graph = device(), Pointer()
-        self.handle = Pointer()
-        call("cuStreamBeginCapture_v2", d.stream, RELAXED)
-        try:
-            work()
-        finally:
+        self.home, self.handle = d.place, Pointer()
+        with d.lock:  # what other threads queue meanwhile would be taken for a part of it
+            call("cuStreamBeginCapture_v2", d.stream, RELAXED)
+            try:
+                work()
+            except BaseException:  # the stream must not go on listening
+                with suppress(BackendError):
+                    call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
+                drop(self.home, "cuGraphDestroy", graph)
+                raise
             call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
-        call("cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
-        call("cuGraphDestroy", graph)
+        try:
+            call("cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
+        finally:
+            drop(self.home, "cuGraphDestroy", graph)
 
     def launch(self) -> None:
         d = device()
@@ -431,15 +500,14 @@ class Graph:
         call("cuGraphLaunch", self.handle, d.stream)
 
     def __del__(self) -> None:
-        if self.handle and not _closing():
-            library().cuGraphExecDestroy(self.handle)
+        drop(self.home, "cuGraphExecDestroy", self.handle)
 
 
 class Timer:
     """Milliseconds on the device between two places of its stream."""
 
     def __init__(self) -> None:
-        self.events = [Pointer(), Pointer()]
+        self.home, self.events = device().place, [Pointer(), Pointer()]
         for e in self.events:
             call("cuEventCreate", ctypes.byref(e), 0)
 
@@ -458,6 +526,5 @@ class Timer:
         return out.value
 
     def __del__(self) -> None:
-        if not _closing():
-            for e in self.events:
-                library().cuEventDestroy_v2(e)
+        for e in self.events:
+            drop(self.home, "cuEventDestroy_v2", e)

@@ -19,6 +19,7 @@ from tinyphysics.device.host import NUMPY_DTYPE, finite
 from tinyphysics.device.memory import Arrays, Grids, Memory, Scratch, from_planes, to_planes
 from tinyphysics.device.near import Builder, NearList, aligned, domain_of
 from tinyphysics.device.tree import Functions, TreePull, softening_of
+from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import loop_registers
 from tinyphysics.tpir.lists import MADE
@@ -49,13 +50,13 @@ class LoopEngine:
 
     def __init__(
         self, program: Program, loader: LoopLoader, probe: Program | None = None, threads: int | None = None,
-        lists: Builder | None = None, trees: Callable[[], Functions] | None = None,
+        lists: Builder | None = None, trees: Callable[[], Functions] | None = None, seed: Seed = PORTABLE,
     ) -> None:  # fmt: skip
         self.program, self.loader, self.lists_by, self.trees_by = program, loader, lists, trees
-        self.kernel = build_loops(program)
+        self.kernel = build_loops(program, seed=seed)
         self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
-        self.probe = None if probe is None else LoopEngine(probe, loader, None, threads, lists, trees)
+        self.probe = None if probe is None else type(self)(probe, loader, None, threads, lists, trees, seed)
         # the probe's too: it may draw where a step does not
         self.scalars = tuple(dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ()))))
         self.launches = 0
@@ -89,6 +90,17 @@ class LoopEngine:
             return self._functions[careful]
 
     # --- memory -------------------------------------------------------------------------------
+    def scratch(self) -> Scratch:
+        return Scratch(self.kernel)
+
+    def contents(self, one: Memory, name: str) -> Any:
+        """What a buffer of a member holds now."""
+        return one.at(self.slots[name])
+
+    def fill(self, one: Memory, name: str, values: Any) -> None:
+        """An array into a buffer of a member."""
+        to_planes(values, self.kernel.buffers[name], self.kernel.components, one.at(self.slots[name]))
+
     def parameters(self, params: Arrays, k: int) -> dict[str, Any]:
         """The array parameters of a member, in their layout; what all share is laid out once."""
         out = {}
@@ -127,11 +139,15 @@ class LoopEngine:
         for name, buffer in kernel.inputs.items():
             to_planes(state[name][k], kernel.buffers[buffer], kernel.components, own[buffer])
         table = self.addresses(own, scratch)
-        uniform = np.zeros(len(self.scalars))
+        return self.listed(Memory(own, table, self.uniform(params, k, dt, t0), (params, k)), scratch)
+
+    def uniform(self, params: Arrays, k: int, dt: float, t0: float) -> Any:
+        """The scalars of a member."""
+        out = np.zeros(len(self.scalars))
         for slot, p in enumerate(self.scalars):
             name = str(p.arg)[1:]
-            uniform[slot] = dt if name == "dt" else t0 if name == "t0" else params[name][k if len(params[name]) > 1 else 0]
-        return self.listed(Memory(own, table, uniform, (params, k)), scratch)
+            out[slot] = dt if name == "dt" else t0 if name == "t0" else params[name][k if len(params[name]) > 1 else 0]
+        return out
 
     def addresses(self, own: Mapping[str, Any], scratch: Scratch) -> Any:
         """Where every buffer is; a list says itself where it has what it made."""
@@ -245,7 +261,7 @@ class LoopEngine:
         chosen: Any = None,
     ) -> Grids:  # fmt: skip
         """Members at the beginning of a run; `chosen` is what trees chose when it really began."""
-        scratch = Scratch(self.kernel)
+        scratch = self.scratch()
         varies = any(len(params[name]) > 1 for name in self.kernel.arrays)
         shared = {} if varies else self.parameters(params, 0)
 
@@ -296,7 +312,7 @@ class LoopEngine:
         assert p is not None
         self.careful_run("final", one, m.steps, 1)
         if m.watching is None:
-            m.watching = Scratch(p.kernel)
+            m.watching = p.scratch()
         own = {buffer: m.scratch[f"&{name}"] for name, buffer in p.kernel.inputs.items()}
         own |= {buffer: one.own[buffer] for buffer in p.kernel.arrays.values()}
         own |= p.tables(own)
@@ -323,7 +339,7 @@ class LoopEngine:
         kernel = self.kernel
         for s in self.program.states:
             b = kernel.buffers[kernel.inputs[s.name]]
-            data = m.members[k].at(self.slots[b.name])
+            data = self.contents(m.members[k], b.name)
             rows = data.reshape(b.planes, b.plane)[:, : prod(b.axes)]
             if not finite(rows).all():
                 whole = from_planes(data, b, s.type.shape, kernel.components)
@@ -348,7 +364,7 @@ class LoopEngine:
     def registers(self, m: Grids) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
         k = self.kernel
-        out = {name: np.array([from_planes(one.at(self.slots[name]), k.buffers[name], shape, k.components).reshape(-1)
+        out = {name: np.array([from_planes(self.contents(one, name), k.buffers[name], shape, k.components).reshape(-1)
                                for one in m.members])
                for name, (_, shape) in loop_registers(self.program).items()}  # fmt: skip
         points = {f"near{number}": [one.lists[number].points.T.ravel() for one in m.members] for number in k.lists}
@@ -364,13 +380,13 @@ class LoopEngine:
         threads: int | None = None,
     ) -> Grids:  # fmt: skip
         """A loop from its registers after so many steps; what depends on parameters alone is computed again."""
-        k, shapes = self.kernel, loop_registers(self.program)
+        shapes = loop_registers(self.program)
         whole = {name: registers[name].reshape(members, *shape) for name, (_, shape) in shapes.items()}
         state = {s.name: whole[f"S{i}"] for i, s in enumerate(self.program.states)}
         m = self.start(state, params, members, dt, t0, threads, registers.get("tree"))
         for j, one in enumerate(m.members):
             for name, values in whole.items():
-                to_planes(values[j], k.buffers[name], k.components, one.at(self.slots[name]))
+                self.fill(one, name, values[j])
             for number, near in one.lists.items():
                 near.make_at(registers[f"near{number}"][j].reshape(near.spec.shape).T)
                 one.show(number)

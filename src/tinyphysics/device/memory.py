@@ -134,6 +134,7 @@ class Scratch:
     """Buffers that nobody keeps beyond a step or a frame: one set for all members of a run."""
 
     kernel: LoopKernel
+    made: Callable[[Buffer], Any] = aligned
     buffers: dict[str, Any] = field(default_factory=dict)
     known: dict[str, Any] = field(default_factory=dict)  # by name, of several in one place too
 
@@ -141,7 +142,7 @@ class Scratch:
         if name not in self.known:
             place = self.kernel.place(name)
             if place not in self.buffers:
-                self.buffers[place] = aligned(self.kernel.buffers[place])
+                self.buffers[place] = self.made(self.kernel.buffers[place])
             self.known[name] = self.buffers[place]
         return self.known[name]
 

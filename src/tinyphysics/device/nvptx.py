@@ -5,10 +5,12 @@ from functools import lru_cache
 from typing import Any
 
 from tinyphysics.device import cache, llvm
+from tinyphysics.errors import BackendError
 from tinyphysics.util import digest
 
 VERSION = 1  # of how PTX is made here; with another, what was kept is made again
 DEFAULT = (9, 0)  # of texts that are only looked at
+CARRY = "Install llvmlite; or make the PTX elsewhere (tools/gpu_bundle.py) and let TINYPHYSICS_CACHE name the folder."
 _ready = False
 
 
@@ -31,7 +33,11 @@ def target_machine(ll: Any, name: str) -> Any:
 
 def compiled(text: str, capability: tuple[int, int] = DEFAULT) -> str:
     with llvm._lock:
-        ll = llvm.binding()
+        try:
+            ll = llvm.binding()
+        except ImportError as error:
+            raise BackendError("the PTX of this kernel is not in the cache, and LLVM, which would make it, is not here",
+                               fix=CARRY) from error  # fmt: skip
         out: str = target_machine(ll, processor(capability)).emit_assembly(ll.parse_assembly(text))
         return out
 

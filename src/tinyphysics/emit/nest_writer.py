@@ -143,8 +143,8 @@ class NestWriter:
         used = dict.fromkeys(u.arg[0] for u in self.nest.loads())
         used |= dict.fromkeys(s.buffer for p in self.nest.pieces for s in p.stores)
         for name in used:
-            at = self.new(f"getelementptr ptr, ptr %buffers, i64 {self.slots[name]}")
-            self.pointer[name] = self.new(f"load ptr, ptr {at}, align 8")
+            if name not in self.pointer:  # an argument of its own otherwise
+                self.pointer[name] = self.array(name)
         roots = [u for p in self.nest.pieces for u in (*p.roots, *p.plain)]
         everything = toposort([*roots, *([] if self.nest.when is None else [self.nest.when])])
         for slot, p in enumerate(self.kernel.params):
@@ -333,6 +333,13 @@ class NestWriter:
             if u.op not in (Ops.VAR, Ops.CONST):
                 self.w.operation(u, env)
         return env[graph]
+
+    def joined(self, s: Store, acc: str, env: Names) -> str:
+        """A sum with the value of a store; where the kernel contracts, a product joins it with one rounding."""
+        u = s.value
+        if not self.kernel.contracts or s.combine is not Ops.ADD or u.op is not Ops.MUL:
+            return self.combined(s, acc, self.w.ref(u, env))
+        return self.w.call("fma", u, [self.w.ref(u.src[0], env), self.w.ref(u.src[1], env), acc])
 
     def identity(self, s: Store) -> str:
         assert s.combine is not None

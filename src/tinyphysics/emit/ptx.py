@@ -31,7 +31,7 @@ def frame(lanes: int, careful: bool) -> Frame:
     """Chunks in turn to the threads of a grid; carefully those alone that are marked."""
     opening = [*WHERE, f"  %own = mul i64 %thread, {lanes}", "  %mine = add i64 %begin, %own",
                f"  %stride.lanes = mul i64 %grid, {lanes}", "  %any = icmp slt i64 %mine, %end"]  # fmt: skip
-    begin = "look" if careful else "chunk"
+    begin = "marks" if careful else "chunk"  # a loop that watches has a `look` of its own
     head = [f"  br i1 %any, label %{begin}, label %exit", f"{begin}:",
             "  %lane = phi i64 [ %mine, %entry ], [ %lane.next, %next ]"]  # fmt: skip
     if careful:

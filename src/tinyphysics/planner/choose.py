@@ -22,11 +22,14 @@ from tinyphysics.planner.catalog import (
     by_solving,
     names,
     of_parts,
+    tolerance_of,
 )
+from tinyphysics.planner.lagrangian import by_cost
 from tinyphysics.planner.needs import HIERARCHY, SHEARED, is_quadratic, objection, quadratic_part, splits
 from tinyphysics.planner.routes import ROUTES, route_of
 from tinyphysics.rules.jet import order_for
 from tinyphysics.synth.quality import told
+from tinyphysics.synth.taylor import DECAY
 from tinyphysics.synth.timing import leapfrogs
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
@@ -91,7 +94,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             'method="dop853" applies, with steps of its own, and "rk4" with a dt.')  # fmt: skip
         if system.levels:
             return at_paces(m, system, facts, goal)
-        order = order_for(goal.tolerance or m.tolerance) if m is TAYLOR else m.order
+        order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order
         return Plan(m.name, order, route_of(system, facts).default if goal.method == "auto" else "asked for by name")
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)
@@ -122,6 +125,11 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
             f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
             fix='Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
         )
+    compared = by_cost(system, facts, goal, chosen, forbidden)
+    if compared is not None:
+        chosen = compared.method
+        named_there = (chosen.name, compared.turned_down.method)
+        turned_down = [compared.turned_down, *(a for a in turned_down if a.method not in named_there)]
     best = [next((m for m in of_order(o, quadratic, system, facts, goal) if not objection(m, system, facts)), None)
             for o in ORDERS if o != order]  # fmt: skip
     best = [m for m in dict.fromkeys(best) if m is not chosen]
@@ -131,7 +139,10 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     if HIERARCHY in facts and facts[HIERARCHY]:
         turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
                                        "is not known yet"))  # fmt: skip
-    return Plan(chosen.name, chosen.order, reason(system, facts, goal, chosen, quadratic), tuple(turned_down))
+    why = reason(system, facts, goal, chosen, quadratic)
+    if compared is not None and compared.because:
+        why = f"{why}; {compared.because}"
+    return Plan(chosen.name, chosen.order, why, tuple(turned_down))
 
 
 def logarithmic(system: System) -> bool:

@@ -3,6 +3,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir.dtype import f64
+from tinyphysics.ir.ops import ARITY, BINARY, UNARY
+from tinyphysics.rules.transcendental import weight
+from tinyphysics.tpir.functions import FUNCTIONS
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, Word
 from tinyphysics.util import prod
 
@@ -65,6 +70,30 @@ def operations(instructions: tuple[Instruction, ...], program: Program) -> Count
         if size:
             out[name] += size
     return out
+
+
+DIVISION = 8  # products that take as long as a quotient or a root
+
+
+def work(program: Program, rounds: int) -> int:
+    """Operations of a step as a machine has them: functions by what they are made of, and again in every round of a SOLVE."""
+    parts: dict[bool, list[Instruction]] = {False: [], True: []}
+    solving = False
+    for i in program.step:
+        solving = i.op == "SOLVE" or solving and i.op != "UNTIL"
+        parts[solving].append(i)
+    once, often = (sum(n * dear(name) for name, n in operations(tuple(own), program).items()) for own in parts.values())
+    return once + rounds * often
+
+
+def dear(name: str) -> int:
+    """What one operation of a name takes."""
+    op = FUNCTIONS.get(name)
+    if op in (Ops.DIV, Ops.SQRT):
+        return DIVISION
+    if op is None or op not in UNARY | BINARY:
+        return 1
+    return weight(UOp(op, f64, (), tuple(UOp.var(f"x{k}") for k in range(ARITY[op]))))
 
 
 def describe(count: Counter[str]) -> str:

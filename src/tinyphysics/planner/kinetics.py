@@ -1,6 +1,8 @@
 """How does a system move when it is fast?  With T = sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m."""
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +11,7 @@ from tinyphysics.analysis.separable import separable
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.ops import ELEMENTWISE
+from tinyphysics.rules.ranges import range_of
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.relativity import relativistic_energy
 from tinyphysics.system import Family, Parameter, System
@@ -54,7 +57,23 @@ def fast(system: System) -> System:
     terms = [of_particles(system, p, w, light.var) for p, w in zip(system.p, found.inverse)]
     V = [] if not split.V.leaves & frozenset(system.q) else [split.V]
     parameters = system.parameters if own is not None else (*system.parameters, light)
-    return replace(system, energy=UOp.sum_of([*terms, *V]), parameters=parameters, function=None)
+    signs = dict.fromkeys(weighing(system, found.inverse), "not negative") | {light.var: "positive"}
+    signed = tuple(replace(x, sign=signs.get(x.var, x.sign)) for x in parameters)
+    return replace(system, energy=UOp.sum_of([*terms, *V]), parameters=signed, function=None)
+
+
+def weighing(system: System, inverse: Sequence[UOp]) -> list[UOp]:
+    """The parameters that must not be negative so that no mass is; T of a negative one would be another energy."""
+    out: list[UOp] = []
+    for m in simplify([1.0 / w for w in inverse]):
+        known = dict.fromkeys((x.var for x in system.parameters), (0.0, math.inf))
+        if range_of(m, known)[0] < 0.0:
+            raise refused(system, f"its mass {m} is not shown to be positive")
+        for x in list(known):
+            fewer = {y: r for y, r in known.items() if y is not x}
+            known = fewer if range_of(m, fewer)[0] >= 0.0 else known
+        out += known
+    return out
 
 
 def of_particles(system: System, p: UOp, w: UOp, c: UOp) -> UOp:

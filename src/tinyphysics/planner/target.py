@@ -17,7 +17,7 @@ from tinyphysics.util import did_you_mean, one_of, prod
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
 WITHOUT_TREES = ("python", "opencl", "cuda")  # a tree is a compiled function of this machine's
-WITHOUT_LISTS = ("opencl", "cuda")
+WITHOUT_LISTS = ("opencl",)
 WITH_SERIES = ("llvm", "numpy")
 OF_AN_ARC = 50  # operations, of one of the three that a turn needs
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
@@ -28,10 +28,10 @@ def approximates(program: Program) -> bool:
 
 
 def checked(backend: str) -> str:
-    """The name of a backend that exists, or "auto"; else an error: nothing is tried in its place."""
-    if backend == "auto" or backend in BUILT:
+    """The name of a backend that exists, "auto" or "gpu"; else an error: nothing is tried in its place."""
+    if backend in ("auto", "gpu") or backend in BUILT:
         return backend
-    there = one_of(["auto", *BUILT])
+    there = one_of(["auto", "gpu", *BUILT])
     if backend in PLANNED:
         raise BackendError(f"the backend `{backend}` does not exist yet", fix=f"Backends: {there}.")
     raise BackendError(f"there is no backend `{backend}`",

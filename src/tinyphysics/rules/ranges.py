@@ -28,15 +28,20 @@ GROWING: dict[Ops, Callable[[float], float]] = {
 
 def range_of(u: UOp, known: Mapping[UOp, Range]) -> Range:
     """Of an expression, with what is known of some variables: `known` of a parameter is where its numbers lie."""
+    return ranges_of([u], known)[u]
+
+
+def ranges_of(roots: Sequence[UOp], known: Mapping[UOp, Range]) -> dict[UOp, Range]:
+    """Of every node of some expressions."""
     found: dict[UOp, Range] = {}
-    for x in toposort([u]):
+    for x in toposort(roots):
         if x.op is Ops.VAR:
             found[x] = known.get(x, ANY)
         elif x.op is Ops.CONST:
             found[x] = (float(x.arg), float(x.arg))
         else:
             found[x] = tidy(_range(x, [found[s] for s in x.src]))
-    return found[u]
+    return found
 
 
 def tidy(r: Range) -> Range:

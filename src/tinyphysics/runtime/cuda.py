@@ -7,12 +7,15 @@ from typing import Any
 
 from tinyphysics.device import cuda, nvptx
 from tinyphysics.device.cuda_lanes import Tools
-from tinyphysics.device.engine import Parts
+from tinyphysics.device.cuda_loops import Call, Loaded
+from tinyphysics.device.engine import Parts, pointer
 from tinyphysics.emit import ptx as emit
-from tinyphysics.emit import ptx_tools
+from tinyphysics.emit import ptx_nests, ptx_tools
 from tinyphysics.ir.uop import UOp
+from tinyphysics.runtime.loaders import list_columns
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
+from tinyphysics.tpir.nests import LoopKernel
 
 # measured on an H200: pendulums are fastest by fours (2.01, 1.75, 1.61 ps a step), Hénon–Heiles by twos (0.59, 0.52, 0.61)
 STATE = 16  # registers of 32 bits that the states of a thread's members may fill
@@ -45,6 +48,34 @@ class CudaLoader:
         return functions
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=16)
 def tools(device: cuda.Device) -> Tools:
     return Tools(ptx_tools.module(), ptx_tools.NAMES)
+
+
+def turned_list(starts: Any, blocks: Any, n: int, parts: int, *more: Any) -> None:
+    """A list of neighbours by columns, on this machine."""
+    cuts, places, rows, fill = more
+    list_columns()(pointer(starts), pointer(blocks), n, parts, pointer(cuts), pointer(places), pointer(rows), fill)
+
+
+class CudaLoops:
+    """Loop nests as kernels, queued in order."""
+
+    threads = False
+    turn = staticmethod(turned_list)
+
+    def __init__(self) -> None:
+        self.made = self.found = 0
+
+    def load(self, kernel: LoopKernel, careful: bool) -> Any:
+        module = ptx_nests.nests_module(kernel, careful)
+        text, kept = nvptx.ptx(module.text, cuda.device().capability)
+        names = [ptx_nests.TICK, *module.names]
+        built, found = cuda.load(text, names)
+        self.found += kept and found
+        self.made += not (kept and found)
+        functions = dict(zip(names, built))
+        calls = {section: [[Call(functions[x.name], x.blocks, x.block, x.buffers, x.clocked) for x in nest] for nest in nests]
+                 for section, nests in module.launches.items()}  # fmt: skip
+        return Loaded(calls, calls.pop(ptx_nests.LOOK), functions[ptx_nests.TICK], cuda.Buffer(max(module.workspace, 8)))

@@ -21,7 +21,8 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
             "name": s.name,
             "kind": s.kind,
             "states": [[x.name, x.role, list(x.var.shape), x.unit] for x in s.states],
-            "parameters": [[x.name, list(x.var.shape), x.default, x.unit] for x in s.parameters],
+            "parameters": [[x.name, list(x.var.shape), x.default, x.unit, *([x.sign] if x.sign else [])]
+                           for x in s.parameters],
             "axes": s.axes,
             "time": s.time is not None,
             "graph": dump(roots),
@@ -37,6 +38,7 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
                  "hierarchy": None if (h := goal.hierarchy) is None else [h.order, h.perturbation],
                  "energy_drift": goal.energy_drift, "error": goal.error, "tolerance": goal.tolerance,
                  "absolute": goal.absolute,
+                 **({} if goal.math == "exact" else {"math": goal.math}),
                  "decision": None if goal.decision is None else as_data(goal.decision)},  # fmt: skip
         "backend": requested,
         "checks": checks,

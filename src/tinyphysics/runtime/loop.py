@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.errors import StoreError
+from tinyphysics.errors import BackendError, StoreError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.digest import joined, leaves, state_hash
@@ -147,6 +147,11 @@ class Running:
             r.stops.append(Stop("interrupted", self.n, self.time(self.n), error=stop))
         except StoreError as error:
             r.stops.append(Stop("store", self.n, self.time(self.n), error=error))
+        except BackendError as error:  # a device that has failed gives nothing back: the last frame that is here is the end
+            if self.n == s.first:
+                raise
+            self.n = s.last_saved(self.n)
+            r.stops.append(Stop("device", self.n, self.time(self.n), error=error))
         try:
             with unbroken(many or files):
                 self.finish()
@@ -221,7 +226,7 @@ class Running:
     def keep_last(self) -> None:
         """Where a run ends early; not where everyone has failed, since from there nobody can go on."""
         done = self.kept == self.n or self.frozen == self.given.members
-        if self.keeper is None or done or any(stop.cause == "store" for stop in self.record.stops):
+        if self.keeper is None or done or any(stop.cause in ("store", "device") for stop in self.record.stops):
             return
         self.keep([self.engine.registers(tile.load(self.n)) for tile in self.tiles] if self.n else [{}])
 
@@ -331,7 +336,7 @@ class Running:
         """The states of a tile; of those that have stopped NaN, or where there is none, their last good state."""
         everyone = len(tile.frozen) + len(stopped) == tile.members
         out = {n: np.empty_like(v) for n, v in tile.states().items()} if everyone else self.engine.synchronised(m)
-        for name, v in out.items():
+        for name, v in out.items() if tile.frozen or stopped else ():
             if v.dtype.kind == "f":
                 v[[*tile.frozen, *stopped]] = np.nan
             else:

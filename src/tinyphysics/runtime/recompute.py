@@ -11,6 +11,7 @@ import numpy as np
 
 from tinyphysics.errors import StoreError, TinyPhysicsError
 from tinyphysics.planner.target import checked
+from tinyphysics.runtime.backend import resolved
 from tinyphysics.runtime.digest import BITS
 from tinyphysics.runtime.saved import rebuilt
 from tinyphysics.runtime.simulation import Simulation
@@ -85,7 +86,7 @@ def simulation(store: RunStore, backend: str | None) -> Simulation:
                          fix=f"Replay it with tinyphysics {a['tinyphysics']}.")  # fmt: skip
     try:
         told = json.loads(a["simulation"]) | {"checks": "on"}  # a run that failed is compared up to where it failed
-        sim = rebuilt(told if backend is None else {**told, "backend": checked(backend)})
+        sim = rebuilt(told if backend is None else {**told, "backend": resolved(checked(backend))})
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, TinyPhysicsError):
             raise

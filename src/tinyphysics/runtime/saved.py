@@ -68,7 +68,8 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
     s, goal = data["system"], data["goal"]
     roots = parse(s["graph"])
     states = tuple(State(n, UOp.var(n, tuple(shape)), role, unit) for n, role, shape, unit in s["states"])
-    parameters = tuple(Parameter(n, UOp.var(n, tuple(shape)), default, unit) for n, shape, default, unit in s["parameters"])
+    parameters = tuple(Parameter(n, UOp.var(n, tuple(shape)), default, unit, *sign)
+                       for n, shape, default, unit, *sign in s["parameters"])  # fmt: skip
     kind = s["kind"]
     system = System(
         s["name"], kind, states, parameters, UOp.var("t") if s["time"] else None,
@@ -90,6 +91,6 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
                   hierarchy=None if order is None else Hierarchy(tuple(order), eps),
                   propagator=goal.get("propagator", "loop"),
                   energy_drift=goal.get("energy_drift"), error=goal.get("error"), tolerance=goal.get("tolerance"),
-                  absolute=goal.get("absolute"),
+                  absolute=goal.get("absolute"), math=goal.get("math", "exact"),
                   decision=from_data(goal["decision"]) if goal.get("decision") else None)  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

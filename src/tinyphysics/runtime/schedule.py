@@ -87,6 +87,10 @@ class Schedule:
     def saves(self, n: int) -> bool:
         return n in (self.first, self.steps) or self.save_every is not None and n % self.save_every == 0
 
+    def last_saved(self, n: int) -> int:
+        """The last step up to n whose frame there is."""
+        return max(self.first, n if self.saves(n) else 0 if self.save_every is None else n - n % self.save_every)
+
     def hashes(self, n: int) -> bool:
         return self.hash_every is not None and n > 0 and n % self.hash_every == 0
 

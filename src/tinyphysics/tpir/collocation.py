@@ -24,6 +24,7 @@ from tinyphysics.tpir.isa import GOING, Pointer, Program, Register, Type
 from tinyphysics.tpir.jumps import jump_in
 from tinyphysics.tpir.kernel import reads_before_writing
 from tinyphysics.tpir.sizes import is_over_size
+from tinyphysics.tpir.stationary import NotStationary, Stationary, reader, stationary
 from tinyphysics.tpir.symbolic import CLOCK, Symbolic, clocks, state_of, state_var
 from tinyphysics.tpir.tableau import Kick, Stages, mirrored
 from tinyphysics.tpir.units import DT, moving
@@ -77,11 +78,12 @@ class Collocated:
         self.program, self.normal = program, Normal()
         self.blocks = Blocks(program)  # checks its form, and reads the declared energy
         self.terms = self.blocks.terms
-        self.steps: list[Stages | Kick] = []
+        self.steps: list[Stages | Kick | Stationary] = []
         self.ends: list[tuple[str, Kick]] = []
         self.trouble = ""
         self.timed = False
         self.copies: Copies | None = None
+        self.unread = ""  # why it is no step of velocities
         try:
             if any(i.dst == Pointer(GOING) for i in program.step):
                 self.trouble = "its steps have their own lengths, and end where an error is small enough"
@@ -148,11 +150,9 @@ class Collocated:
         begun = [state_var(self.program, k, n) for k, n in began.items()]
         if any(state_of(v) is not None and all(v is not b for b in begun) for v in move.flow.leaves):
             return False
-        again = sum(m.state == move.state for m in waiting)
         if not roots:
-            return not again and self.normal.ratio(move.h, waiting[0].h) == 1
-        numbers = sum(prod(s.type.shape) for s in self.program.states)
-        return again < max(1, roots[0].shape[0] // numbers)
+            return all(m.state != move.state for m in waiting) and self.normal.ratio(move.h, waiting[0].h) == 1
+        return True
 
     def understand(self, moves: list[Move], began: dict[int, int], section: str) -> None:
         """Some moves as stages, or as a kick, of the first term of the energy that fits."""
@@ -173,9 +173,32 @@ class Collocated:
             else:
                 self.steps.append(found)
             return
+        if section == "step" and (varied := self.varied(moves, states)) is not None:
+            self.steps.append(varied)
+            return
+        if self.unread:
+            raise NotShown(self.unread)
         if len(self.terms) > 1 and all(m.root is None for m in moves):
             raise NotShown(f"{moves[0].where} is not a kick by a term of the declared energy without momenta: {why}")
         raise why
+
+    def varied(self, moves: list[Move], states: list[UOp]) -> Stationary | None:
+        """Some moves as a step of velocities that make something stationary; None if they are not read so."""
+        root = next((m.root for m in moves if m.root is not None), None)
+        if root is None or not is_over_size(root.src[1]) or any(map(chooses, (*root.src, *self.terms))):
+            return None
+        read = reader(self.program, root, [(m.state, m.flow, Normal().ratio(m.h, DT)) for m in moves], states)
+        if read is None:
+            return None
+        own = [state_var(self.program, k, 0) for k in range(len(states))]
+        (energy,) = substitute([UOp.sum_of(self.terms)], dict(zip(own, states)))
+        try:
+            found = stationary(read, unroll([energy])[0][0])
+        except NotStationary as why:
+            self.unread = str(why)
+            return None
+        self.timed = self.timed or any(NOW in u.leaves for u in (root.src[2], energy, *(m.flow for m in moves)))
+        return found
 
     def kick(self, moves: list[Move], states: list[UOp], term: int) -> Kick:
         """Momenta, all that a term of positions moves, by one multiple of dt."""
@@ -210,9 +233,9 @@ class Collocated:
             raise NotShown("what is done in `init` is not taken back in `final`")
 
     @property
-    def whole(self) -> list[Stages | Kick]:
+    def whole(self) -> list[Stages | Kick | Stationary]:
         """One step as one sees it: with its ends, and kicks of a term that follow each other as one."""
-        out: list[Stages | Kick] = []
+        out: list[Stages | Kick | Stationary] = []
         for x in [*(k for s, k in self.ends if s == "init"), *self.steps, *(k for s, k in self.ends if s == "final")]:
             last = out[-1] if out else None
             if isinstance(x, Kick) and isinstance(last, Kick) and x.term == last.term:
@@ -386,9 +409,12 @@ class Collocated:
             return self.of_copies(self.copies)
         kicks = "kicks, and " if any(isinstance(s, Kick) for s in self.steps) else ""
         symplectic = Verdict(True, f"{kicks}stages of J dH with b_i a_ij + b_j a_ji = b_i b_j, {RESIDUAL}")
+        varied = [s for s in self.steps if isinstance(s, Stationary)]
+        if varied:
+            symplectic = Verdict(True, f"p dq changes by the differential of an action in every step, {RESIDUAL}")
         if not all(s.symplectic for s in self.steps):
             symplectic = Verdict(False, "the coefficients of its stages do not satisfy b_i a_ij + b_j a_ji = b_i b_j")
-        symmetric = Verdict(True, "its stages are those of its adjoint, the last first")
+        symmetric = Verdict(True, f"its {'equations' if varied else 'stages'} are those of its adjoint, the last first")
         if not all(x.adjoint.same(y) for x, y in zip(self.whole, reversed(self.whole))):
             symmetric = Verdict(False, "its stages are not those of its adjoint, the last first")
         elif self.timed and not mirrored([c for s in self.steps if isinstance(s, Stages) for c in s.c]):
@@ -421,6 +447,8 @@ class Collocated:
             return Verdict(False, "an unknown is not shown to start at the state as dt vanishes: another root may be found")
         if self.timed and (why := self.out_of_time()):
             return Verdict(False, why)
+        if why := next((s.of_energy for s in self.steps if isinstance(s, Stationary) and s.of_energy), ""):
+            return Verdict(False, why)
         if (jump := jump_in(self.program, self.terms)) is not None:
             return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
         return Verdict(True, "the slopes of the energy enter with total weight 1 and the sign of J")
@@ -440,6 +468,10 @@ class Collocated:
             return Verdict(False, f"not shown to be symmetric: {symmetric.because}")
         if self.timed:
             return Verdict(False, "it depends on time explicitly")
+        if any(isinstance(s, Stationary) and not s.even for s in self.steps):
+            return Verdict(False, "its equations are not shown to be the same with the other sign of momenta and velocities")
+        if all(isinstance(s, Stationary) for s in self.steps):
+            return Verdict(True, "symmetric, and its equations are the same with the other sign of momenta and velocities")
         energy = UOp.sum_of(self.terms)
         mirror = {v: -v for k, s in enumerate(self.program.states) if s.role == "momentum"
                   for v in [state_var(self.program, k, 0)]}  # fmt: skip

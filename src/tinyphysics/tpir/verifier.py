@@ -6,7 +6,9 @@ only. Every certificate speaks of exact arithmetic and is one-sided: what is not
 """
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from tinyphysics.errors import TraceError, VerifyError
 from tinyphysics.ir.ops import Ops
@@ -323,14 +325,23 @@ def verify(program: Program) -> Certificate:
         for i, x in out_of_range(program):
             raise VerifyError(f"`{i}` holds the constant {x!r}, which is out of the range of its type",
                               fix="Choose other units, or write f64.")  # fmt: skip
-    verifier = (Framed(exact) if in_frame(exact) else Collocated(exact) if solves(exact) else
-                Rotated(exact) if rotates(exact) else Verifier(exact))  # fmt: skip
-    certificate = verifier.certificate()
+    certificate = certified(replace(exact, claims=()))
     for claim in program.claims:
         verdict = certificate[claim]
         if not verdict:
-            raise VerifyError(verdict.because, fix=remedy(verifier, claim, verdict))
+            raise VerifyError(verdict.because, fix=remedy(verifier_of(exact), claim, verdict))
     return certificate
+
+
+def verifier_of(program: Program) -> Verifier | Framed | Collocated | Rotated:
+    """Of a program in real numbers."""
+    return (Framed(program) if in_frame(program) else Collocated(program) if solves(program) else
+            Rotated(program) if rotates(program) else Verifier(program))  # fmt: skip
+
+
+@lru_cache(maxsize=4)  # who compares methods asks about the one that is taken, and then it is asked about again
+def certified(program: Program) -> Certificate:
+    return verifier_of(program).certificate()
 
 
 def remedy(verifier: Verifier | Framed | Collocated | Rotated, claim: str, verdict: Verdict) -> str:

@@ -1,0 +1,307 @@
+"""How do loop nests run on a GPU?  As on a processor (device/loops.py), with all buffers there and nests as launches.
+
+Many steps are queued as one graph; since buffers change places, a graph is of as many steps as bring them back. Only what
+somebody looks at comes here: frames, observables, a flag that says whether a guard fired or a number is none.
+"""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device import cuda
+from tinyphysics.device.cuda_near import Turn, shown
+from tinyphysics.device.host import NUMPY_DTYPE
+from tinyphysics.device.loops import LoopEngine
+from tinyphysics.device.memory import FIXED, Arrays, Grids, Memory, Scratch, from_planes, to_planes
+from tinyphysics.device.near import NearList, aligned, domain_of
+from tinyphysics.tpir.lists import MADE
+from tinyphysics.tpir.nests import Buffer, LoopSection
+
+BLOCK_WORK = 1e12  # operations in a block of time: some tenths of a second
+BLOCK_LAUNCHES = 1e5  # of kernels, likewise
+NODES = 256  # launches of a graph at most
+WORTH = 16  # launches of a graph at least
+GRAPHS = 8  # that a member keeps
+LISTS = 2  # of neighbours that a member keeps: the last one, and that of somebody who looked
+HERE = ("limit", "shifts", "points")  # what a list is made from
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel as it is launched: the names of the buffers that are its first arguments."""
+
+    function: cuda.Function
+    blocks: int
+    block: int
+    buffers: tuple[str, ...]
+    clocked: bool
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The kernels of all sections, nest by nest; `tick` counts steps, `look` finds numbers that are none."""
+
+    sections: Mapping[str, Sequence[Sequence[Call]]]
+    look: Sequence[Sequence[Call]]
+    tick: cuda.Function
+    workspace: cuda.Buffer  # where accumulators wait for each other
+
+
+def on_device(b: Buffer) -> cuda.Buffer:
+    """A buffer of zeros."""
+    return cuda.zero(cuda.Buffer(b.size * b.dtype.bits // 8))
+
+
+def copied(b: cuda.Buffer) -> cuda.Buffer:
+    return cuda.copy(b, cuda.Buffer(b.size))
+
+
+@dataclass
+class Place(Memory):
+    """The buffers of one member on the device; `held` is what each name stands for, after so many swaps."""
+
+    held: dict[str, cuda.Buffer] = field(default_factory=dict)
+    shared: Any = None  # `uniform` on the device
+    flags: Any = None
+    clock: Any = None
+    time: int = 0  # what the clock says
+    graphs: dict[Any, cuda.Graph] = field(default_factory=dict)
+    looking: dict[str, cuda.Buffer] = field(default_factory=dict)  # array parameters as a probe wants them
+    sent: dict[int, tuple[Any, dict[str, cuda.Buffer]]] = field(default_factory=dict)  # lists, by what was made
+    turn: Turn | None = None
+
+    def copy(self) -> Place:
+        own = {name: b if name.startswith(FIXED) else copied(b) for name, b in self.own.items()}
+        moved = {id(b): own[name] for name, b in self.own.items()}
+        held = {name: moved.get(id(b), b) for name, b in self.held.items()}
+        lists = {k: near.copy() for k, near in self.lists.items()}
+        clock = cuda.zero(cuda.Buffer(8))
+        return replace(self, own=own, held=held, lists=lists, sent=dict(self.sent), clock=clock, time=0,
+                       flags=cuda.Buffer(8), graphs={})  # fmt: skip
+
+    def put(self, other: Memory) -> None:
+        assert isinstance(other, Place)
+        self.own, self.held, self.lists, self.sent = other.own, other.held, other.lists, other.sent
+
+    def show(self, number: int) -> None:
+        """A list, where the kernels that read it find it; what was sent before is there still."""
+        near = self.lists[number]
+        if id(near.made) not in self.sent:
+            assert self.turn is not None
+            while len(self.sent) >= LISTS * len(self.lists):
+                del self.sent[next(iter(self.sent))]
+            self.sent[id(near.made)] = near.made, shown(near, self.turn)
+        self.held |= self.sent[id(near.made)][1]
+
+    def swap(self, section: LoopSection) -> None:
+        """After one step."""
+        for turn in section.sequence():
+            for a, b in turn.swaps:
+                self.held[a], self.held[b] = self.held[b], self.held[a]
+
+
+class CudaLoopEngine(LoopEngine):
+    """An engine (runtime/engine.py)."""
+
+    def loaded(self, careful: bool) -> Loaded:
+        found: Any = self.functions(careful)
+        assert isinstance(found, Loaded)
+        return found
+
+    # --- memory -------------------------------------------------------------------------------
+    def scratch(self) -> Scratch:
+        return Scratch(self.kernel, on_device)
+
+    def parameters(self, params: Arrays, k: int) -> dict[str, Any]:
+        return {name: cuda.upload(a) for name, a in super().parameters(params, k).items()}
+
+    def memory(
+        self, state: Arrays, params: Arrays, k: int, dt: float, t0: float, scratch: Scratch, shared: dict[str, Any]
+    ) -> Place:
+        kernel = self.kernel
+        own: dict[str, Any] = {n: on_device(kernel.buffers[n]) for n in self.kept}
+        varies = any(len(params[name]) > 1 for name in kernel.arrays)
+        own |= self.parameters(params, k) if varies else shared
+        uniform = self.uniform(params, k, dt, t0)
+        m = self.placed(own, scratch, uniform, (params, k))
+        for name, buffer in kernel.inputs.items():
+            self.fill(m, buffer, state[name][k])
+        return m
+
+    def placed(self, own: dict[str, Any], scratch: Scratch, uniform: Any, given: tuple[Arrays, int]) -> Place:
+        made = {s.name(what) for s in self.kernel.lists.values() for what in (*MADE, "call")}
+        held = {n: own[n] if n in own else scratch[n] for n in self.kernel.buffers if n not in made}
+        shared = cuda.upload(uniform) if uniform.size else cuda.Buffer(8)
+        clock = cuda.zero(cuda.Buffer(8))
+        m = Place(own, None, uniform, given, held=held, shared=shared, flags=cuda.Buffer(8), clock=clock)
+        self.listed(m, scratch)
+        return m
+
+    def listed(self, m: Memory, scratch: Scratch) -> Memory:
+        """With the lists of neighbours that the kernel asks for, still to be made."""
+        assert isinstance(m, Place)
+        for number, spec in self.kernel.lists.items():
+            assert self.lists_by is not None
+            own = {what: aligned(self.kernel.buffers[spec.name(what)]) for what in HERE}
+            m.lists[number] = NearList(spec, domain_of(spec, *m.given), own, self.lists_by)
+            m.turn = self.loader.turn  # type: ignore[attr-defined]
+            for what in ("limit", "shifts"):
+                cuda.write(m.held[spec.name(what)], own[what])
+            m.held[spec.name("asked")] = cuda.Buffer(8)
+            m.show(number)
+        return m
+
+    def relist(self, m: Place, number: int) -> None:
+        """If points have gone too far, a new list of them."""
+        near = m.lists[number]
+        name = near.spec.name("asked")
+        if cuda.read(m.held[name], np.zeros(8, np.int8))[0]:
+            points = near.spec.name("points")
+            near.own["points"][:] = read(m.held[points], self.kernel.buffers[points])
+            near.make()
+            m.show(number)
+
+    def contents(self, one: Memory, name: str) -> Any:
+        assert isinstance(one, Place)
+        return read(one.held[name], self.kernel.buffers[name])
+
+    def fill(self, one: Memory, name: str, values: Any) -> None:
+        assert isinstance(one, Place)
+        b = self.kernel.buffers[name]
+        here = aligned(b)
+        to_planes(values, b, self.kernel.components, here)
+        cuda.write(one.held[name], here)
+
+    # --- calls --------------------------------------------------------------------------------
+    def launch(self, calls: Sequence[Call], m: Place, workspace: cuda.Buffer, ahead: int, flags: Any = None) -> None:
+        with cuda.device().lock:  # runs of other threads use the workspace, too: between two nests, not within one
+            for c in calls:
+                buffers = [m.held.get(name, workspace) for name in c.buffers]
+                given = [*buffers, m.shared, m.flags if flags is None else flags, m.clock, ctypes.c_int64(ahead)]
+                cuda.launch(c.function, c.blocks, c.block, given)
+        self.launches += len(calls)
+
+    def run(self, section: str, m: Memory, first: int, steps: int, careful: bool = False) -> bool:
+        """Some steps of a section; was every argument small enough?"""
+        assert isinstance(m, Place)
+        f = self.loaded(careful)
+        s = (self.kernel.careful if careful else self.kernel.sections)[section]
+        guarded = any(p.guards for n in s.nests for p in n.pieces)
+        if guarded:
+            cuda.zero(m.flags)
+        clocked = any(c.clocked for nest in f.sections[section] for c in nest)
+        if clocked:
+            self.tick(f, m, first - m.time)
+        count = self.together(f, s, m, steps)
+        for _ in range(steps // count if count else 0):
+            self.graph(f, s, m, count, careful, clocked).launch()
+            self.launches += 1
+            m.time += count if clocked else 0
+        for k in range(steps % count if count else steps):
+            self.step_once(f, s, m, k)
+        return not (guarded and cuda.read(m.flags, np.zeros(8, np.int8))[0])
+
+    def tick(self, f: Loaded, m: Place, steps: int) -> None:
+        """The clock of a member, set forward or back."""
+        if steps:
+            cuda.launch(f.tick, 1, 1, [m.clock, ctypes.c_int64(steps)])
+            m.time += steps
+
+    def step_once(self, f: Loaded, s: LoopSection, m: Place, ahead: int) -> None:
+        for turn in s.sequence():
+            for nest, calls in zip(s.nests[turn.begin : turn.end], f.sections[s.name][turn.begin : turn.end]):
+                if nest.kind == "list":
+                    assert nest.near is not None
+                    cuda.zero(m.held[m.lists[nest.near].spec.name("asked")])
+                    self.launch(calls, m, f.workspace, ahead)
+                    self.relist(m, nest.near)
+                else:
+                    self.launch(calls, m, f.workspace, ahead)
+            for a, b in turn.swaps:
+                m.held[a], m.held[b] = m.held[b], m.held[a]
+
+    def together(self, f: Loaded, s: LoopSection, m: Place, steps: int) -> int:
+        """Steps of a graph that runs at least twice, after which every buffer is under its name again; 0: no graph."""
+        if self.kernel.lists:  # whether one must be made is looked at in every step
+            return 0
+        each, period = self.launches_of(f, s), self.period(s, m)
+        count = min(NODES // max(each, 1), steps // 2) // period * period
+        return count if count * each >= WORTH else 0
+
+    def graph(self, f: Loaded, s: LoopSection, m: Place, count: int, careful: bool, clocked: bool) -> cuda.Graph:
+        """So many steps, from where the buffers lie now."""
+        key = (s.name, careful, count, *(b.pointer for b in m.held.values()))
+        if key not in m.graphs:
+            if len(m.graphs) >= GRAPHS:
+                m.graphs.clear()
+            launches, time = self.launches, m.time
+            m.graphs[key] = cuda.Graph(lambda: self.queue(f, s, m, count, clocked))
+            self.launches, m.time = launches, time  # nothing has run yet
+        return m.graphs[key]
+
+    def queue(self, f: Loaded, s: LoopSection, m: Place, count: int, clocked: bool) -> None:
+        """What a graph is made of."""
+        for k in range(count):
+            self.step_once(f, s, m, k)
+        if clocked:
+            self.tick(f, m, count)
+
+    def launches_of(self, f: Loaded, s: LoopSection) -> int:
+        """Of one step."""
+        return sum(len(nest) for turn in s.sequence() for nest in f.sections[s.name][turn.begin : turn.end])
+
+    def period(self, s: LoopSection, m: Place) -> int:
+        """After how many steps is every buffer under its name again?"""
+        trial, steps = replace(m, held=dict(m.held)), 0
+        while True:
+            trial.swap(s)
+            steps += 1
+            if all(trial.held[name] is b for name, b in m.held.items()):
+                return steps
+
+    # --- what the runtime asks ----------------------------------------------------------------
+    def block(self, members: int) -> int:
+        each = self.launches_of(self.loaded(False), self.kernel.sections["step"])
+        most = BLOCK_WORK / (self.work("step") * max(members, 1) + 1), BLOCK_LAUNCHES / (each * max(members, 1) + 1)
+        return max(1, int(min(most)))
+
+    def observe(self, m: Grids, one: Memory) -> dict[str, Any]:
+        p = self.probe
+        assert isinstance(p, CudaLoopEngine) and isinstance(one, Place)
+        self.careful_run("final", one, m.steps, 1)
+        if m.watching is None:
+            m.watching = p.scratch()
+        if not one.looking:
+            one.looking = p.parameters(*one.given)
+        own = {buffer: m.scratch[f"&{name}"] for name, buffer in p.kernel.inputs.items()} | one.looking
+        values = dict(zip(self.scalars, one.uniform))
+        look = p.placed(own, m.watching, np.array([values[q] for q in p.kernel.params]), one.given)
+        p.careful_run("init", look, m.steps, 1)
+        p.careful_run("final", look, m.steps, 1)
+        return p.outputs(m.watching)
+
+    def outputs(self, scratch: Scratch) -> dict[str, Any]:
+        k = self.kernel
+        return {name: from_planes(read(scratch[buffer], k.buffers[buffer]), k.buffers[buffer], shape, k.components)
+                for name, (buffer, _, shape) in k.outputs.items()}  # fmt: skip
+
+    def bad(self, m: Grids) -> list[int]:
+        """The members with a number that is not finite: a flag each, read at once."""
+        if not m.members:
+            return []
+        f, count = self.loaded(False), len(m.members)
+        flags = cuda.zero(cuda.Buffer(count))
+        for k, one in enumerate(m.members):
+            assert isinstance(one, Place)
+            for nest in f.look:
+                self.launch(nest, one, f.workspace, 0, ctypes.c_uint64(flags.pointer + k))
+        return np.flatnonzero(cuda.read(flags, np.zeros(count, np.int8))).tolist()
+
+
+def read(source: cuda.Buffer, b: Buffer) -> Any:
+    """A buffer of the device, here."""
+    return cuda.read(source, np.empty(b.size, NUMPY_DTYPE[b.dtype.name]))
