@@ -6,10 +6,11 @@ import itertools
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from tinyphysics.device import cache
+from tinyphysics.target import PORTABLE, RSQRT14, RSQRTPS, Seed
 from tinyphysics.util import digest
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 6)
@@ -49,9 +50,15 @@ class Cpu:
         on = self.features.split(",")
         return 8 if "+avx512f" in on else 4 if "+avx" in on else 2
 
-    @property
+    @cached_property
     def has_fma(self) -> bool:
         return not self.x86 or "+fma" in self.features.split(",")
+
+
+def seed_for(cpu: Cpu) -> Seed:
+    """What a processor has for 1/sqrt x: the same for every width, so that lanes do not decide bits."""
+    on = cpu.features.split(",")
+    return PORTABLE if not cpu.x86 else RSQRT14 if "+avx512f" in on and "+avx512vl" in on else RSQRTPS
 
 
 @lru_cache(maxsize=1)  # asking takes milliseconds

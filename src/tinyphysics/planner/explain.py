@@ -5,8 +5,9 @@ import math
 
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
-from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP, Method
+from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP, Method, tolerance_of
 from tinyphysics.planner.cost import describe, operations
+from tinyphysics.planner.fast import NOT_OF_BITS, fast_rows
 from tinyphysics.planner.longest import asked, symplectic
 from tinyphysics.planner.loops import loop_rows
 from tinyphysics.planner.propagator import rows as propagator_rows
@@ -29,6 +30,8 @@ PRECISION_NOTE = {
     "compensated": "states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32",
     "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
 }
+IN_SERIES = ("pairs of float64, about 32 digits: states, and all terms of a series but those below a rounding of float64; "
+             "parameters are float64 numbers")  # fmt: skip
 
 
 def title(system: System) -> str:
@@ -176,7 +179,7 @@ def tolerance_row(method: Method, goal: Goal) -> Row:
     if method.looks_at_each:
         more = "rounding of the largest" if goal.absolute is None else f"{goal.absolute:g}"
         of = f"relative to each number, and {more} beside it"
-    size = f"{goal.tolerance or method.tolerance:.2g}"
+    size = f"{tolerance_of(method, goal):.2g}"
     return Row("tolerance", size, f"of one step, {of}; states are updated with error words")
 
 
@@ -223,7 +226,9 @@ def explain(
     if goal.project:
         chosen += projection_rows(goal)
     if goal.precision != "float64":
-        chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
+        chosen.append(Row("precision", goal.precision, IN_SERIES if method.adaptive else PRECISION_NOTE[goal.precision]))
+    if goal.math == "fast":
+        chosen += fast_rows(goal.precision)
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
     if system.kind != "map" and step.jump is None and not method.adaptive:
@@ -256,7 +261,7 @@ def explain(
         Section("plan", tuple(chosen)),
         Section("certificate", tuple(
             Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items()
-        ) + (LATTICE_ROWS if goal.precision == "lattice" else ())),
+        ) + (LATTICE_ROWS if goal.precision == "lattice" else ()) + ((NOT_OF_BITS,) if goal.math == "fast" else ())),
         Section("cost", tuple(cost)),
         Section("machine", (
             Row("backend", target.backend, f"{why}; {target.device}"),
