@@ -111,6 +111,14 @@ def funnel(low: Array, high: Array, n: Array, left: bool, wrap: bool) -> Array:
     return (out & np.uint64(0xFFFFFFFF)).astype(np.uint32)
 
 
+def inverse_root(x: Array) -> Array:
+    """1/sqrt x cut off: of float64 the upper half is left, and subnormals count as 0."""
+    x = np.where(np.abs(x) < np.finfo(x.dtype).tiny, np.copysign(x.dtype.type(0), x), x)
+    if x.dtype == np.float32:
+        return (1.0 / np.sqrt(x.astype(np.float64))).astype(np.float32)
+    return ((1.0 / np.sqrt(x)).view(np.int64) & ~((1 << 32) - 1)).view(np.float64)
+
+
 def high(a: Array, b: Array) -> Array:
     """The upper half of a product; 64 bits by four of 32."""
     a, b = np.broadcast_arrays(a, b)
@@ -431,6 +439,13 @@ class Lines:
     def i_sqrt(self, i: Instruction) -> None:
         kind, given = self.typed(i, "rn")
         self.rounded(i, f"np.sqrt({self.sources(i, kind)[0]})", kind, given)
+
+    def i_rsqrt(self, i: Instruction) -> None:
+        """Of math="fast": some instruction near 1/sqrt, with fewer digits than a device's."""
+        kind, given = self.typed(i, "approx", "ftz")
+        if given != {"approx", "ftz"}:
+            raise Unknown(f"the instruction `{i}`")
+        self.put(i, i.operands[0], kind, f"inverse_root({self.sources(i, kind)[0]})")
 
     def i_neg(self, i: Instruction) -> None:
         kind, _ = self.typed(i)

@@ -57,6 +57,9 @@ FITS: dict[str, Fit] = {
     # sin r = r + r u P(u), u = r^2
     "sin": Fit(near_zero(of_square(lambda r: (mp.sin(r) - r) / r**3), -R(1) / 6, R(1) / 120),
                of_square(lambda r: r**3 / mp.sin(r)), R(0), (HALF_PI * SLACK) ** 2, 8, 5),
+    # the same, shorter, for math="fast"
+    "sin_short": Fit(near_zero(of_square(lambda r: (mp.sin(r) - r) / r**3), -R(1) / 6, R(1) / 120),
+                     of_square(lambda r: r**3 / mp.sin(r)), R(0), (HALF_PI * SLACK) ** 2, 7, 4),
     # the same up to pi/4, and cos r = 1 - u/2 + u^2 P(u), for tan
     "sin_quarter": Fit(near_zero(of_square(lambda r: (mp.sin(r) - r) / r**3), -R(1) / 6, R(1) / 120),
                        of_square(lambda r: r**3 / mp.sin(r)), R(0), (HALF_PI / 2 * SLACK) ** 2, 6, 3),

@@ -37,6 +37,7 @@ from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Met
 from tinyphysics.planner.needs import NEEDS  # noqa: E402
 from tinyphysics.planner.routes import FORMS, REQUESTS, ROUTES  # noqa: E402
 from tinyphysics.planner.stability import of_splitting  # noqa: E402
+from tinyphysics.rules.fast import BOUNDS as FAST_BOUNDS  # noqa: E402
 from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
 from tinyphysics.rules.wide_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402
 from tinyphysics.synth.quality import EFFECTIVE, WORK  # noqa: E402
@@ -79,11 +80,12 @@ def words() -> str:
 
 def operations() -> str:
     minimal = [op.value for op in Ops if op in MINIMAL]
-    others = [op.value for op in Ops if op not in MINIMAL]
+    others = [op.value for op in Ops if op not in MINIMAL and op is not Ops.SEED]
     return "\n\n".join([
         f"{len(Ops)} operations. The minimal set, which a machine has to know ({len(minimal)}): "
         + ", ".join(map(code, minimal)) + ".",
         "Rewritten to it before they reach a machine: " + ", ".join(map(code, others)) + ".",
+        f'{code(Ops.SEED.value)} is an instruction of some machines, in kernels of `math="fast"` alone.',
     ])  # fmt: skip
 
 
@@ -169,6 +171,11 @@ def bounds() -> str:
                  [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in BOUNDS.items()])  # fmt: skip
 
 
+def fast() -> str:
+    return table(("function", "float64", "float32"),
+                 [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in FAST_BOUNDS.items()])  # fmt: skip
+
+
 def wide() -> str:
     return table(("function", "error"), [(code(name), f"{a:g}") for name, a in WIDE_BOUNDS.items()])
 
@@ -241,7 +248,7 @@ def requirements() -> str:
 PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions, "words": words, "operations": operations, "layers": layers, "errors": errors,
     "methods": methods, "backends": backends, "flags": flags, "requirements": requirements,
-    "bounds": bounds, "routes": routes, "schemes": schemes, "wide": wide,
+    "bounds": bounds, "routes": routes, "schemes": schemes, "wide": wide, "fast": fast,
 }  # fmt: skip
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 

@@ -22,6 +22,7 @@ from tinyphysics.planner.cost import operations
 from tinyphysics.planner.deletion import Choice, decided, instead_of_nothing
 from tinyphysics.planner.explain import explain
 from tinyphysics.planner.families import Job, step_of
+from tinyphysics.planner.fast import check_fast, made_fast
 from tinyphysics.planner.goals import decided as of_pilots
 from tinyphysics.planner.goals import provisional
 from tinyphysics.planner.propagator import plan_jump
@@ -99,6 +100,7 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
         if goal.project:
             step = held(step, system, goal)
         check_kind(step, goal)
+        check_fast(step, method, goal, requested)
         if goal.scale == "auto":
             step, row = in_best_units(step)
             units = (row,)
@@ -112,9 +114,12 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
         )
     program = (shown if step.going is not None else in_pairs(shown, step.weights) if goal.precision == "dd" else
                in_precision(shown, goal.precision, goal.lattice))  # fmt: skip
+    program = replace(program, math=goal.math)
     target, why = (in_series(program, requested) if step.loops is not None else
                    written_out(program, requested) if step.going is not None else
                    choose_target(program, requested, goal.precision))  # fmt: skip
+    if goal.math == "fast":
+        target = made_fast(target)
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units, choice)
@@ -167,8 +172,9 @@ def watching(b: Build, name: str) -> Program:
                         fix='Look at H itself: out.every_step("energy").')  # fmt: skip
     with unrounded() if b.goal.precision == "dd" else nullcontext():
         program = lower(b.step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards, works=name)
-    return (in_pairs(program, b.step.weights) if b.goal.precision == "dd" else
+    made = (in_pairs(program, b.step.weights) if b.goal.precision == "dd" else
             in_precision(program, b.goal.precision, b.goal.lattice))  # fmt: skip
+    return replace(made, math=b.goal.math)
 
 
 def jump(system: System, facts: Facts, plan: Plan) -> Step:

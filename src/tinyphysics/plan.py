@@ -65,6 +65,7 @@ class Goal:
     tolerance: float | None = None  # the relative error of one step of a method that chooses its own; None: the method's
     absolute: float | None = None  # and what an error may be beside that, where the method looks at each number
     project: tuple[tuple[str, str], ...] = ()  # (name, expression) of invariants that every step is put back to
+    math: str = "exact"  # or "fast": kernels with the errors of rules/fast.py, whose bits are their machine's own
     stiff: float = 0.0  # omega*dt of a quadratic part at which leapfrog is shown to be unstable
 
     @property

@@ -13,6 +13,24 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Seed:
+    """What a machine has for 1/sqrt x in one instruction: the largest |x y**2 - 1|, of float64 and of float32."""
+
+    name: str
+    double: float
+    single: float
+
+
+# rsqrtps: Intel and AMD promise a relative error of 1.5 * 2**-12; float64 goes through float32, and is not for all x.
+# rsqrt14pd: 2**-14. rsqrt.approx.ftz.f64 of PTX: nothing is promised, some 20 bits are there; its f32: 2**-22.4.
+RSQRTPS = Seed("rsqrtps", 3.01 * 2.0**-12, 3.01 * 2.0**-12)
+RSQRT14 = Seed("rsqrt14", 2.01 * 2.0**-14, 2.01 * 2.0**-14)
+PTX_RSQRT = Seed("ptx", 2.0**-18, 2.0**-21.4)
+# a root and a division of float32, which every machine has
+PORTABLE = Seed("", 2.0**-20, 2.0**-22)
+
+
+@dataclass(frozen=True)
 class VectorShape:
     """How members are laid over a machine's lanes."""
 

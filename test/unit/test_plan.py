@@ -193,18 +193,6 @@ def test_a_map_has_no_method_no_order_and_no_dt():
 
 
 # --- arguments --------------------------------------------------------------------------------------------
-# fmt: off
-NOT_YET = [
-    {"math": "fast"},
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("option", NOT_YET, ids=str)
-def test_an_argument_whose_feature_has_not_landed_raises_a_plan_error(option):
-    assert "does not exist yet" in refusal(PlanError, pendulum, dt=0.1, **option)
-
-
 @pytest.mark.parametrize("backend", PLANNED)
 def test_a_backend_that_has_not_landed_is_an_error_and_nothing_else_is_tried(backend):
     assert f"`{backend}` does not exist yet" in refusal(BackendError, pendulum, dt=0.1, backend=backend)

@@ -16,6 +16,7 @@ from tinyphysics.device import cuda, nvptx
 from tinyphysics.device.engine import Arrays, KernelEngine, Lanes, observed, parameters
 from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import LOST, NUMPY_DTYPE, finite
+from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.util import prod
 
 THREADS = 128  # of a block: many blocks are there for every processor, and the last ones wait for little
@@ -131,8 +132,8 @@ class OnDevice(Lanes):
 class CudaEngine(KernelEngine):
     """An engine (runtime/engine.py)."""
 
-    def __init__(self, program: Any, loader: Any, tools: Tools, probe: Any = None) -> None:
-        super().__init__(program, loader, probe, 1)
+    def __init__(self, program: Any, loader: Any, tools: Tools, probe: Any = None, seed: Seed = PORTABLE) -> None:
+        super().__init__(program, loader, probe, 1, seed=seed)
         self.tools = tools
 
     @property

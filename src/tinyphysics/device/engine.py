@@ -21,7 +21,7 @@ import numpy as np
 from tinyphysics.context import QUICK
 from tinyphysics.device.host import NUMPY_DTYPE, finite
 from tinyphysics.ir.uop import UOp
-from tinyphysics.target import VectorShape
+from tinyphysics.target import PORTABLE, Seed, VectorShape
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import Kernel, Section, build_kernel, watching
 from tinyphysics.util import prod
@@ -72,12 +72,15 @@ class KernelEngine:
 
     def __init__(
         self, program: Any, loader: Loader, probe: Program | None = None, threads: int | None = None,
-        kernel: Any = None,
+        kernel: Any = None, seed: Seed = PORTABLE,
     ) -> None:  # fmt: skip
-        """With a kernel or its outline given, nothing is asked of the program but its states."""
+        """With a kernel or its outline given, nothing is asked of the program but its states.
+
+        `seed` is what roots begin with under math="fast", if the loader's machine has one.
+        """
         self.program = program
         self.loader = loader
-        self.kernel = kernel_of(program, probe) if kernel is None else kernel
+        self.kernel = kernel_of(program, probe, seed) if kernel is None else kernel
         assert len({v.dtype for v in self.kernel.carried}) <= 1, "a row for each number: all have one type"
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
@@ -340,9 +343,9 @@ class KernelEngine:
         return sum(prod(shape) for _, shape in self.kernel.outputs.values())
 
 
-def kernel_of(program: Program, probe: Program | None) -> Kernel:
+def kernel_of(program: Program, probe: Program | None, seed: Seed) -> Kernel:
     """The kernel of a program, with the observables of a probe fused into its loop."""
-    kernel = build_kernel(program)
+    kernel = build_kernel(program, seed)
     return kernel if probe is None else watching(kernel, build_kernel(probe))
 
 

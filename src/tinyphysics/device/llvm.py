@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from tinyphysics.device import cache
+from tinyphysics.target import PORTABLE, RSQRT14, RSQRTPS, Seed
 from tinyphysics.util import digest
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 6)
@@ -52,6 +53,12 @@ class Cpu:
     @cached_property
     def has_fma(self) -> bool:
         return not self.x86 or "+fma" in self.features.split(",")
+
+
+def seed_for(cpu: Cpu) -> Seed:
+    """What a processor has for 1/sqrt x: the same for every width, so that lanes do not decide bits."""
+    on = cpu.features.split(",")
+    return PORTABLE if not cpu.x86 else RSQRT14 if "+avx512f" in on and "+avx512vl" in on else RSQRTPS
 
 
 @lru_cache(maxsize=1)  # asking takes milliseconds

@@ -19,6 +19,7 @@ from tinyphysics.device.host import NUMPY_DTYPE, finite
 from tinyphysics.device.memory import Arrays, Grids, Memory, Scratch, from_planes, to_planes
 from tinyphysics.device.near import Builder, NearList, aligned, domain_of
 from tinyphysics.device.tree import Functions, TreePull, softening_of
+from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import loop_registers
 from tinyphysics.tpir.lists import MADE
@@ -49,13 +50,13 @@ class LoopEngine:
 
     def __init__(
         self, program: Program, loader: LoopLoader, probe: Program | None = None, threads: int | None = None,
-        lists: Builder | None = None, trees: Callable[[], Functions] | None = None,
+        lists: Builder | None = None, trees: Callable[[], Functions] | None = None, seed: Seed = PORTABLE,
     ) -> None:  # fmt: skip
         self.program, self.loader, self.lists_by, self.trees_by = program, loader, lists, trees
-        self.kernel = build_loops(program)
+        self.kernel = build_loops(program, seed=seed)
         self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
-        self.probe = None if probe is None else type(self)(probe, loader, None, threads, lists, trees)
+        self.probe = None if probe is None else type(self)(probe, loader, None, threads, lists, trees, seed)
         # the probe's too: it may draw where a step does not
         self.scalars = tuple(dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ()))))
         self.launches = 0

@@ -89,7 +89,7 @@ class Block:
             for r, env in enumerate(envs):
                 for k, s in enumerate(self.rows):
                     place = (r * len(self.vectors) + v) * len(self.rows) + k
-                    out[place] = f.combined(s, out[place], kept(f, s, env, inside[r]))
+                    out[place] = added(f, s, out[place], env, inside[r])
                 for g in self.piece.guards:
                     out[-1] = marked(f, out[-1], f.w.ref(g, env), inside[r])
             for s, column in zip(self.columns, self.columns_at):
@@ -97,7 +97,7 @@ class Block:
                 place_ = f.new(f"getelementptr {TYPE[d.name]}, ptr {column}, i64 {at}")
                 total = f.new(f"load {f.w.type(d)}, ptr {place_}, align {BYTES[d.name]}")
                 for env, lanes in zip(envs, inside):
-                    total = f.combined(s, total, kept(f, s, env, lanes))
+                    total = added(f, s, total, env, lanes)
                 f.line(f"store {f.w.type(d)} {total}, ptr {place_}, align {BYTES[d.name]}")
             f.w.width = 1
         return out
@@ -130,6 +130,7 @@ def pairs(f: NestWriter) -> None:
     f.begin()
     outside = dict(f.scalar)
     block = Block(f, piece, width, [])
+    whole = whole and not any(u.op is Ops.SEED for u in value_nodes(block.roots))
     early = [] if whole else begun_early(block.roots, block.j)
     if not whole:
         numbers_on_stack(f, block.roots, width)
@@ -218,7 +219,7 @@ def begun_early(roots: Sequence[UOp], x: UOp) -> list[UOp]:
         for s in u.src if u.op is not Ops.LOAD else ():
             if s in users:
                 users[s][u] = None
-    done = dict.fromkeys(u for u in value_nodes([u for u in nodes if u.op in (Ops.SQRT, Ops.DIV)]) if u in users)
+    done = dict.fromkeys(u for u in value_nodes([u for u in nodes if u.op in (Ops.SQRT, Ops.DIV, Ops.SEED)]) if u in users)
     for u in nodes:  # and what needs nothing else, if there is not more to carry after it
         below = [s for s in u.src if s in users] if u.op is not Ops.LOAD else []
         if below and u not in done and all(s in done and len(users[s]) == 1 for s in below):
@@ -254,6 +255,11 @@ def clear(f: NestWriter, s: Store, base: str, count: int | str, width: int, begi
         f.w.width = 1
 
     f.loop(begin, str(count), width, one)
+
+
+def added(f: NestWriter, s: Store, total: str, env: Names, inside: str) -> str:
+    """A sum with one more item, where its lanes count."""
+    return f.combined(s, total, kept(f, s, env, inside)) if inside else f.joined(s, total, env)
 
 
 def kept(f: NestWriter, s: Store, env: Names, inside: str) -> str:

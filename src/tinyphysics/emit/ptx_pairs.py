@@ -7,7 +7,7 @@ order. All threads of a warp are at the same partner, which they read together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinyphysics.emit.llvm import TYPE
 from tinyphysics.emit.nest_writer import BYTES, Names, NestWriter
@@ -40,12 +40,22 @@ class Side:
     guards: tuple[UOp, ...]
 
     def __post_init__(self) -> None:
+        parts = [apart(s.value, self.other) if self.f.kernel.contracts and s.combine is Ops.ADD else (s.value, [])
+                 for s in self.stores]  # fmt: skip
+        self.stores = [replace(s, value=value) for s, (value, _) in zip(self.stores, parts)]
+        self.factors = [own for _, own in parts]
         self.roots = [*(s.value for s in self.stores), *self.guards]
         self.point: Names = dict(self.f.scalar)
         self.point[self.own] = "%thread"
-        nodes = [u for u in toposort(self.roots) if self.own in u.leaves and self.other not in u.leaves]
-        several(self.f, nodes, [self.point])
+        everything = toposort([*self.roots, *(u for own in self.factors for u in own)])
+        several(self.f, [u for u in everything if self.own in u.leaves and self.other not in u.leaves], [self.point])
         self.kinds = [TYPE[s.value.dtype.name] for s in self.stores]
+
+    def whole(self, k: int, total: str) -> str:
+        """A sum, times what all of its items have."""
+        for u in self.factors[k]:
+            total = self.f.new(f"fmul {self.kinds[k]} {total}, {self.f.w.ref(u, self.point)}")
+        return total
 
     @property
     def nothing(self) -> list[str]:
@@ -92,10 +102,11 @@ class Side:
             for r in some:
                 for k, s in enumerate(self.stores):
                     place = k * lanes + r % lanes
-                    value = f.w.ref(s.value, envs[r])
-                    if inside:
-                        t = self.kinds[k]
-                        value = f.new(f"select i1 {inside[r]}, {t} {value}, {t} {f.identity(s)}")
+                    if not inside:
+                        out[place] = f.joined(s, out[place], envs[r])
+                        continue
+                    t, value = self.kinds[k], f.w.ref(s.value, envs[r])
+                    value = f.new(f"select i1 {inside[r]}, {t} {value}, {t} {f.identity(s)}")
                     out[place] = f.combined(s, out[place], value)
                 seen = any_of(f, self.guards, envs[r])
                 if seen != "false":
@@ -108,6 +119,17 @@ class Side:
         kinds = [t for t in self.kinds for _ in range(lanes)] + [TYPE[bool_.name]]
         return self.f.carrying(begin, stop, PAIR_LANES, list(zip(kinds, sums)),
                                lambda first, sums: self.block(first, end, sums, lanes))  # fmt: skip
+
+
+def apart(u: UOp, other: UOp) -> tuple[UOp, list[UOp]]:
+    """A product without the factors that no partner enters, and those factors: a mass is taken out of a sum."""
+    if u.op is not Ops.MUL:
+        return u, []
+    (a, found), (b, more) = (apart(s, other) for s in u.src)
+    for x, y in ((a, b), (b, a)):
+        if other not in x.leaves and other in y.leaves:
+            return y, [*found, *more, x]
+    return (a * b if found or more else u), [*found, *more]
 
 
 def pairs(f: NestWriter, _: str) -> None:
@@ -146,7 +168,7 @@ def finish(side: Side, sums: list[str]) -> None:
         while len(lanes) > 1:
             half = len(lanes) // 2
             lanes = [f.combined(s, a, b) for a, b in zip(lanes, lanes[half:])]
-        put(f, s, lanes[0], side.point)
+        put(f, s, side.whole(k, lanes[0]), side.point)
 
 
 def as_second(side: Side, size: int) -> None:
@@ -169,10 +191,10 @@ def as_second(side: Side, size: int) -> None:
         sums = side.over(whole, end, end, sums, 1)
         if side.guards:
             note(f, sums[-1])
-        for s, total in zip(side.stores, sums):
+        for n, (s, total) in enumerate(zip(side.stores, sums)):
             planes = f.kernel.buffers[s.buffer].planes // (count - 1)
             plane = f.new(f"add i64 {f.new(f'mul i64 {k}, {planes}')}, {s.plane}")
             t = TYPE[s.value.dtype.name]
-            f.line(f"store {t} {total}, ptr {f.address(s.buffer, plane, s.index, side.point)}")
+            f.line(f"store {t} {side.whole(n, total)}, ptr {f.address(s.buffer, plane, s.index, side.point)}")
 
     f.loop("0", str(count - 1), 1, slab)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from tinyphysics.emit import seeds
 from tinyphysics.emit.solved import loop_of_rounds
 from tinyphysics.ir.dtype import DType, bool_, f32, f64, i64
 from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
@@ -81,6 +82,9 @@ class Writer:
             return
         if u.op is Ops.SOLVED:
             env[u] = self.solved(u, env)
+            return
+        if u.op is Ops.SEED:
+            env[u] = seeds.seed(self, u, self.ref(u.src[0], env))
             return
         if u.op not in MINIMAL:
             env[u] = self.function(u, env)

@@ -69,6 +69,9 @@ class Ops(Enum):
     ARC_DRIFT = "arc_drift"  # what is left is a drift for this time, a kick, and the same drift
     ARC_KICK = "arc_kick"    # and this is the time of the kick
     ARC_LAG = "arc_lag"      # q less this times the slope b*q is the mean of q over the time, for those that begin at rest
+    # about 1/sqrt x, as the machine has it in one instruction; arg: which (target.py), and whether it must
+    # not be finite where it is not for x. In kernels of math="fast" alone
+    SEED = "seed"
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
     # G1, G2, G3 or the time on a Kepler orbit by the slow path of rules/kepler.py; arg: which of them, sources: what is
@@ -159,5 +162,5 @@ MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
 ARITY: dict[Ops, int] = (
     {op: 0 for op in LEAVES} | {op: 1 for op in UNARY} | {op: 2 for op in BINARY}
     | {op: 3 for op in TERNARY} | {op: 1 for op in MOVEMENT - CHOSEN - {Ops.CONCAT, Ops.STACK}}
-    | {Ops.REDUCE: 1, Ops.RANDOM: 5, Ops.FAR: 7, Ops.TREE: 3, Ops.JACOBI: 2, Ops.KEPLER: 4, Ops.PULL: 3}
+    | {Ops.REDUCE: 1, Ops.RANDOM: 5, Ops.FAR: 7, Ops.TREE: 3, Ops.JACOBI: 2, Ops.KEPLER: 4, Ops.PULL: 3, Ops.SEED: 1}
 )  # fmt: skip

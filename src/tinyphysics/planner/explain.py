@@ -7,6 +7,7 @@ from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
 from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP, Method, tolerance_of
 from tinyphysics.planner.cost import describe, operations
+from tinyphysics.planner.fast import NOT_OF_BITS, fast_rows
 from tinyphysics.planner.longest import asked, symplectic
 from tinyphysics.planner.loops import loop_rows
 from tinyphysics.planner.propagator import rows as propagator_rows
@@ -226,6 +227,8 @@ def explain(
         chosen += projection_rows(goal)
     if goal.precision != "float64":
         chosen.append(Row("precision", goal.precision, IN_SERIES if method.adaptive else PRECISION_NOTE[goal.precision]))
+    if goal.math == "fast":
+        chosen += fast_rows(goal.precision)
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
     if system.kind != "map" and step.jump is None and not method.adaptive:
@@ -258,7 +261,7 @@ def explain(
         Section("plan", tuple(chosen)),
         Section("certificate", tuple(
             Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items()
-        ) + (LATTICE_ROWS if goal.precision == "lattice" else ())),
+        ) + (LATTICE_ROWS if goal.precision == "lattice" else ()) + ((NOT_OF_BITS,) if goal.math == "fast" else ())),
         Section("cost", tuple(cost)),
         Section("machine", (
             Row("backend", target.backend, f"{why}; {target.device}"),

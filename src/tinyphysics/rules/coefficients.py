@@ -17,6 +17,15 @@ F64: dict[str, tuple[float, ...]] = {
         float.fromhex("-0x1.ae436bea0a7e4p-41"),
         float.fromhex("0x1.882fb3bd6bf99p-49"),
     ),
+    "sin_short": (  # 2**-52.5
+        float.fromhex("-0x1.55555555554a3p-3"),
+        float.fromhex("0x1.111111110a2a6p-7"),
+        float.fromhex("-0x1.a01a019a4620fp-13"),
+        float.fromhex("0x1.71de37fc8b9fdp-19"),
+        float.fromhex("-0x1.ae6352619c519p-26"),
+        float.fromhex("0x1.60e6393720258p-33"),
+        float.fromhex("-0x1.9f04890f21cd8p-41"),
+    ),
     "sin_quarter": (  # 2**-57.9
         float.fromhex("-0x1.5555555555548p-3"),
         float.fromhex("0x1.111111110f730p-7"),
@@ -187,6 +196,12 @@ F32: dict[str, tuple[float, ...]] = {
         float.fromhex("-0x1.a023cc0000000p-13"),
         float.fromhex("0x1.72cdda0000000p-19"),
         float.fromhex("-0x1.b624080000000p-26"),
+    ),
+    "sin_short": (  # 2**-27.2
+        float.fromhex("-0x1.55554c0000000p-3"),
+        float.fromhex("0x1.110ed80000000p-7"),
+        float.fromhex("-0x1.9f70540000000p-13"),
+        float.fromhex("0x1.5dbdd00000000p-19"),
     ),
     "sin_quarter": (  # 2**-27.8
         float.fromhex("-0x1.5555440000000p-3"),

@@ -225,7 +225,12 @@ def _rounds(text: str) -> int:
     return solve.USUAL * sum(map(weight, toposort(solve.read(text))))
 
 
-def guarded(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> tuple[list[UOp], list[UOp]]:
+Paths = Callable[[Sequence[UOp], Collection[UOp]], list[tuple[UOp, Condition]]]
+
+
+def guarded(
+    roots: Sequence[UOp], seen: Collection[UOp] = (), near: PatternMatcher = small_arguments, paths: Paths = fast_paths
+) -> tuple[list[UOp], list[UOp]]:
     """As `lower`, but with fast paths alone where functions have one, and the conditions that forbid it.
 
     Where no condition is true, the bits are those of `lower`; a kernel keeps the conditions while it runs and
@@ -234,7 +239,7 @@ def guarded(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> tuple[list[UOp]
     """
     plain, rare = usual(roots)
     roots = [*plain, *rare]
-    found = fast_paths(roots, seen)
-    new = graph_rewrite([*roots, *(a for a, _ in found)], small_arguments)
+    found = paths(roots, seen)
+    new = graph_rewrite([*roots, *(a for a, _ in found)], near)
     conditions = [forbids(a) for a, forbids in dict.fromkeys(zip(new[len(roots) :], (f for _, f in found)))]
     return new[: len(plain)], list(dict.fromkeys([*conditions, *new[len(plain) : len(roots)]]))

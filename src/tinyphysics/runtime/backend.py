@@ -13,7 +13,7 @@ from tinyphysics.device.cuda_loops import CudaLoopEngine
 from tinyphysics.device.cuda_many import ManyGpus
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
-from tinyphysics.device.llvm import assembly, host_cpu
+from tinyphysics.device.llvm import assembly, host_cpu, seed_for
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.nests import ArrayLoops
 from tinyphysics.device.series import SeriesEngine
@@ -47,7 +47,7 @@ from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
 from tinyphysics.runtime.plans import Recipe, made, outline
 from tinyphysics.step import Step
 from tinyphysics.synth.taylor import CLOCK, loop_parts, loop_plan
-from tinyphysics.target import BUILT, Target, VectorShape
+from tinyphysics.target import BUILT, LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
 from tinyphysics.tpir.isa import Program, StateDecl, Type
 from tinyphysics.tpir.kernel import build_kernel
 from tinyphysics.tpir.loops import build_loops
@@ -65,14 +65,14 @@ def engine_for(
     """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
     if target.backend == "llvm" and not loops and isinstance(program, Recipe) and isinstance(probe, Recipe | None):
         return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe))
-    whole, watch = made(program), None if probe is None else made(probe)
+    whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
     if loops and target.backend in LOOPS:
-        return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions)
+        return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
     if loops and target.backend == "cuda":
-        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder)
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, seed=seed)
     match target.backend:
         case "llvm":
-            return KernelEngine(whole, LlvmLoader(), watch, threads)
+            return KernelEngine(whole, LlvmLoader(), watch, threads, seed=seed)
         case "c":
             return KernelEngine(whole, CLoader(), watch, threads)
         case "numpy":
@@ -83,9 +83,16 @@ def engine_for(
             engines = {}
             for place in cuda.taken():
                 with cuda.on(place):
-                    engines[place] = CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch)
+                    engines[place] = CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, seed)
             return ManyGpus(engines) if len(engines) > 1 else next(iter(engines.values()))
     return Host(whole, watch)
+
+
+def seed_of(target: Target) -> Seed:
+    """What the roots of math="fast" begin with on a target."""
+    if target.backend == "llvm":  # who does not need LLVM may not have it
+        return seed_for(host_cpu())
+    return PTX_RSQRT if target.backend == "cuda" else PORTABLE
 
 
 @lru_cache(maxsize=16)
@@ -101,7 +108,7 @@ def series_engine(target: Target, step: Step) -> SeriesEngine:
 def outlined(program: Recipe, probe: Recipe | None) -> Outline:
     """What the engine needs of the kernel, without the kernel if it was written out before."""
     key = program.key if probe is None else digest(f"{program.key} {probe.key}".encode())
-    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program))
+    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed_of(LLVM)))
 
 
 def ready(backend: str) -> None:
@@ -142,9 +149,9 @@ def gpu_here() -> bool:
 def placed(target: Target, requested: str, program: Source, w: tuple[int, int], whole: bool) -> tuple[Target, str]:
     """(where a run of so many (members, steps) is done, why), if nobody has said it: the bits are the same.
 
-    `whole`: it is an ensemble with steps of one length, in float64 or float32.
+    `whole`: it is an ensemble with steps of one length, in float64 or float32. A run whose bits are its machine's stays here.
     """
-    if requested != "auto" or target.backend != "llvm" or not whole or not gpu_here():
+    if requested != "auto" or target.backend != "llvm" or not whole or not target.bit_exact or not gpu_here():
         return target, ""
     step = build_kernel(made(program)).section("step")
     work = Work(step.operations, *w, len(step.loads))
@@ -190,7 +197,7 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
     if target.backend not in ("llvm", "c") or in_loops(program, ENSEMBLE):  # of its loops the report speaks
         return ()
     try:
-        step = build_kernel(program).section("step")
+        step = build_kernel(program, seed_of(target)).section("step")
     except PlanError as error:
         return (Row("kernel", "none", str(error).splitlines()[0]),)
     loader = LlvmLoader()
@@ -198,11 +205,19 @@ def layout(target: Target, program: Program) -> tuple[Row, ...]:
     return tuple(r for r in found if target.backend == "llvm" or r.name not in ("ensembles", "registers"))
 
 
+def seed_at(level: str) -> Seed:
+    """Of a listing; the text of other languages has what every machine has."""
+    return PTX_RSQRT if level == "ptx" else PORTABLE if level in ("c", "cuda", "opencl") else seed_of(LLVM)
+
+
 def listing(program: Program, level: str) -> str:
     """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl" or "ptx", for an ensemble here."""
+    if level in ("c", "cuda") and program.math == "fast":
+        raise PlanError(f'ir("{level}") is the text of exact runs, whose hash every backend has',
+                        fix='Leave math= out to see it; ir("llvm"), ir("ptx") and ir("kernel") are of this one.')  # fmt: skip
     if in_loops(program, 1):
-        return loop_listing(build_loops(program), program, level)
-    kernel = build_kernel(program)
+        return loop_listing(build_loops(program, seed=seed_at(level)), program, level)
+    kernel = build_kernel(program, seed_at(level))
     if level == "kernel":
         return str(kernel)
     shared = (False,) * len(kernel.params)

@@ -38,6 +38,7 @@ def described(s: System, goal: Goal, requested: str, checks: str, program: str) 
                  "hierarchy": None if (h := goal.hierarchy) is None else [h.order, h.perturbation],
                  "energy_drift": goal.energy_drift, "error": goal.error, "tolerance": goal.tolerance,
                  "absolute": goal.absolute,
+                 **({} if goal.math == "exact" else {"math": goal.math}),
                  "decision": None if goal.decision is None else as_data(goal.decision)},  # fmt: skip
         "backend": requested,
         "checks": checks,

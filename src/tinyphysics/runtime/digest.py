@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,11 @@ def state_hash(state: Mapping[str, Any], threads: int = 1) -> str:
             digests = b"".join(spread(lambda k: leaves(flat[k * step : (k + 1) * step]), -(-a.size // step), threads))  # noqa: B023
         parts.append((a.dtype, a.shape, digests))
     return joined(parts)
+
+
+def marked(how: str, hash_of: Callable[[], str]) -> str:
+    """A hash that nobody takes for one of exact arithmetic."""
+    return f"{how}:{hash_of()}"
 
 
 def digests(arrays: Sequence[Any]) -> Iterator[bytes]:

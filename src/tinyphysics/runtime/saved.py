@@ -91,6 +91,6 @@ def rebuilt(data: dict[str, Any]) -> Simulation:
                   hierarchy=None if order is None else Hierarchy(tuple(order), eps),
                   propagator=goal.get("propagator", "loop"),
                   energy_drift=goal.get("energy_drift"), error=goal.get("error"), tolerance=goal.get("tolerance"),
-                  absolute=goal.get("absolute"),
+                  absolute=goal.get("absolute"), math=goal.get("math", "exact"),
                   decision=from_data(goal["decision"]) if goal.get("decision") else None)  # fmt: skip
     return Simulation(system, wanted, checked(data["backend"]), data["checks"])

@@ -153,6 +153,8 @@ class Program:
     init: tuple[Instruction, ...] = ()
     step: tuple[Instruction, ...] = ()
     final: tuple[Instruction, ...] = ()
+    # or "fast": kernels may differ from what it says by the errors that rules/fast.py states
+    math: str = field(default="exact", kw_only=True)
 
     def section(self, name: str) -> tuple[Instruction, ...]:
         out: tuple[Instruction, ...] = getattr(self, name)
@@ -177,6 +179,8 @@ class Program:
         lines = [f"program {self.name}"]
         if self.claims:
             lines.append(f"claim {' '.join(self.claims)}")
+        if self.math != "exact":
+            lines.append(f"math {self.math}")
         for i, s in enumerate(self.states):
             other = s.conjugate if s.low_of is None else s.low_of
             of = f" of S{other}" if other is not None else ""
@@ -265,6 +269,7 @@ POISSON_TYPES = ("pass", "negate", "force")
 WAYS = ("times", "over")
 JUMPS = ("flow", "power")
 LISTED = ("order", "inverse", "images")
+MATHS = ("exact", "fast")
 CLAIMS = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")
 
 

@@ -16,13 +16,15 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.text import dump
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
-from tinyphysics.rules import jacobi
+from tinyphysics.rules import fast, jacobi
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
+from tinyphysics.rules.fast_products import fewer
 from tinyphysics.rules.random import drawn
 from tinyphysics.rules.transcendental import always, conditions, guarded, lower, usual, weight
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.wide import time_words
+from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.isa import (
     ADDRESS,
     GOING,
@@ -179,6 +181,7 @@ class Kernel:
     bodies: int = 0
     tails: tuple[Tail, ...] = ()  # what is done after some of the stages
     going: UOp | None = None  # of what is carried
+    seed: Seed | None = None  # of math="fast": what its roots begin with
     _cache: dict[tuple[str, bool, bool], Section] = field(default_factory=dict)
 
     def section(self, name: str, careful: bool = False, short: bool = False) -> Section:
@@ -186,6 +189,7 @@ class Kernel:
 
         With `short`, functions stay what they are, to be called: the same bits from less text.
         """
+        short = short and self.seed is None
         if (name, careful, short) not in self._cache:
             loops = name in LOOPS
             stages, weights = self.ends.get(name, (self.stages, self.weights) if loops else (1, {}))
@@ -199,8 +203,10 @@ class Kernel:
                 if short:
                     plain, rare = (always(plain), []) if careful else usual(plain)
                     groups += [plain, [] if careful else [*conditions([*plain, *rare]), *rare]]
-                else:
+                elif self.seed is None or roots is self.watched:  # what is only looked at is exact
                     groups += [lower(plain), []] if careful else guarded(plain)
+                else:
+                    groups += [lower(plain), []] if careful else fast.guarded(fewer(plain), self.seed)
             flat = [u for group in groups for u in group]
             if not short:
                 flat = graph_rewrite(flat, exact)
@@ -355,8 +361,8 @@ def scalars(roots: Sequence[UOp]) -> list[UOp]:
     return graph_rewrite(flat, exact)
 
 
-def build_kernel(program: Program) -> Kernel:
-    """The kernel of a program; a PlanError if it would be too long to write out."""
+def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
+    """The kernel of a program, for a machine with some seed; a PlanError if it would be too long to write out."""
     meaning = Meaning(program)
     meaning.run(program.init)
     ends = ends_of(program, lambda r: r in meaning.env and unchanging(program, meaning.env)(r))
@@ -428,6 +434,7 @@ def build_kernel(program: Program) -> Kernel:
         tails=tuple(Tail(t.period, tuple(substitute(roots, names))) for t, roots in zip(stages.tails, tails)),
         ends={title: (part.count, named(weighed[title], names))
               for title, part in (("enter", ends.enter), ("leave", ends.leave)) if part is not None},
+        seed=seed if program.math == "fast" else None,
     )  # fmt: skip
 
 
@@ -468,7 +475,8 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
     functions = k.functions | {"watch": k.functions["step"]}
     params = tuple(dict.fromkeys((*k.params, *probe.params)))  # a probe may draw where a step does not
     return Kernel(
-        k.name, k.inputs, params, k.carried, k.outputs, functions, watched, probe.outputs, k.stages, k.weights, tails=k.tails
+        k.name, k.inputs, params, k.carried, k.outputs, functions, watched, probe.outputs, k.stages, k.weights, tails=k.tails,
+        seed=k.seed,
     )
 
 

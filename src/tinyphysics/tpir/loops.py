@@ -15,9 +15,13 @@ from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
 from tinyphysics.ir.reduction import COMPONENTS, FEW
 from tinyphysics.ir.rewrite import graph_rewrite
 from tinyphysics.ir.uop import UOp, substitute, toposort
+from tinyphysics.rules import fast
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.exact import exact
+from tinyphysics.rules.fast_products import fewer
+from tinyphysics.rules.power import is_inverse_cube
 from tinyphysics.rules.transcendental import guarded, lower
+from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register, Word
 from tinyphysics.tpir.kernel import (
@@ -64,19 +68,25 @@ def within(roots: Sequence[UOp], lists: dict[int, ListSpec], near: int | None) -
     return substitute(list(roots), new) if new else []
 
 
+def expanded(roots: Sequence[UOp], seed: Seed | None, seen: Collection[UOp] = ()) -> tuple[list[UOp], list[UOp]]:
+    """(in the minimal operator set, conditions that forbid it): exactly, or with the functions of math="fast"."""
+    return guarded(roots, seen) if seed is None else fast.guarded(roots, seed, seen)
+
+
 def finished(
-    nest: Nest, careful: bool, sums: Mapping[Plane, Collection[UOp]], lists: dict[int, ListSpec]
+    nest: Nest, careful: bool, sums: Mapping[Plane, Collection[UOp]], lists: dict[int, ListSpec], seed: Seed | None
 ) -> Nest:
     """The bodies in the minimal operator set; `sums` are those that show a failure, with what they show."""
     pieces = []
     for p in nest.pieces:
         plain = inline([s.value for s in p.stores])
-        seen = [u for s in p.stores for u in sums.get((s.buffer, s.plane), ())]
-        values, guards = (lower(plain), []) if careful else guarded(plain, seen)
+        seen = dict.fromkeys(u for s in p.stores for u in sums.get((s.buffer, s.plane), ()))
+        values, guards = (lower(plain), []) if careful else expanded(plain, seed, seen)
         guards += [] if careful or nest.kind != "map" else [(u - u).ne(0.0) for u in p.loads() if u.arg in sums]
         flat = graph_rewrite([*values, *guards], exact)
         stores = tuple(replace(s, value=v) for s, v in zip(p.stores, flat))
-        inside = graph_rewrite(lower(within(plain, lists, nest.near)), exact) if nest.kind == "pairs" and not guards else []
+        near = within(plain, lists, nest.near) if nest.kind == "pairs" and not guards else []
+        inside = graph_rewrite(lower(near) if careful or seed is None else expanded(near, seed)[0], exact)
         pieces.append(Piece(p.lo, p.hi, stores, tuple(flat[len(values) :]), tuple(inside)))
     return replace(nest, pieces=tuple(pieces))
 
@@ -148,8 +158,9 @@ def in_passes(program: Program, start: Mapping[Operand, UOp], others: Sequence[R
 
 
 @lru_cache(maxsize=16)
-def build_loops(program: Program, components: int | None = None) -> LoopKernel:
-    """The nests of a program; `Unsupported` if it moves long axes in a way that loops do not follow."""
+def build_loops(program: Program, components: int | None = None, seed: Seed = PORTABLE) -> LoopKernel:
+    """The nests of a program, for a machine with some seed; `Unsupported` if loops do not follow its long axes."""
+    roots_by = seed if program.math == "fast" else None
     by_lists = any(i.op == "NEAR" for i in (*program.init, *program.step, *program.final))
     if components is None:
         components = COMPONENTS if longest_axis(program) > COMPONENTS and not by_lists else few(program)
@@ -196,6 +207,10 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         first_marks, final_marks, *steps = (
             list(zip([name for name, _ in marks], asked([u for _, u in marks], near)))
             for marks in (first_marks, final_marks, *steps))  # fmt: skip
+    if roots_by is not None:
+        first_marks, final_marks, *steps = (
+            list(zip([name for name, _ in marks], fewer(inline([u for _, u in marks]))))
+            for marks in (first_marks, final_marks, *steps))  # fmt: skip
     step_marks = list(chain(*steps))
     for one in near.values():
         buffers |= {b.name: b for b in one.buffers()}
@@ -226,10 +241,10 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
             s = schedule(marks, homes, components, f"{name}.{f'after{k}.' if k else ''}", flat)
             for b in s.buffers.values():
                 buffers.setdefault(b.name, b)
-            sums = telling_sums(s.nests)
+            sums = telling_sums(s.nests, is_inverse_cube if roots_by is None else fast.is_root)
             turns.append(Turn(len(nests[0]), len(nests[0]) + len(s.nests), tuple(s.swaps), periods[k]))
             for out, is_careful in zip(nests, (False, True)):
-                out += [finished(n, is_careful, sums, near) for n in s.nests]
+                out += [finished(n, is_careful, sums, near, roots_by) for n in s.nests]
         passes = stages.count if stages is not None and name == "step" else 1
         sections[name] = LoopSection(name, tuple(nests[0]), tuple(turns), passes)
         careful[name] = LoopSection(name, tuple(nests[1]), tuple(turns), passes)
@@ -239,4 +254,5 @@ def build_loops(program: Program, components: int | None = None) -> LoopKernel:
         {name: f"${name}" for name in arrays},
         {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()}, components,
         {home.buffer: u for u, home in lists.items()}, near, {str(u.arg)[1:]: name for u, name in flat.items()}, tree,
+        contracts=roots_by is not None,
     )  # fmt: skip

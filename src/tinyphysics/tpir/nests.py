@@ -213,6 +213,7 @@ class LoopKernel:
     lists: dict[int, Any] = field(default_factory=dict)  # lists of neighbours, by number: tpir/lists.py
     flat: dict[str, str] = field(default_factory=dict)  # array parameter -> a buffer with all its axes in a row
     tree: Any = None  # the tree that it sums through, if it does: tpir/tree.py
+    contracts: bool = False  # does a product join a sum over pairs with one rounding?  Under math="fast"
 
     def place(self, name: str) -> str:
         """The buffer in whose memory another lies: what a section needs for itself, where an earlier one had its own.

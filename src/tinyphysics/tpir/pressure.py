@@ -20,6 +20,7 @@ class Pressure:
     temporaries: int  # at most alive at once
     constants: int  # shared by all copies; those that do not fit are read from memory, which is cheap
     operations: int  # of one stage
+    seeds: int = 0  # roots of math="fast": long chains of cheap operations
 
 
 def pressure(f: Section) -> Pressure:
@@ -35,7 +36,8 @@ def pressure(f: Section) -> Pressure:
         alive -= sum(s.op not in FREE and s not in ends and last[s] == k for s in set(u.src))
     changing = {*f.loads, *f.weights}
     constants = {s for u in values for s in u.src if s.op is Ops.CONST or s.op is Ops.VAR and s not in changing}
-    return Pressure(len(f.loads), len(f.accumulators), most, len(constants), sum(kinds(f).values()) // f.stages)
+    return Pressure(len(f.loads), len(f.accumulators), most, len(constants), sum(kinds(f).values()) // f.stages,
+                    sum(u.op is Ops.SEED for u in order))  # fmt: skip
 
 
 def kinds(f: Section) -> Counter[str]:

@@ -5,7 +5,7 @@ it, and the sum over the force's row: one look at each row, where the sum is rea
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
@@ -17,7 +17,7 @@ KEEP = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.NEG, Ops.FMA})  # infinite or N
 Plane = tuple[str, int]  # of a buffer
 
 
-def kept_by(root: UOp) -> list[UOp]:
+def kept_by(root: UOp, fails: Callable[[UOp], bool] = is_inverse_cube) -> list[UOp]:
     """The inverse cubes without which the root is not finite."""
     reached, waiting = {root: None}, [root]
     while waiting:
@@ -26,23 +26,26 @@ def kept_by(root: UOp) -> list[UOp]:
             if s not in reached:
                 reached[s] = None
                 waiting.append(s)
-    return [u for u in reached if is_inverse_cube(u)]
+    return [u for u in reached if fails(u)]
 
 
-def telling_sums(nests: Sequence[Nest]) -> dict[Plane, list[UOp]]:
-    """For each plane of sums that is looked at afterwards, the inverse cubes whose failure it shows."""
+def telling_sums(nests: Sequence[Nest], fails: Callable[[UOp], bool] = is_inverse_cube) -> dict[Plane, list[UOp]]:
+    """For each plane of sums that is looked at afterwards, the inverse cubes whose failure it shows.
+
+    `fails` says which nodes are infinite or NaN where their fast path is not allowed.
+    """
     out: dict[Plane, list[UOp]] = {}
     for k, nest in enumerate(nests):
         if nest.kind != "pairs":
             continue
         (piece,) = nest.pieces
         values = dict(zip(piece.stores, inline([s.value for s in piece.stores])))
-        left = dict.fromkeys(u for u in toposort(list(values.values())) if is_inverse_cube(u))
+        left = dict.fromkeys(u for u in toposort(list(values.values())) if fails(u))
         for s, value in values.items():
             plane = (s.buffer, s.plane)
-            shown = [u for u in kept_by(value) if u in left]
+            shown = dict.fromkeys(u for u in kept_by(value, fails) if u in left)  # not a list: == of nodes makes a node
             if shown and s.combine is Ops.ADD and s.index[0] is nest.variables[0] and is_read(nests[k + 1 :], plane, nest):
-                out[plane] = shown
+                out[plane] = list(shown)
                 left = {u: None for u in left if u not in shown}
     return out
 

@@ -8,7 +8,7 @@ from typing import Any
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.tpir.isa import (
-    CLAIMS, ISA, SECTIONS, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register,
+    CLAIMS, ISA, MATHS, SECTIONS, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register,
     StateDecl, Type, Word,
 )  # fmt: skip
 from tinyphysics.util import did_you_mean, one_of
@@ -94,7 +94,7 @@ def parse(text: str) -> Program:
     """The program that a listing describes; `parse(str(program)) == program`."""
     if not isinstance(text, str):
         raise VerifyError(f"a listing is text, not a {type(text).__name__}", fix="Pass the listing as a string.")
-    name = ""
+    name, math = "", "exact"
     claims: list[str] = []
     states: list[StateDecl] = []
     params: list[ParamDecl] = []
@@ -115,6 +115,10 @@ def parse(text: str) -> Program:
             for c in claims:
                 if c not in CLAIMS:
                     raise VerifyError(f"`{c}` is not a claim", fix=f"A program may claim {one_of(CLAIMS)}.")
+        elif line.split()[0] == "math":
+            math = line.removeprefix("math").strip()
+            if math not in MATHS:
+                raise VerifyError(f"`{math}` is no way to compute in `{line}`", fix=f"Write math {one_of(MATHS)}.")
         elif found := STATE.match(line):
             if int(found[1]) != len(states):
                 raise VerifyError(f"`{line}`: states are declared in order",
@@ -131,9 +135,9 @@ def parse(text: str) -> Program:
             )
         else:
             raise VerifyError(f"`{line}` is outside a section",
-                              fix="Begin with program, claim, state and param lines, then `init:`, "
+                              fix="Begin with program, claim, math, state and param lines, then `init:`, "
                               "`step:`, `final:`.")  # fmt: skip
     if not name:
         raise VerifyError("the listing has no name", fix="It begins with `program <name>`.")
     return Program(name, tuple(claims), tuple(states), tuple(params),
-                   *(tuple(sections[s]) for s in SECTIONS))  # fmt: skip
+                   *(tuple(sections[s]) for s in SECTIONS), math=math)  # fmt: skip
