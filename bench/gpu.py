@@ -25,7 +25,7 @@ from gpu_rows import ROWS, SMALL, UNITS
 HERE = Path(__file__).resolve().parent
 BY_HAND = {"ensembles.cu": ("systems", "steps"), "gravity.cu": ("bodies", "leaps"), "fluid.cu": ("side", "updates")}
 PEERS = {"JAX": ("jax", "gpu_jax.py"), "torch.compile": ("torch", "gpu_torch.py")}  # the one that compiles longest is last
-PATIENCE, TOGETHER = 150, 360  # seconds for a program, and for all
+PATIENCE, TOGETHER = 150, 280  # seconds for a program, and for all
 APART = {"float64": 1e-9, "float32": 1e-4}  # of sums, relative: roundings differ, physics must not
 # what was asked for: (at most so many times CUDA by hand, the number that was known for it)
 WANTED = {

@@ -1,7 +1,8 @@
 """The rows of a GPU with backend="cuda": steps alone, state and kernels on the device. Times are those of CUDA events.
 
 --fill FOLDER runs nothing: a driver that computes nothing stands in, and the PTX of every row is left in the folder, where
-a machine without LLVM finds it by TINYPHYSICS_CACHE. --backend llvm runs on this processor, to compare what comes out.
+a machine without LLVM finds it by TINYPHYSICS_CACHE; beside the folder is what makes lists of neighbours there (GPU_LISTS).
+--backend llvm runs on this processor, to compare what comes out.
 """
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gpu_lists
 import gpu_rows as rows
 import numpy as np
 
@@ -141,6 +143,8 @@ class Ours:
         q = ((corner + np.array([[0, 0, 0], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5]])) * edge).reshape(-1, 3)
         p = 1.2 * (rows.uniform(1, -1.0, 1.0, q.size) * 3**0.5).reshape(q.shape)
         given = {"q": q, "p": p - p.mean(0), "L": cells * edge}
+        if (libraries := os.environ.get("GPU_LISTS")) and not self.fill:
+            gpu_lists.use(Path(libraries))
         sim = tp.compile(atoms, backend=self.backend, precision=precision, dt=0.004, sizes={"n": len(q)})
         sim.evolve(steps=steps, progress=False, **given)
         if self.fill:
@@ -155,8 +159,8 @@ class Ours:
 
         def once(k: int) -> float:
             began = time.perf_counter()
-            system = tp.hamiltonian(named(k))
-            tp.compile(system, dt=rows.DT, backend=self.backend).evolve(q=np.zeros(1024), p=np.ones(1024), steps=100)
+            sim = tp.compile(tp.hamiltonian(named(k)), dt=rows.DT, backend=self.backend)
+            sim.evolve(q=np.zeros(1024), p=np.ones(1024), steps=100, progress=False)
             return time.perf_counter() - began
 
         once(0)  # the tools that all runs share
@@ -172,7 +176,7 @@ class Ours:
             engine_for.cache_clear()
             known = min(once(k) for k in range(1, 4))
         os.environ["TINYPHYSICS_CACHE"] = str(kept)
-        words = "PTX kept, assembled by the driver" if "llvmlite" not in sys.modules else "all made anew"
+        words = "PTX kept, assembled by the driver" if sys.modules.get("llvmlite") is None else "all made anew"
         rows.say(row="first", precision=precision, variant=words, value=cold, unit="seconds")
         rows.say(row="first", precision=precision, variant="machine code kept", value=known, unit="seconds")
 
@@ -200,6 +204,7 @@ def filling(folder: str) -> Iterator[None]:
 
     with kept_in(Path(folder)), recorder():
         yield
+    gpu_lists.pack(Path(folder).parent)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
             f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
-    program = (in_pairs(shown, step.weights) if goal.precision == "dd" else
+    program = (shown if step.going is not None else in_pairs(shown, step.weights) if goal.precision == "dd" else
                in_precision(shown, goal.precision, goal.lattice))  # fmt: skip
     program = replace(program, math=goal.math)
     target, why = (in_series(program, requested) if step.loops is not None else
@@ -144,7 +144,10 @@ def check_adaptive(system: System, goal: Goal) -> None:
             raise PlanError("tolerance= is of methods that choose their own steps, and this one has the step dt",
                             fix='Add method="taylor" or "dop853", or leave tolerance= out.')  # fmt: skip
         return
-    wrong = {"precision": goal.precision if goal.precision != "float64" else None,
+    if goal.precision == "dd" and goal.method not in ("auto", "taylor"):
+        raise PlanError(f"`{goal.method}` runs in float64, and precision=\"dd\" asks for more digits",
+                        fix='Choose method="taylor", or leave precision= out.')  # fmt: skip
+    wrong = {"precision": goal.precision if goal.precision not in ("float64", "dd") else None,
              "scale": goal.scale if goal.scale != "off" else None, "approximate": goal.approximate,
              "propagator": goal.propagator if goal.propagator != "loop" else None, "inner": goal.inner or None,
              "error": goal.error, "energy_drift": goal.energy_drift}  # fmt: skip

@@ -23,8 +23,9 @@ OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "ha
            "threads", "save", "checkpoint", "checkpoint_every", "resume",
            "events")  # fmt: skip
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
-SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "found", "frames", "hash", "hashes", "kept", "metrics",
-         "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times", "to_xarray", "words")  # fmt: skip
+SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "found", "frames", "hash", "hash_of", "hashes", "kept",
+         "metrics", "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times",
+         "to_xarray", "words")  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
 SIGNS = {"positive": "above zero", "not negative": "zero or above"}  # that a parameter may have to have

@@ -100,7 +100,7 @@ class Trajectory:
     steps: Any
     frames: Mapping[str, Any]
     final: Frame
-    hash: str
+    hash_of: Callable[[], str]  # of the last state
     hashes: list[tuple[int, str]] = field(default_factory=list)
     stops: tuple[Stop, ...] = ()
     metrics: dict[str, Any] = field(default_factory=Metrics)
@@ -146,6 +146,13 @@ class Trajectory:
             raise InputError(f"`{name}` was not observed in this run",
                              fix=f"Observed: {known}. Pass observe={{{name!r}: function}}.")  # fmt: skip
         return self.observed[name]
+
+    @property
+    def hash(self) -> str:
+        """Of the last state; computed when it is first read."""
+        if "hash" not in self._cache:
+            self._cache["hash"] = self.hash_of()
+        return str(self._cache["hash"])
 
     @property
     def stopped(self) -> Stop | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import threading
+import time
 from functools import lru_cache
 
 import numpy as np
@@ -12,10 +14,10 @@ from ptx_machine import parsed
 from ptx_mix import asked_for, fused, objections
 
 import tinyphysics as tp
-from test_loops import SYSTEMS, cluster, pendulums, ring
+from test_loops import SYSTEMS, cluster, mean_field, pendulums, ring, rotors, start_of
 from test_loops import compiled as of_loops
 from test_parity import SUITE, ensemble, growth, henon_heiles, kepler, pendulum, powers, torture, trig
-from tinyphysics.device import cuda, cuda_lanes, nvptx
+from tinyphysics.device import cuda, cuda_lanes, cuda_loops, nvptx
 from tinyphysics.emit import ptx as emit
 from tinyphysics.emit import ptx_nests, ptx_tools
 from tinyphysics.physics import zoo
@@ -209,6 +211,34 @@ def test_several_members_of_a_thread_are_done_again_together_and_fail_alone(fake
     there, ours = both(kepler, dict(dt=0.02), start, steps=20, save_every=5, mu=np.linspace(0.9, 1.1, 7))
     same(there, ours)
     assert there.stopped == ours.stopped and there.stopped.member == 3
+
+
+@pytest.mark.parametrize("graphs", [False, True], ids=["launches", "graphs"])
+@pytest.mark.parametrize("system", [rotors, mean_field], ids=lambda s: s.name)  # sums in several kernels each
+def test_threads_that_run_one_program_do_not_meet(fake_cuda, monkeypatch, system, graphs):
+    state, params = start_of(system, 34)
+    starts, steps = [state, {k: v + 0.1 for k, v in state.items()}], 6 if graphs else 2
+    if graphs:
+        monkeypatch.setattr(cuda_loops, "WORTH", 2)
+        monkeypatch.setattr(cuda_loops, "NODES", 48)
+    sim = tp.compile(system, dt=0.01, sizes={"n": 34}, backend="cuda")
+    alone = [sim.evolve(**s, **params, steps=steps).hash for s in starts]
+    launch, found = cuda.launch, {}
+
+    def slowly(*args, **more):
+        time.sleep(1e-3)  # the other thread's turn
+        launch(*args, **more)
+
+    def run(k):
+        found[k] = sim.evolve(**starts[k], **params, steps=steps).hash
+
+    monkeypatch.setattr(cuda, "launch", slowly)
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert [found[0], found[1]] == alone
 
 
 # --- methods ------------------------------------------------------------------------------------------------

@@ -381,6 +381,25 @@ def test_a_graph_whose_work_fails_leaves_the_stream_usable(driver):
     everything()
 
 
+def test_a_graph_hears_nothing_of_what_other_threads_do(driver):
+    """They share the stream: what one queues while another listens to it would become part of the graph."""
+    (f,), _ = cuda.load(DOUBLE, ["twice"])
+    b, found = cuda.upload(np.ones(3)), []
+    other = threading.Thread(target=lambda: found.append(twice(np.arange(4.0)).tolist()))
+
+    def work():
+        other.start()
+        other.join(0.2)  # time enough to do harm
+        cuda.launch(f, 1, 32, [b, ctypes.c_int64(3)])
+
+    graph = cuda.Graph(work)
+    other.join()
+    assert found == [[0.0, 2.0, 4.0, 6.0]]
+    before = len(driver.launches)
+    graph.launch()
+    assert cuda.read(b, np.empty(3)).tolist() == [2.0] * 3 and len(driver.launches) == before + 1
+
+
 def test_handles_are_given_back_also_by_another_thread(driver):
     everything()
     held = [cuda.Graph(lambda: None), cuda.Timer(), cuda.load(DOUBLE, ["twice"])]

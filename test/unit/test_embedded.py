@@ -420,3 +420,13 @@ def wide(x: tp.Vec["n"]):
 @tp.ode
 def chain(x: tp.Vec["n"]):
     return tp.roll(x, 1) - x
+
+
+@pytest.mark.parametrize("method", ["dop853", "radau"])
+def test_more_digits_than_they_have_are_refused(method):
+    @tp.ode
+    def turning(x, v):
+        return v, -x
+
+    with pytest.raises(tp.PlanError, match="more digits"):
+        tp.compile(turning, method=method, precision="dd")

@@ -251,3 +251,17 @@ def test_what_cannot_be_decided_is_refused(make, error, said):
 def test_a_measured_step_is_symplectic_whoever_decided_its_kicks():
     sim = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.5)
     assert tp.measure_symplectic(sim, **START).symplectic and sim.goal.inner
+
+
+def test_other_parameters_are_measured_again():
+    sim = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.3, inner=4, pilot=START)
+    first = sim.evolve(**START, steps=3).metrics["paces"]
+    stiff = sim.evolve(**START, k=4.0, steps=3).metrics["paces"]
+    assert first["omega"][0] == pytest.approx(omega(FAST), rel=1e-6)
+    assert stiff["omega"][0] == pytest.approx(omega(4 * FAST), rel=1e-6) and stiff["omega"][1] == first["omega"][1]
+    wanted = np.abs(np.linalg.eigvals(exact_step(0.3, 4, fast=4 * FAST))).max()
+    assert stiff["radius"] == pytest.approx(wanted, rel=1e-7) and stiff["measured"] != first["measured"]
+    once = sim.paces.elsewhere[0]
+    sim.evolve(**START, k=4.0, steps=5)
+    assert sim.paces.elsewhere == [once]  # the same parameters are not measured twice
+    assert sim.evolve(**START, steps=3).metrics["paces"] == first

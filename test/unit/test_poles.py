@@ -26,6 +26,7 @@ INFINITE = {
     "zero elsewhere": lambda q: (q[0] - 1) / q[0],
     "another number": lambda q: q[0] / abs(q[1]),
     "never zero": lambda q: q[0] / tp.sqrt(1 + q @ q),
+    "a power": lambda q: abs(q[0]) ** (1 + q[1] ** 2),
     "a logarithm": lambda q: tp.log(q @ q),
     "a bounded function of no pole": lambda q: tp.arctan(q[0]) + tp.tanh(q[1] ** 3),
 }
@@ -44,6 +45,8 @@ JUMPS = {
     "sin": lambda q: tp.sin(1 / q[0]),
     "exp": lambda q: tp.exp(-1 / q[0]),
     "clipped": lambda q: tp.maximum(tp.minimum(1 / q[0], 1.0), -1.0),
+    "a power that is not known": lambda q: q[0] * (q[0] * q[0]) ** (-0.5 * q[1]),
+    "sin of a logarithm": lambda q: tp.sin(tp.log(abs(q[0]))),
     "arctan of tan": lambda q: tp.arctan(tp.tan(q[0])),
 }
 

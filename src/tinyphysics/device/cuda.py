@@ -79,12 +79,19 @@ class DeviceError(BackendError):
 
 
 def call(name: str, *args: Any) -> None:
-    """A function of the driver in the context of this thread's device."""
+    """A function of the driver in the context of this thread's device; threads in turn, since they share its stream."""
+    d = entered()
+    with d.lock:
+        ask(name, *args)
+
+
+def entered() -> Device:
+    """This thread's device, in whose context it is then."""
     d = device()
     if getattr(_here, "device", None) is not d:
         ask("cuCtxSetCurrent", d.context)
         _here.device = d
-    ask(name, *args)
+    return d
 
 
 def ask(name: str, *args: Any) -> None:
@@ -94,10 +101,14 @@ def ask(name: str, *args: Any) -> None:
 
 
 def drop(home: int, name: str, handle: Any) -> None:
-    """Gives something back, in whichever thread its last owner goes; what cannot be given back is the driver's."""
+    """Gives something back, in whichever thread its last owner goes; what cannot be given back is the driver's.
+
+    It waits for nobody: the collector may come while this thread or another has a device to itself.
+    """
     if handle and not _closing():
         with suppress(BackendError), on(home):
-            call(name, handle)
+            entered()
+            ask(name, handle)
 
 
 def number(name: str, *args: Any) -> int:
@@ -467,15 +478,16 @@ class Graph:
     def __init__(self, work: Callable[[], None]) -> None:
         d, graph = device(), Pointer()
         self.home, self.handle = d.place, Pointer()
-        call("cuStreamBeginCapture_v2", d.stream, RELAXED)
-        try:
-            work()
-        except BaseException:  # the stream must not go on listening
-            with suppress(BackendError):
-                call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
-            drop(self.home, "cuGraphDestroy", graph)
-            raise
-        call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
+        with d.lock:  # what other threads queue meanwhile would be taken for a part of it
+            call("cuStreamBeginCapture_v2", d.stream, RELAXED)
+            try:
+                work()
+            except BaseException:  # the stream must not go on listening
+                with suppress(BackendError):
+                    call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
+                drop(self.home, "cuGraphDestroy", graph)
+                raise
+            call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
         try:
             call("cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
         finally:

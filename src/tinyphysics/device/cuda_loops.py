@@ -178,10 +178,11 @@ class CudaLoopEngine(LoopEngine):
 
     # --- calls --------------------------------------------------------------------------------
     def launch(self, calls: Sequence[Call], m: Place, workspace: cuda.Buffer, ahead: int, flags: Any = None) -> None:
-        for c in calls:
-            buffers = [m.held.get(name, workspace) for name in c.buffers]
-            given = [*buffers, m.shared, m.flags if flags is None else flags, m.clock, ctypes.c_int64(ahead)]
-            cuda.launch(c.function, c.blocks, c.block, given)
+        with cuda.device().lock:  # runs of other threads use the workspace, too: between two nests, not within one
+            for c in calls:
+                buffers = [m.held.get(name, workspace) for name in c.buffers]
+                given = [*buffers, m.shared, m.flags if flags is None else flags, m.clock, ctypes.c_int64(ahead)]
+                cuda.launch(c.function, c.blocks, c.block, given)
         self.launches += len(calls)
 
     def run(self, section: str, m: Memory, first: int, steps: int, careful: bool = False) -> bool:

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from ctypes import addressof
+from ctypes import c_char as Byte
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -84,6 +86,7 @@ class KernelEngine:
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
         self.numbers = len(self.kernel.carried)
         self._functions: dict[Any, Any] = {}
+        self._ready: dict[Any, tuple[Any, VectorShape]] = {}  # the same by what a call knows of itself: found sooner
         self._lock = threading.RLock()
         self._shapes: dict[int, VectorShape] = {}  # by the number of members
         self._work: dict[str, float] = {}  # operations done so far, by section
@@ -103,7 +106,12 @@ class KernelEngine:
     # --- functions ----------------------------------------------------------------------------
     def function(self, name: str, careful: bool, m: Lanes, quick: VectorShape | None) -> tuple[Any, VectorShape]:
         """A section as a function, and its shape. A run needs several, and one module is cheaper than many."""
+        known = (name, careful, m.mask, m.members, quick is None)
+        if known not in self._ready:
+            self._ready[known] = self.loaded(name, careful, m, quick)
+        return self._ready[known]
 
+    def loaded(self, name: str, careful: bool, m: Lanes, quick: VectorShape | None) -> tuple[Any, VectorShape]:
         def shape(loops: bool) -> VectorShape:
             return quick or self.shape(m.members, loops)
 
@@ -145,10 +153,9 @@ class KernelEngine:
         quick = self.loader.quick if QUICK.value and done <= QUICK_WORK else None
         f, shape = self.function(name, False, m, quick)
         self.spread(f, shape, m, source, out, flags, rows, stride, series, work)
-        bad = np.flatnonzero(flags)
-        if len(bad):
+        if np.count_nonzero(flags):
             f, _ = self.function(name, True, m, quick)
-            for begin, end in stretches(bad, shape.lanes):
+            for begin, end in stretches(np.flatnonzero(flags), shape.lanes):
                 self.launch(f, m, source, out, flags, begin, end, rows, stride, series)
 
     def spread(
@@ -156,7 +163,7 @@ class KernelEngine:
         rows: int, stride: int, series: Any, work: float,
     ) -> None:  # fmt: skip
         chunks = source.shape[1] // shape.lanes
-        workers = min(m.threads or self.workers, chunks, max(1, int(work // THREAD_WORK)))
+        workers = 1 if work < 2 * THREAD_WORK else min(m.threads or self.workers, chunks, int(work // THREAD_WORK))
         if workers <= 1:
             self.launch(f, m, source, out, flags, 0, source.shape[1], rows, stride, series)
             return
@@ -194,10 +201,15 @@ class KernelEngine:
         k = self.kernel
         lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
         dtype: Any = NUMPY_DTYPE[k.inputs[0].dtype.name] if k.inputs else np.float64
-        rows = [np.asarray(v, dtype).reshape(members, prod(np.shape(v)[1:])).T for v in state.values()]
-        uniform, varying, mask = parameters(k.params, params, dt, t0, members, lanes)
+        source, at = np.empty((len(k.inputs), lanes), dtype), 0
+        for v in state.values() if members else ():
+            rows = v.reshape(members, -1).T
+            source[at : at + len(rows), :members] = rows
+            at += len(rows)
+        fill(source, members)
+        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
         m = Lanes(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask, threads)
-        self.call("init", m, padded(np.concatenate(rows), lanes), m.carried, 1)
+        self.call("init", m, source, m.carried, 1)
         if k.has("enter"):
             self.call("enter", m, m.carried, m.carried, 1)
         return m
@@ -214,7 +226,8 @@ class KernelEngine:
         uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
         carried = np.empty((len(rows), lanes), rows[0].dtype)
         for k, row in enumerate(rows):
-            carried[k, :members], carried[k, members:] = row, row[-1]
+            carried[k, :members] = row
+        fill(carried, members)
         return Lanes(carried, steps, members, uniform, varying, mask, threads)
 
     def registers(self, m: Lanes) -> dict[str, Any]:
@@ -239,14 +252,19 @@ class KernelEngine:
         return out
 
     # --- for a run whose steps have their own lengths (runtime/adaptive.py) -------------------
-    @property
+    @cached_property
     def states(self) -> Any:
         return self.program.states
 
     def tell(self, m: Lanes, name: str, value: float) -> None:
         """Another value of a parameter that all members share, for this loop alone."""
         m.uniform = m.uniform.copy()
-        m.uniform[next(k for k, p in enumerate(self.kernel.params) if str(p.arg) == f"${name}")] = value
+        m.uniform[self.slots[f"${name}"]] = value
+
+    @cached_property
+    def slots(self) -> dict[str, int]:
+        """Where a parameter is among those of the kernel."""
+        return {str(p.arg): k for k, p in enumerate(self.kernel.params)}
 
     def register(self, m: Lanes, name: str) -> Any:
         return m.carried[self.places[name], : m.members].T
@@ -292,7 +310,7 @@ class KernelEngine:
     def bad(self, m: Lanes) -> list[int]:
         """The members with a number that is not finite."""
         good = finite(m.carried[:, : m.members])
-        return [] if good.all() else np.flatnonzero(~good.all(axis=0)).tolist()
+        return [] if np.count_nonzero(good) == good.size else np.flatnonzero(~good.all(axis=0)).tolist()
 
     def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""
@@ -314,11 +332,15 @@ class KernelEngine:
 
     def synchronised(self, m: Lanes) -> dict[str, Any]:
         k = self.kernel
-        rows = sum(prod(shape) for _, shape in k.outputs.values())
         dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]  # states, or what a probe makes of them
-        out = np.empty((rows, m.carried.shape[1]), dtype)
+        out = np.empty((self.shown, m.carried.shape[1]), dtype)
         self.call("final", m, self.left(m), out, 1)
         return unpacked(out, k.outputs, m.members)
+
+    @cached_property
+    def shown(self) -> int:
+        """Numbers of what `final` gives."""
+        return sum(prod(shape) for _, shape in self.kernel.outputs.values())
 
 
 def kernel_of(program: Program, probe: Program | None, seed: Seed) -> Kernel:
@@ -337,9 +359,9 @@ def unpacked(rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], memb
     """Rows of components as arrays (members, shape...)."""
     result, at = {}, 0
     for name, (_, shape) in outputs.items():
-        part = rows[at : at + prod(shape), :members]
-        result[name] = np.ascontiguousarray(part.T).reshape(members, *shape)
-        at += prod(shape)
+        size = prod(shape)
+        result[name] = np.ascontiguousarray(rows[at : at + size, :members].T).reshape(members, *shape)
+        at += size
     return result
 
 
@@ -353,10 +375,10 @@ def observed(series: Any, names: Mapping[str, tuple[Any, tuple[int, ...]]], memb
     return out
 
 
-def padded(rows: Any, lanes: int) -> Any:
-    """Columns up to a whole number of vectors: copies of the last member, whose numbers are harmless."""
-    missing = lanes - rows.shape[1]
-    return np.ascontiguousarray(np.pad(rows, ((0, 0), (0, missing)), mode="edge") if missing else rows)
+def fill(rows: Any, members: int) -> None:
+    """The columns that make up a whole number of vectors: copies of the last member, whose numbers are harmless."""
+    if 0 < members < rows.shape[1]:
+        rows[:, members:] = rows[:, members - 1 : members]
 
 
 def parameters(
@@ -380,18 +402,27 @@ def parameters(
         return uniform, None, mask
     varying: Any = np.zeros((len(params), lanes), NUMPY_DTYPE[params[next(iter(rows))].dtype.name])
     for slot, values in rows.items():
-        varying[slot] = padded(values[None], lanes)[0]
+        varying[slot, :members] = values
+    fill(varying, members)
     return uniform, varying, mask
 
 
 def pointer(a: Any) -> Any:
-    return None if a is None else a.ctypes.data
+    """Where the numbers of an array are; what `a.ctypes` knows takes longer to ask."""
+    if a is None:
+        return None
+    try:
+        return addressof(Byte.from_buffer(a))
+    except (TypeError, ValueError):  # not to be written to, or empty
+        return a.ctypes.data
 
 
 def calling(f: Callable[..., None]) -> Callable[..., None]:
     """A C function as one that takes arrays."""
 
     def call(source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any, *numbers: int) -> None:
-        f(*(pointer(a) for a in (source, out, uniform, varying, flags, series)), *numbers)
+        given = pointer(source)
+        f(given, given if out is source else pointer(out), pointer(uniform), pointer(varying), pointer(flags),
+          pointer(series), *numbers)  # fmt: skip
 
     return call

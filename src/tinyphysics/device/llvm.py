@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from tinyphysics.device import cache
@@ -50,7 +50,7 @@ class Cpu:
         on = self.features.split(",")
         return 8 if "+avx512f" in on else 4 if "+avx" in on else 2
 
-    @property
+    @cached_property
     def has_fma(self) -> bool:
         return not self.x86 or "+fma" in self.features.split(",")
 

@@ -407,13 +407,16 @@ class UOp(Arithmetic):
     @property
     def leaves(self) -> frozenset[UOp]:
         """The variables below this node. Do not iterate: sets have no order."""
-        if self._leaves is None:
-            known = all(x._leaves is not None for x in self.src)
-            for u in [self] if known else toposort([self]):
-                if u._leaves is None:
-                    own = [u] if u.op is Ops.VAR else []
-                    found = frozenset(own).union(*(cast(frozenset[UOp], s._leaves) for s in u.src))
-                    object.__setattr__(u, "_leaves", found)
+        waiting = [self] if self._leaves is None else []
+        while waiting:  # sources first, and nothing below those that are known
+            u = waiting[-1]
+            if below := [s for s in u.src if s._leaves is None]:
+                waiting += below
+                continue
+            waiting.pop()
+            own = [u] if u.op is Ops.VAR else []
+            found = frozenset(own).union(*(cast(frozenset[UOp], s._leaves) for s in u.src))
+            object.__setattr__(u, "_leaves", found)
         return cast(frozenset[UOp], self._leaves)
 
     def __repr__(self) -> str:

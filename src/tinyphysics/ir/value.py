@@ -122,10 +122,12 @@ def fma_fast(a: float, b: float, c: float) -> float:
     last addition correct (Boldo and Melquiond 2008).
     """
     p = a * b
+    if c == 0.0 and p != 0.0:
+        return p
     if not (1e-120 < abs(p) < 1e120 and abs(a) < 1e120 and abs(b) < 1e120 and abs(c) < 1e120) or (
         c != 0.0 and abs(c) < 1e-120
     ):
-        return fma_exact(a, b, c)
+        return p + c if a == 0.0 or b == 0.0 else fma_exact(a, b, c)
     t = SPLIT * a
     ah = t - (t - a)
     al = a - ah

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 
+from tinyphysics.plan import Goal
 from tinyphysics.planner.bibliography import work
 from tinyphysics.planner.stability import PARTS, of_splitting, of_tableau
 from tinyphysics.synth.coefficients import COMPOSITION
@@ -216,7 +217,8 @@ METHODS: tuple[Method, ...] = (
     Method("midpoint", 2, "explicit midpoint rule", tableau=MIDPOINT),
     Method("rk4", 4, "the classical Runge–Kutta method", tableau=RK4, source="kutta1901"),
     Method("taylor", 0, "the Taylor series of the solution, its order from the tolerance; every step as long as its last "
-           "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True, tolerance=TOLERANCE),
+           "terms allow", source="jorba2005", needs=("smooth rates",), kind="Taylor", adaptive=True,
+           tolerance=TOLERANCE["float64"]),
     Method("dop853", 8, "the pair of Dormand and Prince: slopes alone, steps as long as their errors are estimated to allow",
            source="prince1981", kind="embedded", adaptive=True, tolerance=1e-10, kicks=12),
     Method("radau", 5, "collocation at the points of Radau, solved for, with its own steps: for stiff systems",
@@ -302,6 +304,11 @@ def limit_of(m: Method) -> float | None:
     sequence = [] if m.sequence is None else m.sequence()
     plain = bool(sequence) and all(len(entry) == 2 and entry[0] in PARTS for entry in sequence)
     return of_splitting(sequence) if plain else None
+
+
+def tolerance_of(m: Method, goal: Goal) -> float:
+    """The error of a step that a method with its own steps is asked for: rounding, where it can do that."""
+    return goal.tolerance or (TOLERANCE.get(goal.precision, m.tolerance) if m.kind == "Taylor" else m.tolerance)
 
 
 def is_adaptive(kind: str, method: str) -> bool:

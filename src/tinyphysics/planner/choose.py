@@ -22,12 +22,14 @@ from tinyphysics.planner.catalog import (
     by_solving,
     names,
     of_parts,
+    tolerance_of,
 )
 from tinyphysics.planner.lagrangian import by_cost
 from tinyphysics.planner.needs import HIERARCHY, SHEARED, is_quadratic, objection, quadratic_part, splits
 from tinyphysics.planner.routes import ROUTES, route_of
 from tinyphysics.rules.jet import order_for
 from tinyphysics.synth.quality import told
+from tinyphysics.synth.taylor import DECAY
 from tinyphysics.synth.timing import leapfrogs
 from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
@@ -92,7 +94,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
                             'method="dop853" applies, with steps of its own, and "rk4" with a dt.')  # fmt: skip
         if system.levels:
             return at_paces(m, system, facts, goal)
-        order = order_for(goal.tolerance or m.tolerance) if m is TAYLOR else m.order
+        order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order
         return Plan(m.name, order, route_of(system, facts).default if goal.method == "auto" else "asked for by name")
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)

@@ -5,7 +5,7 @@ import math
 
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
-from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP, Method
+from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP, Method, tolerance_of
 from tinyphysics.planner.cost import describe, operations
 from tinyphysics.planner.fast import NOT_OF_BITS, fast_rows
 from tinyphysics.planner.longest import asked, symplectic
@@ -30,6 +30,8 @@ PRECISION_NOTE = {
     "compensated": "states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32",
     "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
 }
+IN_SERIES = ("pairs of float64, about 32 digits: states, and all terms of a series but those below a rounding of float64; "
+             "parameters are float64 numbers")  # fmt: skip
 
 
 def title(system: System) -> str:
@@ -177,7 +179,7 @@ def tolerance_row(method: Method, goal: Goal) -> Row:
     if method.looks_at_each:
         more = "rounding of the largest" if goal.absolute is None else f"{goal.absolute:g}"
         of = f"relative to each number, and {more} beside it"
-    size = f"{goal.tolerance or method.tolerance:.2g}"
+    size = f"{tolerance_of(method, goal):.2g}"
     return Row("tolerance", size, f"of one step, {of}; states are updated with error words")
 
 
@@ -224,7 +226,7 @@ def explain(
     if goal.project:
         chosen += projection_rows(goal)
     if goal.precision != "float64":
-        chosen.append(Row("precision", goal.precision, PRECISION_NOTE[goal.precision]))
+        chosen.append(Row("precision", goal.precision, IN_SERIES if method.adaptive else PRECISION_NOTE[goal.precision]))
     if goal.math == "fast":
         chosen += fast_rows(goal.precision)
     if goal.precision == "lattice":

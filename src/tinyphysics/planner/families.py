@@ -13,7 +13,7 @@ from tinyphysics.ir import UOp, toposort
 from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import Method
+from tinyphysics.planner.catalog import Method, tolerance_of
 from tinyphysics.planner.needs import HIERARCHY, SHEARED, quadratic_part
 from tinyphysics.rules.real import simplify
 from tinyphysics.rules.vjp import gradient
@@ -36,6 +36,7 @@ from tinyphysics.synth.shears import shear_step
 from tinyphysics.synth.splitting import Approximate, split_step
 from tinyphysics.synth.taylor import taylor_step
 from tinyphysics.synth.variational import variational
+from tinyphysics.synth.wide_taylor import estimate, wide_taylor_step
 from tinyphysics.system import System
 from tinyphysics.tpir.kernel import LARGEST
 
@@ -113,13 +114,21 @@ def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
 
 def of_series(job: Job) -> Step:
     rates, terms = rates_of(job.system)
-    return taylor_step(job.method.name, job.system, terms, rates, job.goal.tolerance or job.method.tolerance)
+    tolerance = tolerance_of(job.method, job.goal)
+    if job.goal.precision != "dd":
+        return taylor_step(job.method.name, job.system, terms, rates, tolerance)
+    if (count := estimate(job.system, rates, tolerance)) > LARGEST:
+        raise PlanError(f"the Taylor series of `{job.system.name}` in pairs of float64 are about {count:,} operations, "
+                        f"and more than {LARGEST:,} are not written out",
+                        fix='Choose precision="float64", whose long series run in loops, a larger tolerance=, or a method of '
+                        "kicks and drifts.")  # fmt: skip
+    return wide_taylor_step(job.method.name, job.system, terms, rates, tolerance)
 
 
 def with_estimate(job: Job) -> Step:
     rates, terms = rates_of(job.system)
     check_length(job, rates)
-    tolerance = Tolerance(job.goal.tolerance or job.method.tolerance, job.goal.absolute)
+    tolerance = Tolerance(tolerance_of(job.method, job.goal), job.goal.absolute)
     make = radau if job.method.kind == "collocated" else dop853
     return make(job.method.name, job.system, terms, rates, tolerance)
 

@@ -22,6 +22,7 @@ OF_A_FUNCTION = 80  # cycles, of sin, exp and the like
 CHAINS = (4, 12)  # products beyond which a sum is done in two, and in three parts
 Coefficient = UOp | None  # None is zero, and costs nothing
 Product = tuple[UOp, UOp]
+WEIGHT = "@weight "  # the name of what stands for a constant of a recurrence, followed by its value
 
 
 class NotSmooth(Exception):
@@ -44,8 +45,10 @@ def rough(roots: Sequence[UOp], moving: frozenset[UOp]) -> UOp | None:
 class Series:
     """Coefficients of scalar expressions in time, computed in ascending order from those of the variables that move."""
 
-    def __init__(self, moving: Mapping[UOp, list[Coefficient]], rates: Mapping[UOp, UOp]) -> None:
-        self.rates = rates
+    def __init__(
+        self, moving: Mapping[UOp, list[Coefficient]], rates: Mapping[UOp, UOp], opened: bool = True
+    ) -> None:
+        self.rates, self.opened = rates, opened
         self.known: dict[tuple[UOp, int], Coefficient] = {}
         self.variables = moving  # a list that grows: the solution is only known to the order that was reached
         self.leaves = frozenset(v.src[0] if v.op is Ops.ELEMENT else v for v in moving)
@@ -95,6 +98,8 @@ class Series:
 
     # --- arithmetic on coefficients -----------------------------------------------------------------------
     def constant(self, x: Fraction, like: UOp) -> UOp:
+        if not self.opened:
+            return weight(x, like)
         value = x.numerator / x.denominator
         self.weights[value] = x
         return UOp.const(value, like.dtype)
@@ -128,6 +133,8 @@ class Series:
         """A sum of products by fused multiply-adds: what is known last is added last, the rest in parts side by side."""
         if not products:
             return start
+        if not self.opened:
+            return summed(products, start)
         *early, (x, y) = sorted(products, key=lambda p: max(self.when(p[0]), self.when(p[1])))
         late_start = start is not None and self.when(start) > max(self.when(x), self.when(y))
         begin = None if late_start else start
@@ -155,6 +162,28 @@ class Series:
             own = LATENCY.get(x.op, OF_A_FUNCTION) if x.src and x.op is not Ops.ELEMENT else 0
             self.depth[x] = own + max((self.depth[s] for s in x.src), default=0)
         return self.depth[u]
+
+
+def summed(products: Sequence[Product], start: Coefficient) -> UOp:
+    """A sum of products as one node."""
+    return UOp.stack([x for pair in products for x in pair] + ([] if start is None else [start])).sum()
+
+
+def products_of(u: UOp) -> tuple[list[Product], Coefficient] | None:
+    """The products and what they are added to, of a node that stands for such a sum."""
+    if u.op is not Ops.REDUCE or u.src[0].op is not Ops.STACK:
+        return None
+    given = u.src[0].src
+    return list(zip(given[0::2], given[1::2])), given[-1] if len(given) % 2 else None
+
+
+def weight(x: Fraction, like: UOp) -> UOp:
+    return UOp.var(f"{WEIGHT}{x}", (), like.dtype)
+
+
+def weight_of(u: UOp) -> Fraction | None:
+    """The constant that a variable stands for."""
+    return Fraction(u.arg.removeprefix(WEIGHT)) if u.op is Ops.VAR and str(u.arg).startswith(WEIGHT) else None
 
 
 def plus(a: Coefficient, b: Coefficient) -> Coefficient:
@@ -310,15 +339,17 @@ def with_powers(roots: Sequence[UOp], moving: frozenset[UOp]) -> list[UOp]:
 
 
 def solution(states: Sequence[UOp], rates: Sequence[UOp], start: Sequence[UOp], order: int,
-             clock: tuple[UOp, UOp] | None = None) -> tuple[list[list[UOp]], Series]:  # fmt: skip
+             clock: tuple[UOp, UOp] | None = None,
+             opened: bool = True) -> tuple[list[list[UOp]], Series]:  # fmt: skip
     """The coefficients 0 to `order` of each state along the solution of state' = rate that begins at `start`.
 
-    `clock` is the variable that stands for time in the rates, and the time now.
+    `clock` is the variable that stands for time in the rates, and the time now. If they are not opened, sums of products are
+    nodes (`products_of`) and constants variables (`weight_of`), for whoever computes them with other numbers.
     """
     rows: dict[UOp, list[Coefficient]] = {s: [x] for s, x in zip(states, start)}
     if clock is not None:
         rows[clock[0]] = [clock[1], UOp.const(1.0, clock[1].dtype)]
-    series = Series(rows, dict(zip(states, rates)))
+    series = Series(rows, dict(zip(states, rates)), opened)
     for k in range(order):
         new = [series.times(series(r, k), Fraction(1, k + 1)) for r in rates]
         for s, x in zip(states, new):
@@ -327,6 +358,6 @@ def solution(states: Sequence[UOp], rates: Sequence[UOp], start: Sequence[UOp], 
     return full, series
 
 
-def order_for(tolerance: float) -> int:
-    """The order at which a step is the cheapest: Jorba and Zou 2005."""
-    return max(4, math.ceil(1 - math.log(tolerance) / 2))
+def order_for(tolerance: float, decay: float = 2.0) -> int:
+    """The order at which terms that fall by e**-decay reach the tolerance; 2 makes the cheapest step: Jorba and Zou 2005."""
+    return max(4, math.ceil(1 - math.log(tolerance) / decay))

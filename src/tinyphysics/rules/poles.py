@@ -94,9 +94,10 @@ class Search:
                 return merged(self.product(*u.src[:2]), src[2])
             case Ops.RSQRT:
                 return scaled(self.zeros(u.src[0]), HALF)
-            case Ops.POW if u.src[1].op is Ops.CONST:
-                e = Fraction(u.src[1].arg)
+            case Ops.POW if (e := exponent(u)) is not None:
                 return scaled(src[0], e) if e > 0 else scaled(self.zeros(u.src[0]), -e) if e else {}
+            case Ops.POW if not any(src):  # the exponent may be negative
+                return dict.fromkeys(self.zeros(u.src[0]))
             case op if op in ROOTS:
                 return scaled(src[0], ROOTS[op])
             case Ops.GATHER | Ops.SCATTER:
@@ -104,7 +105,8 @@ class Search:
             case op if op in SUMS or op in SAME or op in MOVEMENT or op is Ops.REDUCE and u.arg[0] in ("sum", "pairs"):
                 return merged(*src)
             case op if op in SLOWER:
-                return dict.fromkeys(src[0])
+                ends = self.zeros(u.src[0]) if op is Ops.LOG else {u: None} if op is Ops.LOG1P else {}
+                return dict.fromkeys([*src[0], *ends])
             case Ops.TAN if not src[0]:
                 return {u: None}
         if any(src):
@@ -144,7 +146,7 @@ class Search:
                 return self.most(u.src[0], zero, common)
             case op if op in SAME or op is Ops.GATHER:
                 return self.most(u.src[0], zero, common)
-        e = ROOTS.get(u.op) or (Fraction(u.src[1].arg) if u.op is Ops.POW and u.src[1].op is Ops.CONST else None)
+        e = ROOTS.get(u.op) or exponent(u)
         inner = self.most(u.src[0], zero, common) if e is not None and e > 0 else None
         return Fraction(0) if self.lasts(u, zero, common) else None if inner is None or e is None else inner * e
 
@@ -180,8 +182,8 @@ class Search:
                 return together(self.zeros(u.src[0]), self.zeros(u.src[1]))
             case Ops.DIV if not self.poles[u.src[1]]:
                 return self.zeros(u.src[0])
-            case Ops.POW if u.src[1].op is Ops.CONST and u.src[1].arg > 0:
-                return scaled(self.zeros(u.src[0]), Fraction(u.src[1].arg))
+            case Ops.POW if (e := exponent(u)) is not None and e > 0:
+                return scaled(self.zeros(u.src[0]), e)
             case op if op in ROOTS:
                 return scaled(self.zeros(u.src[0]), ROOTS[op])
             case op if op in SAME or op is Ops.GATHER:
@@ -209,6 +211,12 @@ class Search:
 
     def is_linear(self, u: UOp) -> bool:
         return self.degrees[u] == 1
+
+
+def exponent(u: UOp) -> Fraction | None:
+    """Of a power, if it is a number."""
+    known = u.op is Ops.POW and u.src[1].op is Ops.CONST and math.isfinite(u.src[1].arg)
+    return Fraction(u.src[1].arg) if known else None
 
 
 def is_number(u: UOp) -> bool:

@@ -41,7 +41,7 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     if sim.system.levels and sim.goal.propagator in (None, "loop"):
         paces.decide(sim, i, sim.goal.dt, t0)
         if sim.goal.dt is not None:
-            paces.resonance(sim, sim.goal.dt)
+            paces.judged(sim, sim.paces, sim.goal.dt)
         return
     found = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
     sim.frequency = found if math.isfinite(found) else None

@@ -21,6 +21,7 @@ from tinyphysics.synth.embedded import KEPT
 from tinyphysics.synth.taylor import CLOCK, JET, LOW, UNTIL
 
 LOG = logging.getLogger("tinyphysics")
+FEW = 8  # members whose clocks are sooner compared one by one
 MANY = 1e6  # steps, after which it is worth a look what they do
 HARDLY = 1e-3  # of the state: a step that moves it by less is not kept short by what the solution does
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
@@ -46,11 +47,15 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     numbers, room, workers = 0, 0, 1
 
-    def __init__(self, inner: Any, names: list[str], look: Look | None, search: Search | None = None,
-                 advice: str = "") -> None:  # fmt: skip
+    def __init__(
+        self, inner: Any, names: list[str], look: Look | None, search: Search | None = None,
+        words: list[str] | None = None, advice: str = "",
+    ) -> None:  # fmt: skip
+        """`words` are the names under which the states are kept, where each has more than one."""
         self.inner, self.names, self.look, self.search, self.advice = inner, names, look, search, advice
+        self.words = words or names
         self.states = {s.name: s.type.shape for s in inner.states}
-        self.clock = list(self.states).index(CLOCK)
+        self.clock = f"S{list(self.states).index(CLOCK)}"
         self.made_by_looking = any(name.endswith(KEPT) for name in self.states)  # coefficients, by what is kept of a step
 
     launches = property(lambda self: self.inner.launches)
@@ -61,12 +66,10 @@ class AdaptiveEngine(LookedAt[Adapted]):
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Adapted:
-        own = {name: np.zeros((members, *shape)) for name, shape in self.states.items()}
-        own |= {name: np.array(v, np.float64) for name, v in state.items()}
+        own = {name: state[name] if name in state else np.zeros((members, *shape)) for name, shape in self.states.items()}
         own[CLOCK][:, 0] = t0
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
-        return Adapted(inner, members, dt, t0, start={name: np.array(v) for name, v in state.items()},
-                       events=self.searching(params, members, t0))  # fmt: skip
+        return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0))
 
     def searching(self, params: States, members: int, since: float) -> Searching | None:
         return None if self.search is None else Searching(self.search, params, np.full(members, since), since)
@@ -123,8 +126,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
             if m.events is not None:
                 m.events.steps(*self.coefficients(m), self.clocks(m), until)
             self.inner.advance(m.inner, count)
-            high, low, h = self.clocks(m)[:3]
-            if not ((until - high) - low > h).any():
+            if not self.unfinished(m, until):
                 break
             self.tell_of_many(m, until)
         if m.events is not None:
@@ -160,7 +162,14 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def clocks(self, m: Adapted) -> Any:
         """Of every member the time in two words, the length of the step from there, and steps done."""
-        return self.inner.register(m.inner, f"S{self.clock}").T
+        return self.inner.register(m.inner, self.clock).T
+
+    def unfinished(self, m: Adapted, until: float) -> bool:
+        """Is there a member whose step does not cover this time?"""
+        if m.members < FEW:
+            return any((until - high) - low > h for high, low, h, *_ in self.inner.register(m.inner, self.clock).tolist())
+        high, low, h = self.clocks(m)[:3]
+        return bool(((until - high) - low > h).any())
 
     def taken(self, m: Adapted) -> Any:
         """How many steps of their own the members have taken."""
@@ -177,5 +186,5 @@ class AdaptiveEngine(LookedAt[Adapted]):
         if m.seen is None:
             self.reach(m)
             shown = self.inner.synchronised(m.inner)
-            m.seen = {name: shown[name][: m.members] for name in self.names}
+            m.seen = {name: shown[name][: m.members] for name in self.words}
         return m.seen

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,6 @@ def end_at(r: Run, record: Record, out: Trajectory, until: float) -> None:
     out.t, out.steps = times_of(r, kept), np.append(out.steps, record.last)
     last = {name: v[0] for name, v in e.states.items()}
     out.final = Frame({name: values[name][-1] for name in names}, record.last, float(out.t[-1]), last)
-    out.hash = state_hash(last)
+    out.hash_of = partial(state_hash, last)
     origin = out.origin
     out.origin = replace(origin, frames={name: v[:, None] for name, v in kept.items()}, steps=out.steps.tolist())

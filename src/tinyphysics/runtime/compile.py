@@ -96,9 +96,10 @@ def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, 
     return tuple(sorted((name, float(unit)) for name, unit in given.items()))
 
 
-def checked_tolerance(given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, Real) or not TOLERANCE <= float(given) <= LOOSEST:
-        raise InputError(f"tolerance={given!r} is not a relative error between {TOLERANCE:.2g} and {LOOSEST:g}",
+def checked_tolerance(given: Any, precision: str) -> float:
+    least = TOLERANCE.get(precision, TOLERANCE["float64"])
+    if isinstance(given, bool) or not isinstance(given, Real) or not least <= float(given) <= LOOSEST:
+        raise InputError(f"tolerance={given!r} is not a relative error between {least:.2g} and {LOOSEST:g}",
                          fix="Pass tolerance=1e-9, or leave it out.")  # fmt: skip
     return float(given)
 
@@ -215,7 +216,7 @@ def compile(
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
     goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units,
                 energy_drift=energy_drift, error=error, propagator=propagator, math=math,
-                tolerance=None if tolerance is None else checked_tolerance(tolerance),
+                tolerance=None if tolerance is None else checked_tolerance(tolerance, precision),
                 absolute=None if absolute is None else checked_absolute(absolute, method))  # fmt: skip
     adapts = is_adaptive(source.kind, method)
     if adapts and dt is not None and dt < 0:

@@ -16,7 +16,9 @@ from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.propagator import loop_seconds, seconds
 from tinyphysics.planner.stiff import stiffest
 from tinyphysics.planner.target import lanes_enough, loops_refuse
+from tinyphysics.rules.random import draws
 from tinyphysics.runtime.encoding import Encoding
+from tinyphysics.runtime.indices import selects
 from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_key
 from tinyphysics.runtime.propagator import propagator
 from tinyphysics.step import Scale, Step
@@ -61,17 +63,17 @@ class Compiled:
             self._built = b
         return self._built
 
-    @property
+    @cached_property
     def program(self) -> Program | Recipe:
         """The program, or a promise of it: its code may be there already."""
         return self.built.program if self.key is None else Recipe(self.key, lambda: self.built.program)
 
-    @property
+    @cached_property
     def encoding(self) -> Encoding:
         """How the states are kept."""
         return Encoding(replace(PRECISIONS[self.goal.precision], units=self.goal.lattice), self.known.solves)
 
-    @property
+    @cached_property
     def scales(self) -> tuple[Scale, ...]:
         """The units that a run keeps its states in."""
         states = {str(s.var.arg): s.var for s in self.system.states}
@@ -92,10 +94,26 @@ class Compiled:
             LOG.warning('%s: %s steps one by one take %s or more; propagator="%s" makes one jump of them',
                         self.system.name, f"{steps:,}", seconds(estimate), self.known.instead)  # fmt: skip
 
-    @property
+    @cached_property
     def adaptive(self) -> bool:
         """Does the method choose its own steps?"""
         return self.known.method in BY_NAME and BY_NAME[self.known.method].adaptive
+
+    @cached_property
+    def roots(self) -> list[UOp]:
+        """The expressions that the system is given by."""
+        s = self.system
+        return [u for u in (s.energy, *s.forces, *s.update) if u is not None]
+
+    @cached_property
+    def selects(self) -> bool:
+        """Has it indices, cutoffs or tables that are checked before a run?"""
+        return selects(self.roots)
+
+    @cached_property
+    def draws(self) -> bool:
+        """Has it random numbers?"""
+        return any(map(draws, self.roots))
 
     @property
     def series(self) -> Step | None:

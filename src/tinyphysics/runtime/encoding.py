@@ -41,6 +41,8 @@ class Encoding:
         if not self.precision.state.is_float:
             return {name: self.whole(name, x)}
         own = NUMPY_DTYPE[self.precision.state.name]
+        if self.precision.low is None and x.dtype == own:
+            return {name: x}
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             high = x.astype(own, copy=False)
             if self.precision.low is None:

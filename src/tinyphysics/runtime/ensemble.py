@@ -40,8 +40,11 @@ def own_of(params: Mapping[str, Any]) -> dict[str, Any]:
 def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
     """The user's own array where it is one of these numbers; whoever keeps it makes a copy."""
     try:
-        if np.iscomplexobj(value):
+        a: Any = np.asarray(value)
+        if a.dtype.kind == "c":
             raise TypeError("it is complex")
+        if dtype is f64 and a.dtype == np.float64:
+            return a
         with np.errstate(over="ignore", under="ignore"):
             out: Any = np.asarray(value, dtype=np.float64).astype(NUMPY_DTYPE[dtype.name], copy=False)
     except (TypeError, ValueError, OverflowError) as error:
@@ -138,8 +141,8 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
         a, n = with_axis(p.name, value, p.var.shape, dtype)
         if not all_finite(a):
             raise InputError(f"the parameter `{p.name}` is not finite{in_format(dtype)}", fix="Check its value.")
-        exact = np.asarray(value, np.float64)
-        if (np.abs(a.astype(np.float64) - exact) > ROUNDING[dtype] * np.abs(exact)).any():  # a rounding loses less
+        exact = np.asarray(value, np.float64) if dtype is not f64 else a
+        if exact is not a and (np.abs(a.astype(np.float64) - exact) > ROUNDING[dtype] * np.abs(exact)).any():
             raise InputError(f"the parameter `{p.name}` is too small{in_format(dtype)}",
                              fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
         check_sign(p, a, n is not None)
@@ -150,7 +153,7 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
         told = ", ".join(f"{name}: {n}" for name, n in lengths.items())
         raise InputError(f"leading (ensemble) axes differ: {told}", fix="Give all of them one length.")
     members = next(iter(lengths.values()), 1)
-    full = {n: np.broadcast_to(a, (members, *a.shape[1:])) for n, a in state_arrays.items()}
+    full = {n: a if len(a) == members else np.broadcast_to(a, (members, *a.shape[1:])) for n, a in state_arrays.items()}
     return Inputs(full, param_arrays, members, bool(lengths))
 
 

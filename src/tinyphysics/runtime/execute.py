@@ -99,8 +99,8 @@ def execute(
     if isinstance(engine, AdaptiveEngine):
         searched = [tile.alone.events for tile in running.tiles if tile.begun]
         record.events = [found for s in searched if s is not None for found in s.found]
-        record.substeps = [int(n) for tile in running.tiles if tile.begun for n in engine.taken(tile.alone)]
-        record.rejected = [int(n) for tile in running.tiles if tile.begun for n in engine.rejected(tile.alone)]
+        record.substeps = [n for tile in running.tiles if tile.begun for n in engine.taken(tile.alone).tolist()]
+        record.rejected = [n for tile in running.tiles if tile.begun for n in engine.rejected(tile.alone).tolist()]
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code
 
@@ -115,7 +115,9 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
                       series_engine(r.target, r.series))  # fmt: skip
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         search = Search(r.system, clock_of(r.system), r.events) if r.events else None
-        return AdaptiveEngine(inner, [x.name for x in r.system.states], look, search, r.advice), {}
+        names = [x.name for x in r.system.states]
+        words = [word for name in names for word in r.encoding.precision.names(name)]
+        return AdaptiveEngine(inner, names, look, search, words, r.advice), {}
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
     if record.frames and r.target.backend != "python" and floats and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]

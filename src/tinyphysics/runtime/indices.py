@@ -12,10 +12,11 @@ from tinyphysics.ir.infix import written
 from tinyphysics.ir.near import skin_of
 from tinyphysics.ir.ops import CHOSEN
 from tinyphysics.ir.value import evaluate, source_index
-from tinyphysics.rules.cutoffs import rooms, switches
+from tinyphysics.rules.cutoffs import kind_of, rooms, switches
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.tpir.lists import in_order, unordered
 
+LOOKED_AT = CHOSEN | {Ops.WHERE, Ops.NEAR}
 MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.ELEMENT)
 
 
@@ -98,6 +99,11 @@ def check_switches(roots: Sequence[UOp], given: Inputs) -> None:
 
 def root_shape(root: UOp, name: str) -> tuple[int, ...]:
     return next(v.shape for v in toposort([root]) if v.op is Ops.VAR and v.arg == name)
+
+
+def selects(roots: Sequence[UOp]) -> bool:
+    """Is there anything in these expressions that `check_indices` looks at?"""
+    return any(u.op in LOOKED_AT or kind_of(u) is not None for u in toposort(roots))
 
 
 def check_indices(roots: Sequence[UOp], given: Inputs) -> None:

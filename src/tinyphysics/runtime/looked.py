@@ -46,7 +46,10 @@ class LookedAt(ABC, Generic[M]):
         return self.look({name: np.stack(v) for name, v in frames.items()}, steps)
 
     def bad(self, m: M) -> list[int]:
-        finite = [np.isfinite(v).reshape(len(v), -1).all(axis=1) for v in self.state(m).values()]
+        good = {name: np.isfinite(v) for name, v in self.state(m).items()}
+        if all(np.count_nonzero(v) == v.size for v in good.values()):
+            return []
+        finite = [v.reshape(len(v), -1).all(axis=1) for v in good.values()]
         return [int(k) for k in np.flatnonzero(~np.logical_and.reduce(finite))]
 
     def first_bad(self, m: M, k: int) -> tuple[str, int] | None:

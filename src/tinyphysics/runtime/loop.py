@@ -336,7 +336,7 @@ class Running:
         """The states of a tile; of those that have stopped NaN, or where there is none, their last good state."""
         everyone = len(tile.frozen) + len(stopped) == tile.members
         out = {n: np.empty_like(v) for n, v in tile.states().items()} if everyone else self.engine.synchronised(m)
-        for name, v in out.items():
+        for name, v in out.items() if tile.frozen or stopped else ():
             if v.dtype.kind == "f":
                 v[[*tile.frozen, *stopped]] = np.nan
             else:

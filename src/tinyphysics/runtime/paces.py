@@ -26,6 +26,7 @@ from tinyphysics.report import Row, Section
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
+from tinyphysics.runtime.execute import Run
 from tinyphysics.runtime.frequency import frequency, products
 from tinyphysics.runtime.pilot import part
 from tinyphysics.runtime.simulation import Simulation
@@ -35,6 +36,7 @@ LOG = logging.getLogger("tinyphysics")
 MOST_POSITIONS = 256  # of a state whose step is written down as a matrix: its eigenvalues in a second
 MOST_MEMBERS = 4  # whose steps are
 LONGEST_NAME = 60  # of a term that is shown
+ELSEWHERE = "at the first state that had these parameters"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,8 @@ class Paces:
     positions: int
     automatic: bool  # was `inner` decided by them?
     weights: tuple[float, ...] = (1.0,)  # of the steps that a step is composed of
+    params: Mapping[str, Any] = field(default_factory=dict)  # of the system, with which it was measured
+    elsewhere: list[Paces] = field(default_factory=list)  # what was measured last with others
     warned: set[float] = field(default_factory=set)  # steps that were complained about
     known: dict[Any, tuple[float | None, float]] = field(default_factory=dict)  # radii, by (inner, dt)
 
@@ -141,7 +145,19 @@ def measured(compiled: Compiled, i: Inputs, t0: float, automatic: bool) -> Paces
     who = range(min(i.members, MOST_MEMBERS)) if n <= MOST_POSITIONS else ()
     members = tuple(linear(compiled, system.levels, part(i, [k]), t0) for k in who)
     return Paces(tuple(f.rate for f in found), found[0].fastest, members, n, automatic,
-                 BY_NAME[compiled.known.method].weights)  # fmt: skip
+                 BY_NAME[compiled.known.method].weights, i.own)  # fmt: skip
+
+
+def with_parameters(sim: Simulation, r: Run) -> tuple[Paces, str]:
+    """(what was measured with the parameters of a run, at which state): with others than before it is measured again."""
+    first = sim.paces
+    assert isinstance(first, Paces)
+    params = r.given.own
+    for known, where in ((first, "at the first state, with its parameters"), *((p, ELSEWHERE) for p in first.elsewhere)):
+        if all(np.array_equal(v, known.params[name]) for name, v in params.items()) or not r.given.members:
+            return known, where
+    first.elsewhere[:] = [measured(sim.compiled, replace(r.given, params=params), r.t0, first.automatic)]
+    return first.elsewhere[0], ELSEWHERE
 
 
 # --- decided --------------------------------------------------------------------------------------------------
@@ -170,10 +186,15 @@ def decide(sim: Simulation, i: Inputs, dt: float | None, t0: float) -> None:
 
 
 # --- said -----------------------------------------------------------------------------------------------------
-def resonance(sim: Simulation, dt: float) -> dict[str, Any]:
-    """What is known of a step, for out.metrics; a step that is not safe is complained about, once."""
-    paces, inner = sim.paces, sim.goal.inner
-    assert isinstance(paces, Paces)
+def resonance(sim: Simulation, r: Run) -> dict[str, Any]:
+    """What is known of the step of a run, for out.metrics."""
+    paces, where = with_parameters(sim, r)
+    return {"paces": {**judged(sim, paces, r.dt), "measured": where}}
+
+
+def judged(sim: Simulation, paces: Paces, dt: float) -> dict[str, Any]:
+    """What is known of a step; one that is not safe is complained about, once."""
+    inner = sim.goal.inner
     radius, own = paces.radius(inner, dt)
     share, unsafe = paces.share(dt), radius is not None and grows(radius, own)
     if (unsafe or share > NEAR) and dt not in paces.warned:
@@ -184,9 +205,8 @@ def resonance(sim: Simulation, dt: float) -> dict[str, Any]:
                 "a resonance is near")  # fmt: skip
         LOG.warning("%s: dt=%g is %.3g of half the fast period, %g; %s. Stay below %.3g of it: dt=%.2g",
                     sim.system.name, dt, share, math.pi / paces.fastest, told, NEAR, safe)  # fmt: skip
-    return {"paces": {"omega": paces.frequencies, "inner": inner, "half_periods": share, "radius": radius,
-                      "radius_of_motion": own, "safe": not unsafe and share <= NEAR,
-                      "measured": "at the first state, with its parameters"}}  # fmt: skip
+    return {"omega": paces.frequencies, "inner": inner, "half_periods": share, "radius": radius, "radius_of_motion": own,
+            "safe": not unsafe and share <= NEAR}  # fmt: skip
 
 
 def pace_section(sim: Simulation, dt: float | None) -> Section:

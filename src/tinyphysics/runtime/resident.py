@@ -34,7 +34,7 @@ class OnDevice:
     stops: tuple[Stop, ...]
     metrics: dict[str, Any]
     there: Mapping[str, Any] = field(repr=False)
-    is_ensemble: bool = True
+    marked: str = ""  # before a hash that is not one of exact arithmetic
 
     @property
     def t(self) -> Any:
@@ -47,7 +47,7 @@ class OnDevice:
     @property
     def hash(self) -> str:
         """Of the final state, which is copied here for it."""
-        return state_hash({name: a.numpy() for name, a in self.there.items()})
+        return self.marked + state_hash({name: a.numpy() for name, a in self.there.items()})
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"a run on arrays of a GPU keeps its final state alone, and has no `{name}`. {NOT_HERE}")
@@ -122,4 +122,5 @@ def evolve_there(
                "steps": n, "members": i.members, "launches": engine.launches - launches,
                "seconds": {"run": clock.perf_counter() - began},
                **{name: x - moved[name] for name, x in transferred(target).items()}}  # fmt: skip
-    return OnDevice(final, tuple(sorted(stops, key=lambda s: (s.step, s.member or 0))), metrics, there, i.is_ensemble)
+    return OnDevice(final, tuple(sorted(stops, key=lambda s: (s.step, s.member or 0))), metrics, there,
+                    "" if target.bit_exact else "fast:")  # fmt: skip

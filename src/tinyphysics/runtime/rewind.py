@@ -66,7 +66,7 @@ def taken_back(sim: Simulation, out: Trajectory, origin: Origin, count: int) -> 
     frames = kept if r.given.is_ensemble else {name: v[:, None] for name, v in kept.items()}
     end = Frame(ran.final.states, steps[-1], t[-1], ran.final.kept)
     return Trajectory(
-        t=t, steps=np.array(steps), frames=ran.frames, final=end, hash=ran.hash, stops=ran.stops, kept=kept,
+        t=t, steps=np.array(steps), frames=ran.frames, final=end, hash_of=ran.hash_of, stops=ran.stops, kept=kept,
         metrics=ran.metrics | {"rewind": f"{count} steps taken back"},
         origin=Origin(r, frames, steps, steps[-1], {}, origin.asked),
     )  # fmt: skip

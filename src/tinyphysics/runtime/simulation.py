@@ -45,12 +45,9 @@ from tinyphysics.runtime.backend import (
 )
 from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
 from tinyphysics.runtime.clock import (
-    AT,
     begun_in_time,
-    dated,
     end_at,
     steps_until,
-    times_of,
     with_times,
 )
 from tinyphysics.runtime.commutators import Commutators, commutators
@@ -58,16 +55,17 @@ from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.convergence import check_converges
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
-from tinyphysics.runtime.digest import state_hash
+from tinyphysics.runtime.digest import marked
 from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.events import gathered
 from tinyphysics.runtime.execute import Run, clock_of, execute
 from tinyphysics.runtime.flows import flows_of, with_flows
 from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
-from tinyphysics.runtime.indices import check_indices
+from tinyphysics.runtime.indices import check_indices, selects
 from tinyphysics.runtime.invariants import with_invariants
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
+from tinyphysics.runtime.outcome import jumped, trajectory
 from tinyphysics.runtime.plans import made
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
@@ -82,9 +80,9 @@ from tinyphysics.runtime.resume import (
     sizes_given,
 )  # fmt: skip
 from tinyphysics.runtime.saving import begun
-from tinyphysics.runtime.schedule import Schedule, checked_time, count_steps, time_at, times_at, whole
+from tinyphysics.runtime.schedule import Schedule, checked_time, count_steps, time_at, whole
 from tinyphysics.runtime.solver import solver_report
-from tinyphysics.runtime.stream import Stream, Value
+from tinyphysics.runtime.stream import Stream
 from tinyphysics.runtime.subject import Observed
 from tinyphysics.runtime.units import check_units
 from tinyphysics.runtime.wander import Wander
@@ -94,13 +92,14 @@ from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.precision import PRECISIONS, ROUNDING, Precision, fits
-from tinyphysics.trajectory import Frame, Metrics, Trajectory
+from tinyphysics.trajectory import Metrics, Trajectory
 from tinyphysics.util import one_of
 
 EXPLICIT = ("taylor", "dop853")  # with steps of their own, which stability may keep short
 STIFF = 'method="radau" may take fewer'
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
 LATER_LEVELS = ("wgsl",)
+NOWHERE = Path()
 
 
 @dataclass(eq=False)
@@ -342,7 +341,7 @@ class Simulation:
             asked = {"save_every": save_every, "observe": observe, "hash_every": hash_every, "save": save, "events": events,
                      "checkpoint": checkpoint, "resume": resume}  # fmt: skip
             return cast(Trajectory, SLOTS["evolve_there"](self, given, dt, steps, until, t0, asked))
-        c, path = None, a_path("resume", "" if resume is None else resume)
+        c, path = None, NOWHERE if resume is None else a_path("resume", resume)
         if resume is not None:
             c = read(path)
             t0, seed = agreed("t0", checked_time(t0), 0.0, c.run.t0, path), agreed("seed", seed, 0, c.run.seed, path)
@@ -412,11 +411,11 @@ class Simulation:
             v.flags.writeable = False  # energies and replays come from here
             if streams:
                 record.frames[name][0] = v
-        i = replace(i, states=begin)
+        i = Inputs(begin, i.params, i.members, i.is_ensemble)
         values = with_times(system, {n: self.traced(f, n) for n, f in watched.items()})
-        own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
-        check_indices([*own, *values.values()], i)
-        if any(map(draws, (*own, *values.values()))):
+        if compiled.selects or values and selects([*values.values()]):
+            check_indices([*compiled.roots, *values.values()], i)
+        if compiled.draws or any(map(draws, values.values())):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
         if self.goal.project:
             i = with_invariants(i, begin if c is None else c.start, self.goal, self.bare(dt, float(t0)))
@@ -443,7 +442,7 @@ class Simulation:
             record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
         done = clock.perf_counter()
         asked = Asked(self.goal, self.requested, self.checks, compiled.known.program, seed)
-        out = self.trajectory(r, record, windows, values, asked)
+        out = trajectory(r, record, windows, values, asked)
         if system.clock is not None and until is not None and not out.stops:
             end_at(r, record, out, float(until))
         work = (record.last - first) * max(i.members, 1)
@@ -462,7 +461,7 @@ class Simulation:
             **{name: n - moved[name] for name, n in transferred(place).items()},
         })  # fmt: skip
         if self.goal.math == "fast":  # so that nobody compares it with a hash from elsewhere
-            out.hash = f"{self.goal.math}:{out.hash}"
+            out.hash_of = partial(marked, "fast", out.hash_of)
             out.metrics |= {"math": "fast", "comparable": "with runs of this program, backend and machine alone"}
         if record.measured:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
@@ -486,7 +485,7 @@ class Simulation:
         if self.frequency is not None or self.goal.decision is not None:
             out.metrics |= SLOTS["stability"](self, r.dt)
         if self.paces is not None and self.goal.inner:
-            out.metrics |= SLOTS["resonance"](self, r.dt)
+            out.metrics |= SLOTS["resonance"](self, r)
         if compiled.known.method in TURNING:
             out.metrics |= SLOTS["resonances"](self, r)
         if self.goal.is_accurate:
@@ -597,37 +596,6 @@ class Simulation:
         known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
         return observable(function, known | {"t": clock_of(system)}, name, what)
 
-    def trajectory(
-        self, r: Run, record: Record, windows: Windows | None, values: Mapping[str, UOp], asked: Asked
-    ) -> Trajectory:
-        steps, view = record.steps, shaped(r.given)
-        final = view({name: sealed(v) for name, v in record.final.items()})
-        if windows is not None:
-            return streamed(r, record, windows, final, values, asked)
-        frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
-        kept = frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()}
-        own = r.system.clock is not None
-        seen = {name: rows if r.given.is_ensemble else rows[:, 0] for name in record.observed
-                for rows in [record.series(name)]}  # fmt: skip
-        at = seen.pop(AT) if AT in seen else times_at(record.observed_at, r.dt, r.t0)
-        observed = {name: (at, rows) for name, rows in seen.items()}
-        if own:
-            record.stops = dated(record.stops, r, record.final)
-        return Trajectory(
-            t=times_of(r, frames) if own else times_at(steps, r.dt, r.t0), steps=np.array(steps),
-            frames={name: sealed(v) for name, v in shown(r, kept).items()}, kept=kept,
-            final=last_frame(r, record, final),
-            hash=state_hash(final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
-            observed=observed,
-            origin=Origin(from_the_start(r), frames, steps, record.last, {n: values[n] for n in observed}, asked),
-        )  # fmt: skip
-
-
-def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
-    """What is known of the last jump of a run; of the first member's, if each has its own matrices."""
-    assert r.jump is not None
-    one = {name: v[0] for name, v in r.given.own.items()}
-    return {"way": way, "drift": "over frames", **(r.jump(one, r.dt).told(n) if n and r.given.members else {})}
 
 
 def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> Mapping[str, Any]:
@@ -638,44 +606,6 @@ def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> 
 
 def traced_graph(s: System) -> str:
     return dump([s.energy] if s.energy is not None else [*s.forces, *s.update], s.sites)
-
-
-def sealed(a: Any) -> Any:
-    """The array, not to be written to: out.final, out.energy and the drift are about these numbers."""
-    out = a.view()
-    out.flags.writeable = False
-    return out
-
-
-def streamed(
-    r: Run, record: Record, windows: Windows, final: Mapping[str, Any], values: Mapping[str, UOp], asked: Asked
-) -> Trajectory:
-    """Of a run whose frames are elsewhere: read when they are asked for."""
-    e, last = r.encoding, last_frame(r, record, final)
-    out = Trajectory(np.empty(0), np.empty(0, int), {}, last, state_hash(final, r.threads or available()),
-                     record.hashes, tuple(record.stops))  # fmt: skip
-    if isinstance(windows.target, Stream):
-        read, lift = windows.target.reading, not r.given.is_ensemble
-        out.t, out.steps, out.kept = read("time"), read("step"), {name: read(name) for name in final}
-        words = {s.name: [out.kept[n] for n in e.precision.names(s.name)] for s in r.system.states}
-        out.frames = {name: w[0] if e.plain else Value(name, w, e.shown) for name, w in words.items()}
-        out.observed = {name: (read("observed_time"), read(name)) for name in record.observed}
-        frames = {name: read(name, lift) for name in final}
-        out.origin = Origin(from_the_start(r), frames, out.steps, record.last, values, asked)
-    return out
-
-
-def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
-    """The end of a run, as it is kept and as it is shown."""
-    states = {name: sealed(np.asarray(v)) for name, v in shown(r, final).items()}
-    t = time_at(record.last, r.dt, r.t0) if r.system.clock is None else times_of(r, {n: v[None] for n, v in final.items()})[0]
-    return Frame(states, record.last, t, final)
-
-
-def shown(r: Run, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The states as the user sees them: without t and its momentum, where they are states."""
-    values, names = r.encoding.values(kept), [s.name for s in r.system.seen.states]
-    return values if r.system.clock is None else {name: values[name] for name in names}
 
 
 def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint | None) -> float:
@@ -709,13 +639,6 @@ def closing(windows: Windows | None) -> Iterator[None]:
             windows.target.close()
 
 
-def from_the_start(r: Run) -> Run:
-    """The run of which this one is the last part: what is asked of every step is asked of those before it too."""
-    if r.events:  # what was found is known
-        r = replace(r, events={})
-    return r if r.begun is None else replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))
-
-
 def checked_step(dt: Any) -> float:
     if dt is None:
         raise InputError("dt is missing", fix="Pass a step: tp.compile(system, dt=0.01).")
@@ -730,10 +653,12 @@ def checked_step(dt: Any) -> float:
 
 def check_clock(precision: Precision, timed: bool, steps: int, dt: float, t0: float) -> None:
     """A format with few digits must still tell the steps of a run apart."""
+    if precision.given is f64:
+        return
     name = precision.name
     if not fits(dt, precision.given):
         raise InputError(f"dt={dt!r} is out of the range of {name}", fix="Choose other units of time.")
     last = max(abs(t0), abs(time_at(steps, dt, t0)))
-    if timed and precision.given is not f64 and last * ROUNDING[precision.given] > abs(dt) / 2:
+    if timed and last * ROUNDING[precision.given] > abs(dt) / 2:
         raise InputError(f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
                          fix='Run for a shorter time, or with precision="float64".')  # fmt: skip

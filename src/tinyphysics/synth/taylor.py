@@ -23,7 +23,8 @@ from tinyphysics.system import Parameter, State, System
 UNTIL = UOp.var("until")  # the time that a run is asked to reach: a parameter of its own
 CLOCK = "run.clock"  # time in two words, the length of the step that is next, steps done
 JET, LOW = ".jet", ".low"  # after the name of a state
-TOLERANCE = 2.0**-52
+TOLERANCE = {"float64": 2.0**-52, "dd": 2.0**-104}  # by precision: what a step loses to rounding
+DECAY = {"float64": 2.0, "dd": 2.5}  # from term to term they fall by e**-that; the shorter steps have a third less of pairs
 ONE = 2.0**52  # an exponent more, in the bits of a float64 taken as a whole number
 OVERSHOOT = 0.9  # a power of two by a straight line between its whole exponents is up to 1.06 of it
 STALLED = 2.0**-80  # of the time: a step that is shorter gets nowhere
@@ -142,7 +143,10 @@ def tree(items: Sequence[UOp], join: Callable[[UOp, UOp], UOp]) -> UOp:
     return join(tree(items[: len(items) // 2], join), tree(items[len(items) // 2 :], join))
 
 
-def length(rows: Sequence[Sequence[UOp]] | Sequence[Mapping[int, UOp]], order: int, now: UOp, timed: bool) -> UOp:
+def length(
+    rows: Sequence[Sequence[UOp]] | Sequence[Mapping[int, UOp]], order: int, now: UOp, timed: bool,
+    decay: float = DECAY["float64"],
+) -> UOp:  # fmt: skip
     """The step after which the last terms are as small as the tolerance; not a number if the solution ends here.
 
     Logarithms and powers of two are those of a straight line between whole exponents: a step of 2 % more or less is as good.
@@ -156,7 +160,7 @@ def length(rows: Sequence[Sequence[UOp]] | Sequence[Mapping[int, UOp]], order: i
     slowest = shrinking[0]
     for u in shrinking[1:]:
         slowest = (u < slowest).where(u, slowest)
-    factor = math.log2(OVERSHOOT) - (2 + 0.7 / (order - 1)) / math.log(2)
+    factor = math.log2(OVERSHOOT) - (decay + 0.7 / (order - 1)) / math.log(2)
     h = ((1023 + factor) * ONE - slowest).cast(i64).bitcast(f64)
     if timed:  # so that the rates see the time itself, not a rounded one: the next one is a float64
         round_ = (now + h) - now
