@@ -153,3 +153,10 @@ def test_the_cheapest_setting_that_meets_an_error_is_what_counts(bench):
     assert [problems.faster(curves, e) for e in (1e-2, 1e-4, 1e-6, 1e-8)] == [6.0, 2.0, 1.5, None]
     rows = problems.table("a problem", curves)
     assert rows[2].startswith("| ours, a | 4,000,000 | 4,000,000 | – |") and rows[-1].endswith("| 2.00 | 1.50 | – | – | – |")
+
+
+@pytest.mark.parametrize("name", ["van_der_pol", "robertson", "hires"])
+def test_stiff_problems_end_where_the_test_set_says(bench, name):
+    _, end, ladders = bench("ode").contenders(name)
+    (setting,) = itertools.islice(ladders["ours, radau"], 3, 4)  # a tolerance of 1e-6
+    assert np.abs(setting.end() - end).max() < 1e-5
