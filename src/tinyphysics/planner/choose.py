@@ -38,6 +38,8 @@ ON_ORBITS = "aba104"  # the one that is named where any of them might do
 IN_ANOTHER_TIME = 6  # the order where t is a state: an orbit may be right and its period wrong, which low orders get
 KEPT_ORBITS = "leapfrogs that begin with a drift stay on Kepler orbits, but for the time"
 OFF_ORBITS = "leaves Kepler orbits"
+FOR_RATES = (Alternative("dop853", "slopes alone; by name, where rates have corners"),
+             Alternative("radau", "solves for its stages; by name, where many steps are short and little moves"))  # fmt: skip
 
 
 def named(name: str) -> Method:
@@ -95,7 +97,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         if system.levels:
             return at_paces(m, system, facts, goal)
         order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order
-        return Plan(m.name, order, route_of(system, facts).default if goal.method == "auto" else "asked for by name")
+        by_itself = goal.method == "auto"
+        return Plan(m.name, order, route_of(system, facts).default if by_itself else "asked for by name",
+                    FOR_RATES if by_itself else ())  # fmt: skip
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)
         if paced is None or paced.name in forbidden:
