@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import re
 import threading
@@ -33,6 +34,7 @@ ENTRY = re.compile(r"\.entry\s+(\w+)\s*\((.*?)\)", re.S)
 PARAMETER = re.compile(r"\.param\s+\.[busf](\d+)")
 
 
+@functools.lru_cache(maxsize=64)
 def parameters_of(ptx: str) -> dict[str, list[str]]:
     """The bits of every argument of every kernel of a text."""
     return {name: PARAMETER.findall(text) for name, text in ENTRY.findall(ptx)}
