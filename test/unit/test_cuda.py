@@ -261,6 +261,8 @@ def test_a_solve_that_not_all_members_end_together(fake_cuda):
 
 # --- what is counted ----------------------------------------------------------------------------------------
 @pytest.mark.requirement("S1-57")
+@pytest.mark.requirement("S1-50")
+@pytest.mark.requirement("S2-30")
 def test_a_run_that_says_cuda_did_launch_and_moves_only_what_is_looked_at(fake_cuda):
     sim = tp.compile(pendulum, dt=0.1, backend="cuda")
     start = ensemble(SWING, 100)
@@ -268,6 +270,7 @@ def test_a_run_that_says_cuda_did_launch_and_moves_only_what_is_looked_at(fake_c
     for out in (short, long_run):
         assert out.metrics["launches"] >= 3 and out.metrics["transfers"] > 0
     assert long_run.metrics["transfers"] == short.metrics["transfers"]
+    assert long_run.metrics["launches"] == short.metrics["launches"] == 3  # init, all steps, final
     assert long_run.metrics["bytes_moved"] == short.metrics["bytes_moved"] < 100_000
     before = dict(fake_cuda.counts)
     sim.evolve(**start, steps=60, save_every=10)
@@ -276,6 +279,7 @@ def test_a_run_that_says_cuda_did_launch_and_moves_only_what_is_looked_at(fake_c
     assert "transfers" not in other.metrics
 
 
+@pytest.mark.requirement("S1-55")
 def test_transfers_are_those_that_the_driver_saw(fake_cuda):
     sim = tp.compile(kepler, dt=0.02, backend="cuda")
     before = sum(fake_cuda.counts[f"cuMemcpy{w}Async_v2"] for w in ("HtoD", "DtoH"))
@@ -460,6 +464,7 @@ def test_nobody_gets_cuda_without_asking(fake_cuda):
     assert not fake_cuda.counts
 
 
+@pytest.mark.requirement("S1-52")
 def test_without_a_device_compiling_says_what_is_missing(monkeypatch):
     from fake_cuda import FakeDriver, installed
 

@@ -419,3 +419,31 @@ def test_a_mass_that_all_items_have_is_taken_out_of_their_sum(fake_cuda):
     x, y = (tp.compile(heavy, dt=0.01, sizes={"n": 40}, math=m, backend=k).evolve(**given, steps=4)
             for m, k in (("exact", "llvm"), ("fast", "cuda")))  # fmt: skip
     assert np.abs(x.final.p - y.final.p).max() < 1e-16
+
+
+# --- the whole way ---------------------------------------------------------------------------------------
+@tp.map
+def roots(x, y, u, z, s, c):
+    return x, 1 / np.sqrt(x), u, 1 / (u * np.sqrt(u)), np.sin(x), np.cos(x)
+
+
+def errors_of(backend, precision, members):
+    """The largest errors of a run, in units in the last place, by the name that the table has for them."""
+    real = np.float64 if precision == "float64" else np.float32
+    x, u = (np.exp2(ulp.uniform(members, k, -30.0, 12.0)).astype(real) for k in (5, 6))
+    none = np.zeros(members)
+    out = tp.compile(roots, math="fast", precision=precision, backend=backend).evolve(x=x, u=u, y=none, z=none, s=none, c=none, steps=1)
+    wide = {"x": x.astype(np.longdouble), "u": u.astype(np.longdouble)}
+    exact = {"1/sqrt(x)": ("y", wide["x"] ** -0.5), "x**-1.5": ("z", wide["u"] ** -1.5), "sin": ("s", np.sin(wide["x"])), "cos": ("c", np.cos(wide["x"]))}
+    found = {}
+    for name, (state, value) in exact.items():
+        off = np.abs(out.final[state].astype(np.longdouble) - value)
+        found[name] = float(np.max(np.where(off <= fast.NEAR_ZERO[real is np.float32], 0.0, off / np.spacing(np.abs(value).astype(real)))))
+    return found
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("backend", ["llvm", "c", "numpy"])
+def test_what_a_run_computes_on_this_machine_is_within_the_bounds(backend, precision):
+    found = errors_of(backend, precision, 20_000)
+    assert all(0.3 < found[name] <= fast.BOUNDS[name][precision == "float32"] for name in found), found

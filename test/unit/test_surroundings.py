@@ -295,10 +295,10 @@ def test_what_decides_a_plan_is_in_its_key():
              for o in (dict(method="rk4"), dict(order=4), dict(forbid=("leapfrog_kdk",)), dict(precision="float32"),
                        dict(scale="auto"), dict(approximate=1e-3), dict(precision="lattice"), dict(inner=(3,)), dict(propagator="exact"),
                        dict(precision="lattice", lattice=(("q", 0.5),)), dict(precision="lattice", backwards=True),
-                       dict(energy_drift=1e-6), dict(error=1e-6), dict(method="taylor", tolerance=1e-9), dict(stiff=10.0), dict(project=(("energy", "x"),)),
+                       dict(energy_drift=1e-6), dict(error=1e-6), dict(method="taylor", tolerance=1e-9), dict(method="radau", absolute=1e-9), dict(math="fast"), dict(stiff=10.0), dict(project=(("energy", "x"),)),
                        dict(decision=Decision("yoshida4", 0.1, 1e-7, None, 1.0, 1.0, None)))]  # fmt: skip
     known = {"dt", "method", "order", "forbid", "precision", "scale", "approximate", "inner", "lattice", "backwards",
-             "energy_drift", "error", "decision", "propagator", "hierarchy", "tolerance", "stiff", "project"}  # fmt: skip
+             "energy_drift", "error", "decision", "propagator", "hierarchy", "tolerance", "absolute", "stiff", "project", "math"}  # fmt: skip
     assert {f.name for f in fields(plans.Goal)} == known
     keys += [plans.plan_key(base, goal, "numpy")]
     with REWRITE_LIMIT(100):

@@ -15,7 +15,7 @@ import numpy as np
 from tinyphysics.device import cuda, nvptx
 from tinyphysics.device.engine import Arrays, KernelEngine, Lanes, observed, parameters
 from tinyphysics.device.exchange import DeviceArray
-from tinyphysics.device.host import LOST, NUMPY_DTYPE, finite
+from tinyphysics.device.host import LOST, NUMPY_DTYPE
 from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.util import prod
 
@@ -263,13 +263,7 @@ class CudaEngine(KernelEngine):
         return self.tools.bad(m.carried, m.members)
 
     def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
-        column, at = m.carried.numpy()[:, k], 0
-        for s in self.program.states:
-            for i in range(prod(s.type.shape)):
-                if not finite(column[at + i]):
-                    return s.name, i
-            at += prod(s.type.shape)
-        return None
+        return self.bad_place(self.tools.gather(m.carried, [k]).numpy()[:, 0])
 
     def left(self, m: Lanes) -> Any:
         if not self.kernel.has("leave"):

@@ -314,10 +314,14 @@ class KernelEngine:
 
     def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
         """(state, index) of the first bad number of a member."""
+        return self.bad_place(m.carried[:, k])
+
+    def bad_place(self, numbers: Any) -> tuple[str, int] | None:
+        """Of all that a member carries, the states first."""
         at = 0
         for s in self.program.states:
             for i in range(prod(s.type.shape)):
-                if not finite(m.carried[at + i, k]):
+                if not finite(numbers[at + i]):
                     return s.name, i
             at += prod(s.type.shape)
         return None

@@ -33,6 +33,13 @@ def target_machine(ll: Any, name: str) -> Any:
     return ll.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=name, features="+ptx78", opt=3)
 
 
+def parsed(ll: Any, text: str) -> Any:
+    """A module that is known to be well formed: of one that is not, code generation ends the process."""
+    module = ll.parse_assembly(text)
+    module.verify()
+    return module
+
+
 def compiled(text: str, capability: tuple[int, int] = DEFAULT) -> str:
     with llvm._lock:
         try:
@@ -40,7 +47,7 @@ def compiled(text: str, capability: tuple[int, int] = DEFAULT) -> str:
         except ImportError as error:
             raise BackendError("the PTX of this kernel is not in the cache, and LLVM, which would make it, is not here",
                                fix=CARRY) from error  # fmt: skip
-        out: str = target_machine(ll, processor(capability)).emit_assembly(ll.parse_assembly(text))
+        out: str = target_machine(ll, processor(capability)).emit_assembly(parsed(ll, text))
         return out
 
 

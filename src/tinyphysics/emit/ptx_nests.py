@@ -17,6 +17,7 @@ from tinyphysics.emit.opencl import part_name
 from tinyphysics.emit.ptx_near import ASKED, LISTED, asked, listed_as, near
 from tinyphysics.emit.ptx_pairs import RESIDENT, pair_block, pairs
 from tinyphysics.emit.ptx_threads import (
+    BLOCK,
     Kernel,
     Launch,
     Threads,
@@ -113,7 +114,7 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str) -> list[Kernel]:
         case "sequence":
             made = [Threads(kernel, nest, name, prod(nest.sizes), used, sequence)]
         case "lanes":
-            made = [Threads(kernel, nest, name, rows * LANES, [*used, WORKSPACE], accumulate),
+            made = [Threads(kernel, nest, name, rows * LANES, [*used, WORKSPACE], accumulate, BLOCK, RESIDENT // BLOCK),
                     Threads(kernel, nest, f"{name}_fold", rows, [*used, WORKSPACE], fold)]  # fmt: skip
         case "pairs" if nest.near is not None:
             made = [Threads(kernel, nest, name, nest.sizes[0], [*used, *listed_as(nest, *LISTED)], near)]

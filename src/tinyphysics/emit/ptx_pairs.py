@@ -22,6 +22,7 @@ WARP = 32
 RESIDENT = 512  # threads for which a processor must have registers: what 65,536 points give each of an H200's 132
 SPREAD = 1 << 14  # points; fewer are spread over more processors, a warp each
 VECTOR = 16  # bytes that one load brings
+MOST_WORDS, FEWER = 40, 2  # registers of accumulators beside which TOGETHER partners fit into 128; else so many
 
 
 def pair_block(points: int) -> int:
@@ -80,11 +81,11 @@ class Side:
         f = self.f
         for u in toposort(self.roots):
             if u.op is Ops.LOAD and len(u.src) == 1 and u.src[0] is self.other:
-                t, n = TYPE[u.dtype.name], VECTOR // BYTES[u.dtype.name]
+                t, n = TYPE[u.dtype.name], min(VECTOR // BYTES[u.dtype.name], len(some))
                 row = f.address(u.arg[0], u.arg[1], u.src, {self.other: first})
                 for r in range(some.start, some.stop, n):
                     at = f.new(f"getelementptr {t}, ptr {row}, i64 {r}")
-                    vector = f.new(f"load <{n} x {t}>, ptr {at}, align {VECTOR}")
+                    vector = f.new(f"load <{n} x {t}>, ptr {at}, align {n * BYTES[u.dtype.name]}")
                     for k in range(n):
                         envs[r + k][u] = f.new(f"extractelement <{n} x {t}> {vector}, i64 {k}")
 
@@ -92,8 +93,10 @@ class Side:
         """The sums after eight partners; partner r goes to accumulator r modulo `lanes`."""
         f, out = self.f, list(sums)
         envs, inside = self.partners(first, end)
-        for begin in range(0, PAIR_LANES, TOGETHER):
-            some = range(begin, begin + TOGETHER)
+        words = lanes * sum(s.value.dtype.bits // 32 for s in self.stores)
+        together = TOGETHER if words <= MOST_WORDS else FEWER
+        for begin in range(0, PAIR_LANES, together):
+            some = range(begin, begin + together)
             self.read(first, envs, some)
             several(f, self.roots, [envs[r] for r in some])
             for r in some:

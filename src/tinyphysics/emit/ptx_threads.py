@@ -18,6 +18,7 @@ from tinyphysics.tpir.nests import LoopKernel, Nest, Store
 
 BLOCK = 128  # threads
 TOGETHER = 4  # items that a thread has under way at a time: their loads and roots wait beside each other
+MANY, LITTLE = 16, 12  # the same, where an item is so few operations that it is a load above all
 SPECIAL = ("tid", "ctaid")
 BUFFER = "ptr addrspace(1)"
 
@@ -55,7 +56,7 @@ class Threads:
     buffers: Sequence[str]
     body: Callable[[NestWriter, str], None]  # of a number's type: i32 where all are that small
     block: int = BLOCK
-    resident: int = 0  # blocks that a processor must have room for; 0: as it comes
+    resident: int = 0  # blocks that a processor needs room for: with more of them, threads have fewer registers
 
     def written(self) -> Kernel:
         f = NestWriter(self.kernel, {}, self.nest, 1)
@@ -158,6 +159,7 @@ def in_turn(
     if sums is None:
         sums = begun(f, stores)
     roots = [*(s.value for s in stores), *guards]
+    together = MANY if f.nest.operations <= LITTLE else TOGETHER
 
     def some(how_many: int) -> Callable[[str, list[str]], list[str]]:
         def body(c: str, sums: list[str]) -> list[str]:
@@ -178,9 +180,9 @@ def in_turn(
 
         return body
 
-    whole: str | int = count - count % TOGETHER if isinstance(count, int) else f.new(f"and i64 {count}, {-TOGETHER}")
+    whole: str | int = count - count % together if isinstance(count, int) else f.new(f"and i64 {count}, {-together}")
     if whole != 0:
-        sums = f.carrying("0", str(whole), TOGETHER, list(zip(kinds, sums)), some(TOGETHER))
+        sums = f.carrying("0", str(whole), together, list(zip(kinds, sums)), some(together))
     if whole != count:
         sums = f.carrying(str(whole), str(count), 1, list(zip(kinds, sums)), some(1))
     return sums

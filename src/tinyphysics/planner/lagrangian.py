@@ -49,7 +49,7 @@ def cost(program: Program, method: Method) -> int:
 def by_cost(system: System, facts: Facts, goal: Goal, chosen: Method, forbidden: Collection[str]) -> Choice | None:
     """The cheaper of the chosen method, which is one of H, and of that of L; None where there are no two."""
     other = BY_NAME.get(SPLIT if chosen.splits and chosen.order == 2 else OF_L.get(chosen.order, ""))
-    plain = goal.precision == "float64" and goal.scale == "off" and system.clock is None
+    plain = goal.precision == "float64" and goal.scale == "off" and goal.approximate is None and system.clock is None
     if system.motion is None or other is None or other.name in forbidden or not plain:
         return None
     count = sum(x.size for x in system.q) * max(1, other.points)

@@ -13,8 +13,9 @@ from functools import lru_cache
 from tinyphysics.ir import Ops, PatternMatcher, UOp, UPat, toposort
 from tinyphysics.ir.dtype import f32, f64
 from tinyphysics.rules import transcendental
-from tinyphysics.rules.floats import DOUBLE, bits, estrin, flipped, format_of
+from tinyphysics.rules.floats import DOUBLE, estrin, flipped, format_of
 from tinyphysics.rules.transcendental import Condition, everywhere, near_only
+from tinyphysics.rules.trig import nearest, nearest_half
 from tinyphysics.target import Seed
 
 # The largest error in units in the last place, (float64, float32), on every machine; test_fast.py measures this one's
@@ -91,16 +92,11 @@ def is_root(u: UOp) -> bool:
 
 # --- sine and cosine -------------------------------------------------------------------------------
 def sin(x: UOp) -> UOp:
-    F = format_of(x)
-    kd = x.fma(F["inverse_pi"][0], F.magic)
-    return by_pi(x, kd - F.magic, bits(kd))
+    return by_pi(x, *nearest(x))
 
 
 def cos(x: UOp) -> UOp:
-    F = format_of(x)
-    magic = F.magic + 1.0
-    kd = x.fma(F["inverse_pi"][0], -0.5) + magic
-    return by_pi(x, (kd - magic) + 0.5, bits(kd))
+    return by_pi(x, *nearest_half(x))
 
 
 def by_pi(x: UOp, k: UOp, parity: UOp) -> UOp:

@@ -24,17 +24,26 @@ def too_large(x: UOp) -> UOp:
 
 # --- the fast path ---------------------------------------------------------------------------------
 def near_sin(x: UOp) -> UOp:
-    F = format_of(x)
-    kd = x.fma(F["inverse_pi"][0], F.magic)
-    return by_pi(x, kd - F.magic, bits(kd))
+    return by_pi(x, *nearest(x))
 
 
 def near_cos(x: UOp) -> UOp:
-    """-sin(x - (n + 1/2) pi), with the sign in the parity of n + 1."""
+    return by_pi(x, *nearest_half(x))
+
+
+def nearest(x: UOp) -> tuple[UOp, UOp]:
+    """The whole number of pi next to x, and its parity."""
+    F = format_of(x)
+    kd = x.fma(F["inverse_pi"][0], F.magic)
+    return kd - F.magic, bits(kd)
+
+
+def nearest_half(x: UOp) -> tuple[UOp, UOp]:
+    """n + 1/2 of pi next to x, and the parity of n + 1: cos(x) is -sin(x - (n + 1/2) pi), with its sign."""
     F = format_of(x)
     magic = F.magic + 1.0
     kd = x.fma(F["inverse_pi"][0], -0.5) + magic
-    return by_pi(x, (kd - magic) + 0.5, bits(kd))
+    return (kd - magic) + 0.5, bits(kd)
 
 
 def by_pi(x: UOp, k: UOp, parity: UOp) -> UOp:
