@@ -78,7 +78,7 @@ REQUESTS: tuple[Request, ...] = (
     Request("corners", 'derivatives with corners, and method="dop853"', "slopes alone, with steps of their own",
             "nothing is certified; to a tolerance"),
     Request("stiff rates", 'derivatives of which some settle fast, and method="radau"',
-            "the stages of Radau, solved for, with steps of their own", "not certified; what has settled keeps no step short"),
+            "the stages of Radau, solved for, with steps of their own", "not certified; what has settled shortens no step"),
     Request("orbits", 'bodies that attract as 1/r, a state that is a hierarchy, and a method such as "aba104"',
             "Kepler orbits in Jacobi coordinates, and kicks by the rest", "symplectic; the error has the factor eps"),
     Request("jump", 'H of degree 2 at most, and propagator="exact" or "method"; "exact" by itself where q and p are mixed',
