@@ -91,11 +91,14 @@ def test_the_launcher_needs_the_standard_library_alone():
 
 
 def test_with_the_cache_of_a_bundle_no_llvm_is_needed(tools, tmp_path, monkeypatch, fake_cuda, capsys):
-    bundle, _, programs, _ = tools
+    import ptx_lanes
+
+    bundle = tools[0]
     chosen = bundled(tools, tmp_path, ("pendulum_float32",))
     made = {p.name for p in (tmp_path / "cache").iterdir()}
     assert made and all(name.endswith(".ptx") for name in made)
     monkeypatch.setattr(bundle, "programs", lambda with_large: chosen)
+    ptx_lanes.fused()  # the fake driver has its own need of LLVM
     monkeypatch.setitem(sys.modules, "llvmlite", None)
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
     with pytest.raises(BackendError, match="is not in the cache"):
@@ -126,3 +129,26 @@ def test_contraction_joins_products_with_sums_and_nothing_else(tools):
     assert ".reg .b64 \t%factor<2>;" in out and out.count("fma") == 1
     stale = text.replace("\tadd.rn.f64 \t%rd2", "$L1:\n\tadd.rn.f64 \t%rd2")
     assert "fma" not in tools[0].contracted(stale)  # another way may lead there
+
+
+def test_a_kernel_that_was_made_before_is_not_written_out_again(fake_cuda, monkeypatch):
+    from tinyphysics.emit import ptx
+    from tinyphysics.runtime import backend
+
+    @tp.hamiltonian
+    def swing(q, p):
+        return p**2 / 2 - 1.75 * tp.cos(q)
+
+    def run(**more):
+        backend.engine_for.cache_clear()
+        far = {"q": np.array([0.5, 1e9]), "p": np.array([1.0, -1.0])}  # the second needs care
+        return tp.compile(swing, dt=0.01, backend="cuda", **more).evolve(steps=5, **far)
+
+    first = run()
+    assert first.hash == tp.compile(swing, dt=0.01, backend="llvm").evolve(
+        steps=5, q=np.array([0.5, 1e9]), p=np.array([1.0, -1.0])).hash
+    monkeypatch.setattr(ptx, "module", lambda *parts: pytest.fail("the kernel was written out"))
+    again = run()
+    assert again.hash == first.hash and again.metrics["cache"]["code"] == "disk"
+    with pytest.raises(pytest.fail.Exception, match="written out"):
+        run(precision="float32")  # another program is not in the cache

@@ -132,8 +132,10 @@ class OnDevice(Lanes):
 class CudaEngine(KernelEngine):
     """An engine (runtime/engine.py)."""
 
-    def __init__(self, program: Any, loader: Any, tools: Tools, probe: Any = None, seed: Seed = PORTABLE) -> None:
-        super().__init__(program, loader, probe, 1, seed=seed)
+    def __init__(
+        self, program: Any, loader: Any, tools: Tools, probe: Any = None, kernel: Any = None, seed: Seed = PORTABLE
+    ) -> None:
+        super().__init__(program, loader, probe, 1, kernel, seed)
         self.tools = tools
 
     @property
@@ -146,19 +148,20 @@ class CudaEngine(KernelEngine):
         """One section on every member; those whose guard fires again, carefully."""
         if not m.members:
             return
-        section = self.kernel.section(name)
+        f, shape = self.function(name, False, m, None)
+        guarded: bool = self.loader.guarded[name]  # type: ignore[attr-defined]
         marks = cuda.Buffer(source.lanes)
-        if section.guarded:
+        if guarded:
             cuda.zero(marks)
         for careful in (False, True):
-            f, shape = self.function(name, careful, m, None)
+            f = self.function(name, True, m, None)[0] if careful else f
             chunks = source.lanes // shape.lanes
             self.launches += 1
             cuda.launch(f, grid(chunks), THREADS, [
                 source.buffer, out.buffer, m.uniform, m.varying, marks, series,
                 *whole(0, source.lanes, source.lanes, m.steps, rows, stride),
             ])  # fmt: skip
-            if careful or not section.guarded or not self.tools.any(marks, source.lanes):
+            if careful or not guarded or not self.tools.any(marks, source.lanes):
                 return
 
     # --- what the runtime asks ----------------------------------------------------------------

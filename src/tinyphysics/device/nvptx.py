@@ -1,6 +1,7 @@
 """From LLVM IR to PTX, the text that NVIDIA's driver assembles; kept by content: a machine without LLVM can use it."""
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from tinyphysics.util import digest
 VERSION = 1  # of how PTX is made here; with another, what was kept is made again
 DEFAULT = (9, 0)  # of texts that are only looked at
 CARRY = "Install llvmlite; or make the PTX elsewhere (tools/gpu_bundle.py) and let TINYPHYSICS_CACHE name the folder."
+NAME = re.compile("[0-9a-f]+[.]ptx")  # of a text in the cache
 _ready = False
 
 
@@ -49,9 +51,14 @@ def compiled(text: str, capability: tuple[int, int] = DEFAULT) -> str:
         return out
 
 
+def key_of(text: str, capability: tuple[int, int]) -> str:
+    """The name of a module's PTX in the cache."""
+    return digest(f"{text}\n{processor(capability)} {VERSION}".encode()) + ".ptx"
+
+
 def ptx(text: str, capability: tuple[int, int] = DEFAULT) -> tuple[str, bool]:
     """(the PTX of a module, whether it was made before and kept)."""
-    key = digest(f"{text}\n{processor(capability)} {VERSION}".encode()) + ".ptx"
+    key = key_of(text, capability)
     kept = cache.read(key)
     if kept is not None:
         return kept.decode(), True

@@ -64,7 +64,12 @@ def engine_for(
 ) -> Any:
     """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
     if target.backend == "llvm" and not loops and isinstance(program, Recipe) and isinstance(probe, Recipe | None):
-        return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe))
+        return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe, target))
+    if target.backend == "cuda" and not loops and isinstance(program, Recipe) and isinstance(probe, Recipe | None):
+        def engine() -> CudaEngine:
+            return CudaEngine(program, CudaLoader(), tools(cuda.device()), None, outlined(program, probe, target))
+
+        return on_gpus(engine)
     whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
     if loops and target.backend in LOOPS:
         return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
@@ -80,12 +85,17 @@ def engine_for(
         case "opencl":
             return KernelEngine(whole, OpenClLoader(), watch, threads)
         case "cuda":
-            engines = {}
-            for place in cuda.taken():
-                with cuda.on(place):
-                    engines[place] = CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, seed)
-            return ManyGpus(engines) if len(engines) > 1 else next(iter(engines.values()))
+            return on_gpus(lambda: CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, None, seed))
     return Host(whole, watch)
+
+
+def on_gpus(make: Callable[[], CudaEngine]) -> Any:
+    """An engine on each device that runs are given to."""
+    engines = {}
+    for place in cuda.taken():
+        with cuda.on(place):
+            engines[place] = make()
+    return ManyGpus(engines) if len(engines) > 1 else next(iter(engines.values()))
 
 
 def seed_of(target: Target) -> Seed:
@@ -105,10 +115,10 @@ def series_engine(target: Target, step: Step) -> SeriesEngine:
     return SeriesEngine(plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), len(os.sched_getaffinity(0)))
 
 
-def outlined(program: Recipe, probe: Recipe | None) -> Outline:
+def outlined(program: Recipe, probe: Recipe | None, target: Target) -> Outline:
     """What the engine needs of the kernel, without the kernel if it was written out before."""
     key = program.key if probe is None else digest(f"{program.key} {probe.key}".encode())
-    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed_of(LLVM)))
+    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed_of(target)))
 
 
 def ready(backend: str) -> None:

@@ -1,11 +1,12 @@
 """How does a program become kernels of an NVIDIA GPU?  LLVM IR from emit/, PTX and machine code by device/."""
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from tinyphysics.device import cuda, nvptx
+from tinyphysics.device import cache, cuda, nvptx
 from tinyphysics.device.cuda_lanes import Tools
 from tinyphysics.device.cuda_loops import Call, Loaded
 from tinyphysics.device.engine import Parts, pointer
@@ -16,6 +17,8 @@ from tinyphysics.runtime.loaders import list_columns
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
 from tinyphysics.tpir.nests import LoopKernel
+from tinyphysics.tpir.outline import SectionOutline
+from tinyphysics.util import digest
 
 # measured on an H200: pendulums are fastest by fours (2.01, 1.75, 1.61 ps a step), Hénon–Heiles by twos (0.59, 0.52, 0.61)
 STATE = 16  # registers of 32 bits that the states of a thread's members may fill
@@ -31,6 +34,7 @@ class CudaLoader:
 
     def __init__(self) -> None:
         self.made = self.found = 0
+        self.guarded: dict[str, bool] = {}  # whether a section can mark members, by name
 
     def shape(self, section: Section, members: int) -> VectorShape:
         """Members side by side in a thread, as far as the registers of their states go, and threads for all of the device."""
@@ -41,11 +45,43 @@ class CudaLoader:
     def load(
         self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
     ) -> list[Any]:
-        text, kept = nvptx.ptx(emit.module(parts, params, varying), cuda.device().capability)
+        text, kept, guarded = self.noted(parts, varying) or self.written(parts, params, varying)
+        self.guarded |= guarded
         functions, found = cuda.load(text, [f.name for f, _ in parts])
         self.found += kept and found
         self.made += not (kept and found)
         return functions
+
+    def written(
+        self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...]
+    ) -> tuple[str, bool, dict[str, bool]]:
+        """(PTX, whether it was made before, which sections have guards)."""
+        capability, note = cuda.device().capability, self.note(parts, varying)
+        whole = [(f.written(False) if isinstance(f, SectionOutline) else f, shape) for f, shape in parts]
+        llvm = emit.module(whole, params, varying)
+        text, kept = nvptx.ptx(llvm, capability)
+        guarded = {f.name: f.guarded for f, _ in whole if not f.careful}
+        if note:
+            cache.write(note, json.dumps([nvptx.key_of(llvm, capability), guarded]).encode())
+        return text, kept, guarded
+
+    def noted(self, parts: Parts, varying: tuple[bool, ...]) -> tuple[str, bool, dict[str, bool]] | None:
+        """The same of what became of these sections before, if that was kept."""
+        note = self.note(parts, varying)
+        try:
+            key, guarded = json.loads((cache.read(note) if note else None) or b"null")
+            text = cache.read(key) if nvptx.NAME.fullmatch(key) else None
+            return None if text is None else (text.decode(), True, {str(k): bool(v) for k, v in guarded.items()})
+        except (ValueError, TypeError, AttributeError):
+            return None
+
+    def note(self, parts: Parts, varying: tuple[bool, ...]) -> str | None:
+        """Where it is noted which PTX these sections became; None for sections without a key."""
+        known = [(f.key, f.name, f.careful, shape) for f, shape in parts if isinstance(f, SectionOutline)]
+        if len(known) < len(parts):
+            return None
+        made_by = (nvptx.processor(cuda.device().capability), nvptx.VERSION)
+        return digest(repr(["cuda", known, varying, made_by]).encode()) + ".note"
 
 
 @lru_cache(maxsize=16)
