@@ -83,3 +83,15 @@ def test_arrays_that_are_not_taken_apart_are_judged_as_a_whole():
     assert hidden_pole([(m[:, None] * m[None, :] / r).sum()], frozenset([q])) is None
     assert hidden_pole([((q[:, None] - q[None, :]).sum(-1) / r).sum()], frozenset([q])) is not None
     assert hidden_pole([((q[:, None] - q[None, :]).sum(-1) / r**3).sum()], frozenset([q])) is None
+
+
+@pytest.mark.parametrize("V, holds", [
+    (lambda q: abs(q) * (q * q - 1 / abs(q)), True), (lambda q: abs(q) * tp.sqrt(abs(q)) * (q + 2 / abs(q)), True),
+    (lambda q: q * (q * q - 1 / abs(q)), False), (lambda q: abs(q) * (q * q - q / (abs(q) * abs(q))), False),
+])  # fmt: skip
+def test_what_cancels_is_no_pole_and_what_does_not_is_one(V, holds):
+    @tp.hamiltonian
+    def line(q, p):
+        return p * p / 2 + V(q)
+
+    assert bool(tp.compile(line, dt=0.01).certificate["consistent"]) is holds

@@ -40,7 +40,7 @@ def hidden_pole(roots: Sequence[UOp], moving: frozenset[UOp]) -> UOp | None:
     """An expression in some roots that may jump where it is not defined."""
     if sum(x.size for x in moving) <= MOST_NUMBERS:
         roots = [u for group in unroll(roots) for u in group]
-    named, back = apart(roots, moving)
+    named, back = apart(cancelled(roots), moving)
     found = Search(named, moving | frozenset(back))
     first: dict[UOp, UOp] = {}  # where the order of a pole was lost
     for u in toposort(named):
@@ -53,6 +53,46 @@ def hidden_pole(roots: Sequence[UOp], moving: frozenset[UOp]) -> UOp | None:
                 first.setdefault(z, u)
     left = [first[z] for u in named for z, order in found.poles[u].items() if is_lost(order)]
     return substitute(left[:1], back)[0] if left else None
+
+
+def cancelled(roots: Sequence[UOp]) -> list[UOp]:
+    """Products a*(b + c/a) as a*b + c: what is zero there and what is infinite are one expression."""
+    table: dict[UOp, UOp] = {}
+    for u in toposort(roots):
+        for a, b in (u.src, u.src[::-1]) if u.op is Ops.MUL else ():
+            parts, terms = factors(a), summands(b)
+            if len(terms) > 1 and any(t.op is Ops.DIV and any(t.src[1] is x for x in parts) for _, t in terms):
+                found = [times(parts, t) * sign for sign, t in terms]
+                table[u] = sum(found[1:], found[0])
+                break
+    return substitute(list(roots), table)
+
+
+def times(parts: Sequence[UOp], t: UOp) -> UOp:
+    """Their product, without what stands above and below."""
+    at = next((k for k, x in enumerate(parts) if t.op is Ops.DIV and t.src[1] is x), None)
+    left, out = (list(parts), t) if at is None else ([*parts[:at], *parts[at + 1 :]], t.src[0])
+    for x in left:
+        out = out * x
+    return out
+
+
+def factors(u: UOp) -> list[UOp]:
+    return [*factors(u.src[0]), *factors(u.src[1])] if u.op is Ops.MUL else [u]
+
+
+def summands(u: UOp, sign: float = 1.0) -> list[tuple[float, UOp]]:
+    """(sign, term) of a sum."""
+    match u.op:
+        case Ops.ADD:
+            return [*summands(u.src[0], sign), *summands(u.src[1], sign)]
+        case Ops.SUB:
+            return [*summands(u.src[0], sign), *summands(u.src[1], -sign)]
+        case Ops.FMA:
+            return [(sign, u.src[0] * u.src[1]), *summands(u.src[2], sign)]
+        case Ops.NEG:
+            return summands(u.src[0], -sign)
+    return [(sign, u)]
 
 
 def is_lost(order: Order) -> bool:
