@@ -27,11 +27,15 @@ def test_large_ensembles_are_sooner_done_on_a_gpu_and_small_ones_here():
     assert there(large, processors) < here(large, lanes, cores)
     assert there(one, processors) > here(one, lanes, cores)  # nothing hides the time that an operation takes
     assert there(few, processors) > here(few, lanes, cores)  # a kernel has to be made
+    assert there(large, processors, used=False) > there(large, processors)  # and a context
 
 
 def test_a_run_goes_where_it_is_cheaper_and_says_why(fake_cuda, looked_again, monkeypatch):
     state = {"q": np.linspace(-1, 1, 50), "p": np.zeros(50)}
     sim = tp.compile(pendulum, dt=0.01)
+    assert "why" not in sim.evolve(**state, steps=20).metrics["backend"] and not fake_cuda.counts["cuInit"]  # nobody asked
+    for name, value in (("LEAST", 1), ("FEWEST", 1)):
+        monkeypatch.setattr(offload, name, value)
     stays = sim.evolve(**state, steps=20)
     assert stays.metrics["backend"]["used"] == "llvm" and "Fake GPU" in stays.metrics["backend"]["why"]
     for name, value in (("LAUNCH", 0.0), ("LATENCY", 0.0), ("COPY_RATE", 1e30), ("PROCESSOR_RATE", 1e30)):

@@ -11,6 +11,9 @@ LANE_RATE = 2e9  # operations a second of one lane of a vector, on a core of thi
 PROCESSOR_RATE = 4.5e10  # of one multiprocessor of a GPU that has enough to do
 LATENCY = 5e-9  # seconds from an operation to one that waits for it there
 LAUNCH = 0.1  # seconds until the first result: a kernel is made
+CONTEXT = 0.5  # more, where the device was not used before
+LEAST = 10**7  # steps of all members together, and
+FEWEST = 512  # members: below, nobody asks whether there is a GPU, since asking takes time and memory
 COPY_RATE = 5e9  # bytes a second, between here and there
 
 
@@ -26,13 +29,17 @@ class Work:
         return float(self.operations) * self.members * self.steps
 
 
+def worth_a_look(members: int, steps: int) -> bool:
+    return members >= FEWEST and members * steps >= LEAST
+
+
 def here(w: Work, lanes: int, cores: int) -> float:
     """Seconds on this machine."""
     return w.all / (LANE_RATE * min(lanes, w.members) * cores)
 
 
-def there(w: Work, processors: int) -> float:
-    """Seconds on a GPU."""
+def there(w: Work, processors: int, used: bool = True) -> float:
+    """Seconds on a GPU; `used`: it has a context already."""
     busy = w.all / (PROCESSOR_RATE * processors)
     waiting = LATENCY * w.operations * w.steps
-    return LAUNCH + max(busy, waiting) + 2 * 8.0 * w.numbers * w.members / COPY_RATE
+    return LAUNCH + (0.0 if used else CONTEXT) + max(busy, waiting) + 2 * 8.0 * w.numbers * w.members / COPY_RATE

@@ -30,7 +30,7 @@ from tinyphysics.emit.ptx_nests import nests_module as ptx_nests_module
 from tinyphysics.emit.series import SeriesWriter
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.planner.machine import MOST_UNROLL, rows
-from tinyphysics.planner.offload import Work, here, there
+from tinyphysics.planner.offload import Work, here, there, worth_a_look
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
 from tinyphysics.runtime.cuda import CudaLoader, CudaLoops, tools
@@ -161,12 +161,15 @@ def placed(target: Target, requested: str, program: Source, w: tuple[int, int], 
 
     `whole`: it is an ensemble with steps of one length, in float64 or float32. A run whose bits are its machine's stays here.
     """
-    if requested != "auto" or target.backend != "llvm" or not whole or not target.bit_exact or not gpu_here():
+    if requested != "auto" or target.backend != "llvm" or not whole or not target.bit_exact or not worth_a_look(*w):
+        return target, ""
+    used = cuda.opened.cache_info().currsize > 0
+    if not gpu_here():
         return target, ""
     step = build_kernel(made(program)).section("step")
     work = Work(step.operations, *w, len(step.loads))
     cores = len(os.sched_getaffinity(0))
-    seconds, other = here(work, host_cpu().width * MOST_UNROLL, cores), there(work, cuda.device().processors)
+    seconds, other = here(work, host_cpu().width * MOST_UNROLL, cores), there(work, cuda.device().processors, used)
     told = f"about {seconds:.2g} s on {cores} cores, {other:.2g} s on {cuda.device().name}"
     return (BUILT["cuda"], told) if other < seconds else (target, told)
 
