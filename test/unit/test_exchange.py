@@ -128,6 +128,60 @@ def test_what_does_not_go_is_said(fake_cuda, change, error, says):
         tp.compile(pendulum, dt=0.01, backend="cuda").evolve(**change(state), steps=4)
 
 
+@tp.hamiltonian
+def stiff(q, p):
+    return p * p / 2 + 50 * q * q + q**4
+
+
+@tp.potential
+def soft(q):
+    return q**4
+
+
+@tp.hamiltonian
+def spring(q, p):
+    return p * p / 2 + 50 * q * q
+
+
+@tp.map
+def drunk(q, p):
+    return q + tp.random.normal(), p
+
+
+OTHERS = {
+    "energy_drift":  lambda: tp.compile(pendulum, energy_drift=1e-6, backend="cuda"),
+    "fast and slow": lambda: tp.compile(tp.fast(spring) + tp.slow(soft), dt=0.01, backend="cuda"),
+    "time=":         lambda: tp.compile(pendulum, dt=0.01, time=lambda q: 2 + q * q, backend="cuda"),
+    "project=":      lambda: tp.compile(pendulum, dt=0.01, project=["energy"], backend="cuda"),
+    "scale=":        lambda: tp.compile(pendulum, dt=0.01, scale="auto", backend="cuda"),
+    "random":        lambda: tp.compile(drunk, backend="cuda"),
+    "strict":        lambda: tp.compile(pendulum, dt=0.01, checks="strict", backend="cuda"),
+    "interaction":   lambda: tp.compile(stiff, dt=0.01, method="interaction", backend="cuda"),
+    "fixed steps":   lambda: tp.compile(pendulum, method="taylor", backend="cuda"),
+}
+
+
+@pytest.mark.parametrize("says", OTHERS)
+def test_simulations_that_look_at_the_state_do_not_go_with_it(fake_cuda, says):
+    """They would run without what they look for: inner steps, pilots, seeds, matrices."""
+    state = {n: there(v) for n, v in start(5).items()}
+    sim = OTHERS[says]()
+    with pytest.raises(PlanError, match=says):
+        sim.evolve(**state, **({"steps": 4} if says != "fixed steps" else {"until": 1.0}))
+
+
+def test_open_sizes_are_asked_for(fake_cuda):
+    @tp.hamiltonian
+    def oscillators(q: tp.Vec["n"], p: tp.Vec["n"]):
+        return (p * p + q * q * q * q).sum() / 2
+
+    a = np.linspace(0.1, 1.0, 12).reshape(4, 3)
+    with pytest.raises(PlanError, match=r"sizes=\{'n': \.\.\.\}"):
+        tp.compile(oscillators, dt=0.01, backend="cuda").evolve(q=there(a), p=there(a), steps=2)
+    sim = tp.compile(oscillators, dt=0.01, backend="cuda", sizes={"n": 3})
+    assert sim.evolve(q=there(a), p=there(a), steps=2).hash == tp.compile(oscillators, dt=0.01).evolve(q=a, p=a, steps=2).hash
+
+
 def test_arrays_that_do_not_lie_in_one_piece(fake_cuda):
     class Strided(exchange.DeviceArray):
         def __dlpack__(self, **_):

@@ -15,12 +15,17 @@ import numpy as np
 from tinyphysics.device import cuda, exchange
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.pipeline import on_orbits
+from tinyphysics.planner.catalog import BY_NAME, TURNING
+from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import engine_for, transferred
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs
+from tinyphysics.runtime.indices import check_indices
 from tinyphysics.runtime.replay import Failure, locate
 from tinyphysics.runtime.schedule import checked_time, count_steps, time_at
-from tinyphysics.runtime.simulation import checked_step
+from tinyphysics.runtime.simulation import check_clock, checked_step
+from tinyphysics.system import Family
 from tinyphysics.trajectory import Frame, Stop
 
 NOT_HERE = "Pass NumPy arrays: then it is computed where the run is, and comes here."
@@ -53,6 +58,23 @@ class OnDevice:
         raise AttributeError(f"a run on arrays of a GPU keeps its final state alone, and has no `{name}`. {NOT_HERE}")
 
 
+def trouble(sim: Any) -> str:
+    """What of a simulation looks at the state before it runs, or besides; empty if nothing does."""
+    goal, system = sim.goal, sim.system
+    if goal.is_accurate:  # before anything is compiled: pilots decide what
+        return "a goal such as energy_drift="
+    own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
+    found = {
+        "parts that are fast and slow": bool(system.levels), "bodies in the order of their orbits": on_orbits(goal),
+        "time=": system.clock is not None, "project=": bool(goal.project), "scale=": goal.scale != "off",
+        "a random number": any(map(draws, own)), "a monitor": bool(sim.monitors), 'checks="strict"': sim.checks == "strict",
+    }  # fmt: skip
+    method = sim.compiled.known.method
+    if method in TURNING or method in BY_NAME and BY_NAME[method].family == "exponential":
+        return f"the method {method}"
+    return next((what for what, there in found.items() if there), "")
+
+
 def evolve_there(
     sim: Any, given: Mapping[str, Any], dt: float | None, steps: int | None, until: float | None, t0: float,
     refused: Mapping[str, Any],
@@ -61,6 +83,11 @@ def evolve_there(
     for name, value in refused.items():
         if value is not None:
             raise PlanError(f"{name}= does not go with arrays on a GPU", fix=NOT_HERE)
+    if isinstance(sim.source, Family):
+        raise PlanError(f"the sizes of `{sim.source.name}` are still open, and arrays on a GPU do not say them",
+                        fix=f"Pass sizes={{{', '.join(f'{n!r}: ...' for n in sim.source.letters)}}} to compile.")  # fmt: skip
+    if what := trouble(sim):
+        raise PlanError(f"{what} does not go with arrays on a GPU", fix=NOT_HERE)
     began = clock.perf_counter()
     system, compiled, target = sim.system, sim.compiled, sim.target
     states = {s.name: given[s.name] for s in system.states if s.name in given}
@@ -85,6 +112,8 @@ def evolve_there(
                              fix=f'Convert it, or choose precision="{a.dtype}".')  # fmt: skip
     step, start = (1.0 if system.kind == "map" else checked_step(dt)), checked_time(t0)
     count = count_steps(steps, until, step, start)
+    check_indices([u for u in (system.energy, *system.forces, *system.update) if u is not None], i)
+    check_clock(compiled.encoding.precision, compiled.known.timed, count, step, start)
     moved = transferred(target)
     engine: Any = engine_for(target, compiled.program)
     launches = engine.launches
