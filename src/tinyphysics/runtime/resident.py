@@ -17,7 +17,6 @@ from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.pipeline import on_orbits
 from tinyphysics.planner.catalog import BY_NAME, TURNING
-from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import engine_for, transferred
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import inputs
@@ -63,11 +62,10 @@ def trouble(sim: Any) -> str:
     goal, system = sim.goal, sim.system
     if goal.is_accurate:  # before anything is compiled: pilots decide what
         return "a goal such as energy_drift="
-    own = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
     found = {
         "parts that are fast and slow": bool(system.levels), "bodies in the order of their orbits": on_orbits(goal),
         "time=": system.clock is not None, "project=": bool(goal.project), "scale=": goal.scale != "off",
-        "a random number": any(map(draws, own)), "a monitor": bool(sim.monitors), 'checks="strict"': sim.checks == "strict",
+        "a random number": sim.compiled.draws, "a monitor": bool(sim.monitors), 'checks="strict"': sim.checks == "strict",
     }  # fmt: skip
     method = sim.compiled.known.method
     if method in TURNING or method in BY_NAME and BY_NAME[method].family == "exponential":
@@ -112,7 +110,8 @@ def evolve_there(
                              fix=f'Convert it, or choose precision="{a.dtype}".')  # fmt: skip
     step, start = (1.0 if system.kind == "map" else checked_step(dt)), checked_time(t0)
     count = count_steps(steps, until, step, start)
-    check_indices([u for u in (system.energy, *system.forces, *system.update) if u is not None], i)
+    if compiled.selects:
+        check_indices(compiled.roots, i)
     check_clock(compiled.encoding.precision, compiled.known.timed, count, step, start)
     moved = transferred(target)
     engine: Any = engine_for(target, compiled.program)
