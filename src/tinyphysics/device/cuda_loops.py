@@ -14,6 +14,7 @@ import numpy as np
 
 from tinyphysics.device import cuda
 from tinyphysics.device.cuda_near import Turn, shown
+from tinyphysics.device.cuda_tree import looked_at, planted_there, seeded
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.memory import FIXED, Arrays, Grids, Memory, Scratch, from_planes, to_planes
@@ -79,13 +80,15 @@ class Place(Memory):
         moved = {id(b): own[name] for name, b in self.own.items()}
         held = {name: moved.get(id(b), b) for name, b in self.held.items()}
         lists = {k: near.copy() for k, near in self.lists.items()}
+        tree = None if self.tree is None else self.tree.copy(self.tree.own)
         clock = cuda.zero(cuda.Buffer(8))
-        return replace(self, own=own, held=held, lists=lists, sent=dict(self.sent), clock=clock, time=0,
+        return replace(self, own=own, held=held, lists=lists, tree=tree, sent=dict(self.sent), clock=clock, time=0,
                        flags=cuda.Buffer(8), graphs={})  # fmt: skip
 
     def put(self, other: Memory) -> None:
         assert isinstance(other, Place)
         self.own, self.held, self.lists, self.sent = other.own, other.held, other.lists, other.sent
+        self.tree = other.tree
 
     def show(self, number: int) -> None:
         """A list, where the kernels that read it find it; what was sent before is there still."""
@@ -153,6 +156,9 @@ class CudaLoopEngine(LoopEngine):
                 cuda.write(m.held[spec.name(what)], own[what])
             m.held[spec.name("asked")] = cuda.Buffer(8)
             m.show(number)
+        if self.kernel.tree is not None:
+            assert self.trees_by is not None
+            m.tree = seeded(self.kernel, m.given, self.trees_by())
         return m
 
     def relist(self, m: Place, number: int) -> None:
@@ -219,6 +225,11 @@ class CudaLoopEngine(LoopEngine):
                     cuda.zero(m.held[m.lists[nest.near].spec.name("asked")])
                     self.launch(calls, m, f.workspace, ahead)
                     self.relist(m, nest.near)
+                elif nest.kind == "tree":
+                    assert m.tree is not None
+                    self.launch(calls[:1], m, f.workspace, ahead)
+                    m.held |= planted_there(m.tree, m.held)
+                    self.launch(calls[1:], m, f.workspace, ahead)
                 else:
                     self.launch(calls, m, f.workspace, ahead)
             for a, b in turn.swaps:
@@ -226,7 +237,7 @@ class CudaLoopEngine(LoopEngine):
 
     def together(self, f: Loaded, s: LoopSection, m: Place, steps: int) -> int:
         """Steps of a graph that runs at least twice, after which every buffer is under its name again; 0: no graph."""
-        if self.kernel.lists:  # whether one must be made is looked at in every step
+        if self.kernel.lists or self.kernel.tree is not None:  # whether one must be made is looked at in every step
             return 0
         each, period = self.launches_of(f, s), self.period(s, m)
         count = min(NODES // max(each, 1), steps // 2) // period * period
@@ -264,6 +275,12 @@ class CudaLoopEngine(LoopEngine):
                 return steps
 
     # --- what the runtime asks ----------------------------------------------------------------
+    def measured(self, m: Grids) -> list[dict[str, float]]:
+        for one in m.members:
+            if isinstance(one, Place) and one.tree is not None and one.tree.angle > 0.0:
+                looked_at(one.tree, one.held)
+        return super().measured(m)
+
     def block(self, members: int) -> int:
         each = self.launches_of(self.loaded(False), self.kernel.sections["step"])
         most = BLOCK_WORK / (self.work("step") * max(members, 1) + 1), BLOCK_LAUNCHES / (each * max(members, 1) + 1)

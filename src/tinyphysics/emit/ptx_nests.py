@@ -29,13 +29,14 @@ from tinyphysics.emit.ptx_threads import (
     several,
     unflattened,
 )
-from tinyphysics.errors import BackendError
+from tinyphysics.emit.ptx_tree import PLANTED, walk
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.lattice import OVERFLOW
 from tinyphysics.tpir.nests import LoopKernel, Nest, Piece
+from tinyphysics.tpir.tree import GROUP, pull_of
 from tinyphysics.util import prod
 
 WORKSPACE = "workspace"  # where accumulators wait for each other
@@ -65,15 +66,8 @@ class NestsModule:
         return list(dict.fromkeys(x.name for nests in self.launches.values() for nest in nests for x in nest))
 
 
-def refuse(kernel: LoopKernel) -> None:
-    """A BackendError for what has no kernels."""
-    if kernel.tree is not None:
-        raise BackendError("the backend `cuda` does not sum through a tree", fix="Leave approximate= out, or choose another.")
-
-
 def nests_module(kernel: LoopKernel, careful: bool = False) -> NestsModule:
     """Every nest of a kernel, and those that look at its states."""
-    refuse(kernel)
     sections = {s.name: list(s.nests) for s in (kernel.careful if careful else kernel.sections).values()}
     sections[LOOK] = [look(kernel, buffer) for buffer in kernel.inputs.values()]
     declared: dict[str, str] = {}
@@ -125,6 +119,10 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str) -> list[Kernel]:
         case "pairs":
             block = pair_block(nest.sizes[0])
             made = [Threads(kernel, nest, name, nest.sizes[0], used, pairs, block, RESIDENT // block)]
+        case "tree":  # between the two the tree is made, over the points that the first has stored
+            around = -(-nest.sizes[0] // GROUP) * GROUP
+            made = [Threads(kernel, nest, name, nest.sizes[0], used, mapped),
+                    Threads(kernel, nest, f"{name}_walk", around, [pull_of(nest.evaluation), *PLANTED], walk)]  # fmt: skip
         case "scatter":
             largest = max(kernel.buffers[b].size for b in written(nest))
             made = [Threads(kernel, nest, f"{name}_clear", largest, used, clear),

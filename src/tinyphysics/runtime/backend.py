@@ -74,7 +74,7 @@ def engine_for(
     if loops and target.backend in LOOPS:
         return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
     if loops and target.backend == "cuda":
-        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, seed=seed)
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, tree_functions, seed)
     match target.backend:
         case "llvm":
             return KernelEngine(whole, LlvmLoader(), watch, threads, seed=seed)
