@@ -14,7 +14,7 @@ import numpy as np
 
 from tinyphysics.device import cuda
 from tinyphysics.device.cuda_near import Turn, shown
-from tinyphysics.device.cuda_tree import looked_at, planted_there, seeded
+from tinyphysics.device.cuda_tree import NUMBERS, CudaTree, seeded
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.memory import FIXED, Arrays, Grids, Memory, Scratch, from_planes, to_planes
@@ -159,6 +159,7 @@ class CudaLoopEngine(LoopEngine):
         if self.kernel.tree is not None:
             assert self.trees_by is not None
             m.tree = seeded(self.kernel, m.given, self.trees_by())
+            m.own[NUMBERS] = m.held[NUMBERS] = cuda.Buffer(16)
         return m
 
     def relist(self, m: Place, number: int) -> None:
@@ -202,6 +203,11 @@ class CudaLoopEngine(LoopEngine):
         clocked = any(c.clocked for nest in f.sections[section] for c in nest)
         if clocked:
             self.tick(f, m, first - m.time)
+        if isinstance(m.tree, CudaTree) and not m.tree.ready and steps > 1:  # this machine looks at its first evaluation
+            self.step_once(f, s, m, 0)
+            if clocked:
+                self.tick(f, m, 1)
+            steps -= 1
         count = self.together(f, s, m, steps)
         for _ in range(steps // count if count else 0):
             self.graph(f, s, m, count, careful, clocked).launch()
@@ -225,10 +231,9 @@ class CudaLoopEngine(LoopEngine):
                     cuda.zero(m.held[m.lists[nest.near].spec.name("asked")])
                     self.launch(calls, m, f.workspace, ahead)
                     self.relist(m, nest.near)
-                elif nest.kind == "tree":
-                    assert m.tree is not None
+                elif isinstance(m.tree, CudaTree) and nest.kind == "tree" and not m.tree.ready:
                     self.launch(calls[:1], m, f.workspace, ahead)
-                    m.held |= planted_there(m.tree, m.held)
+                    m.tree.prepare(m.held)
                     self.launch(calls[1:], m, f.workspace, ahead)
                 else:
                     self.launch(calls, m, f.workspace, ahead)
@@ -237,7 +242,7 @@ class CudaLoopEngine(LoopEngine):
 
     def together(self, f: Loaded, s: LoopSection, m: Place, steps: int) -> int:
         """Steps of a graph that runs at least twice, after which every buffer is under its name again; 0: no graph."""
-        if self.kernel.lists or self.kernel.tree is not None:  # whether one must be made is looked at in every step
+        if self.kernel.lists:  # whether one must be made is looked at in every step
             return 0
         each, period = self.launches_of(f, s), self.period(s, m)
         count = min(NODES // max(each, 1), steps // 2) // period * period
@@ -277,8 +282,8 @@ class CudaLoopEngine(LoopEngine):
     # --- what the runtime asks ----------------------------------------------------------------
     def measured(self, m: Grids) -> list[dict[str, float]]:
         for one in m.members:
-            if isinstance(one, Place) and one.tree is not None and one.tree.angle > 0.0:
-                looked_at(one.tree, one.held)
+            if isinstance(one, Place) and isinstance(one.tree, CudaTree) and one.tree.angle > 0.0:
+                one.tree.look(one.held)
         return super().measured(m)
 
     def block(self, members: int) -> int:

@@ -1,4 +1,7 @@
-"""How does a device see a tree?  Made on this machine (device/tree.py) over points that are read back, and sent there."""
+"""What is known of a tree that lives on a device?  Its angle, which this machine chooses where a run begins.
+
+There the points that were stored are read back once. From then on the device makes its trees alone (emit/ptx_tree_build.py).
+"""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -10,25 +13,40 @@ from tinyphysics.device import cuda
 from tinyphysics.device.near import aligned
 from tinyphysics.device.tree import Functions, TreePull, softening_of
 from tinyphysics.tpir.nests import LoopKernel
-from tinyphysics.tpir.tree import BOX, MASSES, POINTS
+from tinyphysics.tpir.tree import MASSES, POINTS
+
+NUMBERS = "tree.numbers"  # the squares of the opening angle and of the softening, on the device
 
 
-def seeded(kernel: LoopKernel, given: tuple[Mapping[str, Any], int], f: Functions) -> TreePull:
-    """The tree of a member, not grown yet."""
+class CudaTree(TreePull):
+    """The tree of one member; `own` is where points and masses are read into."""
+
+    looked = False  # at masses, which no step changes
+    there = 0.0  # the angle that the device knows
+
+    @property
+    def ready(self) -> bool:
+        """May an evaluation be queued without a look?"""
+        return self.looked and self.there == self.angle > 0.0
+
+    def prepare(self, held: Mapping[str, cuda.Buffer]) -> None:
+        """Before a walk, when points and masses have been stored: the angle is chosen if there is none, and sent."""
+        if self.ready:
+            return
+        if not self.looked or self.angle == 0.0:
+            self.look(held)
+            self.grown()
+            self.looked = True
+        cuda.write(held[NUMBERS], np.array([self.angle * self.angle, self.softening]))
+        self.there = self.angle
+
+    def look(self, held: Mapping[str, cuda.Buffer]) -> None:
+        """At the points that were stored last."""
+        for name in (POINTS, MASSES):
+            cuda.read(held[name], self.own[name])
+
+
+def seeded(kernel: LoopKernel, given: tuple[Mapping[str, Any], int], f: Functions) -> CudaTree:
+    """The tree of a member, whose angle is not chosen yet."""
     own = {name: aligned(kernel.buffers[name]) for name in (POINTS, MASSES)}
-    return TreePull(kernel.tree, softening_of(kernel.tree, *given), own, f, 1)
-
-
-def looked_at(tree: TreePull, held: Mapping[str, cuda.Buffer]) -> TreePull:
-    """With the points that were stored last, here."""
-    for name in (POINTS, MASSES):
-        cuda.read(held[name], tree.own[name])
-    return tree
-
-
-def planted_there(tree: TreePull, held: Mapping[str, cuda.Buffer]) -> dict[str, cuda.Buffer]:
-    """The tree over the points that were stored last, on the device: by the names of its buffers."""
-    t = looked_at(tree, held).grown()
-    arrays = {"rows": t.points.T, "nodes": t.nodes[:BOX].T, "boxes": t.nodes[BOX:, : t.leaves].T,
-              "order": t.order.astype(np.int32), "numbers": np.array([tree.angle * tree.angle, tree.softening])}  # fmt: skip
-    return {f"tree.{name}": cuda.upload(a) for name, a in arrays.items()}
+    return CudaTree(kernel.tree, softening_of(kernel.tree, *given), own, f, 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from tinyphysics.tpir.tree import (
     MASS,
     MASSES,
     MOMENTS,
+    NOWHERE,
     PLANES,
     POINTS,
+    SECOND,
     SIZE,
     TRACE,
     TreeSpec,
@@ -38,8 +40,6 @@ NARROWEST = 0.05
 PARTS_PER_THREAD = 4
 WORTH_A_THREAD = 2048  # points
 STACK = 1024  # nodes that wait: seven for each level at most
-NOWHERE = 1e200  # of points that fill the last leaf up: their distance from anything is infinite, and their pull zero
-SECOND = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 
 
 def angles() -> list[float]:
@@ -162,8 +162,8 @@ class TreePull:
         self.error = (0.0, 0.0)  # rms and largest, as they were measured
         self.met = 0  # nodes and points that a group met in the last evaluation, summed
 
-    def copy(self, own: dict[str, Array]) -> TreePull:
-        new = object.__new__(TreePull)
+    def copy(self, own: dict[str, Array]) -> Self:
+        new = object.__new__(type(self))
         new.__dict__.update(self.__dict__ | {"own": own})
         return new
 

@@ -18,6 +18,7 @@ from tinyphysics.emit.ptx_near import ASKED, LISTED, asked, listed_as, near
 from tinyphysics.emit.ptx_pairs import RESIDENT, pair_block, pairs
 from tinyphysics.emit.ptx_threads import (
     BLOCK,
+    WORKSPACE,
     Kernel,
     Launch,
     Threads,
@@ -29,17 +30,17 @@ from tinyphysics.emit.ptx_threads import (
     several,
     unflattened,
 )
-from tinyphysics.emit.ptx_tree import PLANTED, walk
+from tinyphysics.emit.ptx_tree_build import planting
+from tinyphysics.emit.ptx_tree_text import MOST, arrays_of
+from tinyphysics.errors import BackendError
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.lattice import OVERFLOW
 from tinyphysics.tpir.nests import LoopKernel, Nest, Piece
-from tinyphysics.tpir.tree import GROUP, pull_of
 from tinyphysics.util import prod
 
-WORKSPACE = "workspace"  # where accumulators wait for each other
 NUMBER = 8  # bytes of each
 TRIPLE = 'target triple = "nvptx64-nvidia-cuda"'
 LOOK = "look"  # the section that looks for numbers that are none
@@ -68,6 +69,8 @@ class NestsModule:
 
 def nests_module(kernel: LoopKernel, careful: bool = False) -> NestsModule:
     """Every nest of a kernel, and those that look at its states."""
+    if kernel.tree is not None and kernel.tree.shape[0] > MOST:
+        raise BackendError(f"the backend `cuda` sums through trees of up to {MOST:,} points", fix="Choose another.")
     sections = {s.name: list(s.nests) for s in (kernel.careful if careful else kernel.sections).values()}
     sections[LOOK] = [look(kernel, buffer) for buffer in kernel.inputs.values()]
     declared: dict[str, str] = {}
@@ -86,6 +89,8 @@ def nests_module(kernel: LoopKernel, careful: bool = False) -> NestsModule:
 
 
 def room(nest: Nest) -> int:
+    if nest.kind == "tree":
+        return arrays_of(nest.sizes[0])[1]
     return NUMBER * LANES * prod(nest.sizes[:-1]) * len(nest.pieces[0].stores) if nest.kind == "lanes" else 0
 
 
@@ -119,10 +124,8 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str) -> list[Kernel]:
         case "pairs":
             block = pair_block(nest.sizes[0])
             made = [Threads(kernel, nest, name, nest.sizes[0], used, pairs, block, RESIDENT // block)]
-        case "tree":  # between the two the tree is made, over the points that the first has stored
-            around = -(-nest.sizes[0] // GROUP) * GROUP
-            made = [Threads(kernel, nest, name, nest.sizes[0], used, mapped),
-                    Threads(kernel, nest, f"{name}_walk", around, [pull_of(nest.evaluation), *PLANTED], walk)]  # fmt: skip
+        case "tree":
+            made = [Threads(kernel, nest, name, nest.sizes[0], used, mapped), *planting(kernel, nest, name)]
         case "scatter":
             largest = max(kernel.buffers[b].size for b in written(nest))
             made = [Threads(kernel, nest, f"{name}_clear", largest, used, clear),
