@@ -1,4 +1,4 @@
-"""What are the kernels of a tree written with, and where is what they hand to each other?  Lines of a thread, rows of numbers.
+"""What are the kernels of a tree written with, and where is what they hand to each other?  Lines and rows of numbers.
 
 All but the opening angle lies in the workspace that nests share: a tree lives as long as one evaluation.
 """
