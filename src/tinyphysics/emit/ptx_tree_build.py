@@ -27,6 +27,7 @@ from tinyphysics.emit.ptx_tree_text import (
     ROWS,
     SIDES,
     Numbers,
+    in_eights,
 )
 from tinyphysics.emit.tree_walk import along_the_curve
 from tinyphysics.tpir.nests import LoopKernel, Nest
@@ -93,19 +94,24 @@ def reach(many: int, threads: int, source: str, out: str) -> Body:
         c = Numbers(f)
         start = [("double", x) for x in [INFINITE] * 3 + [MINUS_INFINITE] * 3]
 
-        def one(i: str, box: list[str]) -> list[str]:
+        def read(i: str) -> tuple[list[str], list[str]]:
             if source:
                 row = c.row(source, SIDES, i)
-                low, high = [row(k) for k in range(3)], [row(3 + k) for k in range(3)]
-            else:
-                at = [coordinate(c, k, i) for k in range(3)]
-                there = [c.new(f"fcmp ord double {c.op('fsub', x, x)}, 0.0") for x in at]
-                low = [c.chosen(t, x, INFINITE) for t, x in zip(there, at)]
-                high = [c.chosen(t, x, MINUS_INFINITE) for t, x in zip(there, at)]
-            lows, highs = zip(box, low), zip(box[3:], high)
-            return [*(c.extreme("lt", a, b) for a, b in lows), *(c.extreme("gt", a, b) for a, b in highs)]
+                return [row(k) for k in range(3)], [row(3 + k) for k in range(3)]
+            at = [coordinate(c, k, i) for k in range(3)]
+            return at, at
 
-        box = f.carrying("%thread", str(many), threads, start, one)
+        def some(places: list[str], box: list[str]) -> list[str]:
+            for low, high in [read(i) for i in places]:
+                if not source:  # a point that is nowhere does not count
+                    there = [c.finite(x) for x in low]
+                    low = [c.chosen(t, x, INFINITE) for t, x in zip(there, low)]
+                    high = [c.chosen(t, x, MINUS_INFINITE) for t, x in zip(there, high)]
+                lows, highs = zip(box, low), zip(box[3:], high)
+                box = [*(c.extreme("lt", a, b) for a, b in lows), *(c.extreme("gt", a, b) for a, b in highs)]
+            return box
+
+        box = in_eights(f, "%thread", str(many), start, some, threads)
         if threads == 1:
             frame(c, box)
         else:
@@ -116,15 +122,12 @@ def reach(many: int, threads: int, source: str, out: str) -> Body:
 
 def frame(c: Numbers, box: list[str]) -> None:
     """The corner, and how many cells of the curve are a unit of length; none if points are all in one place or nowhere."""
-    def finite(x: str) -> str:
-        return c.new(f"fcmp ord double {c.op('fsub', x, x)}, 0.0")
-
     widths = [c.op("fsub", b, a) for a, b in zip(box, box[3:])]
     width = c.extreme("gt", c.extreme("gt", widths[0], widths[1]), widths[2])
-    wide = c.new(f"and i1 {finite(width)}, {c.new(f'fcmp ogt double {width}, 0.0')}")
+    wide = c.new(f"and i1 {c.finite(width)}, {c.new(f'fcmp ogt double {width}, 0.0')}")
     scale = c.op("fdiv", constant(2.0**BITS), width)
-    scale = c.chosen(c.new(f"and i1 {wide}, {finite(scale)}"), scale, "0.0")
-    c.put_row(FRAME, "0", [*(c.chosen(finite(x), x, "0.0") for x in box[:3]), scale])
+    scale = c.chosen(c.new(f"and i1 {wide}, {c.finite(scale)}"), scale, "0.0")
+    c.put_row(FRAME, "0", [*(c.chosen(c.finite(x), x, "0.0") for x in box[:3]), scale])
 
 
 def keys(f: NestWriter, _: str) -> None:

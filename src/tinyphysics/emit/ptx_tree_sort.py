@@ -19,6 +19,7 @@ from tinyphysics.emit.ptx_tree_text import (
     OTHER_ORDER,
     PART,
     Numbers,
+    in_eights,
     parts_of,
     ranked,
     shares,
@@ -26,7 +27,6 @@ from tinyphysics.emit.ptx_tree_text import (
 from tinyphysics.tpir.tree import BITS
 
 Body = Callable[[NestWriter, str], None]
-TOGETHER = 8  # numbers that are read before one is used
 assert 3 * BITS % (2 * DIGIT) == 0, "after an even number of passes the order is where it was"
 
 
@@ -53,23 +53,16 @@ def rank(f: NestWriter, _: str) -> None:
     c, n = Numbers(f), f.nest.sizes[0]
     key = c.get(KEYS, "%thread")
 
-    def some(many: int) -> Callable[[str, list[str]], list[str]]:
-        def body(j: str, count: list[str]) -> list[str]:
-            places = [c.ints("add", j, str(k)) for k in range(many)]
-            others = [c.get(KEYS, place) for place in places]
-            total = count[0]
-            for place, other in zip(places, others):
-                before = c.new(f"icmp slt i64 {place}, %thread")  # of equal keys the first comes first
-                sooner = c.new(f"icmp slt i64 {other}, {key}")
-                as_soon = c.new(f"and i1 {before}, {c.new(f'icmp eq i64 {other}, {key}')}")
-                total = c.ints("add", total, c.new(f"zext i1 {c.new(f'or i1 {sooner}, {as_soon}')} to i64"))
-            return [total]
+    def some(places: list[str], count: list[str]) -> list[str]:
+        total = count[0]
+        for place, other in zip(places, [c.get(KEYS, place) for place in places]):
+            before = c.new(f"icmp slt i64 {place}, %thread")  # of equal keys the first comes first
+            sooner = c.new(f"icmp slt i64 {other}, {key}")
+            as_soon = c.new(f"and i1 {before}, {c.new(f'icmp eq i64 {other}, {key}')}")
+            total = c.ints("add", total, c.new(f"zext i1 {c.new(f'or i1 {sooner}, {as_soon}')} to i64"))
+        return [total]
 
-        return body
-
-    whole = n // TOGETHER * TOGETHER
-    (place,) = f.carrying("0", str(whole), TOGETHER, [("i64", "0")], some(TOGETHER))
-    (place,) = f.carrying(str(whole), str(n), 1, [("i64", place)], some(1))
+    (place,) = in_eights(f, "0", str(n), [("i64", "0")], some)
     c.put(ORDER, place, "%thread", "i32")
 
 
@@ -93,11 +86,13 @@ def digits(source: str) -> Body:
         for digit in range(DIGITS):
             c.put(counters, c.ints("add", "%thread", str(digit * threads)), "0", "i32")
 
-        def one(i: str) -> None:
-            at = counter(c, c.get(source, i), threads)
-            c.put(counters, at, c.ints("add", c.get(counters, at, "i32"), "1"), "i32")
+        def some(places: list[str], _: list[str]) -> list[str]:
+            for key in [c.get(source, i) for i in places]:
+                at = counter(c, key, threads)
+                c.put(counters, at, c.ints("add", c.get(counters, at, "i32"), "1"), "i32")
+            return []
 
-        f.loop(*own(c, each, n), 1, one)
+        in_eights(f, *own(c, each, n), [], some)
 
     return body
 
@@ -108,8 +103,13 @@ def sums(level: int) -> Body:
         c = Numbers(f)
         below, above = f"{COUNTERS}{level - 1}", f"{COUNTERS}{level}"
         size = parts_of(DIGITS * shares(f.nest.sizes[0])[1])[level - 1]
-        (total,) = f.carrying(*own(c, PART, size), 1, [("i64", "0")],
-                              lambda i, v: [c.ints("add", v[0], c.get(below, i, "i32"))])  # fmt: skip
+
+        def some(places: list[str], total: list[str]) -> list[str]:
+            for x in [c.get(below, i, "i32") for i in places]:
+                total = [c.ints("add", total[0], x)]
+            return total
+
+        (total,) = in_eights(f, *own(c, PART, size), [("i64", "0")], some)
         c.put(above, "%thread", total, "i32")
 
     return body
@@ -123,12 +123,13 @@ def spread(level: int) -> Body:
         name = f"{COUNTERS}{level}"
         before = c.get(f"{COUNTERS}{level + 1}", "%thread", "i32") if level + 1 < len(sizes) else "0"
 
-        def one(i: str, v: list[str]) -> list[str]:
-            after = c.ints("add", v[0], c.get(name, i, "i32"))
-            c.put(name, i, v[0], "i32")
-            return [after]
+        def some(places: list[str], total: list[str]) -> list[str]:
+            for i, x in zip(places, [c.get(name, i, "i32") for i in places]):
+                c.put(name, i, total[0], "i32")
+                total = [c.ints("add", total[0], x)]
+            return total
 
-        f.carrying(*own(c, PART, sizes[level]), 1, [("i64", before)], one)
+        in_eights(f, *own(c, PART, sizes[level]), [("i64", before)], some)
 
     return body
 
@@ -139,14 +140,16 @@ def move(there: tuple[str, str], other: tuple[str, str]) -> Body:
         each, threads = shares(n)
         counters = f"{COUNTERS}0"
 
-        def one(i: str) -> None:
-            key = c.get(there[0], i)
-            at = counter(c, key, threads)
-            to = c.get(counters, at, "i32")
-            c.put(counters, at, c.ints("add", to, "1"), "i32")
-            c.put(other[0], to, c.ints("lshr", key, str(DIGIT)))
-            c.put(other[1], to, c.get(there[1], i, "i32"), "i32")
+        def some(places: list[str], _: list[str]) -> list[str]:
+            keys, points = [c.get(there[0], i) for i in places], [c.get(there[1], i, "i32") for i in places]
+            for key, point in zip(keys, points):
+                at = counter(c, key, threads)
+                to = c.get(counters, at, "i32")
+                c.put(counters, at, c.ints("add", to, "1"), "i32")
+                c.put(other[0], to, c.ints("lshr", key, str(DIGIT)))
+                c.put(other[1], to, point, "i32")
+            return []
 
-        f.loop(*own(c, each, n), 1, one)
+        in_eights(f, *own(c, each, n), [], some)
 
     return body

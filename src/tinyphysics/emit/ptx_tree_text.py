@@ -22,6 +22,7 @@ MOST = 1 << 30  # points: for so many a word has bits of all levels
 PART = 64  # numbers that a thread sums up
 DIGIT, DIGITS = 6, 64  # bits of a pass of the sort
 OWN, THREADS = 16, 1 << 14  # numbers that a thread sorts at least, threads at most
+TOGETHER = 8  # numbers that are read before one is used
 RANKED = 8192  # points, up to which counting who comes before is sooner than passes
 
 
@@ -106,6 +107,9 @@ class Numbers:
         """Of whole numbers."""
         return self.chosen(self.new(f"icmp slt i64 {a}, {b}"), a, b, "i64")
 
+    def finite(self, x: str) -> str:
+        return self.new(f"fcmp ord double {self.op('fsub', x, x)}, 0.0")
+
     def extreme(self, how: str, a: str, b: str) -> str:
         """The smaller ("lt") or larger ("gt") of two; what is no number stays."""
         better = self.new(f"or i1 {self.new(f'fcmp o{how} double {b}, {a}')}, {self.new(f'fcmp uno double {b}, {b}')}")
@@ -180,3 +184,22 @@ def looping(
     f.line(f"br label %while{n}")
     f.label(f"end{n}")
     return names
+
+
+def in_eights(
+    f: NestWriter, begin: str, end: str, start: Sequence[tuple[str, str]], body: Callable[[list[str], list[str]], list[str]],
+    step: int = 1,
+) -> list[str]:  # fmt: skip
+    """A loop in which the loads of eight turns wait beside each other; the body has the numbers of some turns."""
+    kinds = [kind for kind, _ in start]
+
+    def some(many: int) -> Callable[[str, list[str]], list[str]]:
+        def turns(i: str, carried: list[str]) -> list[str]:
+            after = f.new(f"add i64 {i}, {many * step}")
+            return [after, *body([f.new(f"add i64 {i}, {k * step}") if k else i for k in range(many)], carried[1:])]
+
+        return turns
+
+    last = f.new(f"sub i64 {end}, {(TOGETHER - 1) * step}")
+    on, *values = f.carrying(begin, last, TOGETHER * step, [("i64", begin), *start], some(TOGETHER))
+    return f.carrying(on, end, step, [("i64", on), *zip(kinds, values)], some(1))[1:]
