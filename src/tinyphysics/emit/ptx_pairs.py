@@ -13,7 +13,7 @@ from tinyphysics.emit.llvm import TYPE
 from tinyphysics.emit.nest_writer import BYTES, Names, NestWriter
 from tinyphysics.emit.ptx_rounded import Sums, is_special
 from tinyphysics.emit.ptx_threads import BLOCK, TOGETHER, any_of, begun, note, put, several
-from tinyphysics.ir.dtype import bool_
+from tinyphysics.ir.dtype import bool_, f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
@@ -21,7 +21,7 @@ from tinyphysics.tpir.nests import Nest, Store
 
 WARP = 32
 RESIDENT = 512  # threads for which a processor must have registers: what 65,536 points give each of an H200's 132
-LARGE = 256  # threads of a block where numbers are rounded side by side (1.20, 1.14, 1.14 ps a pair with 128, 256, 512)
+LARGE = 256  # threads of a block where float32 is rounded side by side: 1.20, 1.14, 1.14 ps a pair with 128, 256, 512
 SPREAD = 1 << 14  # points; fewer are spread over more processors, a warp each
 VECTOR = 16  # bytes that one load brings
 AT_A_TIME = 1024  # partners whose sums are computed again if one of them is in doubt
@@ -36,7 +36,8 @@ def rounds(nest: Nest) -> bool:
 def pair_block(nest: Nest, estimates: bool) -> int:
     if nest.sizes[0] < SPREAD:
         return WARP
-    return LARGE if estimates and rounds(nest) else BLOCK
+    narrow = all(s.value.dtype is f32 for s in nest.pieces[0].stores)
+    return LARGE if estimates and narrow and rounds(nest) else BLOCK
 
 
 @dataclass
