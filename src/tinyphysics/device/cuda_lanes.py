@@ -6,18 +6,23 @@ observables, a word that says whether any number is none.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tinyphysics.device import cuda, nvptx
+from tinyphysics.context import CUDA_TUNE
+from tinyphysics.device import cuda, cuda_tuning, nvptx
+from tinyphysics.device.cuda_tuning import Form
 from tinyphysics.device.engine import Arrays, KernelEngine, Lanes, observed, parameters
 from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import LOST, NUMPY_DTYPE
-from tinyphysics.target import PORTABLE, Seed
-from tinyphysics.util import prod
+from tinyphysics.errors import BackendError
+from tinyphysics.target import PORTABLE, Seed, VectorShape
+from tinyphysics.util import digest, prod
 
 THREADS = 128  # of a block: many blocks are there for every processor, and the last ones wait for little
 WAVES = 32  # blocks of a grid for each processor at most; then threads take further chunks
@@ -62,9 +67,10 @@ def sent(a: Any) -> Rows:
     return Rows(cuda.upload(a), rows, lanes, a.dtype)
 
 
-def grid(chunks: int) -> int:
+def grid(chunks: int, threads: int | None = None) -> int:
     """Blocks for so many chunks."""
-    return max(1, min(-(-chunks // THREADS), cuda.device().processors * WAVES))
+    one = threads or THREADS
+    return max(1, min(-(-chunks // one), cuda.device().processors * WAVES * THREADS // one))
 
 
 def whole(*numbers: int) -> list[Any]:
@@ -127,6 +133,7 @@ class OnDevice(Lanes):
     """A run between two blocks; `uniform` and `varying` are there, too."""
 
     shared: Any = None  # `uniform` of this machine
+    form: Form = Form(1, THREADS)
 
 
 class CudaEngine(KernelEngine):
@@ -137,6 +144,9 @@ class CudaEngine(KernelEngine):
     ) -> None:
         super().__init__(program, loader, probe, 1, kernel, seed)
         self.tools = tools
+        self._long: set[int] = set()  # members of runs that are worth trying before them
+        self._forms: dict[Any, Form | None] = {}  # by members and which parameters vary: what was found by trying
+        self._used: dict[int, Form] = {}  # by members: the last
 
     @property
     def room(self) -> int:  # type: ignore[override]
@@ -148,21 +158,117 @@ class CudaEngine(KernelEngine):
         """One section on every member; those whose guard fires again, carefully."""
         if not m.members:
             return
-        f, shape = self.function(name, False, m, None)
-        guarded: bool = self.loader.guarded[name]  # type: ignore[attr-defined]
+        assert isinstance(m, OnDevice)
+        if name == self.loop and m.members in self._long:
+            self.tune(m, rows * stride)
+        guarded: bool = self.guarded(name, m)
         marks = cuda.Buffer(source.lanes)
         if guarded:
             cuda.zero(marks)
         for careful in (False, True):
-            f = self.function(name, True, m, None)[0] if careful else f
-            chunks = source.lanes // shape.lanes
-            self.launches += 1
-            cuda.launch(f, grid(chunks), THREADS, [
-                source.buffer, out.buffer, m.uniform, m.varying, marks, series,
-                *whole(0, source.lanes, source.lanes, m.steps, rows, stride),
-            ])  # fmt: skip
+            self.launched(name, careful, m, source, out, marks, series, rows, stride)
             if careful or not guarded or not self.tools.any(marks, source.lanes):
                 return
+
+    def guarded(self, name: str, m: Lanes) -> bool:
+        self.function(name, False, m, None)
+        return bool(self.loader.guarded[name])  # type: ignore[attr-defined]
+
+    def launched(
+        self, name: str, careful: bool, m: OnDevice, source: Rows, out: Rows, marks: Any, series: Any, rows: int, stride: int
+    ) -> None:
+        f, shape = self.function(name, careful, m, None)
+        self.launches += 1
+        cuda.launch(f, grid(source.lanes // shape.lanes, m.form.threads), m.form.threads, [
+            source.buffer, out.buffer, m.uniform, m.varying, marks, series,
+            *whole(0, source.lanes, source.lanes, m.steps, rows, stride),
+        ])  # fmt: skip
+
+    def function(self, name: str, careful: bool, m: Lanes, quick: VectorShape | None) -> tuple[Any, VectorShape]:
+        assert isinstance(m, OnDevice)
+        known = (name, careful, m.mask, m.form.members)
+        if known not in self._ready:
+            self._ready[known] = self.loaded(name, careful, m, None)
+        return self._ready[known]
+
+    def shape_of(self, m: Lanes, loops: bool) -> VectorShape:
+        assert isinstance(m, OnDevice)
+        return VectorShape(1, m.form.members if loops else 1)
+
+    # --- members of a thread, threads of a block ------------------------------------------------
+    @property
+    def loop(self) -> str:
+        return "watch" if self.kernel.watched else "step"
+
+    def choice(self, members: int) -> bool:
+        """Is there more than one form?  With fewer members a thread has one, and few processors have more than a block."""
+        return members >= cuda.device().processors * THREADS
+
+    @cached_property
+    def key(self) -> str:
+        known = getattr(self.kernel, "key", None)
+        return digest(str(self.kernel).encode()) if known is None else str(known)
+
+    def kept_as(self, members: int, mask: tuple[bool, ...]) -> str:
+        return cuda_tuning.key(self.key, self.loop, mask, members, cuda.device().name, cuda.driver_version())
+
+    def form(self, members: int, mask: tuple[bool, ...]) -> Form:
+        """What was found by trying, here or in an earlier process; or else the estimate."""
+        known = (members, mask)
+        if CUDA_TUNE.value and self.choice(members) and known not in self._forms:
+            self._forms[known] = cuda_tuning.kept(self.kept_as(members, mask))
+        found = self._forms.get(known) if CUDA_TUNE.value else None
+        return found or Form(self.shape(members).lanes, THREADS)
+
+    def one_step(self, members: int) -> float:
+        """Seconds, at least."""
+        return cuda_tuning.seconds(self.kernel.section(self.loop).operations, members, cuda.device().processors)
+
+    def expect(self, members: int, steps: int) -> None:
+        """A run of so many steps is about to begin; one that is long tries forms first."""
+        long = CUDA_TUNE.value > 1 or CUDA_TUNE.value == 1 and cuda_tuning.is_long(self.one_step(members), steps)
+        (self._long.add if long and self.choice(members) else self._long.discard)(members)
+
+    def told(self, members: int) -> dict[str, Any]:
+        """How so many members lay on the device last, for out.metrics."""
+        f = self._used.get(members) or Form(self.shape(members).lanes, THREADS)
+        return {"interleave": f.members, "block": f.threads, "chosen": f.chosen}
+
+    def tune(self, m: OnDevice, most: int) -> None:
+        """Tries the forms on a copy of a loop state, for a few of so many steps; the fastest is the state's from then on."""
+        with self._lock:  # who comes at the same time waits and takes what was found
+            self._long.discard(m.members)
+            known = (m.members, m.mask)
+            if self._forms.get(known) is None:
+                forms = cuda_tuning.candidates(m.form, m.members, m.carried.lanes, cuda.device().processors)
+                found = self.fastest(m, forms, cuda_tuning.steps_of_a_try(self.one_step(m.members), most))
+                if found is None:
+                    return
+                self._forms[known] = found
+                cuda_tuning.keep(self.kept_as(*known), found)
+            best = self._forms[known]
+            assert best is not None
+            if m.carried.lanes % best.members == 0:
+                m.form = self._used[m.members] = best
+
+    def fastest(self, m: OnDevice, forms: Sequence[Form], steps: int) -> Form | None:
+        try:
+            there, timer = m.carried.like(), cuda.Timer()
+            marks = cuda.zero(cuda.Buffer(m.carried.lanes))
+            series = cuda.Buffer(8 * len(self.kernel.watched) * m.carried.lanes) if self.kernel.watched else None
+        except BackendError:  # no room for a copy: the run itself may need none
+            return None
+        rows, stride = (1, steps) if self.kernel.watched else (steps, 1)
+
+        def milliseconds(form: Form) -> float:
+            trial = replace(m, form=form)
+            self.function(self.loop, False, trial, None)
+            cuda.copy(m.carried.buffer, there.buffer)
+            with timer:
+                self.launched(self.loop, False, trial, there, there, marks, series, rows, stride)
+            return timer.milliseconds
+
+        return cuda_tuning.fastest(forms, milliseconds)
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
@@ -172,13 +278,14 @@ class CudaEngine(KernelEngine):
         return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.lanes)))
 
     def lanes(self, members: int) -> int:
-        one = self.shape(members).lanes
+        one = math.lcm(self.shape(members).lanes, *(cuda_tuning.MEMBERS if self.choice(members) else ()))
         return -(-members // one) * one
 
     def begun(self, carried: Rows, params: Arrays, members: int, dt: float, t0: float, steps: int) -> OnDevice:
         uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, carried.lanes)
         there = None if varying is None else cuda.upload(varying)
-        return OnDevice(carried, steps, members, cuda.upload(uniform), there, mask, None, uniform)
+        form = self._used[members] = self.form(members, mask)
+        return OnDevice(carried, steps, members, cuda.upload(uniform), there, mask, None, uniform, form)
 
     def start(
         self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
@@ -230,8 +337,8 @@ class CudaEngine(KernelEngine):
         return replace(m, carried=copy)
 
     def some(self, m: Lanes, members: Sequence[int]) -> Lanes:
-        lanes = self.shape(m.members).lanes
-        who = [*members, *[members[-1]] * (-len(members) % lanes)]
+        assert isinstance(m, OnDevice)
+        who = [*members, *[members[-1]] * (-len(members) % m.form.members)]
         varying = m.varying
         if varying is not None:
             rows = len(self.kernel.params)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.device.cuda_many import ManyGpus
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.ir import UOp
 from tinyphysics.rules.random import draws
@@ -86,6 +88,9 @@ def execute(
     running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused, r.system, r.encoding, r.begun,
                       keeper, windows)  # fmt: skip
     running.begin()
+    if isinstance(engine, CudaEngine | ManyGpus):
+        for tile in running.tiles:
+            engine.expect(tile.members, record.schedule.steps - record.schedule.first)
     if values:
         first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first])
         if sink is not None:
@@ -94,6 +99,8 @@ def execute(
             now = {name: v[0] for name, v in first.items()}
             record.watch(now, None if windows is None else fitting(list(now.values()), FEW))
     running.go(tick)
+    if isinstance(engine, CudaEngine | ManyGpus) and running.tiles:
+        record.shape = engine.told(running.tiles[0].members)
     if isinstance(engine, LoopEngine):
         record.measured = [found for tile in running.tiles if tile.begun for found in engine.measured(tile.alone)]
     if isinstance(engine, AdaptiveEngine):
