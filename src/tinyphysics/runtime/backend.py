@@ -57,6 +57,7 @@ from tinyphysics.tpir.outline import Outline
 from tinyphysics.util import digest
 
 Source = Program | Recipe
+ON_GPUS = (CudaEngine, ManyGpus)  # engines of ensembles that lie there
 
 
 @lru_cache(maxsize=64)

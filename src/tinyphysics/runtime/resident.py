@@ -116,7 +116,6 @@ def evolve_there(
     moved = transferred(target)
     engine: Any = engine_for(target, compiled.program)
     launches = engine.launches
-    engine.expect(i.members, count)
     m = engine.start(taken, i.params, i.members, step, start)
     if engine.bad(m):
         raise InputError("the initial state is not finite", fix="Check the initial values.")
@@ -148,7 +147,7 @@ def evolve_there(
         there = {name: exchange.DeviceArray(a.pointer, taken[name].shape, a.dtype, a.owner) for name, a in there.items()}
     final = Frame({name: exchange.given_back(a, states[name]) for name, a in there.items()}, n, time_at(n, step, start))
     metrics = {"backend": {"requested": sim.requested, "used": target.backend}, "device": cuda.device().name,
-               "steps": n, "members": i.members, "launches": engine.launches - launches, "shape": engine.told(i.members),
+               "steps": n, "members": i.members, "launches": engine.launches - launches,
                "seconds": {"run": clock.perf_counter() - began},
                **{name: x - moved[name] for name, x in transferred(target).items()}}  # fmt: skip
     return OnDevice(final, tuple(sorted(stops, key=lambda s: (s.step, s.member or 0))), metrics, there,
