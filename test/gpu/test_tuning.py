@@ -7,7 +7,7 @@ import tinyphysics as tp
 from test_parity import ensemble, henon_heiles, pendulum
 from tinyphysics.context import CUDA_TUNE
 from tinyphysics.device import cuda, cuda_lanes
-from tinyphysics.device.cuda_tuning import BLOCKS, MEMBERS
+from tinyphysics.device.cuda_tuning import BLOCKS, MEMBERS, Form
 from tinyphysics.runtime import backend
 
 CASES = [(pendulum, dict(q=1.0, p=0.3)), (henon_heiles, dict(q=[0.1, 0.2], p=[0.3, -0.1]))]
@@ -45,9 +45,8 @@ def test_every_form_has_the_same_bits(gpu, monkeypatch, interleave, block):
     system, start = CASES[0]
     start, steps = ensemble(start, members_of(4) if gpu.real else 37), gpu.steps(100)
     start["q"][[3, 4, 20]] = [1e12, -3e15, 1e22]
-    form = cuda_lanes.Form(interleave, block)
-    monkeypatch.setattr(cuda_lanes.CudaEngine, "form", lambda self, members, mask: form)
-    monkeypatch.setattr(cuda_lanes.CudaEngine, "choice", lambda self, members: True)
-    out = tp.compile(system, dt=0.1, backend="cuda").evolve(**start, steps=steps)
+    monkeypatch.setattr(cuda_lanes.CudaEngine, "estimate", lambda self, members: Form(interleave, block))
+    with CUDA_TUNE(0):
+        out = tp.compile(system, dt=0.1, backend="cuda").evolve(**start, steps=steps)
     assert out.metrics["shape"] == {"interleave": interleave, "block": block, "chosen": "estimated"}
     assert out.hash == tp.compile(system, dt=0.1).evolve(**start, steps=steps).hash

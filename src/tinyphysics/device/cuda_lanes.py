@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tinyphysics.context import CUDA_TUNE
-from tinyphysics.device import cuda, cuda_tuning, nvptx
-from tinyphysics.device.cuda_tuning import Form
+from tinyphysics.device import cuda, nvptx
+from tinyphysics.device.cuda_tuning import Form, Tuner
 from tinyphysics.device.engine import Arrays, KernelEngine, Lanes, observed, parameters
 from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import LOST, NUMPY_DTYPE
-from tinyphysics.errors import BackendError
 from tinyphysics.target import PORTABLE, Seed, VectorShape
-from tinyphysics.util import digest, prod
+from tinyphysics.util import prod
 
 THREADS = 128  # of a block: many blocks are there for every processor, and the last ones wait for little
 WAVES = 32  # blocks of a grid for each processor at most; then threads take further chunks
@@ -144,9 +141,7 @@ class CudaEngine(KernelEngine):
     ) -> None:
         super().__init__(program, loader, probe, 1, kernel, seed)
         self.tools = tools
-        self._long: set[int] = set()  # members of runs that are worth trying before them
-        self._forms: dict[Any, Form | None] = {}  # by members and which parameters vary: what was found by trying
-        self._used: dict[int, Form] = {}  # by members: the last
+        self.tuner = Tuner(self)
 
     @property
     def room(self) -> int:  # type: ignore[override]
@@ -159,8 +154,8 @@ class CudaEngine(KernelEngine):
         if not m.members:
             return
         assert isinstance(m, OnDevice)
-        if name == self.loop and m.members in self._long:
-            self.tune(m, rows * stride)
+        if name == self.loop:
+            m.form = self.tuner.tuned(m, rows * stride)
         guarded: bool = self.guarded(name, m)
         marks = cuda.Buffer(source.lanes)
         if guarded:
@@ -195,80 +190,38 @@ class CudaEngine(KernelEngine):
         assert isinstance(m, OnDevice)
         return VectorShape(1, m.form.members if loops else 1)
 
-    # --- members of a thread, threads of a block ------------------------------------------------
+    # --- how members lie there (device/cuda_tuning.py) ------------------------------------------
     @property
     def loop(self) -> str:
         return "watch" if self.kernel.watched else "step"
 
-    def choice(self, members: int) -> bool:
-        """Is there more than one form?  With fewer members a thread has one, and few processors have more than a block."""
-        return members >= cuda.device().processors * THREADS
-
-    @cached_property
-    def key(self) -> str:
-        known = getattr(self.kernel, "key", None)
-        return digest(str(self.kernel).encode()) if known is None else str(known)
-
-    def kept_as(self, members: int, mask: tuple[bool, ...]) -> str:
-        return cuda_tuning.key(self.key, self.loop, mask, members, cuda.device().name, cuda.driver_version())
-
-    def form(self, members: int, mask: tuple[bool, ...]) -> Form:
-        """What was found by trying, here or in an earlier process; or else the estimate."""
-        known = (members, mask)
-        if CUDA_TUNE.value and self.choice(members) and known not in self._forms:
-            self._forms[known] = cuda_tuning.kept(self.kept_as(members, mask))
-        found = self._forms.get(known) if CUDA_TUNE.value else None
-        return found or Form(self.shape(members).lanes, THREADS)
-
-    def one_step(self, members: int) -> float:
-        """Seconds, at least."""
-        return cuda_tuning.seconds(self.kernel.section(self.loop).operations, members, cuda.device().processors)
+    def estimate(self, members: int) -> Form:
+        return Form(self.shape(members).lanes, THREADS)
 
     def expect(self, members: int, steps: int) -> None:
-        """A run of so many steps is about to begin; one that is long tries forms first."""
-        long = CUDA_TUNE.value > 1 or CUDA_TUNE.value == 1 and cuda_tuning.is_long(self.one_step(members), steps)
-        (self._long.add if long and self.choice(members) else self._long.discard)(members)
+        """A run of so many steps is about to begin."""
+        self.tuner.expect(members, steps)
 
     def told(self, members: int) -> dict[str, Any]:
-        """How so many members lay on the device last, for out.metrics."""
-        f = self._used.get(members) or Form(self.shape(members).lanes, THREADS)
-        return {"interleave": f.members, "block": f.threads, "chosen": f.chosen}
+        """How so many members lay there last, for out.metrics."""
+        return self.tuner.told(members)
 
-    def tune(self, m: OnDevice, most: int) -> None:
-        """Tries the forms on a copy of a loop state, for a few of so many steps; the fastest is the state's from then on."""
-        with self._lock:  # who comes at the same time waits and takes what was found
-            self._long.discard(m.members)
-            known = (m.members, m.mask)
-            if self._forms.get(known) is None:
-                forms = cuda_tuning.candidates(m.form, m.members, m.carried.lanes, cuda.device().processors)
-                found = self.fastest(m, forms, cuda_tuning.steps_of_a_try(self.one_step(m.members), most))
-                if found is None:
-                    return
-                self._forms[known] = found
-                cuda_tuning.keep(self.kept_as(*known), found)
-            best = self._forms[known]
-            assert best is not None
-            if m.carried.lanes % best.members == 0:
-                m.form = self._used[m.members] = best
-
-    def fastest(self, m: OnDevice, forms: Sequence[Form], steps: int) -> Form | None:
-        try:
-            there, timer = m.carried.like(), cuda.Timer()
-            marks = cuda.zero(cuda.Buffer(m.carried.lanes))
-            series = cuda.Buffer(8 * len(self.kernel.watched) * m.carried.lanes) if self.kernel.watched else None
-        except BackendError:  # no room for a copy: the run itself may need none
-            return None
-        rows, stride = (1, steps) if self.kernel.watched else (steps, 1)
+    def trial(self, m: OnDevice, steps: int) -> Callable[[Form], float]:
+        """A function of forms: the milliseconds that so many steps take in one, on a copy of the loop state."""
+        there, timer, k = m.carried.like(), cuda.Timer(), self.kernel
+        marks = cuda.zero(cuda.Buffer(m.carried.lanes))
+        series = cuda.Buffer(8 * len(k.watched) * m.carried.lanes) if k.watched else None
+        rows, stride = (1, steps) if k.watched else (steps, 1)
 
         def milliseconds(form: Form) -> float:
-            trial = replace(m, form=form)
-            self.function(self.loop, False, trial, None)
+            other = replace(m, form=form)
+            self.function(self.loop, False, other, None)  # is made before the clock runs
             cuda.copy(m.carried.buffer, there.buffer)
             with timer:
-                self.launched(self.loop, False, trial, there, there, marks, series, rows, stride)
+                self.launched(self.loop, False, other, there, there, marks, series, rows, stride)
             return timer.milliseconds
 
-        return cuda_tuning.fastest(forms, milliseconds)
+        return milliseconds
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
@@ -278,14 +231,14 @@ class CudaEngine(KernelEngine):
         return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.lanes)))
 
     def lanes(self, members: int) -> int:
-        one = math.lcm(self.shape(members).lanes, *(cuda_tuning.MEMBERS if self.choice(members) else ()))
+        one = math.lcm(*self.tuner.possible(members))  # every form that the run may have divides the lanes
         return -(-members // one) * one
 
     def begun(self, carried: Rows, params: Arrays, members: int, dt: float, t0: float, steps: int) -> OnDevice:
         uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, carried.lanes)
         there = None if varying is None else cuda.upload(varying)
-        form = self._used[members] = self.form(members, mask)
-        return OnDevice(carried, steps, members, cuda.upload(uniform), there, mask, None, uniform, form)
+        return OnDevice(carried, steps, members, cuda.upload(uniform), there, mask, None, uniform,
+                        self.tuner.form(members, mask))  # fmt: skip
 
     def start(
         self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None

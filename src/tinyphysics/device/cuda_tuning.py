@@ -8,8 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from threading import RLock
+from typing import Any
 
-from tinyphysics.device import cache
+from tinyphysics.context import CUDA_TUNE
+from tinyphysics.device import cache, cuda
 from tinyphysics.errors import BackendError
 from tinyphysics.util import digest
 
@@ -91,3 +95,74 @@ def kept(name: str) -> Form | None:
 
 def keep(name: str, form: Form) -> None:
     cache.write(name, json.dumps([form.members, form.threads]).encode())
+
+
+class Tuner:
+    """What an engine of a GPU knows of how its members lie there (device/cuda_lanes.py)."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.long: set[int] = set()  # members of runs that are worth trying before them
+        self.forms: dict[tuple[int, tuple[bool, ...]], Form | None] = {}  # by members and which parameters vary
+        self.used: dict[int, Form] = {}  # the last, by members
+        self.lock = RLock()
+
+    @cached_property
+    def program(self) -> str:
+        known = getattr(self.engine.kernel, "key", None)
+        return digest(str(self.engine.kernel).encode()) if known is None else str(known)
+
+    def name(self, members: int, mask: tuple[bool, ...]) -> str:
+        return key(self.program, self.engine.loop, mask, members, cuda.device().name, cuda.driver_version())
+
+    def choice(self, members: int) -> bool:
+        """Is there more than one form?  With fewer members a thread has one, and few processors more than a block."""
+        return bool(members >= cuda.device().processors * self.engine.estimate(members).threads)
+
+    def possible(self, members: int) -> tuple[int, ...]:
+        """Members of a thread in every form that a run may have."""
+        return self.engine.estimate(members).members, *(MEMBERS if self.choice(members) else ())
+
+    def form(self, members: int, mask: tuple[bool, ...]) -> Form:
+        """What was found by trying, here or in an earlier process; or else the estimate."""
+        known = (members, mask)
+        if CUDA_TUNE.value and self.choice(members) and known not in self.forms:
+            self.forms[known] = kept(self.name(*known))
+        found = self.forms.get(known) if CUDA_TUNE.value else None
+        self.used[members] = found or self.engine.estimate(members)
+        return self.used[members]
+
+    def one_step(self, members: int) -> float:
+        """Seconds, at least."""
+        return seconds(self.engine.kernel.section(self.engine.loop).operations, members, cuda.device().processors)
+
+    def expect(self, members: int, steps: int) -> None:
+        long = CUDA_TUNE.value > 1 or CUDA_TUNE.value == 1 and is_long(self.one_step(members), steps)
+        (self.long.add if long and self.choice(members) else self.long.discard)(members)
+
+    def told(self, members: int) -> dict[str, Any]:
+        f = self.used.get(members) or self.engine.estimate(members)
+        return {"interleave": f.members, "block": f.threads, "chosen": f.chosen}
+
+    def tuned(self, m: Any, most: int) -> Form:
+        """The form of a loop state that is about to do so many steps; at the beginning of a long run the fastest."""
+        if m.members not in self.long:
+            return m.form  # type: ignore[no-any-return]
+        with self.lock:  # who comes at the same time waits and takes what was found
+            self.long.discard(m.members)
+            known = (m.members, m.mask)
+            found = self.forms.get(known) or self.tried(m, most)
+            if found is None or m.carried.lanes % found.members:
+                return m.form  # type: ignore[no-any-return]
+            self.forms[known] = self.used[m.members] = found
+            return found
+
+    def tried(self, m: Any, most: int) -> Form | None:
+        try:
+            milliseconds = self.engine.trial(m, steps_of_a_try(self.one_step(m.members), most))
+        except BackendError:  # no room for a copy: the run itself may need none
+            return None
+        found = fastest(candidates(m.form, m.members, m.carried.lanes, cuda.device().processors), milliseconds)
+        if found is not None:
+            keep(self.name(m.members, m.mask), found)
+        return found
