@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device import cuda, nvptx
-from tinyphysics.device.engine import Arrays, KernelEngine, Lanes, observed, parameters
+from tinyphysics.device.engine import LEAST_BLOCK, Arrays, KernelEngine, Lanes, observed, parameters
 from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import LOST, NUMPY_DTYPE
 from tinyphysics.target import PORTABLE, Seed
@@ -22,6 +22,8 @@ from tinyphysics.util import prod
 THREADS = 128  # of a block: many blocks are there for every processor, and the last ones wait for little
 WAVES = 32  # blocks of a grid for each processor at most; then threads take further chunks
 BLOCK_WORK = 1e11  # operations in a block of time: some tens of milliseconds
+FASTER = 2500  # operations in the time that a core of a processor has for one
+ALONE = 10_000  # members that take no longer than one: a thread has no more than its own speed
 ROWS_BYTES = 2e8  # of observables that one call fills
 SHARE = 8  # part of the free memory that the loop states of a tile may have: copies and frames need some, too
 KINDS = {"float64": "f64", "float32": "f32", "int64": "i64", "uint64": "i64", "int32": "i32", "uint32": "i32"}
@@ -167,6 +169,10 @@ class CudaEngine(KernelEngine):
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
         return max(64, int(BLOCK_WORK / (self.kernel.section("step").operations * max(members, THREADS) + 1)))
+
+    def patience(self, m: Lanes, work: float) -> int:
+        """Steps of so many operations, in the time that a processor needs for them."""
+        return max(LEAST_BLOCK, int(FASTER * work / (self.kernel.section("step").operations * max(m.members, ALONE) + 1)))
 
     def rows(self, m: Lanes) -> int:
         return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.lanes)))

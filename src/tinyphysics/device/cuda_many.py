@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device import cuda
-from tinyphysics.device.cuda_lanes import CudaEngine
 
 Arrays = Mapping[str, Any]
 
@@ -39,11 +38,11 @@ class Parts:
 
 
 class ManyGpus:
-    """An engine (runtime/engine.py) made of one for each device."""
+    """An engine (runtime/engine.py) made of one for each device: of lanes, or of series in loops."""
 
     workers = 1
 
-    def __init__(self, engines: dict[int, CudaEngine]) -> None:
+    def __init__(self, engines: dict[int, Any]) -> None:
         self.engines = engines
         self.first = next(iter(engines.values()))
         self.numbers, self.program, self.kernel = self.first.numbers, self.first.program, self.first.kernel
@@ -58,7 +57,7 @@ class ManyGpus:
     def room(self) -> int:
         return len(self.engines) * int(min(self.each(dict.fromkeys(self.engines), lambda e, _: e.room).values()))
 
-    def each(self, parts: Mapping[int, Any], work: Callable[[CudaEngine, Any], Any]) -> dict[int, Any]:
+    def each(self, parts: Mapping[int, Any], work: Callable[[Any, Any], Any]) -> dict[int, Any]:
         """The work on every part, side by side."""
 
         def one(place: int) -> Any:
@@ -130,6 +129,11 @@ class ManyGpus:
 
     def register(self, m: Parts, name: str) -> Any:
         return self.joined(m, self.each(m.own, lambda e, own: {name: e.register(own, name)}))[name]
+
+    def coefficients(self, m: Parts) -> tuple[Any, Any]:
+        """Of series in loops."""
+        found = self.joined(m, self.each(m.own, lambda e, own: dict(zip(("rows", "low"), e.coefficients(own)))))
+        return found["rows"], found["low"]
 
     def snapshot(self, m: Parts) -> Parts:
         return Parts(self.each(m.own, lambda e, own: e.snapshot(own)), m.who)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.series import SeriesEngine
 from tinyphysics.runtime.engine import States
 from tinyphysics.runtime.events import Search, Searching
 from tinyphysics.runtime.looked import Look, LookedAt
@@ -56,6 +55,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
         self.words = words or names
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = f"S{list(self.states).index(CLOCK)}"
+        self.in_loops = names[0] + JET not in self.states  # then the engine below keeps them as it likes
         self.made_by_looking = any(name.endswith(KEPT) for name in self.states)  # coefficients, by what is kept of a step
 
     launches = property(lambda self: self.inner.launches)
@@ -94,6 +94,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
     ) -> Adapted:  # fmt: skip
         given = {**params, str(UNTIL.arg): np.array([time_at(steps, dt, t0)])}
         inner = self.inner.restored(registers, given, members, dt, t0, 0, threads)
+        self.inner.tell(inner, str(UNTIL.arg), time_at(steps, dt, t0))
         return Adapted(inner, members, dt, t0, steps, reached=steps,
                        events=self.searching(params, members, time_at(steps, dt, t0)))  # fmt: skip
 
@@ -149,8 +150,9 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def coefficients(self, m: Adapted) -> tuple[Any, Any]:
         """Of every member the coefficients of its step (members, order, numbers), and the error words of its state."""
-        if isinstance(self.inner, SeriesEngine):
-            return self.inner.coefficients(m.inner)
+        if self.in_loops:
+            found: tuple[Any, Any] = self.inner.coefficients(m.inner)
+            return found
         shown = self.inner.synchronised(m.inner) if self.made_by_looking else {}
         register = {name: self.inner.register(m.inner, f"S{k}") for k, name in enumerate(self.states)}
         count = len(register[CLOCK])
