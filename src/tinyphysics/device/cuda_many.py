@@ -174,7 +174,8 @@ class ManyGpus:
     def first_bad(self, m: Parts, k: int) -> tuple[str, int] | None:
         place = next(p for p, w in m.who.items() if k in w)
         with cuda.on(place):
-            return self.engines[place].first_bad(m.own[place], int(np.searchsorted(m.who[place], k)))
+            found: tuple[str, int] | None = self.engines[place].first_bad(m.own[place], int(np.searchsorted(m.who[place], k)))
+        return found
 
     def synchronised(self, m: Parts) -> dict[str, Any]:
         found = self.each(m.own, lambda e, own: e.synchronised(own))

@@ -77,17 +77,19 @@ class PtxSeriesWriter(SeriesWriter):
         lines_for(self.w, low, each)
         return [self.joined([self.w.ref(u, own) for own in each]) for u in low]
 
-    def kernel(self, name: str, scratch: Sequence[str], body: Sequence[str], last: str) -> list[str]:
-        """Members in turn to the threads of a grid; a body begins in `entry`, which is not the first block."""
+    def kernel(self, name: str, scratch: Sequence[str]) -> list[str]:
+        """Members in turn to the threads of a grid; the lines so far are of one, and do not begin in the first block."""
+        body = list(self.w.lines)
+        self.w.lines.clear()
         return [
             f"{KERNEL} @{name}({ARGUMENTS}) #0 {{", "begin:", *WHERE, *WARPS,
             "  %any = icmp slt i64 %thread, %members", "  br i1 %any, label %entry, label %over", "entry:",
-            f"  %member = phi i64 [ %thread, %begin ], [ %member.next, %{last} ]",
+            "  %member = phi i64 [ %thread, %begin ], [ %member.next, %next ]",
             "  %state = getelementptr double, ptr %states, i64 %member", "  %mine = mul i64 %own, %member",
             "  %constants = getelementptr double, ptr %fixed, i64 %mine", *scratch, *body,
             "  br label %next", "next:", "  %member.next = add i64 %member, %grid",
-            "  %more = icmp slt i64 %member.next, %members", "  br i1 %more, label %entry, label %over", "over:", "  ret void",
-            "}",
+            "  %more = icmp slt i64 %member.next, %members", "  br i1 %more, label %entry, label %over", "over:",
+            "  ret void", "}",
         ]  # fmt: skip
 
     def module(self, x86: bool = False) -> str:
@@ -96,10 +98,9 @@ class PtxSeriesWriter(SeriesWriter):
         self.advance(False)
         own = [f"  %first = mul i64 %warp, {self.scratch * WARP}", "  %place = add i64 %first, %inside",
                "  %scratch = getelementptr double, ptr %room, i64 %place"]  # fmt: skip
-        whole = self.kernel("advance", own, self.w.lines, "next")
-        self.w.lines.clear()
+        whole = self.kernel("advance", own)
         self.between = "%lanes"  # what is looked at is a member's
         self.looking(False)
-        whole += self.kernel("look", ["  %scratch = getelementptr double, ptr %room, i64 %member"], self.w.lines, "next")
+        whole += self.kernel("look", ["  %scratch = getelementptr double, ptr %room, i64 %member"])
         self.w.declared |= SPECIAL
         return "\n".join([HEAD, *self.w.declared.values(), *whole, ATTRIBUTES]) + "\n"

@@ -95,9 +95,9 @@ def series_kernels(plan: SeriesPlan, parts: Any) -> DeviceCode:
     """A Taylor series in loops."""
     w = ptx_series.PtxSeriesWriter(plan, *parts)
     text, kept = nvptx.ptx(w.module(), cuda.device().capability)
-    functions, found = cuda.load(text, ptx_series.NAMES)
+    (advance, look), found = cuda.load(text, ptx_series.NAMES)
     there = kept and found
-    return DeviceCode(*functions, w.scratch, int(not there), int(there))
+    return DeviceCode(advance, look, w.scratch, int(not there), int(there))
 
 
 def turned_list(starts: Any, blocks: Any, n: int, parts: int, *more: Any) -> None:
