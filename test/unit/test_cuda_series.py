@@ -67,6 +67,14 @@ def test_short_series_are_written_out(fake_cuda, name):
     assert len(set(np.ravel(out.metrics["substeps"]))) > 1 or out.metrics["precision"] == "dd"  # each has its own
 
 
+def test_what_begins_with_zeros_is_not_sent_and_no_series_comes_back(fake_cuda):
+    start = dict(q=np.linspace(-1.0, 1.0, 64), p=np.zeros(64))
+    sim = taylor(pendulum, tolerance=1e-12, backend="cuda")
+    kept = sum(int(np.prod(s.type.shape)) for s in sim.built.program.states)
+    out = sim.evolve(**start, until=0.01)
+    assert kept > 30 and out.metrics["bytes_moved"] < 64 * 8 * kept / 2  # states and clocks, there and back
+
+
 # --- in loops ---------------------------------------------------------------------------------------------------
 @pytest.mark.requirement("S3-21")
 def test_series_in_loops_with_frames_observables_and_events(fake_cuda, in_loops):  # noqa: F811

@@ -49,6 +49,11 @@ class Rows:
     def numpy(self) -> Any:
         return cuda.read(self.buffer, np.empty(self.shape, self.dtype))
 
+    def clear(self, first: int, count: int) -> None:
+        """So many rows from the first on become zeros."""
+        row = self.lanes * self.dtype.itemsize
+        cuda.zero_at(self.buffer.pointer + first * row, count * row)
+
     def like(self) -> Rows:
         return replace(self, buffer=cuda.Buffer(self.buffer.size))
 
@@ -67,6 +72,11 @@ def sent(a: Any) -> Rows:
 def grid(chunks: int) -> int:
     """Blocks for so many chunks."""
     return max(1, min(-(-chunks // THREADS), cuda.device().processors * WAVES))
+
+
+def is_blank(v: Any) -> bool:
+    """Is it zeros that take no memory, and need not be sent?"""
+    return isinstance(v, np.ndarray) and v.size > 1 and not any(v.strides) and not any(v[:1].tobytes())
 
 
 def whole(*numbers: int) -> list[Any]:
@@ -195,9 +205,12 @@ class CudaEngine(KernelEngine):
         if members:
             source, at = empty(len(k.inputs), lanes, dtype), 0
             for v in state.values():
-                there = ctypes.c_uint64(v.pointer) if isinstance(v, DeviceArray) else cuda.upload(np.asarray(v, dtype))
                 size = prod(np.shape(v)) // members
-                self.tools.into_rows(there, source, at, size, members)
+                if is_blank(v):
+                    source.clear(at, size)
+                else:
+                    there = ctypes.c_uint64(v.pointer) if isinstance(v, DeviceArray) else cuda.upload(np.asarray(v, dtype))
+                    self.tools.into_rows(there, source, at, size, members)
                 at += size
             self.call("init", m, source, m.carried, 1)
             if k.has("enter"):
@@ -278,8 +291,8 @@ class CudaEngine(KernelEngine):
         self.call("leave", m, m.carried, out, 1)
         return out
 
-    def synchronised(self, m: Lanes) -> dict[str, Any]:
-        return {name: a.numpy() for name, a in self.synchronised_there(m).items()}
+    def named(self, m: Lanes, names: Sequence[str]) -> dict[str, Any]:
+        return {name: a.numpy() for name, a in self.synchronised_there(m).items() if name in names}
 
     def synchronised_there(self, m: Lanes) -> dict[str, DeviceArray]:
         """Each output on the device, (members, shape...)."""

@@ -178,5 +178,11 @@ class ManyGpus:
         return found
 
     def synchronised(self, m: Parts) -> dict[str, Any]:
-        found = self.each(m.own, lambda e, own: e.synchronised(own))
+        return self.together(m, self.each(m.own, lambda e, own: e.synchronised(own)))
+
+    def named(self, m: Parts, names: Sequence[str]) -> dict[str, Any]:
+        return self.together(m, self.each(m.own, lambda e, own: e.named(own, names)))
+
+    def together(self, m: Parts, found: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+        """The states of all members, without those that only fill up the lanes of a device."""
         return self.joined(m, {p: {n: v[: len(m.who[p])] for n, v in f.items()} for p, f in found.items()})

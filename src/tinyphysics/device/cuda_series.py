@@ -168,6 +168,9 @@ class CudaSeriesEngine:
             blocks = self.blocks(m.members)
             self.call(self.code.advance, m, self.room(blocks), blocks, count)
 
+    def named(self, m: Columns, names: Sequence[str]) -> dict[str, Any]:
+        return self.synchronised(m)  # which are all
+
     def synchronised(self, m: Columns) -> dict[str, Any]:
         out = empty(self.padded, m.state.lanes, np.float64)
         if m.members:

@@ -66,8 +66,10 @@ class AdaptiveEngine(LookedAt[Adapted]):
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Adapted:
-        own = {name: state[name] if name in state else np.zeros((members, *shape)) for name, shape in self.states.items()}
-        own[CLOCK][:, 0] = t0
+        blank = {name: np.broadcast_to(0.0, (members, *shape)) for name, shape in self.states.items()}  # takes no memory
+        clock = np.zeros((members, *self.states[CLOCK]))
+        clock[:, 0] = t0
+        own = {name: state.get(name, v) for name, v in (blank | {CLOCK: clock}).items()}
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
         return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0))
 
@@ -179,14 +181,16 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def rejected(self, m: Adapted) -> Any:
         """How many attempts of the members were no steps; empty for those who choose a length beforehand."""
+        if self.states[CLOCK] <= (4,):
+            return np.zeros(0, np.int64)
         clocks = self.clocks(m)
-        return (clocks[5] - clocks[3]).astype(np.int64)[: m.members] if len(clocks) > 4 else np.zeros(0, np.int64)
+        return (clocks[5] - clocks[3]).astype(np.int64)[: m.members]
 
     def state(self, m: Adapted) -> dict[str, Any]:
         if m.seen is None and m.steps == 0 and m.start:
             m.seen = m.start
         if m.seen is None:
             self.reach(m)
-            shown = self.inner.synchronised(m.inner)
+            shown = self.inner.named(m.inner, self.words)
             m.seen = {name: shown[name][: m.members] for name in self.words}
         return m.seen

@@ -99,8 +99,8 @@ def execute(
     if isinstance(engine, AdaptiveEngine):
         searched = [tile.alone.events for tile in running.tiles if tile.begun]
         record.events = [found for s in searched if s is not None for found in s.found]
-        record.substeps = [n for tile in running.tiles if tile.begun for n in engine.taken(tile.alone).tolist()]
-        record.rejected = [n for tile in running.tiles if tile.begun for n in engine.rejected(tile.alone).tolist()]
+        record.substeps = [engine.taken(tile.alone) for tile in running.tiles if tile.begun]
+        record.rejected = [engine.rejected(tile.alone) for tile in running.tiles if tile.begun]
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code
 
