@@ -1,7 +1,10 @@
 """Do Taylor series have the bits of the processor on a GPU?  Behind the fake driver: with steps of their own, whoever looks."""
+import dataclasses
+import importlib
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -203,3 +206,15 @@ def test_the_assembler_takes_the_text(in_loops, tmp_path, capability):  # noqa: 
     arch = f"-arch=sm_{max(capability[0] * 10 + capability[1], 75)}"
     done = subprocess.run(["ptxas", arch, str(file), "-o", str(tmp_path / "out")], capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr.strip(), done.stderr
+
+
+# --- the bench --------------------------------------------------------------------------------------------------
+def test_the_bench_compares_hashes_and_says_who_waits(fake_cuda, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "bench"))
+    bench = importlib.import_module("gpu_taylor")
+    assert bench.busy(np.full(40, 7)) == 1.0 and bench.busy(np.arange(1, 33)) == 33 / 64
+    monkeypatch.setattr(bench, "RUNS", 1)
+    monkeypatch.setattr(bench, "TOLERANCE", 1e-3)
+    bench.compare("orbits", dataclasses.replace(bench.ROWS["kepler in order"], few=3, until=0.1), True, True)
+    said = capsys.readouterr().out
+    assert said.count("the same hash") == 1 and "ANOTHER" not in said
