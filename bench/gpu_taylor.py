@@ -25,7 +25,7 @@ from tinyphysics.errors import BackendError
 from tinyphysics.runtime.backend import engine_for, series_engine
 
 TOLERANCE, WARP, RUNS = 1e-12, 32, 3
-SHAPES = [(threads, resident) for threads in (32, 64, 128) for resident in (64, 128, 256, 512) if resident >= threads]
+SHAPES = [(threads, resident) for threads in (32, 64, 128) for resident in (32, 64, 128, 256, 512) if resident >= threads]
 MU, PERIOD = 0.012277471, 17.0652165601579625588917206249  # Hairer, Norsett and Wanner I, II.0
 
 

@@ -15,7 +15,9 @@ import tinyphysics as tp
 from test_taylor import arenstorf, bodies, in_loops, kepler, mixture, pendulum, some_bodies  # noqa: F401
 from tinyphysics.context import CUDA_DEVICE
 from tinyphysics.device import cuda, cuda_series, nvptx
+from tinyphysics.device.cuda_lanes import SHARE
 from tinyphysics.device.cuda_series import CudaSeriesEngine
+from tinyphysics.device.pieces import InPieces
 from tinyphysics.emit.ptx_series import PtxSeriesWriter
 from tinyphysics.synth.taylor import loop_parts, loop_plan
 
@@ -170,11 +172,50 @@ def test_several_cards_have_their_own_members(in_loops, tmp_path, monkeypatch): 
     assert driver.faults == []
 
 
+@pytest.fixture
+def cuts(monkeypatch):
+    """Into how many pieces ensembles were cut."""
+    seen, cut = [], InPieces.cut
+
+    def counted(self, members):
+        found = cut(self, members)
+        seen.append(len(found))
+        return found
+
+    monkeypatch.setattr(InPieces, "cut", counted)
+    return seen
+
+
+@pytest.mark.parametrize("loops", [True, False])
+def test_members_that_do_not_fit_on_a_card_run_in_pieces(fake_cuda, in_loops, monkeypatch, tmp_path, cuts, loops):  # noqa: F811
+    monkeypatch.setattr(cuda, "available", lambda: 8 * SHARE * 250)  # bytes for two or three members
+    start, events = mixtures(5), {"zero": EVENTS["zero"]}
+    runs = []
+    for b in HERE:
+        sim = in_loops(mixture, loops, backend=b, dt=0.4, tolerance=1e-2)
+        runs.append(sim.evolve(**start, steps=2, save_every=1, events=events, observe={"sum": lambda x: x.sum()}))
+    same(*runs)
+    assert np.array_equal(*(run["sum"] for run in runs)) and np.array_equal(*(run.events("zero").t for run in runs))
+    there = in_loops(mixture, loops, backend="cuda", dt=0.4, tolerance=1e-2)
+    there.evolve(**start, steps=1, checkpoint=tmp_path / "first")
+    on = there.evolve(resume=tmp_path / "first", steps=1, save_every=1)
+    assert on.hash == runs[1].hash and np.array_equal(on.x, runs[1].x[1:]) and min(cuts) > 1
+
+
+def test_members_that_stop_in_pieces(fake_cuda, in_loops, monkeypatch, cuts):  # noqa: F811
+    monkeypatch.setattr(cuda, "available", lambda: 8 * SHARE * 400)
+    many = {name: np.stack([v] * 4) for name, v in some_bodies(3).items()}
+    for k in (1, 2):
+        many["q"][k, 1] = many["q"][k, 0]
+    out = both(in_loops, bodies, dict(dt=0.2, tolerance=1e-2, sizes={"n": 3}), many, steps=2, save_every=1)
+    assert [s.member for s in out.stops] == [1, 2] and min(cuts) > 1
+
+
 def test_what_a_card_has_no_memory_for_is_said(fake_cuda, in_loops):  # noqa: F811
     sim = in_loops(mixture, backend="cuda", **LOOSE)
-    fake_cuda.outside = fake_cuda.cards[0].memory - (1 << 20)
+    fake_cuda.outside = fake_cuda.cards[0].memory - (1 << 12)
     with pytest.raises(cuda.DeviceError, match="has no memory for"):
-        sim.evolve(**mixtures(30_000), steps=1)
+        sim.evolve(**mixtures(3), steps=1)
     fake_cuda.outside = 0
     assert sim.evolve(**mixtures(2), steps=1).hash == in_loops(mixture, **LOOSE).evolve(**mixtures(2), steps=1).hash
 

@@ -69,7 +69,12 @@ class CudaSeriesEngine:
         self.compiling = time.perf_counter() - began
         self.made, self.found = self.code.made, self.code.found
         self.tables = cuda.upload(np.array(tables(plan)))
-        self._room: cuda.Buffer | None = None  # one for all runs: what is queued is done in turn
+        self._workspace: cuda.Buffer | None = None  # one for all runs: what is queued is done in turn
+
+    @property
+    def room(self) -> int:
+        """Numbers in the loop states that fit at once."""
+        return cuda.available() // (8 * SHARE)
 
     # --- calls --------------------------------------------------------------------------------
     def blocks(self, members: int) -> int:
@@ -78,12 +83,12 @@ class CudaSeriesEngine:
         most = min(cuda.device().processors * RESIDENT // THREADS, fit)
         return max(1, min(-(-members // THREADS), most))
 
-    def room(self, blocks: int) -> cuda.Buffer:
+    def workspace(self, blocks: int) -> cuda.Buffer:
         size = 8 * blocks * THREADS * self.code.scratch
-        if self._room is None or self._room.size < size:
-            self._room = None  # first given back
-            self._room = cuda.Buffer(size)
-        return self._room
+        if self._workspace is None or self._workspace.size < size:
+            self._workspace = None  # first given back
+            self._workspace = cuda.Buffer(size)
+        return self._workspace
 
     def call(self, f: cuda.Function, m: Columns, out: cuda.Buffer, blocks: int, count: int) -> None:
         self.launches += 1
@@ -166,7 +171,7 @@ class CudaSeriesEngine:
     def advance(self, m: Columns, count: int) -> None:
         if m.members:
             blocks = self.blocks(m.members)
-            self.call(self.code.advance, m, self.room(blocks), blocks, count)
+            self.call(self.code.advance, m, self.workspace(blocks), blocks, count)
 
     def named(self, m: Columns, names: Sequence[str]) -> dict[str, Any]:
         return self.synchronised(m)  # which are all

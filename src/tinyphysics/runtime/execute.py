@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.loops import LoopEngine
+from tinyphysics.device.pieces import InPieces
 from tinyphysics.ir import UOp
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.adaptive import AdaptiveEngine
@@ -113,6 +114,8 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     if r.adaptive:
         inner: Any = (engine_for(r.target, r.program, None, r.threads) if r.series is None else
                       series_engine(r.target, r.series))  # fmt: skip
+        if r.target.backend == "cuda":
+            inner = InPieces(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         search = Search(r.system, clock_of(r.system), r.events) if r.events else None
         names = [x.name for x in r.system.states]
