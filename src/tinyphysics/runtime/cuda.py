@@ -9,10 +9,12 @@ from typing import Any
 from tinyphysics.device import cache, cuda, nvptx
 from tinyphysics.device.cuda_lanes import Tools
 from tinyphysics.device.cuda_loops import Call, Loaded
+from tinyphysics.device.cuda_series import DeviceCode
 from tinyphysics.device.engine import Parts, pointer
 from tinyphysics.emit import ptx as emit
-from tinyphysics.emit import ptx_nests, ptx_tools
+from tinyphysics.emit import ptx_nests, ptx_series, ptx_tools
 from tinyphysics.ir.uop import UOp
+from tinyphysics.rules.series import SeriesPlan
 from tinyphysics.runtime.estimates import serve
 from tinyphysics.runtime.loaders import list_columns
 from tinyphysics.target import VectorShape
@@ -88,6 +90,15 @@ class CudaLoader:
 @lru_cache(maxsize=16)
 def tools(device: cuda.Device) -> Tools:
     return Tools(ptx_tools.module(), ptx_tools.NAMES)
+
+
+def series_kernels(plan: SeriesPlan, parts: Any) -> DeviceCode:
+    """A Taylor series in loops."""
+    w = ptx_series.PtxSeriesWriter(plan, *parts)
+    text, kept = nvptx.ptx(w.module(), cuda.device().capability)
+    (advance, look), found = cuda.load(text, ptx_series.NAMES)
+    there = kept and found
+    return DeviceCode(advance, look, w.scratch, int(not there), int(there))
 
 
 def turned_list(starts: Any, blocks: Any, n: int, parts: int, *more: Any) -> None:
