@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device import cuda
-from tinyphysics.device.cuda_near import Turn, shown
+from tinyphysics.device.cuda_near import DeviceList
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.memory import FIXED, Arrays, Grids, Memory, Scratch, from_planes, to_planes
-from tinyphysics.device.near import NearList, aligned, domain_of
+from tinyphysics.device.near import aligned, domain_of
 from tinyphysics.tpir.lists import MADE
 from tinyphysics.tpir.nests import Buffer, LoopSection
 
@@ -26,8 +26,6 @@ BLOCK_LAUNCHES = 1e5  # of kernels, likewise
 NODES = 256  # launches of a graph at most
 WORTH = 16  # launches of a graph at least
 GRAPHS = 8  # that a member keeps
-LISTS = 2  # of neighbours that a member keeps: the last one, and that of somebody who looked
-HERE = ("limit", "shifts", "points")  # what a list is made from
 
 
 @dataclass(frozen=True)
@@ -71,8 +69,6 @@ class Place(Memory):
     time: int = 0  # what the clock says
     graphs: dict[Any, cuda.Graph] = field(default_factory=dict)
     looking: dict[str, cuda.Buffer] = field(default_factory=dict)  # array parameters as a probe wants them
-    sent: dict[int, tuple[Any, dict[str, cuda.Buffer]]] = field(default_factory=dict)  # lists, by what was made
-    turn: Turn | None = None
 
     def copy(self) -> Place:
         own = {name: b if name.startswith(FIXED) else copied(b) for name, b in self.own.items()}
@@ -80,22 +76,15 @@ class Place(Memory):
         held = {name: moved.get(id(b), b) for name, b in self.held.items()}
         lists = {k: near.copy() for k, near in self.lists.items()}
         clock = cuda.zero(cuda.Buffer(8))
-        return replace(self, own=own, held=held, lists=lists, sent=dict(self.sent), clock=clock, time=0,
-                       flags=cuda.Buffer(8), graphs={})  # fmt: skip
+        return replace(self, own=own, held=held, lists=lists, clock=clock, time=0, flags=cuda.Buffer(8), graphs={})
 
     def put(self, other: Memory) -> None:
         assert isinstance(other, Place)
-        self.own, self.held, self.lists, self.sent = other.own, other.held, other.lists, other.sent
+        self.own, self.held, self.lists = other.own, other.held, other.lists
 
     def show(self, number: int) -> None:
-        """A list, where the kernels that read it find it; what was sent before is there still."""
-        near = self.lists[number]
-        if id(near.made) not in self.sent:
-            assert self.turn is not None
-            while len(self.sent) >= LISTS * len(self.lists):
-                del self.sent[next(iter(self.sent))]
-            self.sent[id(near.made)] = near.made, shown(near, self.turn)
-        self.held |= self.sent[id(near.made)][1]
+        """A list, where the kernels that read it find it."""
+        self.held |= self.lists[number].made
 
     def swap(self, section: LoopSection) -> None:
         """After one step."""
@@ -145,24 +134,20 @@ class CudaLoopEngine(LoopEngine):
         """With the lists of neighbours that the kernel asks for, still to be made."""
         assert isinstance(m, Place)
         for number, spec in self.kernel.lists.items():
-            assert self.lists_by is not None
-            own = {what: aligned(self.kernel.buffers[spec.name(what)]) for what in HERE}
-            m.lists[number] = NearList(spec, domain_of(spec, *m.given), own, self.lists_by)
-            m.turn = self.loader.turn  # type: ignore[attr-defined]
-            for what in ("limit", "shifts"):
-                cuda.write(m.held[spec.name(what)], own[what])
+            near = DeviceList(spec, domain_of(spec, *m.given), self.loader.lists)  # type: ignore[attr-defined]
+            m.lists[number] = near
+            cuda.write(m.held[spec.name("limit")], near.limit)
             m.held[spec.name("asked")] = cuda.Buffer(8)
             m.show(number)
         return m
 
     def relist(self, m: Place, number: int) -> None:
         """If points have gone too far, a new list of them."""
-        near = m.lists[number]
-        name = near.spec.name("asked")
-        if cuda.read(m.held[name], np.zeros(8, np.int8))[0]:
-            points = near.spec.name("points")
-            near.own["points"][:] = read(m.held[points], self.kernel.buffers[points])
-            near.make()
+        near: DeviceList = m.lists[number]
+        if cuda.read(m.held[near.spec.name("asked")], np.zeros(8, np.int8))[0]:
+            before = cuda.device().launches
+            near.make(m.held[near.spec.name("points")])
+            self.launches += cuda.device().launches - before
             m.show(number)
 
     def contents(self, one: Memory, name: str) -> Any:

@@ -9,13 +9,15 @@ from typing import Any
 from tinyphysics.device import cache, cuda, nvptx
 from tinyphysics.device.cuda_lanes import Tools
 from tinyphysics.device.cuda_loops import Call, Loaded
-from tinyphysics.device.engine import Parts, pointer
+from tinyphysics.device.cuda_near import space_of
+from tinyphysics.device.cuda_sort import Kernels
+from tinyphysics.device.engine import Parts
 from tinyphysics.emit import ptx as emit
-from tinyphysics.emit import ptx_nests, ptx_tools
+from tinyphysics.emit import ptx_lists, ptx_nests, ptx_tools
 from tinyphysics.ir.uop import UOp
-from tinyphysics.runtime.loaders import list_columns
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
+from tinyphysics.tpir.lists import ListSpec
 from tinyphysics.tpir.nests import LoopKernel
 from tinyphysics.tpir.outline import SectionOutline
 from tinyphysics.util import digest
@@ -89,17 +91,21 @@ def tools(device: cuda.Device) -> Tools:
     return Tools(ptx_tools.module(), ptx_tools.NAMES)
 
 
-def turned_list(starts: Any, blocks: Any, n: int, parts: int, *more: Any) -> None:
-    """A list of neighbours by columns, on this machine."""
-    cuts, places, rows, fill = more
-    list_columns()(pointer(starts), pointer(blocks), n, parts, pointer(cuts), pointer(places), pointer(rows), fill)
+def list_kernels(spec: ListSpec) -> Kernels:
+    """What makes a list of neighbours on this thread's device."""
+    return kernels_of(cuda.device(), space_of(spec))
+
+
+@lru_cache(maxsize=32)
+def kernels_of(device: cuda.Device, space: tuple[int, bool, bool, bool, bool]) -> Kernels:
+    return Kernels(ptx_lists.module(*space), ptx_lists.NAMES)
 
 
 class CudaLoops:
     """Loop nests as kernels, queued in order."""
 
     threads = False
-    turn = staticmethod(turned_list)
+    lists = staticmethod(list_kernels)
 
     def __init__(self) -> None:
         self.made = self.found = 0
