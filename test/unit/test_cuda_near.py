@@ -9,6 +9,7 @@ import tinyphysics as tp
 from tinyphysics.device import cuda, cuda_sort
 from tinyphysics.device.cuda_near import DeviceList
 from tinyphysics.device.near import Domain
+from tinyphysics.errors import BackendError
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.ir.near import arranged, skin_of
@@ -160,22 +161,21 @@ def test_keys_are_sorted_by_the_bits_that_are_used(fake_cuda, monkeypatch, n, lo
 
 
 # --- runs -------------------------------------------------------------------------------------------
-def both(system, q, p, steps=4, dt=0.02, evolve=None, **given):
+def both(system, q, p, steps=3, dt=0.02, evolve=None, **given):
     runs = [tp.compile(system, dt=dt, backend=b, **(evolve or {})).evolve(q=q, p=p, steps=steps, **given) for b in ("cuda", "llvm")]
     assert runs[0].metrics["backend"]["used"] == "cuda"
     return runs
 
 
-def start_of(kind, n=40, d=3):
+def start_of(kind, n=27, d=3):
     cell = None if kind == "open" else cell_of("tilted" if kind == "tilted" else "cube")[:d, :d]
-    q = spread(n, [6.0] * 3 if cell is None else [1.0] * 3, 3)[:, :d]
+    q = spread(n, [5.0] * 3 if cell is None else [1.0] * 3, 3)[:, :d]
     p = np.random.default_rng(0).normal(size=q.shape) * 4  # fast enough that lists are made again
     return q if cell is None else q @ cell, p, {} if cell is None else {"cell": cell} if kind == "tilted" else {"box": np.diag(cell)}
 
 
 @pytest.mark.requirement("S3-21", "C-106")
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-@pytest.mark.parametrize("kind", ["cube", "tilted", "open"])
+@pytest.mark.parametrize(("kind", "precision"), [("cube", "float64"), ("cube", "float32"), ("tilted", "float64"), ("open", "float32")])
 def test_a_run_has_the_bits_of_the_processor(fake_cuda, kind, precision):
     q, p, given = start_of(kind)
     system = {"open": open_space, "tilted": tilted}.get(kind, lennard_jones)
@@ -191,3 +191,62 @@ def test_points_of_a_plane_have_the_bits_of_the_processor(fake_cuda):
     q, p, _ = start_of("cube", 44, 2)
     there, ours = both(disks, q, p)
     assert there.hash == ours.hash
+
+
+def test_every_member_has_a_list_of_its_own(fake_cuda):
+    q = np.stack([spread(27, [8.0] * 3, k) for k in range(2)])
+    p = np.random.default_rng(0).normal(size=q.shape) * 4
+    there, ours = both(lennard_jones, q, p, box=np.array([[8.0] * 3, [8.5] * 3]))
+    assert there.hash == ours.hash
+
+
+def test_to_look_at_a_run_changes_nothing(fake_cuda):
+    q, p, given = start_of("cube")
+    look = dict(observe={"E": "energy", "T": lambda p: (p**2).sum()}, observe_every=1)
+    there, ours = both(lennard_jones, q, p, **look, **given)
+    assert there.hash == ours.hash == tp.compile(lennard_jones, dt=0.02).evolve(q=q, p=p, steps=3, **given).hash
+    assert np.array_equal(there["E"], ours["E"]) and np.array_equal(there["T"], ours["T"])
+
+
+@pytest.mark.parametrize("first, then", [("cuda", "llvm"), ("llvm", "cuda")])
+def test_a_checkpoint_says_where_points_were_when_the_list_was_made(fake_cuda, tmp_path, first, then):
+    q, p, given = start_of("cube")
+    p = p * 0.2  # slowly: the list is older than the checkpoint
+    sims = {b: tp.compile(lennard_jones, dt=0.01, backend=b) for b in ("cuda", "llvm")}
+    whole = sims["llvm"].evolve(q=q, p=p, steps=5, **given)
+    sims[first].evolve(q=q, p=p, steps=3, checkpoint=tmp_path / "half", **given)
+    assert sims[then].evolve(resume=tmp_path / "half", steps=2).hash == whole.hash
+
+
+def test_a_block_that_is_done_again_begins_with_its_list(fake_cuda):
+    @tp.hamiltonian
+    def rippled(q: tp.Array["n", 3], p: tp.Array["n", 3], t, L: float = 5.4):
+        s6 = 1 / tp.pair_distance2(q, box=L, cutoff=2.5) ** 3
+        ripple = 1e-9 * tp.sin(tp.where(t < 0.03, 1e9, 1.0) * q).sum()  # too fast in the first steps only
+        return (p**2).sum() / 2 + tp.pair_sum(4 * (s6 * s6 - s6)) + ripple
+
+    q = spread(27, [5.4] * 3, 3)
+    there, ours = both(rippled, q, np.random.default_rng(0).normal(size=q.shape) * 3)
+    assert there.hash == ours.hash
+
+
+def test_a_number_that_is_none_is_a_stop(fake_cuda):
+    q, p, given = start_of("cube")
+    p[3, 1] = 1e300
+    there, ours = both(lennard_jones, q, p, dt=1e10, **given)
+    assert there.stopped == ours.stopped and there.stopped.cause == "not finite"
+
+
+def test_no_memory_for_a_list_is_said_and_the_last_one_stays(fake_cuda):
+    q = spread(60, [7.0] * 3, 1)
+    near = listed(q)
+    near.make_at(q.T)
+    before = near.made
+    cuda.release()
+    fake_cuda.outside = fake_cuda.cards[0].memory - fake_cuda.used - 5_000
+    with pytest.raises(BackendError, match="has no memory for .* MiB more"):
+        near.make_at(q.T)
+    assert near.made is before and near.times == 1
+    fake_cuda.outside = 0
+    near.make_at(q.T)
+    assert near.times == 2
