@@ -102,7 +102,7 @@ class OnHost:
             s = sections[name]
 
             def call(table: Any, uniform: Any, flags: Any, first: int, steps: int) -> None:
-                clock = np.array([first])
+                clock = np.array([first, 0])
 
                 def launch(nest: Nest, x: Launch, k: int) -> None:
                     there = {b: int(table[slots[b]]) for b in x.buffers if b in slots} | {WORKSPACE: pointer(room)}

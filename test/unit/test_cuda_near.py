@@ -6,9 +6,11 @@ import pytest
 from test_near import adversarial, cell_of, lennard_jones, open_space, pairs_in, spread, tilted, wanted
 
 import tinyphysics as tp
-from tinyphysics.device import cuda, cuda_sort
+from tinyphysics.device import cuda, cuda_ahead, cuda_loops, cuda_sort
+from tinyphysics.device.cuda_ahead import Act, Pace, place_of, swapped
 from tinyphysics.device.cuda_near import DeviceList
 from tinyphysics.device.near import Domain
+from tinyphysics.emit import ptx_nests
 from tinyphysics.errors import BackendError
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import DTYPES
@@ -16,6 +18,7 @@ from tinyphysics.ir.near import arranged, skin_of
 from tinyphysics.ir.reduction import slabs
 from tinyphysics.runtime.cuda import list_kernels
 from tinyphysics.tpir.lists import FIRST, ListSpec
+from tinyphysics.tpir.loops import build_loops
 
 KINDS = {"order": np.int64, "inverse": np.int64, "starts": np.int64, "columns": np.int64, "blocks": np.int32, "rows": np.int32}
 
@@ -148,6 +151,19 @@ def test_a_list_that_a_copy_has_made_leaves_the_first_as_it_is(fake_cuda):
     assert (near.times, other.times) == (1, 2)
 
 
+def test_a_list_of_its_own_is_made_where_the_last_one_was(fake_cuda):
+    q = spread(30, [7.0] * 3, 1)
+    near = listed(q)
+    near.make_at(q.T)
+    places = {name: b.pointer for name, b in near.made.items()}
+    near.make_at(q[::-1].T)
+    assert places == {name: b.pointer for name, b in near.made.items()}
+    kept = near.made
+    near.made = kept  # somebody had it, and may have it still
+    near.make_at(q.T)
+    assert not {b.pointer for b in kept.values()} & {b.pointer for b in near.made.values()}
+
+
 # --- sorting ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("n", "low", "high"), [(1, 0, 8), (5, 3, 20), (300, 0, 61), (300, 9, 10), (1000, 10, 34)])
 def test_keys_are_sorted_by_the_bits_that_are_used(fake_cuda, monkeypatch, n, low, high):
@@ -237,16 +253,84 @@ def test_a_number_that_is_none_is_a_stop(fake_cuda):
     assert there.stopped == ours.stopped and there.stopped.cause == "not finite"
 
 
-def test_no_memory_for_a_list_is_said_and_the_last_one_stays(fake_cuda):
+def test_no_memory_for_a_list_is_said_and_what_others_look_at_stays(fake_cuda):
     q = spread(60, [7.0] * 3, 1)
     near = listed(q)
     near.make_at(q.T)
-    before = near.made
+    before, kept = near.made, near.copy()
     cuda.release()
     fake_cuda.outside = fake_cuda.cards[0].memory - fake_cuda.used - 5_000
     with pytest.raises(BackendError, match="has no memory for .* MiB more"):
         near.make_at(q.T)
-    assert near.made is before and near.times == 1
+    assert near.made is before is kept.made and near.times == 1
     fake_cuda.outside = 0
     near.make_at(q.T)
     assert near.times == 2
+
+
+# --- steps ahead of the host ------------------------------------------------------------------------
+def moving(speed, steps=24, **how):
+    """A run of many steps, on a device and here; graphs are worth their while."""
+    q, p, given = start_of("cube")
+    return both(lennard_jones, q, speed * p, steps=steps, evolve=how, **given)
+
+
+def test_steps_are_queued_ahead_and_the_host_looks_now_and_then(fake_cuda, monkeypatch):
+    monkeypatch.setattr(cuda_loops, "WORTH", 2)
+    there, ours = moving(0.05, 60)
+    assert there.hash == ours.hash and 55 < fake_cuda.counts["cuGraphLaunch"] < 80  # some in vain
+    assert fake_cuda.counts["cuGraphInstantiateWithFlags"] <= 2  # the list that a snapshot shares is not written over
+    q, p, given = start_of("cube")
+    short = tp.compile(lennard_jones, dt=0.02, backend="cuda").evolve(q=q, p=0.05 * p, steps=20, **given)
+    assert there.metrics["transfers"] - short.metrics["transfers"] < 20  # in 40 steps
+
+
+@pytest.mark.parametrize("how", [{}, {"order": 4}])
+def test_where_the_host_looks_changes_no_bit(fake_cuda, monkeypatch, how):
+    """A list is made when a point has gone too far, and neither sooner nor later."""
+    rng = np.random.default_rng(5)
+    monkeypatch.setattr(cuda_loops, "WORTH", 2)
+    monkeypatch.setattr(Pace, "ahead", lambda self, left: int(min(left, rng.integers(1, 9))))
+    there, ours = moving(0.5, 6 if how else 12, **how)
+    assert there.hash == ours.hash
+
+
+def test_two_lists_and_a_clock(fake_cuda, monkeypatch):
+    @tp.hamiltonian
+    def driven(q: tp.Array["n", 3], p: tp.Array["n", 3], t, L: float = 8.0):
+        a, b = tp.pair_distance2(q, box=L, cutoff=2.5), tp.pair_distance2(q, box=L, cutoff=1.3)
+        return (p**2).sum() / 2 + tp.pair_sum((1 - a / 6.25) ** 3) + tp.cos(3 * t) * tp.pair_sum((1.69 - b) ** 3)
+
+    monkeypatch.setattr(cuda_loops, "WORTH", 2)
+    q, p, _ = start_of("cube")
+    there, ours = both(driven, q, 0.3 * p, steps=8)
+    assert there.hash == ours.hash
+    assert len(build_loops(tp.compile(driven, dt=0.02, sizes={"n": 27}).tpir).lists) == 2
+
+
+def test_a_pace_is_most_of_what_the_last_list_lasted_for():
+    pace = Pace()
+    assert [pace.ahead(100), pace.ahead(0)] == [1, 1]
+    pace.went(7)
+    pace.stopped(5)
+    assert (pace.lasted, pace.ahead(100), pace.ahead(4)) == (12, 9, 4)
+    pace.went(9)
+    assert pace.ahead(100) == 2
+    pace.went(10**6)
+    assert pace.ahead(10**6) == cuda_ahead.MOST
+
+
+def test_names_are_what_they_were_where_a_run_stopped():
+    every = [Act(0), Act(None, (("a", "b"),)), Act(1), Act(None, (("b", "c"),))]
+    held = {"a": 1, "b": 2, "c": 3}
+    one_by_one = [dict(held)]
+    for act in every * 4:
+        now = dict(one_by_one[-1])
+        for a, b in act.swaps:
+            now[a], now[b] = now[b], now[a]
+        one_by_one.append(now)
+    for begin in range(5):
+        for steps in range(3):
+            for end in range(begin if not steps else 0, 4):
+                assert swapped(one_by_one[begin], every, begin, steps, end) == one_by_one[4 * steps + end]
+    assert place_of((77 << cuda_ahead.WITHIN | 5) + 1) == (77, 5) and cuda_ahead.WITHIN == ptx_nests.WITHIN

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device import cuda
+from tinyphysics.device.cuda_ahead import Pace, acts, place_of, swapped
 from tinyphysics.device.cuda_near import DeviceList
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.loops import LoopEngine
@@ -26,6 +27,7 @@ BLOCK_LAUNCHES = 1e5  # of kernels, likewise
 NODES = 256  # launches of a graph at most
 WORTH = 16  # launches of a graph at least
 GRAPHS = 8  # that a member keeps
+CLOCK = 16  # bytes: the step that a graph begins with, and where a run waits for a list of neighbours
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Loaded:
     look: Sequence[Sequence[Call]]
     tick: cuda.Function
     workspace: cuda.Buffer  # where accumulators wait for each other
+    halt: cuda.Function | None = None  # if a list of neighbours is asked for, nothing runs until it is made
+    go_on: cuda.Function | None = None
 
 
 def on_device(b: Buffer) -> cuda.Buffer:
@@ -69,14 +73,16 @@ class Place(Memory):
     time: int = 0  # what the clock says
     graphs: dict[Any, cuda.Graph] = field(default_factory=dict)
     looking: dict[str, cuda.Buffer] = field(default_factory=dict)  # array parameters as a probe wants them
+    pace: Pace = field(default_factory=Pace)
 
     def copy(self) -> Place:
         own = {name: b if name.startswith(FIXED) else copied(b) for name, b in self.own.items()}
         moved = {id(b): own[name] for name, b in self.own.items()}
         held = {name: moved.get(id(b), b) for name, b in self.held.items()}
         lists = {k: near.copy() for k, near in self.lists.items()}
-        clock = cuda.zero(cuda.Buffer(8))
-        return replace(self, own=own, held=held, lists=lists, clock=clock, time=0, flags=cuda.Buffer(8), graphs={})
+        clock = cuda.zero(cuda.Buffer(CLOCK))
+        return replace(self, own=own, held=held, lists=lists, clock=clock, time=0, flags=cuda.Buffer(8), graphs={},
+                       pace=replace(self.pace))  # fmt: skip
 
     def put(self, other: Memory) -> None:
         assert isinstance(other, Place)
@@ -125,7 +131,7 @@ class CudaLoopEngine(LoopEngine):
         made = {s.name(what) for s in self.kernel.lists.values() for what in (*MADE, "call")}
         held = {n: own[n] if n in own else scratch[n] for n in self.kernel.buffers if n not in made}
         shared = cuda.upload(uniform) if uniform.size else cuda.Buffer(8)
-        clock = cuda.zero(cuda.Buffer(8))
+        clock = cuda.zero(cuda.Buffer(CLOCK))
         m = Place(own, None, uniform, given, held=held, shared=shared, flags=cuda.Buffer(8), clock=clock)
         self.listed(m, scratch)
         return m
@@ -137,18 +143,19 @@ class CudaLoopEngine(LoopEngine):
             near = DeviceList(spec, domain_of(spec, *m.given), self.loader.lists)  # type: ignore[attr-defined]
             m.lists[number] = near
             cuda.write(m.held[spec.name("limit")], near.limit)
-            m.held[spec.name("asked")] = cuda.Buffer(8)
+            m.held[spec.name("asked")] = cuda.zero(cuda.Buffer(8))
             m.show(number)
         return m
 
-    def relist(self, m: Place, number: int) -> None:
-        """If points have gone too far, a new list of them."""
+    def relist(self, f: Loaded, m: Place, number: int) -> None:
+        """A new list of points that have gone too far; what was queued after it was asked for has done nothing."""
         near: DeviceList = m.lists[number]
-        if cuda.read(m.held[near.spec.name("asked")], np.zeros(8, np.int8))[0]:
-            before = cuda.device().launches
-            near.make(m.held[near.spec.name("points")])
-            self.launches += cuda.device().launches - before
-            m.show(number)
+        before = cuda.device().launches
+        near.make(m.held[near.spec.name("points")])
+        m.show(number)
+        assert f.go_on is not None
+        cuda.launch(f.go_on, 1, 1, [m.clock, m.held[near.spec.name("asked")]])
+        self.launches += cuda.device().launches - before
 
     def contents(self, one: Memory, name: str) -> Any:
         assert isinstance(one, Place)
@@ -178,16 +185,19 @@ class CudaLoopEngine(LoopEngine):
         guarded = any(p.guards for n in s.nests for p in n.pieces)
         if guarded:
             cuda.zero(m.flags)
-        clocked = any(c.clocked for nest in f.sections[section] for c in nest)
+        clocked = bool(m.lists) or any(c.clocked for nest in f.sections[section] for c in nest)
         if clocked:
             self.tick(f, m, first - m.time)
-        count = self.together(f, s, m, steps)
+        count = 0 if m.lists else self.together(f, s, m, steps)
         for _ in range(steps // count if count else 0):
             self.graph(f, s, m, count, careful, clocked).launch()
             self.launches += 1
             m.time += count if clocked else 0
-        for k in range(steps % count if count else steps):
-            self.step_once(f, s, m, k)
+        if m.lists:
+            self.run_ahead(f, s, m, first, steps, careful)
+        else:
+            for k in range(steps % count if count else steps):
+                self.step_once(f, s, m, k)
         return not (guarded and cuda.read(m.flags, np.zeros(8, np.int8))[0])
 
     def tick(self, f: Loaded, m: Place, steps: int) -> None:
@@ -196,23 +206,62 @@ class CudaLoopEngine(LoopEngine):
             cuda.launch(f.tick, 1, 1, [m.clock, ctypes.c_int64(steps)])
             m.time += steps
 
-    def step_once(self, f: Loaded, s: LoopSection, m: Place, ahead: int) -> None:
-        for turn in s.sequence():
-            for nest, calls in zip(s.nests[turn.begin : turn.end], f.sections[s.name][turn.begin : turn.end]):
-                if nest.kind == "list":
-                    assert nest.near is not None
-                    cuda.zero(m.held[m.lists[nest.near].spec.name("asked")])
-                    self.launch(calls, m, f.workspace, ahead)
-                    self.relist(m, nest.near)
-                else:
-                    self.launch(calls, m, f.workspace, ahead)
-            for a, b in turn.swaps:
+    def step_once(self, f: Loaded, s: LoopSection, m: Place, ahead: int, begin: int = 0) -> None:
+        """A step, or what is left of it."""
+        for number, act in enumerate(acts(s)[begin:], begin):
+            for a, b in act.swaps:
                 m.held[a], m.held[b] = m.held[b], m.held[a]
+            if act.nest is None:
+                continue
+            self.launch(f.sections[s.name][act.nest], m, f.workspace, ahead)
+            if (nest := s.nests[act.nest]).kind == "list":
+                assert nest.near is not None and f.halt is not None
+                asked = m.held[m.lists[nest.near].spec.name("asked")]
+                cuda.launch(f.halt, 1, 1, [m.clock, asked, ctypes.c_int64(ahead), ctypes.c_int64(number)])
+                self.launches += 1
+
+    def run_ahead(self, f: Loaded, s: LoopSection, m: Place, first: int, steps: int, careful: bool) -> None:
+        """Steps with lists of neighbours, some at a time; the clock tells where they wait for one (device/cuda_ahead.py)."""
+        if s.name != "step":  # to look at a state must not change what follows: its lists are kept
+            for near in m.lists.values():
+                near.alone = False
+        done, begin, period = 0, 0, self.period(s, m)
+        while done < steps:
+            before, count = dict(m.held), m.pace.ahead(steps - done)
+            self.queue_ahead(f, s, m, first + done, begin, count, period if steps > WORTH else count + 1, careful)
+            m.time, word = cuda.read(m.clock, np.zeros(2, np.int64)).tolist()
+            if not word:
+                done, begin = done + count, 0
+                m.pace.went(count)
+                continue
+            step, number = place_of(word)
+            m.held = swapped(before, acts(s), begin, step - first - done, number)
+            m.pace.stopped(step - first - done)
+            nest = s.nests[acts(s)[number].nest or 0]
+            assert nest.near is not None
+            self.relist(f, m, nest.near)
+            done, begin = step - first, number + 1
+
+    def queue_ahead(
+        self, f: Loaded, s: LoopSection, m: Place, now: int, begin: int, count: int, period: int, careful: bool
+    ) -> None:
+        """So many steps, the first of them from its act `begin` on; by graphs where as many are left as one has."""
+        k = 0
+        if begin:
+            self.step_once(f, s, m, now - m.time, begin)
+            k = 1
+        if count - k >= period:
+            self.tick(f, m, now + k - m.time)
+        while count - k >= period:
+            self.graph(f, s, m, period, careful, True).launch()
+            self.launches += 1
+            m.time += period
+            k += period
+        for ahead in range(now + k - m.time, now + count - m.time):
+            self.step_once(f, s, m, ahead)
 
     def together(self, f: Loaded, s: LoopSection, m: Place, steps: int) -> int:
         """Steps of a graph that runs at least twice, after which every buffer is under its name again; 0: no graph."""
-        if self.kernel.lists:  # whether one must be made is looked at in every step
-            return 0
         each, period = self.launches_of(f, s), self.period(s, m)
         count = min(NODES // max(each, 1), steps // 2) // period * period
         return count if count * each >= WORTH else 0

@@ -29,7 +29,7 @@ Builder = Callable[[ListSpec], Kernels]
 
 
 class DeviceList:
-    """The list of one member. What was made is never changed: copies of a run share it until one makes another."""
+    """The list of one member. What copies of a run share is never changed; what is its own alone is written over."""
 
     def __init__(self, spec: ListSpec, domain: Domain, build: Builder) -> None:
         self.spec, self.domain, self.kernels = spec, domain, build(spec)
@@ -42,9 +42,19 @@ class DeviceList:
         self.shape = shape_of(self.blocks)
         self.cuts = [-(-c // BLOCK) for c in slabs(n, True)]
         self.given = Given(self)
+        self.made = {}
         ref = self.empty("ref")
         self.kernels("nowhere", ref.size // 8, ref)  # so far away that the first look makes a list
         self.made = {spec.name("ref"): ref}
+
+    @property
+    def made(self) -> dict[str, cuda.Buffer]:
+        """What was made last, by the names of buffers; who takes it may keep it if it was said that this is not `alone`."""
+        return self._made
+
+    @made.setter
+    def made(self, made: dict[str, cuda.Buffer]) -> None:
+        self._made, self.alone = made, False  # somebody had it
 
     @property
     def limit(self) -> Array:
@@ -52,7 +62,12 @@ class DeviceList:
 
     def empty(self, what: str) -> cuda.Buffer:
         b = self.buffers[self.spec.name(what)]
-        return cuda.Buffer(b.size * b.dtype.bits // 8)
+        return self.place(what, b.size * b.dtype.bits // 8)
+
+    def place(self, what: str, size: int) -> cuda.Buffer:
+        """Where something is made: in its old place if nobody else looks at that, so that graphs go on finding it."""
+        old = self.made.get(self.spec.name(what)) if self.alone else None
+        return old if old is not None and old.size == size else cuda.Buffer(size)
 
     @property
     def plane(self) -> int:
@@ -69,7 +84,7 @@ class DeviceList:
     def copy(self) -> DeviceList:
         new = object.__new__(DeviceList)
         new.__dict__.update(self.__dict__)
-        new.room = dict(self.room)
+        new.alone = self.alone = False
         return new
 
     def make_at(self, points: Array) -> None:
@@ -86,12 +101,12 @@ class DeviceList:
         slots = self.arranged(new)
         boxes = self.boxes(slots)
         while True:
-            new |= {what: cuda.Buffer(4 * max(self.room[what], 1)) for what in ("blocks", "rows")}
+            new |= {what: self.place(what, 4 * max(self.room[what], 1)) for what in ("blocks", "rows")}
             needed = self.found(slots, boxes, new)
             if all(needed[what] <= self.room[what] for what in needed):
                 break
             self.room = {what: max(self.room[what], x + x // MORE) for what, x in needed.items()}
-        self.made = {self.spec.name(what): b for what, b in new.items()}
+        self._made, self.alone = {self.spec.name(what): b for what, b in new.items()}, True
         self.times += 1
 
     def arranged(self, new: dict[str, cuda.Buffer]) -> cuda.Buffer:
@@ -130,7 +145,7 @@ class DeviceList:
         parts = len(self.cuts) - 1
         count = self.blocks * parts
         near, starts = cuda.Buffer(4 * max(room["near"], 1)), words(self.blocks + 1)
-        rows, new["columns"] = new["starts"], words(count + 1)
+        rows, new["columns"] = new["starts"], self.place("columns", 8 * (count + 1))
         listed = starts, near, room["near"]
         walk = boxes, given.shape, len(self.shape), given.numbers, *listed
         k("near_count", self.blocks, *walk)

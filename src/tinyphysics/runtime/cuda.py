@@ -113,11 +113,13 @@ class CudaLoops:
     def load(self, kernel: LoopKernel, careful: bool) -> Any:
         module = ptx_nests.nests_module(kernel, careful)
         text, kept = nvptx.ptx(module.text, cuda.device().capability)
-        names = [ptx_nests.TICK, *module.names]
+        beside = [ptx_nests.TICK, *([ptx_nests.HALT, ptx_nests.GO_ON] if kernel.lists else [])]
+        names = [*beside, *module.names]
         built, found = cuda.load(text, names)
         self.found += kept and found
         self.made += not (kept and found)
         functions = dict(zip(names, built))
         calls = {section: [[Call(functions[x.name], x.blocks, x.block, x.buffers, x.clocked) for x in nest] for nest in nests]
                  for section, nests in module.launches.items()}  # fmt: skip
-        return Loaded(calls, calls.pop(ptx_nests.LOOK), functions[ptx_nests.TICK], cuda.Buffer(max(module.workspace, 8)))
+        return Loaded(calls, calls.pop(ptx_nests.LOOK), functions[ptx_nests.TICK], cuda.Buffer(max(module.workspace, 8)),
+                      *(functions[name] for name in beside[1:]))  # fmt: skip
