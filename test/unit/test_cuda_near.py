@@ -167,7 +167,7 @@ def test_a_list_of_its_own_is_made_where_the_last_one_was(fake_cuda):
 # --- sorting ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("n", "low", "high"), [(1, 0, 8), (5, 3, 20), (300, 0, 61), (300, 9, 10), (1000, 10, 34)])
 def test_keys_are_sorted_by_the_bits_that_are_used(fake_cuda, monkeypatch, n, low, high):
-    monkeypatch.setattr(cuda_sort, "SUMMED", 16)
+    monkeypatch.setattr(cuda_sort, "SUMMED", (16, 1 << 14))
     rng = np.random.default_rng(n)
     kernels = listed(np.zeros((9, 3))).kernels
     keys = rng.integers(0, 1 << high, n) >> low << low | np.arange(n) % (1 << low)

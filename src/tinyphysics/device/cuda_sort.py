@@ -9,7 +9,8 @@ from tinyphysics.device import cuda, nvptx
 
 BLOCK = 128  # threads
 EACH = 16, 1 << 14  # numbers of a thread at least, threads at most
-SUMMED = 64  # numbers that a thread sums up
+SUMMED = 64, 1 << 14  # the same, where numbers are summed up
+SWEPT = 256  # threads of a block that does it alone
 DIGIT, DIGITS = 8, 256  # bits of a pass
 WORD = 8  # bytes of a number
 
@@ -24,7 +25,8 @@ class Kernels:
     def __call__(self, name: str, count: int, *args: Any) -> None:
         """The number of threads is the last argument of each."""
         given = [ctypes.c_int64(a) if isinstance(a, int) else a for a in (*args, count)]
-        cuda.launch(self.function[name], -(-count // BLOCK), BLOCK, given)
+        block = SWEPT if name == "sweep" else BLOCK
+        cuda.launch(self.function[name], -(-count // block), block, given)
 
 
 def words(count: int) -> cuda.Buffer:
@@ -34,14 +36,15 @@ def words(count: int) -> cuda.Buffer:
 
 def summed(k: Kernels, numbers: cuda.Buffer, count: int) -> None:
     """Each number becomes the sum of all before it."""
-    threads = -(-count // SUMMED)
+    each = max(SUMMED[0], -(-count // SUMMED[1]))
+    threads = -(-count // each)
+    if threads <= SWEPT:
+        k("sweep", SWEPT, numbers, count, -(-count // SWEPT), words(SWEPT))
+        return
     before = words(threads)
-    if threads > 1:
-        k("sums", threads, numbers, count, SUMMED, before)
-        summed(k, before, threads)
-    else:
-        cuda.zero(before)
-    k("spread", threads, numbers, count, SUMMED, before)
+    k("sums", threads, numbers, count, each, before)
+    k("sweep", SWEPT, before, threads, -(-threads // SWEPT), words(SWEPT))
+    k("spread", threads, numbers, count, each, before)
 
 
 def ordered(k: Kernels, keys: cuda.Buffer, n: int, low: int, high: int) -> cuda.Buffer:

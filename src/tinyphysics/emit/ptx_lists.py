@@ -245,5 +245,5 @@ NAMES = (*ptx_sort.NAMES, "extremes", "keys", "placed", "blocks", "boxes", "near
 def module(d: int, single: bool, periodic: bool, straight: bool, morton: bool) -> str:
     s = Space(d, single, periodic, straight, morton)
     text = [line for lines in kernels(s) for line in lines]
-    return "\n".join([HEAD, *DECLARED, *ptx_order.INTRINSICS, *INTRINSICS, *ptx_sort.kernels(), *text,
+    return "\n".join([HEAD, *DECLARED, *ptx_order.INTRINSICS, *INTRINSICS, ptx_sort.BARRIER, *ptx_sort.kernels(), *text,
                       "attributes #0 = { nounwind }", ""])  # fmt: skip

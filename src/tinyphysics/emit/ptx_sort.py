@@ -5,10 +5,13 @@ digit and thread by thread, and that is where each number goes. Numbers of one d
 """
 from __future__ import annotations
 
+from functools import partial
+
 from tinyphysics.emit.ptx_code import Code, Values, kernel
 
 DIGITS = 256
-NAMES = ("sums", "spread", "digits", "move")
+NAMES = ("sums", "spread", "sweep", "digits", "move")
+BARRIER = "declare void @llvm.nvvm.barrier0()"
 
 
 def own(c: Code) -> tuple[str, str]:
@@ -24,12 +27,26 @@ def sums(c: Code) -> None:
 
 def spread(c: Code) -> None:
     """Each number becomes the sum of all before it; those before a thread's own are known."""
-    def one(i: str, v: Values) -> Values:
-        after = c.add(v[0], c.get("%numbers", i))
-        c.put("%numbers", i, v[0])
-        return [after]
+    c.loop(*own(c), [("i64", c.get("%before", "%thread"))], partial(replaced, c, "%numbers"))
 
-    c.loop(*own(c), [("i64", c.get("%before", "%thread"))], one)
+
+def replaced(c: Code, numbers: str, i: str, v: Values) -> Values:
+    after = c.add(v[0], c.get(numbers, i))
+    c.put(numbers, i, v[0])
+    return [after]
+
+
+def sweep(c: Code) -> None:
+    """Both at once, for few numbers: the threads of one block, the first of which sums up what they have found."""
+    sums(c)
+    c.line("call void @llvm.nvvm.barrier0()")
+
+    def first() -> None:
+        c.loop("0", "%count", [("i64", "0")], partial(replaced, c, "%out"))
+
+    c.when(c.is_("eq", "%thread", 0), first)
+    c.line("call void @llvm.nvvm.barrier0()")
+    c.loop(*own(c), [("i64", c.get("%out", "%thread"))], partial(replaced, c, "%numbers"))
 
 
 def counter(c: Code, key: str) -> str:
@@ -62,5 +79,6 @@ def move(c: Code) -> None:
 def kernels() -> list[str]:
     return [*kernel("sums", ["*numbers", "n", "each", "*out"], sums),
             *kernel("spread", ["*numbers", "n", "each", "*before"], spread),
+            *kernel("sweep", ["*numbers", "n", "each", "*out"], sweep),
             *kernel("digits", ["*keys", "n", "each", "shift", "*counters"], digits),
             *kernel("move", ["*keys", "n", "each", "shift", "*counters", "*out"], move)]  # fmt: skip
