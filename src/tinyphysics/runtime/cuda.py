@@ -15,6 +15,7 @@ from tinyphysics.device.engine import Parts
 from tinyphysics.emit import ptx as emit
 from tinyphysics.emit import ptx_lists, ptx_nests, ptx_tools
 from tinyphysics.ir.uop import UOp
+from tinyphysics.runtime.estimates import serve
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
 from tinyphysics.tpir.lists import ListSpec
@@ -111,7 +112,8 @@ class CudaLoops:
         self.made = self.found = 0
 
     def load(self, kernel: LoopKernel, careful: bool) -> Any:
-        module = ptx_nests.nests_module(kernel, careful)
+        estimates = ptx_nests.wants_estimates(kernel) and serve(cuda.device())
+        module = ptx_nests.nests_module(kernel, careful, estimates)
         text, kept = nvptx.ptx(module.text, cuda.device().capability)
         beside = [ptx_nests.TICK, *([ptx_nests.HALT, ptx_nests.GO_ON] if kernel.lists else [])]
         names = [*beside, *module.names]
