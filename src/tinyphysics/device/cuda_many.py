@@ -97,7 +97,8 @@ class ManyGpus:
         """Of the first device; others may differ."""
         place, who = next(iter(self.shared_out(members).items()))
         with cuda.on(place):
-            return self.engines[place].told(len(who))
+            told: dict[str, Any] = self.engines[place].told(len(who))
+            return told
 
     def rows(self, m: Parts) -> int:
         return int(min(self.each(m.own, lambda e, own: e.rows(own)).values()))
