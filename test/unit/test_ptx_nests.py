@@ -12,13 +12,10 @@ from test_loops import SYSTEMS, carried, cluster, compiled, fput, loops, pendulu
 from test_near import lennard_jones, open_space
 
 import tinyphysics as tp
-from tinyphysics.device import cuda, cuda_loops, cuda_near, nvptx
+from tinyphysics.device import cuda, cuda_loops, nvptx
 from tinyphysics.emit import ptx_nests
-from tinyphysics.ir.reduction import slabs
 from tinyphysics.runtime import backend
-from tinyphysics.runtime.cuda import turned_list
 from tinyphysics.runtime.loaders import LlvmLoops
-from tinyphysics.tpir import lists
 from tinyphysics.tpir.loops import build_loops
 
 
@@ -89,22 +86,6 @@ def test_a_list_turned_round_gives_the_sums_of_the_processor(on_host, system, n,
     params = {} if system is open_space else {"box": (box,) * 3}
     ours, expected = (tp.compile(system, dt=0.01, backend=b).evolve(q=q, p=p, steps=8, **params) for b in ("c", "llvm"))
     assert ours.hash == expected.hash
-
-
-def test_every_row_of_a_list_is_found_under_its_blocks():
-    rng, n = np.random.default_rng(3), 2500
-    counts = rng.integers(0, 6, n)
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    blocks = (rng.integers(0, -(-n // 8), starts[-1]) << lists.FIRST | rng.integers(0, 1 << lists.FIRST, starts[-1])).astype(np.int32)
-    columns, rows = cuda_near.turned(starts, blocks, n, turned_list)
-    cuts = slabs(n, True)
-    parts = len(cuts) - 1
-    owner = np.repeat(np.arange(n), counts)
-    for block in (0, 7, 200, 312):
-        for k in range(parts):
-            at = block * parts + k
-            there = owner[(blocks >> lists.FIRST == block) & (owner >= cuts[k]) & (owner < cuts[k + 1])]
-            assert rows[columns[at] : columns[at + 1]].tolist() == there.tolist()
 
 
 # --- the text ----------------------------------------------------------------------------------------------

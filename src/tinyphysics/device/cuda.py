@@ -367,8 +367,12 @@ def between(to: int, source: int, size: int) -> None:
 
 
 def zero(b: Buffer) -> Buffer:
-    call("cuMemsetD8Async", ctypes.c_uint64(b.pointer), ctypes.c_ubyte(0), Bytes(b.size), device().stream)
+    zero_at(b.pointer, b.size)
     return b
+
+
+def zero_at(pointer: int, size: int) -> None:
+    call("cuMemsetD8Async", ctypes.c_uint64(pointer), ctypes.c_ubyte(0), Bytes(size), device().stream)
 
 
 def synchronise() -> None:

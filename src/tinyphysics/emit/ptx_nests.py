@@ -52,6 +52,39 @@ TICK, TICKING = "tick", """define ptx_kernel void @tick(ptr addrspace(1) %clock,
   store i64 %is, ptr addrspace(1) %clock
   ret void
 }"""
+# behind the clock a word says where a run waits for a list of neighbours: the step, and the number of what is done in it
+HALT, GO_ON, WITHIN = "halt", "go_on", 24
+HALTING = f"""define ptx_kernel void @halt(ptr addrspace(1) %clock, ptr addrspace(1) %asked, i64 %ahead, i64 %number) {{
+  %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
+  %word = load i64, ptr addrspace(1) %word.at
+  %runs = icmp eq i64 %word, 0
+  %mark = load i8, ptr addrspace(1) %asked
+  %marked = icmp ne i8 %mark, 0
+  %halts = and i1 %runs, %marked
+  br i1 %halts, label %stop, label %leave
+stop:
+  %began = load i64, ptr addrspace(1) %clock
+  %step = add i64 %began, %ahead
+  %high = shl i64 %step, {WITHIN}
+  %where = or i64 %high, %number
+  %is = add i64 %where, 1
+  store i64 %is, ptr addrspace(1) %word.at
+  br label %leave
+leave:
+  ret void
+}}
+define ptx_kernel void @go_on(ptr addrspace(1) %clock, ptr addrspace(1) %asked) {{
+  %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
+  store i64 0, ptr addrspace(1) %word.at
+  store i8 0, ptr addrspace(1) %asked
+  ret void
+}}"""
+TICKING_UNLESS_HALTED = TICKING.replace("  %is = add i64 %was, %steps", """\
+  %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
+  %word = load i64, ptr addrspace(1) %word.at
+  %runs = icmp eq i64 %word, 0
+  %more = select i1 %runs, i64 %steps, i64 0
+  %is = add i64 %was, %more""")
 
 
 @dataclass(frozen=True)
@@ -86,7 +119,8 @@ def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = Fa
                 declared |= k.declared
     written = [f"define ptx_kernel void @{name}{body}" for body, name in texts.items()]
     workspace = max(room(nest) for nests in sections.values() for nest in nests)
-    return NestsModule("\n".join([TRIPLE, *declared.values(), TICKING, *written, ""]), launches, workspace)
+    beside = [TICKING_UNLESS_HALTED, HALTING] if kernel.lists else [TICKING]
+    return NestsModule("\n".join([TRIPLE, *declared.values(), *beside, *written, ""]), launches, workspace)
 
 
 def wants_estimates(kernel: LoopKernel) -> bool:

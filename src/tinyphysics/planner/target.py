@@ -18,7 +18,7 @@ MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compile
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
 WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
 WITHOUT_LISTS = ("opencl",)
-WITH_SERIES = ("llvm", "numpy")
+WITH_SERIES = ("llvm", "numpy", "cuda")
 OF_AN_ARC = 50  # operations, of one of the three that a turn needs
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
 
