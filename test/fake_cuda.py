@@ -523,7 +523,7 @@ def forget() -> None:
     backend.gpu_here.cache_clear()
     if not cuda.library.cache_info().currsize:
         return
-    for made in (backend.engine_for, loading.tools):
+    for made in (backend.engine_for, loading.tools, loading.moves, loading.hashing):
         made.cache_clear()
     driver = cuda.library()
     if isinstance(driver, FakeDriver) and (driver.alive(ptx_machine.Loaded) or driver.alive(list) or driver.alive(tuple)):

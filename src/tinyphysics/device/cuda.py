@@ -371,6 +371,11 @@ def zero(b: Buffer) -> Buffer:
     return b
 
 
+def fill_at(pointer: int, byte: int, size: int) -> None:
+    if size:
+        call("cuMemsetD8Async", ctypes.c_uint64(pointer), ctypes.c_ubyte(byte), Bytes(size), device().stream)
+
+
 def synchronise() -> None:
     call("cuStreamSynchronize", device().stream)
 

@@ -77,6 +77,7 @@ class Tools:
     def __init__(self, text: str, names: Sequence[str]) -> None:
         functions, _ = cuda.load(nvptx.ptx(text, cuda.device().capability)[0], names)
         self.function = dict(zip(names, functions))
+        self.layouts: dict[tuple[tuple[int, ...], ...], cuda.Buffer] = {}  # shapes and strides that are there
 
     def launch(self, name: str, count: int, *args: Any) -> None:
         cuda.launch(self.function[name], grid(count), THREADS, args)
@@ -108,6 +109,19 @@ class Tools:
         chosen = cuda.upload(np.array(which, np.int64))
         self.launch(f"fill_{rows.word}", len(which), rows.buffer, *whole(rows.lanes), chosen,
                     *whole(well, rows.rows, len(which)))  # fmt: skip
+
+    def planes(self, array: DeviceArray, planes: cuda.Buffer, strides: Sequence[int], into: bool) -> None:
+        """An array into a buffer of loop nests, or out of one; strides are those of the buffer (emit/ptx_moves.py)."""
+        if not array.size:
+            return
+        word, own = f"i{8 * array.itemsize}", ctypes.c_uint64(array.pointer)
+        known = array.shape, tuple(strides)
+        if known not in self.layouts:
+            self.layouts[known] = cuda.upload(np.array([known], np.int64)) if array.ndim else cuda.Buffer(8)
+        layout = self.layouts[known]
+        second = ctypes.c_uint64(layout.pointer + 8 * array.ndim)
+        self.launch(f"{'into' if into else 'from'}_{word}", array.size, *((own, planes) if into else (planes, own)), layout,
+                    second, *whole(array.ndim, array.size))  # fmt: skip
 
     def into_rows(self, source: Any, out: Rows, first: int, numbers: int, members: int) -> None:
         """(members, numbers) into rows from the first on; the last member fills up their lanes."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from tinyphysics.device import cuda
 from tinyphysics.errors import InputError
+from tinyphysics.trajectory import Words
 from tinyphysics.util import prod
 
 CUDA, MANAGED = 2, 13  # kinds of memory, numbers of dlpack.h
@@ -91,12 +92,139 @@ class DeviceArray:
         cuda.read_at(self.pointer, out)
         return out
 
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(f"{self!r} does not become a NumPy array unasked: write .numpy() for a copy here")
+
+    # --- as the runtime has it: rows along the first axis, never anything computed -------------
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: prod(self.shape))
+    itemsize = property(lambda self: self.dtype.itemsize)
+    nbytes = property(lambda self: self.size * self.dtype.itemsize)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def seen(self, shape: tuple[int, ...], first: int = 0) -> DeviceArray:
+        """The same memory, from a number on."""
+        return DeviceArray(self.pointer + first * self.dtype.itemsize, shape, self.dtype, self.owner)
+
+    def reshape(self, *shape: int) -> DeviceArray:
+        known = prod(n for n in shape if n >= 0)
+        return self.seen(tuple(self.size // known if n < 0 and known else max(n, 0) for n in shape))
+
+    def __getitem__(self, key: Any) -> DeviceArray:
+        """Rows, where they are; a list of them as a copy."""
+        row = self.shape[1:]
+        match key:
+            case None:
+                return self.seen((1, *self.shape))
+            case slice():
+                begin, end, step = key.indices(len(self))
+                assert step == 1
+                return self.seen((max(end - begin, 0), *row), begin * prod(row))
+            case (slice(), 0 | None) if key[0] == slice(None):  # of one member, without an axis and with one
+                assert key[1] is None or row[0] == 1
+                return self.seen((len(self), *((1, *row) if key[1] is None else row[1:])))
+            case list() | np.ndarray():
+                out = empty((len(key), *row), self.dtype)
+                for k, which in enumerate(key):
+                    out[k] = self[int(which)]
+                return out
+        k = int(key)
+        return self.seen(row, (k + len(self) if k < 0 else k) * prod(row))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """A row or several, from here or there; a number is one that is none."""
+        if isinstance(key, list | np.ndarray):
+            for k in key:
+                self[int(k)] = value
+            return
+        to = self if key is Ellipsis else self[key]
+        if isinstance(value, DeviceArray):
+            assert (value.dtype, value.size) == (to.dtype, to.size)
+            cuda.between(to.pointer, value.pointer, to.nbytes)
+        elif isinstance(value, float) and value != value:
+            assert self.dtype.kind == "f"
+            cuda.fill_at(to.pointer, 0xFF, to.nbytes)  # all ones are no number
+        else:
+            assert np.shape(value) == to.shape
+            cuda.write_at(to.pointer, np.ascontiguousarray(value, self.dtype))
+
+    def copy(self) -> DeviceArray:
+        out = empty(self.shape, self.dtype)
+        out[...] = self
+        return out
+
     def __repr__(self) -> str:
         return f"<{self.dtype} of shape {self.shape} on {cuda.device().name}>"
 
 
+def empty(shape: tuple[int, ...], dtype: Any) -> DeviceArray:
+    kind = np.dtype(dtype)
+    buffer = cuda.Buffer(prod(shape) * kind.itemsize)
+    return DeviceArray(buffer.pointer, shape, kind, buffer)
+
+
+def empty_like(a: Any) -> Any:
+    """Memory for as many numbers, where these are."""
+    return empty(a.shape, a.dtype) if isinstance(a, DeviceArray) else np.empty_like(a)
+
+
+def sent(a: Any) -> DeviceArray:
+    """An array of this machine as one of the device."""
+    if isinstance(a, DeviceArray):
+        return a
+    buffer = cuda.upload(a)
+    return DeviceArray(buffer.pointer, a.shape, a.dtype, buffer)
+
+
+def here(a: Any) -> Any:
+    """The numbers of an array, on this machine."""
+    return a.numpy() if isinstance(a, DeviceArray) else a
+
+
+def numbers(a: Any) -> Any:
+    """An array of any library as one of this machine, where it is on a GPU."""
+    return taken("a frame", a).numpy() if is_there(a) else a
+
+
+def stacked(rows: list[Any]) -> Any:
+    """Arrays of one shape as one array."""
+    if not isinstance(rows[0], DeviceArray):
+        return np.stack(rows)
+    out = empty((len(rows), *rows[0].shape), rows[0].dtype)
+    for k, row in enumerate(rows):
+        out[k] = row
+    return out
+
+
+def longer(a: Any, rows: Any) -> Any:
+    """An array with further rows, which are here."""
+    if not isinstance(a, DeviceArray):
+        return np.concatenate([a, rows])
+    out = empty((len(a) + len(rows), *a.shape[1:]), a.dtype)
+    out[: len(a)], out[len(a) :] = a, rows
+    return out
+
+
+def repeated(a: DeviceArray, count: int) -> DeviceArray:
+    """An array of one row as one of so many."""
+    out, done = empty((count, *a.shape[1:]), a.dtype), 1
+    out[0:1] = a
+    while done < count:
+        more = min(done, count - done)
+        out[done : done + more] = out[:more]
+        done += more
+    return out
+
+
 def is_there(value: Any) -> bool:
-    """Is it an array on a GPU?"""
+    """Is it an array on a GPU, or words of a state that are?"""
+    if isinstance(value, Words):
+        return any(map(is_there, value.arrays.values()))
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         return False
     return int(value.__dlpack_device__()[0]) in (CUDA, MANAGED)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.series import SeriesEngine
 from tinyphysics.runtime.engine import States
 from tinyphysics.runtime.events import Search, Searching
@@ -40,6 +41,7 @@ class Adapted:
     reached: int = 0  # the step of the grid that all have come to
     seen: dict[str, Any] | None = field(default=None, repr=False)  # the state at this step, once it was asked for
     events: Searching | None = None  # of a run that looks for them
+    there: bool = False  # on a GPU, where its states are left
 
 
 class AdaptiveEngine(LookedAt[Adapted]):
@@ -69,7 +71,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
         own = {name: state[name] if name in state else np.zeros((members, *shape)) for name, shape in self.states.items()}
         own[CLOCK][:, 0] = t0
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
-        return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0))
+        return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0),
+                       there=any(isinstance(v, DeviceArray) for v in state.values()))  # fmt: skip
 
     def searching(self, params: States, members: int, since: float) -> Searching | None:
         return None if self.search is None else Searching(self.search, params, np.full(members, since), since)
@@ -104,7 +107,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
     def some(self, m: Adapted, members: list[int]) -> Adapted:
         inner = self.inner.some(m.inner, members)
         start = {name: v[members] for name, v in m.start.items()}
-        return Adapted(inner, len(members), m.dt, m.t0, m.steps, start, m.reached)
+        return Adapted(inner, len(members), m.dt, m.t0, m.steps, start, m.reached, there=m.there)
 
     def overwrite(self, m: Adapted, members: list[int], well: int) -> None:
         self.inner.overwrite(m.inner, members, well)
@@ -185,6 +188,6 @@ class AdaptiveEngine(LookedAt[Adapted]):
             m.seen = m.start
         if m.seen is None:
             self.reach(m)
-            shown = self.inner.synchronised(m.inner)
+            shown = self.inner.synchronised_there(m.inner) if m.there else self.inner.synchronised(m.inner)
             m.seen = {name: shown[name][: m.members] for name in self.words}
         return m.seen

@@ -11,7 +11,7 @@ from tinyphysics.device.cuda_lanes import Tools
 from tinyphysics.device.cuda_loops import Call, Loaded
 from tinyphysics.device.engine import Parts, pointer
 from tinyphysics.emit import ptx as emit
-from tinyphysics.emit import ptx_nests, ptx_tools
+from tinyphysics.emit import ptx_leaves, ptx_moves, ptx_nests, ptx_tools
 from tinyphysics.ir.uop import UOp
 from tinyphysics.runtime.loaders import list_columns
 from tinyphysics.target import VectorShape
@@ -89,6 +89,16 @@ def tools(device: cuda.Device) -> Tools:
     return Tools(ptx_tools.module(), ptx_tools.NAMES)
 
 
+@lru_cache(maxsize=16)
+def moves(device: cuda.Device) -> Tools:
+    return Tools(ptx_moves.module(), ptx_moves.NAMES)
+
+
+@lru_cache(maxsize=64)
+def hashing(device: cuda.Device, kind: str) -> Tools:
+    return Tools(ptx_leaves.module(kind), [ptx_leaves.name(kind)])
+
+
 def turned_list(starts: Any, blocks: Any, n: int, parts: int, *more: Any) -> None:
     """A list of neighbours by columns, on this machine."""
     cuts, places, rows, fill = more
@@ -103,6 +113,10 @@ class CudaLoops:
 
     def __init__(self) -> None:
         self.made = self.found = 0
+
+    @property
+    def moves(self) -> Tools:
+        return moves(cuda.device())
 
     def load(self, kernel: LoopKernel, careful: bool) -> Any:
         module = ptx_nests.nests_module(kernel, careful)
