@@ -223,11 +223,11 @@ def repeated(a: DeviceArray, count: int) -> DeviceArray:
 
 def is_there(value: Any) -> bool:
     """Is it an array on a GPU, or words of a state that are?"""
+    if isinstance(value, np.ndarray):
+        return False
     if isinstance(value, Words):
         return any(map(is_there, value.arrays.values()))
-    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
-        return False
-    return int(value.__dlpack_device__()[0]) in (CUDA, MANAGED)
+    return hasattr(value, "__dlpack_device__") and int(value.__dlpack_device__()[0]) in (CUDA, MANAGED)
 
 
 def taken(name: str, value: Any) -> DeviceArray:

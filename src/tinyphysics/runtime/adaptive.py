@@ -72,7 +72,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
         own[CLOCK][:, 0] = t0
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
         return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0),
-                       there=any(isinstance(v, DeviceArray) for v in state.values()))  # fmt: skip
+                       there=isinstance(next(iter(state.values())), DeviceArray))  # fmt: skip
 
     def searching(self, params: States, members: int, since: float) -> Searching | None:
         return None if self.search is None else Searching(self.search, params, np.full(members, since), since)

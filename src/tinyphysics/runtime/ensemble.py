@@ -29,6 +29,11 @@ class Inputs:
     is_ensemble: bool
 
     @property
+    def there(self) -> bool:
+        """Are the states on a GPU?"""
+        return isinstance(next(iter(self.states.values()), None), DeviceArray)
+
+    @property
     def own(self) -> dict[str, Any]:
         """The parameters of the system, without what random numbers are addressed by, and matrices."""
         return own_of(self.params)

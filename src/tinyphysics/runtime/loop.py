@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.exchange import DeviceArray, empty_like, here
+from tinyphysics.device.exchange import empty_like, here
 from tinyphysics.errors import BackendError, StoreError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.checkpoint import Checkpoint
@@ -71,6 +71,7 @@ class Running:
     windows: Windows | None = None  # of a run that is streamed
     tiles: list[Tile] = field(default_factory=list)
     n: int = 0
+    there: bool = False  # are the states, and so the frames, on a GPU?
     kept: int | None = None  # the step of the last checkpoint
 
     def time(self, n: int) -> float:
@@ -81,11 +82,6 @@ class Running:
         """The sums over pairs in which two particles may meet; derived only if something went wrong."""
         return [] if self.system is None else pair_sums(self.system)
 
-    @cached_property
-    def there(self) -> bool:
-        """Are the states, and so its frames, on a GPU?"""
-        return any(isinstance(v, DeviceArray) for v in self.given.states.values())
-
     @property
     def frozen(self) -> int:
         return sum(len(tile.frozen) for tile in self.tiles)
@@ -95,7 +91,7 @@ class Running:
         """The tiles; those of a run that goes on with their loop states, and its first frame."""
         r, i, s = self.record, self.given, self.schedule
         parts = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()), self.engine.room)
-        kept = None
+        kept, self.there = None, i.there
         if self.there:  # what is there stays there
             parts = [slice(0, i.members)] if i.members else []
         if len(parts) > 1:
