@@ -7,6 +7,7 @@ from test_exchange import falls, pendulum, plane, spring, start, there
 from test_loops import cluster, shifted, wave
 from tinyphysics.device import cuda, exchange
 from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.errors import InputError, PlanError
 
 
 @tp.hamiltonian
@@ -195,6 +196,29 @@ def test_parameters_may_be_there_and_sizes_are_read_off(fake_cuda):
     a, k = np.linspace(0.1, 1.0, 12).reshape(4, 3), np.array([1.0, 2.0, 3.0])
     out = tp.compile(oscillators, dt=0.01, backend="cuda").evolve(q=there(a), p=there(a), k=there(k), steps=2)
     assert out.hash == tp.compile(oscillators, dt=0.01, backend="llvm").evolve(q=a, p=a, k=k, steps=2).hash
+
+
+def test_parameters_alone_do_not_take_a_run_there(fake_cuda):
+    state, k = start(5), np.linspace(1, 2, 5)
+    out = tp.compile(pendulum, dt=0.01).evolve(**state, k=there(k), steps=2)
+    assert isinstance(out.q, np.ndarray) and out.metrics["backend"]["used"] == "llvm"
+    assert out.hash == tp.compile(pendulum, dt=0.01).evolve(**state, k=k, steps=2).hash
+
+
+def test_a_name_that_is_not_known_is_said_as_ever(fake_cuda):
+    with pytest.raises(InputError, match="has no state or parameter `g`"):
+        tp.compile(pendulum, dt=0.01).evolve(**{n: there(v) for n, v in start(5).items()}, g=1.0, steps=2)
+
+
+def test_what_was_compiled_for_a_processor_is_looked_at_again(fake_cuda, monkeypatch):
+    """There may be things that a GPU does not do: with backend="cuda" they are refused when they are compiled."""
+
+    def refuse(program, backend, precision):
+        raise PlanError(f"the backend `{backend}` does not run {precision}")
+
+    monkeypatch.setattr("tinyphysics.runtime.there.choose_target", refuse)
+    with pytest.raises(PlanError, match="`cuda` does not run float64"):
+        tp.compile(pendulum, dt=0.01).evolve(**{n: there(v) for n, v in start(5).items()}, steps=2)
 
 
 def test_one_state_for_many_parameters(fake_cuda):

@@ -18,6 +18,7 @@ from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import LOST, NUMPY_DTYPE
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir.dtype import f32, f64
+from tinyphysics.planner.target import choose_target
 from tinyphysics.runtime.backend import transferred
 from tinyphysics.runtime.cuda import hashing, moves, tools
 from tinyphysics.runtime.encoding import Encoding
@@ -57,21 +58,32 @@ def brought(given: Mapping[str, Any], resume: Any) -> tuple[dict[str, Any], Back
     return out, Back(like)
 
 
-def settled(sim: Any, given: Mapping[str, Any], back: Back) -> tuple[dict[str, Any], Back]:
-    """The same for what was compiled: states are there, parameters come here."""
-    parameters = {p.name for p in sim.system.parameters}
-    states = {name for name, value in given.items() if name not in parameters and value is not None}
-    if states - back.like.keys():
-        raise InputError("some states and parameters are on a GPU, and some states are not",
-                         fix="Pass all states from the same place.")  # fmt: skip
+def settled(sim: Any, given: Mapping[str, Any], back: Back) -> tuple[dict[str, Any], Back | None]:
+    """The same for what was compiled: states are there, parameters come here. With parameters alone it is a run of here."""
+    system = sim.system
+    velocities = () if system.motion is None else system.motion.v
+    states = [name for name in (*(s.name for s in system.states), *(str(v.arg) for v in velocities))
+              if given.get(name) is not None]  # fmt: skip
+    own = {name: value if name in states else exchange.here(value) for name, value in given.items()}
+    like = {name: back.like[name] for name in states if name in back.like}
+    if not like:
+        return own, None
+    if len(like) < len(states):
+        raise InputError(f"`{next(iter(like))}` is on a GPU, and some states are not",
+                         fix="Pass all of them from the same place.")  # fmt: skip
     check_can(sim)
-    target = sim.target
-    if target.backend != "cuda" and (sim.requested != "auto" or not target.bit_exact):
-        raise PlanError(f"a state is on a GPU, and this simulation runs on `{target.backend}`",
+    return own, replace(back, like=like, target=target_of(sim))
+
+
+def target_of(sim: Any) -> Target:
+    """The GPU, if it was asked for or nothing was."""
+    found: Target = sim.target
+    if found.backend == "cuda":
+        return found
+    if sim.requested != "auto" or found.backend != "llvm" or not found.bit_exact:
+        raise PlanError(f"a state is on a GPU, and this simulation runs on `{found.backend}`",
                         fix='Compile it with backend="cuda", or pass NumPy arrays.')  # fmt: skip
-    like = {name: value for name, value in back.like.items() if name in states}
-    own = {name: exchange.here(value) if name in parameters else value for name, value in given.items()}
-    return own, replace(back, like=like, target=target if target.backend == "cuda" else BUILT["cuda"])
+    return choose_target(sim.tpir, "cuda", sim.goal.precision)[0]
 
 
 def here(given: Mapping[str, Any]) -> dict[str, Any]:
