@@ -292,6 +292,13 @@ class FakeDriver:
     def _cuMemGetInfo_v2(self, free: Any, whole: Any) -> None:
         free._obj.value, whole._obj.value = self.whole() - self.used - self.outside, self.whole()
 
+    def _cuPointerGetAttribute(self, out: Any, which: Any, pointer: Any) -> None:
+        assert number(which) == 9, "the device of it"
+        place = next((k for k, own in enumerate(self.places) if number(pointer) in own.memory.blocks), None)
+        if place is None:
+            raise Refused(INVALID)
+        out._obj.value = place
+
     def _cuMemAlloc_v2(self, out: Any, size: Any) -> None:
         n = number(size)
         if not n:

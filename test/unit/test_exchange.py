@@ -163,6 +163,35 @@ def test_arrays_that_do_not_lie_in_one_piece(fake_cuda):
         exchange.taken("q", Strided(a.pointer, a.shape, a.dtype, a))
 
 
+class Told:
+    """What Numba's arrays are: an interface, and no DLPack."""
+
+    def __init__(self, a, **other):
+        self.a = a
+        self.__cuda_array_interface__ = {**a.__cuda_array_interface__, **other}
+
+
+def test_arrays_that_say_where_they_are(fake_cuda):
+    state = start(9)
+    sim = tp.compile(pendulum, dt=0.01, backend="cuda")
+    out = sim.evolve(**{n: Told(there(v), stream=None) for n, v in state.items()}, steps=5)
+    assert isinstance(out.final.q, exchange.DeviceArray) and out.hash == sim.evolve(**state, steps=5).hash
+    a = there(np.zeros((4, 2)))
+    with pytest.raises(InputError, match="one piece"):
+        exchange.taken("q", Told(a, strides=(8, 32)))
+    with pytest.raises(InputError, match="mask"):
+        exchange.taken("q", Told(a, mask=object()))
+    assert exchange.taken("q", Told(a, strides=(16, 8))).pointer == a.pointer
+
+
+def test_what_is_given_back_begins_where_others_expect_it(fake_cuda):
+    """The last frame lies in the middle of all frames."""
+    given = {n: there(v) for n, v in start(5).items()}
+    out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(**given, steps=4, save_every=1)
+    assert all(a.pointer % 256 == 0 for a in (out.q, out.p, out.final.q, out.final.p))
+    assert np.array_equal(out.final.q.numpy(), out.q.numpy()[-1])
+
+
 def test_they_do_not_become_numpy_arrays_unasked(fake_cuda):
     a = there(np.arange(6.0).reshape(3, 2))
     with pytest.raises(TypeError, match=r"\.numpy\(\)"):

@@ -1,11 +1,13 @@
 """How do arrays of other libraries on a GPU come in and go out?  By DLPack, where they are: nothing is copied.
 
-torch, CuPy and JAX speak it. Work of theirs that is queued on the default stream is waited for by ours.
+torch, CuPy and JAX speak it; of others `__cuda_array_interface__` is read. Work of theirs that is queued on the default
+stream is waited for by ours.
 """
 from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from tinyphysics.util import prod
 
 CUDA, MANAGED = 2, 13  # kinds of memory, numbers of dlpack.h
 DEFAULT_STREAM = 1
+ALIGNED = 256  # bytes: where dlpack.h lets arrays begin, and compiled code of others may rely on it
 CODES = {"i": 0, "u": 1, "f": 2}
 NAME = b"dltensor"
 
@@ -227,29 +230,56 @@ def is_there(value: Any) -> bool:
         return False
     if isinstance(value, Words):
         return any(map(is_there, value.arrays.values()))
-    return hasattr(value, "__dlpack_device__") and int(value.__dlpack_device__()[0]) in (CUDA, MANAGED)
+    if not hasattr(value, "__dlpack_device__"):
+        return hasattr(value, "__cuda_array_interface__")
+    return int(value.__dlpack_device__()[0]) in (CUDA, MANAGED)
 
 
 def taken(name: str, value: Any) -> DeviceArray:
     """The memory of an array of any library; it is kept alive, and only read."""
-    number = int(value.__dlpack_device__()[1])
-    if number != cuda.device().number:
-        raise InputError(f"`{name}` is on GPU {number}, and kernels run on GPU {cuda.device().number}",
-                         fix=f"Move it, or set TINYPHYSICS_CUDA_DEVICE={number}.")  # fmt: skip
+    if not hasattr(value, "__dlpack_device__"):
+        return by_interface(name, value)
+    check_number(name, int(value.__dlpack_device__()[1]))
     capsule = value.__dlpack__(stream=DEFAULT_STREAM)
     t = Managed.from_address(pointer_in(id(capsule), NAME)).tensor
     shape = tuple(t.shape[k] for k in range(t.ndim))
     kinds = {code: kind for kind, code in CODES.items()}
     if t.code not in kinds or t.lanes != 1:
         raise InputError(f"`{name}` has a type of numbers that is not known here", fix="Pass float64 or float32.")
-    whole = [prod(shape[k + 1 :]) for k in range(t.ndim)]
-    if t.strides and any(n > 1 and t.strides[k] != whole[k] for k, n in enumerate(shape)):
-        raise InputError(f"`{name}` does not lie in one piece", fix=f"Pass {name}.contiguous(), or a copy of it.")
+    check_whole(name, shape, [t.strides[k] for k in range(t.ndim)] if t.strides else None)
     return DeviceArray((t.data or 0) + t.offset, shape, f"{kinds[t.code]}{t.bits // 8}", (capsule, value))
 
 
+def by_interface(name: str, value: Any) -> DeviceArray:
+    """The same of an array that says where it is, as Numba's do."""
+    told = value.__cuda_array_interface__
+    dtype, shape, pointer = np.dtype(told["typestr"]), tuple(told["shape"]), int(told["data"][0])
+    if dtype.kind not in CODES or told.get("mask") is not None:
+        raise InputError(f"`{name}` has a type of numbers that is not known here, or a mask", fix="Pass float64 or float32.")
+    if pointer:
+        check_number(name, cuda.owner_of(pointer))
+    strides = told.get("strides")
+    check_whole(name, shape, None if strides is None else [k / dtype.itemsize for k in strides])
+    if (stream := told.get("stream")) not in (None, DEFAULT_STREAM):
+        cuda.wait_for(stream)
+    return DeviceArray(pointer, shape, dtype, value)
+
+
+def check_number(name: str, number: int) -> None:
+    if number != cuda.device().number:
+        raise InputError(f"`{name}` is on GPU {number}, and kernels run on GPU {cuda.device().number}",
+                         fix=f"Move it, or set TINYPHYSICS_CUDA_DEVICE={number}.")  # fmt: skip
+
+
+def check_whole(name: str, shape: tuple[int, ...], strides: Sequence[float] | None) -> None:
+    whole = [prod(shape[k + 1 :]) for k in range(len(shape))]
+    if strides and any(n > 1 and strides[k] != whole[k] for k, n in enumerate(shape)):
+        raise InputError(f"`{name}` does not lie in one piece", fix=f"Pass {name}.contiguous(), or a copy of it.")
+
+
 def given_back(a: DeviceArray, like: Any) -> Any:
-    """The same memory as an array of the library that another one is of."""
+    """The same memory as an array of the library that another one is of; what begins in the middle of it is copied."""
+    a = a if a.pointer % ALIGNED == 0 else a.copy()
     library = type(like).__module__.partition(".")[0].removesuffix("lib")
     if library in ("torch", "cupy"):
         return sys.modules[library].from_dlpack(a)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda_lanes import CudaEngine
 from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.series import SeriesEngine
 from tinyphysics.runtime.engine import States
@@ -169,6 +170,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def unfinished(self, m: Adapted, until: float) -> bool:
         """Is there a member whose step does not cover this time?"""
+        if isinstance(self.inner, CudaEngine):
+            return self.inner.behind(m.inner, self.clock, until)
         if m.members < FEW:
             return any((until - high) - low > h for high, low, h, *_ in self.inner.register(m.inner, self.clock).tolist())
         high, low, h = self.clocks(m)[:3]
