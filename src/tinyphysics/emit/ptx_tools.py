@@ -96,7 +96,8 @@ BEHIND = kernel("behind", "ptr %rows, i64 %stride, i64 %bits, i64 %members, ptr 
     at("high.at", "double", "rows", "%k"), "%high = load double, ptr %high.at, align 8",
     at("low.at", "double", "high.at", "%stride"), "%low = load double, ptr %low.at, align 8",
     at("h.at", "double", "low.at", "%stride"), "%h = load double, ptr %h.at, align 8",
-    "%until = bitcast i64 %bits to double", "%to = fsub double %until, %high", "%left = fsub double %to, %low", "%on = fcmp ogt double %left, %h",
+    "%until = bitcast i64 %bits to double", "%to = fsub double %until, %high",
+    "%left = fsub double %to, %low", "%on = fcmp ogt double %left, %h",
     "br i1 %on, label %set, label %next", "set:", "store i32 1, ptr %word", "br label %next",
 ])  # fmt: skip
 
