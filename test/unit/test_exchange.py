@@ -130,7 +130,6 @@ def test_what_does_not_go_is_said(fake_cuda, change, error, says):
 
 
 REFUSED = {
-    "lattice":     (lambda: tp.compile(pendulum, dt=0.01, precision="lattice", backend="cuda"), "whole numbers"),
     "jump":        (lambda: tp.compile(spring, dt=0.01, propagator="exact"),                    'propagator="loop"'),
     "a processor": (lambda: tp.compile(pendulum, dt=0.01, backend="llvm"),                      'backend="cuda"'),
     "fast":        (lambda: tp.compile(pendulum, dt=0.01, math="fast"),                         'backend="cuda"'),

@@ -60,6 +60,7 @@ CASES = {  # the system, what it is compiled with, what it begins with, the opti
     "mixed":                   (pendulum, dict(dt=0.01, precision="mixed"),         start(5),       dict(steps=8, save_every=3)),
     "compensated":             (pendulum, dict(dt=0.01, precision="compensated"),   start(5),       dict(steps=8, save_every=3)),
     "dd":                      (plane,    dict(dt=0.01, precision="dd"),            start(3, (2,)), dict(steps=4, save_every=3)),
+    "lattice":                 (pendulum, dict(dt=0.01, precision="lattice"),       start(5),       dict(steps=8, save_every=3)),
     "members that fail":       (falls,    dict(dt=0.05),
                                 dict(q=np.linspace(0.1, 3, 23), p=np.zeros(23)),                    dict(steps=60, save_every=7, hash_every=10)),
     "all fail":                (falls,    dict(dt=0.05),
@@ -257,8 +258,9 @@ def test_an_interrupted_run_ends_with_its_last_block(fake_cuda, monkeypatch):
     assert np.array_equal(out.final.q.numpy(), sim.evolve(**state, steps=4).final.q)
 
 
-def test_a_rewound_run_is_there_too(fake_cuda):
+@pytest.mark.parametrize("precision", ["float64", "lattice"])
+def test_a_rewound_run_is_there_too(fake_cuda, precision):
     state = start(5)
-    sim = tp.compile(pendulum, dt=0.01, backend="cuda")
+    sim = tp.compile(pendulum, dt=0.01, precision=precision, backend="cuda")
     out = sim.evolve(**{n: there(v) for n, v in state.items()}, steps=6)
     assert np.array_equal(exchange.numbers(sim.rewind(out, 2).final.q), sim.evolve(**state, steps=4).final.q)

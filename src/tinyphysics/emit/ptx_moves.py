@@ -1,4 +1,4 @@
-"""Arrays of a user's on a GPU, into the order of loop nests and back; into two words and back.
+"""Arrays of a user's on a GPU, into the order of loop nests and back; into two words, or whole numbers, and back.
 
 An array lies row by row, and a buffer of loop nests in planes of components (device/memory.py); strides say where.
 """
@@ -46,11 +46,29 @@ def total(kind: str) -> list[str]:
     ])  # fmt: skip
 
 
+# the nearest whole number of units, which are powers of two: so that a product with the inverse is the quotient
+WHOLE = kernel("whole", "ptr %source, ptr %out, i64 %inverse, i64 %range, i64 %lost, i64 %count", "%count", [
+    at("x.at", "double", "source", "%k"), "%x = load double, ptr %x.at, align 8", "%per = bitcast i64 %inverse to double",
+    "%most = bitcast i64 %range to double", "%u = fmul double %x, %per", "%n = call double @llvm.rint.f64(double %u)",
+    "%up = fcmp olt double %n, %most", "%down = fneg double %most", "%above = fcmp ogt double %n, %down",
+    "%in = and i1 %up, %above", "%safe = select i1 %in, double %n, double 0.0", "%whole = fptosi double %safe to i64",
+    "%y = select i1 %in, i64 %whole, i64 %lost", at("y.at", "i64", "out", "%k"), "store i64 %y, ptr %y.at, align 8",
+    "br label %next",
+])  # fmt: skip
+
+VALUE = kernel("value", "ptr %source, ptr %out, i64 %unit, i64 %lost, i64 %count", "%count", [
+    at("n.at", "i64", "source", "%k"), load("n", "i64"), "%per = bitcast i64 %unit to double",
+    "%x = sitofp i64 %n to double", "%v = fmul double %x, %per", "%gone = icmp eq i64 %n, %lost",
+    "%y = select i1 %gone, double 0x7FF8000000000000, double %v", at("y.at", "double", "out", "%k"),
+    "store double %y, ptr %y.at, align 8", "br label %next",
+])  # fmt: skip
+
+
 def module() -> str:
-    lines = [*SPLIT, *total("f64"), *total("f32")]
+    lines = [*SPLIT, *WHOLE, *VALUE, *total("f64"), *total("f32")]
     for word in ("i32", "i64"):
         lines += [*strided("into", word, True), *strided("from", word, False)]
-    return "\n".join([HEAD, *SPECIAL.values(), *lines, ATTRIBUTES]) + "\n"
+    return "\n".join([HEAD, *SPECIAL.values(), "declare double @llvm.rint.f64(double)", *lines, ATTRIBUTES]) + "\n"
 
 
-NAMES = ("split", "total_f64", "total_f32", "into_i32", "into_i64", "from_i32", "from_i64")
+NAMES = ("split", "whole", "value", "total_f64", "total_f32", "into_i32", "into_i64", "from_i32", "from_i64")

@@ -58,6 +58,8 @@ class Encoding:
         """The value of a state, from all that is kept: of one word that word, of two their sum in float64."""
         if not self.precision.state.is_float:
             n = kept[name]
+            if isinstance(n, DeviceArray):
+                return SLOTS["there"]().valued(n, self.precision.unit(name))
             value = n * self.precision.unit(name)
             # of a store opened elsewhere it is an array of another library's
             return np.where(n == LOST, np.nan, value) if isinstance(n, (np.ndarray, np.generic)) else value.where(n != LOST)

@@ -56,6 +56,7 @@ from tinyphysics.runtime.convergence import check_converges
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import marked
+from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.events import gathered
 from tinyphysics.runtime.execute import Run, clock_of, execute
@@ -484,7 +485,11 @@ class Simulation:
         if r.jump is not None:
             out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
         if not compiled.encoding.precision.state.is_float:
-            out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
+            told = partial(rounded, compiled.encoding, {s.name: given.get(s.name) for s in system.states}, back)
+            if back is None:
+                out.metrics["lattice"] = told()
+            else:  # the states would have to come here
+                cast(Metrics, out.metrics).later["lattice"] = told
         if compiled.known.method == "strang" and c is None:
             found = commutators(self.built, r)
             self.commutators = found if self.commutators is None else self.commutators
@@ -614,6 +619,11 @@ def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> 
 def here(given: Mapping[str, Any], back: Any) -> Mapping[str, Any]:
     """What was given, for those who look at it before a run: states that are on a GPU as copies."""
     return given if back is None else SLOTS["there"]().here(given)  # type: ignore[no-any-return]
+
+
+def rounded(encoding: Encoding, states: Mapping[str, Any], back: Any) -> dict[str, Any]:
+    """What is told of a lattice."""
+    return encoding.rounding(here(states, back))
 
 
 def traced_graph(s: System) -> str:

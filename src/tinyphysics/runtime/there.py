@@ -23,6 +23,7 @@ from tinyphysics.runtime.backend import transferred
 from tinyphysics.runtime.cuda import hashing, moves, tools
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.target import BUILT, Target
+from tinyphysics.tpir.lattice import RANGE
 from tinyphysics.trajectory import Trajectory, Words
 
 NOT_HERE = "Pass NumPy arrays: then it comes to this machine, and the bits are the same."
@@ -100,20 +101,24 @@ def check_can(sim: Any) -> None:
                         fix='Compile with propagator="loop", or pass NumPy arrays.')  # fmt: skip
     if compiled.series is not None:
         raise PlanError("a Taylor series in loops runs on this machine, not where the arrays are", fix=NOT_HERE)
-    if not compiled.encoding.precision.state.is_float:
-        raise PlanError(f'precision="{compiled.encoding.precision.name}" keeps whole numbers, which are made of '
-                        "NumPy arrays", fix=NOT_HERE)  # fmt: skip
 
 
 def stored(encoding: Encoding, name: str, a: DeviceArray) -> dict[str, Any]:
     """The words of a state, as the run keeps them."""
     p = encoding.precision
-    takes = np.dtype(NUMPY_DTYPE[p.state.name] if p.low is None else np.float64)
+    one = p.low is None and p.state.is_float
+    takes = np.dtype(NUMPY_DTYPE[p.state.name] if one else np.float64)
     if a.dtype != takes:
-        other = f', or choose precision="{a.dtype}"' if p.low is None and a.dtype.kind == "f" else ""
+        other = f', or choose precision="{a.dtype}"' if one and a.dtype.kind == "f" else ""
         raise InputError(f"`{name}` is {a.dtype}, and a run in {p.name} takes {takes}", fix=f"Convert it{other}.")
-    if p.low is None:
+    if one:
         return {name: a}
+    if p.low is None:
+        out = exchange.empty(a.shape, np.int64)
+        if a.size:
+            numbers = bits(1.0 / p.unit(name)), bits(RANGE), LOST, a.size
+            moves(cuda.device()).launch("whole", a.size, place(a), place(out), *whole(*numbers))
+        return {name: out}
     if (p.state, p.low) == (f64, f64):
         low = exchange.empty(a.shape, np.float64)
         cuda.fill_at(low.pointer, 0, low.nbytes)
@@ -123,6 +128,18 @@ def stored(encoding: Encoding, name: str, a: DeviceArray) -> dict[str, Any]:
     if a.size:
         moves(cuda.device()).launch("split", a.size, *map(place, (a, *words)), *whole(a.size))
     return dict(zip(p.names(name), words))
+
+
+def valued(n: DeviceArray, unit: float) -> DeviceArray:
+    """What whole numbers of a unit are; of what is lost NaN."""
+    out = exchange.empty(n.shape, np.float64)
+    if out.size:
+        moves(cuda.device()).launch("value", out.size, place(n), place(out), *whole(bits(unit), LOST, out.size))
+    return out
+
+
+def bits(x: float) -> int:
+    return int(np.float64(x).view(np.int64))
 
 
 def total(high: DeviceArray, low: DeviceArray) -> DeviceArray:
