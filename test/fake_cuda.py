@@ -69,6 +69,7 @@ class Card:
     capability: tuple[int, int] = (9, 0)
     processors: int = 2
     memory: int = 1 << 26  # bytes
+    estimates: bool = False  # do they serve (runtime/estimates.py)?
 
     def attribute(self, which: int) -> int:
         known = {75: self.capability[0], 76: self.capability[1], 16: self.processors, 81: MOST_SHARED, 97: MOST_SHARED,
@@ -545,8 +546,9 @@ def installed(driver: FakeDriver) -> Iterator[FakeDriver]:
     """The driver is this one; afterwards nothing of it is left."""
     forget()
     kept, cuda.open_library = cuda.open_library, lambda: driver
+    served, loading.serve = loading.serve, lambda device: driver.cards[0].estimates  # there are more than can be looked at
     try:
         yield driver
     finally:
         forget()
-        cuda.open_library = kept
+        cuda.open_library, loading.serve = kept, served

@@ -111,11 +111,27 @@ def funnel(low: Array, high: Array, n: Array, left: bool, wrap: bool) -> Array:
     return (out & np.uint64(0xFFFFFFFF)).astype(np.uint32)
 
 
+def flushed(x: Array) -> Array:
+    return np.where(np.abs(x) < np.finfo(x.dtype).tiny, np.copysign(x.dtype.type(0), x), x)
+
+
+def estimate(exact: Array) -> Array:
+    """A float32 near a number: of two in three not the nearest, but within 2^-22.9, which is what PTX promises."""
+    near = exact.astype(np.float32)
+    moved = (near.view(np.int32) + (near.view(np.int32) % 3 - 1)).view(np.float32)
+    return flushed(np.where(np.abs(moved - exact) <= np.abs(exact) * 2.0**-22.9, moved, near))
+
+
+def inverse(x: Array) -> Array:
+    """1/x of float32, the nearest one."""
+    return flushed((1.0 / flushed(x).astype(np.float64)).astype(np.float32))
+
+
 def inverse_root(x: Array) -> Array:
     """1/sqrt x cut off: of float64 the upper half is left, and subnormals count as 0."""
-    x = np.where(np.abs(x) < np.finfo(x.dtype).tiny, np.copysign(x.dtype.type(0), x), x)
+    x = flushed(x)
     if x.dtype == np.float32:
-        return (1.0 / np.sqrt(x.astype(np.float64))).astype(np.float32)
+        return estimate(1.0 / np.sqrt(x.astype(np.float64)))
     return ((1.0 / np.sqrt(x)).view(np.int64) & ~((1 << 32) - 1)).view(np.float64)
 
 
@@ -433,7 +449,10 @@ class Lines:
         self.put(i, i.operands[0], kind, f"quotient({a}, {b}, True)")
 
     def i_rcp(self, i: Instruction) -> None:
-        kind, given = self.typed(i, "rn")
+        kind, given = self.typed(i, "rn", "approx", "ftz")
+        if given == {"approx", "ftz"} and kind == "f32":
+            self.put(i, i.operands[0], kind, f"inverse({self.sources(i, kind)[0]})")
+            return
         self.rounded(i, f"F{SIZE[kind]}(1) / {self.sources(i, kind)[0]}", kind, given)
 
     def i_sqrt(self, i: Instruction) -> None:
@@ -441,7 +460,7 @@ class Lines:
         self.rounded(i, f"np.sqrt({self.sources(i, kind)[0]})", kind, given)
 
     def i_rsqrt(self, i: Instruction) -> None:
-        """Of math="fast": some instruction near 1/sqrt, with fewer digits than a device's."""
+        """An instruction near 1/sqrt, of float64 with fewer digits than a device's."""
         kind, given = self.typed(i, "approx", "ftz")
         if given != {"approx", "ftz"}:
             raise Unknown(f"the instruction `{i}`")

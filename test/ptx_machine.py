@@ -132,7 +132,8 @@ NAMES = {
     "np": np, **{f"U{n}": t for n, t in UNSIGNED.items()}, **{f"S{n}": t for n, t in SIGNED.items()},
     **{f"F{n}": t for n, t in FLOATS.items()},
     **{n: getattr(ptx_lanes, n) for n in (
-        "same fma extreme shift funnel high inverse_root quotient field insert permuted logic3 counted leading reversed_bits converted"
+        "same fma extreme shift funnel high inverse inverse_root quotient field insert permuted logic3 counted leading "
+        "reversed_bits converted"
     ).split()},
 }  # fmt: skip
 

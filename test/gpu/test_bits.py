@@ -12,10 +12,13 @@ import tinyphysics as tp
 from test_loops import SYSTEMS, carried, cluster, pendulums, ring, shifted, start_of
 from test_near import lennard_jones
 from test_parity import SUITE, ensemble, henon_heiles, kepler, pendulum, torture, trig
+from test_rounded import sharp
 from tinyphysics.device import cuda, cuda_lanes
 from tinyphysics.errors import PlanError
 from tinyphysics.planner.catalog import METHODS
 from tinyphysics.runtime import cuda as loading
+from tinyphysics.runtime import estimates
+from tinyphysics.runtime.backend import engine_for
 
 HERE = ("cuda", "llvm")
 SWING, ORBIT, TRAPPED = dict(q=1.0, p=0.3), dict(q=[1.0, 0.0], p=[0.0, 1.2]), dict(q=[0.1, 0.2], p=[0.3, -0.1])
@@ -149,6 +152,28 @@ def test_many_pairs(gpu):
     n = 2048 if gpu.real else 34
     state, params = start_of(cluster, n)
     same(cluster, dict(dt=0.01, sizes={"n": n}), state | params, steps=2 if gpu.real else 1)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_many_pairs_are_the_same_with_and_without_estimates(gpu, monkeypatch, precision):
+    """Masses that are zero and points that are far away are done again."""
+    n = gpu.members(3000)
+    rng = np.random.default_rng(0)
+    m = np.where(np.arange(n) % 5, rng.uniform(1, 2, n), 0.0) + 1e-30 * (np.arange(n) % 7 == 0)
+    q = rng.normal(size=(n, 3)) * 2.0 ** (np.arange(n) % 40 - 20)[:, None]
+    for serves in (True, False):
+        monkeypatch.setattr(loading, "serve", lambda device, serves=serves: serves)
+        engine_for.cache_clear()
+        same(sharp, dict(dt=1e-30, sizes={"n": n}, precision=precision), dict(q=q, p=np.zeros((n, 3)), m=m), steps=2)
+    engine_for.cache_clear()
+
+
+def test_the_estimates_of_this_device_serve(gpu, tmp_path, monkeypatch):
+    """All of them are looked at; where they do not, sums over pairs of float32 are slower and this fails, so that we hear of it."""
+    monkeypatch.setenv("TINYPHYSICS_CACHE", str(tmp_path))
+    if gpu.real:
+        estimates.serve.cache_clear()
+        assert estimates.serve(cuda.device())
 
 
 def test_neighbours(gpu):

@@ -26,9 +26,41 @@ HEAD = re.compile(r"^define ptx_kernel void @(\w+)\((.*)\)([^)]*)\{$", re.M)
 SPECIAL = re.compile(r"^declare i32 @llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.x\(\)$", re.M)
 
 
+ESTIMATES = re.compile(r"^declare float @llvm\.nvvm\.(rsqrt|rcp)\.approx\.ftz\.f\(float\)$", re.M)
+# numbers near 1/sqrt x and 1/x: many are not the nearest, and all are within 2^-22.9, which is what PTX promises
+ESTIMATE = """define internal float @near.NAME(float %x) {
+  %wide = fpext float %x to double
+  %root = call double @llvm.sqrt.f64(double %wide)
+  %exact = fdiv double 1.0, OF
+  %nearest = fptrunc double %exact to float
+  %bits = bitcast float %nearest to i32
+  %odd = and i32 %bits, 1
+  %next = add i32 %bits, %odd
+  %moved = bitcast i32 %next to float
+  %there = fpext float %moved to double
+  %off = fsub double %there, %exact
+  %size = call double @llvm.fabs.f64(double %off)
+  %most = fmul double %exact, 0x3E8125E000000000
+  %well = fcmp ole double %size, %most
+  %out = select i1 %well, float %moved, float %nearest
+  ret float %out
+}"""
+USED = ("@llvm.sqrt.f64", "@llvm.fabs.f64")
+
+
+def with_estimates(text: str) -> str:
+    """The instructions of a device that estimate, as functions."""
+    found = ESTIMATES.findall(text)
+    text = ESTIMATES.sub("", text)
+    text = re.sub(r"@llvm\.nvvm\.(rsqrt|rcp)\.approx\.ftz\.f\b", r"@near.\1", text)
+    own = [ESTIMATE.replace("NAME", name).replace("OF", "%root" if name == "rsqrt" else "%wide") for name in found]
+    own += [f"declare double {name}(double)" for name in USED if found and f"declare double {name}(" not in text]
+    return "\n".join([text, *own])
+
+
 def host_text(text: str) -> str:
     """The module for this processor, with a function all_* for each kernel that runs all of its threads."""
-    text = re.sub(r"^target triple.*$", "", text, flags=re.M)
+    text = with_estimates(re.sub(r"^target triple.*$", "", text, flags=re.M))
     text = SPECIAL.sub(r"define internal i32 @special.\1() { %v = load i32, ptr @\1  ret i32 %v }", text)
     text = re.sub(r"@llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.x\(\)", r"@special.\1()", text)
     loops = []
@@ -76,9 +108,10 @@ class OnHost:
 
     threads = False
     made = found = 0
+    estimates = False
 
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
-        module = nests_module(kernel, careful)
+        module = nests_module(kernel, careful, self.estimates)
         text, cpu = host_text(module.text), host_cpu()
         launches = {launch.name: launch for s in module.launches.values() for nest in s for launch in nest}
         signatures = {f"all_{n}": ctypes.CFUNCTYPE(None, *[ctypes.c_int32] * 2, *[ctypes.c_void_p] * (len(x.buffers) + 3),
@@ -115,3 +148,9 @@ class OnHost:
             return call
 
         return {name: section(name) for name in sections}
+
+
+class OnHostFromEstimates(OnHost):
+    """Where those of the device serve."""
+
+    estimates = True

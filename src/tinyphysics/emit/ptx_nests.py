@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tinyphysics.emit.cnests import touched
 from tinyphysics.emit.llvm import TYPE
@@ -15,7 +16,7 @@ from tinyphysics.emit.nest_kinds import add
 from tinyphysics.emit.nest_writer import Names, NestWriter
 from tinyphysics.emit.opencl import part_name
 from tinyphysics.emit.ptx_near import ASKED, LISTED, asked, listed_as, near
-from tinyphysics.emit.ptx_pairs import RESIDENT, pair_block, pairs
+from tinyphysics.emit.ptx_pairs import RESIDENT, pair_block, pairs, rounds
 from tinyphysics.emit.ptx_threads import (
     BLOCK,
     Kernel,
@@ -71,8 +72,8 @@ def refuse(kernel: LoopKernel) -> None:
         raise BackendError("the backend `cuda` does not sum through a tree", fix="Leave approximate= out, or choose another.")
 
 
-def nests_module(kernel: LoopKernel, careful: bool = False) -> NestsModule:
-    """Every nest of a kernel, and those that look at its states."""
+def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = False) -> NestsModule:
+    """Every nest of a kernel, and those that look at its states; do the device's `estimates` serve (ptx_rounded.py)?"""
     refuse(kernel)
     sections = {s.name: list(s.nests) for s in (kernel.careful if careful else kernel.sections).values()}
     sections[LOOK] = [look(kernel, buffer) for buffer in kernel.inputs.values()]
@@ -82,13 +83,18 @@ def nests_module(kernel: LoopKernel, careful: bool = False) -> NestsModule:
     for name, nests in sections.items():
         launches[name] = []
         for n, nest in enumerate(nests):
-            made = kernels(kernel, nest, part_name(name, n))
+            made = kernels(kernel, nest, part_name(name, n), estimates)
             launches[name].append([replace(k.launch, name=texts.setdefault(k.body, k.launch.name)) for k in made])
             for k in made:
                 declared |= k.declared
     written = [f"define ptx_kernel void @{name}{body}" for body, name in texts.items()]
     workspace = max(room(nest) for nests in sections.values() for nest in nests)
     return NestsModule("\n".join([TRIPLE, *declared.values(), TICKING, *written, ""]), launches, workspace)
+
+
+def wants_estimates(kernel: LoopKernel) -> bool:
+    """Is there a nest that is faster where those of the device serve?"""
+    return any(rounds(nest) for sections in (kernel.sections, kernel.careful) for s in sections.values() for nest in s.nests)
 
 
 def room(nest: Nest) -> int:
@@ -104,7 +110,7 @@ def look(kernel: LoopKernel, buffer: str) -> Nest:
     return Nest("map", variables, b.axes, (Piece(0, b.axes[-1] if b.axes else 1, (), guards),))
 
 
-def kernels(kernel: LoopKernel, nest: Nest, name: str) -> list[Kernel]:
+def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[Kernel]:
     """What a nest needs launched, one after the other."""
     used = touched(nest)
     rows = prod(nest.sizes[:-1])
@@ -123,8 +129,8 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str) -> list[Kernel]:
         case "fold":
             made = []  # a thread that owns a point has added its slabs already
         case "pairs":
-            block = pair_block(nest.sizes[0])
-            made = [Threads(kernel, nest, name, nest.sizes[0], used, pairs, block, RESIDENT // block)]
+            block, body = pair_block(nest, estimates), partial(pairs, estimates=estimates)
+            made = [Threads(kernel, nest, name, nest.sizes[0], used, body, block, RESIDENT // block)]
         case "scatter":
             largest = max(kernel.buffers[b].size for b in written(nest))
             made = [Threads(kernel, nest, f"{name}_clear", largest, used, clear),

@@ -11,22 +11,33 @@ from dataclasses import dataclass, replace
 
 from tinyphysics.emit.llvm import TYPE
 from tinyphysics.emit.nest_writer import BYTES, Names, NestWriter
+from tinyphysics.emit.ptx_rounded import Sums, is_special
 from tinyphysics.emit.ptx_threads import BLOCK, TOGETHER, any_of, begun, note, put, several
-from tinyphysics.ir.dtype import bool_
+from tinyphysics.ir.dtype import bool_, f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.tpir.nests import Store
+from tinyphysics.tpir.nests import Nest, Store
 
 WARP = 32
 RESIDENT = 512  # threads for which a processor must have registers: what 65,536 points give each of an H200's 132
+LARGE = 256  # threads of a block where float32 is rounded side by side: 1.20, 1.14, 1.14 ps a pair with 128, 256, 512
 SPREAD = 1 << 14  # points; fewer are spread over more processors, a warp each
 VECTOR = 16  # bytes that one load brings
+AT_A_TIME = 1024  # partners whose sums are computed again if one of them is in doubt
 MOST_WORDS, FEWER = 40, 2  # registers of accumulators beside which TOGETHER partners fit into 128; else so many
 
 
-def pair_block(points: int) -> int:
-    return BLOCK if points >= SPREAD else WARP
+def rounds(nest: Nest) -> bool:
+    """Has a sum over all pairs roots or quotients that can be rounded side by side?"""
+    return nest.kind == "pairs" and nest.near is None and any(is_special(u) for u in toposort(nest.pieces[0].roots))
+
+
+def pair_block(nest: Nest, estimates: bool) -> int:
+    if nest.sizes[0] < SPREAD:
+        return WARP
+    narrow = all(s.value.dtype is f32 for s in nest.pieces[0].stores)
+    return LARGE if estimates and narrow and rounds(nest) else BLOCK
 
 
 @dataclass
@@ -38,13 +49,15 @@ class Side:
     other: UOp
     stores: list[Store]
     guards: tuple[UOp, ...]
+    estimates: bool = False  # do those of the device serve (ptx_rounded.py)?
 
     def __post_init__(self) -> None:
         parts = [apart(s.value, self.other) if self.f.kernel.contracts and s.combine is Ops.ADD else (s.value, [])
                  for s in self.stores]  # fmt: skip
         self.stores = [replace(s, value=value) for s, (value, _) in zip(self.stores, parts)]
         self.factors = [own for _, own in parts]
-        self.roots = [*(s.value for s in self.stores), *self.guards]
+        self.special = Sums(self.stores, self.guards)
+        self.roots = self.special.roots
         self.point: Names = dict(self.f.scalar)
         self.point[self.own] = "%thread"
         everything = toposort([*self.roots, *(u for own in self.factors for u in own)])
@@ -89,8 +102,11 @@ class Side:
                     for k in range(n):
                         envs[r + k][u] = f.new(f"extractelement <{n} x {t}> {vector}, i64 {k}")
 
-    def block(self, first: str, end: str | None, sums: list[str], lanes: int) -> list[str]:
-        """The sums after eight partners; partner r goes to accumulator r modulo `lanes`."""
+    def block(self, first: str, end: str | None, sums: list[str], lanes: int, doubt: str | None = None) -> list[str]:
+        """The sums after eight partners; partner r goes to accumulator r modulo `lanes`.
+
+        With a `doubt` they are rounded side by side, and what is returned ends with whether that has to be done again.
+        """
         f, out = self.f, list(sums)
         envs, inside = self.partners(first, end)
         words = lanes * sum(s.value.dtype.bits // 32 for s in self.stores)
@@ -98,7 +114,12 @@ class Side:
         for begin in range(0, PAIR_LANES, together):
             some = range(begin, begin + together)
             self.read(first, envs, some)
-            several(f, self.roots, [envs[r] for r in some])
+            here = [envs[r] for r in some]
+            if doubt is None:
+                several(f, self.roots, here)
+            else:
+                for found in self.special.side_by_side(f, here):
+                    doubt = f.new(f"or i1 {doubt}, {found}")
             for r in some:
                 for k, s in enumerate(self.stores):
                     place = k * lanes + r % lanes
@@ -112,13 +133,40 @@ class Side:
                 if seen != "false":
                     seen = f.new(f"and i1 {seen}, {inside[r]}") if inside else seen
                     out[-1] = f.new(f"or i1 {out[-1]}, {seen}")
-        return out
+        return out if doubt is None else [*out, doubt]
 
     def over(self, begin: str, stop: str, end: str | None, sums: list[str], lanes: int) -> list[str]:
         """Blocks of eight partners from `begin` to `stop`; with an `end`, those that do not count are left out."""
         kinds = [t for t in self.kinds for _ in range(lanes)] + [TYPE[bool_.name]]
         return self.f.carrying(begin, stop, PAIR_LANES, list(zip(kinds, sums)),
                                lambda first, sums: self.block(first, end, sums, lanes))  # fmt: skip
+
+    def over_all(self, begin: str, stop: str, sums: list[str], lanes: int) -> list[str]:
+        """Likewise, of partners that all count: where the device's estimates serve, some at a time, and again if in doubt."""
+        if not self.estimates or not self.special.special:
+            return self.over(begin, stop, None, sums, lanes)
+        f, flag = self.f, TYPE[bool_.name]
+        kinds = [t for t in self.kinds for _ in range(lanes)] + [flag]
+
+        def some(first: str, sums: list[str]) -> list[str]:
+            beyond = f.new(f"add i64 {first}, {AT_A_TIME}")
+            last = f.new(f"select i1 {f.new(f'icmp slt i64 {beyond}, {stop}')}, i64 {beyond}, i64 {stop}")
+            *quick, doubt = f.carrying(first, last, PAIR_LANES, [*zip(kinds, sums), (flag, "false")],
+                                       lambda at, found: self.block(at, None, found[:-1], lanes, found[-1]))  # fmt: skip
+            for t, total in zip(kinds[:-1], quick):  # infinity less itself is no number, either
+                nothing = f.new(f"fsub {t} {total}, {total}")
+                doubt = f.new(f"or i1 {doubt}, {f.new(f'fcmp uno {t} {nothing}, {nothing}')}")
+            f.labels += 1
+            again, on, before = f"again{f.labels}", f"sure{f.labels}", f.block
+            f.line(f"br i1 {doubt}, label %{again}, label %{on}")
+            f.label(again)
+            exact = self.over(first, last, None, sums, lanes)
+            after = f.block
+            f.line(f"br label %{on}")
+            f.label(on)
+            return [f.new(f"phi {t} [ {a}, %{before} ], [ {b}, %{after} ]") for t, a, b in zip(kinds, quick, exact)]
+
+        return f.carrying(begin, stop, AT_A_TIME, list(zip(kinds, sums)), some)
 
 
 def apart(u: UOp, other: UOp) -> tuple[UOp, list[UOp]]:
@@ -132,15 +180,15 @@ def apart(u: UOp, other: UOp) -> tuple[UOp, list[UOp]]:
     return (a * b if found or more else u), [*found, *more]
 
 
-def pairs(f: NestWriter, _: str) -> None:
+def pairs(f: NestWriter, _: str, estimates: bool = False) -> None:
     (size,), (piece,) = f.nest.sizes, f.nest.pieces
     i, j = f.nest.variables
     f.begin()
     f.line(f"%warp = and i64 %thread, {-WARP}")
     if rows := [s for s in piece.stores if s.index[0] is i]:
-        as_first(Side(f, i, j, rows, piece.guards), size)
+        as_first(Side(f, i, j, rows, piece.guards, estimates), size)
     if columns := [s for s in piece.stores if s.index[0] is j]:
-        as_second(Side(f, j, i, columns, () if rows else piece.guards), size)
+        as_second(Side(f, j, i, columns, () if rows else piece.guards, estimates), size)
 
 
 def as_first(side: Side, size: int) -> None:
@@ -151,7 +199,7 @@ def as_first(side: Side, size: int) -> None:
     beyond = f.new(f"icmp slt i64 {past}, {last}")
     stop = f.new(f"select i1 {beyond}, i64 {past}, i64 {-(-size // PAIR_LANES) * PAIR_LANES}")
     sums = side.over("%warp", stop, end, sums, PAIR_LANES)
-    sums = side.over(stop, str(last), None, sums, PAIR_LANES)
+    sums = side.over_all(stop, str(last), sums, PAIR_LANES)
     if size % PAIR_LANES:
         tail = f.new(f"select i1 {beyond}, i64 {last}, i64 {stop}")
         sums = side.over(tail, end, end, sums, PAIR_LANES)
@@ -187,7 +235,7 @@ def as_second(side: Side, size: int) -> None:
     def slab(k: str) -> None:
         low, high = cut(k), cut(f.new(f"add i64 {k}, 1"))
         whole, end = less(low, less(high, "%warp"), "sgt"), less(high, "%thread")
-        sums = side.over(low, whole, None, begun(f, side.stores), 1)
+        sums = side.over_all(low, whole, begun(f, side.stores), 1)
         sums = side.over(whole, end, end, sums, 1)
         if side.guards:
             note(f, sums[-1])

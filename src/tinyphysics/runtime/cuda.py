@@ -13,6 +13,7 @@ from tinyphysics.device.engine import Parts, pointer
 from tinyphysics.emit import ptx as emit
 from tinyphysics.emit import ptx_leaves, ptx_moves, ptx_nests, ptx_tools
 from tinyphysics.ir.uop import UOp
+from tinyphysics.runtime.estimates import serve
 from tinyphysics.runtime.loaders import list_columns
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
@@ -119,7 +120,8 @@ class CudaLoops:
         return moves(cuda.device())
 
     def load(self, kernel: LoopKernel, careful: bool) -> Any:
-        module = ptx_nests.nests_module(kernel, careful)
+        estimates = ptx_nests.wants_estimates(kernel) and serve(cuda.device())
+        module = ptx_nests.nests_module(kernel, careful, estimates)
         text, kept = nvptx.ptx(module.text, cuda.device().capability)
         names = [ptx_nests.TICK, *module.names]
         built, found = cuda.load(text, names)
