@@ -8,6 +8,7 @@ from test_loops import cluster, shifted, wave
 from tinyphysics.device import cuda, exchange
 from tinyphysics.device.cuda_lanes import CudaEngine
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.runtime.there import on_this_machine
 
 
 @tp.hamiltonian
@@ -256,6 +257,16 @@ def test_an_interrupted_run_ends_with_its_last_block(fake_cuda, monkeypatch):
     monkeypatch.undo()
     assert out.stopped.cause == "interrupted" and out.final.step == 4 and out.q.shape == (3, 5)
     assert np.array_equal(out.final.q.numpy(), sim.evolve(**state, steps=4).final.q)
+
+
+def test_pictures_are_of_copies(fake_cuda):
+    """What draws, and what makes datasets, has NumPy arrays."""
+    state = start(5)
+    out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(**{n: there(v) for n, v in state.items()}, steps=4)
+    seen = on_this_machine(out)
+    assert isinstance(seen.q, np.ndarray) and np.array_equal(seen.q, out.q.numpy()) and isinstance(out.q, exchange.DeviceArray)
+    here = tp.compile(pendulum, dt=0.01).evolve(**state, steps=4)
+    assert on_this_machine(here) is here
 
 
 @pytest.mark.parametrize("precision", ["float64", "lattice"])

@@ -153,7 +153,7 @@ class Running:
         except StoreError as error:
             r.stops.append(Stop("store", self.n, self.time(self.n), error=error))
         except BackendError as error:  # a device that has failed gives nothing back: the last frame that is here is the end
-            if self.n == s.first or self.there:
+            if self.n == s.first:
                 raise
             self.n = s.last_saved(self.n)
             r.stops.append(Stop("device", self.n, self.time(self.n), error=error))
