@@ -128,7 +128,7 @@ OBSERVED = {wave: lambda phi: phi.sum(), cluster: lambda q: (q * q).sum(), shift
 def test_loops_along_axes_begin_and_end_there(fake_cuda, which):
     system, state, given = LOOPS[which]
     dt = {} if system is shifted else {"dt": 0.01}
-    run = dict(steps=5, save_every=2, observe={"first": OBSERVED[system]})
+    run = dict(steps=3, save_every=2, observe={"first": OBSERVED[system]})
     here = tp.compile(system, backend="llvm", **dt).evolve(**state, **given, **run)
     sim = tp.compile(system, backend="cuda", **dt)
     out = sim.evolve(**{n: there(v) for n, v in state.items()}, **given, **run)
