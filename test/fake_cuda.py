@@ -524,7 +524,7 @@ def forget() -> None:
     backend.gpu_here.cache_clear()
     if not cuda.library.cache_info().currsize:
         return
-    for made in (backend.engine_for, backend.series_engine, loading.tools):
+    for made in (backend.engine_for, backend.series_engine, loading.tools, loading.kernels_of):
         made.cache_clear()
     driver = cuda.library()
     if isinstance(driver, FakeDriver) and (driver.alive(ptx_machine.Loaded) or driver.alive(list) or driver.alive(tuple)):

@@ -52,5 +52,6 @@ def flag(name: str, default: int, sentence: str) -> Flag:
 CHECK = flag("CHECK", 0, "check the graph against its stage's spec after every pass")
 QUICK = flag("QUICK", 1, "do little work with machine code that is made quickly; 0 always makes the fast code")
 CUDA_DEVICE = flag("CUDA_DEVICE", 0, "which NVIDIA GPU runs, in the order of `tp doctor`; -1: all, each with its members")
+CUDA_TUNE = flag("CUDA_TUNE", 1, "try how members lie best on a GPU: 1 before long runs, 2 before all that fill it, 0 never")
 OPENCL_DEVICE = flag("OPENCL_DEVICE", 0, "which OpenCL device runs, of those with float64 in the order of `tp doctor`")
 REWRITE_LIMIT = flag("REWRITE_LIMIT", 200_000, "rules fired in one rewrite before it counts as endless")

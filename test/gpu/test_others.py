@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from test_cuda_nests_text import CASES as ARRAYS
+from test_cuda_nests_text import begun, compiled, given, name_of
 from test_cuda_text import CASES
 from test_parity import ensemble, pendulum
 from tinyphysics.emit.cuda import COMMAND
@@ -52,3 +54,18 @@ def test_cuda_c_through_nvcc_prints_the_hash_of_the_run(gpu, tmp_path, system, o
     subprocess.run([*COMMAND.split(), "-o", "run"], cwd=tmp_path, check=True, capture_output=True)
     said = subprocess.run(["./run", "300", "0.01", "0", repr(q), "0.3"], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert said.stdout.split()[-1] == sim.evolve(q=q, p=0.3, steps=300).hash
+
+
+@pytest.mark.parametrize("system, n, options", ARRAYS, ids=name_of)
+def test_cuda_c_of_arrays_through_nvcc_prints_the_hash_of_the_run(gpu, tmp_path, system, n, options):
+    if not gpu.real:
+        pytest.skip("a program of nvcc has no fake driver")
+    if shutil.which("nvcc") is None:
+        pytest.skip("nvcc is not here")
+    sim, (state, params) = compiled(system, n, **options), begun(system, n)
+    (tmp_path / "this.cu").write_text(sim.ir("cuda"))
+    subprocess.run([*COMMAND.split(), "-o", "run"], cwd=tmp_path, check=True, capture_output=True)
+    words, arrays = given(sim, state, params)
+    for steps in (0, 20):
+        said = subprocess.run(["./run", str(steps), "0.01", "0.25", *words], cwd=tmp_path, input=arrays, check=True, capture_output=True)
+        assert said.stdout.decode().strip() == sim.evolve(**state, **params, steps=steps, t0=0.25).hash

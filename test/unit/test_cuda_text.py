@@ -6,7 +6,6 @@ import subprocess
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.errors import PlanError
 from tinyphysics.physics.zoo import ZOO
 
 SHIM = r"""
@@ -67,12 +66,3 @@ def test_a_thread_has_a_member_and_a_bound_and_the_step_is_an_argument():
     step = text[text.index("section_step") : text.index("section_final")]
     assert "blockIdx.x*blockDim.x + threadIdx.x" in step and "mine < stop" in step
     assert "p0 = uniform[0];  /* $dt */" in step and not re.search(r"flow\w*\[", step)
-
-
-def test_loops_along_axes_say_that_they_have_none():
-    @tp.hamiltonian
-    def chain(q: tp.Vec["n"], p: tp.Vec["n"]):
-        return (p * p).sum() / 2 + ((q[1:] - q[:-1]) ** 4).sum() / 4
-
-    with pytest.raises(PlanError, match="cuda"):
-        tp.compile(chain, dt=0.01, sizes={"n": 6000}).ir("cuda")

@@ -6,17 +6,19 @@ observables, a word that says whether any number is none.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device import cuda, nvptx
+from tinyphysics.device.cuda_tuning import Form, Tuner
 from tinyphysics.device.engine import LEAST_BLOCK, Arrays, KernelEngine, Lanes, observed, parameters
 from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import LOST, NUMPY_DTYPE
-from tinyphysics.target import PORTABLE, Seed
+from tinyphysics.target import PORTABLE, Seed, VectorShape
 from tinyphysics.util import prod
 
 THREADS = 128  # of a block: many blocks are there for every processor, and the last ones wait for little
@@ -69,9 +71,10 @@ def sent(a: Any) -> Rows:
     return Rows(cuda.upload(a), rows, lanes, a.dtype)
 
 
-def grid(chunks: int) -> int:
+def grid(chunks: int, threads: int | None = None) -> int:
     """Blocks for so many chunks."""
-    return max(1, min(-(-chunks // THREADS), cuda.device().processors * WAVES))
+    one = threads or THREADS
+    return max(1, min(-(-chunks // one), cuda.device().processors * WAVES * THREADS // one))
 
 
 def is_blank(v: Any) -> bool:
@@ -139,6 +142,7 @@ class OnDevice(Lanes):
     """A run between two blocks; `uniform` and `varying` are there, too."""
 
     shared: Any = None  # `uniform` of this machine
+    form: Form = Form(1, THREADS)
 
 
 class CudaEngine(KernelEngine):
@@ -149,6 +153,7 @@ class CudaEngine(KernelEngine):
     ) -> None:
         super().__init__(program, loader, probe, 1, kernel, seed)
         self.tools = tools
+        self.tuner = Tuner(self)
 
     @property
     def room(self) -> int:  # type: ignore[override]
@@ -160,21 +165,75 @@ class CudaEngine(KernelEngine):
         """One section on every member; those whose guard fires again, carefully."""
         if not m.members:
             return
-        f, shape = self.function(name, False, m, None)
-        guarded: bool = self.loader.guarded[name]  # type: ignore[attr-defined]
+        assert isinstance(m, OnDevice)
+        if name == self.loop:
+            m.form = self.tuner.tuned(m, rows * stride)
+        guarded: bool = self.guarded(name, m)
         marks = cuda.Buffer(source.lanes)
         if guarded:
             cuda.zero(marks)
         for careful in (False, True):
-            f = self.function(name, True, m, None)[0] if careful else f
-            chunks = source.lanes // shape.lanes
-            self.launches += 1
-            cuda.launch(f, grid(chunks), THREADS, [
-                source.buffer, out.buffer, m.uniform, m.varying, marks, series,
-                *whole(0, source.lanes, source.lanes, m.steps, rows, stride),
-            ])  # fmt: skip
+            self.launched(name, careful, m, source, out, marks, series, rows, stride)
             if careful or not guarded or not self.tools.any(marks, source.lanes):
                 return
+
+    def guarded(self, name: str, m: Lanes) -> bool:
+        self.function(name, False, m, None)
+        return bool(self.loader.guarded[name])  # type: ignore[attr-defined]
+
+    def launched(
+        self, name: str, careful: bool, m: OnDevice, source: Rows, out: Rows, marks: Any, series: Any, rows: int, stride: int
+    ) -> None:
+        f, shape = self.function(name, careful, m, None)
+        self.launches += 1
+        cuda.launch(f, grid(source.lanes // shape.lanes, m.form.threads), m.form.threads, [
+            source.buffer, out.buffer, m.uniform, m.varying, marks, series,
+            *whole(0, source.lanes, source.lanes, m.steps, rows, stride),
+        ])  # fmt: skip
+
+    def function(self, name: str, careful: bool, m: Lanes, quick: VectorShape | None) -> tuple[Any, VectorShape]:
+        assert isinstance(m, OnDevice)
+        known = (name, careful, m.mask, m.form.members)
+        if known not in self._ready:
+            self._ready[known] = self.loaded(name, careful, m, None)
+        return self._ready[known]
+
+    def shape_of(self, m: Lanes, loops: bool) -> VectorShape:
+        assert isinstance(m, OnDevice)
+        return VectorShape(1, m.form.members if loops else 1)
+
+    # --- how members lie there (device/cuda_tuning.py) ------------------------------------------
+    @property
+    def loop(self) -> str:
+        return "watch" if self.kernel.watched else "step"
+
+    def estimate(self, members: int) -> Form:
+        return Form(self.shape(members).lanes, THREADS)
+
+    def expect(self, members: int, steps: int) -> None:
+        """A run of so many steps is about to begin."""
+        self.tuner.expect(members, steps)
+
+    def told(self, members: int) -> dict[str, Any]:
+        """How so many members lay there last, for out.metrics."""
+        return self.tuner.told(members)
+
+    def trial(self, m: OnDevice, steps: int) -> Callable[[Form], float]:
+        """A function of forms: the milliseconds that so many steps take in one, on a copy of the loop state."""
+        there, timer, k = m.carried.like(), cuda.Timer(), self.kernel
+        marks = cuda.zero(cuda.Buffer(m.carried.lanes))
+        series = cuda.Buffer(8 * len(k.watched) * m.carried.lanes) if k.watched else None
+        rows, stride = (1, steps) if k.watched else (steps, 1)
+
+        def milliseconds(form: Form) -> float:
+            other = replace(m, form=form)
+            self.function(self.loop, False, other, None)  # is made before the clock runs
+            cuda.copy(m.carried.buffer, there.buffer)
+            with timer:
+                self.launched(self.loop, False, other, there, there, marks, series, rows, stride)
+            return timer.milliseconds
+
+        return milliseconds
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
@@ -188,13 +247,14 @@ class CudaEngine(KernelEngine):
         return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.lanes)))
 
     def lanes(self, members: int) -> int:
-        one = self.shape(members).lanes
+        one = math.lcm(*self.tuner.possible(members))  # every form that the run may have divides the lanes
         return -(-members // one) * one
 
     def begun(self, carried: Rows, params: Arrays, members: int, dt: float, t0: float, steps: int) -> OnDevice:
         uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, carried.lanes)
         there = None if varying is None else cuda.upload(varying)
-        return OnDevice(carried, steps, members, cuda.upload(uniform), there, mask, None, uniform)
+        return OnDevice(carried, steps, members, cuda.upload(uniform), there, mask, None, uniform,
+                        self.tuner.form(members, mask))  # fmt: skip
 
     def start(
         self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
@@ -249,8 +309,8 @@ class CudaEngine(KernelEngine):
         return replace(m, carried=copy)
 
     def some(self, m: Lanes, members: Sequence[int]) -> Lanes:
-        lanes = self.shape(m.members).lanes
-        who = [*members, *[members[-1]] * (-len(members) % lanes)]
+        assert isinstance(m, OnDevice)
+        who = [*members, *[members[-1]] * (-len(members) % m.form.members)]
         varying = m.varying
         if varying is not None:
             rows = len(self.kernel.params)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +65,9 @@ class ManyGpus:
             with cuda.on(place):
                 return work(self.engines[place], parts[place])
 
+        flags = {place: copy_context() for place in parts}  # a thread has those of whoever asks
         with ThreadPoolExecutor(max(len(parts), 1)) as pool:
-            return dict(zip(parts, pool.map(one, parts)))
+            return dict(zip(parts, pool.map(lambda place: flags[place].run(one, place), parts)))
 
     def shared_out(self, members: int) -> dict[int, Any]:
         """Members for each device, side by side; none for those that would have none."""
@@ -87,6 +89,16 @@ class ManyGpus:
     def block(self, members: int) -> int:
         share = -(-members // len(self.engines))
         return int(min(self.each(dict.fromkeys(self.engines), lambda e, _: e.block(share)).values()))
+
+    def expect(self, members: int, steps: int) -> None:
+        self.each(self.shared_out(members), lambda e, w: e.expect(len(w), steps))
+
+    def told(self, members: int) -> dict[str, Any]:
+        """Of the first device; others may differ."""
+        place, who = next(iter(self.shared_out(members).items()))
+        with cuda.on(place):
+            told: dict[str, Any] = self.engines[place].told(len(who))
+            return told
 
     def rows(self, m: Parts) -> int:
         return int(min(self.each(m.own, lambda e, own: e.rows(own)).values()))

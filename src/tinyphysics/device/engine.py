@@ -113,7 +113,7 @@ class KernelEngine:
 
     def loaded(self, name: str, careful: bool, m: Lanes, quick: VectorShape | None) -> tuple[Any, VectorShape]:
         def shape(loops: bool) -> VectorShape:
-            return quick or self.shape(m.members, loops)
+            return quick or self.shape_of(m, loops)
 
         key = (name, careful, m.mask, shape(self.kernel.section(name).loops), quick is None)
         with self._lock:  # tiles of an ensemble ask at the same time
@@ -138,6 +138,9 @@ class KernelEngine:
             self._shapes[members] = self.loader.shape(loop, max(members, 1))
         widest = self._shapes[members]
         return widest if loops else VectorShape(widest.width, 1)
+
+    def shape_of(self, m: Lanes, loops: bool) -> VectorShape:
+        return self.shape(m.members, loops)
 
     def call(
         self, name: str, m: Lanes, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None

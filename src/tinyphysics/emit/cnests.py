@@ -44,6 +44,7 @@ class NestText:
     pointers: dict[str, str] = field(default_factory=dict)
     depth: int = 1
     count: int = 0
+    unused: str = "(void)uniform; (void)now; (void)lo; (void)hi;"
 
     def line(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
@@ -104,7 +105,7 @@ class NestText:
         if any(u is NOW for u in nodes):
             self.names[NOW] = "clock"
             self.line("const double clock = (double)now;")
-        self.line("(void)uniform; (void)now; (void)lo; (void)hi;")
+        self.line(self.unused)
         self.line("int seen = 0;")
         self.values(nodes, 0)
         return nodes
@@ -273,18 +274,21 @@ class NestText:
         keep = dict(self.names)
         for p in self.nest.pieces:
             self.scoped(keep)
-            for k, (v, size) in enumerate(zip(self.nest.variables, self.nest.sizes)):
-                name = self.names[v] = c_name(str(v.arg)[1:])
-                self.open(f"for (int64_t {name} = 0; {name} < {size}; {name}++)")
-                self.values(toposort(p.roots), k + 1)
-            for s in p.stores:
-                assert s.shift is not None
-                place = self.place(s.buffer, f"{self.of(s.shift)} + {s.plane}", s.index)
-                self.line(f"{place} = {self.combined(s, place, self.of(s.value))};")
-            self.guards(p)
-            for _ in self.nest.variables:
-                self.close()
+            self.scatter_piece(p)
         self.scoped(keep)
+
+    def scatter_piece(self, p: Piece) -> None:
+        for k, (v, size) in enumerate(zip(self.nest.variables, self.nest.sizes)):
+            name = self.names[v] = c_name(str(v.arg)[1:])
+            self.open(f"for (int64_t {name} = 0; {name} < {size}; {name}++)")
+            self.values(toposort(p.roots), k + 1)
+        for s in p.stores:
+            assert s.shift is not None
+            place = self.place(s.buffer, f"{self.of(s.shift)} + {s.plane}", s.index)
+            self.line(f"{place} = {self.combined(s, place, self.of(s.value))};")
+        self.guards(p)
+        for _ in self.nest.variables:
+            self.close()
 
     def pairs(self, nodes: Sequence[UOp]) -> None:
         (size,), (piece,) = self.nest.sizes, self.nest.pieces

@@ -22,6 +22,7 @@ from tinyphysics.device.series_arrays import series_arrays
 from tinyphysics.emit.cloops import complete_loops
 from tinyphysics.emit.cmain import complete_program
 from tinyphysics.emit.cuda import complete_cuda
+from tinyphysics.emit.cuda_nests import complete_cuda_loops
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
@@ -58,6 +59,7 @@ from tinyphysics.tpir.outline import Outline
 from tinyphysics.util import digest
 
 Source = Program | Recipe
+ON_GPUS = (CudaEngine, ManyGpus)  # engines of ensembles that lie there
 
 
 @lru_cache(maxsize=64)
@@ -76,7 +78,7 @@ def engine_for(
     if loops and target.backend in LOOPS:
         return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
     if loops and target.backend == "cuda":
-        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, seed=seed)
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, tree_functions, seed)
     match target.backend:
         case "llvm":
             return KernelEngine(whole, LlvmLoader(), watch, threads, seed=seed)
@@ -282,7 +284,7 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
     if level == "ptx":
         return nvptx.compiled(ptx_nests_module(kernel).text)
     if level == "cuda":
-        raise PlanError('ir("cuda"): loops along axes have none yet', fix='Look at sim.ir("ptx") or sim.ir("llvm").')
+        return complete_cuda_loops(kernel, program)
     cpu = host_cpu()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)

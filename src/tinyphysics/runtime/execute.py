@@ -13,7 +13,7 @@ from tinyphysics.device.pieces import InPieces
 from tinyphysics.ir import UOp
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.adaptive import AdaptiveEngine
-from tinyphysics.runtime.backend import engine_for, series_engine
+from tinyphysics.runtime.backend import ON_GPUS, engine_for, series_engine
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.ensemble import Inputs
@@ -87,6 +87,9 @@ def execute(
     running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused, r.system, r.encoding, r.begun,
                       keeper, windows)  # fmt: skip
     running.begin()
+    if isinstance(engine, ON_GPUS):
+        for tile in running.tiles:
+            engine.expect(tile.members, record.schedule.steps - record.schedule.first)
     if values:
         first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first])
         if sink is not None:
@@ -95,6 +98,8 @@ def execute(
             now = {name: v[0] for name, v in first.items()}
             record.watch(now, None if windows is None else fitting(list(now.values()), FEW))
     running.go(tick)
+    if isinstance(engine, ON_GPUS) and running.tiles:
+        record.shape = engine.told(running.tiles[0].members)
     if isinstance(engine, LoopEngine):
         record.measured = [found for tile in running.tiles if tile.begun for found in engine.measured(tile.alone)]
     if isinstance(engine, AdaptiveEngine):

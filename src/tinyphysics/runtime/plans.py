@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from tinyphysics.context import BEGAN, CHECK, FLAGS
+from tinyphysics.context import BEGAN, CHECK, CUDA_TUNE, FLAGS
 from tinyphysics.device import cache
 from tinyphysics.errors import InputError
 from tinyphysics.ir import Ops, UOp, dump, parse, toposort
@@ -132,7 +132,7 @@ def key_of(kind: str, roots: list[UOp], rest: Any) -> str | None:
     package = sources()
     if package is None or CHECK.value or any(u.op is Ops.CUSTOM and u.arg != RELATIVISTIC for u in toposort(roots)):
         return None
-    flags = {name: f.value for name, f in FLAGS.items()}
+    flags = {name: f.value for name, f in FLAGS.items() if f is not CUDA_TUNE}  # which decides nothing of a program
     return digest(repr([FORMAT, sys.version, sys.platform, package, flags, kind, dump(roots), rest]).encode())
 
 

@@ -41,6 +41,7 @@ class Record:
     substeps: list[Any] = field(default_factory=list)  # that each member took, where they choose their own, by tile
     rejected: list[Any] = field(default_factory=list)  # attempts of each that were no steps, where there are such
     events: list[Any] = field(default_factory=list)  # what was found of those that were looked for
+    shape: Mapping[str, Any] = field(default_factory=dict)  # how members lay on a GPU
     passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one
 
     def watch(self, first: Mapping[str, Any], most: int | None = None) -> None:

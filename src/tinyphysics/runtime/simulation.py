@@ -463,6 +463,8 @@ class Simulation:
         if self.goal.math == "fast":  # so that nobody compares it with a hash from elsewhere
             out.hash_of = partial(marked, "fast", out.hash_of)
             out.metrics |= {"math": "fast", "comparable": "with runs of this program, backend and machine alone"}
+        if record.shape:
+            out.metrics["shape"] = dict(record.shape)
         if record.measured:
             found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
             one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
