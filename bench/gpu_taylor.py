@@ -5,7 +5,7 @@ seven stars of the Pleiades with other starts, all at a tolerance of 1e-12; the 
 time of the steps alone (events of the device; elapsed time of all cores), of the whole call, and whether the hashes agree. A
 warp waits for the slowest of its members: `busy` is the part of its threads that does not wait.
 
-    python bench/gpu_taylor.py [--small] [--only kepler]    under a minute on an H200 with 16 cores; --only shapes tries blocks
+    python bench/gpu_taylor.py [--small] [--only kepler]   under a minute on an H200 with 16 cores; --only shapes: blocks
 """
 from __future__ import annotations
 
