@@ -54,7 +54,7 @@ class Rows:
     def clear(self, first: int, count: int) -> None:
         """So many rows from the first on become zeros."""
         row = self.lanes * self.dtype.itemsize
-        cuda.zero_at(self.buffer.pointer + first * row, count * row)
+        cuda.fill_at(self.buffer.pointer + first * row, 0, count * row)
 
     def like(self) -> Rows:
         return replace(self, buffer=cuda.Buffer(self.buffer.size))
@@ -92,6 +92,7 @@ class Tools:
     def __init__(self, text: str, names: Sequence[str]) -> None:
         functions, _ = cuda.load(nvptx.ptx(text, cuda.device().capability)[0], names)
         self.function = dict(zip(names, functions))
+        self.layouts: dict[tuple[tuple[int, ...], ...], cuda.Buffer] = {}  # shapes and strides that are there
 
     def launch(self, name: str, count: int, *args: Any) -> None:
         cuda.launch(self.function[name], grid(count), THREADS, args)
@@ -123,6 +124,19 @@ class Tools:
         chosen = cuda.upload(np.array(which, np.int64))
         self.launch(f"fill_{rows.word}", len(which), rows.buffer, *whole(rows.lanes), chosen,
                     *whole(well, rows.rows, len(which)))  # fmt: skip
+
+    def planes(self, array: DeviceArray, planes: cuda.Buffer, strides: Sequence[int], into: bool) -> None:
+        """An array into a buffer of loop nests, or out of one; strides are those of the buffer (emit/ptx_moves.py)."""
+        if not array.size:
+            return
+        word, own = f"i{8 * array.itemsize}", ctypes.c_uint64(array.pointer)
+        known = array.shape, tuple(strides)
+        if known not in self.layouts:
+            self.layouts[known] = cuda.upload(np.array([known], np.int64)) if array.ndim else cuda.Buffer(8)
+        layout = self.layouts[known]
+        second = ctypes.c_uint64(layout.pointer + 8 * array.ndim)
+        self.launch(f"{'into' if into else 'from'}_{word}", array.size, *((own, planes) if into else (planes, own)), layout,
+                    second, *whole(array.ndim, array.size))  # fmt: skip
 
     def into_rows(self, source: Any, out: Rows, first: int, numbers: int, members: int) -> None:
         """(members, numbers) into rows from the first on; the last member fills up their lanes."""
@@ -302,6 +316,15 @@ class CudaEngine(KernelEngine):
         rows, lanes = self.places[name], m.carried.lanes
         out = np.empty((rows.stop - rows.start, lanes), m.carried.dtype)
         return cuda.read(m.carried.buffer, out, rows.start * lanes * out.itemsize)[:, : m.members].T
+
+    def behind(self, m: Lanes, name: str, until: float) -> bool:
+        """Does the step of any member end before a time?  By its clock, which stays there."""
+        first, lanes = self.places[name].start, m.carried.lanes
+        at, word = ctypes.c_uint64(m.carried.buffer.pointer + 8 * first * lanes), cuda.zero(cuda.Buffer(4))
+        assert m.carried.dtype == np.float64
+        bits = int(np.float64(until).view(np.int64))
+        self.tools.launch("behind", m.members, at, *whole(lanes, bits, m.members), word)
+        return bool(cuda.read(word, np.zeros(1, np.int32))[0])
 
     def snapshot(self, m: Lanes) -> Lanes:
         copy = m.carried.like()

@@ -16,9 +16,19 @@ from tinyphysics.device import cuda
 from tinyphysics.device.cuda_ahead import Pace, acts, place_of, swapped
 from tinyphysics.device.cuda_near import DeviceList
 from tinyphysics.device.cuda_tree import NUMBERS, CudaTree, seeded
+from tinyphysics.device.exchange import DeviceArray, empty
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.loops import LoopEngine
-from tinyphysics.device.memory import FIXED, Arrays, Grids, Memory, Scratch, from_planes, to_planes
+from tinyphysics.device.memory import (
+    FIXED,
+    Arrays,
+    Grids,
+    Memory,
+    Scratch,
+    from_planes,
+    strides_of,
+    to_planes,
+)
 from tinyphysics.device.near import aligned, domain_of
 from tinyphysics.tpir.lists import MADE
 from tinyphysics.tpir.nests import Buffer, LoopSection
@@ -174,6 +184,9 @@ class CudaLoopEngine(LoopEngine):
     def fill(self, one: Memory, name: str, values: Any) -> None:
         assert isinstance(one, Place)
         b = self.kernel.buffers[name]
+        if isinstance(values, DeviceArray):
+            strides = strides_of(b, values.shape, self.kernel.components)
+            return self.loader.moves.planes(values, one.held[name], strides, True)  # type: ignore[attr-defined, no-any-return]
         here = aligned(b)
         to_planes(values, b, self.kernel.components, here)
         cuda.write(one.held[name], here)
@@ -350,6 +363,17 @@ class CudaLoopEngine(LoopEngine):
         k = self.kernel
         return {name: from_planes(read(scratch[buffer], k.buffers[buffer]), k.buffers[buffer], shape, k.components)
                 for name, (buffer, _, shape) in k.outputs.items()}  # fmt: skip
+
+    def synchronised_there(self, m: Grids) -> dict[str, DeviceArray]:
+        """Each output on the device, (members, shape...)."""
+        k, count = self.kernel, len(m.members) or m.count
+        out = {name: empty((count, *shape), NUMPY_DTYPE[d.name]) for name, (_, d, shape) in k.outputs.items()}
+        for j, one in enumerate(m.each()):
+            self.careful_run("final", one, m.steps, 1)
+            for name, (buffer, _, shape) in k.outputs.items():
+                strides = strides_of(k.buffers[buffer], shape, k.components)
+                self.loader.moves.planes(out[name][j], m.scratch[buffer], strides, False)  # type: ignore[attr-defined]
+        return out
 
     def bad(self, m: Grids) -> list[int]:
         """The members with a number that is not finite: a flag each, read at once."""

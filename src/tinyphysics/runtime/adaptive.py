@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.runtime.engine import States
 from tinyphysics.runtime.events import Search, Searching
 from tinyphysics.runtime.looked import Look, LookedAt
@@ -39,6 +41,7 @@ class Adapted:
     reached: int = 0  # the step of the grid that all have come to
     seen: dict[str, Any] | None = field(default=None, repr=False)  # the state at this step, once it was asked for
     events: Searching | None = None  # of a run that looks for them
+    there: bool = False  # on a GPU, where its states are left
 
 
 class AdaptiveEngine(LookedAt[Adapted]):
@@ -71,7 +74,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
         clock[:, 0] = t0
         own = {name: state.get(name, v) for name, v in (blank | {CLOCK: clock}).items()}
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
-        return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0))
+        return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0),
+                       there=isinstance(next(iter(state.values())), DeviceArray))  # fmt: skip
 
     def searching(self, params: States, members: int, since: float) -> Searching | None:
         return None if self.search is None else Searching(self.search, params, np.full(members, since), since)
@@ -107,7 +111,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
     def some(self, m: Adapted, members: list[int]) -> Adapted:
         inner = self.inner.some(m.inner, members)
         start = {name: v[members] for name, v in m.start.items()}
-        return Adapted(inner, len(members), m.dt, m.t0, m.steps, start, m.reached)
+        return Adapted(inner, len(members), m.dt, m.t0, m.steps, start, m.reached, there=m.there)
 
     def overwrite(self, m: Adapted, members: list[int], well: int) -> None:
         self.inner.overwrite(m.inner, members, well)
@@ -170,6 +174,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def unfinished(self, m: Adapted, until: float) -> bool:
         """Is there a member whose step does not cover this time?"""
+        if isinstance(self.inner, CudaEngine):
+            return self.inner.behind(m.inner, self.clock, until)
         if m.members < FEW:
             return any((until - high) - low > h for high, low, h, *_ in self.inner.register(m.inner, self.clock).tolist())
         high, low, h = self.clocks(m)[:3]
@@ -191,6 +197,6 @@ class AdaptiveEngine(LookedAt[Adapted]):
             m.seen = m.start
         if m.seen is None:
             self.reach(m)
-            shown = self.inner.named(m.inner, self.words)
+            shown = self.inner.synchronised_there(m.inner) if m.there else self.inner.named(m.inner, self.words)
             m.seen = {name: shown[name][: m.members] for name in self.words}
         return m.seen

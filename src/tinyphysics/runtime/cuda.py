@@ -14,7 +14,7 @@ from tinyphysics.device.cuda_series import DeviceCode
 from tinyphysics.device.cuda_sort import Kernels
 from tinyphysics.device.engine import Parts
 from tinyphysics.emit import ptx as emit
-from tinyphysics.emit import ptx_lists, ptx_nests, ptx_series, ptx_tools
+from tinyphysics.emit import ptx_leaves, ptx_lists, ptx_moves, ptx_nests, ptx_series, ptx_tools
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.series import SeriesPlan
 from tinyphysics.runtime.estimates import serve
@@ -113,6 +113,16 @@ def kernels_of(device: cuda.Device, space: tuple[int, bool, bool, bool, bool]) -
     return Kernels(ptx_lists.module(*space), ptx_lists.NAMES)
 
 
+@lru_cache(maxsize=16)
+def moves(device: cuda.Device) -> Tools:
+    return Tools(ptx_moves.module(), ptx_moves.NAMES)
+
+
+@lru_cache(maxsize=64)
+def hashing(device: cuda.Device, kind: str) -> Tools:
+    return Tools(ptx_leaves.module(kind), [ptx_leaves.name(kind)])
+
+
 class CudaLoops:
     """Loop nests as kernels, queued in order."""
 
@@ -121,6 +131,10 @@ class CudaLoops:
 
     def __init__(self) -> None:
         self.made = self.found = 0
+
+    @property
+    def moves(self) -> Tools:
+        return moves(cuda.device())
 
     def load(self, kernel: LoopKernel, careful: bool) -> Any:
         estimates = ptx_nests.wants_estimates(kernel) and serve(cuda.device())

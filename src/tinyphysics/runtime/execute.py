@@ -119,7 +119,7 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     if r.adaptive:
         inner: Any = (engine_for(r.target, r.program, None, r.threads) if r.series is None else
                       series_engine(r.target, r.series))  # fmt: skip
-        if r.target.backend == "cuda":
+        if r.target.backend == "cuda" and not r.given.there:
             inner = InPieces(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         search = Search(r.system, clock_of(r.system), r.events) if r.events else None
@@ -127,7 +127,8 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
         words = [word for name in names for word in r.encoding.precision.names(name)]
         return AdaptiveEngine(inner, names, look, search, words, r.advice), {}
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
-    if record.frames and r.target.backend != "python" and floats and fusible(s):
+    can = r.target.backend != "python" and floats and not r.given.there  # what is observed there comes here
+    if record.frames and can and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
         fused = {word.name: f"frame.{word.name}" for word in kept}
         states = {fused[word.name]: word.var for word in kept}

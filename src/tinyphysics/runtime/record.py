@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device import exchange
 from tinyphysics.errors import InputError
 from tinyphysics.runtime.digest import chain
 from tinyphysics.runtime.ensemble import Inputs
@@ -16,6 +17,8 @@ from tinyphysics.trajectory import Stop
 
 def room(what: str, count: int, like: Any) -> Any:
     """Memory for so many arrays like this one; pages that are never written cost nothing."""
+    if isinstance(like, exchange.DeviceArray):
+        return exchange.empty((count, *like.shape), like.dtype)
     try:
         return np.empty((count, *like.shape), like.dtype)
     except (MemoryError, ValueError):
