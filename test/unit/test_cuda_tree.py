@@ -6,6 +6,7 @@ import re
 import numpy as np
 import ptx_machine
 import pytest
+from test_exchange import there
 from test_near import spread
 
 import tinyphysics as tp
@@ -150,6 +151,14 @@ def test_a_point_that_goes_nowhere_stops_the_run_as_it_does_here(fake_cuda, meth
     s["p"][3, 1] = 1.5e308
     out = both(s, HOW | {"method": method}, softening=0.1, steps=9)
     assert out.stopped is not None
+
+
+def test_arrays_that_are_there_already_go_through_a_tree(fake_cuda):
+    s, how = plummer(20, seed=1), dict(softening=0.1, steps=3, save_every=1)
+    given = s | {name: there(s[name]) for name in ("q", "p")}
+    out = tp.compile(gravity, backend="cuda", **HOW).evolve(**given, **how)
+    ours = tp.compile(gravity, **HOW).evolve(**s, **how)
+    assert out.hash == ours.hash and out.metrics["approximate"] == ours.metrics["approximate"]
 
 
 @pytest.mark.parametrize(("method", "speed"), [("leapfrog", 3.0), ("leapfrog_dkd", 60.0)])
