@@ -304,7 +304,7 @@ class CudaEngine(KernelEngine):
         at, word = ctypes.c_uint64(m.carried.buffer.pointer + 8 * first * lanes), cuda.zero(cuda.Buffer(4))
         assert m.carried.dtype == np.float64
         bits = int(np.float64(until).view(np.int64))
-        self.tools.launch("behind", m.members, at, *whole(lanes, bits, m.members), word)
+        self.loader.moves.launch("behind", m.members, at, *whole(lanes, bits, m.members), word)  # type: ignore[attr-defined]
         return bool(cuda.read(word, np.zeros(1, np.int32))[0])
 
     def snapshot(self, m: Lanes) -> Lanes:
