@@ -24,8 +24,6 @@ if [ -d "$bundle/cache" ]; then
     cp -r "$bundle/cache" "$here/cache" && chmod -R go-rwx "$here/cache"
     export TINYPHYSICS_CACHE="$here/cache"
 fi
-# lists of neighbours are made on the host, by code that LLVM has compiled
-"$python" -c "import llvmlite" 2>/dev/null || export GPU_LISTS="$PWD/$bundle"
 step "bits: the driver and Python alone"       timeout 100 "$python" "$bundle/launch.py" --json "$out/launch.json"
 step "bits: backend=\"cuda\" as users run it"  timeout 80 "$python" tools/gpu_bundle.py "$bundle" --check
 step "speed"                                   timeout 290 "$python" bench/gpu.py

@@ -1,7 +1,7 @@
 """The rows of a GPU with backend="cuda": steps alone, state and kernels on the device. Times are those of CUDA events.
 
 --fill FOLDER runs nothing: a driver that computes nothing stands in, and the PTX of every row is left in the folder, where
-a machine without LLVM finds it by TINYPHYSICS_CACHE; beside the folder is what makes lists of neighbours there (GPU_LISTS).
+a machine without LLVM finds it by TINYPHYSICS_CACHE.
 --backend llvm runs on this processor, to compare what comes out.
 """
 from __future__ import annotations
@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gpu_lists
 import gpu_rows as rows
 import numpy as np
 
@@ -144,8 +143,6 @@ class Ours:
         q = ((corner + np.array([[0, 0, 0], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5]])) * edge).reshape(-1, 3)
         p = 1.2 * (rows.uniform(1, -1.0, 1.0, q.size) * 3**0.5).reshape(q.shape)
         given = {"q": q, "p": p - p.mean(0), "L": cells * edge}
-        if (libraries := os.environ.get("GPU_LISTS")) and not self.fill:
-            gpu_lists.use(Path(libraries))
         sim = tp.compile(atoms, backend=self.backend, precision=precision, dt=0.004, sizes={"n": len(q)})
         sim.evolve(steps=steps, progress=False, **given)
         if self.fill:
@@ -206,7 +203,6 @@ def filling(folder: str) -> Iterator[None]:
 
     with kept_in(Path(folder)), recorder():
         yield
-    gpu_lists.pack(Path(folder).parent)
 
 
 if __name__ == "__main__":

@@ -531,7 +531,7 @@ def forget() -> None:
     backend.gpu_here.cache_clear()
     if not cuda.library.cache_info().currsize:
         return
-    for made in (backend.engine_for, loading.tools, loading.moves, loading.hashing):
+    for made in (backend.engine_for, backend.series_engine, loading.tools, loading.kernels_of, loading.moves, loading.hashing):
         made.cache_clear()
     driver = cuda.library()
     if isinstance(driver, FakeDriver) and (driver.alive(ptx_machine.Loaded) or driver.alive(list) or driver.alive(tuple)):

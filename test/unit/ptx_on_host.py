@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device import llvm
-from tinyphysics.device.cuda_near import turned
 from tinyphysics.device.engine import pointer
 from tinyphysics.device.llvm import host_cpu
 from tinyphysics.device.nests import view
 from tinyphysics.emit.ptx_nests import WORKSPACE, nests_module
 from tinyphysics.emit.ptx_threads import Launch
 from tinyphysics.ir.dtype import i32, i64
-from tinyphysics.runtime.cuda import turned_list
+from tinyphysics.ir.near import BLOCK
+from tinyphysics.ir.reduction import slabs
+from tinyphysics.tpir.lists import FIRST
 from tinyphysics.tpir.nests import Buffer, LoopKernel, Nest
 
 HEAD = re.compile(r"^define ptx_kernel void @(\w+)\((.*)\)([^)]*)\{$", re.M)
@@ -92,6 +93,15 @@ exit:
 CALL = ctypes.CFUNCTYPE(None)
 
 
+def turned(starts: Any, blocks: Any, n: int) -> tuple[Any, Any]:
+    """A list by columns: (where the rows of each block and slab begin, all rows)."""
+    cuts = slabs(n, True)
+    parts, owner = len(cuts) - 1, np.repeat(np.arange(n), np.diff(starts[: n + 1]))
+    key = (blocks[: starts[n]].astype(np.int64) >> FIRST) * parts + np.searchsorted(cuts, owner, "right") - 1
+    counts = np.bincount(key, minlength=-(-n // BLOCK) * parts)
+    return np.concatenate([[0], np.cumsum(counts)]), np.append(owner[np.argsort(key, kind="stable")], 0).astype(np.int32)
+
+
 def beside(nest: Nest, table: Any, slots: dict[str, int]) -> dict[str, Any]:
     """What a device has of a list of neighbours that a processor has not."""
     n, name = nest.sizes[0], f"near{nest.near}."
@@ -99,7 +109,7 @@ def beside(nest: Nest, table: Any, slots: dict[str, int]) -> dict[str, Any]:
         return {name + "asked": np.zeros(8, np.int8)}
     starts = view(int(table[slots[name + "starts"]]), Buffer("starts", 1, (n + 1,), i64))
     blocks = view(int(table[slots[name + "blocks"]]), Buffer("blocks", 1, (int(starts[n]),), i32))
-    columns, rows = turned(starts, blocks, n, turned_list)
+    columns, rows = turned(starts, blocks, n)
     return {name + "columns": columns, name + "rows": rows}
 
 
@@ -125,7 +135,7 @@ class OnHost:
             s = sections[name]
 
             def call(table: Any, uniform: Any, flags: Any, first: int, steps: int) -> None:
-                clock = np.array([first])
+                clock = np.array([first, 0])
 
                 def launch(nest: Nest, x: Launch, k: int) -> None:
                     there = {b: int(table[slots[b]]) for b in x.buffers if b in slots} | {WORKSPACE: pointer(room)}

@@ -1,17 +1,13 @@
 """Do the contenders on a GPU compute the same?  Their CUDA is run by a C++ compiler, a thread after the other; no times are looked at."""
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-
-import tinyphysics as tp
 
 ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "bench"
@@ -104,33 +100,3 @@ def test_numbers_to_start_from_are_those_of_the_launcher_one_by_one(monkeypatch)
     assert gpu_rows.uniform(5, -0.3, 2.0, 1000).tolist() == tool("gpu_launch").uniform(5, -0.3, 2.0, 1000).tolist()
     take = next(gpu_rows.stream(7))
     assert [*take(3), *take(4)] == tool("gpu_launch").uniform(7, 0.0, 1.0, 7).tolist()
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64" or shutil.which("gcc") is None, reason="made for x86-64 by gcc")
-def test_lists_of_neighbours_that_were_compiled_elsewhere_are_the_same(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(str(BENCH))
-    import gpu_lists
-    from tinyphysics.runtime import backend
-    from tinyphysics.runtime import cuda as runtime_cuda
-
-    rng = np.random.default_rng(1)
-    start = {"q": 7 * rng.uniform(size=(300, 3)), "p": np.zeros((300, 3)), "L": 7.0}
-
-    @tp.hamiltonian
-    def soft(q: tp.Array[300, 3], p: tp.Array[300, 3], L: float):
-        return (p**2).sum() / 2 + tp.pair_sum((1 - tp.pair_distance2(q, box=L, cutoff=1.0)) ** 3)
-
-    def run():
-        backend.engine_for.cache_clear()
-        return tp.compile(soft, dt=0.01).evolve(steps=20, **start).hash
-
-    known = run()
-    gpu_lists.pack(tmp_path)
-    monkeypatch.setattr(backend, "list_builder", None)  # put back afterwards
-    monkeypatch.setattr(runtime_cuda, "list_columns", None)
-    gpu_lists.use(tmp_path)
-    assert run() == known
-    gpu_lists.use(tmp_path / "nothing")
-    with pytest.raises(OSError, match="lists_31"):  # they are what is used
-        run()
-    backend.engine_for.cache_clear()

@@ -368,7 +368,7 @@ def between(to: int, source: int, size: int) -> None:
 
 
 def zero(b: Buffer) -> Buffer:
-    call("cuMemsetD8Async", ctypes.c_uint64(b.pointer), ctypes.c_ubyte(0), Bytes(b.size), device().stream)
+    fill_at(b.pointer, 0, b.size)
     return b
 
 

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device import cuda
-from tinyphysics.device.cuda_near import Turn, shown
+from tinyphysics.device.cuda_ahead import Pace, acts, place_of, swapped
+from tinyphysics.device.cuda_near import DeviceList
+from tinyphysics.device.cuda_tree import NUMBERS, CudaTree, seeded
 from tinyphysics.device.exchange import DeviceArray, empty
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.loops import LoopEngine
@@ -27,7 +29,7 @@ from tinyphysics.device.memory import (
     strides_of,
     to_planes,
 )
-from tinyphysics.device.near import NearList, aligned, domain_of
+from tinyphysics.device.near import aligned, domain_of
 from tinyphysics.tpir.lists import MADE
 from tinyphysics.tpir.nests import Buffer, LoopSection
 
@@ -36,8 +38,7 @@ BLOCK_LAUNCHES = 1e5  # of kernels, likewise
 NODES = 256  # launches of a graph at most
 WORTH = 16  # launches of a graph at least
 GRAPHS = 8  # that a member keeps
-LISTS = 2  # of neighbours that a member keeps: the last one, and that of somebody who looked
-HERE = ("limit", "shifts", "points")  # what a list is made from
+CLOCK = 16  # bytes: the step that a graph begins with, and where a run waits for a list of neighbours
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Loaded:
     look: Sequence[Sequence[Call]]
     tick: cuda.Function
     workspace: cuda.Buffer  # where accumulators wait for each other
+    halt: cuda.Function | None = None  # if a list of neighbours is asked for, nothing runs until it is made
+    go_on: cuda.Function | None = None
 
 
 def on_device(b: Buffer) -> cuda.Buffer:
@@ -81,31 +84,29 @@ class Place(Memory):
     time: int = 0  # what the clock says
     graphs: dict[Any, cuda.Graph] = field(default_factory=dict)
     looking: dict[str, cuda.Buffer] = field(default_factory=dict)  # array parameters as a probe wants them
-    sent: dict[int, tuple[Any, dict[str, cuda.Buffer]]] = field(default_factory=dict)  # lists, by what was made
-    turn: Turn | None = None
+    pace: Pace = field(default_factory=Pace)
 
     def copy(self) -> Place:
         own = {name: b if name.startswith(FIXED) else copied(b) for name, b in self.own.items()}
         moved = {id(b): own[name] for name, b in self.own.items()}
         held = {name: moved.get(id(b), b) for name, b in self.held.items()}
         lists = {k: near.copy() for k, near in self.lists.items()}
-        clock = cuda.zero(cuda.Buffer(8))
-        return replace(self, own=own, held=held, lists=lists, sent=dict(self.sent), clock=clock, time=0,
-                       flags=cuda.Buffer(8), graphs={})  # fmt: skip
+        tree = None if self.tree is None else self.tree.copy(self.tree.own)
+        clock = cuda.zero(cuda.Buffer(CLOCK))
+        return replace(self, own=own, held=held, lists=lists, tree=tree, clock=clock, time=0, flags=cuda.Buffer(8), graphs={},
+                       pace=replace(self.pace))  # fmt: skip
 
     def put(self, other: Memory) -> None:
         assert isinstance(other, Place)
-        self.own, self.held, self.lists, self.sent = other.own, other.held, other.lists, other.sent
+        self.own, self.held, self.lists, self.tree = other.own, other.held, other.lists, other.tree
+
+    @property
+    def tree_is_new(self) -> bool:
+        return isinstance(self.tree, CudaTree) and not self.tree.ready
 
     def show(self, number: int) -> None:
-        """A list, where the kernels that read it find it; what was sent before is there still."""
-        near = self.lists[number]
-        if id(near.made) not in self.sent:
-            assert self.turn is not None
-            while len(self.sent) >= LISTS * len(self.lists):
-                del self.sent[next(iter(self.sent))]
-            self.sent[id(near.made)] = near.made, shown(near, self.turn)
-        self.held |= self.sent[id(near.made)][1]
+        """A list, where the kernels that read it find it."""
+        self.held |= self.lists[number].made
 
     def swap(self, section: LoopSection) -> None:
         """After one step."""
@@ -146,7 +147,7 @@ class CudaLoopEngine(LoopEngine):
         made = {s.name(what) for s in self.kernel.lists.values() for what in (*MADE, "call")}
         held = {n: own[n] if n in own else scratch[n] for n in self.kernel.buffers if n not in made}
         shared = cuda.upload(uniform) if uniform.size else cuda.Buffer(8)
-        clock = cuda.zero(cuda.Buffer(8))
+        clock = cuda.zero(cuda.Buffer(CLOCK))
         m = Place(own, None, uniform, given, held=held, shared=shared, flags=cuda.Buffer(8), clock=clock)
         self.listed(m, scratch)
         return m
@@ -155,25 +156,26 @@ class CudaLoopEngine(LoopEngine):
         """With the lists of neighbours that the kernel asks for, still to be made."""
         assert isinstance(m, Place)
         for number, spec in self.kernel.lists.items():
-            assert self.lists_by is not None
-            own = {what: aligned(self.kernel.buffers[spec.name(what)]) for what in HERE}
-            m.lists[number] = NearList(spec, domain_of(spec, *m.given), own, self.lists_by)
-            m.turn = self.loader.turn  # type: ignore[attr-defined]
-            for what in ("limit", "shifts"):
-                cuda.write(m.held[spec.name(what)], own[what])
-            m.held[spec.name("asked")] = cuda.Buffer(8)
+            near = DeviceList(spec, domain_of(spec, *m.given), self.loader.lists)  # type: ignore[attr-defined]
+            m.lists[number] = near
+            cuda.write(m.held[spec.name("limit")], near.limit)
+            m.held[spec.name("asked")] = cuda.zero(cuda.Buffer(8))
             m.show(number)
+        if self.kernel.tree is not None:
+            assert self.trees_by is not None
+            m.tree = seeded(self.kernel, m.given, self.trees_by())
+            m.own[NUMBERS] = m.held[NUMBERS] = cuda.Buffer(16)
         return m
 
-    def relist(self, m: Place, number: int) -> None:
-        """If points have gone too far, a new list of them."""
-        near = m.lists[number]
-        name = near.spec.name("asked")
-        if cuda.read(m.held[name], np.zeros(8, np.int8))[0]:
-            points = near.spec.name("points")
-            near.own["points"][:] = read(m.held[points], self.kernel.buffers[points])
-            near.make()
-            m.show(number)
+    def relist(self, f: Loaded, m: Place, number: int) -> None:
+        """A new list of points that have gone too far; what was queued after it was asked for has done nothing."""
+        near: DeviceList = m.lists[number]
+        before = cuda.device().launches
+        near.make(m.held[near.spec.name("points")])
+        m.show(number)
+        assert f.go_on is not None
+        cuda.launch(f.go_on, 1, 1, [m.clock, m.held[near.spec.name("asked")]])
+        self.launches += cuda.device().launches - before
 
     def contents(self, one: Memory, name: str) -> Any:
         assert isinstance(one, Place)
@@ -206,16 +208,24 @@ class CudaLoopEngine(LoopEngine):
         guarded = any(p.guards for n in s.nests for p in n.pieces)
         if guarded:
             cuda.zero(m.flags)
-        clocked = any(c.clocked for nest in f.sections[section] for c in nest)
+        clocked = bool(m.lists) or any(c.clocked for nest in f.sections[section] for c in nest)
         if clocked:
             self.tick(f, m, first - m.time)
-        count = self.together(f, s, m, steps)
+        if m.tree_is_new and not m.lists and steps > 1:  # this machine looks at its first evaluation
+            self.step_once(f, s, m, 0)
+            if clocked:
+                self.tick(f, m, 1)
+            steps -= 1
+        count = 0 if m.lists else self.together(f, s, m, steps)
         for _ in range(steps // count if count else 0):
             self.graph(f, s, m, count, careful, clocked).launch()
             self.launches += 1
             m.time += count if clocked else 0
-        for k in range(steps % count if count else steps):
-            self.step_once(f, s, m, k)
+        if m.lists:
+            self.run_ahead(f, s, m, first, steps, careful)
+        else:
+            for k in range(steps % count if count else steps):
+                self.step_once(f, s, m, k)
         return not (guarded and cuda.read(m.flags, np.zeros(8, np.int8))[0])
 
     def tick(self, f: Loaded, m: Place, steps: int) -> None:
@@ -224,23 +234,69 @@ class CudaLoopEngine(LoopEngine):
             cuda.launch(f.tick, 1, 1, [m.clock, ctypes.c_int64(steps)])
             m.time += steps
 
-    def step_once(self, f: Loaded, s: LoopSection, m: Place, ahead: int) -> None:
-        for turn in s.sequence():
-            for nest, calls in zip(s.nests[turn.begin : turn.end], f.sections[s.name][turn.begin : turn.end]):
-                if nest.kind == "list":
-                    assert nest.near is not None
-                    cuda.zero(m.held[m.lists[nest.near].spec.name("asked")])
-                    self.launch(calls, m, f.workspace, ahead)
-                    self.relist(m, nest.near)
-                else:
-                    self.launch(calls, m, f.workspace, ahead)
-            for a, b in turn.swaps:
+    def step_once(self, f: Loaded, s: LoopSection, m: Place, ahead: int, begin: int = 0) -> None:
+        """A step, or what is left of it."""
+        for number, act in enumerate(acts(s)[begin:], begin):
+            for a, b in act.swaps:
                 m.held[a], m.held[b] = m.held[b], m.held[a]
+            if act.nest is None:
+                continue
+            nest, calls = s.nests[act.nest], f.sections[s.name][act.nest]
+            if nest.kind == "tree" and m.tree_is_new:
+                assert isinstance(m.tree, CudaTree)
+                self.launch(calls[:1], m, f.workspace, ahead)
+                m.tree.prepare(m.held)
+                calls = calls[1:]
+            self.launch(calls, m, f.workspace, ahead)
+            if nest.kind == "list":
+                assert nest.near is not None and f.halt is not None
+                asked = m.held[m.lists[nest.near].spec.name("asked")]
+                cuda.launch(f.halt, 1, 1, [m.clock, asked, ctypes.c_int64(ahead), ctypes.c_int64(number)])
+                self.launches += 1
+
+    def run_ahead(self, f: Loaded, s: LoopSection, m: Place, first: int, steps: int, careful: bool) -> None:
+        """Steps with lists of neighbours, some at a time; the clock tells where they wait for one (device/cuda_ahead.py)."""
+        if s.name != "step":  # to look at a state must not change what follows: its lists are kept
+            for near in m.lists.values():
+                near.alone = False
+        done, begin, period = 0, 0, self.period(s, m)
+        while done < steps:
+            before, count = dict(m.held), m.pace.ahead(steps - done)
+            graphs = steps > WORTH and not m.tree_is_new
+            self.queue_ahead(f, s, m, first + done, begin, count, period if graphs else count + 1, careful)
+            m.time, word = cuda.read(m.clock, np.zeros(2, np.int64)).tolist()
+            if not word:
+                done, begin = done + count, 0
+                m.pace.went(count)
+                continue
+            step, number = place_of(word)
+            m.held = swapped(before, acts(s), begin, step - first - done, number)
+            m.pace.stopped(step - first - done)
+            nest = s.nests[acts(s)[number].nest or 0]
+            assert nest.near is not None
+            self.relist(f, m, nest.near)
+            done, begin = step - first, number + 1
+
+    def queue_ahead(
+        self, f: Loaded, s: LoopSection, m: Place, now: int, begin: int, count: int, period: int, careful: bool
+    ) -> None:
+        """So many steps, the first of them from its act `begin` on; by graphs where as many are left as one has."""
+        k = 0
+        if begin:
+            self.step_once(f, s, m, now - m.time, begin)
+            k = 1
+        if count - k >= period:
+            self.tick(f, m, now + k - m.time)
+        while count - k >= period:
+            self.graph(f, s, m, period, careful, True).launch()
+            self.launches += 1
+            m.time += period
+            k += period
+        for ahead in range(now + k - m.time, now + count - m.time):
+            self.step_once(f, s, m, ahead)
 
     def together(self, f: Loaded, s: LoopSection, m: Place, steps: int) -> int:
         """Steps of a graph that runs at least twice, after which every buffer is under its name again; 0: no graph."""
-        if self.kernel.lists:  # whether one must be made is looked at in every step
-            return 0
         each, period = self.launches_of(f, s), self.period(s, m)
         count = min(NODES // max(each, 1), steps // 2) // period * period
         return count if count * each >= WORTH else 0
@@ -277,6 +333,12 @@ class CudaLoopEngine(LoopEngine):
                 return steps
 
     # --- what the runtime asks ----------------------------------------------------------------
+    def measured(self, m: Grids) -> list[dict[str, float]]:
+        for one in m.members:
+            if isinstance(one, Place) and isinstance(one.tree, CudaTree) and one.tree.angle > 0.0:
+                one.tree.look(one.held)
+        return super().measured(m)
+
     def block(self, members: int) -> int:
         each = self.launches_of(self.loaded(False), self.kernel.sections["step"])
         most = BLOCK_WORK / (self.work("step") * max(members, 1) + 1), BLOCK_LAUNCHES / (each * max(members, 1) + 1)

@@ -62,7 +62,7 @@ class Memory:
     table: Any  # addresses, in the order of the kernel's buffers
     uniform: Any
     given: tuple[Arrays, int] = field(default_factory=lambda: ({}, 0))  # all parameters, and which member this is
-    lists: dict[int, NearList] = field(default_factory=dict)
+    lists: dict[int, Any] = field(default_factory=dict)  # device/near.py, or device/cuda_near.py
     tree: TreePull | None = None
     calls: list[Any] = field(default_factory=list)  # what nests call when a list must be made; kept alive here
     slots: Mapping[str, int] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from tinyphysics.emit.ptx_near import ASKED, LISTED, asked, listed_as, near
 from tinyphysics.emit.ptx_pairs import RESIDENT, pair_block, pairs, rounds
 from tinyphysics.emit.ptx_threads import (
     BLOCK,
+    WORKSPACE,
     Kernel,
     Launch,
     Threads,
@@ -30,6 +31,8 @@ from tinyphysics.emit.ptx_threads import (
     several,
     unflattened,
 )
+from tinyphysics.emit.ptx_tree_build import planting
+from tinyphysics.emit.ptx_tree_text import MOST, arrays_of
 from tinyphysics.errors import BackendError
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
@@ -39,7 +42,6 @@ from tinyphysics.tpir.lattice import OVERFLOW
 from tinyphysics.tpir.nests import LoopKernel, Nest, Piece
 from tinyphysics.util import prod
 
-WORKSPACE = "workspace"  # where accumulators wait for each other
 NUMBER = 8  # bytes of each
 TRIPLE = 'target triple = "nvptx64-nvidia-cuda"'
 LOOK = "look"  # the section that looks for numbers that are none
@@ -50,6 +52,39 @@ TICK, TICKING = "tick", """define ptx_kernel void @tick(ptr addrspace(1) %clock,
   store i64 %is, ptr addrspace(1) %clock
   ret void
 }"""
+# behind the clock a word says where a run waits for a list of neighbours: the step, and the number of what is done in it
+HALT, GO_ON, WITHIN = "halt", "go_on", 24
+HALTING = f"""define ptx_kernel void @halt(ptr addrspace(1) %clock, ptr addrspace(1) %asked, i64 %ahead, i64 %number) {{
+  %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
+  %word = load i64, ptr addrspace(1) %word.at
+  %runs = icmp eq i64 %word, 0
+  %mark = load i8, ptr addrspace(1) %asked
+  %marked = icmp ne i8 %mark, 0
+  %halts = and i1 %runs, %marked
+  br i1 %halts, label %stop, label %leave
+stop:
+  %began = load i64, ptr addrspace(1) %clock
+  %step = add i64 %began, %ahead
+  %high = shl i64 %step, {WITHIN}
+  %where = or i64 %high, %number
+  %is = add i64 %where, 1
+  store i64 %is, ptr addrspace(1) %word.at
+  br label %leave
+leave:
+  ret void
+}}
+define ptx_kernel void @go_on(ptr addrspace(1) %clock, ptr addrspace(1) %asked) {{
+  %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
+  store i64 0, ptr addrspace(1) %word.at
+  store i8 0, ptr addrspace(1) %asked
+  ret void
+}}"""
+TICKING_UNLESS_HALTED = TICKING.replace("  %is = add i64 %was, %steps", """\
+  %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
+  %word = load i64, ptr addrspace(1) %word.at
+  %runs = icmp eq i64 %word, 0
+  %more = select i1 %runs, i64 %steps, i64 0
+  %is = add i64 %was, %more""")
 
 
 @dataclass(frozen=True)
@@ -66,15 +101,10 @@ class NestsModule:
         return list(dict.fromkeys(x.name for nests in self.launches.values() for nest in nests for x in nest))
 
 
-def refuse(kernel: LoopKernel) -> None:
-    """A BackendError for what has no kernels."""
-    if kernel.tree is not None:
-        raise BackendError("the backend `cuda` does not sum through a tree", fix="Leave approximate= out, or choose another.")
-
-
 def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = False) -> NestsModule:
     """Every nest of a kernel, and those that look at its states; do the device's `estimates` serve (ptx_rounded.py)?"""
-    refuse(kernel)
+    if kernel.tree is not None and kernel.tree.shape[0] > MOST:
+        raise BackendError(f"the backend `cuda` sums through trees of up to {MOST:,} points", fix="Choose another.")
     sections = {s.name: list(s.nests) for s in (kernel.careful if careful else kernel.sections).values()}
     sections[LOOK] = [look(kernel, buffer) for buffer in kernel.inputs.values()]
     declared: dict[str, str] = {}
@@ -89,7 +119,8 @@ def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = Fa
                 declared |= k.declared
     written = [f"define ptx_kernel void @{name}{body}" for body, name in texts.items()]
     workspace = max(room(nest) for nests in sections.values() for nest in nests)
-    return NestsModule("\n".join([TRIPLE, *declared.values(), TICKING, *written, ""]), launches, workspace)
+    beside = [TICKING_UNLESS_HALTED, HALTING] if kernel.lists else [TICKING]
+    return NestsModule("\n".join([TRIPLE, *declared.values(), *beside, *written, ""]), launches, workspace)
 
 
 def wants_estimates(kernel: LoopKernel) -> bool:
@@ -98,6 +129,8 @@ def wants_estimates(kernel: LoopKernel) -> bool:
 
 
 def room(nest: Nest) -> int:
+    if nest.kind == "tree":
+        return arrays_of(nest.sizes[0])[1]
     return NUMBER * LANES * prod(nest.sizes[:-1]) * len(nest.pieces[0].stores) if nest.kind == "lanes" else 0
 
 
@@ -131,6 +164,8 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[
         case "pairs":
             block, body = pair_block(nest, estimates), partial(pairs, estimates=estimates)
             made = [Threads(kernel, nest, name, nest.sizes[0], used, body, block, RESIDENT // block)]
+        case "tree":
+            made = [Threads(kernel, nest, name, nest.sizes[0], used, mapped), *planting(kernel, nest, name)]
         case "scatter":
             largest = max(kernel.buffers[b].size for b in written(nest))
             made = [Threads(kernel, nest, f"{name}_clear", largest, used, clear),

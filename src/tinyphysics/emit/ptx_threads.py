@@ -21,6 +21,7 @@ TOGETHER = 4  # items that a thread has under way at a time: their loads and roo
 MANY, LITTLE = 16, 12  # the same, where an item is so few operations that it is a load above all
 SPECIAL = ("tid", "ctaid")
 BUFFER = "ptr addrspace(1)"
+WORKSPACE = "workspace"  # where accumulators wait for each other
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class Threads:
             f.line(f"%began = load i64, {BUFFER} %clock.there")
             f.line("%now = add i64 %began, %ahead")
         self.number(f)
+        if self.kernel.lists:
+            self.unless_halted(f)
         self.body(f, self.word)
         f.line("br label %leave")
         f.label("leave")
@@ -101,6 +104,12 @@ class Threads:
             f.line(f"%needed = icmp ult {t} %number, {self.count}")
             f.line("br i1 %needed, label %there, label %leave")
             f.label("there")
+
+    def unless_halted(self, f: NestWriter) -> None:
+        """Nothing is done while a list of neighbours is asked for and not made."""
+        word = f.new(f"load i64, {BUFFER} {f.new(f'getelementptr i64, {BUFFER} %clock.there, i64 1')}")
+        f.line(f"br i1 {f.new(f'icmp eq i64 {word}, 0')}, label %runs, label %leave")
+        f.label("runs")
 
 
 def unflattened(f: NestWriter, t: str, sizes: Sequence[int], rest: str = "%number") -> list[str]:

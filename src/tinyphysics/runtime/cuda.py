@@ -9,14 +9,18 @@ from typing import Any
 from tinyphysics.device import cache, cuda, nvptx
 from tinyphysics.device.cuda_lanes import Tools
 from tinyphysics.device.cuda_loops import Call, Loaded
-from tinyphysics.device.engine import Parts, pointer
+from tinyphysics.device.cuda_near import space_of
+from tinyphysics.device.cuda_series import DeviceCode
+from tinyphysics.device.cuda_sort import Kernels
+from tinyphysics.device.engine import Parts
 from tinyphysics.emit import ptx as emit
-from tinyphysics.emit import ptx_leaves, ptx_moves, ptx_nests, ptx_tools
+from tinyphysics.emit import ptx_leaves, ptx_lists, ptx_moves, ptx_nests, ptx_series, ptx_tools
 from tinyphysics.ir.uop import UOp
+from tinyphysics.rules.series import SeriesPlan
 from tinyphysics.runtime.estimates import serve
-from tinyphysics.runtime.loaders import list_columns
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
+from tinyphysics.tpir.lists import ListSpec
 from tinyphysics.tpir.nests import LoopKernel
 from tinyphysics.tpir.outline import SectionOutline
 from tinyphysics.util import digest
@@ -94,6 +98,25 @@ def tools(device: cuda.Device) -> Tools:
     return Tools(ptx_tools.module(), ptx_tools.NAMES)
 
 
+def series_kernels(plan: SeriesPlan, parts: Any) -> DeviceCode:
+    """A Taylor series in loops."""
+    w = ptx_series.PtxSeriesWriter(plan, *parts)
+    text, kept = nvptx.ptx(w.module(), cuda.device().capability)
+    (advance, look), found = cuda.load(text, ptx_series.NAMES)
+    there = kept and found
+    return DeviceCode(advance, look, w.scratch, int(not there), int(there))
+
+
+def list_kernels(spec: ListSpec) -> Kernels:
+    """What makes a list of neighbours on this thread's device."""
+    return kernels_of(cuda.device(), space_of(spec))
+
+
+@lru_cache(maxsize=32)
+def kernels_of(device: cuda.Device, space: tuple[int, bool, bool, bool, bool]) -> Kernels:
+    return Kernels(ptx_lists.module(*space), ptx_lists.NAMES)
+
+
 @lru_cache(maxsize=16)
 def moves(device: cuda.Device) -> Tools:
     return Tools(ptx_moves.module(), ptx_moves.NAMES)
@@ -104,17 +127,11 @@ def hashing(device: cuda.Device, kind: str) -> Tools:
     return Tools(ptx_leaves.module(kind), [ptx_leaves.name(kind)])
 
 
-def turned_list(starts: Any, blocks: Any, n: int, parts: int, *more: Any) -> None:
-    """A list of neighbours by columns, on this machine."""
-    cuts, places, rows, fill = more
-    list_columns()(pointer(starts), pointer(blocks), n, parts, pointer(cuts), pointer(places), pointer(rows), fill)
-
-
 class CudaLoops:
     """Loop nests as kernels, queued in order."""
 
     threads = False
-    turn = staticmethod(turned_list)
+    lists = staticmethod(list_kernels)
 
     def __init__(self) -> None:
         self.made = self.found = 0
@@ -127,11 +144,13 @@ class CudaLoops:
         estimates = ptx_nests.wants_estimates(kernel) and serve(cuda.device())
         module = ptx_nests.nests_module(kernel, careful, estimates)
         text, kept = nvptx.ptx(module.text, cuda.device().capability)
-        names = [ptx_nests.TICK, *module.names]
+        beside = [ptx_nests.TICK, *([ptx_nests.HALT, ptx_nests.GO_ON] if kernel.lists else [])]
+        names = [*beside, *module.names]
         built, found = cuda.load(text, names)
         self.found += kept and found
         self.made += not (kept and found)
         functions = dict(zip(names, built))
         calls = {section: [[Call(functions[x.name], x.blocks, x.block, x.buffers, x.clocked) for x in nest] for nest in nests]
                  for section, nests in module.launches.items()}  # fmt: skip
-        return Loaded(calls, calls.pop(ptx_nests.LOOK), functions[ptx_nests.TICK], cuda.Buffer(max(module.workspace, 8)))
+        return Loaded(calls, calls.pop(ptx_nests.LOOK), functions[ptx_nests.TICK], cuda.Buffer(max(module.workspace, 8)),
+                      *(functions[name] for name in beside[1:]))  # fmt: skip

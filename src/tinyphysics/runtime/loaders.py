@@ -16,7 +16,6 @@ from tinyphysics.device.tree import Functions
 from tinyphysics.emit import c as emit_c
 from tinyphysics.emit import cnests as emit_cnests
 from tinyphysics.emit import list_builder as emit_lists
-from tinyphysics.emit import list_columns as emit_columns
 from tinyphysics.emit import llvm as emit_llvm
 from tinyphysics.emit import nests as emit_nests
 from tinyphysics.emit import tree_walk as emit_tree
@@ -139,14 +138,6 @@ def list_builder(d: int, periodic: bool, straight: bool) -> Any:
     text, cpu = emit_lists.module(d, periodic, straight), host_cpu()
     code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
     return llvm.link(code, {"build": LIST})["build"]
-
-
-@lru_cache(maxsize=1)
-def list_columns() -> Any:
-    """What turns a list of neighbours round."""
-    cpu = host_cpu()
-    code, _ = llvm.stored(llvm.object_name(emit_columns.TEXT, cpu), emit_columns.TEXT, cpu)
-    return llvm.link(code, {"columns": taking("ppiipppi")})["columns"]
 
 
 KINDS = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double}

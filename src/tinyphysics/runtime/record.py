@@ -41,8 +41,8 @@ class Record:
     slot0: int = 0  # the number of the first frame that the arrays have room for
     row0: int = 0  # and of the first observation
     measured: list[dict[str, float]] = field(default_factory=list)  # the errors of each member's approximate forces
-    substeps: list[int] = field(default_factory=list)  # that each member took, where they choose their own
-    rejected: list[int] = field(default_factory=list)  # attempts of each that were no steps, where there are such
+    substeps: list[Any] = field(default_factory=list)  # that each member took, where they choose their own, by tile
+    rejected: list[Any] = field(default_factory=list)  # attempts of each that were no steps, where there are such
     events: list[Any] = field(default_factory=list)  # what was found of those that were looked for
     shape: Mapping[str, Any] = field(default_factory=dict)  # how members lay on a GPU
     passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one

@@ -479,9 +479,10 @@ class Simulation:
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
         if r.adaptive:
             out.found = gathered(system, list(r.events), record.events)
-            out.metrics["substeps"] = np.array(record.substeps) if i.is_ensemble else sum(record.substeps)
-            if record.rejected:
-                out.metrics["rejected"] = np.array(record.rejected) if i.is_ensemble else sum(record.rejected)
+            for name, parts in (("substeps", record.substeps), ("rejected", record.rejected)):
+                every = np.concatenate([np.zeros(0, np.int64), *parts])
+                if len(every) or name == "substeps":
+                    out.metrics[name] = every if i.is_ensemble else int(every.sum())
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:

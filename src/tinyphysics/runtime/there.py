@@ -100,7 +100,7 @@ def check_can(sim: Any) -> None:
         raise PlanError("the loop was deleted, and a jump is computed on this machine, not where the arrays are",
                         fix='Compile with propagator="loop", or pass NumPy arrays.')  # fmt: skip
     if compiled.series is not None:
-        raise PlanError("a Taylor series in loops runs on this machine, not where the arrays are", fix=NOT_HERE)
+        raise PlanError("a Taylor series in loops does not take arrays on a GPU", fix=NOT_HERE)
 
 
 def stored(encoding: Encoding, name: str, a: DeviceArray) -> dict[str, Any]:
