@@ -41,10 +41,6 @@ class CudaLoader:
         self.made = self.found = 0
         self.guarded: dict[str, bool] = {}  # whether a section can mark members, by name
 
-    @property
-    def moves(self) -> Tools:
-        return moves(cuda.device())
-
     def shape(self, section: Section, members: int) -> VectorShape:
         """Members side by side in a thread, as far as the registers of their states go, and threads for all of the device."""
         words = sum(v.dtype.bits for v in section.loads) // 32
