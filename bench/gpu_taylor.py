@@ -5,7 +5,7 @@ seven stars of the Pleiades with other starts, all at a tolerance of 1e-12; the 
 time of the steps alone (events of the device; elapsed time of all cores), of the whole call, and whether the hashes agree. A
 warp waits for the slowest of its members: `busy` is the part of its threads that does not wait.
 
-    python bench/gpu_taylor.py [--small] [--only kepler]        less than a minute on an H200 with 16 cores
+    python bench/gpu_taylor.py [--small] [--only kepler]   under a minute on an H200 with 16 cores; --only shapes: blocks
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import numpy as np
 
 import tinyphysics as tp
 from tinyphysics.context import QUICK
-from tinyphysics.device import cuda, cuda_series
+from tinyphysics.device import cuda, cuda_lanes, cuda_series
 from tinyphysics.errors import BackendError
 from tinyphysics.runtime.backend import engine_for, series_engine
 
@@ -158,9 +158,18 @@ def compare(name: str, row: Row, small: bool, gpu: bool) -> None:
 
 
 def shapes(small: bool) -> None:
-    """What the series in loops take with other blocks and other numbers of threads at once."""
+    """What the steps take with other blocks, and the series in loops with other numbers of threads at once."""
+    usual = cuda_lanes.THREADS
+    for name in ("kepler", "arenstorf"):
+        row = ROWS[name]
+        n = row.few if small else row.members // 2
+        print(f"\n  {name} again: ns a member by threads of a block")
+        for threads in (32, 64, 128, 256):
+            cuda_lanes.THREADS = threads
+            print(f"  {threads:4} {measured(row, 'cuda', n)[0] / n * 1e9:16.1f}", flush=True)
+    cuda_lanes.THREADS = usual
     row, kept = ROWS["pleiades"], (cuda_series.THREADS, cuda_series.RESIDENT)
-    n = row.few if small else row.members // 2
+    n = row.few if small else row.members // 4
     print("\n  the stars again: ns a member by threads of a block and of a processor")
     for shape in SHAPES:
         cuda_series.THREADS, cuda_series.RESIDENT = shape
@@ -183,5 +192,5 @@ if __name__ == "__main__":
     for name, row in ROWS.items():
         if given.only in name:
             compare(name, row, given.small, there)
-    if there and given.only in "pleiades shapes":
+    if there and given.only in "shapes":
         shapes(given.small)
