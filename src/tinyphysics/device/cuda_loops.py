@@ -80,6 +80,7 @@ class Place(Memory):
         moved = {id(b): own[name] for name, b in self.own.items()}
         held = {name: moved.get(id(b), b) for name, b in self.held.items()}
         lists = {k: near.copy() for k, near in self.lists.items()}
+        held |= {near.spec.name("asked"): cuda.zero(cuda.Buffer(8)) for near in lists.values()}
         clock = cuda.zero(cuda.Buffer(CLOCK))
         return replace(self, own=own, held=held, lists=lists, clock=clock, time=0, flags=cuda.Buffer(8), graphs={},
                        pace=replace(self.pace))  # fmt: skip
