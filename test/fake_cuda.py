@@ -293,6 +293,13 @@ class FakeDriver:
     def _cuMemGetInfo_v2(self, free: Any, whole: Any) -> None:
         free._obj.value, whole._obj.value = self.whole() - self.used - self.outside, self.whole()
 
+    def _cuPointerGetAttribute(self, out: Any, which: Any, pointer: Any) -> None:
+        assert number(which) == 9, "the device of it"
+        place = next((k for k, own in enumerate(self.places) if number(pointer) in own.memory.blocks), None)
+        if place is None:
+            raise Refused(INVALID)
+        out._obj.value = place
+
     def _cuMemAlloc_v2(self, out: Any, size: Any) -> None:
         n = number(size)
         if not n:
@@ -524,7 +531,7 @@ def forget() -> None:
     backend.gpu_here.cache_clear()
     if not cuda.library.cache_info().currsize:
         return
-    for made in (backend.engine_for, loading.tools, loading.kernels_of):
+    for made in (backend.engine_for, backend.series_engine, loading.tools, loading.kernels_of, loading.moves, loading.hashing):
         made.cache_clear()
     driver = cuda.library()
     if isinstance(driver, FakeDriver) and (driver.alive(ptx_machine.Loaded) or driver.alive(list) or driver.alive(tuple)):

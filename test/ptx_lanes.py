@@ -542,6 +542,12 @@ class Lines:
         kind, _ = self.typed(i)
         self.put(i, i.operands[0], "u32", f"leading({self.operand(i.operands[1], kind)})")
 
+    def i_vote(self, i: Instruction) -> None:
+        if i.parts[1:] != ["sync", "ballot", "b32"]:
+            raise Unknown(f"the instruction `{i}`")
+        said, mask = self.operand(i.operands[1], "pred"), self.operand(i.operands[2], "u32")
+        self.put(i, i.operands[0], "u32", f"lane.ballot({said}, {mask})")
+
     def i_brev(self, i: Instruction) -> None:
         kind, _ = self.typed(i)
         self.put(i, i.operands[0], kind, f"reversed_bits({self.operand(i.operands[1], kind)})")

@@ -361,6 +361,22 @@ class Frame:
         self.launch.watching = True
         return out
 
+    def ballot(self, said: Any, mask: Any) -> Array:
+        """A bit for each thread of a warp that says so; all that are named must be here, and name the same."""
+        who, masks = self.who(), np.broadcast_to(mask, self.count).astype(np.int64)
+        inside = who % self.launch.each
+        warp, lane = who // self.launch.each * self.launch.each + inside // WARP, inside % WARP
+        named = (masks[:, None] >> np.arange(WARP)) & 1  # (thread, lane of its warp)
+        rows, place = np.unique(warp, return_inverse=True)
+        here = np.zeros((len(rows), WARP), bool)
+        here[place, lane] = True
+        theirs, votes = np.zeros((len(rows), WARP), np.int64), np.zeros((len(rows), WARP), np.int64)
+        theirs[place, lane] = masks
+        votes[place, lane] = np.broadcast_to(said, self.count)
+        if (named.astype(bool) & (~here[place] | (theirs[place] != masks[:, None]))).any() or not named[np.arange(len(who)), lane].all():
+            raise Fault(f"{self.f.source.name}: threads of a warp vote without others that they name", 719)
+        return ((votes[place] * named) << np.arange(WARP)).sum(1).astype(np.uint32)
+
 
 ATOMS: dict[str, Any] = {
     "add": lambda a, b: a + b, "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,

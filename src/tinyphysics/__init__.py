@@ -96,7 +96,6 @@ RUNTIME = {
     "load": "saved",
     "save": "saved",
     "minimise": "minimise",
-    "evolve_there": "resident",
     "rewind": "rewind",
     "piloted": "accuracy",
     "step_of_run": "accuracy",
@@ -114,8 +113,7 @@ RUNTIME = {
 }
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
 METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability",
-           "set_paces", "resonance", "pace_section", "suggest_split", "resonances", "with_momenta",
-           "evolve_there"}  # fmt: skip
+           "set_paces", "resonance", "pace_section", "suggest_split", "resonances", "with_momenta"}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -137,7 +135,7 @@ _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args
 _system.SLOTS["to_xarray"] = lambda *args: __getattr__("to_xarray")(*args)
 _system.SLOTS["version"] = lambda: __version__
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
-_system.SLOTS["evolve_there"] = lambda *args: __getattr__("evolve_there")(*args)
+_system.SLOTS["there"] = lambda: import_module("tinyphysics.runtime.there")  # what is asked of arrays on a GPU
 _system.SLOTS["rewind"] = lambda *args: __getattr__("rewind")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
 _system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
@@ -163,7 +161,7 @@ def _plot(out: Trajectory, figure: Any) -> Any:
         figures = import_module("tinyphysics.view.figures")
     except ImportError as error:
         raise BackendError(f"out.plot() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"') from None
-    return figures.plot(out, out.origin.run.system.seen, figure)
+    return figures.plot(_system.SLOTS["there"]().on_this_machine(out), out.origin.run.system.seen, figure)
 
 
 _system.SLOTS["plot"] = _plot

@@ -15,6 +15,7 @@ from test_parity import SUITE, ensemble, henon_heiles, kepler, pendulum, torture
 from test_rounded import sharp
 from tinyphysics.device import cuda, cuda_lanes
 from tinyphysics.errors import PlanError
+from tinyphysics.physics.particles import cold_sphere, gravity, plummer
 from tinyphysics.planner.catalog import METHODS
 from tinyphysics.runtime import cuda as loading
 from tinyphysics.runtime import estimates
@@ -183,6 +184,25 @@ def test_neighbours(gpu):
     q = np.stack(np.meshgrid(lines, lines, lines, indexing="ij"), -1).reshape(-1, 3) + 0.05 * rng.normal(size=(side**3, 3))
     box = np.full(3, 1.5 * side if gpu.real else 8.0)
     same(lennard_jones, dict(dt=0.005), dict(q=q, p=rng.normal(size=q.shape), box=box), steps=gpu.steps(60), save_every=2)
+
+
+@pytest.mark.parametrize(("n", "method"), [(9, "leapfrog"), (70, "leapfrog_dkd"), (5003, "leapfrog"), (70_000, "yoshida4")])
+def test_forces_through_a_tree(gpu, n, method):
+    start = plummer(n if gpu.real else min(n, 70), seed=1)
+    options = dict(dt=0.02, approximate=1e-3, method=method)
+    out = same(gravity, options, start, softening=0.1, steps=gpu.steps(6), save_every=2)
+    ours = tp.compile(gravity, backend="llvm", **options).evolve(**start, softening=0.1, steps=gpu.steps(6), save_every=2)
+    assert out.metrics["approximate"] == ours.metrics["approximate"]
+
+
+def test_trees_of_several_members_and_a_checkpoint(gpu, tmp_path):
+    n = 3000 if gpu.real else 40
+    starts = [plummer(n, seed=1), cold_sphere(n, seed=2)]
+    start = {name: np.stack([s[name] for s in starts]) for name in ("q", "p")} | {"m": starts[0]["m"], "softening": 0.1}
+    whole = same(gravity, dict(dt=0.02, approximate=1e-3), start, steps=8)
+    sim = tp.compile(gravity, dt=0.02, approximate=1e-3, backend="cuda")
+    sim.evolve(**start, steps=5, checkpoint=tmp_path / "c")
+    assert sim.evolve(resume=tmp_path / "c", steps=3).hash == whole.hash
 
 
 # --- the device -------------------------------------------------------------------------------------------

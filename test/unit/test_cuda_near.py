@@ -16,6 +16,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.ir.near import arranged, skin_of
 from tinyphysics.ir.reduction import slabs
+from tinyphysics.physics.particles import cold_sphere
 from tinyphysics.runtime.cuda import list_kernels
 from tinyphysics.tpir.lists import FIRST, ListSpec
 from tinyphysics.tpir.loops import build_loops
@@ -354,3 +355,15 @@ def test_names_are_what_they_were_where_a_run_stopped():
             for end in range(begin if not steps else 0, 4):
                 assert swapped(one_by_one[begin], every, begin, steps, end) == one_by_one[4 * steps + end]
     assert place_of((77 << cuda_ahead.WITHIN | 5) + 1) == (77, 5) and cuda_ahead.WITHIN == ptx_nests.WITHIN
+
+
+def test_a_tree_and_a_list_in_one_program(fake_cuda):
+    @tp.hamiltonian
+    def clumps(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], softening: float = 0.1):
+        r2 = ((q[:, None] - q[None, :]) ** 2).sum(-1) + softening**2
+        hard = tp.pair_sum((0.04 - tp.pair_distance2(q, cutoff=0.2)) ** 3)
+        return hard + (p**2 / (2 * m[:, None])).sum() - tp.pair_sum(m[:, None] * m[None, :] / np.sqrt(r2))
+
+    start = cold_sphere(300, seed=1)
+    runs = [tp.compile(clumps, dt=0.01, approximate=1e-3, backend=b).evolve(**start, steps=2) for b in ("cuda", "llvm")]
+    assert runs[0].hash == runs[1].hash

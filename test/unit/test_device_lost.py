@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.device import cuda, exchange
 from tinyphysics.device.cuda import DeviceError
 from tinyphysics.device.cuda_lanes import CudaEngine
 
@@ -53,6 +54,23 @@ def test_observables_up_to_there(fake_cuda, failing):
     out = run(save_every=5, observe={"square": lambda q: q * q}, observe_every=5)
     assert out.stopped.cause == "device" and out.steps[-1] == 25 and len(out["square"]) == 6
     assert np.array_equal(out["square"], whole["square"][: len(out["square"])])
+
+
+def test_frames_on_the_device_are_there_unless_it_is_lost(fake_cuda, failing, monkeypatch):
+    """No memory for more: what was saved is well. With a context that is lost the arrays are, too."""
+    given = {name: exchange.sent(v) for name, v in STATE.items()}
+    whole = run(save_every=10)
+    sim = tp.compile(pendulum, dt=0.01, backend="cuda")
+    failing(24)
+    out = sim.evolve(**given, steps=40, save_every=10)
+    assert out.stopped.cause == "device" and out.steps[-1] == 20 and np.array_equal(out.q.numpy(), whole.q[:3])
+
+    def lost():
+        raise DeviceError("CUDA's cuStreamSynchronize failed: CUDA_ERROR_LAUNCH_FAILED", 719)
+
+    monkeypatch.setattr(cuda, "synchronise", lost)
+    with pytest.raises(DeviceError, match="LAUNCH_FAILED"):
+        sim.evolve(**given, steps=40, save_every=10)
 
 
 def test_a_device_that_fails_at_once_is_an_error(fake_cuda, failing):

@@ -178,6 +178,25 @@ def test_a_short_chain_stays_in_registers_and_a_long_one_does_not():
     assert not held(wave, 40, 4) and not held(mean_field, 40, 4)
 
 
+@pytest.mark.parametrize("inner", [2, 5])
+def test_a_chain_in_registers_that_is_kicked_twice_in_one_nest_has_the_bits_of_the_vm(inner):
+    @tp.hamiltonian
+    def soft(q: tp.Vec["n"], p: tp.Vec["n"]):
+        return (p**2).sum() / 2 + (q**4).sum() / 4
+
+    n = 40
+    state, _ = start_of(fput, n)
+    sim = tp.compile(tp.fast(fput) + tp.slow(soft), dt=0.01, inner=inner, sizes={"n": n}, backend="python")
+    kernel = build_loops(sim.tpir)
+    assert nest_registers.fits(kernel, kernel.sections["step"], 8)
+    rows = [[(s.buffer, s.plane) for s in x.pieces[0].stores] for x in kernel.sections["step"].nests]
+    assert any(len(set(r)) < len(r) for r in rows)  # by what is fast, then by what is slow
+    expected = sim.evolve(**state, beta=0.7, steps=3, t0=0.25).final
+    for name in ("llvm", "scalar", "two", "eight"):
+        out = loops(sim, LOADERS[name](), state, dict(beta=0.7), 3)
+        assert all(np.array_equal(out[k], getattr(expected, k)) for k in state), name
+
+
 def test_a_chain_in_registers_whose_argument_is_too_large_is_done_again():
     n = 40
     state, params = start_of(pendulums, n)

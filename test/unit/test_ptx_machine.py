@@ -369,6 +369,23 @@ def test_a_barrier_that_not_all_come_to_is_an_error():
         of("mov.b64 %o, 0; setp.eq.s64 %p1, %a, 0; @%p1 bra skip; bar.sync 0; skip:", 0, 1)
 
 
+VOTE = "setp.lt.s64 %p1, %a, 5; and.b32 %w1, %i, 24; shl.b32 %w2, 255, %w1; {between} vote.sync.ballot.b32 %w3, %p1, %w2; cvt.u64.u32 %o, %w3;"
+
+
+@pytest.mark.parametrize("warps", [False, True])
+def test_threads_of_a_warp_vote_among_those_that_they_name(warps):
+    source, out = np.arange(48) * 7 % 10, np.zeros(48, np.int64)
+    run(kernel(VOTE.format(between="")), "k", [source, out], threads=48, warps=warps)
+    said = [sum(1 << k % 32 for k in range(i // 8 * 8, i // 8 * 8 + 8) if source[k] < 5) for i in range(48)]
+    assert out.tolist() == said
+
+
+@pytest.mark.parametrize("between", ["mov.b64 %o, 0; setp.eq.s64 %p2, %a, 3; @%p2 bra skip;", "add.s32 %w2, %w2, %i;", "mov.b32 %w2, 2;"])
+def test_a_vote_that_not_all_come_to_or_agree_on_is_an_error(between):
+    with pytest.raises(Fault, match="vote without others that they name"):
+        of(VOTE.format(between=between) + " skip:", *range(8))
+
+
 def test_a_grid_of_blocks_knows_its_places():
     body = """mov.u32 %w1, %ctaid.x; mov.u32 %w2, %ntid.x; mov.u32 %w3, %nctaid.x; mov.u32 %w5, %laneid;
 	mad.lo.s32 %w4, %w1, %w2, %i; mul.wide.u32 %n, %w4, 8; ld.param.u64 %t, [out]; add.s64 %t, %t, %n;

@@ -14,8 +14,6 @@ from test_near import lennard_jones, open_space
 import tinyphysics as tp
 from tinyphysics.device import cuda, cuda_loops, nvptx
 from tinyphysics.emit import ptx_nests
-from tinyphysics.errors import BackendError
-from tinyphysics.physics.particles import cold_sphere, gravity
 from tinyphysics.runtime import backend
 from tinyphysics.runtime.loaders import LlvmLoops
 from tinyphysics.tpir.loops import build_loops
@@ -223,10 +221,3 @@ def test_neighbours_on_the_device_have_the_bits_of_the_processor(fake_cuda):
     q, p = grid_of(64, 8.0)
     there, ours = (tp.compile(lennard_jones, dt=0.01, backend=b).evolve(q=q, p=p, steps=3, save_every=2) for b in ("cuda", "llvm"))
     assert alike(there, ours)
-
-
-def test_what_has_no_kernels_is_refused(fake_cuda):
-    with pytest.raises(tp.PlanError, match="does not sum through a tree"):
-        tp.compile(gravity, dt=0.01, approximate=1e-3, backend="cuda").evolve(**cold_sphere(300, seed=1), softening=0.1, steps=1)
-    with pytest.raises(BackendError, match="does not sum through a tree"):
-        tp.compile(gravity, dt=0.01, approximate=1e-3, sizes={"n": 300}).ir("ptx")

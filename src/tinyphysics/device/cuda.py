@@ -35,6 +35,7 @@ LOST = range(700, 721)  # a kernel went wrong, and the context with it
 LOST_CONTEXT = "The GPU's context is lost: what is saved stays, the rest needs a new process."
 (CAPABILITY_MAJOR, CAPABILITY_MINOR, PROCESSORS, SHARED, CLOCK) = (75, 76, 16, 81, 13)
 (LOCAL_BYTES, REGISTERS) = (3, 4)
+DEVICE_ORDINAL = 9  # of what is known about a pointer
 (MOST_REGISTERS, INFO_LOG, INFO_SIZE, ERROR_LOG, ERROR_SIZE) = (0, 3, 4, 5, 6)
 PTX = 1
 RELAXED = 2  # of a capture: other threads may do what they like
@@ -367,8 +368,25 @@ def between(to: int, source: int, size: int) -> None:
 
 
 def zero(b: Buffer) -> Buffer:
-    call("cuMemsetD8Async", ctypes.c_uint64(b.pointer), ctypes.c_ubyte(0), Bytes(b.size), device().stream)
+    fill_at(b.pointer, 0, b.size)
     return b
+
+
+def fill_at(pointer: int, byte: int, size: int) -> None:
+    if size:
+        call("cuMemsetD8Async", ctypes.c_uint64(pointer), ctypes.c_ubyte(byte), Bytes(size), device().stream)
+
+
+def owner_of(pointer: int) -> int:
+    """The number of the device that memory is of."""
+    out = Int()
+    call("cuPointerGetAttribute", ctypes.byref(out), DEVICE_ORDINAL, ctypes.c_uint64(pointer))
+    return out.value
+
+
+def wait_for(stream: int) -> None:
+    """A stream of another library's."""
+    call("cuStreamSynchronize", Pointer(stream))
 
 
 def synchronise() -> None:

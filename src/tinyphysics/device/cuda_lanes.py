@@ -15,7 +15,7 @@ import numpy as np
 
 from tinyphysics.device import cuda, nvptx
 from tinyphysics.device.cuda_tuning import Form, Tuner
-from tinyphysics.device.engine import Arrays, KernelEngine, Lanes, observed, parameters
+from tinyphysics.device.engine import LEAST_BLOCK, Arrays, KernelEngine, Lanes, observed, parameters
 from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import LOST, NUMPY_DTYPE
 from tinyphysics.target import PORTABLE, Seed, VectorShape
@@ -24,6 +24,8 @@ from tinyphysics.util import prod
 THREADS = 128  # of a block: many blocks are there for every processor, and the last ones wait for little
 WAVES = 32  # blocks of a grid for each processor at most; then threads take further chunks
 BLOCK_WORK = 1e11  # operations in a block of time: some tens of milliseconds
+FASTER = 2500  # operations in the time that a core of a processor has for one
+ALONE = 10_000  # members that take no longer than one: a thread has no more than its own speed
 ROWS_BYTES = 2e8  # of observables that one call fills
 SHARE = 8  # part of the free memory that the loop states of a tile may have: copies and frames need some, too
 KINDS = {"float64": "f64", "float32": "f32", "int64": "i64", "uint64": "i64", "int32": "i32", "uint32": "i32"}
@@ -49,6 +51,11 @@ class Rows:
     def numpy(self) -> Any:
         return cuda.read(self.buffer, np.empty(self.shape, self.dtype))
 
+    def clear(self, first: int, count: int) -> None:
+        """So many rows from the first on become zeros."""
+        row = self.lanes * self.dtype.itemsize
+        cuda.fill_at(self.buffer.pointer + first * row, 0, count * row)
+
     def like(self) -> Rows:
         return replace(self, buffer=cuda.Buffer(self.buffer.size))
 
@@ -70,6 +77,11 @@ def grid(chunks: int, threads: int | None = None) -> int:
     return max(1, min(-(-chunks // one), cuda.device().processors * WAVES * THREADS // one))
 
 
+def is_blank(v: Any) -> bool:
+    """Is it zeros that take no memory, and need not be sent?"""
+    return isinstance(v, np.ndarray) and v.size > 1 and not any(v.strides) and not any(v[:1].tobytes())
+
+
 def whole(*numbers: int) -> list[Any]:
     return [ctypes.c_int64(n) for n in numbers]
 
@@ -80,6 +92,7 @@ class Tools:
     def __init__(self, text: str, names: Sequence[str]) -> None:
         functions, _ = cuda.load(nvptx.ptx(text, cuda.device().capability)[0], names)
         self.function = dict(zip(names, functions))
+        self.layouts: dict[tuple[tuple[int, ...], ...], cuda.Buffer] = {}  # shapes and strides that are there
 
     def launch(self, name: str, count: int, *args: Any) -> None:
         cuda.launch(self.function[name], grid(count), THREADS, args)
@@ -111,6 +124,19 @@ class Tools:
         chosen = cuda.upload(np.array(which, np.int64))
         self.launch(f"fill_{rows.word}", len(which), rows.buffer, *whole(rows.lanes), chosen,
                     *whole(well, rows.rows, len(which)))  # fmt: skip
+
+    def planes(self, array: DeviceArray, planes: cuda.Buffer, strides: Sequence[int], into: bool) -> None:
+        """An array into a buffer of loop nests, or out of one; strides are those of the buffer (emit/ptx_moves.py)."""
+        if not array.size:
+            return
+        word, own = f"i{8 * array.itemsize}", ctypes.c_uint64(array.pointer)
+        known = array.shape, tuple(strides)
+        if known not in self.layouts:
+            self.layouts[known] = cuda.upload(np.array([known], np.int64)) if array.ndim else cuda.Buffer(8)
+        layout = self.layouts[known]
+        second = ctypes.c_uint64(layout.pointer + 8 * array.ndim)
+        self.launch(f"{'into' if into else 'from'}_{word}", array.size, *((own, planes) if into else (planes, own)), layout,
+                    second, *whole(array.ndim, array.size))  # fmt: skip
 
     def into_rows(self, source: Any, out: Rows, first: int, numbers: int, members: int) -> None:
         """(members, numbers) into rows from the first on; the last member fills up their lanes."""
@@ -227,6 +253,10 @@ class CudaEngine(KernelEngine):
     def block(self, members: int) -> int:
         return max(64, int(BLOCK_WORK / (self.kernel.section("step").operations * max(members, THREADS) + 1)))
 
+    def patience(self, m: Lanes, work: float) -> int:
+        """Steps of so many operations, in the time that a processor needs for them."""
+        return max(LEAST_BLOCK, int(FASTER * work / (self.kernel.section("step").operations * max(m.members, ALONE) + 1)))
+
     def rows(self, m: Lanes) -> int:
         return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.lanes)))
 
@@ -249,9 +279,12 @@ class CudaEngine(KernelEngine):
         if members:
             source, at = empty(len(k.inputs), lanes, dtype), 0
             for v in state.values():
-                there = ctypes.c_uint64(v.pointer) if isinstance(v, DeviceArray) else cuda.upload(np.asarray(v, dtype))
                 size = prod(np.shape(v)) // members
-                self.tools.into_rows(there, source, at, size, members)
+                if is_blank(v):
+                    source.clear(at, size)
+                else:
+                    there = ctypes.c_uint64(v.pointer) if isinstance(v, DeviceArray) else cuda.upload(np.asarray(v, dtype))
+                    self.tools.into_rows(there, source, at, size, members)
                 at += size
             self.call("init", m, source, m.carried, 1)
             if k.has("enter"):
@@ -283,6 +316,15 @@ class CudaEngine(KernelEngine):
         rows, lanes = self.places[name], m.carried.lanes
         out = np.empty((rows.stop - rows.start, lanes), m.carried.dtype)
         return cuda.read(m.carried.buffer, out, rows.start * lanes * out.itemsize)[:, : m.members].T
+
+    def behind(self, m: Lanes, name: str, until: float) -> bool:
+        """Does the step of any member end before a time?  By its clock, which stays there."""
+        first, lanes = self.places[name].start, m.carried.lanes
+        at, word = ctypes.c_uint64(m.carried.buffer.pointer + 8 * first * lanes), cuda.zero(cuda.Buffer(4))
+        assert m.carried.dtype == np.float64
+        bits = int(np.float64(until).view(np.int64))
+        self.tools.launch("behind", m.members, at, *whole(lanes, bits, m.members), word)
+        return bool(cuda.read(word, np.zeros(1, np.int32))[0])
 
     def snapshot(self, m: Lanes) -> Lanes:
         copy = m.carried.like()
@@ -332,8 +374,8 @@ class CudaEngine(KernelEngine):
         self.call("leave", m, m.carried, out, 1)
         return out
 
-    def synchronised(self, m: Lanes) -> dict[str, Any]:
-        return {name: a.numpy() for name, a in self.synchronised_there(m).items()}
+    def named(self, m: Lanes, names: Sequence[str]) -> dict[str, Any]:
+        return {name: a.numpy() for name, a in self.synchronised_there(m).items() if name in names}
 
     def synchronised_there(self, m: Lanes) -> dict[str, DeviceArray]:
         """Each output on the device, (members, shape...)."""

@@ -15,9 +15,20 @@ import numpy as np
 from tinyphysics.device import cuda
 from tinyphysics.device.cuda_ahead import Pace, acts, place_of, swapped
 from tinyphysics.device.cuda_near import DeviceList
+from tinyphysics.device.cuda_tree import NUMBERS, CudaTree, seeded
+from tinyphysics.device.exchange import DeviceArray, empty
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.loops import LoopEngine
-from tinyphysics.device.memory import FIXED, Arrays, Grids, Memory, Scratch, from_planes, to_planes
+from tinyphysics.device.memory import (
+    FIXED,
+    Arrays,
+    Grids,
+    Memory,
+    Scratch,
+    from_planes,
+    strides_of,
+    to_planes,
+)
 from tinyphysics.device.near import aligned, domain_of
 from tinyphysics.tpir.lists import MADE
 from tinyphysics.tpir.nests import Buffer, LoopSection
@@ -81,13 +92,18 @@ class Place(Memory):
         held = {name: moved.get(id(b), b) for name, b in self.held.items()}
         lists = {k: near.copy() for k, near in self.lists.items()}
         held |= {near.spec.name("asked"): cuda.zero(cuda.Buffer(8)) for near in lists.values()}
+        tree = None if self.tree is None else self.tree.copy(self.tree.own)
         clock = cuda.zero(cuda.Buffer(CLOCK))
-        return replace(self, own=own, held=held, lists=lists, clock=clock, time=0, flags=cuda.Buffer(8), graphs={},
+        return replace(self, own=own, held=held, lists=lists, tree=tree, clock=clock, time=0, flags=cuda.Buffer(8), graphs={},
                        pace=replace(self.pace))  # fmt: skip
 
     def put(self, other: Memory) -> None:
         assert isinstance(other, Place)
-        self.own, self.held, self.lists = other.own, other.held, other.lists
+        self.own, self.held, self.lists, self.tree = other.own, other.held, other.lists, other.tree
+
+    @property
+    def tree_is_new(self) -> bool:
+        return isinstance(self.tree, CudaTree) and not self.tree.ready
 
     def show(self, number: int) -> None:
         """A list, where the kernels that read it find it."""
@@ -146,6 +162,10 @@ class CudaLoopEngine(LoopEngine):
             cuda.write(m.held[spec.name("limit")], near.limit)
             m.held[spec.name("asked")] = cuda.zero(cuda.Buffer(8))
             m.show(number)
+        if self.kernel.tree is not None:
+            assert self.trees_by is not None
+            m.tree = seeded(self.kernel, m.given, self.trees_by())
+            m.own[NUMBERS] = m.held[NUMBERS] = cuda.Buffer(16)
         return m
 
     def relist(self, f: Loaded, m: Place, number: int) -> None:
@@ -165,6 +185,9 @@ class CudaLoopEngine(LoopEngine):
     def fill(self, one: Memory, name: str, values: Any) -> None:
         assert isinstance(one, Place)
         b = self.kernel.buffers[name]
+        if isinstance(values, DeviceArray):
+            strides = strides_of(b, values.shape, self.kernel.components)
+            return self.loader.moves.planes(values, one.held[name], strides, True)  # type: ignore[attr-defined, no-any-return]
         here = aligned(b)
         to_planes(values, b, self.kernel.components, here)
         cuda.write(one.held[name], here)
@@ -189,6 +212,11 @@ class CudaLoopEngine(LoopEngine):
         clocked = bool(m.lists) or any(c.clocked for nest in f.sections[section] for c in nest)
         if clocked:
             self.tick(f, m, first - m.time)
+        if m.tree_is_new and not m.lists and steps > 1:  # this machine looks at its first evaluation
+            self.step_once(f, s, m, 0)
+            if clocked:
+                self.tick(f, m, 1)
+            steps -= 1
         count = 0 if m.lists else self.together(f, s, m, steps)
         for _ in range(steps // count if count else 0):
             self.graph(f, s, m, count, careful, clocked).launch()
@@ -214,8 +242,16 @@ class CudaLoopEngine(LoopEngine):
                 m.held[a], m.held[b] = m.held[b], m.held[a]
             if act.nest is None:
                 continue
-            self.launch(f.sections[s.name][act.nest], m, f.workspace, ahead)
-            if (nest := s.nests[act.nest]).kind == "list":
+            nest, calls = s.nests[act.nest], f.sections[s.name][act.nest]
+            if nest.kind == "tree" and m.tree_is_new:
+                assert isinstance(m.tree, CudaTree)
+                if m.lists and cuda.read(m.clock, np.zeros(2, np.int64))[1]:
+                    return  # a list is waited for: there is nothing to look at yet
+                self.launch(calls[:1], m, f.workspace, ahead)
+                m.tree.prepare(m.held)
+                calls = calls[1:]
+            self.launch(calls, m, f.workspace, ahead)
+            if nest.kind == "list":
                 assert nest.near is not None and f.halt is not None
                 asked = m.held[m.lists[nest.near].spec.name("asked")]
                 cuda.launch(f.halt, 1, 1, [m.clock, asked, ctypes.c_int64(ahead), ctypes.c_int64(number)])
@@ -229,7 +265,8 @@ class CudaLoopEngine(LoopEngine):
         done, begin, period = 0, 0, self.period(s, m)
         while done < steps:
             before, count = dict(m.held), m.pace.ahead(steps - done)
-            self.queue_ahead(f, s, m, first + done, begin, count, period if steps > WORTH else count + 1, careful)
+            graphs = steps > WORTH and not m.tree_is_new
+            self.queue_ahead(f, s, m, first + done, begin, count, period if graphs else count + 1, careful)
             m.time, word = cuda.read(m.clock, np.zeros(2, np.int64)).tolist()
             if not word:
                 done, begin = done + count, 0
@@ -299,6 +336,12 @@ class CudaLoopEngine(LoopEngine):
                 return steps
 
     # --- what the runtime asks ----------------------------------------------------------------
+    def measured(self, m: Grids) -> list[dict[str, float]]:
+        for one in m.members:
+            if isinstance(one, Place) and isinstance(one.tree, CudaTree) and one.tree.angle > 0.0:
+                one.tree.look(one.held)
+        return super().measured(m)
+
     def block(self, members: int) -> int:
         each = self.launches_of(self.loaded(False), self.kernel.sections["step"])
         most = BLOCK_WORK / (self.work("step") * max(members, 1) + 1), BLOCK_LAUNCHES / (each * max(members, 1) + 1)
@@ -323,6 +366,17 @@ class CudaLoopEngine(LoopEngine):
         k = self.kernel
         return {name: from_planes(read(scratch[buffer], k.buffers[buffer]), k.buffers[buffer], shape, k.components)
                 for name, (buffer, _, shape) in k.outputs.items()}  # fmt: skip
+
+    def synchronised_there(self, m: Grids) -> dict[str, DeviceArray]:
+        """Each output on the device, (members, shape...)."""
+        k, count = self.kernel, len(m.members) or m.count
+        out = {name: empty((count, *shape), NUMPY_DTYPE[d.name]) for name, (_, d, shape) in k.outputs.items()}
+        for j, one in enumerate(m.each()):
+            self.careful_run("final", one, m.steps, 1)
+            for name, (buffer, _, shape) in k.outputs.items():
+                strides = strides_of(k.buffers[buffer], shape, k.components)
+                self.loader.moves.planes(out[name][j], m.scratch[buffer], strides, False)  # type: ignore[attr-defined]
+        return out
 
     def bad(self, m: Grids) -> list[int]:
         """The members with a number that is not finite: a flag each, read at once."""

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device import cuda
-from tinyphysics.device.cuda_lanes import CudaEngine
 
 Arrays = Mapping[str, Any]
 
@@ -40,11 +39,11 @@ class Parts:
 
 
 class ManyGpus:
-    """An engine (runtime/engine.py) made of one for each device."""
+    """An engine (runtime/engine.py) made of one for each device: of lanes, or of series in loops."""
 
     workers = 1
 
-    def __init__(self, engines: dict[int, CudaEngine]) -> None:
+    def __init__(self, engines: dict[int, Any]) -> None:
         self.engines = engines
         self.first = next(iter(engines.values()))
         self.numbers, self.program, self.kernel = self.first.numbers, self.first.program, self.first.kernel
@@ -59,7 +58,7 @@ class ManyGpus:
     def room(self) -> int:
         return len(self.engines) * int(min(self.each(dict.fromkeys(self.engines), lambda e, _: e.room).values()))
 
-    def each(self, parts: Mapping[int, Any], work: Callable[[CudaEngine, Any], Any]) -> dict[int, Any]:
+    def each(self, parts: Mapping[int, Any], work: Callable[[Any, Any], Any]) -> dict[int, Any]:
         """The work on every part, side by side."""
 
         def one(place: int) -> Any:
@@ -98,7 +97,8 @@ class ManyGpus:
         """Of the first device; others may differ."""
         place, who = next(iter(self.shared_out(members).items()))
         with cuda.on(place):
-            return self.engines[place].told(len(who))
+            told: dict[str, Any] = self.engines[place].told(len(who))
+            return told
 
     def rows(self, m: Parts) -> int:
         return int(min(self.each(m.own, lambda e, own: e.rows(own)).values()))
@@ -142,6 +142,11 @@ class ManyGpus:
     def register(self, m: Parts, name: str) -> Any:
         return self.joined(m, self.each(m.own, lambda e, own: {name: e.register(own, name)}))[name]
 
+    def coefficients(self, m: Parts) -> tuple[Any, Any]:
+        """Of series in loops."""
+        found = self.joined(m, self.each(m.own, lambda e, own: dict(zip(("rows", "low"), e.coefficients(own)))))
+        return found["rows"], found["low"]
+
     def snapshot(self, m: Parts) -> Parts:
         return Parts(self.each(m.own, lambda e, own: e.snapshot(own)), m.who)
 
@@ -181,8 +186,15 @@ class ManyGpus:
     def first_bad(self, m: Parts, k: int) -> tuple[str, int] | None:
         place = next(p for p, w in m.who.items() if k in w)
         with cuda.on(place):
-            return self.engines[place].first_bad(m.own[place], int(np.searchsorted(m.who[place], k)))
+            found: tuple[str, int] | None = self.engines[place].first_bad(m.own[place], int(np.searchsorted(m.who[place], k)))
+        return found
 
     def synchronised(self, m: Parts) -> dict[str, Any]:
-        found = self.each(m.own, lambda e, own: e.synchronised(own))
+        return self.together(m, self.each(m.own, lambda e, own: e.synchronised(own)))
+
+    def named(self, m: Parts, names: Sequence[str]) -> dict[str, Any]:
+        return self.together(m, self.each(m.own, lambda e, own: e.named(own, names)))
+
+    def together(self, m: Parts, found: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+        """The states of all members, without those that only fill up the lanes of a device."""
         return self.joined(m, {p: {n: v[: len(m.who[p])] for n, v in f.items()} for p, f in found.items()})

@@ -338,11 +338,15 @@ class KernelEngine:
         return out
 
     def synchronised(self, m: Lanes) -> dict[str, Any]:
+        return self.named(m, list(self.kernel.outputs))
+
+    def named(self, m: Lanes, names: Sequence[str]) -> dict[str, Any]:
+        """Of what `final` gives, that of these names."""
         k = self.kernel
         dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]  # states, or what a probe makes of them
         out = np.empty((self.shown, m.carried.shape[1]), dtype)
         self.call("final", m, self.left(m), out, 1)
-        return unpacked(out, k.outputs, m.members)
+        return unpacked(out, k.outputs, m.members, names)
 
     @cached_property
     def shown(self) -> int:
@@ -362,12 +366,15 @@ def stretches(starts: Any, lanes: int) -> list[tuple[int, int]]:
     return [(int(part[0]), int(part[-1]) + lanes) for part in np.split(starts, cuts)]
 
 
-def unpacked(rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int) -> dict[str, Any]:
-    """Rows of components as arrays (members, shape...)."""
+def unpacked(
+    rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int, names: Sequence[str]
+) -> dict[str, Any]:
+    """Rows of components as arrays (members, shape...), of those with these names."""
     result, at = {}, 0
     for name, (_, shape) in outputs.items():
         size = prod(shape)
-        result[name] = np.ascontiguousarray(rows[at : at + size, :members].T).reshape(members, *shape)
+        if name in names:
+            result[name] = np.ascontiguousarray(rows[at : at + size, :members].T).reshape(members, *shape)
         at += size
     return result
 

@@ -165,6 +165,9 @@ class Host:
                     return name, i
         return None
 
+    def named(self, m: Members, names: Sequence[str]) -> dict[str, Any]:
+        return {name: v for name, v in self.synchronised(m).items() if name in names}
+
     def synchronised(self, m: Members) -> dict[str, Any]:
         """What `final` gives, as arrays (members, shape...); the loop is not touched."""
         finals = [self.machine.final(loop) for loop in m.loops]

@@ -43,6 +43,17 @@ def from_planes(data: Any, b: Buffer, shape: tuple[int, ...], components: int) -
     return np.array(np.transpose(rows, np.argsort(order)), order="C") if order else rows.reshape(()).copy()
 
 
+def strides_of(b: Buffer, shape: tuple[int, ...], components: int) -> list[int]:
+    """Where the numbers of an array are in its buffer, axis by axis."""
+    short = [k for k, n in enumerate(shape) if is_component(n, components)]
+    long = [k for k in range(len(shape)) if k not in short]
+    out = [0] * len(shape)
+    for axes, unit in ((short, b.plane), (long, 1)):
+        for k in reversed(axes):
+            out[k], unit = unit, unit * shape[k]
+    return out
+
+
 @dataclass
 class Memory:
     """The buffers of one member: what a run changes, and a table of where everything is."""

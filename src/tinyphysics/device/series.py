@@ -135,6 +135,9 @@ class SeriesEngine:
     def advance(self, m: Rows, count: int) -> None:
         self.each(self.code.advance, m, count)
 
+    def named(self, m: Rows, names: Sequence[str]) -> dict[str, Any]:
+        return self.synchronised(m)  # which are all
+
     def synchronised(self, m: Rows) -> dict[str, Any]:
         flat = np.empty((m.members, len(self.plan.states)))
         self.each(self.code.look, m, 0, flat)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,18 +16,30 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import toposort
 from tinyphysics.ir.value import evaluate
-from tinyphysics.tpir.tree import BITS, BOX, MASS, MASSES, MOMENTS, PLANES, POINTS, SIZE, TRACE, TreeSpec
+from tinyphysics.tpir.tree import (
+    BITS,
+    BOX,
+    GROUP,
+    MASS,
+    MASSES,
+    MOMENTS,
+    NOWHERE,
+    PLANES,
+    POINTS,
+    SECOND,
+    SIZE,
+    TRACE,
+    TreeSpec,
+    levels_of,
+)
 
 Array = Any
-GROUP = 8  # points of a leaf, children of a node
 SAMPLE = 256  # points whose force is summed directly
 SMALL = 0.1  # of the rms force: the error of a weaker one is relative to this
 NARROWEST = 0.05
 PARTS_PER_THREAD = 4
 WORTH_A_THREAD = 2048  # points
 STACK = 1024  # nodes that wait: seven for each level at most
-NOWHERE = 1e200  # of points that fill the last leaf up: their distance from anything is infinite, and their pull zero
-SECOND = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 
 
 def angles() -> list[float]:
@@ -129,17 +141,16 @@ def planted(q: Array, m: Array, f: Functions) -> Tree:
     while len(levels) < 2 or levels[-1].shape[1] > 1:
         levels.append(joined(levels[-1]))
     points[:3, n:] = NOWHERE
-    starts = np.cumsum([0] + [-(-x.shape[1] // GROUP) * GROUP for x in levels])
-    nodes = np.zeros((PLANES, int(starts[-1])))
-    kids = np.zeros(int(starts[-1]), np.int64)
-    for k, x in enumerate(levels):
-        count = x.shape[1]
-        nodes[:, starts[k] : starts[k] + count] = x
+    places = levels_of(n)
+    wide = places[-1][0] + GROUP
+    nodes, kids = np.zeros((PLANES, wide)), np.zeros(wide, np.int64)
+    for k, (begin, count) in enumerate(places):
+        nodes[:, begin : begin + count] = levels[k]
         if k:
             first = np.arange(count) * GROUP
-            many = np.minimum(GROUP, levels[k - 1].shape[1] - first)
-            kids[starts[k] : starts[k] + count] = (starts[k - 1] + first) * 16 + many
-    return Tree(order, points, nodes, kids, int(starts[1]))
+            below, size = places[k - 1]
+            kids[begin : begin + count] = (below + first) * 16 + np.minimum(GROUP, size - first)
+    return Tree(order, points, nodes, kids, places[1][0])
 
 
 class TreePull:
@@ -151,8 +162,8 @@ class TreePull:
         self.error = (0.0, 0.0)  # rms and largest, as they were measured
         self.met = 0  # nodes and points that a group met in the last evaluation, summed
 
-    def copy(self, own: dict[str, Array]) -> TreePull:
-        new = object.__new__(TreePull)
+    def copy(self, own: dict[str, Array]) -> Self:
+        new = object.__new__(type(self))
         new.__dict__.update(self.__dict__ | {"own": own})
         return new
 
@@ -169,8 +180,8 @@ class TreePull:
         a, rows = self.own[name], 1 if name == MASSES else 3
         return a.reshape(rows, -1)[:, : self.spec.shape[0]]
 
-    def make(self, into: str) -> None:
-        """The pull on the points as they were stored."""
+    def grown(self) -> Tree:
+        """The tree over the points as they were stored; its angle is chosen when there is none yet."""
         q, m = self.planes(POINTS), self.planes(MASSES)[0]
         if (m < 0.0).any():
             i = int(np.flatnonzero(m < 0.0)[0])
@@ -180,8 +191,13 @@ class TreePull:
             tree = planted(q, m, self.f)
             if self.angle == 0.0:
                 self.choose(tree)
+        return tree
+
+    def make(self, into: str) -> None:
+        """The pull on the points as they were stored."""
+        tree = self.grown()
         out, self.met = self.walked(tree, np.arange(tree.points.shape[1] // GROUP), self.angle)
-        self.planes(into)[:, tree.order] = out[:, : q.shape[1]]
+        self.planes(into)[:, tree.order] = out[:, : self.spec.shape[0]]
 
     def walked(self, tree: Tree, groups: Array, angle: float) -> tuple[Array, int]:
         """(the pull on the points of some groups, in the order of the tree; what they met)."""

@@ -115,8 +115,8 @@ class Chain:
             return "poison"  # for lanes that a blend leaves out
         for k in range(before - 1, -1, -1):
             places = [(s.buffer, s.plane) for s in self.section.nests[k].pieces[0].stores]
-            if row in places:
-                return self.block(k, b)[places.index(row)]
+            if row in places:  # kicked twice, by what is fast and by what is slow: the last store counts
+                return self.block(k, b)[len(places) - 1 - places[::-1].index(row)]
         return self.rows[row][b]
 
     def block(self, k: int, b: int) -> list[str]:

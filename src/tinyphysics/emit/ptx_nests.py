@@ -19,6 +19,7 @@ from tinyphysics.emit.ptx_near import ASKED, LISTED, asked, listed_as, near
 from tinyphysics.emit.ptx_pairs import RESIDENT, pair_block, pairs, rounds
 from tinyphysics.emit.ptx_threads import (
     BLOCK,
+    WORKSPACE,
     Kernel,
     Launch,
     Threads,
@@ -30,6 +31,8 @@ from tinyphysics.emit.ptx_threads import (
     several,
     unflattened,
 )
+from tinyphysics.emit.ptx_tree_build import planting
+from tinyphysics.emit.ptx_tree_text import MOST, arrays_of
 from tinyphysics.errors import BackendError
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.ops import Ops
@@ -39,7 +42,6 @@ from tinyphysics.tpir.lattice import OVERFLOW
 from tinyphysics.tpir.nests import LoopKernel, Nest, Piece
 from tinyphysics.util import prod
 
-WORKSPACE = "workspace"  # where accumulators wait for each other
 NUMBER = 8  # bytes of each
 TRIPLE = 'target triple = "nvptx64-nvidia-cuda"'
 LOOK = "look"  # the section that looks for numbers that are none
@@ -99,15 +101,10 @@ class NestsModule:
         return list(dict.fromkeys(x.name for nests in self.launches.values() for nest in nests for x in nest))
 
 
-def refuse(kernel: LoopKernel) -> None:
-    """A BackendError for what has no kernels."""
-    if kernel.tree is not None:
-        raise BackendError("the backend `cuda` does not sum through a tree", fix="Leave approximate= out, or choose another.")
-
-
 def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = False) -> NestsModule:
     """Every nest of a kernel, and those that look at its states; do the device's `estimates` serve (ptx_rounded.py)?"""
-    refuse(kernel)
+    if kernel.tree is not None and kernel.tree.shape[0] > MOST:
+        raise BackendError(f"the backend `cuda` sums through trees of up to {MOST:,} points", fix="Choose another.")
     sections = {s.name: list(s.nests) for s in (kernel.careful if careful else kernel.sections).values()}
     sections[LOOK] = [look(kernel, buffer) for buffer in kernel.inputs.values()]
     declared: dict[str, str] = {}
@@ -132,6 +129,8 @@ def wants_estimates(kernel: LoopKernel) -> bool:
 
 
 def room(nest: Nest) -> int:
+    if nest.kind == "tree":
+        return arrays_of(nest.sizes[0])[1]
     return NUMBER * LANES * prod(nest.sizes[:-1]) * len(nest.pieces[0].stores) if nest.kind == "lanes" else 0
 
 
@@ -165,6 +164,8 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[
         case "pairs":
             block, body = pair_block(nest, estimates), partial(pairs, estimates=estimates)
             made = [Threads(kernel, nest, name, nest.sizes[0], used, body, block, RESIDENT // block)]
+        case "tree":
+            made = [Threads(kernel, nest, name, nest.sizes[0], used, mapped), *planting(kernel, nest, name)]
         case "scatter":
             largest = max(kernel.buffers[b].size for b in written(nest))
             made = [Threads(kernel, nest, f"{name}_clear", largest, used, clear),

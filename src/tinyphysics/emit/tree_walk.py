@@ -8,6 +8,7 @@ a program: it has one order, whatever runs it and on however many threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from tinyphysics.emit.list_builder import B, Code, V, W
 from tinyphysics.tpir.tree import BITS, BOX, MASS, MOMENTS, SIZE, TRACE
@@ -41,6 +42,27 @@ class Writer(Code):
     def fma(self, a: str, b: str, c: str) -> str:
         return self.new(f"call {V} @llvm.fma.v8f64({V} {a}, {V} {b}, {V} {c})")
 
+    def root(self, x: str) -> str:
+        return self.new(f"call {V} @llvm.sqrt.v8f64({V} {x})")
+
+    def minus(self, x: str) -> str:
+        return self.new(f"fneg {V} {x}")
+
+    def unless_own(self, ids: str, who: str, x: str) -> str:
+        """Zero where it is the point itself."""
+        other = self.new(f"icmp ne {W} {ids}, {self.splat(who, 'i64')}")
+        return self.new(f"select {B} {other}, {V} {x}, {V} zeroinitializer")
+
+    def whole(self, x: int) -> str:
+        return f"<{', '.join([f'i64 {x}'] * 8)}>"
+
+    def ints(self, op: str, a: str, b: str) -> str:
+        return self.new(f"{op} {W} {a}, {b}")
+
+    def if_set(self, x: str, bit: int, a: str, b: str) -> str:
+        is_set = self.new(f"icmp ne {W} {self.ints('and', x, self.whole(bit))}, zeroinitializer")
+        return self.new(f"select {B} {is_set}, {W} {a}, {W} {b}")
+
     def carrying(self, end: str, start: Sequence[str], body: Callable[[str, list[str]], list[str]]) -> list[str]:
         """A loop from 0 whose body is one block."""
         before, inside, out = (self.label(k) for k in ("before", "turn", "done"))
@@ -62,10 +84,24 @@ class Writer(Code):
         return [self.new(f"phi {V} [ {a}, %{before} ], [ {b}, %{inside} ]") for a, b in zip(start, new)]
 
 
-class Lanes:
-    """Eight points that are pulled, and how."""
+class Arithmetic(Protocol):
+    """What is written of eight points at once here, of one in emit/ptx_tree.py."""
 
-    def __init__(self, c: Writer, x: Sequence[str], ids: str, softening: str) -> None:
+    def op(self, name: str, a: str, b: str) -> str: ...
+    def fma(self, a: str, b: str, c: str) -> str: ...
+    def root(self, x: str) -> str: ...
+    def minus(self, x: str) -> str: ...
+    def splat(self, x: str) -> str: ...
+    def unless_own(self, ids: str, who: str, x: str) -> str: ...
+    def whole(self, x: int) -> str: ...
+    def ints(self, op: str, a: str, b: str) -> str: ...
+    def if_set(self, x: str, bit: int, a: str, b: str) -> str: ...
+
+
+class Lanes:
+    """Points that are pulled, and how."""
+
+    def __init__(self, c: Arithmetic, x: Sequence[str], ids: str, softening: str) -> None:
         self.c, self.x, self.ids, self.softening = c, list(x), ids, softening
 
     def inverse(self, d: Sequence[str]) -> str:
@@ -73,7 +109,7 @@ class Lanes:
         c, s2 = self.c, self.softening
         for x in d:
             s2 = c.fma(x, x, s2)
-        root = c.new(f"call {V} @llvm.sqrt.v8f64({V} {s2})")
+        root = c.root(s2)
         return c.op("fdiv", c.splat("1.0"), root)
 
     def point(self, source: Sequence[str], mass: str, who: str, sums: Sequence[str]) -> list[str]:
@@ -82,8 +118,7 @@ class Lanes:
         d = [c.op("fsub", a, b) for a, b in zip(source, self.x)]
         r = self.inverse(d)
         pull = c.op("fmul", c.op("fmul", mass, r), c.op("fmul", r, r))
-        other = c.new(f"icmp ne {W} {self.ids}, {c.splat(who, 'i64')}")
-        pull = c.new(f"select {B} {other}, {V} {pull}, {V} zeroinitializer")
+        pull = c.unless_own(self.ids, who, pull)
         return [c.fma(pull, x, a) for x, a in zip(d, sums)]
 
     def node(self, field: Callable[[int], str], sums: Sequence[str]) -> list[str]:
@@ -105,7 +140,7 @@ class Lanes:
         rest = c.op("fsub", c.op("fmul", c.op("fmul", along, c.splat("2.5")), r2), field(TRACE))
         pull = c.fma(r5, rest, c.op("fmul", field(MASS), r3))
         flat = [c.fma(pull, x, a) for x, a in zip(d, sums)]
-        minus = c.new(f"fneg {V} {r5}")
+        minus = c.minus(r5)
         return [c.fma(minus, x, a) for x, a in zip(turned, flat)]
 
 
@@ -117,21 +152,34 @@ def each(c: Writer, begin: str, end: str, body: Callable[[str], None]) -> None:
     c.loop(c.variable("0"), begin, end, body)
 
 
+def along_the_curve(c: Arithmetic, x: list[str]) -> str:
+    """Where points with whole coordinates are along Hilbert's curve: Skilling 2004, AIP Conference Proceedings 707, 381."""
+    bits = [1 << k for k in reversed(range(1, BITS))]
+    for bit in bits:
+        for k in range(3):
+            below = c.whole(bit - 1)
+            swap = c.ints("and", c.ints("xor", x[0], x[k]), below)
+            turned = c.if_set(x[k], bit, c.ints("xor", x[0], below), c.ints("xor", x[0], swap))
+            if k:
+                x[k] = c.if_set(x[k], bit, x[k], c.ints("xor", x[k], swap))
+            x[0] = turned
+    x[1] = c.ints("xor", x[1], x[0])
+    x[2] = c.ints("xor", x[2], x[1])
+    turn = c.whole(0)
+    for bit in bits:
+        turn = c.if_set(x[2], bit, c.ints("xor", turn, c.whole(bit - 1)), turn)
+    x = [c.ints("xor", a, turn) for a in x]
+    key = c.whole(0)
+    for k in reversed(range(BITS)):
+        for a in x:
+            one = c.ints("and", c.ints("lshr", a, c.whole(k)), c.whole(1))
+            key = c.ints("or", c.ints("shl", key, c.whole(1)), one)
+    return key
+
+
 def keys() -> list[str]:
-    """Where points are along Hilbert's curve: Skilling 2004, AIP Conference Proceedings 707, 381."""
+    """Where points are along the curve, eight at a time."""
     c = Writer()
-
-    def whole(x: int) -> str:
-        return f"<{', '.join([f'i64 {x}'] * 8)}>"
-
-    def ints(op: str, a: str, b: str) -> str:
-        return c.new(f"{op} {W} {a}, {b}")
-
-    def is_set(x: str, bit: int) -> str:
-        return c.new(f"icmp ne {W} {ints('and', x, whole(bit))}, zeroinitializer")
-
-    def if_set(x: str, bit: int, a: str, b: str) -> str:
-        return c.new(f"select {B} {is_set(x, bit)}, {W} {a}, {W} {b}")
 
     def eight(b: str) -> None:
         first = c.new(f"shl i64 {b}, 3")
@@ -142,25 +190,7 @@ def keys() -> list[str]:
             at = c.call("maxnum", V, at, "zeroinitializer")
             at = c.call("minnum", V, at, c.splat(f"{float(2**BITS - 1)!r}"))
             x.append(c.new(f"fptosi {V} {at} to {W}"))
-        for bit in reversed([1 << k for k in range(1, BITS)]):
-            for k in range(3):
-                below = whole(bit - 1)
-                swap = ints("and", ints("xor", x[0], x[k]), below)
-                turned = if_set(x[k], bit, ints("xor", x[0], below), ints("xor", x[0], swap))
-                if k:
-                    x[k] = if_set(x[k], bit, x[k], ints("xor", x[k], swap))
-                x[0] = turned
-        x[1] = ints("xor", x[1], x[0])
-        x[2] = ints("xor", x[2], x[1])
-        turn = whole(0)
-        for bit in reversed([1 << k for k in range(1, BITS)]):
-            turn = if_set(x[2], bit, ints("xor", turn, whole(bit - 1)), turn)
-        x = [ints("xor", a, turn) for a in x]
-        key = whole(0)
-        for k in reversed(range(BITS)):
-            for a in x:
-                one = ints("and", ints("lshr", a, whole(k)), whole(1))
-                key = ints("or", ints("shl", key, whole(1)), one)
+        key = along_the_curve(c, x)
         c.line(f"store {W} {key}, ptr {c.new(f'getelementptr i64, ptr %out, i64 {first}')}, align 8")
 
     each(c, "0", "%blocks", eight)

@@ -16,9 +16,9 @@ from tinyphysics.util import did_you_mean, one_of, prod
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
-WITHOUT_TREES = ("python", "opencl", "cuda")  # a tree is a compiled function of this machine's
+WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
 WITHOUT_LISTS = ("opencl",)
-WITH_SERIES = ("llvm", "numpy")
+WITH_SERIES = ("llvm", "numpy", "cuda")
 OF_AN_ARC = 50  # operations, of one of the three that a turn needs
 FEW_MEMBERS = 3  # that leave most lanes of a vector empty
 
@@ -114,7 +114,7 @@ def choose_target(program: Program, requested: str, precision: str = "float64") 
     """(the target, why)."""
     if requested in WITHOUT_TREES and approximates(program):
         raise PlanError(f"the backend `{requested}` does not sum through a tree",
-                        fix="Leave approximate= out, or choose llvm, c or numpy.")  # fmt: skip
+                        fix="Leave approximate= out, or choose llvm, c, numpy or cuda.")  # fmt: skip
     if requested != "auto":
         target = BUILT[requested]
         there = [p.name for p in PRECISIONS.values() if {d.name for d in p.formats} <= set(target.dtypes)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import DeviceArray, here
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.catalog import BY_NAME
@@ -189,8 +190,12 @@ def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) 
     finer = pilots.states(pilots.run(m.name, dt, more, looks_in(more)))
     if finer is None:
         return math.inf
+    last = out.final.states
+    if any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):  # in words, of everyone
+        seen = run.encoding.values({name: here(v[-1]) for name, v in out.origin.frames.items()})
+        last = {name: seen[name] if run.given.is_ensemble else seen[name][0] for name in last}
     final = {name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]
-             for name, v in out.final.states.items()}  # fmt: skip
+             for name, v in last.items()}  # fmt: skip
     mine = {name: np.concatenate([v[:-1], final[name]]) for name, v in finer.items()}
     return estimate(apart(mine, finer, pilots.largest(m.name, dt, more)), m.order, more / steps)
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.series import SeriesEngine
+from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.runtime.engine import States
 from tinyphysics.runtime.events import Search, Searching
 from tinyphysics.runtime.looked import Look, LookedAt
@@ -40,6 +41,7 @@ class Adapted:
     reached: int = 0  # the step of the grid that all have come to
     seen: dict[str, Any] | None = field(default=None, repr=False)  # the state at this step, once it was asked for
     events: Searching | None = None  # of a run that looks for them
+    there: bool = False  # on a GPU, where its states are left
 
 
 class AdaptiveEngine(LookedAt[Adapted]):
@@ -56,6 +58,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
         self.words = words or names
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = f"S{list(self.states).index(CLOCK)}"
+        self.in_loops = names[0] + JET not in self.states  # then the engine below keeps them as it likes
         self.made_by_looking = any(name.endswith(KEPT) for name in self.states)  # coefficients, by what is kept of a step
 
     launches = property(lambda self: self.inner.launches)
@@ -66,10 +69,13 @@ class AdaptiveEngine(LookedAt[Adapted]):
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Adapted:
-        own = {name: state[name] if name in state else np.zeros((members, *shape)) for name, shape in self.states.items()}
-        own[CLOCK][:, 0] = t0
+        blank = {name: np.broadcast_to(0.0, (members, *shape)) for name, shape in self.states.items()}  # takes no memory
+        clock = np.zeros((members, *self.states[CLOCK]))
+        clock[:, 0] = t0
+        own = {name: state.get(name, v) for name, v in (blank | {CLOCK: clock}).items()}
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
-        return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0))
+        return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0),
+                       there=isinstance(next(iter(state.values())), DeviceArray))  # fmt: skip
 
     def searching(self, params: States, members: int, since: float) -> Searching | None:
         return None if self.search is None else Searching(self.search, params, np.full(members, since), since)
@@ -94,6 +100,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
     ) -> Adapted:  # fmt: skip
         given = {**params, str(UNTIL.arg): np.array([time_at(steps, dt, t0)])}
         inner = self.inner.restored(registers, given, members, dt, t0, 0, threads)
+        self.inner.tell(inner, str(UNTIL.arg), time_at(steps, dt, t0))
         return Adapted(inner, members, dt, t0, steps, reached=steps,
                        events=self.searching(params, members, time_at(steps, dt, t0)))  # fmt: skip
 
@@ -104,7 +111,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
     def some(self, m: Adapted, members: list[int]) -> Adapted:
         inner = self.inner.some(m.inner, members)
         start = {name: v[members] for name, v in m.start.items()}
-        return Adapted(inner, len(members), m.dt, m.t0, m.steps, start, m.reached)
+        return Adapted(inner, len(members), m.dt, m.t0, m.steps, start, m.reached, there=m.there)
 
     def overwrite(self, m: Adapted, members: list[int], well: int) -> None:
         self.inner.overwrite(m.inner, members, well)
@@ -149,8 +156,9 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def coefficients(self, m: Adapted) -> tuple[Any, Any]:
         """Of every member the coefficients of its step (members, order, numbers), and the error words of its state."""
-        if isinstance(self.inner, SeriesEngine):
-            return self.inner.coefficients(m.inner)
+        if self.in_loops:
+            found: tuple[Any, Any] = self.inner.coefficients(m.inner)
+            return found
         shown = self.inner.synchronised(m.inner) if self.made_by_looking else {}
         register = {name: self.inner.register(m.inner, f"S{k}") for k, name in enumerate(self.states)}
         count = len(register[CLOCK])
@@ -166,6 +174,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def unfinished(self, m: Adapted, until: float) -> bool:
         """Is there a member whose step does not cover this time?"""
+        if isinstance(self.inner, CudaEngine):
+            return self.inner.behind(m.inner, self.clock, until)
         if m.members < FEW:
             return any((until - high) - low > h for high, low, h, *_ in self.inner.register(m.inner, self.clock).tolist())
         high, low, h = self.clocks(m)[:3]
@@ -177,14 +187,16 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def rejected(self, m: Adapted) -> Any:
         """How many attempts of the members were no steps; empty for those who choose a length beforehand."""
+        if self.states[CLOCK] <= (4,):
+            return np.zeros(0, np.int64)
         clocks = self.clocks(m)
-        return (clocks[5] - clocks[3]).astype(np.int64)[: m.members] if len(clocks) > 4 else np.zeros(0, np.int64)
+        return (clocks[5] - clocks[3]).astype(np.int64)[: m.members]
 
     def state(self, m: Adapted) -> dict[str, Any]:
         if m.seen is None and m.steps == 0 and m.start:
             m.seen = m.start
         if m.seen is None:
             self.reach(m)
-            shown = self.inner.synchronised(m.inner)
+            shown = self.inner.synchronised_there(m.inner) if m.there else self.inner.named(m.inner, self.words)
             m.seen = {name: shown[name][: m.members] for name in self.words}
         return m.seen

@@ -11,6 +11,7 @@ from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.cuda_lanes import CudaEngine
 from tinyphysics.device.cuda_loops import CudaLoopEngine
 from tinyphysics.device.cuda_many import ManyGpus
+from tinyphysics.device.cuda_series import CudaSeriesEngine
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
 from tinyphysics.device.llvm import assembly, host_cpu, seed_for
@@ -28,13 +29,14 @@ from tinyphysics.emit.opencl import module as opencl_module
 from tinyphysics.emit.opencl import nests_module as opencl_nests_module
 from tinyphysics.emit.ptx import module as ptx_module
 from tinyphysics.emit.ptx_nests import nests_module as ptx_nests_module
+from tinyphysics.emit.ptx_series import PtxSeriesWriter
 from tinyphysics.emit.series import SeriesWriter
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.planner.machine import MOST_UNROLL, rows
 from tinyphysics.planner.offload import Work, here, there, worth_a_look
 from tinyphysics.planner.target import in_loops
 from tinyphysics.report import Row
-from tinyphysics.runtime.cuda import CudaLoader, CudaLoops, tools
+from tinyphysics.runtime.cuda import CudaLoader, CudaLoops, series_kernels, tools
 from tinyphysics.runtime.loaders import (
     CLoader,
     CLoops,
@@ -76,7 +78,7 @@ def engine_for(
     if loops and target.backend in LOOPS:
         return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
     if loops and target.backend == "cuda":
-        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, seed=seed)
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, tree_functions, seed)
     match target.backend:
         case "llvm":
             return KernelEngine(whole, LlvmLoader(), watch, threads, seed=seed)
@@ -91,7 +93,7 @@ def engine_for(
     return Host(whole, watch)
 
 
-def on_gpus(make: Callable[[], CudaEngine]) -> Any:
+def on_gpus(make: Callable[[], Any]) -> Any:
     """An engine on each device that runs are given to."""
     engines = {}
     for place in cuda.taken():
@@ -108,11 +110,14 @@ def seed_of(target: Target) -> Seed:
 
 
 @lru_cache(maxsize=16)
-def series_engine(target: Target, step: Step) -> SeriesEngine:
+def series_engine(target: Target, step: Step) -> Any:
     """The engine of a Taylor series in loops."""
     assert step.loops is not None
     plan = loop_plan(step.states, step.loops)
     states = [StateDecl(s.name, s.role, Type(s.var.dtype, s.var.shape)) for s in step.states]
+    if target.backend == "cuda":
+        return on_gpus(lambda: CudaSeriesEngine(plan, states, CLOCK, lambda: series_kernels(plan, loop_parts(plan)),
+                                                tools(cuda.device())))  # fmt: skip
     load = series_arrays if target.backend == "numpy" else series_code
     return SeriesEngine(plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), len(os.sched_getaffinity(0)))
 
@@ -256,10 +261,13 @@ def listing(program: Program, level: str) -> str:
 
 def series_listing(step: Step, level: str) -> str:
     """A Taylor series in loops, as text."""
-    if level not in ("llvm", "asm"):
-        raise PlanError(f'ir("{level}"): a Taylor series in loops has no such form', fix='Look at ir("llvm") or ir("tpir").')
+    if level not in ("llvm", "asm", "ptx"):
+        raise PlanError(f'ir("{level}"): a Taylor series in loops has no such form',
+                        fix='Look at ir("llvm"), ir("ptx") or ir("tpir").')  # fmt: skip
     assert step.loops is not None
     plan = loop_plan(step.states, step.loops)
+    if level == "ptx":
+        return nvptx.compiled(PtxSeriesWriter(plan, *loop_parts(plan)).module())
     text = SeriesWriter(plan, *loop_parts(plan)).module(host_cpu().x86)
     return text if level == "llvm" else assembly(text, host_cpu())
 

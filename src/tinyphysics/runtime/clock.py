@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import here, longer
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.rules.ranges import range_of
@@ -80,7 +81,7 @@ def check_rate(system: System, i: Inputs) -> None:
 def times_of(r: Run, frames: Mapping[str, Any]) -> Any:
     """The times of frames: of one run, or of each member of an ensemble."""
     assert r.system.clock is not None
-    t = np.asarray(r.encoding.shown(r.system.clock.time, frames), np.float64)
+    t = np.asarray(here(r.encoding.shown(r.system.clock.time, frames)), np.float64)
     return t if r.given.is_ensemble or t.ndim < 2 else t[:, 0]
 
 
@@ -192,11 +193,11 @@ def end_at(r: Run, record: Record, out: Trajectory, until: float) -> None:
     """The run ends at a time: its last frame is replaced, or one is added, and `out.metrics["end"]` says how."""
     clock = r.system.clock
     assert clock is not None
-    e = ended(r, {name: np.array(v) for name, v in record.final.items()}, until)
+    e = ended(r, {name: np.array(here(v)) for name, v in record.final.items()}, until)
     out.metrics["end"] = {"fraction": e.fraction, "of_step": record.last + 1, "off": e.off, "fed_back": False}
     if e.fraction == 0.0:
         return
-    kept = {name: np.concatenate([v, e.states[name]]) for name, v in out.kept.items()}  # its member axis is one frame
+    kept = {name: longer(v, e.states[name]) for name, v in out.kept.items()}  # its member axis is one frame
     names = [s.name for s in r.system.seen.states]
     values = r.encoding.values(kept)
     out.kept, out.frames = kept, {name: values[name] for name in names}

@@ -10,11 +10,13 @@ from tinyphysics.device import cache, cuda, nvptx
 from tinyphysics.device.cuda_lanes import Tools
 from tinyphysics.device.cuda_loops import Call, Loaded
 from tinyphysics.device.cuda_near import space_of
+from tinyphysics.device.cuda_series import DeviceCode
 from tinyphysics.device.cuda_sort import Kernels
 from tinyphysics.device.engine import Parts
 from tinyphysics.emit import ptx as emit
-from tinyphysics.emit import ptx_lists, ptx_nests, ptx_tools
+from tinyphysics.emit import ptx_leaves, ptx_lists, ptx_moves, ptx_nests, ptx_series, ptx_tools
 from tinyphysics.ir.uop import UOp
+from tinyphysics.rules.series import SeriesPlan
 from tinyphysics.runtime.estimates import serve
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
@@ -92,6 +94,15 @@ def tools(device: cuda.Device) -> Tools:
     return Tools(ptx_tools.module(), ptx_tools.NAMES)
 
 
+def series_kernels(plan: SeriesPlan, parts: Any) -> DeviceCode:
+    """A Taylor series in loops."""
+    w = ptx_series.PtxSeriesWriter(plan, *parts)
+    text, kept = nvptx.ptx(w.module(), cuda.device().capability)
+    (advance, look), found = cuda.load(text, ptx_series.NAMES)
+    there = kept and found
+    return DeviceCode(advance, look, w.scratch, int(not there), int(there))
+
+
 def list_kernels(spec: ListSpec) -> Kernels:
     """What makes a list of neighbours on this thread's device."""
     return kernels_of(cuda.device(), space_of(spec))
@@ -102,6 +113,16 @@ def kernels_of(device: cuda.Device, space: tuple[int, bool, bool, bool, bool]) -
     return Kernels(ptx_lists.module(*space), ptx_lists.NAMES)
 
 
+@lru_cache(maxsize=16)
+def moves(device: cuda.Device) -> Tools:
+    return Tools(ptx_moves.module(), ptx_moves.NAMES)
+
+
+@lru_cache(maxsize=64)
+def hashing(device: cuda.Device, kind: str) -> Tools:
+    return Tools(ptx_leaves.module(kind), [ptx_leaves.name(kind)])
+
+
 class CudaLoops:
     """Loop nests as kernels, queued in order."""
 
@@ -110,6 +131,10 @@ class CudaLoops:
 
     def __init__(self) -> None:
         self.made = self.found = 0
+
+    @property
+    def moves(self) -> Tools:
+        return moves(cuda.device())
 
     def load(self, kernel: LoopKernel, careful: bool) -> Any:
         estimates = ptx_nests.wants_estimates(kernel) and serve(cuda.device())

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import numbers
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.execute import Run
@@ -40,7 +41,7 @@ def to_xarray(out: Trajectory) -> Any:
         if m.grows and m.dims[0] == TIME and m.name not in out.frames:
             continue  # an error word, which is in the value of its state
         found = given[m.name] if not m.grows else out.frames[m.name] if m.dims[0] == TIME else out[m.name]
-        variables[m.name] = (m.dims, np.asarray(found), {} if m.unit is None else {"units": m.unit})
+        variables[m.name] = (m.dims, np.asarray(numbers(found)), {} if m.unit is None else {"units": m.unit})
     coordinates = {TIME: np.asarray(out.t), "step": (TIME, np.asarray(out.steps))}
     if out.observed:
         coordinates[OBSERVED] = np.asarray(next(iter(out.observed.values()))[0])

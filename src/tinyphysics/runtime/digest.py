@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.runtime.workers import spread
+from tinyphysics.system import SLOTS
 
 BITS = 3  # changes when a release changes results
 LEAF = 64 * 1024  # bytes hashed at a time: leaves can be computed apart, where the data is
@@ -32,8 +34,10 @@ def canonical(a: Any) -> Any:
 def leaves(a: Any) -> bytes:
     """The digests of an array's leaves; of a part of one, if it begins and ends between two leaves.
 
-    Arrays are C-contiguous and little-endian, NaNs canonical.
+    Arrays are C-contiguous and little-endian, NaNs canonical. Those on a GPU are hashed there.
     """
+    if isinstance(a, DeviceArray):
+        return bytes(SLOTS["there"]().leaves(a, LEAF))
     data = canonical(a).reshape(-1).view(np.uint8).data
     if 0 < len(data) <= LEAF:
         return hashlib.blake2b(data, digest_size=16).digest()
@@ -55,6 +59,9 @@ def state_hash(state: Mapping[str, Any], threads: int = 1) -> str:
     """The hash of whole arrays; many leaves are hashed in several threads."""
     parts = []
     for value in state.values():
+        if isinstance(value, DeviceArray):
+            parts.append((value.dtype, value.shape, leaves(value)))
+            continue
         a = np.asarray(value, order="C")
         flat = a.reshape(-1)
         step = LEAVES * LEAF // a.itemsize

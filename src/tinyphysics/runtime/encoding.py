@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import LOST, NUMPY_DTYPE
+from tinyphysics.system import SLOTS
 from tinyphysics.tpir.lattice import RANGE
 from tinyphysics.tpir.precision import LOW, PRECISIONS, Precision
 from tinyphysics.trajectory import Words
@@ -38,6 +40,8 @@ class Encoding:
 
     def stored(self, name: str, x: Any) -> dict[str, Any]:
         """A state as it is kept, from a float64 array: the nearest number, then what is nearest to the rest."""
+        if isinstance(x, DeviceArray):
+            return dict(SLOTS["there"]().stored(self, name, x))
         if not self.precision.state.is_float:
             return {name: self.whole(name, x)}
         own = NUMPY_DTYPE[self.precision.state.name]
@@ -54,10 +58,14 @@ class Encoding:
         """The value of a state, from all that is kept: of one word that word, of two their sum in float64."""
         if not self.precision.state.is_float:
             n = kept[name]
+            if isinstance(n, DeviceArray):
+                return SLOTS["there"]().valued(n, self.precision.unit(name))
             value = n * self.precision.unit(name)
             # of a store opened elsewhere it is an array of another library's
             return np.where(n == LOST, np.nan, value) if isinstance(n, (np.ndarray, np.generic)) else value.where(n != LOST)
         high, *low = (kept[n] for n in self.precision.names(name))
+        if low and isinstance(high, DeviceArray):
+            return SLOTS["there"]().total(high, low[0])
         return high.astype(np.float64) + low[0].astype(np.float64) if low else high
 
     def whole(self, name: str, x: Any) -> Any:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 States = Mapping[str, Any]
 
@@ -40,3 +40,10 @@ class Engine(Protocol):
     def bad(self, m: Any) -> list[int]: ...
     def first_bad(self, m: Any, k: int) -> tuple[str, int] | None: ...
     def synchronised(self, m: Any) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class Distant(Protocol):
+    """An engine whose states are on a GPU, where they can be left."""
+
+    def synchronised_there(self, m: Any) -> dict[str, Any]: ...

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import DeviceArray, repeated
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.errors import InputError, ShapeError
 from tinyphysics.ir.dtype import DType, f64
@@ -28,6 +29,11 @@ class Inputs:
     is_ensemble: bool
 
     @property
+    def there(self) -> bool:
+        """Are the states on a GPU?"""
+        return isinstance(next(iter(self.states.values()), None), DeviceArray)
+
+    @property
     def own(self) -> dict[str, Any]:
         """The parameters of the system, without what random numbers are addressed by, and matrices."""
         return own_of(self.params)
@@ -39,6 +45,8 @@ def own_of(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
     """The user's own array where it is one of these numbers; whoever keeps it makes a copy."""
+    if isinstance(value, DeviceArray):
+        return value
     try:
         a: Any = np.asarray(value)
         if a.dtype.kind == "c":
@@ -87,7 +95,7 @@ def kept(encoding: Encoding, name: str, value: Any, shape: tuple[int, ...]) -> t
         told = ", ".join(f"{w} {v.dtype}" for w, v in value.arrays.items())
         raise InputError(f"`{name}` is kept as {', '.join(f'{w} {v.dtype}' for w, v in like.items())}; given: {told}",
                          fix=f"Pass its value, {name}=out.{name}[-1], or words of a run in this precision.")  # fmt: skip
-    found = {w: axis_of(name, np.asarray(v), shape) for w, v in value.arrays.items()}
+    found = {w: axis_of(name, v if isinstance(v, DeviceArray) else np.asarray(v), shape) for w, v in value.arrays.items()}
     if len({n for _, n in found.values()}) > 1:
         raise ShapeError(f"the words of `{name}` have different shapes", fix='Pass what out.words("...") gave.')
     return {w: a for w, (a, _) in found.items()}, next(n for _, n in found.values())
@@ -153,8 +161,13 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
         told = ", ".join(f"{name}: {n}" for name, n in lengths.items())
         raise InputError(f"leading (ensemble) axes differ: {told}", fix="Give all of them one length.")
     members = next(iter(lengths.values()), 1)
-    full = {n: a if len(a) == members else np.broadcast_to(a, (members, *a.shape[1:])) for n, a in state_arrays.items()}
+    full = {n: a if len(a) == members else spread_out(a, members) for n, a in state_arrays.items()}
     return Inputs(full, param_arrays, members, bool(lengths))
+
+
+def spread_out(a: Any, members: int) -> Any:
+    """One for all members."""
+    return repeated(a, members) if isinstance(a, DeviceArray) else np.broadcast_to(a, (members, *a.shape[1:]))
 
 
 def addressed(i: Inputs, seed: int, dtype: DType) -> Inputs:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.loops import LoopEngine
+from tinyphysics.device.pieces import InPieces
 from tinyphysics.ir import UOp
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.adaptive import AdaptiveEngine
@@ -104,8 +105,8 @@ def execute(
     if isinstance(engine, AdaptiveEngine):
         searched = [tile.alone.events for tile in running.tiles if tile.begun]
         record.events = [found for s in searched if s is not None for found in s.found]
-        record.substeps = [n for tile in running.tiles if tile.begun for n in engine.taken(tile.alone).tolist()]
-        record.rejected = [n for tile in running.tiles if tile.begun for n in engine.rejected(tile.alone).tolist()]
+        record.substeps = [engine.taken(tile.alone) for tile in running.tiles if tile.begun]
+        record.rejected = [engine.rejected(tile.alone) for tile in running.tiles if tile.begun]
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code
 
@@ -118,13 +119,16 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     if r.adaptive:
         inner: Any = (engine_for(r.target, r.program, None, r.threads) if r.series is None else
                       series_engine(r.target, r.series))  # fmt: skip
+        if r.target.backend == "cuda" and not r.given.there:
+            inner = InPieces(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         search = Search(r.system, clock_of(r.system), r.events) if r.events else None
         names = [x.name for x in r.system.states]
         words = [word for name in names for word in r.encoding.precision.names(name)]
         return AdaptiveEngine(inner, names, look, search, words, r.advice), {}
     floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
-    if record.frames and r.target.backend != "python" and floats and fusible(s):
+    can = r.target.backend != "python" and floats and not r.given.there  # what is observed there comes here
+    if record.frames and can and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
         fused = {word.name: f"frame.{word.name}" for word in kept}
         states = {fused[word.name]: word.var for word in kept}

@@ -56,7 +56,7 @@ def with_invariants(i: Inputs, start: Mapping[str, Any], goal: Goal, r: Run) -> 
     """The inputs of a run, with what its invariants are at its first state."""
     values = {kept_name(k): parse(text)[0] for k, (_, text) in enumerate(goal.project)}
     first = replace(r, given=replace(i, states=dict(start)))
-    seen = looking(first, values, {n: np.asarray(v)[None] for n, v in start.items()}, [0])
+    seen = looking(first, values, {n: v[None] for n, v in start.items()}, [0])
     return replace(i, params=i.params | {name: np.asarray(v[0], np.float64) for name, v in seen.items()})
 
 

@@ -7,6 +7,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from tinyphysics.device.exchange import DeviceArray, here, stacked
+from tinyphysics.runtime.workers import all_finite
+
 Look = Callable[[Mapping[str, Any], list[int]], dict[str, Any]]  # observables of frames (frames, members, ...) at steps
 ROOM = 1 << 26  # bytes of states that are observed together
 
@@ -43,10 +46,15 @@ class LookedAt(ABC, Generic[M]):
             self.advance(m, stride)
             for name, v in self.state(m).items():
                 frames.setdefault(name, []).append(v)
-        return self.look({name: np.stack(v) for name, v in frames.items()}, steps)
+        return self.look({name: stacked(v) for name, v in frames.items()}, steps)
 
     def bad(self, m: M) -> list[int]:
-        good = {name: np.isfinite(v) for name, v in self.state(m).items()}
+        states = self.state(m)
+        if isinstance(next(iter(states.values())), DeviceArray):  # they come here only if some are bad
+            if all(all_finite(v) for v in states.values()):
+                return []
+            states = {name: here(v) for name, v in states.items()}
+        good = {name: np.isfinite(v) for name, v in states.items()}
         if all(np.count_nonzero(v) == v.size for v in good.values()):
             return []
         finite = [v.reshape(len(v), -1).all(axis=1) for v in good.values()]
@@ -54,10 +62,14 @@ class LookedAt(ABC, Generic[M]):
 
     def first_bad(self, m: M, k: int) -> tuple[str, int] | None:
         for name, v in self.state(m).items():
-            wrong = np.flatnonzero(~np.isfinite(v[k].reshape(-1)))
+            wrong = np.flatnonzero(~np.isfinite(here(v[k]).reshape(-1)))
             if len(wrong):
                 return name, int(wrong[0])
         return None
 
     def synchronised(self, m: M) -> dict[str, Any]:
+        return {name: v.numpy() if isinstance(v, DeviceArray) else v.copy() for name, v in self.state(m).items()}
+
+    def synchronised_there(self, m: M) -> dict[str, Any]:
+        """The same where they are, of a run whose states are on a GPU."""
         return {name: v.copy() for name, v in self.state(m).items()}

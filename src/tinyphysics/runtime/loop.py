@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import empty_like, here
 from tinyphysics.errors import BackendError, StoreError
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.digest import joined, leaves, state_hash
 from tinyphysics.runtime.encoding import FLOAT64, Encoding, owner
-from tinyphysics.runtime.engine import Engine, States
+from tinyphysics.runtime.engine import Distant, Engine, States
 from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.meeting import meeting, pair_sums
 from tinyphysics.runtime.record import Record
@@ -31,6 +32,7 @@ from tinyphysics.runtime.workers import copy, spread, unbroken
 from tinyphysics.system import System
 from tinyphysics.trajectory import Stop
 
+HASHED_THERE = 1 << 22  # bytes of a state on a GPU that are sooner hashed there than read
 MOST_SEARCHED = 16  # members of a tile for which it is found out who met, if many stop in one block
 Sink = Callable[[Mapping[str, Any], slice], None]  # takes observables of some members instead of the record
 
@@ -69,6 +71,7 @@ class Running:
     windows: Windows | None = None  # of a run that is streamed
     tiles: list[Tile] = field(default_factory=list)
     n: int = 0
+    there: bool = False  # are the states, and so the frames, on a GPU?
     kept: int | None = None  # the step of the last checkpoint
 
     def time(self, n: int) -> float:
@@ -87,13 +90,15 @@ class Running:
     def begin(self) -> None:
         """The tiles; those of a run that goes on with their loop states, and its first frame."""
         r, i, s = self.record, self.given, self.schedule
-        here = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()), self.engine.room)
-        kept = None
-        if len(here) > 1:
+        parts = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()), self.engine.room)
+        kept, self.there = None, i.there
+        if self.there:  # what is there stays there
+            parts = [slice(0, i.members)] if i.members else []
+        if len(parts) > 1:
             own = {} if self.windows is not None else {name: v[-1] for name, v in r.frames.items()}
             slots = own or {n: np.empty_like(v) for n, v in i.states.items()}
             kept = store(slots, self.engine.numbers)
-        self.tiles = [Tile(part, self.engine, i, self.dt, self.t0, kept) for part in here]
+        self.tiles = [Tile(part, self.engine, i, self.dt, self.t0, kept) for part in parts]
         self.n = r.last = s.first
         if self.begun is not None:
             r.hashes += self.begun.hashes
@@ -258,7 +263,7 @@ class Running:
             at = over
         saves = s.saves(target) and bool(self.record.frames) and not self.fused
         if saves or s.hashes(target):
-            state = self.synchronised(tile, m, done.stopped)
+            state = self.synchronised(tile, m, done.stopped, there=not saves and self.many_leaves)
             if saves:
                 self.frame(tile, target, state)
             if s.hashes(target):
@@ -300,8 +305,7 @@ class Running:
     def stop(self, tile: Tile, k: int, failure: Failure, search: bool) -> tuple[Stop, States]:
         """Why a member of a tile stopped, and its last good state: at the first step the one it was given."""
         member, n = tile.here.start + k, failure.step
-        first = {name: v[member] for name, v in self.given.states.items()}
-        before = failure.before if n > 1 else first
+        before = failure.before if n > 1 else {name: here(v[member]) for name, v in self.given.states.items()}
         where: Any = (owner(failure.where[0]), failure.where[1])
         if search and self.pairs:  # they met where the step went, or were together when it began
             params = {name: v[member if len(v) > 1 else 0] for name, v in self.given.params.items()}
@@ -332,10 +336,21 @@ class Running:
         """All members of this tile have stopped, others may go on."""
         self.record.blank(n, target, tile.here, self.fused)
 
-    def synchronised(self, tile: Tile, m: Any, stopped: Mapping[int, Any]) -> dict[str, Any]:
-        """The states of a tile; of those that have stopped NaN, or where there is none, their last good state."""
-        everyone = len(tile.frozen) + len(stopped) == tile.members
-        out = {n: np.empty_like(v) for n, v in tile.states().items()} if everyone else self.engine.synchronised(m)
+    @cached_property
+    def many_leaves(self) -> bool:
+        """Is a state that nobody keeps sooner hashed where it is?  A thread of a GPU takes long over a leaf."""
+        whole = sum(v.nbytes for v in self.given.states.values())
+        return isinstance(self.engine, Distant) and whole >= HASHED_THERE
+
+    def synchronised(self, tile: Tile, m: Any, stopped: Mapping[int, Any], there: bool = False) -> dict[str, Any]:
+        """The states of a tile; of those that have stopped NaN, or where there is none, their last good state.
+
+        Of a run whose states are on a GPU they are there, and of others if that is asked for.
+        """
+        if len(tile.frozen) + len(stopped) == tile.members:
+            out = {n: empty_like(v) for n, v in tile.states().items()}
+        else:
+            out = self.states_of(m, there or self.there)
         for name, v in out.items() if tile.frozen or stopped else ():
             if v.dtype.kind == "f":
                 v[[*tile.frozen, *stopped]] = np.nan
@@ -343,6 +358,12 @@ class Running:
                 for k, (_, last) in {**tile.frozen, **stopped}.items():
                     v[k] = last[name]
         return out
+
+    def states_of(self, m: Any, there: bool) -> dict[str, Any]:
+        if not there:
+            return self.engine.synchronised(m)
+        assert isinstance(self.engine, Distant)
+        return self.engine.synchronised_there(m)
 
     def frame(self, tile: Tile, n: int, state: States) -> None:
         for name, v in self.record.frame(n).items():
@@ -366,7 +387,7 @@ class Running:
         if not self.frozen:
             return
         for name, v in r.final.items():
-            r.final[name] = np.empty_like(v)
+            r.final[name] = empty_like(v)
             copy(v, r.final[name], self.engine.workers)
             for tile in self.tiles:
                 for k, (_, last) in tile.frozen.items():
@@ -386,7 +407,7 @@ class Running:
 
     def last_frame(self, k: int) -> None:
         tile = self.tiles[k]
-        state = self.engine.synchronised(tile.load(self.n))
+        state = self.states_of(tile.load(self.n), self.there)
         for j, (stop, last) in tile.frozen.items():
             for name, v in state.items():
                 v[j] = last[name] if stop.step > self.n or v.dtype.kind != "f" else np.nan

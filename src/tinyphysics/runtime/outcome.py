@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.clock import AT, dated, times_of
 from tinyphysics.runtime.digest import state_hash
@@ -50,6 +51,8 @@ def trajectory(
 
 def sealed(a: Any) -> Any:
     """The array, not to be written to: out.final, out.energy and the drift are about these numbers."""
+    if isinstance(a, DeviceArray):  # other libraries have no such arrays
+        return a
     out = a.view()
     out.flags.writeable = False
     return out
@@ -76,7 +79,7 @@ def streamed(
 
 def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
     """The end of a run, as it is kept and as it is shown."""
-    states = {name: sealed(np.asarray(v)) for name, v in shown(r, final).items()}
+    states = {name: sealed(v if isinstance(v, DeviceArray) else np.asarray(v)) for name, v in shown(r, final).items()}
     t = time_at(record.last, r.dt, r.t0) if r.system.clock is None else times_of(r, {n: v[None] for n, v in final.items()})[0]
     return Frame(states, record.last, t, final)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import here
 from tinyphysics.front.functions import absolute
 from tinyphysics.planner.catalog import Method
 from tinyphysics.planner.longest import LOOKS, Course, Measured
@@ -38,7 +39,7 @@ def sample(i: Inputs) -> list[int]:
 
 def part(i: Inputs, who: list[int]) -> Inputs:
     """Some members of a run."""
-    return replace(i, states={name: np.array(v[who]) for name, v in i.states.items()},
+    return replace(i, states={name: np.array(here(v[who])) for name, v in i.states.items()},
                    params={name: v[who] if len(v) > 1 else v for name, v in i.params.items()}, members=len(who))  # fmt: skip
 
 

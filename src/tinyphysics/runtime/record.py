@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device import exchange
 from tinyphysics.errors import InputError
 from tinyphysics.runtime.digest import chain
 from tinyphysics.runtime.ensemble import Inputs
@@ -16,6 +17,8 @@ from tinyphysics.trajectory import Stop
 
 def room(what: str, count: int, like: Any) -> Any:
     """Memory for so many arrays like this one; pages that are never written cost nothing."""
+    if isinstance(like, exchange.DeviceArray):
+        return exchange.empty((count, *like.shape), like.dtype)
     try:
         return np.empty((count, *like.shape), like.dtype)
     except (MemoryError, ValueError):
@@ -38,8 +41,8 @@ class Record:
     slot0: int = 0  # the number of the first frame that the arrays have room for
     row0: int = 0  # and of the first observation
     measured: list[dict[str, float]] = field(default_factory=list)  # the errors of each member's approximate forces
-    substeps: list[int] = field(default_factory=list)  # that each member took, where they choose their own
-    rejected: list[int] = field(default_factory=list)  # attempts of each that were no steps, where there are such
+    substeps: list[Any] = field(default_factory=list)  # that each member took, where they choose their own, by tile
+    rejected: list[Any] = field(default_factory=list)  # attempts of each that were no steps, where there are such
     events: list[Any] = field(default_factory=list)  # what was found of those that were looked for
     shape: Mapping[str, Any] = field(default_factory=dict)  # how members lay on a GPU
     passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tinyphysics.device.exchange import is_there
+from tinyphysics.device.exchange import empty_like, is_there, sent
 from tinyphysics.errors import (
     InputError,
     PhysicsIntegrityError,
@@ -56,6 +56,7 @@ from tinyphysics.runtime.convergence import check_converges
 from tinyphysics.runtime.description import described
 from tinyphysics.runtime.digest import BITS as BITS
 from tinyphysics.runtime.digest import marked
+from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.events import gathered
 from tinyphysics.runtime.execute import Run, clock_of, execute
@@ -337,10 +338,9 @@ class Simulation:
         """
         began = clock.perf_counter()
         dt = given.pop("dt", self.goal.dt)
+        back = None
         if any(map(is_there, given.values())):
-            asked = {"save_every": save_every, "observe": observe, "hash_every": hash_every, "save": save, "events": events,
-                     "checkpoint": checkpoint, "resume": resume}  # fmt: skip
-            return cast(Trajectory, SLOTS["evolve_there"](self, given, dt, steps, until, t0, asked))
+            given, back = SLOTS["there"]().brought(given, resume)
         c, path = None, NOWHERE if resume is None else a_path("resume", resume)
         if resume is not None:
             c = read(path)
@@ -350,10 +350,10 @@ class Simulation:
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, sizes_given(self.source, c, path, given)))
         if on_orbits(self.goal):
-            self.order_bodies(given, c)
+            self.order_bodies(here(given, back), c)
         system = self.system
         if system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
-            SLOTS["set_paces"](self, given, None if dt is None else checked_step(dt), checked_time(t0), c)
+            SLOTS["set_paces"](self, here(given, back), None if dt is None else checked_step(dt), checked_time(t0), c)
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         if self.compiled.adaptive and dt is None:
@@ -361,12 +361,16 @@ class Simulation:
             if c is None:
                 check_no_grid({"save_every": save_every, "hash_every": hash_every, "checkpoint_every": checkpoint_every})
         if self.goal.is_accurate:
-            dt = SLOTS["step_of_run"](self, given, dt, steps, until, checked_time(t0), c)
+            dt = SLOTS["step_of_run"](self, here(given, back), dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
+        if back is not None:
+            given, back = SLOTS["there"]().settled(self, given, back)
+        bare = partial(self.bare, dt, checked_time(t0), back)
         if c is None:
-            given = given_momenta(system.seen, given, checked_time(t0))
-            i = (inputs(system, given, self.compiled.encoding) if system.clock is None else
-                 begun_in_time(self.bare(dt, checked_time(t0)), given))  # fmt: skip
+            given = given_momenta(system.seen, given if system.motion is None else here(given, back), checked_time(t0))
+            i = (inputs(system, given, self.compiled.encoding) if system.clock is None else begun_in_time(bare(), given))
+            if back is not None:  # what was made of them here goes there, too
+                i = replace(i, states={name: sent(v) for name, v in i.states.items()})
         else:
             check_program(c, path, system, self.compiled.known.program)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
@@ -382,7 +386,7 @@ class Simulation:
         first = 0 if c is None else c.step
         if system.clock is not None and until is not None and steps is None:
             start = i if c is None else replace(i, states=dict(c.start))
-            last = steps_until(replace(self.bare(dt, float(t0)), given=start), until)
+            last = steps_until(replace(bare(), given=start), until)
         else:
             last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
         if last < first:
@@ -405,10 +409,11 @@ class Simulation:
         check_clock(compiled.encoding.precision, compiled.known.timed, schedule.steps, dt, float(t0))
         streams = save is not None and i.members > 0
         record = beginning(i, schedule, fitting(list(i.states.values())) if streams else None)
-        begin = {name: np.empty_like(v[0]) if streams else v[0] for name, v in record.frames.items()}
+        begin = {name: empty_like(v[0]) if streams else v[0] for name, v in record.frames.items()}
         for name, v in begin.items() if c is None else ():
             copy(i.states[name], v, threads or available())
-            v.flags.writeable = False  # energies and replays come from here
+            if back is None:
+                v.flags.writeable = False  # energies and replays come from here
             if streams:
                 record.frames[name][0] = v
         i = Inputs(begin, i.params, i.members, i.is_ensemble)
@@ -418,11 +423,12 @@ class Simulation:
         if compiled.draws or any(map(draws, values.values())):
             i = addressed(i, int(seed), compiled.encoding.precision.given)
         if self.goal.project:
-            i = with_invariants(i, begin if c is None else c.start, self.goal, self.bare(dt, float(t0)))
+            i = with_invariants(i, begin if c is None else c.start, self.goal, bare())
         if compiled.known.method in TURNING and flows_of(made(compiled.program)):
             i = with_flows(i, made(compiled.program), dt)
         apart = compiled.adaptive or compiled.jump is not None or compiled.in_loops(i.members)  # only some engines can
-        place, why = placed(self.target, self.requested, compiled.program, (i.members, schedule.steps - first), not apart)
+        place, why = (placed(self.target, self.requested, compiled.program, (i.members, schedule.steps - first), not apart)
+                      if back is None else (back.target, "the states are there"))  # fmt: skip
         r = Run(compiled.program, system, place, i, schedule, dt, float(t0), threads, compiled.encoding,
                 compiled.in_loops(i.members), c, compiled.jump, compiled.series,
                 {n: self.traced(f, n, "event") for n, f in (events or {}).items()}, compiled.adaptive, compiled.watching,
@@ -433,11 +439,11 @@ class Simulation:
         keeper, windows = None, None
         if target is not None or save is not None:
             run = self.identity(r, seed)
-            keeper = None if target is None else Keeper(target, run, i, i.states if c is None else c.start)
+            keeper = None if target is None else Keeper(target, run, i, here(i.states, back) if c is None else c.start)
             windows = self.windows(save, r, record, values, run)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
         compiled.tell_of_length(schedule.steps - first, i.members)
-        ready, moved = clock.perf_counter(), transferred(place)
+        ready, moved = clock.perf_counter(), transferred(place) if back is None else back.moved
         with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
             record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
         done = clock.perf_counter()
@@ -445,6 +451,8 @@ class Simulation:
         out = trajectory(r, record, windows, values, asked)
         if system.clock is not None and until is not None and not out.stops:
             end_at(r, record, out, float(until))
+        if back is not None:
+            SLOTS["there"]().hand_back(out, back)
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update({
@@ -471,15 +479,20 @@ class Simulation:
             out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
         if r.adaptive:
             out.found = gathered(system, list(r.events), record.events)
-            out.metrics["substeps"] = np.array(record.substeps) if i.is_ensemble else sum(record.substeps)
-            if record.rejected:
-                out.metrics["rejected"] = np.array(record.rejected) if i.is_ensemble else sum(record.rejected)
+            for name, parts in (("substeps", record.substeps), ("rejected", record.rejected)):
+                every = np.concatenate([np.zeros(0, np.int64), *parts])
+                if len(every) or name == "substeps":
+                    out.metrics[name] = every if i.is_ensemble else int(every.sum())
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
             out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
         if not compiled.encoding.precision.state.is_float:
-            out.metrics["lattice"] = compiled.encoding.rounding({s.name: given.get(s.name) for s in system.states})
+            told = partial(rounded, compiled.encoding, {s.name: given.get(s.name) for s in system.states}, back)
+            if back is None:
+                out.metrics["lattice"] = told()
+            else:  # the states would have to come here
+                cast(Metrics, out.metrics).later["lattice"] = told
         if compiled.known.method == "strang" and c is None:
             found = commutators(self.built, r)
             self.commutators = found if self.commutators is None else self.commutators
@@ -513,10 +526,10 @@ class Simulation:
                 self._compiled is not None and self.system.clock is not None:  # fmt: skip
             raise PlanError(f"{what} does not go with time=", fix="Compile the system without it for that.")
 
-    def bare(self, dt: float, t0: float) -> Run:
+    def bare(self, dt: float, t0: float, back: Any) -> Run:
         """A run of nobody yet."""
-        x = self.compiled
-        return Run(x.program, x.system, self.target, Inputs({}, {}, 1, False), Schedule(0, None, None, None), dt, t0, None,
+        x, target = self.compiled, self.target if back is None else back.target
+        return Run(x.program, x.system, target, Inputs({}, {}, 1, False), Schedule(0, None, None, None), dt, t0, None,
                    x.encoding, x.in_loops(1), watching=x.watching)  # fmt: skip
 
     def checkpointing(self, path: Any, every: Any, c: Checkpoint | None) -> tuple[Path | None, int | None]:
@@ -604,6 +617,16 @@ def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> 
     """What a run was given, in states: a Lagrangian's may begin with velocities."""
     out: Mapping[str, Any] = given if system.motion is None else SLOTS["with_momenta"](system, given, t0)
     return out
+
+
+def here(given: Mapping[str, Any], back: Any) -> Mapping[str, Any]:
+    """What was given, for those who look at it before a run: states that are on a GPU as copies."""
+    return given if back is None else SLOTS["there"]().here(given)  # type: ignore[no-any-return]
+
+
+def rounded(encoding: Encoding, states: Mapping[str, Any], back: Any) -> dict[str, Any]:
+    """What is told of a lattice."""
+    return encoding.rounding(here(states, back))
 
 
 def traced_graph(s: System) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tinyphysics.device.exchange import empty_like, here
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.schedule import times_at
 
@@ -100,14 +101,15 @@ class Windows:
         self.handed = time.monotonic()
         if count:
             r.passed = {name: v[count - 1] for name, v in r.frames.items()}
-            r.frames = {name: np.empty_like(v) for name, v in r.frames.items()}
+            r.frames = {name: empty_like(v) for name, v in r.frames.items()}
         if len(seen):
             r.observed = {name: np.empty_like(v) for name, v in r.observed.items()}
         r.slot0, r.row0 = slots, rows
 
     def shown(self, arrays: Mapping[str, Any], begin: int, end: int) -> dict[str, Any]:
         """Without a member axis if none was given."""
-        return {name: v[begin:end] if self.is_ensemble else v[begin:end, 0] for name, v in arrays.items()}
+        rows = {name: here(v[begin:end]) for name, v in arrays.items()}
+        return rows if self.is_ensemble else {name: v[:, 0] for name, v in rows.items()}
 
     def attributes(self) -> dict[str, Any]:
         """What has become known about the run."""

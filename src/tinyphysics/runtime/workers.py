@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import finite
+from tinyphysics.system import SLOTS
 
 T = TypeVar("T")
 PIECE = 1 << 17  # numbers that are copied or looked at in one go: a megabyte
@@ -82,7 +84,7 @@ def pieces_of(a: Any) -> list[slice]:
 
 def copy(source: Any, out: Any, threads: int) -> None:
     """The numbers of one array into another of its shape."""
-    if out.size <= PIECE:
+    if out.size <= PIECE or isinstance(out, DeviceArray):
         out[...] = source
         return
     cuts = pieces_of(out)
@@ -95,6 +97,8 @@ def copy(source: Any, out: Any, threads: int) -> None:
 
 def all_finite(a: Any) -> bool:
     """Without a temporary array of the size of the first."""
+    if isinstance(a, DeviceArray):
+        return bool(SLOTS["there"]().all_finite(a))
     if a.size <= PIECE:
         return bool(np.count_nonzero(finite(a)) == a.size)  # sooner than .all(), of few
     return all(bool(finite(a[cut]).all()) for cut in pieces_of(a))

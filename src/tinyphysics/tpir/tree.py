@@ -17,6 +17,9 @@ BITS = 20  # of a coordinate, in a key along the curve
 # and the box, low and high
 MASS, MOMENTS, TRACE, SIZE, BOX, PLANES = 3, 4, 10, 11, 12, 18
 POINTS, MASSES = "tree.points", "tree.masses"
+SECOND = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # the moments, by their axes
+NOWHERE = 1e200  # of points that fill the last leaf up: their distance from anything is infinite, and their pull zero
+GROUP = 8  # points of a leaf, children of a node
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,17 @@ class TreeSpec:
         for k in range(self.count):
             out += [Buffer(pull_of(k), 3, (n,), f64), Buffer(call_of(k), 1, (), i64)]
         return out
+
+
+def levels_of(n: int) -> list[tuple[int, int]]:
+    """(where the nodes of a level begin, how many there are) from the leaves to the root, which is no leaf."""
+    out: list[tuple[int, int]] = []
+    begin, count = 0, n
+    while len(out) < 2 or count > 1:
+        count = -(-count // GROUP)
+        out.append((begin, count))
+        begin += -(-count // GROUP) * GROUP
+    return out
 
 
 def pull_of(evaluation: int) -> str:
