@@ -6,6 +6,7 @@ import re
 import numpy as np
 import ptx_machine
 import pytest
+from test_near import spread
 
 import tinyphysics as tp
 from tinyphysics.device import nvptx, tree
@@ -149,6 +150,19 @@ def test_a_point_that_goes_nowhere_stops_the_run_as_it_does_here(fake_cuda, meth
     s["p"][3, 1] = 1.5e308
     out = both(s, HOW | {"method": method}, softening=0.1, steps=9)
     assert out.stopped is not None
+
+
+@pytest.mark.parametrize(("method", "speed"), [("leapfrog", 3.0), ("leapfrog_dkd", 60.0)])
+def test_neighbours_and_a_tree_in_one_step_have_the_bits_of_the_processor(fake_cuda, method, speed):
+    @tp.hamiltonian
+    def grains(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], rc: float = 1.2):
+        s6, d = 1 / tp.pair_distance2(q, cutoff=rc) ** 3, q[:, None] - q[None, :]
+        pull = m[:, None] * m[None, :] / tp.sqrt((d**2).sum(-1) + 0.01)
+        return (p**2).sum() / 2 + tp.pair_sum((s6 * s6 - s6) / 10) - tp.pair_sum(pull)
+
+    rng = np.random.default_rng(1)
+    start = dict(q=spread(40, 4.0, 1), p=speed * rng.normal(size=(40, 3)), m=rng.uniform(0.5, 1.5, 40))
+    both(start, HOW | {"method": method}, grains, steps=3)
 
 
 def test_two_bodies_in_one_place_stop_the_run_as_they_do_here(fake_cuda):

@@ -132,6 +132,7 @@ def test_neighbouring_threads_read_neighbouring_numbers():
 def test_a_system_that_is_listed_as_ptx_is_what_runs():
     sim = tp.compile(wave, dt=0.01, sizes={"n": 40})
     assert ".entry part_step_0(" in sim.ir("ptx")
+    assert "__global__" in sim.ir("cuda")
 
 
 

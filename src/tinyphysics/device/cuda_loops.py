@@ -248,6 +248,8 @@ class CudaLoopEngine(LoopEngine):
                 if m.lists and cuda.read(m.clock, np.zeros(2, np.int64))[1]:
                     return  # a list is waited for: there is nothing to look at yet
                 self.launch(calls[:1], m, f.workspace, ahead)
+                if m.lists and cuda.read(m.clock, np.zeros(2, np.int64))[1]:  # a list is waited for: nothing was stored
+                    return
                 m.tree.prepare(m.held)
                 calls = calls[1:]
             self.launch(calls, m, f.workspace, ahead)

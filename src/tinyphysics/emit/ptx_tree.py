@@ -6,7 +6,8 @@ is kept. What is left of a level is eight bits, and the levels above are in the 
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tinyphysics.emit.nest_writer import NestWriter
 from tinyphysics.emit.ptx_tree_text import (
@@ -37,9 +38,8 @@ def walk(f: NestWriter, _: str) -> None:
     sides = [box(k) for k in range(SIDES)]
     own = c.row(ROWS, ROW, "%thread")
     pulled = Lanes(c, [own(k) for k in range(3)], "%thread", softening)
-    sums = ["0.0"] * 3
-    for of_leaves in (False, True):
-        sums = through(Walk(c, sides, angle, pulled, n), of_leaves, sums)
+    w = Walk(c, sides, angle, pulled, n)
+    sums = with_leaves(w, with_nodes(w, ["0.0"] * 3))
     f.line(f"br i1 {c.new(f'icmp slt i64 %thread, {n}')}, label %mine, label %leave")
     f.label("mine")
     place = c.new(f"load i32, ptr {c.new(f'getelementptr i32, ptr {c.array(ORDER)}, i64 %thread')}")
@@ -85,78 +85,107 @@ class Walk:
         taken = c.new(f"and i1 {small}, {there}")
         return first, place, self.vote(taken), self.vote(c.new(f"xor i1 {taken}, {there}"))
 
-    def each(self, which: str, sums: list[str], body: Callable[[str, list[str]], list[str]]) -> list[str]:
+    def as_wholes(self, place: str, which: str, sums: list[str]) -> list[str]:
         """Children that a word has ones for, in ascending order."""
         c = self.c
 
         def one(names: list[str]) -> list[str]:
-            k = c.new(f"zext i32 {c.ones('cttz', names[0])} to i64")
+            at = c.ints("add", place, c.new(f"zext i32 {c.ones('cttz', names[0])} to i64"))
             left = c.new(f"and i32 {names[0]}, {c.new(f'sub i32 {names[0]}, 1')}")
-            return [left, *body(k, names[1:])]
+            return [left, *self.pulled.node(c.row(NODES, NODE, at), names[1:])]
 
         start = [("i32", which), *(("double", s) for s in sums)]
         return looping(c.f, start, lambda names: c.new(f"icmp ne i32 {names[0]}, 0"), one)[1:]
 
-    def as_wholes(self, place: str, which: str, sums: list[str]) -> list[str]:
+    def as_points(self, leaf: str, sums: list[str]) -> list[str]:
         c = self.c
-
-        def node(k: str, sums: list[str]) -> list[str]:
-            return self.pulled.node(c.row(NODES, NODE, c.new(f"add i64 {place}, {k}")), sums)
-
-        return self.each(which, sums, node)
-
-    def as_points(self, first: str, which: str, sums: list[str]) -> list[str]:
-        c = self.c
-
-        def leaf(k: str, sums: list[str]) -> list[str]:
-            begin = c.new(f"shl i64 {c.new(f'add i64 {first}, {k}')}, 3")
-            for j in range(GROUP):
-                who = c.new(f"or i64 {begin}, {j}")
-                row = c.row(ROWS, ROW, who)
-                sums = self.pulled.point([row(a) for a in range(3)], row(MASS), who, sums)
-            return sums
-
-        return self.each(which, sums, leaf)
+        begin = c.ints("shl", leaf, "3")
+        for j in range(GROUP):
+            who = c.ints("or", begin, str(j))
+            row = c.row(ROWS, ROW, who)
+            sums = self.pulled.point([row(a) for a in range(3)], row(MASS), who, sums)
+        return sums
 
 
-def through(w: Walk, of_leaves: bool, sums: list[str]) -> list[str]:
-    """The sums with all nodes that are taken as a whole, or with the points of all leaves that are not.
+@dataclass(frozen=True)
+class Turn:
+    """A node whose children were looked at: where the walk is then, and what is to be done with them."""
 
-    Carried are a level, a node above it, whose children in that level are looked at, and which of them wait: eight bits for
-    each level, this one's lowest. The last one goes first.
+    where: list[str]
+    first: str  # child, in its level
+    place: str  # of it, among all nodes
+    taken: str  # as a whole
+    opened: str  # leaves, point by point
+
+
+def turn(w: Walk, where: list[str]) -> Turn:
+    """The next node: the last of those that wait. There is one.
+
+    Where a walk is are three numbers: a level, a node above it, whose children in that level were looked at, and which of
+    them wait: eight bits for each level, this one's lowest.
     """
-    c, f = w.c, w.c.f
-    root = len(w.levels) - 1
+    c = w.c
 
-    def more(names: list[str]) -> str:
-        return c.new(f"icmp ne i64 {names[2]}, 0")
+    def up(names: list[str]) -> list[str]:
+        return [c.ints("add", names[0], "1"), c.ints("lshr", names[1], "3"), c.ints("lshr", names[2], "8")]
+
+    def nobody(names: list[str]) -> str:
+        return c.new(f"icmp eq i64 {c.ints('and', names[2], '255')}, 0")
+
+    level, above, waiting = looping(c.f, [("i64", x) for x in where], nobody, up)
+    before = c.ones("ctlz", c.new(f"trunc i64 {c.ints('and', waiting, '255')} to i32"))
+    last = c.new(f"zext i32 {c.new(f'sub i32 31, {before}')} to i64")
+    waiting = c.ints("xor", waiting, c.ints("shl", "1", last))
+    node, below = c.ints("or", c.ints("shl", above, "3"), last), c.ints("sub", level, "1")
+    first, place, taken, rest = w.children(node, below)
+    leaves = c.new(f"icmp eq i64 {below}, 0")
+    pushed = c.ints("or", c.ints("shl", waiting, "8"), c.new(f"zext i32 {rest} to i64"))
+    then = [c.chosen(leaves, a, b, "i64") for a, b in ((level, below), (above, node), (waiting, pushed))]
+    return Turn(then, first, place, taken, c.chosen(leaves, rest, "0", "i32"))
+
+
+def beginning(w: Walk) -> list[tuple[str, str]]:
+    """At the root."""
+    return [("i64", x) for x in (str(len(w.levels) - 1), "0", "1")]
+
+
+def with_nodes(w: Walk, sums: list[str]) -> list[str]:
+    """The sums with all nodes that are taken as a whole, in each turn those of one node."""
+    c = w.c
 
     def body(names: list[str]) -> list[str]:
-        level, above, waiting, *sums = names
+        t = turn(w, names[:3])
+        return [*t.where, *w.as_wholes(t.place, t.taken, names[3:])]
 
-        def up(names: list[str]) -> list[str]:
-            return [c.new(f"add i64 {names[0]}, 1"), c.new(f"lshr i64 {names[1]}, 3"), c.new(f"lshr i64 {names[2]}, 8")]
+    start = [*beginning(w), *(("double", s) for s in sums)]
+    return looping(c.f, start, lambda names: c.new(f"icmp ne i64 {names[2]}, 0"), body)[3:]
 
-        def nobody(names: list[str]) -> str:
-            return c.new(f"icmp eq i64 {c.new(f'and i64 {names[2]}, 255')}, 0")
 
-        # where nobody waits: up, in this turn still
-        level, above, waiting = looping(f, [("i64", level), ("i64", above), ("i64", waiting)], nobody, up)
-        here = c.new(f"trunc i64 {c.new(f'and i64 {waiting}, 255')} to i32")
-        before = c.ones("ctlz", here)
-        last = c.new(f"zext i32 {c.new(f'sub i32 31, {before}')} to i64")
-        waiting = c.new(f"xor i64 {waiting}, {c.new(f'shl i64 1, {last}')}")
-        node = c.new(f"or i64 {c.new(f'shl i64 {above}, 3')}, {last}")
-        below = c.new(f"sub i64 {level}, 1")
-        first, place, taken, rest = w.children(node, below)
-        leaves = c.new(f"icmp eq i64 {below}, 0")
-        if of_leaves:
-            sums = w.as_points(first, c.new(f"select i1 {leaves}, i32 {rest}, i32 0"), sums)
-        else:
-            sums = w.as_wholes(place, taken, sums)
-        pushed = c.new(f"or i64 {c.new(f'shl i64 {waiting}, 8')}, {c.new(f'zext i32 {rest} to i64')}")
-        return [c.new(f"select i1 {leaves}, i64 {level}, i64 {below}"), c.new(f"select i1 {leaves}, i64 {above}, i64 {node}"),
-                c.new(f"select i1 {leaves}, i64 {waiting}, i64 {pushed}"), *sums]  # fmt: skip
+def with_leaves(w: Walk, sums: list[str]) -> list[str]:
+    """The sums with the points of all leaves that are opened, in each turn one leaf.
 
-    start = [("i64", str(root)), ("i64", "0"), ("i64", "1"), *(("double", s) for s in sums)]
-    return looping(f, start, more, body)[3:]
+    Few nodes have such leaves: each of the groups of a warp looks for its next, and then all have one.
+    """
+    c = w.c
+    found: list[str] = []
+
+    def none_yet(names: list[str]) -> str:
+        here = c.new(f"icmp eq i32 {names[4]}, 0")
+        return c.new(f"and i1 {here}, {c.new(f'icmp ne i64 {names[2]}, 0')}")
+
+    def look(names: list[str]) -> list[str]:
+        t = turn(w, names[:3])
+        return [*t.where, t.first, t.opened]
+
+    def more(names: list[str]) -> str:
+        found[:] = looping(c.f, list(zip(("i64", "i64", "i64", "i64", "i32"), names)), none_yet, look)
+        return c.new(f"icmp ne i32 {found[4]}, 0")
+
+    def body(names: list[str]) -> list[str]:
+        *where, first, opened = found
+        leaf = c.ints("add", first, c.new(f"zext i32 {c.ones('cttz', opened)} to i64"))
+        left = c.new(f"and i32 {opened}, {c.new(f'sub i32 {opened}, 1')}")
+        return [*where, first, left, *w.as_points(leaf, names[5:])]
+
+    start = [*beginning(w), ("i64", "0"), ("i32", "0"), *(("double", s) for s in sums)]
+    return looping(c.f, start, more, body)[5:]
