@@ -9,8 +9,10 @@ import pytest
 import tinyphysics as tp
 from test_exchange import pendulum
 from test_leaves import by_hashlib, numbers
+from test_near import lennard_jones
 from test_there import CASES, LOOPS, compare
 from tinyphysics.device import cuda, exchange
+from tinyphysics.physics.particles import gravity
 from tinyphysics.runtime import digest
 from tinyphysics.runtime.digest import LEAF
 
@@ -45,6 +47,29 @@ def test_every_number_is_that_of_a_run_here(gpu, which):
     here = tp.compile(system, backend="llvm", **options).evolve(**state, **given, **run)
     there = {n: exchange.sent(v) for n, v in state.items()}
     compare(tp.compile(system, backend="cuda", **options).evolve(**there, **given, **run), here)
+
+
+def lattice(n):
+    """Atoms in rows, a little off."""
+    q = np.stack(np.meshgrid(*[np.arange(n) * 1.6] * 3), -1).reshape(-1, 3)
+    rng = np.random.default_rng(7)
+    return q + 0.05 * rng.normal(size=q.shape), 0.3 * rng.normal(size=q.shape)
+
+
+@pytest.mark.parametrize("which", ["neighbours", "a tree"])
+def test_lists_and_trees_begin_and_end_there(gpu, which):
+    if not gpu.real:
+        pytest.skip("takes half a minute behind a fake driver")
+    n = 10
+    q, p = lattice(n)
+    if which == "neighbours":
+        system, given, options = lennard_jones, dict(box=np.full(3, 1.6 * n + 1.6)), dict(dt=0.005)
+    else:
+        system, given, options = gravity, dict(m=np.full(len(q), 1.0 / len(q))), dict(dt=0.02, approximate=1e-2)
+    run = dict(steps=40, save_every=2)
+    here = tp.compile(system, backend="llvm", **options).evolve(q=q, p=p, **given, **run)
+    sim = tp.compile(system, backend="cuda", **options)
+    compare(sim.evolve(q=exchange.sent(q), p=exchange.sent(p), **given, **run), here)
 
 
 @pytest.mark.parametrize("name", MAKE)

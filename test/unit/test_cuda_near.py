@@ -16,6 +16,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.ir.near import arranged, skin_of
 from tinyphysics.ir.reduction import slabs
+from tinyphysics.physics.particles import cold_sphere
 from tinyphysics.runtime.cuda import list_kernels
 from tinyphysics.tpir.lists import FIRST, ListSpec
 from tinyphysics.tpir.loops import build_loops
@@ -82,8 +83,10 @@ def test_the_order_is_that_of_the_definition(fake_cuda, space, d, n, dtype, curv
 
 
 @pytest.mark.requirement("S2-27", "C-35")
-@pytest.mark.parametrize("kind", ["anywhere", "one place", "a line", "on the edges", "two heaps", "one far away"])
-@pytest.mark.parametrize(("space", "d"), [("cube", 3), ("tilted", 3), ("open", 3), ("cube", 2), ("open", 1)])
+@pytest.mark.parametrize(("kind", "space", "d"), [
+    *((kind, space, 3) for kind in ("anywhere", "on the edges", "two heaps") for space in ("cube", "tilted", "open")),
+    ("one place", "cube", 3), ("one far away", "open", 3), ("a line", "open", 3), ("a line", "cube", 2), ("anywhere", "open", 1),
+    ("anywhere", "tilted", 2)])  # fmt: skip
 def test_no_pair_is_missed_by_rows_or_by_columns(fake_cuda, kind, space, d):
     q = adversarial(kind, 70, d, np.random.default_rng(1))
     near = listed(q, space, curve=d % 2)
@@ -277,12 +280,12 @@ def moving(speed, steps=24, **how):
 
 def test_steps_are_queued_ahead_and_the_host_looks_now_and_then(fake_cuda, monkeypatch):
     monkeypatch.setattr(cuda_loops, "WORTH", 2)
-    there, ours = moving(0.05, 60)
-    assert there.hash == ours.hash and 55 < fake_cuda.counts["cuGraphLaunch"] < 80  # some in vain
+    there, ours = moving(0.05, 40)
+    assert there.hash == ours.hash and 35 < fake_cuda.counts["cuGraphLaunch"] < 55  # some in vain
     assert fake_cuda.counts["cuGraphInstantiateWithFlags"] <= 2  # the list that a snapshot shares is not written over
     q, p, given = start_of("cube")
     short = tp.compile(lennard_jones, dt=0.02, backend="cuda").evolve(q=q, p=0.05 * p, steps=20, **given)
-    assert there.metrics["transfers"] - short.metrics["transfers"] < 20  # in 40 steps
+    assert there.metrics["transfers"] - short.metrics["transfers"] < 12  # in 20 steps
 
 
 @pytest.mark.parametrize("how", [{}, {"order": 4}])
@@ -306,6 +309,24 @@ def test_two_lists_and_a_clock(fake_cuda, monkeypatch):
     there, ours = both(driven, q, 0.3 * p, steps=8)
     assert there.hash == ours.hash
     assert len(build_loops(tp.compile(driven, dt=0.02, sizes={"n": 27}).tpir).lists) == 2
+
+
+def test_a_run_that_is_interrupted_while_a_list_is_made_ends_with_its_last_block(fake_cuda, monkeypatch):
+    monkeypatch.setattr(cuda_loops, "BLOCK_LAUNCHES", 12)  # a step or two
+    q, p, given = start_of("cube")
+    made, calls = DeviceList.make, []
+
+    def make(self, points):
+        calls.append(points)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        made(self, points)
+
+    monkeypatch.setattr(DeviceList, "make", make)
+    out = tp.compile(lennard_jones, dt=0.02, backend="cuda").evolve(q=q, p=5 * p, steps=8, **given)
+    assert out.stopped.cause == "interrupted" and 0 < out.stopped.step < 8
+    ours = tp.compile(lennard_jones, dt=0.02, backend="llvm").evolve(q=q, p=5 * p, steps=out.stopped.step, **given)
+    assert np.array_equal(out.final.q, ours.final.q) and np.array_equal(out.final.p, ours.final.p)
 
 
 def test_a_pace_is_most_of_what_the_last_list_lasted_for():
@@ -334,3 +355,15 @@ def test_names_are_what_they_were_where_a_run_stopped():
             for end in range(begin if not steps else 0, 4):
                 assert swapped(one_by_one[begin], every, begin, steps, end) == one_by_one[4 * steps + end]
     assert place_of((77 << cuda_ahead.WITHIN | 5) + 1) == (77, 5) and cuda_ahead.WITHIN == ptx_nests.WITHIN
+
+
+def test_a_tree_and_a_list_in_one_program(fake_cuda):
+    @tp.hamiltonian
+    def clumps(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], softening: float = 0.1):
+        r2 = ((q[:, None] - q[None, :]) ** 2).sum(-1) + softening**2
+        hard = tp.pair_sum((0.04 - tp.pair_distance2(q, cutoff=0.2)) ** 3)
+        return hard + (p**2 / (2 * m[:, None])).sum() - tp.pair_sum(m[:, None] * m[None, :] / np.sqrt(r2))
+
+    start = cold_sphere(300, seed=1)
+    runs = [tp.compile(clumps, dt=0.01, approximate=1e-3, backend=b).evolve(**start, steps=2) for b in ("cuda", "llvm")]
+    assert runs[0].hash == runs[1].hash

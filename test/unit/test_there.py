@@ -5,8 +5,10 @@ import pytest
 import tinyphysics as tp
 from test_exchange import falls, pendulum, plane, spring, start, there
 from test_loops import cluster, shifted, wave
+from test_taylor import in_loops, mixture  # noqa: F401
 from tinyphysics.device import cuda, exchange
 from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.device.cuda_series import CudaSeriesEngine
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.runtime.there import on_this_machine
 
@@ -141,6 +143,32 @@ def test_frames_of_loops_move_no_state(fake_cuda):
     sim, there_too = tp.compile(system, dt=0.01, backend="cuda"), {n: there(v) for n, v in state.items()}
     bare, out = (sim.evolve(**there_too, **given, steps=3, **more).metrics for more in ({}, {"save_every": 1}))
     assert out["bytes_moved"] < 1000 < sum(v.nbytes for v in state.values()) and out["launches"] > bare["launches"] > 0
+
+
+# --- steps of their own ----------------------------------------------------------------------------------
+def oscillators(members):
+    x = np.linspace(-1.0, 1.5, 6) + 0.1 * np.arange(members)[:, None]
+    return dict(x=x, v=np.linspace(0.4, -0.7, 6) + 0 * x)
+
+
+@pytest.mark.parametrize("most", [None, 2])
+def test_series_in_loops_and_members_that_do_not_fit_at_once(fake_cuda, in_loops, monkeypatch, most):  # noqa: F811
+    """With room for two members the loop states of the others wait on this machine; frames are there all the same."""
+    run = dict(until=0.8, save_every=1, observe={"x0": lambda x: x[0]})
+    state, options = oscillators(5), dict(dt=0.4, tolerance=1e-3)
+    here = in_loops(mixture, backend="llvm", **options).evolve(**state, k=0.6, **run)
+    if most is not None:
+        monkeypatch.setattr(CudaSeriesEngine, "room", property(lambda self: most * self.numbers))
+    sim = in_loops(mixture, backend="cuda", **options)
+    assert sim.compiled.series is not None
+    compare(sim.evolve(**{n: there(v) for n, v in state.items()}, k=0.6, **run), here, hashed=False)
+
+
+def test_clocks_of_members_are_compared_there(fake_cuda):
+    """What comes here is how many steps each took, at the end: rows of a clock, however often it was looked at."""
+    sim, state = tp.compile(pendulum, method="taylor", dt=0.1, backend="cuda"), start(40)
+    few, many = (sim.evolve(**{n: there(v) for n, v in state.items()}, until=0.1 * n).metrics for n in (2, 6))
+    assert many["substeps"].sum() > few["substeps"].sum() and many["bytes_moved"] - few["bytes_moved"] < 40 * 8
 
 
 # --- what was moved --------------------------------------------------------------------------------------

@@ -317,14 +317,9 @@ class CudaEngine(KernelEngine):
         out = np.empty((rows.stop - rows.start, lanes), m.carried.dtype)
         return cuda.read(m.carried.buffer, out, rows.start * lanes * out.itemsize)[:, : m.members].T
 
-    def behind(self, m: Lanes, name: str, until: float) -> bool:
-        """Does the step of any member end before a time?  By its clock, which stays there."""
-        first, lanes = self.places[name].start, m.carried.lanes
-        at, word = ctypes.c_uint64(m.carried.buffer.pointer + 8 * first * lanes), cuda.zero(cuda.Buffer(4))
-        assert m.carried.dtype == np.float64
-        bits = int(np.float64(until).view(np.int64))
-        self.tools.launch("behind", m.members, at, *whole(lanes, bits, m.members), word)
-        return bool(cuda.read(word, np.zeros(1, np.int32))[0])
+    def rows_of(self, m: Lanes, name: str) -> tuple[Rows, int]:
+        """Where a register is: its first row of all."""
+        return m.carried, self.places[name].start
 
     def snapshot(self, m: Lanes) -> Lanes:
         copy = m.carried.like()

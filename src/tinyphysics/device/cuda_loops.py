@@ -91,6 +91,7 @@ class Place(Memory):
         moved = {id(b): own[name] for name, b in self.own.items()}
         held = {name: moved.get(id(b), b) for name, b in self.held.items()}
         lists = {k: near.copy() for k, near in self.lists.items()}
+        held |= {near.spec.name("asked"): cuda.zero(cuda.Buffer(8)) for near in lists.values()}
         tree = None if self.tree is None else self.tree.copy(self.tree.own)
         clock = cuda.zero(cuda.Buffer(CLOCK))
         return replace(self, own=own, held=held, lists=lists, tree=tree, clock=clock, time=0, flags=cuda.Buffer(8), graphs={},
@@ -244,6 +245,8 @@ class CudaLoopEngine(LoopEngine):
             nest, calls = s.nests[act.nest], f.sections[s.name][act.nest]
             if nest.kind == "tree" and m.tree_is_new:
                 assert isinstance(m.tree, CudaTree)
+                if m.lists and cuda.read(m.clock, np.zeros(2, np.int64))[1]:
+                    return  # a list is waited for: there is nothing to look at yet
                 self.launch(calls[:1], m, f.workspace, ahead)
                 if m.lists and cuda.read(m.clock, np.zeros(2, np.int64))[1]:  # a list is waited for: nothing was stored
                     return

@@ -21,7 +21,7 @@ from tinyphysics.ir.reduction import slabs
 from tinyphysics.tpir.lists import ListSpec
 from tinyphysics.util import prod
 
-NEAR, ROOM = 64, 16  # blocks near a block, blocks of a row: what a first list has room for, on average
+NEAR, ROOM = 96, 16  # blocks near a block, blocks of a row: what a first list has room for, on average
 MORE = 16  # a part of what was needed, beside it: room for the next list
 EXTREMES = 1024  # threads that look how far points reach
 Array = Any
@@ -146,12 +146,13 @@ class DeviceList:
         count = self.blocks * parts
         near, starts = cuda.Buffer(4 * max(room["near"], 1)), words(self.blocks + 1)
         rows, new["columns"] = new["starts"], self.place("columns", 8 * (count + 1))
-        listed = starts, near, room["near"]
+        listed = starts, near, cuda.Buffer(max(room["near"], 1)), room["near"]
         walk = boxes, given.shape, len(self.shape), given.numbers, *listed
         k("near_count", self.blocks, *walk)
         summed(k, starts, self.blocks + 1)
         k("near_fill", self.blocks, *walk)
         k("seen", BLOCK * self.blocks, slots, given.numbers, *listed)
+        k("mirrored", BLOCK * self.blocks, *listed)
         by_row = *listed, rows, new["blocks"], room["blocks"]
         k("rows_count", n, *by_row)
         summed(k, rows, n + 1)

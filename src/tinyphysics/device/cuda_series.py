@@ -15,6 +15,7 @@ import numpy as np
 
 from tinyphysics.device import cuda
 from tinyphysics.device.cuda_lanes import SHARE, Rows, Tools, empty, sent, whole
+from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.series import CLOCK, Constants
 from tinyphysics.rules.series import QUAD, SeriesPlan, tables
 from tinyphysics.tpir.isa import StateDecl, Type
@@ -118,8 +119,12 @@ class CudaSeriesEngine:
             places.append((s.name, at))
             at += prod(s.type.shape)
         for name, first in (*places, (self.states[-1].name, self.numbers - CLOCK)) if members else ():
-            given = np.asarray(state[name], np.float64)
-            self.tools.into_rows(cuda.upload(given), rows, first, given.size // members, members)
+            given = state[name]
+            if isinstance(given, DeviceArray):
+                source: Any = ctypes.c_uint64(given.pointer)
+            else:
+                source = cuda.upload(np.asarray(given, np.float64))
+            self.tools.into_rows(source, rows, first, given.size // members, members)
         return self.begun(rows, params, members, t0)
 
     def restored(
@@ -177,6 +182,13 @@ class CudaSeriesEngine:
         return self.synchronised(m)  # which are all
 
     def synchronised(self, m: Columns) -> dict[str, Any]:
+        return {name: v.numpy() for name, v in self.synchronised_there(m).items()}
+
+    def rows_of(self, m: Columns, name: str) -> tuple[Rows, int]:
+        """Where the clock is: its first row of all."""
+        return m.state, self.numbers - CLOCK
+
+    def synchronised_there(self, m: Columns) -> dict[str, DeviceArray]:
         out = empty(self.padded, m.state.lanes, np.float64)
         if m.members:
             self.call(self.code.look, m, out.buffer, -(-m.members // THREADS), 0)
@@ -184,6 +196,6 @@ class CudaSeriesEngine:
         for s in self.own:
             size = prod(s.type.shape)
             there = self.tools.into_members(out, at, size, m.members)
-            found[s.name] = cuda.read(there, np.empty((m.members, *s.type.shape)))
+            found[s.name] = DeviceArray(there.pointer, (m.members, *s.type.shape), np.float64, there)
             at += size
         return found

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.exchange import DeviceArray, empty
+
 Arrays = Mapping[str, Any]
 
 
@@ -144,6 +146,21 @@ class InPieces:
         if not isinstance(m, Pieces):
             return self.engine.named(m, names)
         return self.joined(self.each(m, lambda own: self.engine.named(own, names)))
+
+    def named_there(self, m: Any, names: Sequence[str]) -> dict[str, DeviceArray]:
+        """The same as arrays on the device."""
+        if not isinstance(m, Pieces):
+            return {name: v for name, v in self.engine.synchronised_there(m).items() if name in names}
+        out: dict[str, DeviceArray] = {}
+        for k, who in enumerate(m.who):
+            for name, v in self.engine.synchronised_there(self.load(m, k)).items():
+                if name in names:
+                    out.setdefault(name, empty((m.members, *v.shape[1:]), v.dtype))[who] = v[: who.stop - who.start]
+        return out
+
+    def rows_of(self, m: Any, name: str) -> Any:
+        """Where a register of all members is on the device; None if it is nowhere in one piece."""
+        return None if isinstance(m, Pieces) or not hasattr(self.engine, "rows_of") else self.engine.rows_of(m, name)
 
     def synchronised(self, m: Any) -> Any:
         if not isinstance(m, Pieces):

@@ -16,7 +16,6 @@ from tinyphysics.emit.ptx_order import Space
 from tinyphysics.ir.near import BLOCK
 from tinyphysics.tpir.lists import FIRST
 
-SEEN = (1 << BLOCK) - 1  # of a block that is near: which of eight rows see a point, below its number
 LANE = BLOCK.bit_length() - 1
 INTRINSICS = ["declare double @llvm.rint.f64(double)", "declare double @llvm.minnum.f64(double, double)",
               "declare double @llvm.maxnum.f64(double, double)", "declare i64 @llvm.ctpop.i64(i64)"]  # fmt: skip
@@ -106,37 +105,69 @@ def near(c: Code, s: Space, fill: bool) -> None:
 
 
 def seen(c: Code, s: Space) -> None:
-    """Of a block and one near it: which rows of the one that comes first see a point of the other, after themselves.
+    """Which rows of a block see a point of one near it, after themselves; it is the one that comes first.
 
     Eight threads for each block: every eighth of those near it.
     """
     g = Geometry(c, s)
-    block, lane = c.new(f"lshr i64 %thread, {LANE}"), c.new(f"and i64 %thread, {BLOCK - 1}")
+    block = c.new(f"lshr i64 %thread, {LANE}")
     own = [point(c, s, block, str(k)) for k in range(BLOCK)]
 
-    def entry(e: str, _: Values) -> Values:
-        other = c.new(f"sext i32 {c.get('%near', e, 'i32')} to i64")
+    def one(other: str, itself: str, k: str, v: Values) -> Values:
+        there, rows = point(c, s, other, k), v[0]
+        for row in range(BLOCK):
+            later = c.new(f"or i1 {c.new(f'xor i1 {itself}, true')}, {c.is_('ugt', k, row)}")
+            sees = c.both(later, g.within(own[row], there))
+            rows = c.new(f"or i64 {rows}, {c.select(sees, str(1 << row), '0')}")
+        return [rows]
+
+    def found(e: str, other: str) -> None:
         itself = c.is_("eq", other, block)
+        rows = c.loop("0", str(BLOCK), [("i64", "0")], partial(one, other, itself))[0]
+        c.put("%rows", e, c.new(f"trunc i64 {rows} to i8"), "i8")
 
-        def one(k: str, v: Values) -> Values:
-            ours, theirs = v
-            there, any_of = point(c, s, other, k), "false"
-            for row in range(BLOCK):
-                later = c.new(f"or i1 {c.new(f'xor i1 {itself}, true')}, {c.is_('ugt', k, row)}")
-                sees = c.both(later, g.within(own[row], there))
-                any_of = c.new(f"or i1 {any_of}, {sees}")
-                ours = c.new(f"or i64 {ours}, {c.select(sees, str(1 << row), '0')}")
-            bit = c.new(f"shl i64 {c.new(f'zext i1 {any_of} to i64')}, {k}")
-            return [ours, c.new(f"or i64 {theirs}, {bit}")]
+    each_eighth(c, block, lambda other: c.is_("sge", other, block), found)
 
-        ours, theirs = c.loop("0", str(BLOCK), [("i64", "0"), ("i64", "0")], one)
-        rows = c.select(c.is_("sle", block, other), ours, theirs)
-        word = c.new(f"or i64 {c.new(f'shl i64 {other}, {BLOCK}')}, {rows}")
-        c.put("%near", e, c.new(f"trunc i64 {word} to i32"), "i32")
+
+def mirrored(c: Code) -> None:
+    """The same of blocks that come before: what they have found of this one, among those near them."""
+    block = c.new(f"lshr i64 %thread, {LANE}")
+
+    def look(e: str, other: str) -> None:
+        first, end = span(c, other)
+
+        def halved(v: Values) -> Values:
+            low, high = v
+            middle = c.new(f"lshr i64 {c.add(low, high)}, 1")
+            below = c.is_("slt", number(c, middle), block)
+            return [c.select(below, c.add(middle, 1), low), c.select(below, high, middle)]
+
+        place = c.while_(lambda v: c.is_("slt", v[0], v[1]), [("i64", first), ("i64", end)], halved)[0]
+
+        def there() -> None:
+            same = c.is_("eq", number(c, place), block)
+            c.put("%rows", e, c.select(same, c.get("%rows", place, "i8"), "0", "i8"), "i8")
+
+        c.when(c.is_("slt", place, end), there)
+        c.when(c.is_("sge", place, end), lambda: c.put("%rows", e, "0", "i8"))  # there was no room for it
+
+    each_eighth(c, block, lambda other: c.is_("slt", other, block), look)
+
+
+def each_eighth(c: Code, block: str, counts: Callable[[str], str], use: Callable[[str, str], None]) -> None:
+    """Of those near a block that count, the ones of this thread: (place, number)."""
+    def entry(e: str, _: Values) -> Values:
+        other = number(c, e)
+        c.when(counts(other), lambda: use(e, other))
         return []
 
     begin, end = span(c, block)
-    c.loop(c.add(begin, lane), end, [], entry, BLOCK)
+    c.loop(c.add(begin, c.new(f"and i64 %thread, {BLOCK - 1}")), end, [], entry, BLOCK)
+
+
+def number(c: Code, e: str) -> str:
+    """Of a block that is near another."""
+    return c.new(f"sext i32 {c.get('%near', e, 'i32')} to i64")
 
 
 def point(c: Code, s: Space, block: str, lane: str) -> Values:
@@ -155,10 +186,8 @@ def through(
 ) -> str:
     """What a number has become after all blocks near a block that count: (their number, rows, what it was)."""
     def entry(e: str, v: Values) -> Values:
-        word = c.new(f"sext i32 {c.get('%near', e, 'i32')} to i64")
-        other = c.new(f"ashr i64 {word}, {BLOCK}")
-        rows = c.select(counts(other), c.new(f"and i64 {word}, {SEEN}"), "0")
-        return [use(other, rows, v[0])]
+        other, rows = number(c, e), c.new(f"zext i8 {c.get('%rows', e, 'i8')} to i64")
+        return [use(other, c.select(counts(other), rows, "0"), v[0])]
 
     return c.loop(*span(c, block), [("i64", begin)], entry)[0]
 
@@ -177,12 +206,12 @@ def rows(c: Code, fill: bool) -> None:
         bit = c.new(f"and i64 {c.new(f'lshr i64 {rows}, {lane}')}, 1")
         if not fill:
             return c.add(so_far, bit)
-        return kept(c, c.is_("ne", bit, 0), so_far, "%blocks", c.new(f"shl i64 {other}, {FIRST}"), "%most")
+        return kept(c, c.is_("ne", bit, 0), so_far, "%listed", c.new(f"shl i64 {other}, {FIRST}"), "%most")
 
-    begin = c.get("%rows", "%thread") if fill else "0"
+    begin = c.get("%out", "%thread") if fill else "0"
     found = through(c, block, begin, lambda other: c.is_("sge", other, block), use)
     if not fill:
-        c.put("%rows", "%thread", found)
+        c.put("%out", "%thread", found)
 
 
 def columns(c: Code, fill: bool) -> None:
@@ -201,14 +230,14 @@ def columns(c: Code, fill: bool) -> None:
 
         def one(k: str, v: Values) -> Values:
             bit = c.new(f"trunc i64 {c.new(f'lshr i64 {rows}, {k}')} to i1")
-            return [kept(c, bit, v[0], "%rows", c.add(first, k), "%most")]
+            return [kept(c, bit, v[0], "%listed", c.add(first, k), "%most")]
 
         return c.loop("0", str(BLOCK), [("i64", so_far)], one)[0]
 
-    begin = c.get("%columns", "%thread") if fill else "0"
+    begin = c.get("%out", "%thread") if fill else "0"
     found = through(c, block, begin, counts, use)
     if not fill:
-        c.put("%columns", "%thread", found)
+        c.put("%out", "%thread", found)
 
 
 # --- beside ------------------------------------------------------------------------------------------------
@@ -218,28 +247,29 @@ def totals(c: Code) -> None:
 
 
 def kernels(s: Space) -> list[list[str]]:
-    listed = ["*starts", "*near", "room"]
+    listed, points = ["*starts", "*near", "*rows", "room"], ["*points", "plane"]
     of: dict[str, tuple[list[str], Callable[[Code], None]]] = {
-        "extremes":     (["*points", "plane", "n", "*out"], partial(ptx_order.extremes, s=s)),
-        "keys":         (["*points", "plane", "*numbers", "*whole", "*images", "*at", "*keys"], partial(ptx_order.keys, s=s)),
-        "placed":       (["*keys", "mask", "*at", "*order", "*inverse", "*slots", "n"], partial(ptx_order.placed, s=s)),
-        "blocks":       (["*slots", "*boxes"], partial(ptx_order.blocks, s=s)),
-        "boxes":        (["*boxes", "from", "n", "to"], partial(ptx_order.boxes, s=s)),
-        "near_count":   (["*boxes", "*shape", "levels", "*numbers", *listed], partial(near, s=s, fill=False)),
-        "near_fill":    (["*boxes", "*shape", "levels", "*numbers", *listed], partial(near, s=s, fill=True)),
-        "seen":         (["*slots", "*numbers", *listed], partial(seen, s=s)),
-        "rows_count":   ([*listed, "*rows", "*blocks", "most"], partial(rows, fill=False)),
-        "rows_fill":    ([*listed, "*rows", "*blocks", "most"], partial(rows, fill=True)),
-        "columns_count":  ([*listed, "*cuts", "parts", "*columns", "*rows", "most"], partial(columns, fill=False)),
-        "columns_fill": ([*listed, "*cuts", "parts", "*columns", "*rows", "most"], partial(columns, fill=True)),
-        "totals":       (["*near", "a", "*rows", "b", "*columns", "c", "*out"], totals),
-        "nowhere":      (["*out"], lambda c: c.put("%out", "%thread", str(INFINITE[s.type]))),
+        "extremes":      ([*points, "n", "*out"], partial(ptx_order.extremes, s=s)),
+        "keys":          ([*points, "*numbers", "*whole", "*images", "*at", "*keys"], partial(ptx_order.keys, s=s)),
+        "placed":        (["*keys", "mask", "*at", "*order", "*inverse", "*slots", "n"], partial(ptx_order.placed, s=s)),
+        "blocks":        (["*slots", "*boxes"], partial(ptx_order.blocks, s=s)),
+        "boxes":         (["*boxes", "from", "n", "to"], partial(ptx_order.boxes, s=s)),
+        "near_count":    (["*boxes", "*shape", "levels", "*numbers", *listed], partial(near, s=s, fill=False)),
+        "near_fill":     (["*boxes", "*shape", "levels", "*numbers", *listed], partial(near, s=s, fill=True)),
+        "seen":          (["*slots", "*numbers", *listed], partial(seen, s=s)),
+        "mirrored":      (listed, mirrored),
+        "rows_count":    ([*listed, "*out", "*listed", "most"], partial(rows, fill=False)),
+        "rows_fill":     ([*listed, "*out", "*listed", "most"], partial(rows, fill=True)),
+        "columns_count": ([*listed, "*cuts", "parts", "*out", "*listed", "most"], partial(columns, fill=False)),
+        "columns_fill":  ([*listed, "*cuts", "parts", "*out", "*listed", "most"], partial(columns, fill=True)),
+        "totals":        (["*near", "a", "*rows", "b", "*columns", "c", "*out"], totals),
+        "nowhere":       (["*out"], lambda c: c.put("%out", "%thread", str(INFINITE[s.type]))),
     }  # fmt: skip
     return [kernel(name, arguments, body) for name, (arguments, body) in of.items()]
 
 
-NAMES = (*ptx_sort.NAMES, "extremes", "keys", "placed", "blocks", "boxes", "near_count", "near_fill", "seen", "rows_count",
-         "rows_fill", "columns_count", "columns_fill", "totals", "nowhere")  # fmt: skip
+NAMES = (*ptx_sort.NAMES, "extremes", "keys", "placed", "blocks", "boxes", "near_count", "near_fill", "seen", "mirrored",
+         "rows_count", "rows_fill", "columns_count", "columns_fill", "totals", "nowhere")  # fmt: skip
 
 
 def module(d: int, single: bool, periodic: bool, straight: bool, morton: bool) -> str:

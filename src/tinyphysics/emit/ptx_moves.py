@@ -64,11 +64,22 @@ VALUE = kernel("value", "ptr %source, ptr %out, i64 %unit, i64 %lost, i64 %count
 ])  # fmt: skip
 
 
+# does the step of any member end before a time?  Its clock is the time in two words, then the length of its step
+BEHIND = kernel("behind", "ptr %rows, i64 %stride, i64 %bits, i64 %members, ptr %word", "%members", [
+    at("high.at", "double", "rows", "%k"), "%high = load double, ptr %high.at, align 8",
+    at("low.at", "double", "high.at", "%stride"), "%low = load double, ptr %low.at, align 8",
+    at("h.at", "double", "low.at", "%stride"), "%h = load double, ptr %h.at, align 8",
+    "%until = bitcast i64 %bits to double", "%to = fsub double %until, %high",
+    "%left = fsub double %to, %low", "%on = fcmp ogt double %left, %h",
+    "br i1 %on, label %set, label %next", "set:", "store i32 1, ptr %word", "br label %next",
+])  # fmt: skip
+
+
 def module() -> str:
-    lines = [*SPLIT, *WHOLE, *VALUE, *total("f64"), *total("f32")]
+    lines = [*SPLIT, *BEHIND, *WHOLE, *VALUE, *total("f64"), *total("f32")]
     for word in ("i32", "i64"):
         lines += [*strided("into", word, True), *strided("from", word, False)]
     return "\n".join([HEAD, *SPECIAL.values(), "declare double @llvm.rint.f64(double)", *lines, ATTRIBUTES]) + "\n"
 
 
-NAMES = ("split", "whole", "value", "total_f64", "total_f32", "into_i32", "into_i64", "from_i32", "from_i64")
+NAMES = ("split", "behind", "whole", "value", "total_f64", "total_f32", "into_i32", "into_i64", "from_i32", "from_i64")

@@ -1,6 +1,6 @@
 """Small kernels that a run on a GPU needs beside its own: marks read, members copied, rows and columns exchanged.
 
-They move bits and compare them; nothing is computed but how far a clock has to go. A number is a word of 32 or 64 bits.
+They move bits and compare them; nothing is computed. A number is a word of 32 or 64 bits.
 """
 from __future__ import annotations
 
@@ -91,24 +91,13 @@ def turned(name: str, word: str, into_rows: bool) -> list[str]:
     return kernel(f"{name}_{word}", "ptr %source, ptr %out, i64 %members, i64 %numbers, i64 %lanes", count, body)
 
 
-# does the step of any member end before a time?  Its clock is the time in two words, then the length of its step
-BEHIND = kernel("behind", "ptr %rows, i64 %stride, i64 %bits, i64 %members, ptr %word", "%members", [
-    at("high.at", "double", "rows", "%k"), "%high = load double, ptr %high.at, align 8",
-    at("low.at", "double", "high.at", "%stride"), "%low = load double, ptr %low.at, align 8",
-    at("h.at", "double", "low.at", "%stride"), "%h = load double, ptr %h.at, align 8",
-    "%until = bitcast i64 %bits to double", "%to = fsub double %until, %high",
-    "%left = fsub double %to, %low", "%on = fcmp ogt double %left, %h",
-    "br i1 %on, label %set, label %next", "set:", "store i32 1, ptr %word", "br label %next",
-])  # fmt: skip
-
-
 def module() -> str:
     words = ("i32", "i64")
-    lines = [*ANY, *BEHIND, *(line for kind in ("f64", "f32", "i64", "i32") for line in bad(kind))]
+    lines = [*ANY, *(line for kind in ("f64", "f32", "i64", "i32") for line in bad(kind))]
     for word in words:
         lines += [*gather(word), *fill(word), *turned("rows", word, True), *turned("members", word, False)]
     return "\n".join([HEAD, *SPECIAL.values(), *lines, ATTRIBUTES]) + "\n"
 
 
-NAMES = ("any", "behind", "bad_f64", "bad_f32", "bad_i64", "bad_i32",
+NAMES = ("any", "bad_f64", "bad_f32", "bad_i64", "bad_i32",
          *(f"{name}_{word}" for word in ("i32", "i64") for name in ("gather", "fill", "rows", "members")))  # fmt: skip

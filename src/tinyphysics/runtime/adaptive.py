@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.cuda_lanes import CudaEngine
 from tinyphysics.device.exchange import DeviceArray
+from tinyphysics.device.pieces import InPieces
 from tinyphysics.runtime.engine import States
 from tinyphysics.runtime.events import Search, Searching
 from tinyphysics.runtime.looked import Look, LookedAt
 from tinyphysics.runtime.schedule import time_at
 from tinyphysics.synth.embedded import KEPT
 from tinyphysics.synth.taylor import CLOCK, JET, LOW, UNTIL
+from tinyphysics.system import SLOTS
 
 LOG = logging.getLogger("tinyphysics")
 FEW = 8  # members whose clocks are sooner compared one by one
@@ -174,8 +175,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def unfinished(self, m: Adapted, until: float) -> bool:
         """Is there a member whose step does not cover this time?"""
-        if isinstance(self.inner, CudaEngine):
-            return self.inner.behind(m.inner, self.clock, until)
+        if isinstance(self.inner, InPieces) and (found := self.inner.rows_of(m.inner, self.clock)) is not None:
+            return bool(SLOTS["there"]().behind(*found, until, m.members))
         if m.members < FEW:
             return any((until - high) - low > h for high, low, h, *_ in self.inner.register(m.inner, self.clock).tolist())
         high, low, h = self.clocks(m)[:3]
@@ -197,6 +198,6 @@ class AdaptiveEngine(LookedAt[Adapted]):
             m.seen = m.start
         if m.seen is None:
             self.reach(m)
-            shown = self.inner.synchronised_there(m.inner) if m.there else self.inner.named(m.inner, self.words)
+            shown = self.inner.named_there(m.inner, self.words) if m.there else self.inner.named(m.inner, self.words)
             m.seen = {name: shown[name][: m.members] for name in self.words}
         return m.seen

@@ -119,7 +119,7 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     if r.adaptive:
         inner: Any = (engine_for(r.target, r.program, None, r.threads) if r.series is None else
                       series_engine(r.target, r.series))  # fmt: skip
-        if r.target.backend == "cuda" and not r.given.there:
+        if r.target.backend == "cuda":
             inner = InPieces(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
         search = Search(r.system, clock_of(r.system), r.events) if r.events else None

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device import cuda, exchange
-from tinyphysics.device.cuda_lanes import KINDS, whole
+from tinyphysics.device.cuda_lanes import KINDS, Rows, whole
 from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.device.host import LOST, NUMPY_DTYPE
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir.dtype import f32, f64
-from tinyphysics.planner.target import choose_target
+from tinyphysics.planner.target import choose_target, in_series
 from tinyphysics.runtime.backend import transferred
 from tinyphysics.runtime.cuda import hashing, moves, tools
 from tinyphysics.runtime.encoding import Encoding
@@ -26,7 +26,6 @@ from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.lattice import RANGE
 from tinyphysics.trajectory import Trajectory, Words
 
-NOT_HERE = "Pass NumPy arrays: then it comes to this machine, and the bits are the same."
 WARP = 32  # threads of a block that hashes: a thread has long to do, and blocks are on processors of their own
 
 
@@ -84,6 +83,8 @@ def target_of(sim: Any) -> Target:
     if sim.requested != "auto" or found.backend != "llvm" or not found.bit_exact:
         raise PlanError(f"a state is on a GPU, and this simulation runs on `{found.backend}`",
                         fix='Compile it with backend="cuda", or pass NumPy arrays.')  # fmt: skip
+    if sim.compiled.series is not None:
+        return in_series(sim.tpir, "cuda")[0]
     return choose_target(sim.tpir, "cuda", sim.goal.precision)[0]
 
 
@@ -99,8 +100,6 @@ def check_can(sim: Any) -> None:
     if compiled.jump is not None:
         raise PlanError("the loop was deleted, and a jump is computed on this machine, not where the arrays are",
                         fix='Compile with propagator="loop", or pass NumPy arrays.')  # fmt: skip
-    if compiled.series is not None:
-        raise PlanError("a Taylor series in loops does not take arrays on a GPU", fix=NOT_HERE)
 
 
 def stored(encoding: Encoding, name: str, a: DeviceArray) -> dict[str, Any]:
@@ -158,6 +157,14 @@ def all_finite(a: DeviceArray) -> bool:
     t, word, marks = tools(cuda.device()), cuda.zero(cuda.Buffer(4)), cuda.Buffer(a.size)
     t.launch(f"bad_{KINDS[a.dtype.name]}", a.size, place(a), *whole(1, 0, a.size, LOST), marks, word)
     return not cuda.read(word, np.zeros(1, np.int32))[0]
+
+
+def behind(rows: Rows, first: int, until: float, members: int) -> bool:
+    """Does the step of any member end before a time?  By clocks that begin with this row; one word is read."""
+    assert rows.dtype == np.float64
+    at, word = ctypes.c_uint64(rows.buffer.pointer + 8 * first * rows.lanes), cuda.zero(cuda.Buffer(4))
+    moves(cuda.device()).launch("behind", members, at, *whole(rows.lanes, bits(until), members), word)
+    return bool(cuda.read(word, np.zeros(1, np.int32))[0])
 
 
 def leaves(a: DeviceArray, leaf: int) -> bytes:
