@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tinyphysics.emit.lines import Lines
 from tinyphysics.tpir.lists import FIRST, MASKED, MIXED, NOT_ACROSS, WAY
 
 V, B, W = "<8 x double>", "<8 x i1>", "<8 x i64>"
@@ -15,27 +16,8 @@ ARGUMENTS = ("ptr %f, i64 %stride, i64 %n, ptr %b1, ptr %b2, ptr %b3, i64 %n1, i
              "ptr %c2, ptr %c1, ptr %seen, ptr %ways, ptr %starts, ptr %blocks, i64 %room")  # fmt: skip
 
 
-class Code:
-    """Lines of one function."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.count = 0
-
-    def line(self, text: str) -> None:
-        self.lines.append("  " + text)
-
-    def new(self, text: str) -> str:
-        self.count += 1
-        self.line(f"%v{self.count} = {text}")
-        return f"%v{self.count}"
-
-    def label(self, kind: str) -> str:
-        self.count += 1
-        return f"{kind}{self.count}"
-
-    def at(self, name: str) -> None:
-        self.lines.append(f"{name}:")
+class Code(Lines):
+    """With variables in memory, which LLVM takes into registers."""
 
     def variable(self, value: str) -> str:
         """A whole number that changes."""

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tinyphysics.emit.lines import Lines
+
 ARRAY = "ptr addrspace(1)"  # memory of the device
 WIDTH = {"i8": 1, "i32": 4, "i64": 8, "float": 4, "double": 8}
 Values = list[str]
@@ -13,29 +15,8 @@ PLACES = ("tid", "ntid", "ctaid")
 DECLARED = [f"declare i32 @llvm.nvvm.read.ptx.sreg.{s}.x()" for s in PLACES]
 
 
-class Code:
-    """Lines of one kernel; `block` is the label that they are under."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.count = 0
-        self.block = "entry"
-
-    def line(self, text: str) -> None:
-        self.lines.append("  " + text)
-
-    def new(self, text: str) -> str:
-        self.count += 1
-        self.line(f"%v{self.count} = {text}")
-        return f"%v{self.count}"
-
-    def label(self, kind: str) -> str:
-        self.count += 1
-        return f"{kind}{self.count}"
-
-    def at(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self.block = label
+class Code(Lines):
+    """Of one kernel."""
 
     # --- numbers ------------------------------------------------------------------------------------
     def add(self, a: str, b: str | int) -> str:
