@@ -191,6 +191,14 @@ def test_what_is_given_back_begins_where_others_expect_it(fake_cuda):
     assert np.array_equal(out.final.q.numpy(), out.q.numpy()[-1])
 
 
+def test_what_another_library_is_given_is_done(fake_cuda):
+    """Its streams need not wait for ours, and what lies in the middle of all frames was copied last."""
+    a = there(np.arange(6.0).reshape(3, 2))[1].copy()
+    assert fake_cuda.queue
+    a.__dlpack__(stream=1)
+    assert not fake_cuda.queue
+
+
 def test_they_do_not_become_numpy_arrays_unasked(fake_cuda):
     a = there(np.arange(6.0).reshape(3, 2))
     with pytest.raises(TypeError, match=r"\.numpy\(\)"):

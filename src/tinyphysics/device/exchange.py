@@ -83,7 +83,8 @@ class DeviceArray:
         return CUDA, cuda.device().number
 
     def __dlpack__(self, **_: Any) -> Any:
-        """What a reader's stream has to wait for is done: runs end by waiting."""
+        """There is nothing that a reader's stream has to wait for."""
+        cuda.synchronise()
         numbers = (ctypes.c_int64 * max(len(self.shape), 1))(*self.shape)
         m = Managed(DLTensor(self.pointer, CUDA, cuda.device().number, len(self.shape), CODES[self.dtype.kind],
                              8 * self.dtype.itemsize, 1, numbers, None, 0), None, RETURNED)  # fmt: skip
