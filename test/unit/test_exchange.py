@@ -206,6 +206,17 @@ def test_they_do_not_become_numpy_arrays_unasked(fake_cuda):
     assert a.ndim == 2 and len(a) == 3 and (a.size, a.nbytes) == (6, 48)
 
 
+def test_rows_that_are_not_there(fake_cuda):
+    a = there(np.arange(6.0).reshape(3, 2))
+    assert [row.numpy().tolist() for row in a] == [[0, 1], [2, 3], [4, 5]]
+    for array, k in ((a, 3), (a, -4), (there(np.array(1.0)), 0)):
+        with pytest.raises(IndexError, match="no row"):
+            array[k]
+    for key in (slice(None, None, 2), (slice(None), 1), "x", 1.0):
+        with pytest.raises(TypeError, match=r"\.numpy\(\)"):
+            a[key]
+
+
 def test_rows_are_views_and_lists_of_them_copies(fake_cuda):
     a = there(np.arange(12.0).reshape(4, 3))
     assert a[1:3].pointer == a.pointer + 24 and np.array_equal(a[1:3].numpy(), [[3, 4, 5], [6, 7, 8]])

@@ -125,9 +125,8 @@ class DeviceArray:
         match key:
             case None:
                 return self.seen((1, *self.shape))
-            case slice():
-                begin, end, step = key.indices(len(self))
-                assert step == 1
+            case slice() if key.step in (None, 1):
+                begin, end, _ = key.indices(len(self))
                 return self.seen((max(end - begin, 0), *row), begin * prod(row))
             case (slice(), 0 | None) if key[0] == slice(None):  # of one member, without an axis and with one
                 assert key[1] is None or row[0] == 1
@@ -137,8 +136,11 @@ class DeviceArray:
                 for k, which in enumerate(key):
                     out[k] = self[int(which)]
                 return out
-        k = int(key)
-        return self.seen(row, (k + len(self) if k < 0 else k) * prod(row))
+        if isinstance(key, bool) or not isinstance(key, int | np.integer):
+            raise TypeError(f"{self!r} has rows by their numbers: write .numpy() for a copy here, or pass it to a library of yours")
+        if not self.shape or not -len(self) <= key < len(self):  # which also ends a loop over rows
+            raise IndexError(f"{self!r} has no row {key}")
+        return self.seen(row, int(key) % len(self) * prod(row))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """A row or several, from here or there; a number is one that is none."""
