@@ -381,6 +381,23 @@ def test_a_graph_whose_work_fails_leaves_the_stream_usable(driver):
     everything()
 
 
+@pytest.mark.parametrize("name", ["cuStreamBeginCapture_v2", "cuStreamEndCapture"])
+def test_an_interrupt_where_a_graph_begins_or_ends_leaves_the_stream_usable(driver, monkeypatch, name):
+    call, pressed = cuda.call, []
+
+    def interrupted(what, *args):
+        call(what, *args)
+        if what == name and not pressed:
+            pressed.append(what)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(cuda, "call", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cuda.Graph(lambda: None)
+    assert driver.capturing is None and not driver.alive(Graph)
+    everything()
+
+
 def test_a_graph_hears_nothing_of_what_other_threads_do(driver):
     """They share the stream: what one queues while another listens to it would become part of the graph."""
     (f,), _ = cuda.load(DOUBLE, ["twice"])
