@@ -8,6 +8,8 @@ from tinyphysics.device import cuda
 from tinyphysics.device.cuda_many import ManyGpus
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.runtime.backend import engine_for
+from tinyphysics.runtime.cuda import CudaLoader
+from tinyphysics.target import VectorShape
 
 
 @tp.hamiltonian
@@ -83,6 +85,19 @@ def test_a_run_is_done_by_those_that_are_taken_now(cards, options):
             assert sim.evolve(**start(7), steps=2).hash == expected
         busy = [p for p, n in zip(places, before) if cuda.opened(p).launches > n]
         assert busy == (places if taken < 0 else [taken])
+
+
+def test_registers_of_a_few_are_theirs_where_threads_have_several_members(cards, monkeypatch):
+    """Those of a card are filled up to what its threads take."""
+    monkeypatch.setattr(CudaLoader, "shape", lambda self, section, members: VectorShape(1, 2))
+    sim, state = tp.compile(pendulum, dt=0.01, backend="cuda"), start(9)
+    sim.evolve(**state, steps=1)
+    engine = engine_for(sim.target, sim.compiled.program)
+    m = engine.start(state, {"k": np.ones(1)}, 9, 0.01, 0.0)
+    name, all_of_them = next(iter(engine.registers(m).items()))
+    few = engine.some(m, [0, 8])
+    assert np.array_equal(engine.registers(few)[name], all_of_them[[0, 8]])
+    assert np.array_equal(engine.register(few, name), all_of_them[[0, 8]])
 
 
 def test_methods_with_steps_of_their_own(cards):
