@@ -256,7 +256,7 @@ def memory() -> tuple[int, int]:
 
 def available() -> int:
     """Bytes that can be had: free ones, and those that are kept for later."""
-    return memory()[0] + sum(size * len(kept) for size, kept in device().free.items())
+    return memory()[0] + sum(size * len(kept) for size, kept in device().free.copy().items())
 
 
 def release() -> None:
