@@ -119,6 +119,7 @@ def test_a_capsule_that_nobody_takes_from_frees_what_it_holds(fake_cuda):
         (lambda s: {**s, "q": there(np.zeros(5, np.float32))},       InputError, "float32"),
         (lambda s: {**s, "q": there(np.full(5, np.inf))},            InputError, "not finite"),
         (lambda s: {**s, "q": there(np.zeros(5, np.int64))},         InputError, "int64"),
+        (lambda s: {**s, "q": there(np.zeros(5, np.float16))},       InputError, r"(?s)float16.*Convert it\.$"),
         (lambda s: {**s, "q": there(np.zeros(4))},                   InputError, "axes differ"),
         (lambda s: {**s, "resume": "run.checkpoint"},                PlanError,  "Leave them out"),
     ],
