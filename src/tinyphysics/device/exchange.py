@@ -137,7 +137,7 @@ class DeviceArray:
                     out[k] = self[int(which)]
                 return out
         if isinstance(key, bool) or not isinstance(key, int | np.integer):
-            raise TypeError(f"{self!r} has rows by their numbers: write .numpy() for a copy here, or pass it to a library of yours")
+            raise TypeError(f"{self!r} has rows by their numbers: write .numpy() for a copy here")
         if not self.shape or not -len(self) <= key < len(self):  # which also ends a loop over rows
             raise IndexError(f"{self!r} has no row {key}")
         return self.seen(row, int(key) % len(self) * prod(row))
