@@ -6,6 +6,7 @@ import re
 import numpy as np
 import ptx_machine
 import pytest
+from test_exchange import there
 from test_near import spread
 
 import tinyphysics as tp
@@ -150,6 +151,35 @@ def test_a_point_that_goes_nowhere_stops_the_run_as_it_does_here(fake_cuda, meth
     s["p"][3, 1] = 1.5e308
     out = both(s, HOW | {"method": method}, softening=0.1, steps=9)
     assert out.stopped is not None
+
+
+def test_a_member_that_fails_is_named_and_the_others_go_on(fake_cuda):
+    a, b = plummer(20, seed=1), plummer(20, seed=2)
+    q = np.stack([a["q"], a["q"], b["q"]])
+    q[1, 7] = q[1, 3]
+    out = both(dict(q=q, p=np.stack([a["p"], a["p"], b["p"]]), m=a["m"]), steps=3, hash_every=2)
+    assert out.stopped.member == 1
+
+
+@pytest.mark.parametrize("method", ("leapfrog", "leapfrog_dkd"))
+def test_steps_that_are_done_again_carefully_keep_their_tree(fake_cuda, method):
+    @tp.hamiltonian
+    def corrugated(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"] = 1.0):
+        d = q[:, None] - q[None, :]
+        pull = m[:, None] * m[None, :] / tp.sqrt((d**2).sum(-1) + 0.01)
+        return (p**2).sum() / 2 - tp.cos(q).sum() - tp.pair_sum(pull)
+
+    s = plummer(20, seed=1)
+    s["q"][5] += 1e9  # too far for the fast path of a cosine
+    both(s, HOW | {"method": method}, corrugated, steps=3)
+
+
+def test_arrays_that_are_there_already_go_through_a_tree(fake_cuda):
+    s, how = plummer(20, seed=1), dict(softening=0.1, steps=3, save_every=1)
+    given = s | {name: there(s[name]) for name in ("q", "p")}
+    out = tp.compile(gravity, backend="cuda", **HOW).evolve(**given, **how)
+    ours = tp.compile(gravity, **HOW).evolve(**s, **how)
+    assert out.hash == ours.hash and out.metrics["approximate"] == ours.metrics["approximate"]
 
 
 @pytest.mark.parametrize(("method", "speed"), [("leapfrog", 3.0), ("leapfrog_dkd", 60.0)])
