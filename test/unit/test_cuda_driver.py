@@ -370,6 +370,21 @@ def test_a_launch_queues_and_waits_for_nothing(driver):
     assert driver.launches == [("twice", 1, 32)] * 2
 
 
+def test_memory_that_is_given_back_while_it_is_counted(driver):
+    """The collector of garbage comes when it likes."""
+    class Kept(list):
+        def __len__(self):
+            free.setdefault(24, [])
+            return 1
+
+    free = cuda.device().free
+    free[16] = Kept()
+    try:
+        assert cuda.available() >= 16
+    finally:
+        del free[16]
+
+
 # --- graphs, threads, handles -----------------------------------------------------------------------------
 def test_a_graph_whose_work_fails_leaves_the_stream_usable(driver):
     def work():
@@ -377,6 +392,23 @@ def test_a_graph_whose_work_fails_leaves_the_stream_usable(driver):
 
     with pytest.raises(ValueError, match="in the middle"):
         cuda.Graph(work)
+    assert driver.capturing is None and not driver.alive(Graph)
+    everything()
+
+
+@pytest.mark.parametrize("name", ["cuStreamBeginCapture_v2", "cuStreamEndCapture"])
+def test_an_interrupt_where_a_graph_begins_or_ends_leaves_the_stream_usable(driver, monkeypatch, name):
+    call, pressed = cuda.call, []
+
+    def interrupted(what, *args):
+        call(what, *args)
+        if what == name and not pressed:
+            pressed.append(what)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(cuda, "call", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cuda.Graph(lambda: None)
     assert driver.capturing is None and not driver.alive(Graph)
     everything()
 

@@ -1,5 +1,6 @@
 """Do Taylor series have the bits of the processor on a GPU?  Behind the fake driver: with steps of their own, whoever looks."""
 import dataclasses
+import gc
 import importlib
 import re
 import shutil
@@ -102,6 +103,22 @@ def test_neither_the_grid_nor_the_memory_of_its_threads_change_a_bit(fake_cuda, 
     fake_cuda.cards[0].processors, fake_cuda.warps = 1, warps
     both(in_loops, mixture, dict(tolerance=1e-2), mixtures(75), until=0.4)
     assert {(blocks, n) for name, blocks, n in fake_cuda.launches if name == "advance"} == {(min(75 // 32, resident // threads) or 1, threads)}
+
+
+def test_what_threads_need_is_given_back(fake_cuda, in_loops, monkeypatch):  # noqa: F811
+    taken, workspace = [], CudaSeriesEngine.workspace
+
+    def noted(self, blocks):
+        out = workspace(self, blocks)
+        taken.append(out.size)
+        return out
+
+    monkeypatch.setattr(CudaSeriesEngine, "workspace", noted)
+    sim, start = in_loops(mixture, backend="cuda", **LOOSE), mixtures(3)
+    hashes = {sim.evolve(**start, steps=2).hash for _ in range(2)}
+    gc.collect()
+    cuda.release()
+    assert len(hashes) == 1 and len(set(taken)) == 1 and fake_cuda.used < taken[0]
 
 
 def test_bodies_that_share_their_masses(fake_cuda, in_loops):  # noqa: F811

@@ -119,6 +119,7 @@ def test_a_capsule_that_nobody_takes_from_frees_what_it_holds(fake_cuda):
         (lambda s: {**s, "q": there(np.zeros(5, np.float32))},       InputError, "float32"),
         (lambda s: {**s, "q": there(np.full(5, np.inf))},            InputError, "not finite"),
         (lambda s: {**s, "q": there(np.zeros(5, np.int64))},         InputError, "int64"),
+        (lambda s: {**s, "q": there(np.zeros(5, np.float16))},       InputError, r"(?s)float16.*Convert it\.$"),
         (lambda s: {**s, "q": there(np.zeros(4))},                   InputError, "axes differ"),
         (lambda s: {**s, "resume": "run.checkpoint"},                PlanError,  "Leave them out"),
     ],
@@ -191,11 +192,30 @@ def test_what_is_given_back_begins_where_others_expect_it(fake_cuda):
     assert np.array_equal(out.final.q.numpy(), out.q.numpy()[-1])
 
 
+def test_what_another_library_is_given_is_done(fake_cuda):
+    """Its streams need not wait for ours, and what lies in the middle of all frames was copied last."""
+    a = there(np.arange(6.0).reshape(3, 2))[1].copy()
+    assert fake_cuda.queue
+    a.__dlpack__(stream=1)
+    assert not fake_cuda.queue
+
+
 def test_they_do_not_become_numpy_arrays_unasked(fake_cuda):
     a = there(np.arange(6.0).reshape(3, 2))
     with pytest.raises(TypeError, match=r"\.numpy\(\)"):
         np.asarray(a)
     assert a.ndim == 2 and len(a) == 3 and (a.size, a.nbytes) == (6, 48)
+
+
+def test_rows_that_are_not_there(fake_cuda):
+    a = there(np.arange(6.0).reshape(3, 2))
+    assert [row.numpy().tolist() for row in a] == [[0, 1], [2, 3], [4, 5]]
+    for array, k in ((a, 3), (a, -4), (there(np.array(1.0)), 0)):
+        with pytest.raises(IndexError, match="no row"):
+            array[k]
+    for key in (slice(None, None, 2), (slice(None), 1), "x", 1.0):
+        with pytest.raises(TypeError, match=r"\.numpy\(\)"):
+            a[key]
 
 
 def test_rows_are_views_and_lists_of_them_copies(fake_cuda):

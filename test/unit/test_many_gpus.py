@@ -8,6 +8,8 @@ from tinyphysics.device import cuda
 from tinyphysics.device.cuda_many import ManyGpus
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.runtime.backend import engine_for
+from tinyphysics.runtime.cuda import CudaLoader
+from tinyphysics.target import VectorShape
 
 
 @tp.hamiltonian
@@ -69,10 +71,33 @@ def test_a_checkpoint_goes_on_with_another_number_of_cards(cards, tmp_path):
     sim.evolve(**state, steps=10, checkpoint=file)
     whole = tp.compile(pendulum, dt=0.01).evolve(**state, steps=20)
     assert sim.evolve(resume=file, steps=10).hash == whole.hash
-    engine_for.cache_clear()
     with CUDA_DEVICE(1):
         assert sim.evolve(resume=file, steps=10).hash == whole.hash
-    engine_for.cache_clear()
+
+
+@pytest.mark.parametrize("options", [dict(dt=0.01), dict(dt=0.5, method="taylor")], ids=str)
+def test_a_run_is_done_by_those_that_are_taken_now(cards, options):
+    sim = tp.compile(pendulum, backend="cuda", **options)
+    expected, places = tp.compile(pendulum, **options).evolve(**start(7), steps=2).hash, cuda.taken()
+    for taken in (0, 1, -1, 0):
+        before = [cuda.opened(p).launches for p in places]
+        with CUDA_DEVICE(taken):
+            assert sim.evolve(**start(7), steps=2).hash == expected
+        busy = [p for p, n in zip(places, before) if cuda.opened(p).launches > n]
+        assert busy == (places if taken < 0 else [taken])
+
+
+def test_registers_of_a_few_are_theirs_where_threads_have_several_members(cards, monkeypatch):
+    """Those of a card are filled up to what its threads take."""
+    monkeypatch.setattr(CudaLoader, "shape", lambda self, section, members: VectorShape(1, 2))
+    sim, state = tp.compile(pendulum, dt=0.01, backend="cuda"), start(9)
+    sim.evolve(**state, steps=1)
+    engine = engine_for(sim.target, sim.compiled.program)
+    m = engine.start(state, {"k": np.ones(1)}, 9, 0.01, 0.0)
+    name, all_of_them = next(iter(engine.registers(m).items()))
+    few = engine.some(m, [0, 8])
+    assert np.array_equal(engine.registers(few)[name], all_of_them[[0, 8]])
+    assert np.array_equal(engine.register(few, name), all_of_them[[0, 8]])
 
 
 def test_methods_with_steps_of_their_own(cards):

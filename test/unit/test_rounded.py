@@ -185,6 +185,11 @@ def test_the_answer_is_noted(fake_cuda, monkeypatch):
     assert estimates.serve(cuda.device())
     estimates.serve.cache_clear()
     assert estimates.serve(cuda.device()) and len(asked) == 1
+    with monkeypatch.context() as other:
+        other.setattr(cuda, "driver_version", lambda: 13010)  # another assembler
+        estimates.serve.cache_clear()
+        assert estimates.serve(cuda.device()) and len(asked) == 2
+    asked.pop()
     monkeypatch.setattr(cache, "read", lambda name: b"something else" if name.endswith(".note") else None)
     estimates.serve.cache_clear()
     assert estimates.serve(cuda.device()) and len(asked) == 2

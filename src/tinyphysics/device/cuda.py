@@ -256,7 +256,7 @@ def memory() -> tuple[int, int]:
 
 def available() -> int:
     """Bytes that can be had: free ones, and those that are kept for later."""
-    return memory()[0] + sum(size * len(kept) for size, kept in device().free.items())
+    return memory()[0] + sum(size * len(kept) for size, kept in device().free.copy().items())
 
 
 def release() -> None:
@@ -497,15 +497,15 @@ class Graph:
         d, graph = device(), Pointer()
         self.home, self.handle = d.place, Pointer()
         with d.lock:  # what other threads queue meanwhile would be taken for a part of it
-            call("cuStreamBeginCapture_v2", d.stream, RELAXED)
             try:
+                call("cuStreamBeginCapture_v2", d.stream, RELAXED)
                 work()
-            except BaseException:  # the stream must not go on listening
+                call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
+            except BaseException:  # the stream must not go on listening, wherever an interrupt comes
                 with suppress(BackendError):
                     call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
                 drop(self.home, "cuGraphDestroy", graph)
                 raise
-            call("cuStreamEndCapture", d.stream, ctypes.byref(graph))
         try:
             call("cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
         finally:

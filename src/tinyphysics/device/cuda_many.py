@@ -125,7 +125,7 @@ class ManyGpus:
         return Parts(own, who)
 
     def registers(self, m: Parts) -> dict[str, Any]:
-        return self.joined(m, self.each(m.own, lambda e, own: e.registers(own)))
+        return self.together(m, self.each(m.own, lambda e, own: e.registers(own)))
 
     def restored(
         self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
@@ -140,7 +140,7 @@ class ManyGpus:
         self.each(m.own, lambda e, own: e.tell(own, name, value))
 
     def register(self, m: Parts, name: str) -> Any:
-        return self.joined(m, self.each(m.own, lambda e, own: {name: e.register(own, name)}))[name]
+        return self.together(m, self.each(m.own, lambda e, own: {name: e.register(own, name)}))[name]
 
     def coefficients(self, m: Parts) -> tuple[Any, Any]:
         """Of series in loops."""

@@ -70,7 +70,6 @@ class CudaSeriesEngine:
         self.compiling = time.perf_counter() - began
         self.made, self.found = self.code.made, self.code.found
         self.tables = cuda.upload(np.array(tables(plan)))
-        self._workspace: cuda.Buffer | None = None  # one for all runs: what is queued is done in turn
 
     @property
     def room(self) -> int:
@@ -85,11 +84,8 @@ class CudaSeriesEngine:
         return max(1, min(-(-members // THREADS), most))
 
     def workspace(self, blocks: int) -> cuda.Buffer:
-        size = 8 * blocks * THREADS * self.code.scratch
-        if self._workspace is None or self._workspace.size < size:
-            self._workspace = None  # first given back
-            self._workspace = cuda.Buffer(size)
-        return self._workspace
+        """Nobody keeps it: the next call finds it among what was freed, and so does who needs the memory more."""
+        return cuda.Buffer(8 * blocks * THREADS * self.code.scratch)
 
     def call(self, f: cuda.Function, m: Columns, out: cuda.Buffer, blocks: int, count: int) -> None:
         self.launches += 1

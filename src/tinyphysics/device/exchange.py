@@ -83,7 +83,8 @@ class DeviceArray:
         return CUDA, cuda.device().number
 
     def __dlpack__(self, **_: Any) -> Any:
-        """What a reader's stream has to wait for is done: runs end by waiting."""
+        """There is nothing that a reader's stream has to wait for."""
+        cuda.synchronise()
         numbers = (ctypes.c_int64 * max(len(self.shape), 1))(*self.shape)
         m = Managed(DLTensor(self.pointer, CUDA, cuda.device().number, len(self.shape), CODES[self.dtype.kind],
                              8 * self.dtype.itemsize, 1, numbers, None, 0), None, RETURNED)  # fmt: skip
@@ -124,9 +125,8 @@ class DeviceArray:
         match key:
             case None:
                 return self.seen((1, *self.shape))
-            case slice():
-                begin, end, step = key.indices(len(self))
-                assert step == 1
+            case slice() if key.step in (None, 1):
+                begin, end, _ = key.indices(len(self))
                 return self.seen((max(end - begin, 0), *row), begin * prod(row))
             case (slice(), 0 | None) if key[0] == slice(None):  # of one member, without an axis and with one
                 assert key[1] is None or row[0] == 1
@@ -136,8 +136,11 @@ class DeviceArray:
                 for k, which in enumerate(key):
                     out[k] = self[int(which)]
                 return out
-        k = int(key)
-        return self.seen(row, (k + len(self) if k < 0 else k) * prod(row))
+        if isinstance(key, bool) or not isinstance(key, int | np.integer):
+            raise TypeError(f"{self!r} has rows by their numbers: write .numpy() for a copy here")
+        if not self.shape or not -len(self) <= key < len(self):  # which also ends a loop over rows
+            raise IndexError(f"{self!r} has no row {key}")
+        return self.seen(row, int(key) % len(self) * prod(row))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """A row or several, from here or there; a number is one that is none."""

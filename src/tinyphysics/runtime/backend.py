@@ -62,8 +62,18 @@ Source = Program | Recipe
 ON_GPUS = (CudaEngine, ManyGpus)  # engines of ensembles that lie there
 
 
-@lru_cache(maxsize=64)
-def engine_for(
+class Engines:
+    """What makes engines: one for the same arguments, and on GPUs one for those that runs are given to."""
+
+    def __init__(self, make: Callable[..., Any], most: int) -> None:
+        self.known = lru_cache(maxsize=most)(lambda devices, *given: make(*given))
+        self.cache_clear = self.known.cache_clear
+
+    def __call__(self, target: Target, *rest: Any) -> Any:
+        return self.known(tuple(cuda.taken()) if target.backend == "cuda" else (), target, *rest)
+
+
+def new_engine(
     target: Target, program: Source, probe: Source | None = None, threads: int | None = None, loops: bool = False
 ) -> Any:
     """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
@@ -93,6 +103,9 @@ def engine_for(
     return Host(whole, watch)
 
 
+engine_for = Engines(new_engine, 64)
+
+
 def on_gpus(make: Callable[[], Any]) -> Any:
     """An engine on each device that runs are given to."""
     engines = {}
@@ -109,8 +122,7 @@ def seed_of(target: Target) -> Seed:
     return PTX_RSQRT if target.backend == "cuda" else PORTABLE
 
 
-@lru_cache(maxsize=16)
-def series_engine(target: Target, step: Step) -> Any:
+def new_series_engine(target: Target, step: Step) -> Any:
     """The engine of a Taylor series in loops."""
     assert step.loops is not None
     plan = loop_plan(step.states, step.loops)
@@ -120,6 +132,9 @@ def series_engine(target: Target, step: Step) -> Any:
                                                 tools(cuda.device())))  # fmt: skip
     load = series_arrays if target.backend == "numpy" else series_code
     return SeriesEngine(plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), len(os.sched_getaffinity(0)))
+
+
+series_engine = Engines(new_series_engine, 16)
 
 
 def outlined(program: Recipe, probe: Recipe | None, target: Target) -> Outline:

@@ -22,7 +22,8 @@ def serve(device: cuda.Device) -> bool:
         text, _ = nvptx.ptx(ptx_estimates.module(), device.capability)
     except BackendError:  # no LLVM here, and not in the cache
         return False
-    note = digest(repr([text, device.name]).encode()) + ".note"
+    made_by = device.name, device.capability, cuda.driver_version()  # whose assembler decides what an estimate is
+    note = digest(repr([text, *made_by]).encode()) + ".note"
     known = cache.read(note)
     if known not in (YES, NO):
         known = YES if looked_at(text, device, ptx_estimates.FIRST, ptx_estimates.COUNT) else NO

@@ -24,6 +24,7 @@ from tinyphysics.runtime.cuda import hashing, moves, tools
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.lattice import RANGE
+from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.trajectory import Trajectory, Words
 
 WARP = 32  # threads of a block that hashes: a thread has long to do, and blocks are on processors of their own
@@ -108,7 +109,7 @@ def stored(encoding: Encoding, name: str, a: DeviceArray) -> dict[str, Any]:
     one = p.low is None and p.state.is_float
     takes = np.dtype(NUMPY_DTYPE[p.state.name] if one else np.float64)
     if a.dtype != takes:
-        other = f', or choose precision="{a.dtype}"' if one and a.dtype.kind == "f" else ""
+        other = f', or choose precision="{a.dtype}"' if one and a.dtype.name in PRECISIONS else ""
         raise InputError(f"`{name}` is {a.dtype}, and a run in {p.name} takes {takes}", fix=f"Convert it{other}.")
     if one:
         return {name: a}
