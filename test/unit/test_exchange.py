@@ -84,6 +84,19 @@ def test_members_that_fail_keep_their_last_good_state(fake_cuda):
     assert all(np.array_equal(out.final[n].numpy(), here.final[n]) for n in state)
 
 
+def test_who_asks_for_a_copy_gets_one_and_another_place_is_refused(fake_cuda):
+    a = exchange.empty((3,), np.float64)
+    a[...] = np.arange(3.0)
+    lent = len(exchange._lent)
+    capsule = a.__dlpack__(copy=True)
+    m, _, copied = exchange._lent[next(reversed(exchange._lent))]
+    assert len(exchange._lent) == lent + 1 and m.tensor.data != a.pointer and copied.numpy().tolist() == [0, 1, 2]
+    del capsule
+    with pytest.raises(BufferError, match="write .numpy"):
+        a.__dlpack__(dl_device=(1, 0))
+    assert a.__dlpack__(dl_device=(2, 0)) is not None
+
+
 def test_another_library_reads_the_memory_by_dlpack_and_gives_it_back(fake_cuda):
     """What torch does with a capsule: it takes the tensor out, renames the capsule, and calls the deleter when it is done."""
     a = there(np.arange(6.0).reshape(2, 3))

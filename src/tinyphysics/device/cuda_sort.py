@@ -16,7 +16,7 @@ WORD = 8  # bytes of a number
 
 
 class Kernels:
-    """Kernels of one module, each for so many threads; `launches` counts them."""
+    """Kernels of one module, each for so many threads."""
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
         functions, _ = cuda.load(nvptx.ptx(text, cuda.device().capability)[0], names)

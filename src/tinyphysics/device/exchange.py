@@ -40,7 +40,6 @@ class Managed(ctypes.Structure):
     _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", DELETER)]
 
 
-
 def python(name: str, result: Any, *arguments: Any) -> Any:
     """A function of the interpreter."""
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
@@ -73,6 +72,7 @@ class DeviceArray:
     def __init__(self, pointer: int, shape: tuple[int, ...], dtype: Any, owner: Any) -> None:
         self.pointer, self.shape, self.dtype = pointer, shape, np.dtype(dtype)
         self.owner = owner  # the memory lives as long as this
+        self.number = cuda.device().number  # of the GPU that it is on
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -80,13 +80,17 @@ class DeviceArray:
                 "stream": DEFAULT_STREAM}  # fmt: skip
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA, cuda.device().number
+        return CUDA, self.number
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, *, dl_device: tuple[int, int] | None = None, copy: bool | None = None, **_: Any) -> Any:
         """There is nothing that a reader's stream has to wait for."""
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"{self!r} is not there: write .numpy() for a copy here")
+        if copy:
+            return self.copy().__dlpack__()
         cuda.synchronise()
         numbers = (ctypes.c_int64 * max(len(self.shape), 1))(*self.shape)
-        m = Managed(DLTensor(self.pointer, CUDA, cuda.device().number, len(self.shape), CODES[self.dtype.kind],
+        m = Managed(DLTensor(self.pointer, CUDA, self.number, len(self.shape), CODES[self.dtype.kind],
                              8 * self.dtype.itemsize, 1, numbers, None, 0), None, RETURNED)  # fmt: skip
         _lent[ctypes.addressof(m)] = (m, numbers, self)
         return new_capsule(ctypes.addressof(m), NAME, ctypes.cast(DROPPED, ctypes.c_void_p))
@@ -271,7 +275,7 @@ def by_interface(name: str, value: Any) -> DeviceArray:
 def check_number(name: str, number: int) -> None:
     if number != cuda.device().number:
         raise InputError(f"`{name}` is on GPU {number}, and kernels run on GPU {cuda.device().number}",
-                         fix=f"Move it, or set TINYPHYSICS_CUDA_DEVICE={number}.")  # fmt: skip
+                         fix="Move it, or let TINYPHYSICS_CUDA_DEVICE name that one among those that can run.")  # fmt: skip
 
 
 def check_whole(name: str, shape: tuple[int, ...], strides: Sequence[float] | None) -> None:
