@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from tinyphysics.tpir.lists import WITHIN
 from tinyphysics.tpir.nests import LoopSection
 
-WITHIN = 24  # bits of the word that say where in a step (emit/ptx_nests.py)
 MOST = 64  # steps that are queued before the word is looked at
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tinyphysics.device import cuda
 from tinyphysics.device.cuda_ahead import Pace, acts, place_of, swapped
 from tinyphysics.device.cuda_near import DeviceList
-from tinyphysics.device.cuda_tree import NUMBERS, CudaTree, seeded
+from tinyphysics.device.cuda_tree import CudaTree, seeded
 from tinyphysics.device.exchange import DeviceArray, empty
 from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.loops import LoopEngine
@@ -32,6 +32,7 @@ from tinyphysics.device.memory import (
 from tinyphysics.device.near import aligned, domain_of
 from tinyphysics.tpir.lists import MADE
 from tinyphysics.tpir.nests import Buffer, LoopSection
+from tinyphysics.tpir.tree import NUMBERS
 
 BLOCK_WORK = 1e12  # operations in a block of time: some tenths of a second
 BLOCK_LAUNCHES = 1e5  # of kernels, likewise

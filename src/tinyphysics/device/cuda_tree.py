@@ -14,9 +14,7 @@ from tinyphysics.device import cuda
 from tinyphysics.device.near import aligned
 from tinyphysics.device.tree import Functions, TreePull, softening_of
 from tinyphysics.tpir.nests import LoopKernel
-from tinyphysics.tpir.tree import MASSES, POINTS
-
-NUMBERS = "tree.numbers"  # the squares of the opening angle and of the softening, on the device
+from tinyphysics.tpir.tree import MASSES, NUMBERS, POINTS
 
 
 class CudaTree(TreePull):

@@ -39,6 +39,7 @@ from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES
 from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.lattice import OVERFLOW
+from tinyphysics.tpir.lists import WITHIN
 from tinyphysics.tpir.nests import LoopKernel, Nest, Piece
 from tinyphysics.util import prod
 
@@ -53,7 +54,7 @@ TICK, TICKING = "tick", """define ptx_kernel void @tick(ptr addrspace(1) %clock,
   ret void
 }"""
 # behind the clock a word says where a run waits for a list of neighbours: the step, and the number of what is done in it
-HALT, GO_ON, WITHIN = "halt", "go_on", 24
+HALT, GO_ON = "halt", "go_on"
 HALTING = f"""define ptx_kernel void @halt(ptr addrspace(1) %clock, ptr addrspace(1) %asked, i64 %ahead, i64 %number) {{
   %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
   %word = load i64, ptr addrspace(1) %word.at

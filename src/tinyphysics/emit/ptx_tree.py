@@ -14,7 +14,6 @@ from tinyphysics.emit.ptx_tree_text import (
     BOXES,
     NODE,
     NODES,
-    NUMBERS,
     ORDER,
     ROW,
     ROWS,
@@ -23,7 +22,7 @@ from tinyphysics.emit.ptx_tree_text import (
     looping,
 )
 from tinyphysics.emit.tree_walk import Lanes
-from tinyphysics.tpir.tree import GROUP, MASS, SIZE, levels_of, pull_of
+from tinyphysics.tpir.tree import GROUP, MASS, NUMBERS, SIZE, levels_of, pull_of
 
 BALLOT = "@llvm.nvvm.vote.ballot.sync"
 

@@ -15,7 +15,6 @@ ROWS, NODES, BOXES = "rows", "nodes", "boxes"  # points in their order, nodes, a
 ORDER, OTHER_ORDER, KEYS, OTHER_KEYS = "order", "other order", "keys", "other keys"  # sorted from one into the other
 FRAME, REACH, OTHER_REACH = "frame", "reach", "other reach"  # where keys are counted from; the boxes of parts of the points
 COUNTERS = "counters"
-NUMBERS = "tree.numbers"  # the squares of the opening angle and of the softening: a buffer of its own
 ROW, NODE, SIDES, CORNER = 4, BOX, PLANES - BOX, 4  # numbers of a point, of a node, of a box and of the frame
 LINE = 256  # bytes that arrays are aligned to
 MOST = 1 << 30  # points: for so many a word has bits of all levels

@@ -20,6 +20,7 @@ MASKED, MIXED, WAY, FIRST = 1, 2, 2, 8
 MADE = ("ref", "order", "inverse", "images", "starts", "spans", "blocks")  # what a list is, made anew each time
 SHIFTS = 27  # ways to reach across the edges of a cell of up to three dimensions, 13 of them not at all
 NOT_ACROSS = 13
+WITHIN = 24  # bits of the word in which a GPU says where it waits for a list: how far in a step, and above them which step
 
 
 @dataclass(frozen=True, eq=False)

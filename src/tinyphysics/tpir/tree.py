@@ -17,6 +17,7 @@ BITS = 20  # of a coordinate, in a key along the curve
 # and the box, low and high
 MASS, MOMENTS, TRACE, SIZE, BOX, PLANES = 3, 4, 10, 11, 12, 18
 POINTS, MASSES = "tree.points", "tree.masses"
+NUMBERS = "tree.numbers"  # the squares of the opening angle and of the softening: a buffer of its own on a GPU
 SECOND = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # the moments, by their axes
 NOWHERE = 1e200  # of points that fill the last leaf up: their distance from anything is infinite, and their pull zero
 GROUP = 8  # points of a leaf, children of a node
