@@ -1,6 +1,7 @@
 """A real NVIDIA GPU for every test of this folder, or the reason why there is none."""
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 
 import pytest
@@ -33,3 +34,20 @@ def gpu(request):
         return Gpu(cuda.device().name, True)
     except BackendError as error:
         pytest.skip(f"no GPU: {error.what}")
+
+
+@pytest.fixture
+def other_library(gpu, monkeypatch):
+    """A library by its name, if it is here, with arrays on the same GPU."""
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+    def imported(name):
+        if not gpu.real:
+            pytest.skip(f"{name} has no fake driver")
+        library = pytest.importorskip(name, reason=f"{name} is not installed")
+        if name == "jax":
+            library.config.update("jax_enable_x64", True)
+            importlib.import_module("jax.dlpack")
+        return library
+
+    return imported

@@ -1,7 +1,6 @@
 """Are runs on arrays of the GPU those on NumPy's, on a real one?  Frames, observables, hashes of leaves; of torch, CuPy, JAX."""
 from __future__ import annotations
 
-import importlib
 
 import numpy as np
 import pytest
@@ -73,15 +72,9 @@ def test_lists_and_trees_begin_and_end_there(gpu, which):
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_frames_of_other_libraries(gpu, name, monkeypatch):
+def test_frames_of_other_libraries(other_library, name):
     """Frames are arrays of theirs with an axis of time; what is moved is what was observed."""
-    if not gpu.real:
-        pytest.skip(f"{name} has no fake driver")
-    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    library = pytest.importorskip(name, reason=f"{name} is not installed")
-    if name == "jax":
-        library.config.update("jax_enable_x64", True)
-        importlib.import_module("jax.dlpack")
+    library = other_library(name)
     rng = np.random.default_rng(5)
     start = {"q": rng.uniform(-3, 3, MEMBERS), "p": rng.uniform(-1, 1, MEMBERS)}
     run = dict(steps=STEPS, save_every=20, hash_every=15, observe={"e": "energy"}, observe_every=30)

@@ -1,7 +1,6 @@
 """Do the libraries and the compiler of others agree?  Arrays of torch, CuPy and JAX on the GPU, and nvcc on the CUDA C of kernels."""
 from __future__ import annotations
 
-import importlib
 import shutil
 import subprocess
 
@@ -24,14 +23,8 @@ MAKE = {
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_arrays_of_other_libraries_go_in_and_come_out_where_they_are(gpu, name, monkeypatch):
-    if not gpu.real:
-        pytest.skip(f"{name} has no fake driver")
-    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    library = pytest.importorskip(name, reason=f"{name} is not installed")
-    if name == "jax":
-        library.config.update("jax_enable_x64", True)
-        importlib.import_module("jax.dlpack")
+def test_arrays_of_other_libraries_go_in_and_come_out_where_they_are(other_library, name):
+    library = other_library(name)
     start = ensemble(dict(q=1.0, p=0.3), MEMBERS)
     sim = tp.compile(pendulum, dt=0.01, backend="cuda")
     here = sim.evolve(**start, steps=STEPS)
