@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from taylor import arenstorf, stars
 
 import tinyphysics as tp
 from tinyphysics.context import QUICK
@@ -26,27 +27,12 @@ from tinyphysics.runtime.backend import engine_for, series_engine
 
 TOLERANCE, WARP, RUNS = 1e-12, 32, 3
 SHAPES = [(threads, resident) for threads in (32, 64, 128) for resident in (32, 64, 128, 256, 512) if resident >= threads]
-MU, PERIOD = 0.012277471, 17.0652165601579625588917206249  # Hairer, Norsett and Wanner I, II.0
+PERIOD = 17.0652165601579625588917206249  # Hairer, Norsett and Wanner I, II.0
 
 
 @tp.hamiltonian
 def kepler(q: tp.Vec[2], p: tp.Vec[2]):
     return p @ p / 2 - 1 / tp.norm(q)
-
-
-@tp.ode
-def arenstorf(x: tp.Vec[2], v: tp.Vec[2], mu: float = MU):
-    a, b = x
-    earth = ((a + mu) ** 2 + b * b) ** 1.5
-    moon = ((a - (1 - mu)) ** 2 + b * b) ** 1.5
-    return v, tp.stack([a + 2 * v[1] - (1 - mu) * (a + mu) / earth - mu * (a - (1 - mu)) / moon,
-                        b - 2 * v[0] - (1 - mu) * b / earth - mu * b / moon])  # fmt: skip
-
-
-@tp.hamiltonian
-def stars(q: tp.Array[7, 2], p: tp.Array[7, 2], m: tp.Vec[7]):
-    d = q[:, None] - q[None, :]
-    return ((p * p).sum(1) / (2 * m)).sum() - tp.pair_sum(m[:, None] * m[None, :] / tp.sqrt((d * d).sum(2)))
 
 
 def orbits(n: int) -> dict[str, Any]:
