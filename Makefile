@@ -33,6 +33,7 @@ bench-gpu:
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 
 types: $(VENV)/.test
 	$(BIN)/mypy

@@ -1,4 +1,5 @@
 """How fast are array systems?  The rows of gravity, a chain, a fluid and waves; large ones, and on threads."""
+
 from __future__ import annotations
 
 import hashlib
@@ -30,7 +31,9 @@ def gravity(repeat: int, strict: Any, fast: Any, peers: Peers) -> Row:
         "gcc fast-math, all pairs": a.leaping(fast.gravity_plain, state, rest, LEAP, steps, read),
         **peers("gravity", q, v, m, a.SOFTENING, LEAP, steps),
     }
-    return race(f"gravity of {n:,} bodies, softened", rows, repeat, steps * n * (n - 1) / 2, q.size, unit=PAIRS)
+    return race(
+        f"gravity of {n:,} bodies, softened", rows, repeat, steps * n * (n - 1) / 2, q.size, unit=PAIRS
+    )
 
 
 def bodies_of(n: int, threads: int, steps: int) -> Any:
@@ -57,27 +60,40 @@ def chain(repeat: int, strict: Any, fast: Any, peers: Peers) -> Row:
 
 def chain_of(n: int, threads: int, steps: int) -> Any:
     q, p = a.displaced(n)
-    return a.advancing(a.engine_of(a.chain, n, threads, 0.05), {"q": q, "p": p}, steps, {"alpha": a.ALPHA}, 0.05)
+    return a.advancing(
+        a.engine_of(a.chain, n, threads, 0.05), {"q": q, "p": p}, steps, {"alpha": a.ALPHA}, 0.05
+    )
 
 
 def fluid(repeat: int, strict: Any, fast: Any, peers: Peers) -> Row:
     f = a.populations(a.FLUID)
     steps, params, back = 2, {"om": a.OMEGA}, lambda f: a.streamed(f, -1)
     rows = {
-        "tinyphysics": a.advancing(a.engine_of(a.stream_collide, a.FLUID), {"f": f}, steps, params,
-                                   read=lambda out: out["f"][0]),
-        "tinyphysics, collide then stream": a.advancing(a.engine_of(a.collide_stream, a.FLUID), {"f": a.streamed(f)},
-                                                        steps, params, read=lambda out: back(out["f"][0])),
+        "tinyphysics": a.advancing(
+            a.engine_of(a.stream_collide, a.FLUID), {"f": f}, steps, params, read=lambda out: out["f"][0]
+        ),
+        "tinyphysics, collide then stream": a.advancing(
+            a.engine_of(a.collide_stream, a.FLUID),
+            {"f": a.streamed(f)},
+            steps,
+            params,
+            read=lambda out: back(out["f"][0]),
+        ),
         "C by hand": a.flowing(strict.fluid_vectors, f, 2, steps),
         "C, stores past the caches": a.flowing(strict.fluid_streams, f, 2, steps),
         "C, one lattice in place": a.flowing(strict.fluid_in_place, a.streamed(f), 1, steps, back),
         "C, plain loops": a.flowing(strict.fluid_plain, f, 2, steps),
         "gcc fast-math, plain loops": a.flowing(fast.fluid_plain, f, 2, steps),
         **peers("fluid", f, a.OMEGA, steps),
-    }  # fmt: skip
+    }
     row = race(f"D2Q9 fluid, {a.FLUID:,} x {a.FLUID:,}", rows, repeat, steps * a.FLUID**2, f.size, unit=SITES)
     # a store fetches its line first, unless it goes past the caches; in place the line is there
-    moved = {"C by hand": 216, "C, stores past the caches": 144, "C, one lattice in place": 144, "tinyphysics": 216}
+    moved = {
+        "C by hand": 216,
+        "C, stores past the caches": 144,
+        "C, one lattice in place": 144,
+        "tinyphysics": 216,
+    }
     return with_bandwidth(row, moved)
 
 
@@ -98,7 +114,9 @@ def wave(repeat: int, strict: Any, fast: Any, peers: Peers) -> Row:
 
 def with_bandwidth(row: Row, moved: dict[str, int]) -> Row:
     """What a contender moves between caches and memory, in bytes a site, as bandwidth."""
-    return replace(row, settings={name: f"{b} B: {b / (row.cost[name] or np.inf):.1f} GB/s" for name, b in moved.items()})
+    return replace(
+        row, settings={name: f"{b} B: {b / (row.cost[name] or np.inf):.1f} GB/s" for name, b in moved.items()}
+    )
 
 
 def large(repeat: int, *_: Any) -> Row:
@@ -108,7 +126,11 @@ def large(repeat: int, *_: Any) -> Row:
         f"chain of {a.CHAIN}": (chain_of(a.CHAIN, 1, 20_000), 20_000 * a.CHAIN, 16 * a.CHAIN),
         f"chain of {a.LONG_CHAIN:,}": (chain_of(a.LONG_CHAIN, 1, 4), 4 * a.LONG_CHAIN, 16 * a.LONG_CHAIN),
         f"gravity, {a.BODIES:,} bodies": (bodies_of(a.BODIES, 1, 2), 2 * pairs[a.BODIES], 56 * a.BODIES),
-        f"gravity, {a.MANY_BODIES:,} bodies": (bodies_of(a.MANY_BODIES, 1, 1), pairs[a.MANY_BODIES], 56 * a.MANY_BODIES),
+        f"gravity, {a.MANY_BODIES:,} bodies": (
+            bodies_of(a.MANY_BODIES, 1, 1),
+            pairs[a.MANY_BODIES],
+            56 * a.MANY_BODIES,
+        ),
     }
     cost: dict[str, float | None] = {}
     settings = {}

@@ -3,6 +3,7 @@
 States are large, so a contender goes on from where it was and returns a function that reads the positions: what is
 timed is steps alone. All have taken as many steps when they are compared.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -54,9 +55,17 @@ def collided(f: Any, om: Any) -> list[Any]:
     b = 1 - (ux2 + uy2) / 3
     px, py, qx, qy, bb, xy = w1 * (b + ux2), w1 * (b + uy2), w1 * ux3, w1 * uy3, b + ux2 + uy2, ux3 * uy3
     p5, p6, g5, g6 = w2 * (bb + xy), w2 * (bb - xy), w2 * (ux3 + uy3), w2 * (ux3 - uy3)
-    return [c1 * f[0] + 4 * w1 * b, c1 * f[1] + (px + qx), c1 * f[2] + (py + qy), c1 * f[3] + (px - qx),
-            c1 * f[4] + (py - qy), c1 * f[5] + (p5 + g5), c1 * f[6] + (p6 - g6), c1 * f[7] + (p5 - g5),
-            c1 * f[8] + (p6 + g6)]  # fmt: skip
+    return [
+        c1 * f[0] + 4 * w1 * b,
+        c1 * f[1] + (px + qx),
+        c1 * f[2] + (py + qy),
+        c1 * f[3] + (px - qx),
+        c1 * f[4] + (py - qy),
+        c1 * f[5] + (p5 + g5),
+        c1 * f[6] + (p6 - g6),
+        c1 * f[7] + (p5 - g5),
+        c1 * f[8] + (p6 + g6),
+    ]
 
 
 def streamed(f: Any, sign: int = 1) -> Any:
@@ -96,9 +105,13 @@ def engine_of(system: Any, size: int, threads: int = 1, dt: float | None = None)
 
 
 def advancing(
-    engine: LoopEngine, state: Mapping[str, Any], steps: int, params: Mapping[str, Any], dt: float = 1.0,
+    engine: LoopEngine,
+    state: Mapping[str, Any],
+    steps: int,
+    params: Mapping[str, Any],
+    dt: float = 1.0,
     read: Callable[[Mapping[str, Any]], Any] = lambda out: out["q"][0],
-) -> Contender:  # fmt: skip
+) -> Contender:
     """Our steps alone, from one call to the next."""
     given = {name: np.asarray(value, float)[None] for name, value in params.items()}
     m = engine.start({name: value[None] for name, value in state.items()}, given, 1, dt, 0.0)
@@ -114,7 +127,9 @@ def advancing(
 def bytes_of(run: Any) -> int:
     """Of everything that a run keeps, with what is needed within a step."""
     m = run.memory
-    return sum(a.nbytes for one in m.members for a in one.own.values()) + sum(a.nbytes for a in m.scratch.buffers.values())
+    return sum(a.nbytes for one in m.members for a in one.own.values()) + sum(
+        a.nbytes for a in m.scratch.buffers.values()
+    )
 
 
 # --- C ----------------------------------------------------------------------------------------
@@ -131,7 +146,9 @@ def call(f: Any, *values: Any) -> None:
     f(*(ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else kinds[type(a)](a) for a in values))
 
 
-def leaping(f: Any, state: tuple[Any, ...], rest: tuple[Any, ...], dt: float, n: int, read: Callable) -> Contender:
+def leaping(
+    f: Any, state: tuple[Any, ...], rest: tuple[Any, ...], dt: float, n: int, read: Callable
+) -> Contender:
     """A C leapfrog on arrays of its own: half a kick, then n steps a call."""
     arrays = [at_lines(a) for a in state]
     call(f, *arrays, *rest, 0.0, dt / 2, 1)
@@ -148,7 +165,9 @@ def plane_of(n: int) -> int:
     return Buffer("", 1, (n, n), f64).plane
 
 
-def flowing(f: Any, start: Any, lattices: int, steps: int, read: Callable[[Any], Any] = lambda f: f) -> Contender:
+def flowing(
+    f: Any, start: Any, lattices: int, steps: int, read: Callable[[Any], Any] = lambda f: f
+) -> Contender:
     """A C fluid of one or two lattices; steps is even, so that the first is the last that is written."""
     n = start.shape[-1]
     planes = np.zeros((9, plane_of(n)))

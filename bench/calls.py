@@ -4,6 +4,7 @@
 
 CPU time of the thread, the least of many rounds, variants interleaved.
 """
+
 from __future__ import annotations
 
 import sys
@@ -25,7 +26,9 @@ ORBIT = dict(x=[0.994, 0.0], v=[0.0, -2.00158510637908252240537862224])
 MEMBERS, STEPS = 64, 100
 
 
-def engine_call(sim: Any, start: dict[str, Any], params: dict[str, Any], until: float) -> Callable[[], dict[str, float]]:
+def engine_call(
+    sim: Any, start: dict[str, Any], params: dict[str, Any], until: float
+) -> Callable[[], dict[str, float]]:
     """By the engine alone, as bench/problems.py runs it: what steps, and what of that is not the kernel."""
     inner = KernelEngine(sim.tpir, LlvmLoader(), threads=1)
     engine = AdaptiveEngine(inner, list(start), None)

@@ -5,6 +5,7 @@
 
 Thread CPU time, the smallest of a few; the loop is timed over a few steps and multiplied. References have 40 digits.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -90,13 +91,14 @@ def springs() -> None:
             centre = float(mpmath.fsum(mpmath.mpf(float(x)) for x in out.final.q) / mpmath.fsum(wanted) - 1)
         loop = tp.compile(system, DT, propagator="loop", sizes={"n": 64})
 
-
         def stepped(loop: Any = loop) -> Any:
             return loop.evolve(q=q, p=p, steps=20_000, progress=False)
 
         step = min(spent(stepped) for _ in range(TURNS)) / 20_000
-        print(f"64 springs {name}, 10**9 steps: built in {min(built):.2f} s, applied in {1e3 * applied:.1f} ms; "
-              f"the loop would take {step * BILLION:,.0f} s")  # fmt: skip
+        print(
+            f"64 springs {name}, 10**9 steps: built in {min(built):.2f} s, applied in {1e3 * applied:.1f} ms; "
+            f"the loop would take {step * BILLION:,.0f} s"
+        )
         print(f"  error {off:.1e} of the largest amplitude; centre of mass {abs(centre):.1e}")
 
 
@@ -112,21 +114,33 @@ def oscillator() -> None:
         forget()
         began = time.thread_time()
         ends[way] = sim.evolve(q=1.0, p=0.0, steps=1e9, progress=False).final
-        print(f"oscillator, omega = 1, dt = {DT}, 10**9 steps, {way}: {1e3 * (time.thread_time() - began):.1f} ms")
+        print(
+            f"oscillator, omega = 1, dt = {DT}, 10**9 steps, {way}: {1e3 * (time.thread_time() - began):.1f} ms"
+        )
     with mpmath.workdps(40):
         h = mpmath.mpf(DT)
         whole = BILLION * (2 * mpmath.asin(h / 2) - h)
         flat = mpmath.sqrt(1 - h * h / 4)  # leapfrog draws the ellipse q**2 (1 - h**2/4) + p**2
-    found = math.atan2(-ends["method"].p, float(flat) * ends["method"].q) - math.atan2(-ends["exact"].p, ends["exact"].q)
+    found = math.atan2(-ends["method"].p, float(flat) * ends["method"].q) - math.atan2(
+        -ends["exact"].p, ends["exact"].q
+    )
     turns = round((float(whole) - found) / (2 * math.pi))
-    print(f"  phase of method minus exact: {found + 2 * math.pi * turns:.5f} rad ({float(whole):.5f} by mpmath)")
+    print(
+        f"  phase of method minus exact: {found + 2 * math.pi * turns:.5f} rad ({float(whole):.5f} by mpmath)"
+    )
 
 
 def wave_state(shape: tuple[int, int], t: Any, dt: Any) -> tuple[Any, Any]:
     """Some plane waves at a time, their phases with 40 digits; field and momentum. With a dt, as leapfrog has them."""
     h, w = shape
     u, v = np.zeros(shape), np.zeros(shape)
-    for down, right, amplitude in ((0, 1, 1.0), (3, 5, 0.5), (100, 211, 0.25), (512, 512, 0.125), (511, 17, 0.25)):
+    for down, right, amplitude in (
+        (0, 1, 1.0),
+        (3, 5, 0.5),
+        (100, 211, 0.25),
+        (512, 512, 0.125),
+        (511, 17, 0.25),
+    ):
         square = 4 * (mpmath.sin(mpmath.pi * down / h) ** 2 + mpmath.sin(mpmath.pi * right / w) ** 2)
         omega = mpmath.sqrt(square)
         speed = omega
@@ -168,10 +182,14 @@ def waves() -> None:
             least((way, "applied"), partial(by.apply, change, states[way]))
             least((way, "phases"), partial(by.prepared, MILLION))
             least((way, "frequencies"), partial(type(by), p.question))
-        few, many = (spent(partial(loop.evolve, u=u, v=v, steps=n, progress=False, threads=1)) for n in (8, 72))
+        few, many = (
+            spent(partial(loop.evolve, u=u, v=v, steps=n, progress=False, threads=1)) for n in (8, 72)
+        )
         step = min(step, (many - few) / 64)
     whole = step * MILLION
-    print(f"waves on {SHEET:,} x {SHEET:,}, 10**6 steps: the loop takes {1e3 * step:.2f} ms a step, {whole:,.0f} s")
+    print(
+        f"waves on {SHEET:,} x {SHEET:,}, 10**6 steps: the loop takes {1e3 * step:.2f} ms a step, {whole:,.0f} s"
+    )
     for way in found:
         t = 0.0
         for what in ("applied", "phases", "frequencies"):
@@ -185,7 +203,9 @@ ROWS = {"springs": springs, "oscillator": oscillator, "waves": waves}
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("rows", nargs="*", help=", ".join(ROWS))
     for row in parser.parse_args().rows or ROWS:
         ROWS[row]()

@@ -5,6 +5,7 @@
 Thread CPU time for one member of 256, the smallest of a few. The error is the distance at the tenth apocentre, in units
 of the semi-major axis; 1 or so means that the comet is anywhere on its orbit.
 """
+
 from __future__ import annotations
 
 import time

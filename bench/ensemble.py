@@ -3,6 +3,7 @@
 Every run is a process of its own, so that its peak is its own; threads take turns and the smallest time of
 each counts. The second thread can only help if its core is free: the load of the machine is part of a row.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -48,14 +49,27 @@ def ensemble(members: int, steps: int, repeat: int) -> dict:
     best: dict[int, dict] = {}
     for _ in range(repeat):
         for threads in (1, 2):
-            command = [sys.executable, __file__, "--one", str(threads), "--members", str(members), "--steps", str(steps)]
+            command = [
+                sys.executable,
+                __file__,
+                "--one",
+                str(threads),
+                "--members",
+                str(members),
+                "--steps",
+                str(steps),
+            ]
             run = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
             run["load"] = os.getloadavg()[0]
             if threads not in best or run["wall"] < best[threads]["wall"]:
                 best[threads] = run
     assert best[1]["hash"] == best[2]["hash"]
-    return {"workload": f"{members:,} pendulums x {steps}", "one thread": best[1], "two threads": best[2],
-            "speed-up": best[1]["wall"] / best[2]["wall"]}  # fmt: skip
+    return {
+        "workload": f"{members:,} pendulums x {steps}",
+        "one thread": best[1],
+        "two threads": best[2],
+        "speed-up": best[1]["wall"] / best[2]["wall"],
+    }
 
 
 def frames(steps: int, repeat: int) -> dict:
@@ -68,8 +82,11 @@ def frames(steps: int, repeat: int) -> dict:
         then = time.thread_time()
         assert len(out.energy) == steps + 1
         saved, asked = min(saved, then - began), min(asked, time.thread_time() - then)
-    return {"workload": f"one pendulum, {steps:,} frames", "us a frame": 1e6 * saved / steps,
-            "us an energy": 1e6 * asked / steps}  # fmt: skip
+    return {
+        "workload": f"one pendulum, {steps:,} frames",
+        "us a frame": 1e6 * saved / steps,
+        "us an energy": 1e6 * asked / steps,
+    }
 
 
 def main() -> None:
@@ -86,10 +103,14 @@ def main() -> None:
     print(row["workload"])
     for name in ("one thread", "two threads"):
         r = row[name]
-        print(f"  {name:11}  {r['wall']:6.2f} s  {r['cpu']:6.2f} s of CPU  {r['beyond']:5.0f} MB beyond input and frames"
-              f"  load {r['load']:.1f}")  # fmt: skip
+        print(
+            f"  {name:11}  {r['wall']:6.2f} s  {r['cpu']:6.2f} s of CPU  {r['beyond']:5.0f} MB beyond input and frames"
+            f"  load {r['load']:.1f}"
+        )
     print(f"  two threads are {row['speed-up']:.2f} times as fast")
-    print(f"{single['workload']}: {single['us a frame']:.2f} us a frame, {single['us an energy']:.2f} us an energy")
+    print(
+        f"{single['workload']}: {single['us a frame']:.2f} us a frame, {single['us an energy']:.2f} us an energy"
+    )
     folder = HERE / "results"
     folder.mkdir(exist_ok=True)
     with (folder / "ensemble.jsonl").open("a") as file:

@@ -4,6 +4,7 @@ Times are CPU seconds of this thread, the two interleaved, the smallest counts; 
 until the device is done. Energies are those of a small ensemble,
 looked at every 997 steps: the largest |E - E0| over the largest sum of |terms of H|.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -60,7 +61,9 @@ SYSTEMS: dict[str, tuple[Any, Callable[[int], dict[str, Any]], int, int]] = {
 MATHS = ("exact", "fast")
 
 
-def times(name: str, precision: str, repeat: int, backend: str = "llvm", bodies: int | None = None) -> dict[str, float]:
+def times(
+    name: str, precision: str, repeat: int, backend: str = "llvm", bodies: int | None = None
+) -> dict[str, float]:
     """Nanoseconds of a member and step; of a pair and step, for bodies that attract each other."""
     system, start, count, steps = SYSTEMS[name]
     many = system is gravity
@@ -69,7 +72,9 @@ def times(name: str, precision: str, repeat: int, backend: str = "llvm", bodies:
     running = {}
     for math in MATHS:
         options = {"sizes": {"n": count}} if many else {}
-        sim = tp.compile(system, dt=DT, method="leapfrog", precision=precision, math=math, backend=backend, **options)
+        sim = tp.compile(
+            system, dt=DT, method="leapfrog", precision=precision, math=math, backend=backend, **options
+        )
         given = start(count) if many or count > 1 else {k: v[0] for k, v in start(1).items()}
         i = inputs(sim.system, given, sim.compiled.encoding)
         engine = engine_for(sim.target, sim.tpir, None, 1, many)
@@ -94,20 +99,28 @@ def energies(name: str, precision: str, steps: int) -> dict[str, float]:
     out = {}
     for math in MATHS:
         sim = tp.compile(system, dt=DT, method="kahan_li8", precision=precision, math=math)
-        run = sim.evolve(**start(64), steps=steps, observe={"energy": "energy"}, observe_every=LOOK, progress=False)
+        run = sim.evolve(
+            **start(64), steps=steps, observe={"energy": "energy"}, observe_every=LOOK, progress=False
+        )
         worst = np.abs(run["energy"] - run["energy"][0]).max(axis=0) / np.abs(run["energy"][0])
         out[math] = float(np.sqrt((worst**2).mean()))
     return out
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--repeat", type=int, default=30)
     options.add_argument("--steps", type=int, default=20_000, help="of the runs whose energies are looked at")
     options.add_argument("--json", action="store_true")
     options.add_argument("--only", choices=SYSTEMS, action="append", help="this row; may be given again")
-    options.add_argument("--backend", default="llvm", help="llvm, c, or cuda: then with many bodies or members")
-    options.add_argument("--bodies", type=int, help="bodies, or members of an ensemble, instead of what stands in the file")
+    options.add_argument(
+        "--backend", default="llvm", help="llvm, c, or cuda: then with many bodies or members"
+    )
+    options.add_argument(
+        "--bodies", type=int, help="bodies, or members of an ensemble, instead of what stands in the file"
+    )
     given = options.parse_args()
     rows = []
     for name in given.only or SYSTEMS:
@@ -115,17 +128,24 @@ def main() -> None:
             t = times(name, precision, given.repeat, given.backend, given.bodies)
             rows.append({"system": name, "precision": precision, **t, "ratio": t["exact"] / t["fast"]})
             if not given.json:
-                print(f"{name:18} {precision:8} exact {t['exact']:8.5f} ns  fast {t['fast']:8.5f} ns  "
-                      f"{rows[-1]['ratio']:.2f} times")
+                print(
+                    f"{name:18} {precision:8} exact {t['exact']:8.5f} ns  fast {t['fast']:8.5f} ns  "
+                    f"{rows[-1]['ratio']:.2f} times"
+                )
     if given.only:
         return
-    drifts = [{"system": name, **energies(name, "float64", given.steps)} for name in ("pendulum", "kepler", "henon_heiles")]
+    drifts = [
+        {"system": name, **energies(name, "float64", given.steps)}
+        for name in ("pendulum", "kepler", "henon_heiles")
+    ]
     if given.json:
         print(json.dumps({"times": rows, "energies": drifts}, indent=1))
         return
     for row in drifts:
-        print(f"{row['system']:18} energy error, {given.steps} steps of kahan_li8: "
-              f"exact {row['exact']:.1e}  fast {row['fast']:.1e}")
+        print(
+            f"{row['system']:18} energy error, {given.steps} steps of kahan_li8: "
+            f"exact {row['exact']:.1e}  fast {row['fast']:.1e}"
+        )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Every contender is a program that prints lines of JSON; one that fails or whose tool is missing says so and the others go on.
 The table and all lines go to $OUT (gpu.md, gpu.json) if that is set, else to bench/results/.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -23,16 +24,26 @@ from typing import Any
 from gpu_rows import ROWS, SMALL, UNITS
 
 HERE = Path(__file__).resolve().parent
-BY_HAND = {"ensembles.cu": ("systems", "steps"), "gravity.cu": ("bodies", "leaps"), "fluid.cu": ("side", "updates")}
-PEERS = {"JAX": ("jax", "gpu_jax.py"), "torch.compile": ("torch", "gpu_torch.py")}  # the one that compiles longest is last
+BY_HAND = {
+    "ensembles.cu": ("systems", "steps"),
+    "gravity.cu": ("bodies", "leaps"),
+    "fluid.cu": ("side", "updates"),
+}
+PEERS = {
+    "JAX": ("jax", "gpu_jax.py"),
+    "torch.compile": ("torch", "gpu_torch.py"),
+}  # the one that compiles longest is last
 PATIENCE, TOGETHER = 150, 280  # seconds for a program, and for all
 APART = {"float64": 1e-9, "float32": 1e-4}  # of sums, relative: roundings differ, physics must not
 # what was asked for: (at most so many times, the number that was known for CUDA by hand); beside it is the fastest of ours
 WANTED = {
-    ("pendulum", "float64"): (1.15, 1.86), ("pendulum", "float32"): (1.0, 1.09), ("henon_heiles", "float64"): (1.15, 0.53),
-    ("gravity", "float32"): (2.0, 0.60), ("gravity", "float64"): (2.0, 1.57),
+    ("pendulum", "float64"): (1.15, 1.86),
+    ("pendulum", "float32"): (1.0, 1.09),
+    ("henon_heiles", "float64"): (1.15, 0.53),
+    ("gravity", "float32"): (2.0, 0.60),
+    ("gravity", "float64"): (2.0, 1.57),
     ("d2q9", "float32"): (1 / 0.85, 52.5),  # of a copy of the same bytes, and not of the fluid by hand
-}  # fmt: skip
+}
 FAST = {"gravity": 1.2}  # of math="fast"
 BEGAN = time.perf_counter()
 Line = dict[str, Any]
@@ -42,7 +53,9 @@ def lines_of(command: Sequence[str], name: str, env: Mapping[str, str] | None = 
     """What a contender says; if it fails, why."""
     began, patience = time.perf_counter(), min(PATIENCE, TOGETHER - time.perf_counter() + BEGAN)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=patience, env={**os.environ, **(env or {})})
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=patience, env={**os.environ, **(env or {})}
+        )
         said = done.stderr.strip().splitlines() or ["no reason given"]
         out, trouble = done.stdout, said[-1] if done.returncode else ""
     except subprocess.TimeoutExpired as late:
@@ -53,7 +66,10 @@ def lines_of(command: Sequence[str], name: str, env: Mapping[str, str] | None = 
     found = [json.loads(line) | {"contender": name} for line in out.splitlines() if line.startswith("{")]
     if trouble:
         found.append({"contender": name, "failed": trouble})
-    print(f"{name}: {len(found)} lines in {time.perf_counter() - began:.0f} s{': ' + trouble if trouble else ''}", flush=True)
+    print(
+        f"{name}: {len(found)} lines in {time.perf_counter() - began:.0f} s{': ' + trouble if trouble else ''}",
+        flush=True,
+    )
     return found
 
 
@@ -65,8 +81,14 @@ def by_hand(small: bool, architecture: str) -> list[Line]:
     out: list[Line] = []
     with tempfile.TemporaryDirectory() as folder:
         made = {name: Path(folder, name).with_suffix("") for name in BY_HAND}
-        jobs = {name: subprocess.Popen([nvcc, "-O3", f"-arch={architecture}", "-o", str(at), str(HERE / "cuda" / name)],
-                                       stderr=subprocess.PIPE, text=True) for name, at in made.items()}  # fmt: skip
+        jobs = {
+            name: subprocess.Popen(
+                [nvcc, "-O3", f"-arch={architecture}", "-o", str(at), str(HERE / "cuda" / name)],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for name, at in made.items()
+        }
         for name, job in jobs.items():
             _, said = job.communicate()
             if job.returncode:
@@ -108,7 +130,9 @@ def grouped(lines: Sequence[Line], row: str, precision: str) -> dict[str, Line]:
             out[label] = best
         if (quick := better(row, [x for x in mine if "__sinf" in x["variant"]])) is not None:
             out[f"{label}, __sinf"] = quick
-        if (copied := better(row, [x for x in here if x["contender"] == contender and copies(x)])) is not None:
+        if (
+            copied := better(row, [x for x in here if x["contender"] == contender and copies(x)])
+        ) is not None:
             out["copy of the same bytes"] = copied
     for x in here:
         if x["contender"] == "ours":
@@ -127,7 +151,10 @@ def ratio(row: str, value: float, limit: float) -> float:
 
 def table(lines: Sequence[Line]) -> str:
     """All rows as Markdown."""
-    out = ["| workload | contender | measured | times CUDA by hand | asked for | remarks |", "|---|---|---|---|---|---|"]
+    out = [
+        "| workload | contender | measured | times CUDA by hand | asked for | remarks |",
+        "|---|---|---|---|---|---|",
+    ]
     for row, precision in ROWS:
         found = grouped(lines, row, precision)
         hand, copied = found.get("CUDA by hand"), found.get("copy of the same bytes")
@@ -150,7 +177,9 @@ def table(lines: Sequence[Line]) -> str:
                 asked = f"{ratio(row, x['value'], known):.2f} x the known {known:g}; "
                 asked += f"{'met' if met else 'not met'} (at most {most:.2f})"
             value = f"{x['value']:.4g} {UNITS[row]}" if "value" in x else "–"
-            out.append(f"| {row}, {precision} | {label} | {value} | {times} | {asked} | {'; '.join(w for w in words if w)} |")
+            out.append(
+                f"| {row}, {precision} | {label} | {value} | {times} | {asked} | {'; '.join(w for w in words if w)} |"
+            )
     failed = [f"- {x['contender']}: {x['failed']}" for x in lines if "failed" in x]
     return "\n".join([*out, "", *failed]) + "\n"
 
@@ -169,11 +198,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="sizes of a test")
     parser.add_argument("--arch", default="sm_90", help="of nvcc")
-    parser.add_argument("--without", default="", help="contenders to leave out: ours, hand, peers; separated by commas")
+    parser.add_argument(
+        "--without", default="", help="contenders to leave out: ours, hand, peers; separated by commas"
+    )
     asked = parser.parse_args()
     out, where, lines = asked.without.split(","), device(), []
-    work = {"ours": lambda: ours(asked.small), "hand": lambda: by_hand(asked.small, asked.arch),
-            **{name: partial(peer, name, asked.small) for name in PEERS}}  # fmt: skip
+    work = {
+        "ours": lambda: ours(asked.small),
+        "hand": lambda: by_hand(asked.small, asked.arch),
+        **{name: partial(peer, name, asked.small) for name in PEERS},
+    }
     for name, run in work.items():
         if name not in out and not (name in PEERS and "peers" in out):
             lines += run()

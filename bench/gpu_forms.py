@@ -5,6 +5,7 @@
 Picoseconds a member and step by events of the device, the least of some rounds, without a cache: what trying costs is what it
 costs a process that has not seen the program. device/cuda_tuning.py has the constants that this is for.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -43,8 +44,11 @@ def measured(name: str, precision: str, members: int, steps: int) -> None:
     best = min(least, key=lambda form: least[form])
     print(f"{name} {precision}, {members:,} members, {steps} steps: tried in {cost:.2f} s")
     for form in sorted(forms, key=lambda f: (f.members, f.threads)):
-        said = [what for what, f in (("estimate", m.form), ("chosen", chosen), ("best", best))
-                if f is not None and (f.members, f.threads) == (form.members, form.threads)]  # fmt: skip
+        said = [
+            what
+            for what, f in (("estimate", m.form), ("chosen", chosen), ("best", best))
+            if f is not None and (f.members, f.threads) == (form.members, form.threads)
+        ]
         ps = 1e9 * least[form] / (members * steps)
         print(f"  {form.members} of a thread, {form.threads:3d} of a block: {ps:6.3f} ps {', '.join(said)}")
 

@@ -1,4 +1,5 @@
 """The rows of a GPU with JAX: one jitted loop. Times are the host's, from the call until the result is there."""
+
 from __future__ import annotations
 
 import time
@@ -57,7 +58,15 @@ def henon_heiles(precision: str, s: rows.Sizes) -> None:
 
     for unroll in UNROLLED:
         f = partial(leapfrog, force, rows.DT, s.steps, unroll)
-        timed("henon_heiles", precision, f"{unroll} steps in a pass", s, lambda q, p, f=f: f(q, p)[0][0], x[:2], x[2:])
+        timed(
+            "henon_heiles",
+            precision,
+            f"{unroll} steps in a pass",
+            s,
+            lambda q, p, f=f: f(q, p)[0][0],
+            x[:2],
+            x[2:],
+        )
 
 
 def gravity(precision: str, s: rows.Sizes) -> None:
@@ -76,20 +85,32 @@ def gravity(precision: str, s: rows.Sizes) -> None:
 
     def steps(q: Any, v: Any) -> Any:
         q = q + rows.LEAP * (v := v + rows.LEAP / 2 * force(q))
-        return lax.fori_loop(1, s.leaps, lambda _, x: (x[0] + rows.LEAP * (w := x[1] + rows.LEAP * force(x[0])), w), (q, v))
+        return lax.fori_loop(
+            1, s.leaps, lambda _, x: (x[0] + rows.LEAP * (w := x[1] + rows.LEAP * force(x[0])), w), (q, v)
+        )
 
     timed("gravity", precision, f"{TARGETS} targets at once", s, steps, q.T, v.T)
 
 
 def d2q9(precision: str, s: rows.Sizes) -> None:
     def step(_: Any, f: Any) -> Any:
-        return jnp.stack(rows.collided([jnp.roll(f[k], (rows.CY[k], rows.CX[k]), (0, 1)) for k in range(9)], rows.OMEGA))
+        return jnp.stack(
+            rows.collided([jnp.roll(f[k], (rows.CY[k], rows.CX[k]), (0, 1)) for k in range(9)], rows.OMEGA)
+        )
 
-    timed("d2q9", precision, "", s, lambda f: lax.fori_loop(0, s.updates, step, f), rows.populations(s).astype(precision))
+    timed(
+        "d2q9",
+        precision,
+        "",
+        s,
+        lambda f: lax.fori_loop(0, s.updates, step, f),
+        rows.populations(s).astype(precision),
+    )
 
 
 def first(precision: str, s: rows.Sizes) -> None:
     """Of a program that this process has not seen, with a context that is there."""
+
     def once(c: float) -> float:
         began = time.perf_counter()
         f = jax.jit(partial(leapfrog, lambda x: -c * jnp.sin(x), rows.DT, 100, 1))
@@ -97,7 +118,13 @@ def first(precision: str, s: rows.Sizes) -> None:
         return time.perf_counter() - began
 
     once(1.0)
-    rows.say(row="first", precision=precision, variant="", value=min(once(1 + k / 8) for k in (1, 2, 3)), unit="seconds")
+    rows.say(
+        row="first",
+        precision=precision,
+        variant="",
+        value=min(once(1 + k / 8) for k in (1, 2, 3)),
+        unit="seconds",
+    )
 
 
 if __name__ == "__main__":

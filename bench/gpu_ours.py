@@ -4,6 +4,7 @@
 a machine without LLVM finds it by TINYPHYSICS_CACHE.
 --backend llvm runs on this processor, to compare what comes out.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -79,17 +80,31 @@ class Ours:
         self.backend, self.sizes, self.fill = backend, sizes, fill
 
     def run(
-        self, row: str, precision: str, variant: str, system: Any, start: Mapping[str, Any], steps: int, read: Any,
+        self,
+        row: str,
+        precision: str,
+        variant: str,
+        system: Any,
+        start: Mapping[str, Any],
+        steps: int,
+        read: Any,
         **options: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A variant of a row; one that cannot run says so and leaves the others alone."""
         work = partial(self.timed, row, precision, variant, system, start, steps, read, options)
         rows.attempt(row, precision, variant, work)
 
     def timed(
-        self, row: str, precision: str, variant: str, system: Any, start: Mapping[str, Any], steps: int, read: Any,
+        self,
+        row: str,
+        precision: str,
+        variant: str,
+        system: Any,
+        start: Mapping[str, Any],
+        steps: int,
+        read: Any,
         options: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         sim = tp.compile(system, backend=self.backend, precision=precision, **options)
         given = inputs(sim.system, dict(start), sim.compiled.encoding)
         loops = sim.compiled.in_loops(given.members)
@@ -112,42 +127,86 @@ class Ours:
     def pendulum(self, precision: str) -> None:
         q, p = rows.pendulums(self.sizes) if not self.fill else np.zeros((2, self.sizes.systems))
         for variant, more in (("exact", {}), ("fast", FAST)):
-            self.run("pendulum", precision, variant, swing, {"q": q, "p": p}, self.sizes.steps, lambda out: out["q"],
-                     dt=rows.DT, **more)  # fmt: skip
+            self.run(
+                "pendulum",
+                precision,
+                variant,
+                swing,
+                {"q": q, "p": p},
+                self.sizes.steps,
+                lambda out: out["q"],
+                dt=rows.DT,
+                **more,
+            )
 
     def henon_heiles(self, precision: str) -> None:
         x = rows.stars(self.sizes) if not self.fill else np.zeros((4, self.sizes.systems))
         start = {"q": x[:2].T.copy(), "p": x[2:].T.copy()}
-        for variant, more in (("exact", {"scale": "off"}), ("exact, scaled", {"scale": "auto"}), ("fast", FAST)):
-            self.run("henon_heiles", precision, variant, star, start, self.sizes.steps, lambda out: out["q"][:, 0],
-                     dt=rows.DT, **more)  # fmt: skip
+        for variant, more in (
+            ("exact", {"scale": "off"}),
+            ("exact, scaled", {"scale": "auto"}),
+            ("fast", FAST),
+        ):
+            self.run(
+                "henon_heiles",
+                precision,
+                variant,
+                star,
+                start,
+                self.sizes.steps,
+                lambda out: out["q"][:, 0],
+                dt=rows.DT,
+                **more,
+            )
 
     def gravity(self, precision: str) -> None:
         q, v, m = rows.bodies(self.sizes)
         start = {"q": q, "p": m[:, None] * v, "m": m}
         for variant, more in (("exact", {}), ("fast", FAST)):
-            self.run("gravity", precision, variant, pull, start, self.sizes.leaps, lambda out: out["q"][0],
-                     dt=rows.LEAP, sizes={"n": self.sizes.bodies}, **more)  # fmt: skip
+            self.run(
+                "gravity",
+                precision,
+                variant,
+                pull,
+                start,
+                self.sizes.leaps,
+                lambda out: out["q"][0],
+                dt=rows.LEAP,
+                sizes={"n": self.sizes.bodies},
+                **more,
+            )
 
     def d2q9(self, precision: str) -> None:
         n = self.sizes.side
         f = rows.populations(self.sizes) if not self.fill else np.ones((9, n, n), np.float32)
-        self.run("d2q9", precision, "exact", stream_collide, {"f": f}, self.sizes.updates, lambda out: out["f"][0],
-                 sizes={"n": n})  # fmt: skip
+        self.run(
+            "d2q9",
+            precision,
+            "exact",
+            stream_collide,
+            {"f": f},
+            self.sizes.updates,
+            lambda out: out["f"][0],
+            sizes={"n": n},
+        )
 
     def liquid(self, precision: str) -> None:
         """Atoms in a box near the triple point, lists of neighbours included; chaotic, so that nothing is compared."""
         cells, steps = (63, 100) if self.sizes != rows.SMALL else (6, 10)  # 1,000,188 atoms
         edge = (4 / 0.8442) ** (1 / 3)
         corner = np.stack(np.meshgrid(*[np.arange(cells)] * 3, indexing="ij"), -1).reshape(-1, 1, 3)
-        q = ((corner + np.array([[0, 0, 0], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5]])) * edge).reshape(-1, 3)
+        q = ((corner + np.array([[0, 0, 0], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5]])) * edge).reshape(
+            -1, 3
+        )
         p = 1.2 * (rows.uniform(1, -1.0, 1.0, q.size) * 3**0.5).reshape(q.shape)
         given = {"q": q, "p": p - p.mean(0), "L": cells * edge}
         sim = tp.compile(atoms, backend=self.backend, precision=precision, dt=0.004, sizes={"n": len(q)})
         sim.evolve(steps=steps, progress=False, **given)
         if self.fill:
             return
-        out = sim.evolve(steps=steps, progress=False, **given)  # compiled and melted: by the host's clock, all included
+        out = sim.evolve(
+            steps=steps, progress=False, **given
+        )  # compiled and melted: by the host's clock, all included
         value = len(q) * steps / out.metrics["seconds"]["run"] * 1e-6
         rows.say(row="liquid", precision=precision, variant="exact", value=value, unit=rows.UNITS["liquid"])
 

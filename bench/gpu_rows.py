@@ -3,6 +3,7 @@
 A contender is a program that prints a line of JSON for each row it has: row, precision, variant, value, unit, n, steps, sum.
 `sum` is that of the absolute values of what came out (positions, populations), so that all can be compared.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -32,10 +33,24 @@ class Sizes:
 
 
 SMALL = Sizes(2_048, 20, 512, 2, 256, 4)
-UNITS = {"pendulum": "ps per system-step", "henon_heiles": "ps per system-step", "gravity": "ps per ordered pair",
-         "d2q9": "billion sites a second", "first": "seconds", "liquid": "million atom-steps a second"}  # fmt: skip
-ROWS = (("pendulum", "float64"), ("pendulum", "float32"), ("henon_heiles", "float64"), ("gravity", "float32"),
-        ("gravity", "float64"), ("d2q9", "float32"), ("liquid", "float64"), ("first", "float64"))  # fmt: skip
+UNITS = {
+    "pendulum": "ps per system-step",
+    "henon_heiles": "ps per system-step",
+    "gravity": "ps per ordered pair",
+    "d2q9": "billion sites a second",
+    "first": "seconds",
+    "liquid": "million atom-steps a second",
+}
+ROWS = (
+    ("pendulum", "float64"),
+    ("pendulum", "float32"),
+    ("henon_heiles", "float64"),
+    ("gravity", "float32"),
+    ("gravity", "float64"),
+    ("d2q9", "float32"),
+    ("liquid", "float64"),
+    ("first", "float64"),
+)
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -93,9 +108,17 @@ def collided(f: Any, om: float) -> list[Any]:
     b = 1 - (ux2 + uy2) / 3
     px, py, qx, qy, bb, xy = w1 * (b + ux2), w1 * (b + uy2), w1 * ux3, w1 * uy3, b + ux2 + uy2, ux3 * uy3
     p5, p6, g5, g6 = w2 * (bb + xy), w2 * (bb - xy), w2 * (ux3 + uy3), w2 * (ux3 - uy3)
-    return [c1 * f[0] + 4 * w1 * b, c1 * f[1] + (px + qx), c1 * f[2] + (py + qy), c1 * f[3] + (px - qx),
-            c1 * f[4] + (py - qy), c1 * f[5] + (p5 + g5), c1 * f[6] + (p6 - g6), c1 * f[7] + (p5 - g5),
-            c1 * f[8] + (p6 + g6)]  # fmt: skip
+    return [
+        c1 * f[0] + 4 * w1 * b,
+        c1 * f[1] + (px + qx),
+        c1 * f[2] + (py + qy),
+        c1 * f[3] + (px - qx),
+        c1 * f[4] + (py - qy),
+        c1 * f[5] + (p5 + g5),
+        c1 * f[6] + (p6 - g6),
+        c1 * f[7] + (p5 - g5),
+        c1 * f[8] + (p6 + g6),
+    ]
 
 
 # --- telling --------------------------------------------------------------------------------------
@@ -130,7 +153,12 @@ def say(**line: Any) -> None:
 
 
 def skipped(row: str, precision: str, variant: str, why: Any) -> None:
-    say(row=row, precision=precision, variant=variant, skipped=(str(why).strip().splitlines() or [repr(why)])[0])
+    say(
+        row=row,
+        precision=precision,
+        variant=variant,
+        skipped=(str(why).strip().splitlines() or [repr(why)])[0],
+    )
 
 
 def arguments(about: str | None, *extra: tuple[str, dict[str, Any]]) -> argparse.Namespace:

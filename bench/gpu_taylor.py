@@ -7,6 +7,7 @@ warp waits for the slowest of its members: `busy` is the part of its threads tha
 
     python bench/gpu_taylor.py [--small] [--only kepler]   under a minute on an H200 with 16 cores; --only shapes: blocks
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,7 +27,12 @@ from tinyphysics.errors import BackendError
 from tinyphysics.runtime.backend import engine_for, series_engine
 
 TOLERANCE, WARP, RUNS = 1e-12, 32, 3
-SHAPES = [(threads, resident) for threads in (32, 64, 128) for resident in (32, 64, 128, 256, 512) if resident >= threads]
+SHAPES = [
+    (threads, resident)
+    for threads in (32, 64, 128)
+    for resident in (32, 64, 128, 256, 512)
+    if resident >= threads
+]
 PERIOD = 17.0652165601579625588917206249  # Hairer, Norsett and Wanner I, II.0
 
 
@@ -56,7 +62,9 @@ def pleiades(n: int) -> dict[str, Any]:
     q = np.array([[3, 3], [3, -3], [-1, 2], [-3, 0], [2, 0], [-2, -4], [2, 4]])
     v = np.array([[0, 0], [0, 0], [0, 0], [0, -1.25], [0, 1], [1.75, 0], [-1.5, 0]])
     m, rng = np.arange(1.0, 8.0), np.random.default_rng(3)
-    return dict(q=q + 1e-2 * rng.normal(size=(n, 7, 2)), p=m[:, None] * (v + 1e-2 * rng.normal(size=(n, 7, 2))), m=m)
+    return dict(
+        q=q + 1e-2 * rng.normal(size=(n, 7, 2)), p=m[:, None] * (v + 1e-2 * rng.normal(size=(n, 7, 2))), m=m
+    )
 
 
 @dataclass(frozen=True)
@@ -83,8 +91,11 @@ class Stepping:
 
     def __init__(self, sim: Any) -> None:
         c = sim.compiled
-        self.engine = (engine_for(sim.target, c.program, None, None) if c.series is None else
-                       series_engine(sim.target, c.series))  # fmt: skip
+        self.engine = (
+            engine_for(sim.target, c.program, None, None)
+            if c.series is None
+            else series_engine(sim.target, c.series)
+        )
         self.timer = cuda.Timer() if sim.target.backend == "cuda" else None
         self.seconds, self.advance = 0.0, self.engine.advance
 
@@ -136,8 +147,11 @@ def compare(name: str, row: Row, small: bool, gpu: bool) -> None:
         if backend == "llvm":
             hashed = out.hash
         same = "" if backend == "llvm" else "the same hash" if out.hash == hashed else "ANOTHER HASH"
-        print(f"  {name:18} {n:8,} {backend:5} {steps / n * 1e9:10.1f} {call / n * 1e9:10.1f} "
-              f"{counts.mean():8.1f} {counts.max():6} {busy(counts):6.2f}  {same}", flush=True)  # fmt: skip
+        print(
+            f"  {name:18} {n:8,} {backend:5} {steps / n * 1e9:10.1f} {call / n * 1e9:10.1f} "
+            f"{counts.mean():8.1f} {counts.max():6} {busy(counts):6.2f}  {same}",
+            flush=True,
+        )
     if gpu:
         here, there = found["llvm"], found["cuda"]
         print(f"  {'':18} {'':8} ratio {here[0] / there[0]:9.1f}x {here[1] / there[1]:9.1f}x", flush=True)
@@ -164,7 +178,9 @@ def shapes(small: bool) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--small", action="store_true", help="sizes of a test")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     given = parser.parse_args()
@@ -174,7 +190,9 @@ if __name__ == "__main__":
     except BackendError as error:
         print(error.what)
         there = False
-    print(f"  {'':18} {'members':>8} {'':5} {'ns, steps':>10} {'ns, call':>10} {'steps':>8} {'most':>6} {'busy':>6}")
+    print(
+        f"  {'':18} {'members':>8} {'':5} {'ns, steps':>10} {'ns, call':>10} {'steps':>8} {'most':>6} {'busy':>6}"
+    )
     for name, row in ROWS.items():
         if given.only in name:
             compare(name, row, given.small, there)

@@ -1,4 +1,5 @@
 """The rows of a GPU with torch.compile: some steps in a kernel, and those again and again. Times are those of CUDA events."""
+
 from __future__ import annotations
 
 import time
@@ -40,6 +41,7 @@ def timed(row: str, precision: str, variant: str, s: rows.Sizes, run: Callable[[
 
 def leaping(force: Any, q: Any, p: Any, dt: float, n: int) -> Callable[[], Any]:
     """The positions after n steps; half kicks merged, the last one left out: it moves nothing."""
+
     @torch.compile
     def begin(q: Any, p: Any) -> Any:
         return p + dt / 2 * force(q)
@@ -120,7 +122,9 @@ def d2q9(precision: str, s: rows.Sizes) -> None:
 
     @torch.compile
     def step(f: Any) -> Any:
-        return torch.stack(rows.collided([torch.roll(f[k], (rows.CY[k], rows.CX[k]), (0, 1)) for k in range(9)], rows.OMEGA))
+        return torch.stack(
+            rows.collided([torch.roll(f[k], (rows.CY[k], rows.CX[k]), (0, 1)) for k in range(9)], rows.OMEGA)
+        )
 
     def run() -> Any:
         f = start
@@ -143,7 +147,13 @@ def first(precision: str, s: rows.Sizes) -> None:
         return time.perf_counter() - began
 
     once(1.0)
-    rows.say(row="first", precision=precision, variant="", value=min(once(1 + k / 8) for k in (1, 2)), unit="seconds")
+    rows.say(
+        row="first",
+        precision=precision,
+        variant="",
+        value=min(once(1 + k / 8) for k in (1, 2)),
+        unit="seconds",
+    )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 H = (1 + q**2) p**2/2 + q**4. The C takes the same midpoint rule to its root by Newton's method with exact slopes, member by
 member. Thread CPU time of one core, the smallest of some, variants interleaved.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -53,7 +54,9 @@ def by_hand() -> Any:
     folder = Path(tempfile.mkdtemp())
     (folder / "midpoint.c").write_text(SOURCE)
     library, source = str(folder / "midpoint.so"), str(folder / "midpoint.c")
-    subprocess.run(["gcc", "-O3", "-march=native", "-fPIC", "-shared", "-o", library, source, "-lm"], check=True)
+    subprocess.run(
+        ["gcc", "-O3", "-march=native", "-fPIC", "-shared", "-o", library, source, "-lm"], check=True
+    )
     f = ctypes.CDLL(library).midpoint
     f.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_long] * 2 + [ctypes.c_double]
     return f
@@ -76,7 +79,10 @@ def best(rows: dict[str, Callable[[], Any]]) -> dict[str, float]:
 def ensembles() -> None:
     rng = np.random.default_rng(1)
     q, p = rng.uniform(-0.7, 0.7, (2, MEMBERS))
-    c, sims = by_hand(), {m: tp.compile(curved, dt=DT, method=m) for m in ("implicit_midpoint", "gauss4", "gauss6")}
+    c, sims = (
+        by_hand(),
+        {m: tp.compile(curved, dt=DT, method=m) for m in ("implicit_midpoint", "gauss4", "gauss6")},
+    )
 
     def hand() -> tuple[Any, Any]:
         a, b = q.copy(), p.copy()
@@ -111,7 +117,9 @@ def orbits() -> None:
         return solve_ivp(slopes, (0, UNTIL), [0.5, 0.5], "DOP853", rtol=tolerance, atol=tolerance).y[0, -1]
 
     print(f"one orbit to t = {UNTIL:g}, ms")
-    for (name, seconds), f in zip(best({"gauss6, dt = 0.05": ours, "SciPy DOP853": scipy}).items(), (ours, scipy)):
+    for (name, seconds), f in zip(
+        best({"gauss6, dt = 0.05": ours, "SciPy DOP853": scipy}).items(), (ours, scipy)
+    ):
         print(f"  {name:22} {seconds * 1e3:7.2f}   error {abs(f() - exact):.0e}")
 
 

@@ -8,6 +8,7 @@ and its cost the CPU time for one member and unit of time at the first number of
 equations of motion from the same L by its own differentiation: the implicit midpoint rule is solved by Newton's method with
 as many rounds as the error needs, and diffrax takes constant steps of Dopri8 and Tsit5, the explicit equivalents.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -87,8 +88,15 @@ def with_jax(q: Any) -> dict[str, Callable[[int], Run]]:
         def solved(solver: Any, steps: int) -> Run:
             def one(x: Any) -> Any:
                 return diffrax.diffeqsolve(
-                    diffrax.ODETerm(lambda t, y, _: field(y)), solver, 0.0, T, T / steps, jnp.concatenate([x, jnp.zeros(2)]),
-                    max_steps=None, saveat=diffrax.SaveAt(t1=True)).ys[0][:2]  # fmt: skip
+                    diffrax.ODETerm(lambda t, y, _: field(y)),
+                    solver,
+                    0.0,
+                    T,
+                    T / steps,
+                    jnp.concatenate([x, jnp.zeros(2)]),
+                    max_steps=None,
+                    saveat=diffrax.SaveAt(t1=True),
+                ).ys[0][:2]
 
             return run(one)
 

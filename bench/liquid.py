@@ -4,6 +4,7 @@
     python bench/liquid.py --cells 63      a million atoms beside 4,000: ns a step and atom, bytes an atom
 All begin from the same melted state and are interleaved; the smallest CPU time of each counts.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -55,8 +56,16 @@ def by_hand(q: np.ndarray, p: np.ndarray, box: float, steps: int) -> dict[str, C
 
         def run(f: object, skin: float = 0.3) -> None:
             x, v = q.copy(), p.copy()
-            f(x.ctypes.data_as(pointer), v.ctypes.data_as(pointer), len(x), ctypes.c_double(box), ctypes.c_double(CUTOFF),
-              ctypes.c_double(skin), ctypes.c_double(DT), steps)  # type: ignore[operator] # fmt: skip
+            f(
+                x.ctypes.data_as(pointer),
+                v.ctypes.data_as(pointer),
+                len(x),
+                ctypes.c_double(box),
+                ctypes.c_double(CUTOFF),
+                ctypes.c_double(skin),
+                ctypes.c_double(DT),
+                steps,
+            )  # type: ignore[operator]
 
         out[f"C by hand, {rows} x 8"] = lambda f=library.liquid_cluster: run(f)
         if rows == 1:
@@ -80,7 +89,9 @@ def openmm_cpu(q: np.ndarray, p: np.ndarray, box: float, steps: int) -> Contende
         force.addParticle(0.0, 1.0, 1.0)
     system.addForce(force)
     system.setDefaultPeriodicBoxVectors(*(np.eye(3) * box))
-    context = mm.Context(system, mm.VerletIntegrator(DT), mm.Platform.getPlatformByName("CPU"), {"Threads": "1"})
+    context = mm.Context(
+        system, mm.VerletIntegrator(DT), mm.Platform.getPlatformByName("CPU"), {"Threads": "1"}
+    )
 
     def run() -> None:
         context.setPositions(q)
@@ -100,9 +111,20 @@ def lammps_opt(q: np.ndarray, p: np.ndarray, box: float, steps: int) -> Contende
     except (ImportError, OSError):
         return None
     style = "lj/cut/opt" if engine.has_style("pair", "lj/cut/opt") else "lj/cut"
-    for line in ("units lj", "atom_style atomic", "atom_modify map array", f"region b block 0 {box} 0 {box} 0 {box}",
-                 "create_box 1 b", f"pair_style {style} {CUTOFF}", "mass 1 1.0", "pair_coeff 1 1 1.0 1.0",
-                 "neighbor 0.3 bin", "neigh_modify every 1 check yes", f"timestep {DT}", "fix 1 all nve"):  # fmt: skip
+    for line in (
+        "units lj",
+        "atom_style atomic",
+        "atom_modify map array",
+        f"region b block 0 {box} 0 {box} 0 {box}",
+        "create_box 1 b",
+        f"pair_style {style} {CUTOFF}",
+        "mass 1 1.0",
+        "pair_coeff 1 1 1.0 1.0",
+        "neighbor 0.3 bin",
+        "neigh_modify every 1 check yes",
+        f"timestep {DT}",
+        "fix 1 all nve",
+    ):
         engine.command(line)
     engine.create_atoms(len(q), None, [1] * len(q), (q % box).ravel().tolist(), p.ravel().tolist())
 
@@ -139,9 +161,13 @@ def race(steps: int, repeat: int) -> dict:
     rows = by_hand(q, p, box, steps) | ours | {name: f for name, f in peers.items() if f is not None}
     cost = {name: 1e9 * x / steps / len(q) for name, x in smallest(rows, repeat).items()}
     hand = min(x for name, x in cost.items() if name.startswith("C by hand"))
-    return {"workload": f"Lennard-Jones, {len(q):,} atoms", "ns a step and atom": cost,
-            "ratio to the best C": {name: round(x / hand, 2) for name, x in cost.items()},
-            "not installed": [name for name, f in peers.items() if f is None], "load": os.getloadavg()[0]}  # fmt: skip
+    return {
+        "workload": f"Lennard-Jones, {len(q):,} atoms",
+        "ns a step and atom": cost,
+        "ratio to the best C": {name: round(x / hand, 2) for name, x in cost.items()},
+        "not installed": [name for name, f in peers.items() if f is None],
+        "load": os.getloadavg()[0],
+    }
 
 
 def grown(cells: int, steps: int, repeat: int) -> dict:
@@ -160,8 +186,13 @@ def grown(cells: int, steps: int, repeat: int) -> dict:
     per_step = {"4,000 atoms": best["small"] / len(q), f"{len(many):,} atoms": best["large"] / len(many)}
     ns = {name: 1e9 * seconds / steps for name, seconds in per_step.items()}
     few, lot = ns.values()
-    return {"ns a step and atom": ns, "ratio": lot / few, "bytes an atom, frames included": held,
-            "bytes an atom of frames": returned, "load": os.getloadavg()[0]}  # fmt: skip
+    return {
+        "ns a step and atom": ns,
+        "ratio": lot / few,
+        "bytes an atom, frames included": held,
+        "bytes an atom of frames": returned,
+        "load": os.getloadavg()[0],
+    }
 
 
 def peak() -> int:
@@ -173,7 +204,9 @@ def keep(out: tp.Trajectory) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cells", type=int, default=10, help="along an edge, four atoms each")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--repeat", type=int, default=5)

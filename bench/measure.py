@@ -1,4 +1,5 @@
 """What does a contender cost?  CPU time of steps, and of compiling and running for the first time."""
+
 from __future__ import annotations
 
 import os
@@ -43,13 +44,21 @@ def positions(f: Contender) -> Any:
 
 
 def race(
-    workload: str, rows: Mapping[str, Contender | None], repeat: int, work: float, compared: int,
-    works: Mapping[str, float] | None = None, settings: Mapping[str, str] | None = None,
-    limits: Mapping[str, float] | None = None, unit: str = "",
-) -> Row:  # fmt: skip
+    workload: str,
+    rows: Mapping[str, Contender | None],
+    repeat: int,
+    work: float,
+    compared: int,
+    works: Mapping[str, float] | None = None,
+    settings: Mapping[str, str] | None = None,
+    limits: Mapping[str, float] | None = None,
+    unit: str = "",
+) -> Row:
     """The smallest time of each, repetitions interleaved so that all see the same machine."""
     there = {name: f for name, f in rows.items() if f is not None}
-    last = {name: np.ravel(positions(f))[:compared] for name, f in there.items()}  # what compiles at the first call does now
+    last = {
+        name: np.ravel(positions(f))[:compared] for name, f in there.items()
+    }  # what compiles at the first call does now
     reference = last["C by hand"]
     away = {name: float(np.abs(q - reference[: q.size]).max()) for name, q in last.items()}
     best = dict.fromkeys(there, float("inf"))
@@ -92,8 +101,14 @@ IMPORT = "import time; t = time.process_time(); import {}; print((time.process_t
 def fresh(code: str) -> list[float]:
     """The numbers that code prints in a process of its own, where all caches on disk are empty."""
     with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | {"TINYPHYSICS_CACHE": folder, "XDG_CACHE_HOME": folder, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        env = os.environ | {
+            "TINYPHYSICS_CACHE": folder,
+            "XDG_CACHE_HOME": folder,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        )
     return [float(word) for word in done.stdout.split()]
 
 
@@ -101,7 +116,9 @@ def start_up() -> list[Row]:
     """Compiling and running a system that the (warm) process has not seen; importing in a new process."""
     new, known = fresh(OURS + TIMED)
     first: dict[str, float | None] = {"tinyphysics": new, "tinyphysics, from its cache": known}
-    imports: dict[str, float | None] = {"tinyphysics": min(fresh(IMPORT.format("tinyphysics"))[0] for _ in range(3))}
+    imports: dict[str, float | None] = {
+        "tinyphysics": min(fresh(IMPORT.format("tinyphysics"))[0] for _ in range(3))
+    }
     for peer in PEERS:
         code = getattr(module_of(peer), "FIRST", None)
         first[peer] = fresh(code + TIMED)[0] if code else None

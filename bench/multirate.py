@@ -8,6 +8,7 @@ kcal/mol. Drift is the largest |E - E0| at the times of the outer steps, for bot
 takes as few steps to an outer one as keep its drift below. Pair forces are counted in the programs that ran. Times are
 thread CPU time of runs without observables, the smallest of a few, interleaved.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -40,7 +41,9 @@ def at_rest(n: int) -> dict[str, Any]:
     turn = 0.66 * np.arange(n)
     q = np.stack([1.5 * np.cos(turn), 1.5 * np.sin(turn), 0.35 * np.arange(n)], -1)
     bonds = chains(1, n)
-    return dict(q=q / np.linalg.norm(q[1] - q[0]), bonds=bonds, bonded=partners(exclusions(bonds, apart=1), n))
+    return dict(
+        q=q / np.linalg.norm(q[1] - q[0]), bonds=bonds, bonded=partners(exclusions(bonds, apart=1), n)
+    )
 
 
 def warmed(plain: Any, n: int, steps: int = 10_000) -> dict[str, Any]:
@@ -60,11 +63,15 @@ def pair_forces(sim: Any) -> int:
 
 def largest(sim: Any, start: dict[str, Any], dt: float, steps: int, every: int) -> float:
     """|E - E0| at its largest."""
-    out = sim.evolve(**start, dt=dt, steps=steps, observe={"E": "energy"}, observe_every=every, progress=False)
+    out = sim.evolve(
+        **start, dt=dt, steps=steps, observe={"E": "energy"}, observe_every=every, progress=False
+    )
     return float(np.abs(out["E"] - out["E"][0]).max()) if not out.stops else np.inf
 
 
-def shortest(plain: Any, start: dict[str, Any], steps: int, drift: float, most: int = 32) -> tuple[int, float]:
+def shortest(
+    plain: Any, start: dict[str, Any], steps: int, drift: float, most: int = 32
+) -> tuple[int, float]:
     """(how few single-rate steps to an outer one drift no more, their drift)."""
     bad, good, found = 1, most, np.inf
     while good - bad > 1:
@@ -94,11 +101,15 @@ def compared(n: int, steps: int) -> dict[str, float]:
     spent = seconds({"paced": (paced, DT, 1), "plain": (plain, DT / fewest, fewest)}, start)
     kinetic = 1.5 * TEMPERATURE * n
     return {
-        "inner": paced.goal.inner[0], "plain steps": fewest,
-        "paced drift": drift / kinetic, "plain drift": other / kinetic,
-        "paced pair forces": pair_forces(paced) * steps, "plain pair forces": pair_forces(plain) * fewest * steps,
-        "paced us": 1e6 * spent["paced"], "plain us": 1e6 * spent["plain"],
-    }  # fmt: skip
+        "inner": paced.goal.inner[0],
+        "plain steps": fewest,
+        "paced drift": drift / kinetic,
+        "plain drift": other / kinetic,
+        "paced pair forces": pair_forces(paced) * steps,
+        "plain pair forces": pair_forces(plain) * fewest * steps,
+        "paced us": 1e6 * spent["paced"],
+        "plain us": 1e6 * spent["plain"],
+    }
 
 
 def main() -> None:
@@ -107,11 +118,16 @@ def main() -> None:
     parser.add_argument("--beads", type=int, default=BEADS)
     given = parser.parse_args()
     found = compared(given.beads, given.steps)
-    print(f"{given.beads} beads, bond constant 1e4, {given.steps:,} outer steps of {DT:g}; drift over 3/2 N T")
+    print(
+        f"{given.beads} beads, bond constant 1e4, {given.steps:,} outer steps of {DT:g}; drift over 3/2 N T"
+    )
     print(f"{'':24}{'fast and slow':>16}{'leapfrog':>16}{'ratio':>8}")
-    rows = [("steps to an outer one", found["inner"], found["plain steps"], ""), ("largest |E - E0|", found["paced drift"],
-            found["plain drift"], ""), ("pair forces", found["paced pair forces"], found["plain pair forces"], "ratio"),
-            ("us an outer step", found["paced us"], found["plain us"], "ratio")]  # fmt: skip
+    rows = [
+        ("steps to an outer one", found["inner"], found["plain steps"], ""),
+        ("largest |E - E0|", found["paced drift"], found["plain drift"], ""),
+        ("pair forces", found["paced pair forces"], found["plain pair forces"], "ratio"),
+        ("us an outer step", found["paced us"], found["plain us"], "ratio"),
+    ]
     for name, a, b, ratio in rows:
         print(f"{name:24}{a:>16.4g}{b:>16.4g}" + (f"{b / a:>8.2f}" if ratio else ""))
 

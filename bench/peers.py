@@ -3,6 +3,7 @@
 A file has what makes sense for its peer: pendulums, stars, one_pendulum, planets, gravity, chain, fluid, wave (each
 gives contenders by label), solvers (functions of q, p and a setting), FIRST (a program that defines `once(c)`), NOTE.
 """
+
 from __future__ import annotations
 
 import functools

@@ -7,6 +7,7 @@ correctors and changes of coordinates, and without compiling.
 
     python bench/planets_precision.py [rounds]
 """
+
 from __future__ import annotations
 
 import argparse
@@ -109,7 +110,9 @@ def heyoka(tolerance: float, fp: Any = float) -> Run:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("rounds", nargs="?", type=int, default=5)
     rounds = options.parse_args().rounds
     truth = heyoka(1e-19, np.longdouble)()

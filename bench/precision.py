@@ -3,6 +3,7 @@
 Times are CPU seconds of this thread, precisions interleaved, the smallest counts. Energies are those of a small
 ensemble, looked at every 997 steps: the largest |E - E0| of each member, over the largest sum of |terms of H|.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -84,8 +85,10 @@ def main() -> None:
         t, e = times(name, args.members, 50, args.repeat), energies(name, args.few, int(args.steps))
         rows.append({"workload": name, "ns": t, "energy error": e, "steps": int(args.steps)})
         for precision in PRECISIONS:
-            print(f"{name:9s} {precision:12s} {t[precision]:6.3f} ns  {t[precision] / t['float64']:5.2f} of the time   "
-                  f"energy {e[precision]:.3e}  {e[precision] / e['float64']:6.3f} of the error")  # fmt: skip
+            print(
+                f"{name:9s} {precision:12s} {t[precision]:6.3f} ns  {t[precision] / t['float64']:5.2f} of the time   "
+                f"energy {e[precision]:.3e}  {e[precision] / e['float64']:6.3f} of the error"
+            )
     if args.json:
         with open(args.json, "w") as file:
             json.dump(rows, file, indent=1)

@@ -8,6 +8,7 @@ several rounds, contenders one after the other in each. The error is the largest
 heyoka in 80 bits at 1e-19, or where it is not installed our own series to rounding. What is printed is the cheapest
 setting of each that meets an error, and how the best of ours compares with the best of the others.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -34,8 +35,12 @@ PATIENCE = 0.25  # seconds: a run that takes longer is not run in every round
 def arenstorf(x: tp.Vec[2], v: tp.Vec[2], mu: float = 0.012277471):
     a, b = x
     earth, moon = ((a + mu) ** 2 + b * b) ** 1.5, ((a - (1 - mu)) ** 2 + b * b) ** 1.5
-    return v, tp.stack([a + 2 * v[1] - (1 - mu) * (a + mu) / earth - mu * (a - (1 - mu)) / moon,
-                        b - 2 * v[0] - (1 - mu) * b / earth - mu * b / moon])  # fmt: skip
+    return v, tp.stack(
+        [
+            a + 2 * v[1] - (1 - mu) * (a + mu) / earth - mu * (a - (1 - mu)) / moon,
+            b - 2 * v[0] - (1 - mu) * b / earth - mu * b / moon,
+        ]
+    )
 
 
 @tp.hamiltonian
@@ -84,8 +89,12 @@ def kepler(q: tp.Vec[2], p: tp.Vec[2], c: float = 5.0):
 def of_arenstorf(s: Any, f: Any) -> list[Any]:
     mu, (x, y, u, v) = 0.012277471, s
     earth, moon = ((x + mu) ** 2 + y * y) ** 1.5, ((x - (1 - mu)) ** 2 + y * y) ** 1.5
-    return [u, v, x + 2 * v - (1 - mu) * (x + mu) / earth - mu * (x - (1 - mu)) / moon,
-            y - 2 * u - (1 - mu) * y / earth - mu * y / moon]  # fmt: skip
+    return [
+        u,
+        v,
+        x + 2 * v - (1 - mu) * (x + mu) / earth - mu * (x - (1 - mu)) / moon,
+        y - 2 * u - (1 - mu) * y / earth - mu * y / moon,
+    ]
 
 
 def of_stars(s: Any, f: Any) -> list[Any]:
@@ -146,7 +155,9 @@ class Problem:
     start: Any  # positions, then velocities (or momenta), of the equations below
     rates: Callable[[Any, Any], list[Any]]
     series: tuple[Any, Mapping[str, Any]]  # the system that Taylor series follow, and its start
-    stepped: Mapping[str, tuple[Any, Mapping[str, Any], int]]  # by method: a system, a start, the fewest steps tried
+    stepped: Mapping[
+        str, tuple[Any, Mapping[str, Any], int]
+    ]  # by method: a system, a start, the fewest steps tried
     options: Mapping[str, Any] = field(default_factory=dict)  # of both
     parameters: Mapping[str, Any] = field(default_factory=dict)
     masses: Any = None  # of bodies that do nothing but attract each other
@@ -172,23 +183,66 @@ def problems() -> dict[str, Problem]:
     inside, hanging, ellipse = (halves(s, "q", "p") for s in (WELL, BENT, ELLIPSE))
     at_dipole = dict(q=CHARGE[:3], p=CHARGE[3:] - [0.0, 1.0, 0.0])  # p = v + A, and A is (0, -1, 0) there
     return {
-        "arenstorf": Problem("the orbit of Arenstorf, one period", 17.0652165601579625588917206249, ORBIT, of_arenstorf,
-                             (arenstorf, halves(ORBIT, "x", "v")), {}),
-        "pleiades": Problem("the Pleiades to t = 3", 3.0, np.concatenate([PLACES.ravel(), SPEEDS.ravel()]), of_stars,
-                            (stars, together), {"nystrom8": (stars, together, 100)}, parameters={"m": MASSES}, masses=MASSES,
-                            arrays=of_stars_as_arrays),
-        "henon_heiles": Problem("Hénon–Heiles to t = 1000", 1000.0, WELL, of_henon_heiles, (henon_heiles, inside),
-                                {m: (henon_heiles, inside, n) for m, n in (
-                                    ("force_gradient6", 600), ("nystrom6", 400), ("nystrom8", 300))}),
-        "double_pendulum": Problem("a double pendulum to t = 200", 200.0, BENT, of_double_pendulum, (swinging, hanging),
-                                   {"galerkin6": (double_pendulum, hanging, 240), "gauss6": (swinging, hanging, 240)}),
-        "dipole": Problem("a charge at a magnetic dipole to t = 500", 500.0, CHARGE, of_dipole,
-                          (dipole, halves(CHARGE, "x", "v")), {"gauss6": (dipole_energy, at_dipole, 800)}),
-        "relativistic": Problem("a relativistic orbit to t = 200", 200.0, ELLIPSE, of_relativistic, (kepler, ellipse),
-                                {m: (kepler, ellipse, n) for m, n in (
-                                    ("blanes_moan6", 480), ("kahan_li8", 400), ("sofroniou_spaletta10", 240))},
-                                {"kinetics": "relativistic"}, {"c": 5.0}),
-    }  # fmt: skip
+        "arenstorf": Problem(
+            "the orbit of Arenstorf, one period",
+            17.0652165601579625588917206249,
+            ORBIT,
+            of_arenstorf,
+            (arenstorf, halves(ORBIT, "x", "v")),
+            {},
+        ),
+        "pleiades": Problem(
+            "the Pleiades to t = 3",
+            3.0,
+            np.concatenate([PLACES.ravel(), SPEEDS.ravel()]),
+            of_stars,
+            (stars, together),
+            {"nystrom8": (stars, together, 100)},
+            parameters={"m": MASSES},
+            masses=MASSES,
+            arrays=of_stars_as_arrays,
+        ),
+        "henon_heiles": Problem(
+            "Hénon–Heiles to t = 1000",
+            1000.0,
+            WELL,
+            of_henon_heiles,
+            (henon_heiles, inside),
+            {
+                m: (henon_heiles, inside, n)
+                for m, n in (("force_gradient6", 600), ("nystrom6", 400), ("nystrom8", 300))
+            },
+        ),
+        "double_pendulum": Problem(
+            "a double pendulum to t = 200",
+            200.0,
+            BENT,
+            of_double_pendulum,
+            (swinging, hanging),
+            {"galerkin6": (double_pendulum, hanging, 240), "gauss6": (swinging, hanging, 240)},
+        ),
+        "dipole": Problem(
+            "a charge at a magnetic dipole to t = 500",
+            500.0,
+            CHARGE,
+            of_dipole,
+            (dipole, halves(CHARGE, "x", "v")),
+            {"gauss6": (dipole_energy, at_dipole, 800)},
+        ),
+        "relativistic": Problem(
+            "a relativistic orbit to t = 200",
+            200.0,
+            ELLIPSE,
+            of_relativistic,
+            (kepler, ellipse),
+            {
+                m: (kepler, ellipse, n)
+                for m, n in (("blanes_moan6", 480), ("kahan_li8", 400), ("sofroniou_spaletta10", 240))
+            },
+            {"kinetics": "relativistic"},
+            {"c": 5.0},
+        ),
+    }
 
 
 # --- what it costs --------------------------------------------------------------------------------
@@ -244,10 +298,15 @@ def cheapest(points: list[Point], error: float) -> Point | None:
 
 def table(title: str, curves: Mapping[str, list[Point]]) -> list[str]:
     """Rows of a table in Markdown: µs at the cheapest setting, and ours to the best of the others."""
-    lines = [f"| {title}, µs at an error of | " + " | ".join(f"{e:.0e}" for e in ERRORS) + " |", "|---" * 6 + "|"]
+    lines = [
+        f"| {title}, µs at an error of | " + " | ".join(f"{e:.0e}" for e in ERRORS) + " |",
+        "|---" * 6 + "|",
+    ]
     for name, points in curves.items():
         found = [cheapest(points, e) for e in ERRORS]
-        lines.append(f"| {name} | " + " | ".join(f"{x.seconds * 1e6:,.0f}" if x else "–" for x in found) + " |")
+        lines.append(
+            f"| {name} | " + " | ".join(f"{x.seconds * 1e6:,.0f}" if x else "–" for x in found) + " |"
+        )
     ratios = [faster(curves, e) for e in ERRORS]
     last = " | ".join(f"{r:.2f}" if r else "–" for r in ratios)
     return [*lines, f"| the best of the others over the best of ours | {last} |"]
@@ -262,7 +321,9 @@ def faster(curves: Mapping[str, list[Point]], error: float) -> float | None:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("problems", nargs="*", help="these, or all")
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--only", nargs="*", help="these contenders: a word of their names")

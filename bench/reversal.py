@@ -6,6 +6,7 @@
 Forward in random pieces, each from what the one before has shown; back in other pieces by sim.rewind. The last column is
 thread CPU time of a step of one member, over that of float64; runs take turns, the smallest time of each counts.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -21,7 +22,9 @@ from tinyphysics.physics.molecular import lennard_jones
 from tinyphysics.physics.zoo import henon_heiles, kepler
 
 MEMBERS, STEPS, TURNS = 1024, 2000, 5
-Case = tuple[Any, float, dict[str, Any], Mapping[str, Any], Mapping[str, Any]]  # system, dt, options, state, parameters
+Case = tuple[
+    Any, float, dict[str, Any], Mapping[str, Any], Mapping[str, Any]
+]  # system, dt, options, state, parameters
 
 
 @tp.hamiltonian
@@ -36,7 +39,9 @@ def cases() -> dict[str, Case]:
     p = np.random.default_rng(3).normal(size=atoms.shape)
     start = dict(q=atoms, p=p - p.mean(0))
     orders = (1, 2, 4, 6, 8, 10)
-    out: dict[str, Case] = {f"henon_heiles order {n}": (henon_heiles, 0.1, dict(order=n), chaotic, {}) for n in orders}
+    out: dict[str, Case] = {
+        f"henon_heiles order {n}": (henon_heiles, 0.1, dict(order=n), chaotic, {}) for n in orders
+    }
     out["kepler order 4"] = (kepler, 0.02, dict(order=4), dict(q=[1.0, 0.0], p=[0.0, 1.2]), {})
     return out | {"liquid, 108 atoms, lists": (liquid, 0.005, {}, start, dict(box=float(box[0])))}
 
@@ -46,7 +51,9 @@ def pieces(steps: int, count: int, seed: int) -> list[int]:
     return [int(n) for n in np.diff([0, *cuts, steps])]
 
 
-def there_and_back(sim: tp.Simulation, state: Mapping[str, Any], given: Mapping[str, Any], steps: int, count: int) -> bool:
+def there_and_back(
+    sim: tp.Simulation, state: Mapping[str, Any], given: Mapping[str, Any], steps: int, count: int
+) -> bool:
     """Is every bit what it was, and the way there the same in one piece?"""
     begin = sim.evolve(**state, **given, steps=0, progress=False)
     out = begin
@@ -61,10 +68,16 @@ def there_and_back(sim: tp.Simulation, state: Mapping[str, Any], given: Mapping[
     return whole.hash == begin.hash
 
 
-def cost(sims: Mapping[str, tp.Simulation], state: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, float]:
+def cost(
+    sims: Mapping[str, tp.Simulation], state: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, float]:
     """Seconds of a step of one member: small systems in an ensemble, which is what fills the lanes of a processor."""
     members = 1 if np.ndim(state["q"]) > 1 else MEMBERS
-    many = {name: np.broadcast_to(x, (members, *np.shape(x))) for name, x in state.items()} if members > 1 else state
+    many = (
+        {name: np.broadcast_to(x, (members, *np.shape(x))) for name, x in state.items()}
+        if members > 1
+        else state
+    )
     best = {(name, n): float("inf") for name in sims for n in (STEPS, 3 * STEPS)}
     for _ in range(TURNS):
         for name, n in best:
@@ -89,8 +102,11 @@ def main() -> None:
         took = time.perf_counter() - began
         each = cost(sims, state, given)
         told = "every bit" if good else "LOST"
-        print(f"{name:28} {args.steps:,} steps, {args.pieces:,} pieces: {told}, {took:.0f} s; "
-              f"{1e9 * each['lattice']:.0f} ns a step, {each['lattice'] / each['float64']:.2f} of float64", flush=True)
+        print(
+            f"{name:28} {args.steps:,} steps, {args.pieces:,} pieces: {told}, {took:.0f} s; "
+            f"{1e9 * each['lattice']:.0f} ns a step, {each['lattice'] / each['float64']:.2f} of float64",
+            flush=True,
+        )
         assert good
 
 

@@ -3,6 +3,7 @@
 Times are CPU times of one thread, the smallest of several interleaved repetitions, as ratios to the
 hand-written C; a result is kept as a JSON line in bench/results/. `pip install .[bench]` brings the peers.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -69,9 +70,13 @@ def ensemble_of_stars(repeat: int, strict, fast) -> Row:
         **peers("stars", x, w.DT, w.STEPS),
     }
     ns = cycle(strict.clock_chain)
-    limits = {name: fewest_cycles(w.henon_heiles, dt=w.DT, scale=s) * ns
-              for name, s in (("tinyphysics", "off"), ("tinyphysics, scaled", "auto"))}  # fmt: skip
-    return race("65,536 Hénon–Heiles x 1,000, leapfrog", rows, repeat, w.MEMBERS * w.STEPS, WHOLE, limits=limits)
+    limits = {
+        name: fewest_cycles(w.henon_heiles, dt=w.DT, scale=s) * ns
+        for name, s in (("tinyphysics", "off"), ("tinyphysics, scaled", "auto"))
+    }
+    return race(
+        "65,536 Hénon–Heiles x 1,000, leapfrog", rows, repeat, w.MEMBERS * w.STEPS, WHOLE, limits=limits
+    )
 
 
 def one_pendulum(repeat: int, strict, fast) -> Row:
@@ -87,7 +92,9 @@ def one_pendulum(repeat: int, strict, fast) -> Row:
 def sun_and_planets(repeat: int, strict, fast) -> Row:
     q, v, m = w.solar_system()
     rows = {
-        "tinyphysics": ours(w.planets, {"q": q[None], "p": (m[:, None] * v)[None]}, w.YEARS, {"m": m}, dt=w.DT),
+        "tinyphysics": ours(
+            w.planets, {"q": q[None], "p": (m[:, None] * v)[None]}, w.YEARS, {"m": m}, dt=w.DT
+        ),
         "C by hand": c(strict.planets_hand, (q, v), m, w.DT, w.YEARS),
         "C, plain loops": c(strict.planets_plain, (q, v), m, w.DT, w.YEARS),
         "gcc fast-math, plain loops": c(fast.planets_plain, (q, v), m, w.DT, w.YEARS),
@@ -99,7 +106,7 @@ def sun_and_planets(repeat: int, strict, fast) -> Row:
 def time_to_solution(repeat: int, strict, fast) -> Row:
     """CPU time per member and unit of time at an error below 1e-9 after T = 100, each at its cheapest setting."""
     q, p = w.pendulums()
-    few = q[:w.SAMPLE].copy(), p[:w.SAMPLE].copy()
+    few = q[: w.SAMPLE].copy(), p[: w.SAMPLE].copy()
     whole = w.SAMPLE // 96 * 96
     exact = tp.compile(w.pendulum, dt=0.025, method="kahan_li8").evolve(q=few[0], p=few[1], until=w.T).final.q
 
@@ -138,7 +145,9 @@ def time_to_solution(repeat: int, strict, fast) -> Row:
             settings[name] = f"tolerance {rung:g}" if isinstance(rung, float) else f"dt {w.T / rung:g}"
     per_step = fewest_cycles(w.pendulum, dt=w.T / n, method=method) * cycle(strict.clock_chain)
     limits = {"tinyphysics": per_step * n / w.T}
-    return race("65,536 pendulums to 1e-9 at T = 100", rows, repeat, w.MEMBERS * w.T, whole, work, settings, limits)
+    return race(
+        "65,536 pendulums to 1e-9 at T = 100", rows, repeat, w.MEMBERS * w.T, whole, work, settings, limits
+    )
 
 
 ROWS = (ensemble_of_pendulums, ensemble_of_stars, one_pendulum, sun_and_planets, time_to_solution)
@@ -151,7 +160,9 @@ def main() -> None:
     asked = parser.parse_args()
     pin()
     where = surroundings()  # of what is about to run, whatever is committed meanwhile
-    kernels, arrays = ([library(flags, name) for flags in (w.STRICT, w.FAST)] for name in ("kernels.c", "arrays.c"))
+    kernels, arrays = (
+        [library(flags, name) for flags in (w.STRICT, w.FAST)] for name in ("kernels.c", "arrays.c")
+    )
     rows = [row(asked.repeat, *kernels) for row in ROWS if asked.only in row.__name__]
     rows += start_up() if asked.only in "start_up" else []
     rows += [row(asked.repeat, *arrays, peers) for row in array_rows.ROWS if asked.only in row.__name__]

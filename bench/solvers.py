@@ -2,6 +2,7 @@
 
 A setting is begun, stepped and read: only the middle is timed.
 """
+
 from __future__ import annotations
 
 import importlib.util
@@ -19,7 +20,14 @@ from tinyphysics.runtime.backend import engine_for, series_engine
 from tinyphysics.runtime.loaders import LlvmLoader
 
 TOLERANCES = tuple(10.0**-k for k in range(3, 16))
-SERIES = (1e-3, 1e-5, 1e-7, 1e-9, *TOLERANCES[8:], 2.0**-52)  # each is compiled: fewer where they differ little
+SERIES = (
+    1e-3,
+    1e-5,
+    1e-7,
+    1e-9,
+    *TOLERANCES[8:],
+    2.0**-52,
+)  # each is compiled: fewer where they differ little
 RUNGS = 1.3  # a ladder of steps: each this many times the last
 MOST = 400_000  # kicks, or slopes of stages, of one run
 
@@ -50,7 +58,11 @@ def by_series(p: Any, tolerance: float, method: str = "taylor") -> Setting:
     system, start = p.series
     sim = tp.compile(system, method=method, tolerance=tolerance, backend="llvm", **p.options)
     c = sim.compiled
-    inner = engine_for(sim.target, c.program, None, 1) if c.series is None else series_engine(sim.target, c.series)
+    inner = (
+        engine_for(sim.target, c.program, None, 1)
+        if c.series is None
+        else series_engine(sim.target, c.series)
+    )
     engine = AdaptiveEngine(inner, list(start), None)
     given = members({x.name: x.default for x in sim.built.system.parameters} | dict(p.parameters))
 
@@ -59,8 +71,12 @@ def by_series(p: Any, tolerance: float, method: str = "taylor") -> Setting:
         engine.advance(m, 1)
         return m
 
-    return Setting(f"tolerance {tolerance:.0e}", begin, engine.reach,
-                   lambda m: engine.synchronised(m)[next(iter(start))].ravel())  # fmt: skip
+    return Setting(
+        f"tolerance {tolerance:.0e}",
+        begin,
+        engine.reach,
+        lambda m: engine.synchronised(m)[next(iter(start))].ravel(),
+    )
 
 
 def ours_taylor(p: Any) -> Iterator[Setting]:
@@ -83,8 +99,12 @@ def ours_fixed(p: Any, method: str) -> Iterator[Setting]:
         def begin(steps: int = steps) -> Any:
             return engine.start(members(start), given, 1, p.until / steps, 0.0)
 
-        yield Setting(f"{steps} steps", begin, lambda m, steps=steps: engine.advance(m, steps),  # type: ignore[misc]
-                      lambda m: engine.synchronised(m)["q"].ravel())  # fmt: skip
+        yield Setting(
+            f"{steps} steps",
+            begin,
+            lambda m, steps=steps: engine.advance(m, steps),  # type: ignore[misc]
+            lambda m: engine.synchronised(m)["q"].ravel(),
+        )
         steps = math.ceil(steps * RUNGS)
 
 
@@ -97,8 +117,14 @@ def with_heyoka(p: Any, tolerance: float, fp: Any = float, careful: bool = False
 
     names = hy.make_vars(*(f"s{k:02}" for k in range(len(p.start))))
     equations = list(zip(names, p.rates(names, Functions)))
-    ta = hy.taylor_adaptive(equations, np.asarray(p.start, fp), fp_type=fp, tol=fp(tolerance), compact_mode=fp is not float,
-                            high_accuracy=careful)  # fmt: skip
+    ta = hy.taylor_adaptive(
+        equations,
+        np.asarray(p.start, fp),
+        fp_type=fp,
+        tol=fp(tolerance),
+        compact_mode=fp is not float,
+        high_accuracy=careful,
+    )
 
     def begin() -> None:
         ta.time = fp(0.0)
@@ -132,7 +158,9 @@ def scipy(p: Any) -> Iterator[Setting]:
         sin, cos, sqrt, sum = math.sin, math.cos, math.sqrt, sum
 
     def rates(t: float, s: Any) -> Any:
-        return p.rates(s.tolist(), Functions) if p.arrays is None else p.arrays(s, np)  # floats beat arrays of four
+        return (
+            p.rates(s.tolist(), Functions) if p.arrays is None else p.arrays(s, np)
+        )  # floats beat arrays of four
 
     for tolerance in TOLERANCES[:-1]:
 
@@ -140,7 +168,9 @@ def scipy(p: Any) -> Iterator[Setting]:
             goal = dict(rtol=max(tolerance, 3e-14), atol=tolerance)
             return solve_ivp(rates, (0.0, p.until), p.start, "DOP853", t_eval=(p.until,), **goal)
 
-        yield Setting(f"tolerance {tolerance:.0e}", lambda: None, go, lambda out: out.y[: len(p.start) // 2, -1])
+        yield Setting(
+            f"tolerance {tolerance:.0e}", lambda: None, go, lambda out: out.y[: len(p.start) // 2, -1]
+        )
 
 
 def diffrax(p: Any) -> Iterator[Setting]:
@@ -156,13 +186,26 @@ def diffrax(p: Any) -> Iterator[Setting]:
     @jax.jit
     def solve(s: Any, tolerance: Any) -> Any:
         control = dfx.PIDController(rtol=tolerance, atol=tolerance)
-        return dfx.diffeqsolve(dfx.ODETerm(field), dfx.Dopri8(), 0.0, p.until, None, s, max_steps=None,
-                               saveat=dfx.SaveAt(t1=True), stepsize_controller=control).ys[0]  # fmt: skip
+        return dfx.diffeqsolve(
+            dfx.ODETerm(field),
+            dfx.Dopri8(),
+            0.0,
+            p.until,
+            None,
+            s,
+            max_steps=None,
+            saveat=dfx.SaveAt(t1=True),
+            stepsize_controller=control,
+        ).ys[0]
 
     start = jnp.asarray(p.start)
     for tolerance in TOLERANCES[:-1:2]:
-        yield Setting(f"tolerance {tolerance:.0e}", lambda: None, lambda _, t=tolerance: solve(start, t).block_until_ready(),  # type: ignore[misc]
-                      lambda out: np.asarray(out)[: len(p.start) // 2])  # fmt: skip
+        yield Setting(
+            f"tolerance {tolerance:.0e}",
+            lambda: None,
+            lambda _, t=tolerance: solve(start, t).block_until_ready(),  # type: ignore[misc]
+            lambda out: np.asarray(out)[: len(p.start) // 2],
+        )
 
 
 def rebound(p: Any) -> Iterator[Setting]:
@@ -176,13 +219,19 @@ def rebound(p: Any) -> Iterator[Setting]:
         def begin(epsilon: float = epsilon) -> Any:
             sim = rb.Simulation()
             sim.integrator = "ias15"
-            (sim.ri_ias15 if hasattr(sim, "ri_ias15") else sim.integrator).epsilon = epsilon  # before version 5, or since
+            (
+                sim.ri_ias15 if hasattr(sim, "ri_ias15") else sim.integrator
+            ).epsilon = epsilon  # before version 5, or since
             for m, x, u in zip(p.masses, q, v):
                 sim.add(m=m, x=x[0], y=x[1], vx=u[0], vy=u[1])
             return sim
 
-        yield Setting(f"epsilon {epsilon:.0e}", begin, lambda sim: sim.integrate(p.until),
-                      lambda sim: np.array([[b.x, b.y] for b in sim.particles]).ravel())  # fmt: skip
+        yield Setting(
+            f"epsilon {epsilon:.0e}",
+            begin,
+            lambda sim: sim.integrate(p.until),
+            lambda sim: np.array([[b.x, b.y] for b in sim.particles]).ravel(),
+        )
 
 
 PEERS: dict[str, tuple[str, Callable[[Any], Iterator[Setting]]]] = {

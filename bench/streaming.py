@@ -2,6 +2,7 @@
 
 The runs take turns, and the smallest time of each counts; the thread that writes is part of the CPU time.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -49,7 +50,11 @@ def cases() -> dict[str, tuple[tp.Simulation, dict, int]]:
         "400 particles, all pairs": (tp.compile(repelling, 0.001), cloud(400, 3), 10_000),
         "4096 planets": (tp.compile(kepler, 0.01), cloud(4096, 2), 50_000),
         "one planet": (tp.compile(kepler, 0.01), dict(q=[1.0, 0.0], p=[0.0, 1.2]), 50_000_000),
-        "a field of 24,000 numbers": (tp.compile(waves, 0.1), dict(q=rng.normal(size=24_000), p=np.zeros(24_000)), 50_000),
+        "a field of 24,000 numbers": (
+            tp.compile(waves, 0.1),
+            dict(q=rng.normal(size=24_000), p=np.zeros(24_000)),
+            50_000,
+        ),
     }
 
 
@@ -69,11 +74,18 @@ def measure(repeat: int, every: int, only: str = "") -> list[dict]:
             path = folder / "run.zarr"
 
             def plain() -> object:
-                return sim.evolve(**given, steps=steps, threads=1, progress=False)  # noqa: B023
+                return sim.evolve(**given, steps=steps, threads=1, progress=False)
 
             def saved() -> object:
-                shutil.rmtree(path, ignore_errors=True)  # noqa: B023
-                return sim.evolve(**given, steps=steps, threads=1, progress=False, save_every=every, save=path)  # noqa: B023
+                shutil.rmtree(path, ignore_errors=True)
+                return sim.evolve(
+                    **given,
+                    steps=steps,
+                    threads=1,
+                    progress=False,
+                    save_every=every,
+                    save=path,
+                )
 
             assert plain().hash == saved().hash
             best = {f: (float("inf"), float("inf")) for f in (plain, saved)}
@@ -82,8 +94,17 @@ def measure(repeat: int, every: int, only: str = "") -> list[dict]:
                     best[f] = tuple(map(min, best[f], spent(f)))  # type: ignore[assignment]
             (wall, cpu), (saved_wall, saved_cpu) = best[plain], best[saved]
             size = sum(x.stat().st_size for x in path.rglob("*") if x.is_file()) / 1e6
-            out.append({"run": name, "frames": steps // every + 1, "MB": size, "wall": wall, "cpu": cpu,
-                        "slower": saved_wall / wall - 1, "more cpu": saved_cpu / cpu - 1})  # fmt: skip
+            out.append(
+                {
+                    "run": name,
+                    "frames": steps // every + 1,
+                    "MB": size,
+                    "wall": wall,
+                    "cpu": cpu,
+                    "slower": saved_wall / wall - 1,
+                    "more cpu": saved_cpu / cpu - 1,
+                }
+            )
     finally:
         shutil.rmtree(folder)
     return out
@@ -101,8 +122,10 @@ def main() -> None:
         print(json.dumps(rows, indent=1))
         return
     for r in rows:
-        print(f"{r['run']:<34}{r['frames']:>8,} frames {r['MB']:>8.1f} MB {r['wall']:>8.3f} s "
-              f"{100 * r['slower']:>+7.1f} % slower {100 * r['more cpu']:>+7.1f} % more CPU")  # fmt: skip
+        print(
+            f"{r['run']:<34}{r['frames']:>8,} frames {r['MB']:>8.1f} MB {r['wall']:>8.3f} s "
+            f"{100 * r['slower']:>+7.1f} % slower {100 * r['more cpu']:>+7.1f} % more CPU"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """How is a run shown and kept?  One table with its legend, and one JSON line."""
+
 from __future__ import annotations
 
 import datetime
@@ -24,7 +25,16 @@ RESULTS = Path(__file__).parent / "results" / "results.jsonl"
 
 
 def show(rows: Sequence[Row]) -> None:
-    table = Table("workload", "who", "cost", "x by hand", "port limit", "away", "setting", title="CPU time of one thread")
+    table = Table(
+        "workload",
+        "who",
+        "cost",
+        "x by hand",
+        "port limit",
+        "away",
+        "setting",
+        title="CPU time of one thread",
+    )
     missing = {peer for peer, found in versions().items() if found is None}
     for row in rows:
         reference = row.cost.get("C by hand")
@@ -41,9 +51,15 @@ def show(rows: Sequence[Row]) -> None:
         table.add_section()
     console = Console(width=120)
     console.print(table)
-    console.print("cost: smallest of the repetitions; away: largest difference of a last position from the C by hand")
-    console.print("port limit: the cost if the busiest port of this core were always busy, and how much of it is reached")
-    console.print("–: the row makes no sense for that program", *notes(), sep="\n", highlight=False, soft_wrap=True)
+    console.print(
+        "cost: smallest of the repetitions; away: largest difference of a last position from the C by hand"
+    )
+    console.print(
+        "port limit: the cost if the busiest port of this core were always busy, and how much of it is reached"
+    )
+    console.print(
+        "–: the row makes no sense for that program", *notes(), sep="\n", highlight=False, soft_wrap=True
+    )
 
 
 def surroundings() -> dict[str, Any]:
@@ -54,10 +70,18 @@ def surroundings() -> dict[str, Any]:
     gcc = subprocess.run([*compiler(), "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
     cpu = host_cpu()
     return {
-        "date": datetime.date.today().isoformat(), "commit": commit, "changed": bool(changed), "cpu": cpu.name,
-        "width": cpu.width, "python": platform.python_version(), "compiler": gcc, "numpy": np.__version__,
-        "tinyphysics": tp.__version__, "peers": versions(), "load": round(os.getloadavg()[0], 1),
-    }  # fmt: skip
+        "date": datetime.date.today().isoformat(),
+        "commit": commit,
+        "changed": bool(changed),
+        "cpu": cpu.name,
+        "width": cpu.width,
+        "python": platform.python_version(),
+        "compiler": gcc,
+        "numpy": np.__version__,
+        "tinyphysics": tp.__version__,
+        "peers": versions(),
+        "load": round(os.getloadavg()[0], 1),
+    }
 
 
 def keep(rows: Sequence[Row], entry: dict[str, Any]) -> None:
@@ -65,7 +89,9 @@ def keep(rows: Sequence[Row], entry: dict[str, Any]) -> None:
     with RESULTS.open("a") as file:
         file.write(json.dumps(entry | {"rows": [row.to_dict() for row in rows]}) + "\n")
     peers = ", ".join(f"{name} {number or 'not installed'}" for name, number in entry["peers"].items())
-    print(f"{entry['cpu']}, vectors of {entry['width']} doubles, {entry['compiler']}, Python {entry['python']}")
+    print(
+        f"{entry['cpu']}, vectors of {entry['width']} doubles, {entry['compiler']}, Python {entry['python']}"
+    )
     print(f"tinyphysics {entry['tinyphysics']}, numpy {entry['numpy']}, {peers}")
     commit = entry["commit"][:12] + (" with changes" if entry["changed"] else "")
     print(f"commit {commit}; load {entry['load']} on {os.cpu_count()} processors; kept in {RESULTS}")

@@ -8,6 +8,7 @@ the kernel and back; what the kernel itself takes is in a row of its own.
 
     python bench/taylor.py [rounds] [pendulum] [arenstorf] [pleiades] [planets]
 """
+
 from __future__ import annotations
 
 import sys
@@ -23,7 +24,9 @@ from tinyphysics.physics.particles import gravity, solar_system
 from tinyphysics.runtime.adaptive import AdaptiveEngine
 from tinyphysics.runtime.backend import engine_for, series_engine
 
-Run = Callable[[], tuple[Any, int]]  # (the state at the end, steps); a run that knows its own time gives that too
+Run = Callable[
+    [], tuple[Any, int]
+]  # (the state at the end, steps); a run that knows its own time gives that too
 YEARS = 100
 DAYS = 365.25 * YEARS
 
@@ -38,8 +41,12 @@ def arenstorf(x: tp.Vec[2], v: tp.Vec[2], mu: float = 0.012277471):
     a, b = x
     earth = ((a + mu) ** 2 + b * b) ** 1.5
     moon = ((a - (1 - mu)) ** 2 + b * b) ** 1.5
-    return v, tp.stack([a + 2 * v[1] - (1 - mu) * (a + mu) / earth - mu * (a - (1 - mu)) / moon,
-                        b - 2 * v[0] - (1 - mu) * b / earth - mu * b / moon])  # fmt: skip
+    return v, tp.stack(
+        [
+            a + 2 * v[1] - (1 - mu) * (a + mu) / earth - mu * (a - (1 - mu)) / moon,
+            b - 2 * v[0] - (1 - mu) * b / earth - mu * b / moon,
+        ]
+    )
 
 
 @tp.hamiltonian
@@ -48,10 +55,16 @@ def stars(q: tp.Array[7, 2], p: tp.Array[7, 2], m: tp.Vec[7]):
     return ((p * p).sum(1) / (2 * m)).sum() - tp.pair_sum(m[:, None] * m[None, :] / tp.sqrt((d * d).sum(2)))
 
 
-def ours(sim: Any, states: Mapping[str, Any], params: Mapping[str, Any], until: float, kernel: bool = False) -> Run:
+def ours(
+    sim: Any, states: Mapping[str, Any], params: Mapping[str, Any], until: float, kernel: bool = False
+) -> Run:
     """From the state to the state, by the engine of the simulation."""
     c = sim.compiled
-    inner = engine_for(sim.target, c.program, None, 1) if c.series is None else series_engine(sim.target, c.series)
+    inner = (
+        engine_for(sim.target, c.program, None, 1)
+        if c.series is None
+        else series_engine(sim.target, c.series)
+    )
     engine = AdaptiveEngine(inner, list(states), None)
     given = {name: np.asarray(v, float)[None] for name, v in states.items()}
     own = {name: np.asarray(v, float)[None] for name, v in params.items()}
@@ -96,8 +109,14 @@ def scipy(f: Callable[..., Any], start: Any, until: float, tolerance: float) -> 
     return run
 
 
-def compare(title: str, contenders: Mapping[str, Run], error: Callable[[str, Any], float], unit: float, of: str,
-            rounds: int) -> None:  # fmt: skip
+def compare(
+    title: str,
+    contenders: Mapping[str, Run],
+    error: Callable[[str, Any], float],
+    unit: float,
+    of: str,
+    rounds: int,
+) -> None:
     best, found = dict.fromkeys(contenders, float("inf")), {}
     for _ in range(rounds):
         for name, run in contenders.items():
@@ -109,7 +128,10 @@ def compare(title: str, contenders: Mapping[str, Run], error: Callable[[str, Any
     first = best[next(iter(best))]
     for name in contenders:
         e, steps = found[name]
-        print(f"  {name:42} {best[name] / unit:14.1f} {e:10.1e} {steps:9} {best[name] / first:8.2f}x", flush=True)
+        print(
+            f"  {name:42} {best[name] / unit:14.1f} {e:10.1e} {steps:9} {best[name] / first:8.2f}x",
+            flush=True,
+        )
 
 
 def of_pendulum(rounds: int) -> None:
@@ -126,8 +148,14 @@ def of_pendulum(rounds: int) -> None:
             "tinyphysics": ours(sim, dict(q=1.0, p=0.0), {}, until),
             "heyoka": heyoka([(q, p), (p, -hy.sin(q))], [1.0, 0.0], until, tolerance),
         }
-        compare(f"a pendulum, tolerance {tolerance or 2.2e-16:g}", contenders, lambda n, e: float(np.abs(e - truth).max()),
-                until * 1e-9, "ns/unit time", rounds)  # fmt: skip
+        compare(
+            f"a pendulum, tolerance {tolerance or 2.2e-16:g}",
+            contenders,
+            lambda n, e: float(np.abs(e - truth).max()),
+            until * 1e-9,
+            "ns/unit time",
+            rounds,
+        )
 
 
 def of_arenstorf(rounds: int) -> None:
@@ -139,8 +167,12 @@ def of_arenstorf(rounds: int) -> None:
 
     def rates(x: Any, y: Any, u: Any, v: Any) -> list[Any]:
         earth, moon = ((x + mu) ** 2 + y * y) ** 1.5, ((x - (1 - mu)) ** 2 + y * y) ** 1.5
-        return [u, v, x + 2 * v - (1 - mu) * (x + mu) / earth - mu * (x - (1 - mu)) / moon,
-                y - 2 * u - (1 - mu) * y / earth - mu * y / moon]  # fmt: skip
+        return [
+            u,
+            v,
+            x + 2 * v - (1 - mu) * (x + mu) / earth - mu * (x - (1 - mu)) / moon,
+            y - 2 * u - (1 - mu) * y / earth - mu * y / moon,
+        ]
 
     sim = tp.compile(arenstorf, tolerance=1e-12, backend="llvm")
     contenders = {
@@ -149,8 +181,14 @@ def of_arenstorf(rounds: int) -> None:
         "heyoka": heyoka(list(zip((x, y, u, v), rates(x, y, u, v))), start, until, 1e-12),
         "SciPy DOP853": scipy(lambda t, s: rates(*s), start, until, 1e-12),
     }
-    compare("the orbit of Arenstorf, tolerance 1e-12", contenders, lambda n, e: float(np.abs(e[:2] - start[:2]).max()),
-            1e-6, "µs/period", rounds)  # fmt: skip
+    compare(
+        "the orbit of Arenstorf, tolerance 1e-12",
+        contenders,
+        lambda n, e: float(np.abs(e[:2] - start[:2]).max()),
+        1e-6,
+        "µs/period",
+        rounds,
+    )
 
 
 def of_pleiades(rounds: int) -> None:
@@ -168,8 +206,11 @@ def of_pleiades(rounds: int) -> None:
             for c in range(2):
                 pull[i][c].append(-m[j] * (d[c] * r3))
                 pull[j][c].append(m[i] * (d[c] * r3))
-    equations = [e for i, (x, y, u, w) in enumerate(names) for e in
-                 ((x, u), (y, w), (u, hy.sum(pull[i][0])), (w, hy.sum(pull[i][1])))]  # fmt: skip
+    equations = [
+        e
+        for i, (x, y, u, w) in enumerate(names)
+        for e in ((x, u), (y, w), (u, hy.sum(pull[i][0])), (w, hy.sum(pull[i][1])))
+    ]
 
     def rates(t: float, s: Any) -> Any:
         x, u = s[:14].reshape(7, 2), s[14:]
@@ -205,7 +246,9 @@ def of_planets(rounds: int) -> None:
     contenders: dict[str, Run] = {}
     for tolerance in (None, 1e-15):
         sim = tp.compile(gravity, method="taylor", tolerance=tolerance, backend="llvm", sizes={"n": 9})
-        contenders[f"tinyphysics, tolerance {tolerance or 2.2e-16:g}"] = ours(sim, dict(q=s["q"], p=s["p"]), params, DAYS)
+        contenders[f"tinyphysics, tolerance {tolerance or 2.2e-16:g}"] = ours(
+            sim, dict(q=s["q"], p=s["p"]), params, DAYS
+        )
     for tolerance in (None, 1e-15):
         contenders[f"heyoka, tolerance {tolerance or 2.2e-16:g}"] = heyoka(system, state, DAYS, tolerance)
     for method, n in (("aba1064", 14610), ("aba1064", 29220), ("nystrom8", 29220)):
@@ -239,6 +282,11 @@ def ias15(s: Mapping[str, Any]) -> dict[str, Run]:
 
 if __name__ == "__main__":
     counts = [int(a) for a in sys.argv[1:] if a.isdigit()]
-    rows = {"pendulum": of_pendulum, "arenstorf": of_arenstorf, "pleiades": of_pleiades, "planets": of_planets}
+    rows = {
+        "pendulum": of_pendulum,
+        "arenstorf": of_arenstorf,
+        "pleiades": of_pleiades,
+        "planets": of_planets,
+    }
     for name in [a for a in sys.argv[1:] if a in rows] or rows:
         rows[name](counts[0] if counts else 10)

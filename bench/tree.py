@@ -6,6 +6,7 @@
 
 Runs of one step and of a few take turns; the smallest time of each counts, and their difference is the cost of a step.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -33,7 +34,10 @@ def main() -> None:
     parser.add_argument("--backend", default="llvm")
     parser.add_argument("--steps", type=int, default=STEPS)
     args = parser.parse_args()
-    how, clock = dict(dt=DT, backend=args.backend), time.perf_counter if args.backend == "cuda" else time.thread_time
+    how, clock = (
+        dict(dt=DT, backend=args.backend),
+        time.perf_counter if args.backend == "cuda" else time.thread_time,
+    )
     for n in args.bodies:
         start = plummer(n, seed=1)
         sims = {f"approximate={x:g}": tp.compile(gravity, approximate=x, **how) for x in args.budgets}

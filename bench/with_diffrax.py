@@ -2,6 +2,7 @@
 
 Its symplectic Euler drifts and then kicks; between two half kicks that is leapfrog.
 """
+
 from __future__ import annotations
 
 import diffrax
@@ -10,15 +11,23 @@ import jax.numpy as jnp
 import numpy as np
 from with_jax import pull, ready, tiled
 
-NOTE = "diffrax: SemiImplicitEuler between half kicks, which is leapfrog; Dopri8 in the row of a given accuracy"
+NOTE = (
+    "diffrax: SemiImplicitEuler between half kicks, which is leapfrog; Dopri8 in the row of a given accuracy"
+)
 
 
 def leapfrog(force, q, p, dt, n):
     terms = (diffrax.ODETerm(lambda t, p, _: p), diffrax.ODETerm(lambda t, q, _: force(q)))
     solution = diffrax.diffeqsolve(
-        terms, diffrax.SemiImplicitEuler(), 0.0, n * dt, dt, (q, p + 0.5 * dt * force(q)), max_steps=None,
+        terms,
+        diffrax.SemiImplicitEuler(),
+        0.0,
+        n * dt,
+        dt,
+        (q, p + 0.5 * dt * force(q)),
+        max_steps=None,
         saveat=diffrax.SaveAt(t1=True),
-    )  # fmt: skip
+    )
     q, p = solution.ys[0][0], solution.ys[1][0]
     return q, p - 0.5 * dt * force(q)
 
@@ -36,7 +45,11 @@ def stars(x, dt, n):
         x, y = q
         return jnp.stack([-(x + 2 * x * y), -(y + x * x - y * y)])
 
-    return {"diffrax": ready(lambda q, p: tiled(lambda q, p: leapfrog(force, q, p, dt, n), q, p)[0][0], x[:2], x[2:])}
+    return {
+        "diffrax": ready(
+            lambda q, p: tiled(lambda q, p: leapfrog(force, q, p, dt, n), q, p)[0][0], x[:2], x[2:]
+        )
+    }
 
 
 def one_pendulum(q, p, dt, n):
@@ -53,11 +66,20 @@ def solvers(T, weights):
 
     def member(q, p, tolerance):
         return diffrax.diffeqsolve(
-            term, diffrax.Dopri8(), 0.0, T, None, (q, p), max_steps=None, saveat=diffrax.SaveAt(t1=True),
+            term,
+            diffrax.Dopri8(),
+            0.0,
+            T,
+            None,
+            (q, p),
+            max_steps=None,
+            saveat=diffrax.SaveAt(t1=True),
             stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance),
-        ).ys[0][0]  # fmt: skip
+        ).ys[0][0]
 
-    jitted = jax.jit(lambda q, p, tol: tiled(lambda q, p: (jax.vmap(member, (0, 0, None))(q, p, tol),), q, p)[0])
+    jitted = jax.jit(
+        lambda q, p, tol: tiled(lambda q, p: (jax.vmap(member, (0, 0, None))(q, p, tol),), q, p)[0]
+    )
     return {"diffrax": lambda q, p, tolerance: np.asarray(jitted(q, p, tolerance))}
 
 

@@ -2,6 +2,7 @@
 
 It chooses its own steps, so it is in the row of the solution only.
 """
+
 from __future__ import annotations
 
 import heyoka as hy

@@ -3,6 +3,7 @@
 XLA calls the C library's sine for every number; a polynomial written with jax.numpy becomes vectors, so
 both are measured.
 """
+
 from __future__ import annotations
 
 import jax
@@ -22,8 +23,14 @@ def sine(x):
     sign = 1.0 - 4.0 * jnp.abs(0.5 * m - jnp.round(0.5 * m))
     u = r * r
     y = u * 2.7313658674940167149e-15 - 7.6439639659253566632e-13
-    for a in (1.6058977114074673292e-10, -2.5052107613934760316e-8, 2.7557319219139182201e-6,
-              -0.00019841269841254884688, 0.0083333333333333157466, -0.16666666666666666633):  # fmt: skip
+    for a in (
+        1.6058977114074673292e-10,
+        -2.5052107613934760316e-8,
+        2.7557319219139182201e-6,
+        -0.00019841269841254884688,
+        0.0083333333333333157466,
+        -0.16666666666666666633,
+    ):
         y = u * y + a
     return sign * (r * u * y + r)
 
@@ -66,7 +73,9 @@ def stars(x, dt, n):
         x, y = q
         return jnp.stack([-(x + 2 * x * y), -(y + x * x - y * y)])
 
-    return {"jax": ready(lambda q, p: tiled(lambda q, p: leapfrog(force, q, p, dt, n), q, p)[0][0], x[:2], x[2:])}
+    return {
+        "jax": ready(lambda q, p: tiled(lambda q, p: leapfrog(force, q, p, dt, n), q, p)[0][0], x[:2], x[2:])
+    }
 
 
 def one_pendulum(q, p, dt, n):

@@ -4,6 +4,7 @@ Its sine is the C library's, one number at a time, unless Intel's SVML is instal
 vectors writes the polynomial out, so both are measured. The polynomial leaves out `reassoc`, which would
 cancel the constant that rounds.
 """
+
 from __future__ import annotations
 
 import math
@@ -173,7 +174,9 @@ def solvers(T, weights):
     def run(q, p, n):
         dt = T / n
         a = q.copy()
-        composed(a, p.copy(), 0.5 * dt * (weights + np.roll(weights, 1)), dt * weights, 0.5 * dt * weights[0], n)
+        composed(
+            a, p.copy(), 0.5 * dt * (weights + np.roll(weights, 1)), dt * weights, 0.5 * dt * weights[0], n
+        )
         return a
 
     return {"numba, own sine": run}
@@ -254,7 +257,9 @@ def leapfrog_wave(u, v, d, h, n):
             r[0] += h * (a[0] + c[0] + b[columns - 1] + b[1] - 4.0 * b[0])
             for x in range(1, columns - 1):
                 r[x] += h * (a[x] + c[x] + b[x - 1] + b[x + 1] - 4.0 * b[x])
-            r[columns - 1] += h * (a[columns - 1] + c[columns - 1] + b[columns - 2] + b[0] - 4.0 * b[columns - 1])
+            r[columns - 1] += h * (
+                a[columns - 1] + c[columns - 1] + b[columns - 2] + b[0] - 4.0 * b[columns - 1]
+            )
 
 
 def wave(q, p, dt, n):
@@ -271,8 +276,17 @@ def collided_site(f0, f1, f2, f3, f4, f5, f6, f7, f8, om):
     b = 1.0 - (ux2 + uy2) * (1.0 / 3.0)
     px, py, qx, qy, bb, xy = w1 * (b + ux2), w1 * (b + uy2), w1 * ux3, w1 * uy3, b + ux2 + uy2, ux3 * uy3
     p5, p6, g5, g6 = w2 * (bb + xy), w2 * (bb - xy), w2 * (ux3 + uy3), w2 * (ux3 - uy3)
-    return (c1 * f0 + 4.0 * w1 * b, c1 * f1 + (px + qx), c1 * f2 + (py + qy), c1 * f3 + (px - qx), c1 * f4 + (py - qy),
-            c1 * f5 + (p5 + g5), c1 * f6 + (p6 - g6), c1 * f7 + (p5 - g5), c1 * f8 + (p6 + g6))  # fmt: skip
+    return (
+        c1 * f0 + 4.0 * w1 * b,
+        c1 * f1 + (px + qx),
+        c1 * f2 + (py + qy),
+        c1 * f3 + (px - qx),
+        c1 * f4 + (py - qy),
+        c1 * f5 + (p5 + g5),
+        c1 * f6 + (p6 - g6),
+        c1 * f7 + (p5 - g5),
+        c1 * f8 + (p6 + g6),
+    )
 
 
 @numba.njit(fastmath=True, error_model="numpy")
@@ -281,12 +295,32 @@ def stream_collide(f, g, om):
     rows, columns = f.shape[1], f.shape[2] - 2
     for y in range(rows):
         up, down = (y - 1 if y else rows - 1), (y + 1 if y < rows - 1 else 0)
-        a0, a1, a2, a3, a4, a5, a6, a7, a8 = (f[0, y], f[1, y], f[2, up], f[3, y], f[4, down], f[5, up], f[6, up],
-                                              f[7, down], f[8, down])  # fmt: skip
-        b0, b1, b2, b3, b4, b5, b6, b7, b8 = g[0, y], g[1, y], g[2, y], g[3, y], g[4, y], g[5, y], g[6, y], g[7, y], g[8, y]
+        a0, a1, a2, a3, a4, a5, a6, a7, a8 = (
+            f[0, y],
+            f[1, y],
+            f[2, up],
+            f[3, y],
+            f[4, down],
+            f[5, up],
+            f[6, up],
+            f[7, down],
+            f[8, down],
+        )
+        b0, b1, b2, b3, b4, b5, b6, b7, b8 = (
+            g[0, y],
+            g[1, y],
+            g[2, y],
+            g[3, y],
+            g[4, y],
+            g[5, y],
+            g[6, y],
+            g[7, y],
+            g[8, y],
+        )
         for x in range(1, columns + 1):
             (b0[x], b1[x], b2[x], b3[x], b4[x], b5[x], b6[x], b7[x], b8[x]) = collided_site(
-                a0[x], a1[x - 1], a2[x], a3[x + 1], a4[x], a5[x - 1], a6[x + 1], a7[x + 1], a8[x - 1], om)  # fmt: skip
+                a0[x], a1[x - 1], a2[x], a3[x + 1], a4[x], a5[x - 1], a6[x + 1], a7[x + 1], a8[x - 1], om
+            )
         for k in range(9):
             g[k, y, 0], g[k, y, columns + 1] = g[k, y, columns], g[k, y, 1]
 

@@ -1,10 +1,13 @@
 """The planets with REBOUND: its leapfrog and its direct sum; it knows no other forces than gravity, and compiles nothing."""
+
 from __future__ import annotations
 
 import numpy as np
 import rebound
 
-NOTE = "REBOUND: a code for bodies under gravity, so only in the row of the planets; it has nothing to compile"
+NOTE = (
+    "REBOUND: a code for bodies under gravity, so only in the row of the planets; it has nothing to compile"
+)
 
 
 def planets(q, v, m, dt, n):

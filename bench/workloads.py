@@ -3,6 +3,7 @@
 A contender is a function of no arguments that runs the whole workload and returns the last positions, so
 that what is timed can also be compared. `None` in its place means that it has no business in that row.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -107,7 +108,9 @@ def library(flags: tuple[str, ...], name: str = "kernels.c") -> ctypes.CDLL:
     source = Path(__file__).with_name(name)
     out = Path(tempfile.mkdtemp(), name).with_suffix(".so")
     subprocess.run([*compiler(), *flags, "-c", str(source), "-o", str(out.with_suffix(".o"))], check=True)
-    subprocess.run([*compiler(), "-shared", str(out.with_suffix(".o")), "-o", str(out), "-lmvec", "-lm"], check=True)
+    subprocess.run(
+        [*compiler(), "-shared", str(out.with_suffix(".o")), "-o", str(out), "-lmvec", "-lm"], check=True
+    )
     return ctypes.CDLL(str(out))
 
 
@@ -119,7 +122,12 @@ def c(f, state: tuple, *rest) -> Contender:
     def run():
         arrays = [a.copy() for a in state]
         values = (*arrays, *rest)
-        f(*(ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else kinds[type(a)](a) for a in values))
+        f(
+            *(
+                ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else kinds[type(a)](a)
+                for a in values
+            )
+        )
         return arrays[0]
 
     return run

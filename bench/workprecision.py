@@ -6,6 +6,7 @@ Every contender runs the same orbits (energies up to 1/8, so some are chaotic) t
 the largest of any coordinate of any orbit, against order 10 at a small step. What is printed is the CPU time of one
 thread per orbit and unit of time at the cheapest setting that meets an error, for each error, and who is lowest.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,7 +27,9 @@ T = 20.0
 DECADES = tuple(10.0**-k for k in range(3, 13))
 TOLERANCES = tuple(10.0**-k for k in range(2, 16))
 SAMPLE = 64  # orbits of a solver that steps them one by one in Python
-Setting = tuple[str, Callable[[], Any], int]  # (in words, the run that gives the last positions, orbits that it runs)
+Setting = tuple[
+    str, Callable[[], Any], int
+]  # (in words, the run that gives the last positions, orbits that it runs)
 
 
 def orbits(members: int) -> tuple[Any, Any]:
@@ -45,7 +48,11 @@ def scheme(name: str, kicks: int, order: int) -> Callable[[Any, Any], Iterator[S
     def settings(q: Any, p: Any) -> Iterator[Setting]:
         steps = max(4, math.ceil(40 / kicks))
         while steps * kicks < 6_000 * (1 + (order <= 4) * 4):
-            yield f"{steps} steps", ours(henon_heiles, {"q": q, "p": p}, steps, dt=T / steps, method=name), len(q)
+            yield (
+                f"{steps} steps",
+                ours(henon_heiles, {"q": q, "p": p}, steps, dt=T / steps, method=name),
+                len(q),
+            )
             steps = math.ceil(steps * 1.12)
 
     return settings
@@ -81,9 +88,15 @@ def scipy(q: Any, p: Any) -> Iterator[Setting]:
         return [u, v, -x - 2 * x * y, -y - x * x + y * y]
 
     for tolerance in TOLERANCES[:-2]:
+
         def run(tolerance: float = tolerance) -> Any:
             goal = dict(rtol=max(tolerance, 3e-14), atol=tolerance)
-            return np.array([solve_ivp(field, (0, T), [*a, *b], "DOP853", **goal).y[:2, -1] for a, b in zip(q[:SAMPLE], p)])
+            return np.array(
+                [
+                    solve_ivp(field, (0, T), [*a, *b], "DOP853", **goal).y[:2, -1]
+                    for a, b in zip(q[:SAMPLE], p)
+                ]
+            )
 
         yield f"tolerance {tolerance:.0e}", run, SAMPLE
 
@@ -101,8 +114,17 @@ def diffrax(q: Any, p: Any) -> Iterator[Setting]:
 
     def member(s: Any, tolerance: Any) -> Any:
         control = dfx.PIDController(rtol=tolerance, atol=tolerance)
-        out = dfx.diffeqsolve(dfx.ODETerm(field), dfx.Dopri8(), 0.0, T, None, tuple(s), max_steps=None,
-                              saveat=dfx.SaveAt(t1=True), stepsize_controller=control).ys  # fmt: skip
+        out = dfx.diffeqsolve(
+            dfx.ODETerm(field),
+            dfx.Dopri8(),
+            0.0,
+            T,
+            None,
+            tuple(s),
+            max_steps=None,
+            saveat=dfx.SaveAt(t1=True),
+            stepsize_controller=control,
+        ).ys
         return jnp.stack([out[0][0], out[1][0]])
 
     jitted = jax.jit(jax.vmap(member, (0, None)))
@@ -114,7 +136,11 @@ def diffrax(q: Any, p: Any) -> Iterator[Setting]:
 
 def contenders() -> dict[str, Callable[[Any, Any], Iterator[Setting]]]:
     out = {m.name: scheme(m.name, m.stages, m.order) for m in METHODS if m.symmetric}
-    peers = (("heyoka", "heyoka", heyoka), ("SciPy DOP853", "scipy", scipy), ("diffrax Dopri8", "diffrax", diffrax))
+    peers = (
+        ("heyoka", "heyoka", heyoka),
+        ("SciPy DOP853", "scipy", scipy),
+        ("diffrax Dopri8", "diffrax", diffrax),
+    )
     for name, package, settings in peers:
         if importlib.util.find_spec(package):
             out[name] = settings
@@ -133,7 +159,13 @@ def curve(settings: Iterator[Setting], exact: Any, repeat: int) -> list[tuple[fl
             error = float(np.abs(found - exact[: len(found)])[: members // 16 * 16].max())
         if not math.isfinite(error) or error > 1.0:
             continue
-        if out and error < 1e-13 or len(out) > 3 and min(e for e, _, _ in out[-3:]) < 1e-11 and error > 2 * out[-1][0]:
+        if (
+            out
+            and error < 1e-13
+            or len(out) > 3
+            and min(e for e, _, _ in out[-3:]) < 1e-11
+            and error > 2 * out[-1][0]
+        ):
             break
         out.append((error, 1e9 * min(spent(run) for _ in range(repeat)) / members / T, words))
     return out
@@ -144,7 +176,9 @@ def cheapest(points: list[tuple[float, float, str]], error: float) -> tuple[floa
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--members", type=int, default=4096)
     arguments.add_argument("--repeat", type=int, default=3)
     arguments.add_argument("--only", nargs="*", help="these contenders")
@@ -163,7 +197,9 @@ def main() -> None:
         print(name.ljust(26), *(f"{c[0]:8.1f}" if c else "       -" for c in costs))
     mine = [m.name for m in METHODS if m.name in curves]
     for label, names in (("lowest of ours", mine), ("lowest of all", list(curves))):
-        best = [min(((c[0], n) for n in names if (c := cheapest(curves[n], d))), default=None) for d in DECADES]
+        best = [
+            min(((c[0], n) for n in names if (c := cheapest(curves[n], d))), default=None) for d in DECADES
+        ]
         print(label.ljust(26), *(f"{b[0]:8.1f}" if b else "       -" for b in best))
         print(" " * 26, ", ".join(f"{d:.0e} {b[1]}" for d, b in zip(DECADES, best) if b))
     if args.json:

@@ -1,4 +1,5 @@
 """How many digits would you like?  The same orbit from three digits to ten, and what each of them costs."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -14,7 +15,10 @@ years = 10
 dt = 0.02  # for `tp run`; below, nobody has to know one
 axis = 1 / (2 - 1.2**2)  # the semi-major one: 1/(2/r - v**2)
 period = 2 * np.pi * axis**1.5  # Kepler's third law
-farthest, fastest = 2 * axis - 1.0, 1.2  # an error is relative to the largest q and the largest p of the orbit
+farthest, fastest = (
+    2 * axis - 1.0,
+    1.2,
+)  # an error is relative to the largest q and the largest p of the orbit
 
 if __name__ == "__main__":
     work = []
@@ -25,8 +29,10 @@ if __name__ == "__main__":
         off = max(abs(dq).max() / farthest, abs(dp).max() / fastest)
         steps, evaluations = int(out.steps[-1]), sim.built.step.evaluations
         work.append(steps * evaluations)
-        print(f"asked for {error:.0e}: {sim.built.plan.method}, dt = {out.t[-1] / steps:.4f}, "
-              f"{work[-1] / years:.0f} force evaluations a year; off by {off:.1e}")  # fmt: skip
+        print(
+            f"asked for {error:.0e}: {sim.built.plan.method}, dt = {out.t[-1] / steps:.4f}, "
+            f"{work[-1] / years:.0f} force evaluations a year; off by {off:.1e}"
+        )
         assert off < error
         assert out.metrics["goals"]["met"]
     assert work[0] < work[1] < work[2] < 10 * work[0]  # seven more digits for a few times the work

@@ -1,4 +1,5 @@
 """A satellite between the Earth and the Moon: derivatives as they are, and an orbit that closes to ten digits."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -10,10 +11,12 @@ def satellite(x: tp.Vec[2], v: tp.Vec[2], mu: float = 0.012277471):
     a, b = x
     earth = ((a + mu) ** 2 + b * b) ** 1.5
     moon = ((a - (1 - mu)) ** 2 + b * b) ** 1.5
-    return v, tp.stack([
-        a + 2 * v[1] - (1 - mu) * (a + mu) / earth - mu * (a - (1 - mu)) / moon,
-        b - 2 * v[0] - (1 - mu) * b / earth - mu * b / moon,
-    ])
+    return v, tp.stack(
+        [
+            a + 2 * v[1] - (1 - mu) * (a + mu) / earth - mu * (a - (1 - mu)) / moon,
+            b - 2 * v[0] - (1 - mu) * b / earth - mu * b / moon,
+        ]
+    )
 
 
 # Arenstorf 1963, in the digits of Hairer, Norsett and Wanner, Solving Ordinary Differential Equations I
@@ -26,5 +29,7 @@ if __name__ == "__main__":
     print(sim.explain())
     out = sim.evolve(**start, until=period, save_every=1)
     miss = np.abs(out.final.x - out.x[0]).max()
-    print(f"{out.metrics['substeps']} steps of their own, 100 frames; it misses its starting point by {miss:.1e}")
+    print(
+        f"{out.metrics['substeps']} steps of their own, 100 frames; it misses its starting point by {miss:.1e}"
+    )
     assert miss < 1e-10

@@ -1,4 +1,5 @@
 """Liquid argon at 85 K, melted from a crystal: its energy, its pressure, and how far apart its atoms are."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -30,9 +31,17 @@ if __name__ == "__main__":
     energy, pressure = out["V"].mean() / n + shift + beyond[0], out["P"].mean() + beyond[1]
     drift = np.ptp(out.energy) / abs(out.energy[0])  # of the frames; out.drift("energy") looks at every step
     moved = np.sqrt(tp.physics.msd(out.q)[-1])
-    print(f"at {out['T'].mean() * KELVIN:.1f} K, energy drift {drift:.0e}, an atom has gone {moved:.1f} sigma")
-    print(f"energy of an atom {energy:.3f} (NIST {ENERGY:.3f}), pressure {pressure:.3f} (NIST {PRESSURE:.3f})")
-    print(f"neighbours are {r[g.argmax()] * ANGSTROM:.2f} angstrom apart (Rahman 1964: 3.7), g = {g.max():.2f}")
+    print(
+        f"at {out['T'].mean() * KELVIN:.1f} K, energy drift {drift:.0e}, an atom has gone {moved:.1f} sigma"
+    )
+    print(
+        f"energy of an atom {energy:.3f} (NIST {ENERGY:.3f}), pressure {pressure:.3f} (NIST {PRESSURE:.3f})"
+    )
+    print(
+        f"neighbours are {r[g.argmax()] * ANGSTROM:.2f} angstrom apart (Rahman 1964: 3.7), g = {g.max():.2f}"
+    )
     assert abs(out["T"].mean() - T) < 0.04 and drift < 1e-3
-    assert abs(energy - ENERGY) < 0.06 and abs(pressure - PRESSURE) < 0.3 and moved > 1  # what 256 atoms can tell
+    assert (
+        abs(energy - ENERGY) < 0.06 and abs(pressure - PRESSURE) < 0.3 and moved > 1
+    )  # what 256 atoms can tell
     assert abs(r[g.argmax()] * ANGSTROM - 3.7) < 0.1 and 2.8 < g.max() < 3.2

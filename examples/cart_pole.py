@@ -1,4 +1,5 @@
 """A cart with a pole on it that falls over: two coordinates whose velocities mix, from rest."""
+
 import numpy as np
 
 import tinyphysics as tp

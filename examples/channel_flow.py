@@ -1,4 +1,5 @@
 """A fluid pushed through a channel, by lattice Boltzmann: Poiseuille's parabola, to a part in a million."""
+
 import numpy as np
 
 import tinyphysics as tp

@@ -1,4 +1,5 @@
 """Three bodies fall together, two almost meet, and one is thrown out: the Pythagorean problem (Burrau 1913)."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -22,7 +23,9 @@ if __name__ == "__main__":
     sim = tp.compile(gravity, dt=0.02, time="logarithmic", order=8)
     out = sim.evolve(**start, until=63.0, save_every=1, observe={"r": closest})
     t, r = out.times("r"), out["r"]
-    print(f"ds = 0.02: energy drift {out.drift('energy'):.0e} by t = {out.t[-1]:g}, in {out.steps[-1]:,} steps")
+    print(
+        f"ds = 0.02: energy drift {out.drift('energy'):.0e} by t = {out.t[-1]:g}, in {out.steps[-1]:,} steps"
+    )
     print(f"closest at t = {t[r.argmin()]:.4f}, at a distance of {r.min():.1e}")
     print(f"steps of t between {np.diff(out.t).min():.0e} and {np.diff(out.t)[:-1].max():.0e}")
 
@@ -30,6 +33,8 @@ if __name__ == "__main__":
     off = np.abs(out.final.q - finer.final.q).max()
     print(f"at t = 63 the bodies are {off:.0e} from where smaller steps bring them: what rounding became")
     x = out.final.q - out.final.q[[1, 2]].mean(axis=0)
-    print(f"the lightest is {np.linalg.norm(x[0]):.1f} from the others, which stay {np.linalg.norm(x[1] - x[2]):.2f} apart")
+    print(
+        f"the lightest is {np.linalg.norm(x[0]):.1f} from the others, which stay {np.linalg.norm(x[1] - x[2]):.2f} apart"
+    )
     assert out.drift("energy") < 1e-11 < plain.drift("energy") and abs(t[r.argmin()] - 15.8299) < 1e-3
     assert r.min() < 5e-4 and off < 1e-3

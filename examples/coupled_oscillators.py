@@ -1,4 +1,5 @@
 """Two weakly coupled oscillators: the energy of one goes over to the other, all of it, and comes back."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -22,5 +23,7 @@ if __name__ == "__main__":
     for k in range(0, steps + 1, steps // 8):
         print(f"t = {out.times('share')[k]:6.1f}  " + "#" * round(50 * out["share"][k]))
     half = out["share"][steps // 2 - 60 : steps // 2 + 60].max()
-    print(f"after half a beat {half:.4f} of the energy is with the second, after a whole one {out['share'][-1]:.4f}")
+    print(
+        f"after half a beat {half:.4f} of the energy is with the second, after a whole one {out['share'][-1]:.4f}"
+    )
     assert half > 0.99 and out["share"][-1] < 0.01 and out.drift("energy") < 1e-3

@@ -1,4 +1,5 @@
 """An operation of your own, with its derivative: a box with soft walls, and a law for its pressure."""
+
 import numpy as np
 
 import tinyphysics as tp

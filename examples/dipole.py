@@ -1,4 +1,5 @@
 """A charge in the field of a magnetic dipole: it mixes q and p, goes round field lines, and comes back from the poles."""
+
 import tinyphysics as tp
 
 

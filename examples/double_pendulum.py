@@ -1,4 +1,5 @@
 """A double pendulum from its Lagrangian: no forces, no momenta, no mass matrix written by hand."""
+
 import numpy as np
 
 import tinyphysics as tp

@@ -1,4 +1,5 @@
 """A fluid in a square duct, by lattice Boltzmann in three dimensions, against the series of Boussinesq (1868)."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -15,8 +16,13 @@ if __name__ == "__main__":
     ux = density_and_velocity(out.final.f, (0.0, 0.0, push))[1][2, 1:-1, 1:-1, 0]
     a = n / 2
     z, y = (np.arange(n) + 0.5 - a)[:, None], (np.arange(n) + 0.5 - a)[None, :]
-    series = sum((-1) ** ((k - 1) // 2) * (1 - np.cosh(k * np.pi * z / (2 * a)) / np.cosh(k * np.pi / 2))
-                 * np.cos(k * np.pi * y / (2 * a)) / k**3 for k in range(1, 60, 2))  # fmt: skip
+    series = sum(
+        (-1) ** ((k - 1) // 2)
+        * (1 - np.cosh(k * np.pi * z / (2 * a)) / np.cosh(k * np.pi / 2))
+        * np.cos(k * np.pi * y / (2 * a))
+        / k**3
+        for k in range(1, 60, 2)
+    )
     exact = 16 * a**2 * push / (np.pi**3 * viscosity(tau)) * series
     for row in ux[::2]:
         print(" ".join(" .:-=+*#%@"[round(9 * u / ux.max())] * 2 for u in row[::2]))

@@ -1,4 +1,5 @@
 """Systems from the library, added: a grain of dust about a flattened star that shines, and the node of its orbit."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -9,7 +10,9 @@ tilt, beta, J2, radius, turns = 0.4, 0.2, 1e-4, 0.5, 20
 speed = np.sqrt(1 - beta)  # on a circle: light takes a fifth of the weight
 momentum = speed * 1e-9 * np.array([0, np.cos(tilt), np.sin(tilt)])
 dust = gravity + oblateness + radiation_pressure
-start = dict(q=[[0, 0, 0], [1, 0, 0]], p=[[0, 0, 0], momentum], m=[1.0, 1e-9], J2=J2, radius=radius, beta=[0.0, beta])
+start = dict(
+    q=[[0, 0, 0], [1, 0, 0]], p=[[0, 0, 0], momentum], m=[1.0, 1e-9], J2=J2, radius=radius, beta=[0.0, beta]
+)
 dt = 2 * np.pi / speed / 200
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """A force that has no energy: a spring that also pushes sideways spirals outwards at a known rate."""
+
 import numpy as np
 
 import tinyphysics as tp

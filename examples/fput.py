@@ -1,4 +1,5 @@
 """Fermi, Pasta, Ulam and Tsingou, 1955: the energy leaves the first mode, and comes back after 157 periods."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -17,7 +18,9 @@ if __name__ == "__main__":
     t = out.t / period
     for low in range(0, 160, 20):
         first = np.argmin(abs(t - low))
-        print(f"period {low:3d}: modes 1 to 5 have " + "  ".join(f"{100 * s:3.0f} %" for s in share[first, :5]))
+        print(
+            f"period {low:3d}: modes 1 to 5 have " + "  ".join(f"{100 * s:3.0f} %" for s in share[first, :5])
+        )
     back = np.argmax(np.where(t > 100, share[:, 0], 0))
     print(f"period {t[back]:.1f}: mode 1 has {100 * share[back, 0]:.1f} % again")
     assert abs(t[back] - 157) < 1 and share[back, 0] > 0.97 and share[:, 0].min() < 0.1

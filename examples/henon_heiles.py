@@ -1,4 +1,5 @@
 """Order and chaos in one potential: two neighbours drift apart slowly, or exponentially."""
+
 import numpy as np
 
 import tinyphysics as tp

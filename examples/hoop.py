@@ -1,4 +1,5 @@
 """A bead on a hoop that is turned about a vertical diameter: where does it stay?"""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -15,5 +16,7 @@ dt = 0.01
 
 if __name__ == "__main__":
     out = tp.compile(hoop, dt).evolve(**start, steps=2_000, save_every=1)
-    print(f"it swings about {np.degrees(out.q.mean()):.2f} degrees; at rest it would be at {np.degrees(rest):.2f}")
+    print(
+        f"it swings about {np.degrees(out.q.mean()):.2f} degrees; at rest it would be at {np.degrees(rest):.2f}"
+    )
     assert abs(out.q.mean() - rest) < 1e-3 and np.ptp(out.q) < 0.03

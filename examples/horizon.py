@@ -1,4 +1,5 @@
 """A chaotic orbit in float64 and in pairs of float64: how long may each be believed?"""
+
 import numpy as np
 
 import tinyphysics as tp

@@ -1,4 +1,5 @@
 """Metropolis sampling of the Ising model, as a map that draws: Onsager's magnetisation, without a stored random number."""
+
 import numpy as np
 
 import tinyphysics as tp

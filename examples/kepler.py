@@ -1,4 +1,5 @@
 """A planet on an ellipse: write the energy, run one year, see that the orbit closes."""
+
 import numpy as np
 
 import tinyphysics as tp

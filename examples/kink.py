@@ -1,4 +1,5 @@
 """A soliton of the sine-Gordon equation: a twist in a line of pendulums, which moves and keeps its shape."""
+
 import numpy as np
 
 import tinyphysics as tp

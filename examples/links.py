@@ -1,4 +1,5 @@
 """A chain of five rods, each with a mass of 1 at its end: a mass matrix of 5 x 5 that nobody wrote."""
+
 import numpy as np
 
 import tinyphysics as tp

@@ -1,4 +1,5 @@
 """A run that is interrupted: it goes on from its checkpoint, and its store ends as if nothing had happened."""
+
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +20,9 @@ sim = tp.compile(chain, dt=dt)
 
 with TemporaryDirectory() as folder:
     files = dict(save=Path(folder) / "chain.zarr", checkpoint=Path(folder) / "chain.checkpoint")
-    sim.evolve(**start, steps=4_321, save_every=100, checkpoint_every=1_000, **files)  # here somebody pulls the plug
+    sim.evolve(
+        **start, steps=4_321, save_every=100, checkpoint_every=1_000, **files
+    )  # here somebody pulls the plug
     out = sim.evolve(steps=20_000 - 4_321, resume=files["checkpoint"], **files)
     whole = sim.evolve(**start, steps=20_000, save_every=100)
     print(f"{len(out.q)} frames to step {out.final.step:,}; the hash is {out.hash}")

@@ -1,4 +1,5 @@
 """A billion steps at once: a chain whose end is struck, and what each mode has after a day, a month, a century."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -17,11 +18,15 @@ if __name__ == "__main__":
         end = sim.evolve(**start, steps=n).final
         after = mode_energies(end.q, end.p)
         worst = np.abs(after - before).max() / before.sum()
-        print(f"{n:>17,} steps: the first is at {end.q[0]:+.6f}; no mode has gained or lost {worst:.0e} of the energy")
+        print(
+            f"{n:>17,} steps: the first is at {end.q[0]:+.6f}; no mode has gained or lost {worst:.0e} of the energy"
+        )
         assert worst < 1e-14
 
     # there and back: the flow of minus dt is its inverse
-    back = tp.compile(oscillators, -dt, propagator="exact", sizes={"n": N}).evolve(q=end.q, p=end.p, steps=ends[-1])
+    back = tp.compile(oscillators, -dt, propagator="exact", sizes={"n": N}).evolve(
+        q=end.q, p=end.p, steps=ends[-1]
+    )
     missed = max(np.abs(back.final.q - start["q"]).max(), np.abs(back.final.p - start["p"]).max())
     print(f"10**12 steps there and 10**12 back miss the start by {missed:.0e}")
     assert missed < 1e-14

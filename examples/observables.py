@@ -1,4 +1,5 @@
 """Watching a planet: a kick-drift step keeps its angular momentum; the ellipse itself slowly turns."""
+
 import numpy as np
 
 import tinyphysics as tp

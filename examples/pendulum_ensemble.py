@@ -1,4 +1,5 @@
 """Sixteen pendulums at once: the wider the swing, the longer the period, as the elliptic integral says."""
+
 import numpy as np
 
 import tinyphysics as tp

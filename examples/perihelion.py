@@ -1,4 +1,5 @@
 """Mercury's perihelion moves, as Newton has it: the other planets turn the ellipse by 5.3 arc seconds a year."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -19,5 +20,7 @@ if __name__ == "__main__":
     turned = np.degrees(slope) * 3600
     print(f"a = {mercury[:, 0].mean():.6f} au, e = {mercury[:, 1].mean():.5f}")
     print(f"the perihelion turns by {turned:.2f} arc seconds a year")
-    print("Clemence 1947 sums the planets to 5.31; what is observed is 0.43 more, and took general relativity")
+    print(
+        "Clemence 1947 sums the planets to 5.31; what is observed is 0.43 more, and took general relativity"
+    )
     assert 5.25 < turned < 5.45

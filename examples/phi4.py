@@ -1,10 +1,15 @@
 """Kinks of the phi**4 field that meet: fast ones bounce off each other, slow ones are caught and never part again."""
+
 import numpy as np
 
 import tinyphysics as tp
 from tinyphysics.physics.fields import phi4, phi4_kink
 
-n, dx, SPEEDS = 512, 0.2, (0.15, 0.4)  # the limit is near 0.26 (Campbell, Schonfeld & Wingate 1983, Physica D 9, 1)
+n, dx, SPEEDS = (
+    512,
+    0.2,
+    (0.15, 0.4),
+)  # the limit is near 0.26 (Campbell, Schonfeld & Wingate 1983, Physica D 9, 1)
 
 
 def pair(speed):
@@ -21,7 +26,9 @@ if __name__ == "__main__":
     out = tp.compile(phi4, dt).evolve(**start, steps=steps, observe={"middle": lambda u: u[n // 2]})
     lowest = out["middle"][-600:].min(axis=0)  # the field is 1 between two that are apart
     for speed, u in zip(SPEEDS, lowest):
-        print(f"speed {speed}: in the end the field in the middle goes down to {u:+.2f}: {'apart' if u > 0 else 'caught'}")
+        print(
+            f"speed {speed}: in the end the field in the middle goes down to {u:+.2f}: {'apart' if u > 0 else 'caught'}"
+        )
     print(f"energy drift {out.drift('energy').max():.1e}")
     energy, rest = out.energy[0] * dx, 2 * np.sqrt(8 / 9)
     print(f"energies {energy}; two kinks have {rest / np.sqrt(1 - np.square(SPEEDS))} in the continuum")

@@ -1,4 +1,5 @@
 """The solar system for a century in steps of five days: Kepler orbits are exact, and a kick does the rest."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -13,6 +14,8 @@ if __name__ == "__main__":
     print(sim.explain())
     other = tp.compile(gravity, dt=CENTURY / 5844, method="aba104").evolve(**start, steps=5844)
     away = np.linalg.norm(out.final.q - other.final.q, axis=1)
-    print(f"{BODIES[away.argmax()]} is {away.max():.1e} au from where a method of order (10, 4) puts it, at twice the cost")
+    print(
+        f"{BODIES[away.argmax()]} is {away.max():.1e} au from where a method of order (10, 4) puts it, at twice the cost"
+    )
     print(f"energy drift {np.ptp(out['energy'] / out['energy'][0]):.1e}")
     assert away.max() < 5e-8 and np.ptp(out["energy"] / out["energy"][0]) < 1e-9

@@ -1,4 +1,5 @@
 """A crystal melts, and every atom finds its way back: Loschmidt's question, answered to the last bit."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -29,6 +30,8 @@ for precision in ("lattice", "float64"):
     else:  # the same method with the clock turned round, which would come back if its numbers had no end
         back = sim.evolve(q=there.final.q, p=there.final.p, box=box, dt=-dt, steps=steps)
     lost = abs(back.final.q - there.q[0]).max()
-    print(f"{precision:8}  order {order(there.q[0]):.2f} -> {order(there.final.q):.2f} -> {order(back.final.q):.2f}, "
-          f"positions off by {lost:.1e}")
+    print(
+        f"{precision:8}  order {order(there.q[0]):.2f} -> {order(there.final.q):.2f} -> {order(back.final.q):.2f}, "
+        f"positions off by {lost:.1e}"
+    )
     assert (lost == 0.0) == (precision == "lattice")

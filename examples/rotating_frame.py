@@ -1,4 +1,5 @@
 """A Trojan in the frame that turns with Sun and Jupiter: gravity, and a Coriolis term that mixes positions and momenta."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -28,7 +29,9 @@ if __name__ == "__main__":
     print(sim.explain())
     out = sim.evolve(**start, steps=200 * 300, save_every=50)  # 300 periods of Jupiter
     apart = np.linalg.norm(out.q - l4, axis=1)
-    print(f"within {apart.max():.3f} of L4 for 300 periods, Jacobi's constant kept to {out.drift('energy'):.1e}")
+    print(
+        f"within {apart.max():.3f} of L4 for 300 periods, Jacobi's constant kept to {out.drift('energy'):.1e}"
+    )
     assert sim.certificate.level == "symplectic" and apart.max() < 0.3 and out.drift("energy") < 1e-6
 
     coarse, fine = (tp.compile(trojan, dt=h).evolve(**start, until=2 * np.pi) for h in (dt, dt / 2))

@@ -1,10 +1,13 @@
 """Rutherford 1911: charges that fly at a heavy nucleus leave at an angle that only their aim decides."""
+
 import numpy as np
 
 import tinyphysics as tp
 from tinyphysics.physics.particles import coulomb
 
-AIM = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0])  # how far past the nucleus each would fly, in units of k Q q/(m v*v)
+AIM = np.array(
+    [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
+)  # how far past the nucleus each would fly, in units of k Q q/(m v*v)
 FAR = 200.0
 q, p = np.zeros((len(AIM), 2, 3)), np.zeros((len(AIM), 2, 3))  # an ensemble: a nucleus and a charge in each
 q[:, 1, 0], p[:, 1, 0] = -FAR, np.sqrt(1 - 2 / FAR)  # the speed that is 1 infinitely far away

@@ -1,4 +1,5 @@
 """The Sun and eight planets for four years: they come round as the almanac says, and the Sun wobbles."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -21,5 +22,7 @@ if __name__ == "__main__":
         assert abs(year / days - 1) < 3e-3
     wobble = np.linalg.norm(out.q[:, 0], axis=1).max() * 1.495978707e8 / 6.957e5
     print(f"the Sun is up to {wobble:.2f} of its radii away from the centre of mass")
-    print(f"energy drift {out.drift('energy'):.1e}, total momentum {np.abs(out.final.p.sum(axis=0)).max():.1e}")
+    print(
+        f"energy drift {out.drift('energy'):.1e}, total momentum {np.abs(out.final.p.sum(axis=0)).max():.1e}"
+    )
     assert out.drift("energy") < 5e-6 and 0.5 < wobble < 2.2

@@ -1,4 +1,5 @@
 """A pendulum that swings in two directions: angles, and the angular momentum that goes with one of them."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -14,6 +15,10 @@ dt = 0.01
 
 if __name__ == "__main__":
     out = tp.compile(spherical_pendulum, dt).evolve(**start, steps=5_000, save_every=10)
-    print(f"angular momentum {out.p_phi[0]:.6f}, changed by {np.ptp(out.p_phi):.1e}; energy within {np.ptp(out.energy):.1e}")
-    print(f"the angle goes from {np.degrees(out.theta.min()):.1f} to {np.degrees(out.theta.max()):.1f} degrees")
+    print(
+        f"angular momentum {out.p_phi[0]:.6f}, changed by {np.ptp(out.p_phi):.1e}; energy within {np.ptp(out.energy):.1e}"
+    )
+    print(
+        f"the angle goes from {np.degrees(out.theta.min()):.1f} to {np.degrees(out.theta.max()):.1f} degrees"
+    )
     assert np.ptp(out.p_phi) < 1e-12 and np.ptp(out.energy) < 1e-2

@@ -1,4 +1,5 @@
 """The standard map: below the last invariant curve momentum is confined, above it momentum diffuses."""
+
 import numpy as np
 
 import tinyphysics as tp

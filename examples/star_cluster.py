@@ -1,4 +1,5 @@
 """Stars that start at rest fall together, and what is left behind moves half as much as it is bound."""
+
 import numpy as np
 
 import tinyphysics as tp

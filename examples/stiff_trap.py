@@ -1,4 +1,5 @@
 """Ions in a stiff trap that repel each other: the trap is solved, the repulsion kicks, and a step is many turns long."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -21,5 +22,7 @@ if __name__ == "__main__":
     out = sim.evolve(**start, until=T)
     fine = tp.compile(ions, dt / 32, method="interaction", order=4).evolve(**start, until=T)
     miss = np.abs(out.final.q - fine.final.q)[:, 0].max()
-    print(f"w dt = {2000 * dt:.0f}, energy drift {out.drift('energy'):.1e}; {miss:.1e} from a run that is 32 times as fine")
+    print(
+        f"w dt = {2000 * dt:.0f}, energy drift {out.drift('energy'):.1e}; {miss:.1e} from a run that is 32 times as fine"
+    )
     assert sim.built.plan.method == "interaction" and miss < 2e-3 and out.drift("energy") < 1e-4

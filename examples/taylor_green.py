@@ -1,4 +1,5 @@
 """The vortices of Taylor and Green: they keep their shape, and how fast they fade is the viscosity."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -17,5 +18,7 @@ if __name__ == "__main__":
     rate = -np.polyfit(out.t[1:], np.log(speeds[1:]), 1)[0]
     measured = rate / (2 * (2 * np.pi / n) ** 2)  # it fades as exp(-viscosity (kx**2 + ky**2) t)
     shape = (flows[0] * flows[-1]).sum() / np.sqrt((flows[0] ** 2).sum() * (flows[-1] ** 2).sum())
-    print(f"viscosity {measured:.5f}, promised {viscosity(tau):.5f}; overlap of first and last flow {shape:.6f}")
+    print(
+        f"viscosity {measured:.5f}, promised {viscosity(tau):.5f}; overlap of first and last flow {shape:.6f}"
+    )
     assert abs(measured / viscosity(tau) - 1) < 0.01 and shape > 0.9999

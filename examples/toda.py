@@ -1,4 +1,5 @@
 """The Toda chain: five particles on a ring, five numbers that never change, one of them the energy."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -11,6 +12,8 @@ if __name__ == "__main__":
     out = tp.compile(toda, dt, order=4).evolve(**start, steps=steps, save_every=40)
     spectrum = np.array([toda_invariants(q, p) for q, p in zip(out.q, out.p)])  # of Flaschka's Lax matrix
     for value, wander in zip(spectrum[0], np.ptp(spectrum, axis=0)):
-        print(f"invariant {value:+.6f} wanders by {wander:.1e}; positions by {np.ptp(out.q, axis=0).max():.1f}")
+        print(
+            f"invariant {value:+.6f} wanders by {wander:.1e}; positions by {np.ptp(out.q, axis=0).max():.1f}"
+        )
     assert np.ptp(spectrum, axis=0).max() < 1e-5
     assert abs((spectrum[0] ** 2).sum() / 2 - out.energy[0]) < 1e-12  # the sum of their squares is the energy

@@ -1,4 +1,5 @@
 """Systems from the library, added: a chain of oscillators in a trap, in which every mode is stiffer."""
+
 import numpy as np
 
 import tinyphysics as tp

@@ -1,4 +1,5 @@
 """Waves on a lattice: each length has its own speed, and leapfrog's error in it is known exactly."""
+
 import numpy as np
 
 import tinyphysics as tp
@@ -16,9 +17,13 @@ if __name__ == "__main__":
         omega = lattice_frequency(SHEET, waves)
         numerical = leapfrog_frequency(omega, dt)  # sin(numerical dt/2) = omega dt/2
         miss = np.abs(out.final.u[i] - u[i] * np.cos(numerical * dt * steps)).max()
-        print(f"{waves}: omega {omega:.6f}, by leapfrog {numerical:.6f}; after {steps} steps off by {miss:.0e}")
+        print(
+            f"{waves}: omega {omega:.6f}, by leapfrog {numerical:.6f}; after {steps} steps off by {miss:.0e}"
+        )
         assert miss < 1e-11
-    there, rate = plane_wave(SHEET, (1, 2))  # and one that runs: a quarter of a period later it is where it was going
+    there, rate = plane_wave(
+        SHEET, (1, 2)
+    )  # and one that runs: a quarter of a period later it is where it was going
     quarter = np.pi / 2 / lattice_frequency(SHEET, (1, 2))
     out = tp.compile(wave, quarter / 400).evolve(u=there, v=rate, steps=400)
     miss = np.abs(out.final.u - rate / np.abs(rate).max()).max()

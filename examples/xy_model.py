@@ -1,4 +1,5 @@
 """The XY model: a twist right round the sheet cannot unwind, and spin waves run on it with a frequency of their own."""
+
 import numpy as np
 
 import tinyphysics as tp

@@ -16,7 +16,9 @@ def pytest_addoption(parser):
         "--update-golden", action="store_true", help="write test/golden/ from what the compiler says now"
     )
     parser.addoption(
-        "--fake-gpu", action="store_true", help="run test/gpu/ behind the fake driver, with few members: are the tests well?"
+        "--fake-gpu",
+        action="store_true",
+        help="run test/gpu/ behind the fake driver, with few members: are the tests well?",
     )
 
 

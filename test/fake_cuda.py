@@ -3,6 +3,7 @@
 What is queued is done as late as the driver may: when somebody waits. Memory that nobody has allocated, kernels that
 the device cannot run and handles that are gone are errors, as there; the reason is in `faults`.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -43,12 +44,33 @@ ERRORS = {
 }
 # fmt: on
 (INVALID, MEMORY, NOT_READY, NO_DEVICE, NO_CONTEXT, NO_BINARY, BAD_PTX, BAD_HANDLE, NOT_FOUND, RESOURCES) = (
-    1, 2, 3, 100, 201, 209, 218, 400, 500, 701)  # fmt: skip
+    1,
+    2,
+    3,
+    100,
+    201,
+    209,
+    218,
+    400,
+    500,
+    701,
+)
 WITHOUT_CONTEXT = {  # what may be called before there is one
-    "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
-    "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent", "cuGetErrorName", "cuGetErrorString",
-    "cuDeviceTotalMem_v2", "cuCtxGetCurrent", "cuDeviceGetUuid",
-}  # fmt: skip
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxSetCurrent",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuDeviceTotalMem_v2",
+    "cuCtxGetCurrent",
+    "cuDeviceGetUuid",
+}
 CUBIN = b"machine code of the fake driver, "
 CONTEXT = 0xC0DE  # of the first card
 MOST_SHARED, MOST_THREADS = 232448, 1024
@@ -72,9 +94,25 @@ class Card:
     estimates: bool = False  # do they serve (runtime/estimates.py)?
 
     def attribute(self, which: int) -> int:
-        known = {75: self.capability[0], 76: self.capability[1], 16: self.processors, 81: MOST_SHARED, 97: MOST_SHARED,
-                 13: 1_000_000, 1: MOST_THREADS, 8: 49152, 10: 32, 12: 65536, 38: 1 << 22, 39: 2048, 82: 65536,
-                 36: 1_000_000, 37: 4096, 106: 32, 95: 1}  # fmt: skip
+        known = {
+            75: self.capability[0],
+            76: self.capability[1],
+            16: self.processors,
+            81: MOST_SHARED,
+            97: MOST_SHARED,
+            13: 1_000_000,
+            1: MOST_THREADS,
+            8: 49152,
+            10: 32,
+            12: 65536,
+            38: 1 << 22,
+            39: 2048,
+            82: 65536,
+            36: 1_000_000,
+            37: 4096,
+            106: 32,
+            95: 1,
+        }
         return known[which]
 
 
@@ -99,7 +137,9 @@ class Own:
 
 
 def of_card(name: str) -> Any:
-    return property(lambda self: getattr(self.own(), name), lambda self, value: setattr(self.own(), name, value))
+    return property(
+        lambda self: getattr(self.own(), name), lambda self, value: setattr(self.own(), name, value)
+    )
 
 
 def number(x: Any) -> int:
@@ -150,7 +190,9 @@ class FakeDriver:
         try:
             work = object.__getattribute__(self, f"_{name}")
         except AttributeError:
-            raise AttributeError(f"the fake driver has no {name}: it is in test/fake_cuda.py that it should be") from None
+            raise AttributeError(
+                f"the fake driver has no {name}: it is in test/fake_cuda.py that it should be"
+            ) from None
 
         def call(*args: Any) -> int:
             with self.lock:
@@ -340,7 +382,10 @@ class FakeDriver:
 
     def _cuMemcpyDtoHAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> None:
         host, a, n = number(to), number(source), number(size)
-        self.queued(self.copied(lambda: ctypes.memmove(host, self.memory.bytes(a, n).tobytes(), n), (source, size)), stream)
+        self.queued(
+            self.copied(lambda: ctypes.memmove(host, self.memory.bytes(a, n).tobytes(), n), (source, size)),
+            stream,
+        )
 
     def _cuMemcpyDtoDAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> None:
         a, b, n = number(to), number(source), number(size)
@@ -436,14 +481,18 @@ class FakeDriver:
         module, name = self.get(function, tuple)
         f = self.handles[module].module.functions[name]
         local = sum(v.size for v in f.variables.values() if v.space == "local")
-        out._obj.value = {0: MOST_THREADS, 1: 0, 3: local, 4: min(255, 16 + len(f.registers) // 4)}[number(which)]
+        out._obj.value = {0: MOST_THREADS, 1: 0, 3: local, 4: min(255, 16 + len(f.registers) // 4)}[
+            number(which)
+        ]
 
     def _cuFuncSetAttribute(self, function: Any, which: Any, value: Any) -> None:
         self.get(function, tuple)
         if number(which) == 8 and number(value) > MOST_SHARED:
             raise Refused(INVALID)
 
-    def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, out: Any, function: Any, threads: Any, shared: Any) -> None:
+    def _cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        self, out: Any, function: Any, threads: Any, shared: Any
+    ) -> None:
         self.get(function, tuple)
         out._obj.value = 2048 // max(number(threads), 1)
 
@@ -456,10 +505,14 @@ class FakeDriver:
         if bx * by * bz > MOST_THREADS or number(shared) > MOST_SHARED:
             raise Refused(RESOURCES if number(shared) > MOST_SHARED else INVALID)
         sizes = [v.size for v in loaded.module.functions[name].params]
-        given = [ctypes.string_at(params[k], n) for k, n in enumerate(sizes)]  # now: the caller may change them
+        given = [
+            ctypes.string_at(params[k], n) for k, n in enumerate(sizes)
+        ]  # now: the caller may change them
 
         def work() -> None:
-            launch = ptx_machine.Launch(loaded, name, self.memory, given, (gx, gy, gz), (bx, by, bz), number(shared), self.warps)
+            launch = ptx_machine.Launch(
+                loaded, name, self.memory, given, (gx, gy, gz), (bx, by, bz), number(shared), self.warps
+            )
             self.launches.append((name, gx * gy * gz, bx * by * bz))
             launch.run()
             self.executed.update(launch.executed)
@@ -531,10 +584,19 @@ def forget() -> None:
     backend.gpu_here.cache_clear()
     if not cuda.library.cache_info().currsize:
         return
-    for made in (backend.engine_for, backend.series_engine, loading.tools, loading.kernels_of, loading.moves, loading.hashing):
+    for made in (
+        backend.engine_for,
+        backend.series_engine,
+        loading.tools,
+        loading.kernels_of,
+        loading.moves,
+        loading.hashing,
+    ):
         made.cache_clear()
     driver = cuda.library()
-    if isinstance(driver, FakeDriver) and (driver.alive(ptx_machine.Loaded) or driver.alive(list) or driver.alive(tuple)):
+    if isinstance(driver, FakeDriver) and (
+        driver.alive(ptx_machine.Loaded) or driver.alive(list) or driver.alive(tuple)
+    ):
         gc.collect()  # what the engines held gives its handles back while the driver is still there
     for known in (cuda.opened, cuda.driver_version, cuda.library):
         known.cache_clear()
@@ -546,7 +608,10 @@ def installed(driver: FakeDriver) -> Iterator[FakeDriver]:
     """The driver is this one; afterwards nothing of it is left."""
     forget()
     kept, cuda.open_library = cuda.open_library, lambda: driver
-    served, loading.serve = loading.serve, lambda device: driver.cards[0].estimates  # there are more than can be looked at
+    served, loading.serve = (
+        loading.serve,
+        lambda device: driver.cards[0].estimates,
+    )  # there are more than can be looked at
     try:
         yield driver
     finally:

@@ -3,6 +3,7 @@
 Registers have no types: they are arrays of unsigned integers, viewed as what an instruction takes them for.
 Only what says how it rounds is run: an `add.f64` may become part of an fma in the assembler, so it has no meaning here.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -54,7 +55,9 @@ def fused() -> dict[int, Any]:
     """This processor's fma, or its C library's: both round once."""
     texts = [FMA.format(t=t, f=f"f{8 * n}", n=n) for n, t in ((4, "float"), (8, "double"))]
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
-    made = llvm.link(llvm.compile_text("\n".join(texts), llvm.host_cpu()), {"fma4": signature, "fma8": signature})
+    made = llvm.link(
+        llvm.compile_text("\n".join(texts), llvm.host_cpu()), {"fma4": signature, "fma8": signature}
+    )
     return {4: made["fma4"], 8: made["fma8"]}
 
 
@@ -171,7 +174,9 @@ def field(x: Array, at: Array, length: Array) -> Array:
     unsigned = x.view(UNSIGNED[x.itemsize])
     moved = shift(unsigned, at, False)
     one = unsigned.dtype.type(1)
-    ones = np.where(length >= width, ~unsigned.dtype.type(0), shift(np.full_like(unsigned, one), length, True) - one)
+    ones = np.where(
+        length >= width, ~unsigned.dtype.type(0), shift(np.full_like(unsigned, one), length, True) - one
+    )
     out = moved & ones
     if x.dtype.kind == "i":
         top = np.minimum(at + length - 1, width - 1)
@@ -185,7 +190,9 @@ def insert(a: Array, b: Array, at: Array, length: Array) -> Array:
     a, b = np.broadcast_arrays(a, b)
     at, length = np.asarray(at) & 255, np.asarray(length) & 255
     one = a.dtype.type(1)
-    ones = np.where(length >= 8 * a.itemsize, ~a.dtype.type(0), shift(np.full_like(a, one), length, True) - one)
+    ones = np.where(
+        length >= 8 * a.itemsize, ~a.dtype.type(0), shift(np.full_like(a, one), length, True) - one
+    )
     there = shift(ones, at, True)
     return (b & ~there) | (shift(a, at, True) & there)
 
@@ -196,7 +203,9 @@ def permuted(a: Array, b: Array, selector: Array) -> Array:
     out = np.zeros_like(a)
     for k in range(4):
         which = selector >> np.uint32(4 * k) & np.uint32(15)
-        byte = (source >> (which & np.uint32(7)).astype(np.uint64) * np.uint64(8) & np.uint64(255)).astype(np.uint32)
+        byte = (source >> (which & np.uint32(7)).astype(np.uint64) * np.uint64(8) & np.uint64(255)).astype(
+            np.uint32
+        )
         sign = np.where(byte & np.uint32(128), np.uint32(255), np.uint32(0))
         out |= np.where(which & np.uint32(8), sign, byte) << np.uint32(8 * k)
     return out
@@ -256,7 +265,18 @@ def converted(x: Array, to: str, source: str, how: str) -> Array:
     return np.where(x != x, UNSIGNED[SIZE[to]](none).view(d), out)
 
 
-COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
+COMPARE = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "lo": "<",
+    "ls": "<=",
+    "hi": ">",
+    "hs": ">=",
+}
 SPECIAL = ("tid", "ntid", "ctaid", "nctaid", "laneid", "warpid")
 BINARY = {"add": "+", "sub": "-", "mul": "*"}
 LOADS = {"nc", "volatile", "weak", "relaxed", "ca", "cg", "cs", "cv", "lu", "wb", "wt", "cta", "gpu"}
@@ -267,7 +287,11 @@ class Lines:
     """The Python of one block, written instruction by instruction."""
 
     def __init__(self, f: Function, symbols: Collection[str], slots: dict[str, int]) -> None:
-        self.f, self.symbols, self.slots = f, symbols, slots  # names of the module's variables, places of registers
+        self.f, self.symbols, self.slots = (
+            f,
+            symbols,
+            slots,
+        )  # names of the module's variables, places of registers
         self.lines: list[str] = []
         self.forms: dict[str, dict[str, str]] = {}  # of each register, its arrays by type
         self.read_first: dict[str, None] = {}
@@ -284,7 +308,9 @@ class Lines:
             return forms["u"]
         t = kind[0] if kind[0] in "fs" else "u"
         if SIZE[kind] < size:  # the lower part
-            return f"{self.form(name, 'u')}.astype(U{SIZE[kind]})" + (f".view({t.upper()}{SIZE[kind]})" if t != "u" else "")
+            return f"{self.form(name, 'u')}.astype(U{SIZE[kind]})" + (
+                f".view({t.upper()}{SIZE[kind]})" if t != "u" else ""
+            )
         if SIZE[kind] > size:
             raise BadPtx(f"{name} has {size} bytes, and is read as {kind}")
         return self.form(name, t)
@@ -412,7 +438,12 @@ class Lines:
                 self.put(i, i.operands[0], kind, f"high({a}, {b})")
             else:
                 wide = f"{kind[0].upper()}{2 * SIZE[kind]}"
-                self.put(i, i.operands[0], f"{kind[0]}{16 * SIZE[kind]}", f"{a}.astype({wide}) * {b}.astype({wide})")
+                self.put(
+                    i,
+                    i.operands[0],
+                    f"{kind[0]}{16 * SIZE[kind]}",
+                    f"{a}.astype({wide}) * {b}.astype({wide})",
+                )
             return
         self.arithmetic(i)
 
@@ -482,7 +513,11 @@ class Lines:
     def i_min(self, i: Instruction) -> None:
         kind, _ = self.typed(i)
         least, (a, b) = i.parts[0] == "min", self.sources(i, kind)
-        value = f"extreme({a}, {b}, {least})" if kind[0] == "f" else f"np.{'minimum' if least else 'maximum'}({a}, {b})"
+        value = (
+            f"extreme({a}, {b}, {least})"
+            if kind[0] == "f"
+            else f"np.{'minimum' if least else 'maximum'}({a}, {b})"
+        )
         self.put(i, i.operands[0], kind, value)
 
     i_max = i_min
@@ -575,8 +610,14 @@ class Lines:
         elif how in COMPARE:
             value = f"{a} {COMPARE[how]} {b}"
         else:  # true where one is no number
-            opposite = {"equ": f"({a} < {b}) | ({a} > {b})", "neu": f"{a} == {b}", "ltu": f"{a} >= {b}",
-                        "leu": f"{a} > {b}", "gtu": f"{a} <= {b}", "geu": f"{a} < {b}"}[how]  # fmt: skip
+            opposite = {
+                "equ": f"({a} < {b}) | ({a} > {b})",
+                "neu": f"{a} == {b}",
+                "ltu": f"{a} >= {b}",
+                "leu": f"{a} > {b}",
+                "gtu": f"{a} <= {b}",
+                "geu": f"{a} < {b}",
+            }[how]
             value = f"~({opposite})"
         self.put(i, i.operands[0], "pred", value)
 
@@ -595,18 +636,27 @@ class Lines:
             whole = self.operand(source, f"u{8 * SIZE[kind]}")
             for k, name in enumerate(names):
                 if name != "_":
-                    self.put(i, name, f"u{8 * part}", f"({whole} >> U{SIZE[kind]}({8 * part * k})).astype(U{part})")
+                    self.put(
+                        i, name, f"u{8 * part}", f"({whole} >> U{SIZE[kind]}({8 * part * k})).astype(U{part})"
+                    )
         elif source.startswith("{"):
             names = [x.strip() for x in source[1:-1].split(",")]
             part, w = SIZE[kind] // len(names), f"U{SIZE[kind]}"
-            parts = [f"{self.operand(x, f'u{8 * part}')}.astype({w}) << {w}({8 * part * k})" for k, x in enumerate(names)]
+            parts = [
+                f"{self.operand(x, f'u{8 * part}')}.astype({w}) << {w}({8 * part * k})"
+                for k, x in enumerate(names)
+            ]
             self.put(i, target, f"u{8 * SIZE[kind]}", " | ".join(parts))
         elif kind == "pred":
             self.put(i, target, kind, f"lane.full({self.operand(source, kind)})")
         else:
             u = f"u{8 * SIZE[kind]}"
             value = literal(source, kind) if source[0] in "-0123456789" else None
-            text = self.operand(source, u) if value is None else f"U{SIZE[kind]}({value % (1 << 8 * SIZE[kind])})"
+            text = (
+                self.operand(source, u)
+                if value is None
+                else f"U{SIZE[kind]}({value % (1 << 8 * SIZE[kind])})"
+            )
             self.put(i, target, u, self.full(text))
 
     def i_cvt(self, i: Instruction) -> None:
@@ -649,7 +699,9 @@ class Lines:
         u = ("s" if kind[0] == "s" else "u") + kind[1:]
         if space == "param":
             for k, name in enumerate(names):
-                self.put(i, name, u, f"lane.param({base!r}, {offset + k * SIZE[kind]}, {dtype(u).__name__!r})")
+                self.put(
+                    i, name, u, f"lane.param({base!r}, {offset + k * SIZE[kind]}, {dtype(u).__name__!r})"
+                )
             return
         where = self.place(base, offset)
         mask = self.guard(i) if i.guard else "None"
@@ -687,7 +739,9 @@ class Lines:
         self.lines.append(f"lane.store({space!r}, {self.place(base, offset)}, ({values},), {mask})")
 
     def i_atom(self, i: Instruction) -> None:
-        parts = [p for p in i.parts[1:] if p not in LOADS and p not in ("acquire", "release", "acq_rel", "sys")]
+        parts = [
+            p for p in i.parts[1:] if p not in LOADS and p not in ("acquire", "release", "acq_rel", "sys")
+        ]
         space = parts.pop(0) if parts[0] in SPACES else ""
         how, kind = parts
         if kind[0] == "f":
@@ -711,7 +765,12 @@ class Lines:
     i_fence = i_membar
 
     def i_call(self, i: Instruction) -> None:
-        results, name, args, *more = (*([] if i.operands[0].startswith("(") else ["()"]), *i.operands, "()", "()")[:4]
+        results, name, args, *more = (
+            *([] if i.operands[0].startswith("(") else ["()"]),
+            *i.operands,
+            "()",
+            "()",
+        )[:4]
         if more not in ([], ["()"]) or set(i.parts[1:]) - {"uni"}:
             raise Unknown(f"the instruction `{i}`")
         if i.guard:

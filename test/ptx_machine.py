@@ -3,6 +3,7 @@
 Threads go together as far as they agree; those that do not are run from the earliest block on, so that they meet again.
 That would hide threads that rely on each other without a barrier: who reads and who changes which number is watched.
 """
+
 from __future__ import annotations
 
 from bisect import bisect_right
@@ -73,7 +74,9 @@ class Memory:
 
     def free(self, address: int) -> None:
         if address not in self.blocks:
-            raise Fault(f"0x{address:x} is freed {'again' if address in self.freed else 'and was never allocated'}", 1)
+            raise Fault(
+                f"0x{address:x} is freed {'again' if address in self.freed else 'and was never allocated'}", 1
+            )
         self.freed[address] = self.blocks.pop(address).size
         self.starts.remove(address)
 
@@ -129,13 +132,18 @@ class Compiled:
 
 
 NAMES = {
-    "np": np, **{f"U{n}": t for n, t in UNSIGNED.items()}, **{f"S{n}": t for n, t in SIGNED.items()},
+    "np": np,
+    **{f"U{n}": t for n, t in UNSIGNED.items()},
+    **{f"S{n}": t for n, t in SIGNED.items()},
     **{f"F{n}": t for n, t in FLOATS.items()},
-    **{n: getattr(ptx_lanes, n) for n in (
-        "same fma extreme shift funnel high inverse inverse_root quotient field insert permuted logic3 counted leading "
-        "reversed_bits converted"
-    ).split()},
-}  # fmt: skip
+    **{
+        n: getattr(ptx_lanes, n)
+        for n in (
+            "same fma extreme shift funnel high inverse inverse_root quotient field insert permuted logic3 counted leading "
+            "reversed_bits converted"
+        ).split()
+    },
+}
 
 
 @lru_cache(maxsize=512)
@@ -148,7 +156,11 @@ def compiled(text: str, name: str) -> Compiled:
     written = []
     for block in f.blocks:
         lines = Lines(f, module.variables, slots)
-        ending = block[-1] if block and block[-1].parts[0] in ("bra", "ret", "exit", "trap", "brx", "bar", "barrier") else None
+        ending = (
+            block[-1]
+            if block and block[-1].parts[0] in ("bra", "ret", "exit", "trap", "brx", "bar", "barrier")
+            else None
+        )
         for i in block[: len(block) - (ending is not None)]:
             lines.write(i)
         if ending is not None and ending.parts[0] == "bra" and ending.operands[0] not in f.labels:
@@ -163,7 +175,9 @@ def compiled(text: str, name: str) -> Compiled:
     out, ends, ops = [], [], []
     for k, ((lines, ending, back), block) in enumerate(zip(written, f.blocks)):
         out += [f"def block{k}(lane, R, at):"]
-        out += [f"    r{slots[r]} = R[{slots[r]}] if at is None else R[{slots[r]}][at]" for r in lines.read_first]
+        out += [
+            f"    r{slots[r]} = R[{slots[r]}] if at is None else R[{slots[r]}][at]" for r in lines.read_first
+        ]
         kept = [r for r in lines.written if r in carried]
         stored = [f"{lines.form(r, 'u')}" for r in kept]
         out += [f"    {line}" for line in lines.lines]
@@ -179,7 +193,9 @@ def compiled(text: str, name: str) -> Compiled:
     scope: dict[str, Any] = dict(NAMES)
     exec(compile(body, f"<{name}>", "exec"), scope)
     local, room = places(v for v in f.variables.values() if v.space == "local")
-    return Compiled(f, [scope[f"block{k}"] for k in range(len(f.blocks))], ends, ops, slots, body, local, room)
+    return Compiled(
+        f, [scope[f"block{k}"] for k in range(len(f.blocks))], ends, ops, slots, body, local, room
+    )
 
 
 def places(variables: Any) -> tuple[dict[str, int], int]:
@@ -199,12 +215,16 @@ END = -1
 class Frame:
     """One call of a function by some threads."""
 
-    def __init__(self, launch: Launch, f: Compiled, threads: Array, params: dict[str, Any], base: int) -> None:
+    def __init__(
+        self, launch: Launch, f: Compiled, threads: Array, params: dict[str, Any], base: int
+    ) -> None:
         self.launch, self.f, self.threads, self.params, self.base = launch, f, threads, params, base
         self.n = self.count = len(threads)
         self.at: Any = None
-        self.registers = [np.full(self.n, NOTHING, UNSIGNED[size]) if size else np.zeros(self.n, bool)
-                          for size in f.source.registers.values()]  # fmt: skip
+        self.registers = [
+            np.full(self.n, NOTHING, UNSIGNED[size]) if size else np.zeros(self.n, bool)
+            for size in f.source.registers.values()
+        ]
         self.results = {v.name: np.full((self.n, v.size), NOTHING, np.uint8) for v in f.source.results}
         self.sent: dict[str, Array] = {}
         launch.room(base + f.room)
@@ -331,7 +351,9 @@ class Frame:
         at = where if some is None else where[some]
         out = []
         for k in range(many):
-            got = self.launch.read(space, at + np.uint64(k * size), kind, self.who() if some is None else self.who()[some], many)
+            got = self.launch.read(
+                space, at + np.uint64(k * size), kind, self.who() if some is None else self.who()[some], many
+            )
             if some is not None:
                 whole = np.full(self.count, NOTHING, kind)
                 whole[some] = got
@@ -373,20 +395,35 @@ class Frame:
         theirs, votes = np.zeros((len(rows), WARP), np.int64), np.zeros((len(rows), WARP), np.int64)
         theirs[place, lane] = masks
         votes[place, lane] = np.broadcast_to(said, self.count)
-        if (named.astype(bool) & (~here[place] | (theirs[place] != masks[:, None]))).any() or not named[np.arange(len(who)), lane].all():
+        if (named.astype(bool) & (~here[place] | (theirs[place] != masks[:, None]))).any() or not named[
+            np.arange(len(who)), lane
+        ].all():
             raise Fault(f"{self.f.source.name}: threads of a warp vote without others that they name", 719)
         return ((votes[place] * named) << np.arange(WARP)).sum(1).astype(np.uint32)
 
 
 ATOMS: dict[str, Any] = {
-    "add": lambda a, b: a + b, "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-    "exch": lambda a, b: b, "min": np.minimum, "max": np.maximum, "cas": lambda a, b, c: np.where(a == b, c, a),
-}  # fmt: skip
+    "add": lambda a, b: a + b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "exch": lambda a, b: b,
+    "min": np.minimum,
+    "max": np.maximum,
+    "cas": lambda a, b, c: np.where(a == b, c, a),
+}
 
 
 def barrier(i: Instruction) -> None:
-    known = {"bar.sync", "barrier.sync", "barrier.sync.aligned", "bar.cta.sync", "barrier.cta.sync",
-             "barrier.cta.sync.aligned", "bar.warp.sync"}  # fmt: skip
+    known = {
+        "bar.sync",
+        "barrier.sync",
+        "barrier.sync.aligned",
+        "bar.cta.sync",
+        "barrier.cta.sync",
+        "barrier.cta.sync.aligned",
+        "bar.warp.sync",
+    }
     if i.op not in known or i.guard or (len(i.operands) != 1 and i.op != "bar.warp.sync"):
         raise Unknown(f"the instruction `{i}`")
 
@@ -420,25 +457,46 @@ class Launch:
     """One kernel for all threads of a grid."""
 
     def __init__(
-        self, loaded: Loaded, name: str, memory: Memory, params: Sequence[bytes], blocks: Sequence[int],
-        threads: Sequence[int], shared: int = 0, warps: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        loaded: Loaded,
+        name: str,
+        memory: Memory,
+        params: Sequence[bytes],
+        blocks: Sequence[int],
+        threads: Sequence[int],
+        shared: int = 0,
+        warps: bool = False,
+    ) -> None:
         self.text, self.memory, self.warps = loaded.text, memory, warps
         self.grid, self.block = tuple(blocks), tuple(threads)
         self.each = int(np.prod(self.block))  # threads of a block
         self.all = int(np.prod(self.grid)) * self.each
         self.f = compiled(loaded.text, name)
         given = {v.name: p for v, p in zip(self.f.source.params, params)}
-        if len(params) != len(self.f.source.params) or any(v.size != len(given[v.name]) for v in self.f.source.params):
-            raise BadPtx(f"{name} takes {[v.size for v in self.f.source.params]} bytes, not {[len(p) for p in params]}")
-        in_shared = [v for v in (*loaded.module.variables.values(), *self.variables(loaded.module)) if v.space == "shared"]
+        if len(params) != len(self.f.source.params) or any(
+            v.size != len(given[v.name]) for v in self.f.source.params
+        ):
+            raise BadPtx(
+                f"{name} takes {[v.size for v in self.f.source.params]} bytes, not {[len(p) for p in params]}"
+            )
+        in_shared = [
+            v
+            for v in (*loaded.module.variables.values(), *self.variables(loaded.module))
+            if v.space == "shared"
+        ]
         where, room = places(sorted(in_shared, key=lambda v: v.size == 0))  # what has no size comes last
         self.symbols = loaded.symbols | {n: NEAR + at for n, at in where.items()}
-        self.spaces = {"shared": np.full((self.all // self.each, room + shared + -(room + shared) % 16), NOTHING, np.uint8),
-                       "local": np.full((self.all, 16), NOTHING, np.uint8)}  # fmt: skip
+        self.spaces = {
+            "shared": np.full(
+                (self.all // self.each, room + shared + -(room + shared) % 16), NOTHING, np.uint8
+            ),
+            "local": np.full((self.all, 16), NOTHING, np.uint8),
+        }
         self.sizes = {"shared": room + shared, "local": 0}
         self.watching = True
-        self.watched: dict[int, tuple[Array, Array]] = {}  # who changed, who read, since the last barrier, by the first byte
+        self.watched: dict[
+            int, tuple[Array, Array]
+        ] = {}  # who changed, who read, since the last barrier, by the first byte
         self.given = given
         self.executed: Counter[str] = Counter()
         self.instructions = 0
@@ -474,7 +532,10 @@ class Launch:
         for _, lanes in out:
             counts = np.bincount(lanes // self.each, minlength=self.all // self.each)
             if ((counts != 0) & (counts != self.each)).any():
-                raise Fault(f"{self.f.source.name}: some threads of a block wait at a barrier that others do not come to", 719)
+                raise Fault(
+                    f"{self.f.source.name}: some threads of a block wait at a barrier that others do not come to",
+                    719,
+                )
         return out
 
     def ran(self, ops: Sequence[str], lanes: int) -> None:
@@ -511,7 +572,12 @@ class Launch:
         if space:
             return [(space, where, slice(None))]
         out = []
-        for name, low, top in (("global", 0, LOCAL), ("local", LOCAL, SHARED), ("shared", SHARED, 2 * SHARED), ("global", 2 * SHARED, 1 << 63)):
+        for name, low, top in (
+            ("global", 0, LOCAL),
+            ("local", LOCAL, SHARED),
+            ("shared", SHARED, 2 * SHARED),
+            ("global", 2 * SHARED, 1 << 63),
+        ):
             here = np.flatnonzero((where >= np.uint64(low)) & (where < np.uint64(top)))
             if len(here):
                 out.append((name, where[here] - np.uint64(low if name != "global" else 0), here))
@@ -521,7 +587,9 @@ class Launch:
         first = where & np.uint64(size - 1)  # of several, those after the first are as aligned as it is
         if first.any():
             k = int(np.flatnonzero(first)[0])
-            raise Fault(f"thread {who[k]}: {size} bytes at 0x{int(where[k]):x}, which is not aligned", MISALIGNED)
+            raise Fault(
+                f"thread {who[k]}: {size} bytes at 0x{int(where[k]):x}, which is not aligned", MISALIGNED
+            )
 
     def read(self, space: str, where: Array, kind: Any, who: Array, many: int) -> Array:
         if not len(where):
@@ -566,13 +634,18 @@ class Launch:
         try:
             return self.memory.pieces(where, size)
         except Fault as fault:
-            raise Fault(f"{self.f.source.name}, one of the threads {who[:4].tolist()}...: {fault}", fault.code) from None
+            raise Fault(
+                f"{self.f.source.name}, one of the threads {who[:4].tolist()}...: {fault}", fault.code
+            ) from None
 
     def cells(self, space: str, where: Array, size: int, who: Array, kind: Any) -> tuple[Array, Array, Array]:
         view = self.spaces[space]
         at = where.astype(np.int64) - NEAR
         if (at < 0).any() or (at + size > self.sizes[space]).any():
-            raise Fault(f"{self.f.source.name}: {size} bytes at {at.min()}..{at.max()} of {self.sizes[space]} {space} ones", ILLEGAL)
+            raise Fault(
+                f"{self.f.source.name}: {size} bytes at {at.min()}..{at.max()} of {self.sizes[space]} {space} ones",
+                ILLEGAL,
+            )
         return view.view(kind), who if space == "local" else who // self.each, at // size
 
     def look(self, view: Array, places: Array, who: Array, new: Any) -> None:
@@ -600,12 +673,20 @@ class Launch:
         if wrong.any():
             n = int(np.flatnonzero(wrong)[0])
             other = by[n] if by[n] not in (NOBODY, who[n]) else to[n]
-            raise Race(f"{self.f.source.name}: thread {who[n]} {'reads' if new is None else 'changes'} byte {at[n]} of {flat.nbytes}, "
-                       f"which {f'thread {other}' if other >= 0 else 'another one'} touched since the last barrier")  # fmt: skip
+            raise Race(
+                f"{self.f.source.name}: thread {who[n]} {'reads' if new is None else 'changes'} byte {at[n]} of {flat.nbytes}, "
+                f"which {f'thread {other}' if other >= 0 else 'another one'} touched since the last barrier"
+            )
 
 
 def run(
-    text: str, name: str, args: Sequence[Any], blocks: int = 1, threads: int = 1, shared: int = 0, warps: bool = False
+    text: str,
+    name: str,
+    args: Sequence[Any],
+    blocks: int = 1,
+    threads: int = 1,
+    shared: int = 0,
+    warps: bool = False,
 ) -> Launch:
     """Runs a kernel of a text on arrays, which change in place, and numbers of NumPy."""
     memory = Memory()

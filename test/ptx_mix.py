@@ -1,4 +1,5 @@
 """Which instructions of a PTX text may give other bits than the graph says?  None should be left."""
+
 from __future__ import annotations
 
 import re

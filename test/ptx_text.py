@@ -2,6 +2,7 @@
 
 Of PTX what LLVM writes and what a test writes by hand; anything else is an error that shows its line.
 """
+
 from __future__ import annotations
 
 import re
@@ -157,7 +158,9 @@ class Reader:
         f.results = [variable(p) for p in split((m.group(2) or "").strip()[1:-1])]
         f.params = [variable(p) for p in split(m.group(5) or "")]
         for extra in m.group(6).split("\n"):
-            if extra.strip() and not re.match(r"\s*\.(maxntid|minnctapersm|maxnreg|reqntid|noreturn|pragma)\b", extra):
+            if extra.strip() and not re.match(
+                r"\s*\.(maxntid|minnctapersm|maxnreg|reqntid|noreturn|pragma)\b", extra
+            ):
                 raise BadPtx(f"`{extra.strip()}` of {f.name}")
         if head.endswith("{"):
             self.body(f)

@@ -6,6 +6,7 @@
 Each polynomial is the minimax one for its weight (Remez exchange on a fine grid), rounded greedily:
 the lowest coefficient matters most, so it is rounded first and the rest are fitted again around it.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -248,6 +249,10 @@ def main(only: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("only", nargs="*", choices=[*FITS, []], metavar="function", help=f"one of {', '.join(FITS)}")
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument(
+        "only", nargs="*", choices=[*FITS, []], metavar="function", help=f"one of {', '.join(FITS)}"
+    )
     main(options.parse_args().only)

@@ -9,6 +9,7 @@ On a page, `<!-- printed: errors -->` stands for a table. A ```python block runs
 one namespace; an ```output block below it is what it prints. A file name in backticks on the line above a
 block is the file that the block pretends to be. A block that cannot run says so: ```python no-run: why.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -63,41 +64,54 @@ def instructions() -> str:
     writes = {"&": "memory"}
     return table(
         ("instruction", "operands", "writes", "meaning"),
-        [(code(op), code(row.operands), ", ".join(writes.get(k, k) for k in row.writes), row.meaning)
-         for op, row in ISA.items()],
-    )  # fmt: skip
+        [
+            (code(op), code(row.operands), ", ".join(writes.get(k, k) for k in row.writes), row.meaning)
+            for op, row in ISA.items()
+        ],
+    )
 
 
 def words() -> str:
     """The words that a TP-IR program may use besides its instructions."""
-    return table(("word", "values"), [
-        ("type of `POISSON_J`", ", ".join(map(code, POISSON_TYPES))),
-        ("way of `JACOBI`", ", ".join(map(code, FRAMES))),
-        ("way of `PROPAGATE`", ", ".join(map(code, JUMPS))),
-        ("`claim`", ", ".join(map(code, CLAIMS))),
-    ])  # fmt: skip
+    return table(
+        ("word", "values"),
+        [
+            ("type of `POISSON_J`", ", ".join(map(code, POISSON_TYPES))),
+            ("way of `JACOBI`", ", ".join(map(code, FRAMES))),
+            ("way of `PROPAGATE`", ", ".join(map(code, JUMPS))),
+            ("`claim`", ", ".join(map(code, CLAIMS))),
+        ],
+    )
 
 
 def operations() -> str:
     minimal = [op.value for op in Ops if op in MINIMAL]
     others = [op.value for op in Ops if op not in MINIMAL and op is not Ops.SEED]
-    return "\n\n".join([
-        f"{len(Ops)} operations. The minimal set, which a machine has to know ({len(minimal)}): "
-        + ", ".join(map(code, minimal)) + ".",
-        "Rewritten to it before they reach a machine: " + ", ".join(map(code, others)) + ".",
-        f'{code(Ops.SEED.value)} is an instruction of some machines, in kernels of `math="fast"` alone.',
-    ])  # fmt: skip
+    return "\n\n".join(
+        [
+            f"{len(Ops)} operations. The minimal set, which a machine has to know ({len(minimal)}): "
+            + ", ".join(map(code, minimal))
+            + ".",
+            "Rewritten to it before they reach a machine: " + ", ".join(map(code, others)) + ".",
+            f'{code(Ops.SEED.value)} is an instruction of some machines, in kernels of `math="fast"` alone.',
+        ]
+    )
 
 
 def layers() -> str:
     """The table that test_layers.py holds the imports against, with what each file says of itself."""
     tree = ast.parse((ROOT / "test/unit/test_layers.py").read_text(encoding="utf-8"))
-    assigned = [n for n in tree.body if isinstance(n, ast.AnnAssign) and getattr(n.target, "id", "") == "LAYERS"]
+    assigned = [
+        n for n in tree.body if isinstance(n, ast.AnnAssign) and getattr(n.target, "id", "") == "LAYERS"
+    ]
     assert assigned and assigned[0].value is not None
     rows = []
     for number, units in enumerate(eval(compile(ast.Expression(assigned[0].value), "LAYERS", "eval"))):
         for unit in units:
-            package, file = (ROOT / "src/tinyphysics" / unit / "__init__.py", ROOT / f"src/tinyphysics/{unit}.py")
+            package, file = (
+                ROOT / "src/tinyphysics" / unit / "__init__.py",
+                ROOT / f"src/tinyphysics/{unit}.py",
+            )
             path = package if package.exists() else file
             if path.exists():
                 says = summary(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
@@ -111,7 +125,10 @@ def errors() -> str:
         others = [b.__name__ for b in e.__bases__ if b.__name__ not in ("TinyPhysicsError", "Exception")]
         also = f" It is also a Python `{others[0]}`." if others else ""
         causes = "".join(f"\n- {c}" for c in e.causes)
-        out.append(f"## {e.__name__}\n\n{summary(e.__doc__)}{also}" + (f"\n\nUsual causes:\n{causes}" if causes else ""))
+        out.append(
+            f"## {e.__name__}\n\n{summary(e.__doc__)}{also}"
+            + (f"\n\nUsual causes:\n{causes}" if causes else "")
+        )
     return "\n\n".join(out)
 
 
@@ -121,21 +138,42 @@ def summary(doc: str | None) -> str:
 
 def methods() -> str:
     def name(m: Method) -> str:
-        return " = ".join(map(code, [m.name, *(alias for alias, target in ALIASES.items() if target == m.name)]))
+        return " = ".join(
+            map(code, [m.name, *(alias for alias, target in ALIASES.items() if target == m.name)])
+        )
 
     rows = [
-        (name(m), str(m.order), str(m.stages), ", ".join(m.requires) or "nothing", ", ".join(m.keeps) or "none: by name only",
-         "" if m.limit is None else f"{m.limit:.3f}", m.summary, m.reference)
+        (
+            name(m),
+            str(m.order),
+            str(m.stages),
+            ", ".join(m.requires) or "nothing",
+            ", ".join(m.keeps) or "none: by name only",
+            "" if m.limit is None else f"{m.limit:.3f}",
+            m.summary,
+            m.reference,
+        )
         for m in METHODS
-    ]  # fmt: skip
-    head = ("name", "order", "force evaluations a step", "needs", "claims", "stable to ω dt", "a step is", "source")
+    ]
+    head = (
+        "name",
+        "order",
+        "force evaluations a step",
+        "needs",
+        "claims",
+        "stable to ω dt",
+        "a step is",
+        "source",
+    )
     orders = ", ".join(f"{order} is {code(name)}" for order, name in BY_ORDER.items())
-    return "\n\n".join([
-        table(head, rows),
-        f"Names that let the planner choose: {', '.join(map(code, CHOICES))}. By order: {orders}.",
-        "What they need:",
-        table(("need", "means"), [(name, need.means) for name, need in NEEDS.items()]),
-    ])  # fmt: skip
+    return "\n\n".join(
+        [
+            table(head, rows),
+            f"Names that let the planner choose: {', '.join(map(code, CHOICES))}. By order: {orders}.",
+            "What they need:",
+            table(("need", "means"), [(name, need.means) for name, need in NEEDS.items()]),
+        ]
+    )
 
 
 def routes() -> str:
@@ -153,27 +191,54 @@ def schemes() -> str:
         norms = [f"{x:.2f}" if math.isfinite(x) else "" for x in EFFECTIVE.get(s.name, (math.inf, math.inf))]
         limit = f"{of_splitting(drifts_and_kicks(s.name)):.2f}" if split else ""
         orders = str(s.order) if len(s.orders) == 1 else str(s.orders)
-        rows.append((code(s.name), s.kind, orders, str(s.kicks), *work, *norms, limit,
-                     BIBLIOGRAPHY[s.source].short if s.source in BIBLIOGRAPHY else s.source))
-    head = ("name", "kind", "order", "kicks", "Hénon–Heiles", "Kepler", "pendulum", "error, T quadratic", "error, any T",
-            "stable to ω dt =", "source")  # fmt: skip
+        rows.append(
+            (
+                code(s.name),
+                s.kind,
+                orders,
+                str(s.kicks),
+                *work,
+                *norms,
+                limit,
+                BIBLIOGRAPHY[s.source].short if s.source in BIBLIOGRAPHY else s.source,
+            )
+        )
+    head = (
+        "name",
+        "kind",
+        "order",
+        "kicks",
+        "Hénon–Heiles",
+        "Kepler",
+        "pendulum",
+        "error, T quadratic",
+        "error, any T",
+        "stable to ω dt =",
+        "source",
+    )
     return table(head, rows)
 
 
 def backends() -> str:
-    rows = [(code(b), t.device, "yes" if t.bit_exact else "compared with a tolerance") for b, t in BUILT.items()]
+    rows = [
+        (code(b), t.device, "yes" if t.bit_exact else "compared with a tolerance") for b, t in BUILT.items()
+    ]
     head = table(("backend", "runs on", "in the contract"), rows)
     return head + f"\n\nNot there yet: {', '.join(map(code, PLANNED))}."
 
 
 def bounds() -> str:
-    return table(("function", "float64", "float32"),
-                 [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in BOUNDS.items()])  # fmt: skip
+    return table(
+        ("function", "float64", "float32"),
+        [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in BOUNDS.items()],
+    )
 
 
 def fast() -> str:
-    return table(("function", "float64", "float32"),
-                 [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in FAST_BOUNDS.items()])  # fmt: skip
+    return table(
+        ("function", "float64", "float32"),
+        [(code(name), f"{a:g} ulp", f"{b:g} ulp") for name, (a, b) in FAST_BOUNDS.items()],
+    )
 
 
 def wide() -> str:
@@ -183,7 +248,10 @@ def wide() -> str:
 def flags() -> str:
     return table(
         ("flag", "environment variable", "default", "meaning"),
-        [(code(f.name), code(f"TINYPHYSICS_{f.name}"), code(f"{f.default}"), f.sentence) for f in FLAGS.values()],
+        [
+            (code(f.name), code(f"TINYPHYSICS_{f.name}"), code(f"{f.default}"), f.sentence)
+            for f in FLAGS.values()
+        ],
     )
 
 
@@ -200,7 +268,10 @@ def requirement_ids(nodes: Iterable[ast.AST]) -> list[str]:
     """The strings inside `pytest.mark.requirement(...)`, wherever it stands below the nodes."""
     out = []
     for node in (n for top in nodes for n in ast.walk(top)):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "requirement":
+        if (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", getattr(node.func, "id", "")) == "requirement"
+        ):
             out += [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     return out
 
@@ -211,7 +282,9 @@ def shown(folder: Path = ROOT / "test") -> list[Shown]:
     for path in sorted(folder.rglob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         module = requirement_ids(
-            n for n in tree.body if isinstance(n, ast.Assign) and any(getattr(t, "id", "") == "pytestmark" for t in n.targets)
+            n
+            for n in tree.body
+            if isinstance(n, ast.Assign) and any(getattr(t, "id", "") == "pytestmark" for t in n.targets)
         )
         for owner, f in functions(tree):
             if f.name.startswith("test"):
@@ -246,10 +319,21 @@ def requirements() -> str:
 
 
 PRINTED: dict[str, Callable[[], str]] = {
-    "instructions": instructions, "words": words, "operations": operations, "layers": layers, "errors": errors,
-    "methods": methods, "backends": backends, "flags": flags, "requirements": requirements,
-    "bounds": bounds, "routes": routes, "schemes": schemes, "wide": wide, "fast": fast,
-}  # fmt: skip
+    "instructions": instructions,
+    "words": words,
+    "operations": operations,
+    "layers": layers,
+    "errors": errors,
+    "methods": methods,
+    "backends": backends,
+    "flags": flags,
+    "requirements": requirements,
+    "bounds": bounds,
+    "routes": routes,
+    "schemes": schemes,
+    "wide": wide,
+    "fast": fast,
+}
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 
 
@@ -339,7 +423,9 @@ def run_page(path: Path) -> list[Ran]:
             printed = ""
         elif b.language == "python" and b.skip is None:
             if printed.strip():
-                raise AssertionError(f"the block at {path.name}:{line} prints, and no output block shows it:\n{printed}")
+                raise AssertionError(
+                    f"the block at {path.name}:{line} prints, and no output block shows it:\n{printed}"
+                )
             try:
                 printed, line = run_block(b, path.name, namespace), b.line
             except Exception as error:
@@ -365,7 +451,9 @@ def update_page(path: Path) -> int:
 
 def commands(path: Path) -> list[str]:
     """The lines of the page's sh blocks, without comments."""
-    text = "\n".join(b.text for b in blocks(path.read_text(encoding="utf-8")) if b.language == "sh" and b.skip is None)
+    text = "\n".join(
+        b.text for b in blocks(path.read_text(encoding="utf-8")) if b.language == "sh" and b.skip is None
+    )
     lines = (re.sub(r"\s+#.*", "", line).strip() for line in text.replace("\\\n", " ").splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 

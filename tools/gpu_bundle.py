@@ -7,6 +7,7 @@ What the launcher does is what the product does: its calls of the driver are wri
 nothing stands in (gpu_record.py). The hashes are those of backend="llvm" on this machine. OUT/cache has the PTX under the
 names that the product looks for: with TINYPHYSICS_CACHE=OUT/cache no LLVM is needed there.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -44,7 +45,9 @@ WRITES = re.compile(r"\s*[\w.]+\s+(%\w+),")
 
 def contracted(ptx: str) -> str:
     """Every float64 sum of a product as one operation, which rounds once: what a compiler does that is allowed to."""
-    products: dict[str, tuple[str, str]] = {}  # where the factors are kept, by the register of a product that still holds
+    products: dict[
+        str, tuple[str, str]
+    ] = {}  # where the factors are kept, by the register of a product that still holds
     out, kept = [], 0
     for line in ptx.split("\n"):
         found = ARITHMETIC.fullmatch(line)
@@ -95,8 +98,14 @@ def evolved(packed: Packed, backend: str) -> str:
     space = {"total": lambda *states: sum(x.sum() if x.shape else x for x in states)}
     watched = eval(f"lambda {', '.join(names)}: total({', '.join(names)})", space)  # states are given by name
     every = max(packed.steps // 4, 1)
-    out = sim.evolve(steps=packed.steps, save_every=every, observe={"total": watched}, observe_every=every,
-                     progress=False, **packed.start)  # fmt: skip
+    out = sim.evolve(
+        steps=packed.steps,
+        save_every=every,
+        observe={"total": watched},
+        observe_every=every,
+        progress=False,
+        **packed.start,
+    )
     return hashed([*(getattr(out, n) for n in names), out["total"]]) + " " + out.hash
 
 
@@ -174,7 +183,9 @@ def check(folder: Path, only: str) -> int:
         if e is None or packed.differs or only not in packed.name:
             continue
         try:
-            same = hashed(run(packed, "cuda").values()) == e["hash"] and evolved(packed, "cuda") == e["evolved"]
+            same = (
+                hashed(run(packed, "cuda").values()) == e["hash"] and evolved(packed, "cuda") == e["evolved"]
+            )
             said = "equal" if same else "DIFFERS"
         except (TinyPhysicsError, AssertionError) as error:
             said = f"FAILED: {str(error).splitlines()[0]}"
@@ -196,7 +207,11 @@ def bundle(folder: Path, chosen: Sequence[Packed]) -> list[str]:
     left, entries = [], []
     for packed in chosen:
         try:
-            with kept_in(folder / "cache"), recorder(CAPABILITY) as r, mock.patch.object(runtime_cuda, "serve", never):
+            with (
+                kept_in(folder / "cache"),
+                recorder(CAPABILITY) as r,
+                mock.patch.object(runtime_cuda, "serve", never),
+            ):
                 recording = r.begin()
                 recording.results = r.pieces(run(packed, "cuda", r.mark).values())
                 if packed.timed is None and not packed.differs:
@@ -207,15 +222,22 @@ def bundle(folder: Path, chosen: Sequence[Packed]) -> list[str]:
             continue
         entries.append(entry(packed))
         write(packed, recording, folder)
-    about = {"made": datetime.date.today().isoformat(), "tinyphysics": tp.__version__, "target": processor(CAPABILITY),
-             "left_out": left, "programs": entries}  # fmt: skip
+    about = {
+        "made": datetime.date.today().isoformat(),
+        "tinyphysics": tp.__version__,
+        "target": processor(CAPABILITY),
+        "left_out": left,
+        "programs": entries,
+    }
     (folder / "expected.json").write_text(json.dumps(about, indent=1) + "\n")
     shutil.copyfile(Path(__file__).with_name("gpu_launch.py"), folder / "launch.py")
     return left
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", default="", help="programs whose name contains this")
     parser.add_argument("--small", action="store_true", help="leave out the large programs that are timed")

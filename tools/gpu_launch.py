@@ -5,6 +5,7 @@ from (data/, or numbers written out below) and expected.json. Each program is ru
 compared; a program that must differ is there, too: PTX in which sums of products round once instead of twice. The exit
 status is 0 if all is as it should be.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -139,16 +140,32 @@ class Replay:
             elif what == "upload":
                 at, size, which = rest
                 assert len(self.data[which]) == size
-                d("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(self.place(at)), address(self.data[which]), ctypes.c_size_t(size),
-                  d.stream)  # fmt: skip
+                d(
+                    "cuMemcpyHtoDAsync_v2",
+                    ctypes.c_uint64(self.place(at)),
+                    address(self.data[which]),
+                    ctypes.c_size_t(size),
+                    d.stream,
+                )
                 d.synchronise()
             elif what == "fill":
                 at, value, size = rest
-                d("cuMemsetD8Async", ctypes.c_uint64(self.place(at)), ctypes.c_ubyte(value), ctypes.c_size_t(size), d.stream)
+                d(
+                    "cuMemsetD8Async",
+                    ctypes.c_uint64(self.place(at)),
+                    ctypes.c_ubyte(value),
+                    ctypes.c_size_t(size),
+                    d.stream,
+                )
             elif what == "copy":
                 to, at, size = rest
-                d("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(self.place(to)), ctypes.c_uint64(self.place(at)),
-                  ctypes.c_size_t(size), d.stream)  # fmt: skip
+                d(
+                    "cuMemcpyDtoDAsync_v2",
+                    ctypes.c_uint64(self.place(to)),
+                    ctypes.c_uint64(self.place(at)),
+                    ctypes.c_size_t(size),
+                    d.stream,
+                )
             elif what == "launch":
                 self.launch(*rest)
             elif what == "mark":
@@ -157,7 +174,13 @@ class Replay:
             elif what == "read":
                 at, size = rest
                 here = memory(bytes(size))
-                d("cuMemcpyDtoHAsync_v2", address(here), ctypes.c_uint64(self.place(at)), ctypes.c_size_t(size), d.stream)
+                d(
+                    "cuMemcpyDtoHAsync_v2",
+                    address(here),
+                    ctypes.c_uint64(self.place(at)),
+                    ctypes.c_size_t(size),
+                    d.stream,
+                )
                 d.synchronise()
                 if done:
                     reads.append(here)
@@ -171,9 +194,13 @@ class Replay:
             digest.update(memoryview(reads[read])[offset : offset + size])
         return digest.hexdigest(), ms.value
 
-    def launch(self, module: int, name: str, blocks: list[int], threads: list[int], shared: int, args: list) -> None:
+    def launch(
+        self, module: int, name: str, blocks: list[int], threads: list[int], shared: int, args: list
+    ) -> None:
         values = [ctypes.c_uint64(self.place(v)) if kind == "at" else INTEGERS[kind](v) for kind, v in args]
-        pointers = (ctypes.c_void_p * len(values))(*[ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values])
+        pointers = (ctypes.c_void_p * len(values))(
+            *[ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values]
+        )
         kernel = self.functions[module, name]
         self.driver("cuLaunchKernel", kernel, *blocks, *threads, shared, self.driver.stream, pointers, None)
 
@@ -204,7 +231,9 @@ def examine(driver: Driver, folder: Path, entry: dict) -> dict:
         found["hash"], again = replay.run()[0], replay.run()[0]
         equal = found["hash"] == entry["hash"]
         found["well"] = again == found["hash"] and equal != found["differs"]
-        found["said"] = ("equal" if equal else "differs") + ("" if again == found["hash"] else ", and from run to run")
+        found["said"] = ("equal" if equal else "differs") + (
+            "" if again == found["hash"] else ", and from run to run"
+        )
         if entry.get("timed"):
             found["ps"] = 1e9 * timed(replay) / entry["work"]
             found["unit"] = entry["unit"]
@@ -218,11 +247,15 @@ def line(entry: dict, found: dict) -> str:
     speed = f"{found['ps']:10.3f} ps per {found['unit']}" if "ps" in found else ""
     verdict = found["said"] + (" as it must" if found["differs"] and found["well"] else "")
     mark = "ok " if found["well"] else "BAD"
-    return f"{mark} {entry['name']:34s} {verdict:22s} {found.get('assembled_ms', 0):7.1f} ms to assemble {speed}"
+    return (
+        f"{mark} {entry['name']:34s} {verdict:22s} {found.get('assembled_ms', 0):7.1f} ms to assemble {speed}"
+    )
 
 
 def main(arguments: list[str] | None = None, library=None, folder: Path = HERE) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="programs whose name contains this")
     parser.add_argument("--quick", action="store_true", help="leave out the programs that are timed")
     parser.add_argument("--device", type=int, default=0)
@@ -234,8 +267,10 @@ def main(arguments: list[str] | None = None, library=None, folder: Path = HERE) 
         print(f"there is no NVIDIA driver here: {error}")
         return 2
     expected = json.loads((folder / "expected.json").read_text())
-    print(f"{driver.name}, sm_{driver.capability[0]}{driver.capability[1]}, driver of CUDA {driver.version}; "
-          f"bundle of {expected['made']}, tinyphysics {expected['tinyphysics']}, PTX for {expected['target']}")  # fmt: skip
+    print(
+        f"{driver.name}, sm_{driver.capability[0]}{driver.capability[1]}, driver of CUDA {driver.version}; "
+        f"bundle of {expected['made']}, tinyphysics {expected['tinyphysics']}, PTX for {expected['target']}"
+    )
     results = []
     for entry in expected["programs"]:
         if asked.only in entry["name"] and not (asked.quick and entry.get("timed")):
@@ -243,10 +278,17 @@ def main(arguments: list[str] | None = None, library=None, folder: Path = HERE) 
             print(line(entry, results[-1]), flush=True)
     bad = [r["name"] for r in results if not r["well"]]
     controls = sum(r["differs"] and r["well"] for r in results)
-    print(f"{len(results) - len(bad)} of {len(results)} as expected, {controls} of them controls that must differ"
-          + (f"; not as expected: {', '.join(bad)}" if bad else ""))  # fmt: skip
+    print(
+        f"{len(results) - len(bad)} of {len(results)} as expected, {controls} of them controls that must differ"
+        + (f"; not as expected: {', '.join(bad)}" if bad else "")
+    )
     if asked.json:
-        told = {"device": driver.name, "capability": driver.capability, "driver": driver.version, "programs": results}
+        told = {
+            "device": driver.name,
+            "capability": driver.capability,
+            "driver": driver.version,
+            "programs": results,
+        }
         Path(asked.json).write_text(json.dumps(told, indent=1) + "\n")
     return 1 if bad or not results else 0
 

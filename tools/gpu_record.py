@@ -4,6 +4,7 @@ What is read back is zero, and the word that says whether any member needs care 
 and launched. Replayed on a device (gpu_launch.py) the calls do the run; those that redo marked members do nothing if none is.
 Results are read as numbers that say where they were read, so that it is known what becomes of which bytes.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -78,7 +79,9 @@ class Recorder:
         self.linked: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"the recorder does not know {name}: add it to tools/gpu_record.py and to tools/gpu_launch.py")
+        raise AttributeError(
+            f"the recorder does not know {name}: add it to tools/gpu_record.py and to tools/gpu_launch.py"
+        )
 
     def begin(self) -> Recording:
         """A new recording; what is allocated stays."""
@@ -236,7 +239,9 @@ class Recorder:
         (bx, by, bz, tx, ty, tz, shared, _, pointers, _) = rest
         image, name = self.kernels[whole(f) - 1]
         kinds = parameters_of(self.images[image])[name]
-        values = [ctypes.cast(p, ctypes.POINTER(SIZES[bits])).contents.value for p, bits in zip(pointers, kinds)]
+        values = [
+            ctypes.cast(p, ctypes.POINTER(SIZES[bits])).contents.value for p, bits in zip(pointers, kinds)
+        ]
         if name == "any":
             self.raised.add(values[1])
         args = [["at", v] if bits == "64" and v >= BASE else [int(bits), v] for bits, v in zip(kinds, values)]

@@ -6,6 +6,7 @@
 Hénon–Heiles orbits (some chaotic), Kepler ellipses of eccentricity up to 0.5, and pendulums that swing wide; the error is the
 largest of any coordinate and momentum at the end. Between two numbers of steps the error is taken as a power of the work.
 """
+
 from __future__ import annotations
 
 import math
@@ -74,12 +75,19 @@ def three_bodies(q: Any) -> Any:
 
 
 DRAW = np.random.default_rng(3)
-EIGHT = np.array([[0.97000436, -0.24308753], [-0.97000436, 0.24308753], [0.0, 0.0]])  # Chenciner and Montgomery 2000
+EIGHT = np.array(
+    [[0.97000436, -0.24308753], [-0.97000436, 0.24308753], [0.0, 0.0]]
+)  # Chenciner and Montgomery 2000
 OTHERS: dict[str, tuple[Callable[[Any], Any], Any, Any, float]] = {
     "FPUT": (fput, DRAW.normal(size=(8, 3)) / 2, DRAW.normal(size=(8, 3)) / 2, 10.0),
     "Toda": (toda, DRAW.normal(size=(5, 3)) * 0.3, DRAW.normal(size=(5, 3)) * 0.7, 10.0),
     "Morse": (morse, np.array([0.0, -0.3, 1.0]), np.array([0.5, 0.3, 0.2]), 20.0),
-    "eight": (three_bodies, EIGHT, np.array([[0.466203685, 0.43236573]] * 2 + [[-0.93240737, -0.86473146]]), 6.3),
+    "eight": (
+        three_bodies,
+        EIGHT,
+        np.array([[0.466203685, 0.43236573]] * 2 + [[-0.93240737, -0.86473146]]),
+        6.3,
+    ),
 }
 ALL = PROBLEMS | OTHERS
 
@@ -129,7 +137,9 @@ def main() -> None:
         if not m.symmetric or m.order == 2 or not m.splits or m.gradients or names and m.name not in names:
             continue
         moves = m.sequence()
-        print(f'    "{m.name}": ({", ".join(f"{work(moves, m.stages, p):.1f}" for p in problems)}),', flush=True)
+        print(
+            f'    "{m.name}": ({", ".join(f"{work(moves, m.stages, p):.1f}" for p in problems)}),', flush=True
+        )
         if problems is PROBLEMS and m.name not in EFFECTIVE:
             structures = (RKN,) if "quadratic T" in m.needs else (RKN, SPLITTING)
             both = [effective_error(moves, s, m.order, m.stages) for s in structures]

@@ -1,4 +1,5 @@
 """mkdocs calls this for every page: the tables that are printed from the code go in here."""
+
 from __future__ import annotations
 
 import importlib.util

@@ -6,6 +6,7 @@
 Programs are run in 40 digits, as their own expressions without their roundings. The reference shares nothing with
 them but the energy as it was written: derivatives in forward mode, and extrapolated midpoint rules to 30 digits.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -189,11 +190,18 @@ def rate(system: System) -> Callable[[Any, Numbers], Numbers]:
         slopes[u] = {k: f"{v}_{k}" for k in own}
     ends = [slopes[energy].get(k, "0 * one") for k in range(len(states))]
     flow = ", ".join([*ends[half:], *(f"-({x})" for x in ends[:half])])
-    exec("\n".join([f"def f(t, z):\n  {', '.join(names[u] for u in states)}, = z", *lines, f"  return [{flow}]"]), scope)
+    exec(
+        "\n".join(
+            [f"def f(t, z):\n  {', '.join(names[u] for u in states)}, = z", *lines, f"  return [{flow}]"]
+        ),
+        scope,
+    )
     return scope["f"]  # type: ignore[no-any-return]
 
 
-def extrapolated(f: Callable[[Any, Numbers], Numbers], z: Numbers, t: Any, length: Any, halved: int = 0) -> Numbers:
+def extrapolated(
+    f: Callable[[Any, Numbers], Numbers], z: Numbers, t: Any, length: Any, halved: int = 0
+) -> Numbers:
     """Gragg's modified midpoint rule with 2, 4, 6, ... steps, extrapolated to none; where it is slow, half by half."""
     rows: list[list[Numbers]] = []
     for j in range(1, 20):
@@ -269,7 +277,9 @@ class Subject:
                 slopes.append(float(mp.log(errors[-2] / errors[-1], 2)))
                 if claimed - BELOW <= slopes[-1] <= claimed + ABOVE:
                     break
-        settled = slopes and (slopes[-1] >= claimed - BELOW or len(slopes) > 1 and abs(slopes[-1] - slopes[-2]) < SETTLED)
+        settled = slopes and (
+            slopes[-1] >= claimed - BELOW or len(slopes) > 1 and abs(slopes[-1] - slopes[-2]) < SETTLED
+        )
         return slopes[-1] if settled else None
 
 
@@ -302,7 +312,9 @@ def defect(run: Run, z: Numbers, dt: Any) -> Any:
     with mp.workdps(DIGITS + 12):
         for k in range(len(z)):
             at = {w: run([x + w * e * (i == k) for i, x in enumerate(z)], 1, dt) for w in (-2, -1, 1, 2)}
-            columns.append([(8 * (b - a) - (d - c)) / (12 * e) for c, a, b, d in zip(at[-2], at[-1], at[1], at[2])])
+            columns.append(
+                [(8 * (b - a) - (d - c)) / (12 * e) for c, a, b, d in zip(at[-2], at[-1], at[1], at[2])]
+            )
         worst = mp.mpf(0)
         for i, a in enumerate(columns):
             for j, b in enumerate(columns):
@@ -334,7 +346,9 @@ def main() -> None:
         except KeyboardInterrupt:
             print("interrupted")  # what has been measured is told
     print(f"{done} random energies; measured order >= claimed - {BELOW}, in {DIGITS} digits")
-    print(f"{'method':20}{'order':>6}{'energies':>9}{'lowest':>8}{'median':>8}{'too low':>8}{'unmeasured':>11}{'untrue':>7}")
+    print(
+        f"{'method':20}{'order':>6}{'energies':>9}{'lowest':>8}{'median':>8}{'too low':>8}{'unmeasured':>11}{'untrue':>7}"
+    )
     bad = Counter[str]()
     for name, results in found.items():
         claimed, orders = BY_NAME[name].order, sorted(r.order for _, r in results if r.order is not None)

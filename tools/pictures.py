@@ -1,7 +1,8 @@
 """The pictures of the docs: each family of systems, run and drawn, two systems to a picture; and what methods cost.
 
-    python tools/pictures.py [particles charges ...]   needs matplotlib; writes docs/pictures/*.png
+python tools/pictures.py [particles charges ...]   needs matplotlib; writes docs/pictures/*.png
 """
+
 from __future__ import annotations
 
 import json
@@ -29,7 +30,12 @@ def draw_particles(left, right) -> None:
     out = tp.compile(particles.gravity, dt=1 / 256).evolve(**start, softening=0.05, steps=512, save_every=128)
     for k, shade in ((0, "0.75"), (2, "tab:orange"), (4, "tab:blue")):
         left.plot(*out.q[k, :, :2].T, ".", ms=0.8, color=shade, label=f"t = {out.t[k]:.1f}")
-    left.set(title="a cold sphere of 2,000 bodies falls together", xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), aspect="equal")
+    left.set(
+        title="a cold sphere of 2,000 bodies falls together",
+        xlim=(-1.6, 1.6),
+        ylim=(-1.6, 1.6),
+        aspect="equal",
+    )
     left.legend(markerscale=12, loc="upper right")
     sun = particles.solar_system()
     out = tp.compile(particles.gravity, dt=2.0).evolve(**sun, steps=6_000, save_every=10)
@@ -43,11 +49,17 @@ def draw_chains(left, right) -> None:
     n = 31
     period, dt = 2 * np.pi / chains.mode_frequency(n, 1), np.sqrt(1 / 8)
     often = round(period / 4 / dt)
-    out = tp.compile(chains.fput, dt).evolve(**chains.normal_mode(n), steps=round(170 * period / dt), save_every=often)
+    out = tp.compile(chains.fput, dt).evolve(
+        **chains.normal_mode(n), steps=round(170 * period / dt), save_every=often
+    )
     share = chains.mode_energies(out.q, out.p) / out.energy[0]
     for mode in range(5):
         left.plot(out.t / period, share[:, mode], lw=0.9, label=f"mode {mode + 1}")
-    left.set(title="FPUT 1955: the energy comes back", xlabel="periods of the first mode", ylabel="share of the energy")
+    left.set(
+        title="FPUT 1955: the energy comes back",
+        xlabel="periods of the first mode",
+        ylabel="share of the energy",
+    )
     left.legend(fontsize=7)
     n, x = 512, np.arange(512)
     kick = 2.0 * np.exp(-((x - 60) ** 2) / 40.0)
@@ -65,7 +77,9 @@ def draw_fields(left, right) -> None:
     left.set(title="sine-Gordon: kink and antikink pass each other", xlabel="x", ylabel="t")
     size = 256
     y, x = np.mgrid[:size, :size]
-    bump = np.exp(-((x - 90) ** 2 + (y - 128) ** 2) / 30.0) - np.exp(-((x - 166) ** 2 + (y - 128) ** 2) / 30.0)
+    bump = np.exp(-((x - 90) ** 2 + (y - 128) ** 2) / 30.0) - np.exp(
+        -((x - 166) ** 2 + (y - 128) ** 2) / 30.0
+    )
     out = tp.compile(fields.wave, 0.5).evolve(u=bump, v=0 * bump, steps=180)
     high = np.abs(out.final.u).max()
     right.imshow(out.final.u, cmap="RdBu", vmin=-high, vmax=high)
@@ -98,7 +112,9 @@ def draw_plot() -> None:
     """out.plot() as it comes."""
     start = particles.solar_system()
     inner = {name: start[name][:5] if name in "qpm" else start[name] for name in start}
-    tp.compile(particles.gravity, dt=0.5).evolve(**inner, steps=1_400, save_every=2).plot().savefig(HERE / "plot.png", dpi=80)
+    tp.compile(particles.gravity, dt=0.5).evolve(**inner, steps=1_400, save_every=2).plot().savefig(
+        HERE / "plot.png", dpi=80
+    )
     print(HERE / "plot.png")
 
 
@@ -120,7 +136,9 @@ def draw_charges(left, right) -> None:
         right.plot(radius, np.arange(1, 2_001) / 2_000, color=shade, lw=1.2, label=f"t = {out.t[k]:.0f}")
     scale = particles.SCALE
     right.plot(r, r**3 / (r**2 + scale**2) ** 1.5, "k--", lw=0.8, label="Plummer's law")
-    right.set(title="a Plummer sphere stays in equilibrium", xlim=(0, 3), xlabel="radius", ylabel="mass within")
+    right.set(
+        title="a Plummer sphere stays in equilibrium", xlim=(0, 3), xlabel="radius", ylabel="mass within"
+    )
     right.legend(fontsize=7)
 
 
@@ -136,16 +154,38 @@ def draw_springs(left, right) -> None:
     left.set(title="coupled oscillators: a packet of waves between walls", xlabel="site", ylabel="t")
     n, often, dt = 127, 4, 0.1
     noise = np.random.default_rng(1).normal(size=(2, n))
-    out = tp.compile(chains.oscillators, dt).evolve(q=noise[0], p=noise[1], onsite=0.3, steps=8_192, save_every=often)
+    out = tp.compile(chains.oscillators, dt).evolve(
+        q=noise[0], p=noise[1], onsite=0.3, steps=8_192, save_every=often
+    )
     modes = np.arange(1, n + 1)
     shape = np.sin(np.outer(modes, modes) * np.pi / (n + 1))
     power = np.abs(np.fft.rfft((out.q @ shape)[:-1] * np.hanning(len(out.q) - 1)[:, None], axis=0)) ** 2
     top = 2 * np.pi / (2 * often * dt)
-    right.imshow(np.log10(power / power.max() + 1e-9), aspect="auto", origin="lower", cmap="magma", vmin=-5,
-                 extent=(0.5, n + 0.5, 0, top))  # fmt: skip
-    right.plot(modes, chains.mode_frequency(n, modes, onsite=0.3), "o", color="cyan", mfc="none", ms=5, mew=0.7, markevery=6,
-               label="mode_frequency")  # fmt: skip
-    right.set(title="coupled oscillators: the frequency of each mode", xlabel="mode", ylabel="frequency", ylim=(0, 3))
+    right.imshow(
+        np.log10(power / power.max() + 1e-9),
+        aspect="auto",
+        origin="lower",
+        cmap="magma",
+        vmin=-5,
+        extent=(0.5, n + 0.5, 0, top),
+    )
+    right.plot(
+        modes,
+        chains.mode_frequency(n, modes, onsite=0.3),
+        "o",
+        color="cyan",
+        mfc="none",
+        ms=5,
+        mew=0.7,
+        markevery=6,
+        label="mode_frequency",
+    )
+    right.set(
+        title="coupled oscillators: the frequency of each mode",
+        xlabel="mode",
+        ylabel="frequency",
+        ylim=(0, 3),
+    )
     right.legend(fontsize=7, loc="upper left")
 
 
@@ -161,8 +201,12 @@ def draw_twists(left, right) -> None:
     one, two = fields.phi4_kink(n, dx, speed, at=-10.0), fields.phi4_kink(n, dx, -speed, at=10.0)
     start = dict(u=one["u"] - two["u"] - 1, v=one["v"] - two["v"])
     out = tp.compile(fields.phi4, 0.05).evolve(**start, dx=dx, steps=3_000, save_every=10)
-    image = left.imshow(out.u, aspect="auto", origin="lower", cmap="RdBu", vmin=-2, vmax=2, extent=(-40, 40, 0, out.t[-1]))
-    left.set(title="phi**4: kink and antikink bounce twice (speed 0.2)", xlabel="x", ylabel="t", xlim=(-25, 25))
+    image = left.imshow(
+        out.u, aspect="auto", origin="lower", cmap="RdBu", vmin=-2, vmax=2, extent=(-40, 40, 0, out.t[-1])
+    )
+    left.set(
+        title="phi**4: kink and antikink bounce twice (speed 0.2)", xlabel="x", ylabel="t", xlim=(-25, 25)
+    )
     left.figure.colorbar(image, ax=left, shrink=0.8)
     size = 128
     rng = np.random.default_rng(2)
@@ -190,9 +234,17 @@ def draw_vortices(left, right) -> None:
     x = np.arange(n - 2)
     left.imshow(np.hypot(u, v), origin="lower", cmap="viridis")
     left.streamplot(x, x, u, v, color="white", linewidth=0.5, density=1.3, arrowsize=0.6)
-    left.set(title="D3Q19: the middle of a cubic cavity, Re = 200", xlim=(0, n - 3), ylim=(0, n - 3), xlabel="x", ylabel="y")
+    left.set(
+        title="D3Q19: the middle of a cubic cavity, Re = 200",
+        xlim=(0, n - 3),
+        ylim=(0, n - 3),
+        xlabel="x",
+        ylabel="y",
+    )
     n, tau = 64, 0.8
-    out = tp.compile(fluids.fluid).evolve(f=fluids.taylor_green(n, n, 0.02), tau=tau, steps=1_200, save_every=20)
+    out = tp.compile(fluids.fluid).evolve(
+        f=fluids.taylor_green(n, n, 0.02), tau=tau, steps=1_200, save_every=20
+    )
     speed = [np.sqrt((fluids.density_and_velocity(f)[1] ** 2).mean()) for f in out.f]
     right.semilogy(out.t, np.array(speed) / speed[0], ".", ms=4, label="rms speed, measured")
     rate = 2 * fluids.viscosity(tau) * (2 * np.pi / n) ** 2
@@ -207,20 +259,28 @@ def draw_vortices(left, right) -> None:
 
 def draw_molecular(left, right) -> None:
     r = np.linspace(0.3, 2.5, 600)
-    curves = {"Lennard-Jones": molecular.lennard_jones(r**2),
-              "Morse, a = 6, r0 = 1.12": molecular.morse(r**2, 1.0, 6.0, 1.12),
-              "Buckingham, C = 2": molecular.buckingham(r**2, 4e4, 11.0, 2.0),
-              "shifted charges, -1": molecular.shifted_coulomb(r**2, -1.0, 2.5)}  # fmt: skip
+    curves = {
+        "Lennard-Jones": molecular.lennard_jones(r**2),
+        "Morse, a = 6, r0 = 1.12": molecular.morse(r**2, 1.0, 6.0, 1.12),
+        "Buckingham, C = 2": molecular.buckingham(r**2, 4e4, 11.0, 2.0),
+        "shifted charges, -1": molecular.shifted_coulomb(r**2, -1.0, 2.5),
+    }
     for name, v in curves.items():
         left.plot(r, v, lw=1.1, label=name)
     left.set(title="energies of a pair", xlabel="r", ylim=(-2.2, 3.5), xlim=(0.3, 2.5))
     left.axhline(0, color="0.8", lw=0.6)
     left.legend(fontsize=7)
-    for T, density, hot, name in ((0.3, 1.0, 0.6, "crystal"), (0.71, 0.839, 3.0, "liquid"), (1.5, 0.05, 1.5, "gas")):
+    for T, density, hot, name in (
+        (0.3, 1.0, 0.6, "crystal"),
+        (0.71, 0.839, 3.0, "liquid"),
+        (1.5, 0.05, 1.5, "gas"),
+    ):
         q, box = lattice("fcc", 5, density=density)
         sim, p = tp.compile(molecular.liquid, 0.005), maxwell(len(q), hot, seed=1)
         for _ in range(30):
-            out = sim.evolve(q=q, p=p, box=box, steps=100, observe={"T": tp.physics.temperature()}, observe_every=10)
+            out = sim.evolve(
+                q=q, p=p, box=box, steps=100, observe={"T": tp.physics.temperature()}, observe_every=10
+            )
             q, p = out.final.q, out.final.p * np.sqrt(T / out["T"][5:].mean())
         out = sim.evolve(q=q, p=p, box=box, steps=3_000, save_every=50)
         at, g = tp.physics.radial_distribution(out.q, box, bins=150, longest=3.9)
@@ -229,8 +289,15 @@ def draw_molecular(left, right) -> None:
     right.legend(fontsize=7)
 
 
-SHADES = {"ours": "tab:red", "Blanes": "tab:blue", "Kahan": "tab:green", "McLachlan": "tab:purple", "Suzuki": "tab:brown",
-          "Yoshida": "0.55", "Sofroniou": "tab:olive"}  # fmt: skip
+SHADES = {
+    "ours": "tab:red",
+    "Blanes": "tab:blue",
+    "Kahan": "tab:green",
+    "McLachlan": "tab:purple",
+    "Suzuki": "tab:brown",
+    "Yoshida": "0.55",
+    "Sofroniou": "tab:olive",
+}
 
 
 def draw_methods(left, right) -> None:
@@ -246,9 +313,21 @@ def draw_methods(left, right) -> None:
                 steps = max(steps + 1, round(1.2 * steps))
             x, y = np.array(points).T
             style = {4: ":", 6: "-", 8: "--", 10: "-."}[m.order]
-            axis.loglog(x, y, style, color=SHADES[who], lw=1.8 if who == "ours" else 0.9, zorder=3 if who == "ours" else 2,
-                        label=m.name if problem == "Kepler" else None)  # fmt: skip
-        axis.set(title=problem, xlabel="force evaluations per unit of time", ylabel="error of the state", ylim=(1e-12, 1))
+            axis.loglog(
+                x,
+                y,
+                style,
+                color=SHADES[who],
+                lw=1.8 if who == "ours" else 0.9,
+                zorder=3 if who == "ours" else 2,
+                label=m.name if problem == "Kepler" else None,
+            )
+        axis.set(
+            title=problem,
+            xlabel="force evaluations per unit of time",
+            ylabel="error of the state",
+            ylim=(1e-12, 1),
+        )
     right.legend(fontsize=5.5, loc="lower left", ncols=1)
     left.text(0.03, 0.04, "order 4 ⋯  6 —  8 - -  10 -·", transform=left.transAxes, fontsize=7)
 
@@ -257,8 +336,15 @@ def draw_tongues(left, right) -> None:
     """Where slow kicks feed the fast motion: growth in a step of the model, and what a run of it does."""
     xs, ys = np.linspace(0.01, 2.3, 460), np.linspace(0.0, 0.6, 121)
     radii = np.array(grid([20], [], list(xs), list(ys)))
-    shown = left.imshow(np.log10(np.maximum(radii - 1, 1e-4)), origin="lower", aspect="auto", cmap="magma",
-                        extent=(xs[0], xs[-1], ys[0], ys[-1]), vmin=-3, vmax=0)  # fmt: skip
+    shown = left.imshow(
+        np.log10(np.maximum(radii - 1, 1e-4)),
+        origin="lower",
+        aspect="auto",
+        cmap="magma",
+        extent=(xs[0], xs[-1], ys[0], ys[-1]),
+        vmin=-3,
+        vmax=0,
+    )
     left.axvline(0.8, color="w", lw=0.8, ls="--")
     left.text(0.78, 0.02, "0.8", color="w", ha="right", fontsize=7)
     x_name = "dt over half the fast period"
@@ -288,7 +374,12 @@ def draw_problems() -> None:
     """What bench/problems.py --json docs/pictures/problems.json measured last; ours in red."""
     measured = json.loads((HERE / "problems.json").read_text())
     figure, axes = plt.subplots(2, 3, figsize=(9, 5.6), layout="constrained")
-    others = {"heyoka": "tab:blue", "REBOUND IAS15": "tab:green", "SciPy DOP853": "tab:purple", "diffrax Dopri8": "tab:brown"}
+    others = {
+        "heyoka": "tab:blue",
+        "REBOUND IAS15": "tab:green",
+        "SciPy DOP853": "tab:purple",
+        "diffrax Dopri8": "tab:brown",
+    }
     for axis, (title, curves) in zip(axes.flat, measured.items()):
         marks = iter("os^d")
         for name, points in curves.items():
@@ -296,7 +387,9 @@ def draw_problems() -> None:
             shade, mark = (others[name], ".") if name in others else ("tab:red", next(marks))
             label = name.removeprefix("ours, ")
             axis.loglog(errors, np.array(seconds) * 1e6, marker=mark, color=shade, lw=0.9, ms=3, label=label)
-        axis.set(title=title.replace("_", " "), xlim=(1, 1e-14), ylim=(None, 60 * axis.get_ylim()[1]))  # room for the legend
+        axis.set(
+            title=title.replace("_", " "), xlim=(1, 1e-14), ylim=(None, 60 * axis.get_ylim()[1])
+        )  # room for the legend
         axis.legend(fontsize=5.5, loc="upper left")
     for axis in axes[1]:
         axis.set(xlabel="error at the end")
@@ -313,9 +406,19 @@ def main() -> None:
         return
     HERE.mkdir(exist_ok=True)
     plt.rcParams.update({"font.size": 8, "axes.titlesize": 9})
-    families = {"particles": draw_particles, "charges": draw_charges, "chains": draw_chains, "springs": draw_springs,
-                "fields": draw_fields, "twists": draw_twists, "fluids": draw_fluids, "vortices": draw_vortices,
-                "molecular": draw_molecular, "methods": draw_methods, "tongues": draw_tongues}  # fmt: skip
+    families = {
+        "particles": draw_particles,
+        "charges": draw_charges,
+        "chains": draw_chains,
+        "springs": draw_springs,
+        "fields": draw_fields,
+        "twists": draw_twists,
+        "fluids": draw_fluids,
+        "vortices": draw_vortices,
+        "molecular": draw_molecular,
+        "methods": draw_methods,
+        "tongues": draw_tongues,
+    }
     for name in sys.argv[1:] or [*families, "problems"]:
         if name == "problems":
             draw_problems()

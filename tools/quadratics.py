@@ -5,6 +5,7 @@
 Definite and indefinite, with and without products of q and p, defective, with modes of frequency 0, with constant forces,
 with units that differ by orders of magnitude; flows and powers of leapfrog and Yoshida's method; 1 to 10**12 steps.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,13 +25,27 @@ MOST_GROWN = 200.0  # exponents: beyond, a state may leave the floats
 
 
 @tp.hamiltonian
-def quadratic(q: tp.Vec["n"], p: tp.Vec["n"], K: tp.Array["n", "n"], W: tp.Array["n", "n"], C: tp.Array["n", "n"],
-              f: tp.Vec["n"], b: tp.Vec["n"]):  # fmt: skip
+def quadratic(
+    q: tp.Vec["n"],
+    p: tp.Vec["n"],
+    K: tp.Array["n", "n"],
+    W: tp.Array["n", "n"],
+    C: tp.Array["n", "n"],
+    f: tp.Vec["n"],
+    b: tp.Vec["n"],
+):
     return (q @ (K @ q) + p @ (W @ p)) / 2 + q @ (C @ p) + f @ q + b @ p
 
 
 @tp.hamiltonian
-def separable(q: tp.Vec["n"], p: tp.Vec["n"], K: tp.Array["n", "n"], W: tp.Array["n", "n"], f: tp.Vec["n"], b: tp.Vec["n"]):
+def separable(
+    q: tp.Vec["n"],
+    p: tp.Vec["n"],
+    K: tp.Array["n", "n"],
+    W: tp.Array["n", "n"],
+    f: tp.Vec["n"],
+    b: tp.Vec["n"],
+):
     return (q @ (K @ q) + p @ (W @ p)) / 2 + f @ q + b @ p
 
 
@@ -69,8 +84,18 @@ def springs(rng: Any, n: int) -> Any:
     return k
 
 
-KINDS = ("definite", "indefinite V", "both indefinite", "mixed", "mixed definite", "free ends", "ring", "free", "defective",
-         "units")  # fmt: skip
+KINDS = (
+    "definite",
+    "indefinite V",
+    "both indefinite",
+    "mixed",
+    "mixed definite",
+    "free ends",
+    "ring",
+    "free",
+    "defective",
+    "units",
+)
 
 
 def case(rng: Any) -> Case:
@@ -197,7 +222,9 @@ def main(count: int, seed: int, loud: bool = True) -> tuple[int, int, int, float
             print(f"{number:6d}  {kind}")
         for reason, number in why.most_common():
             print(f"{number:6d}  refused: {reason}")
-        print(f"{count} energies: {right} right to {RIGHT:g} (the worst is {worst:.1e}), {refused} refused, {wrong} wrong")
+        print(
+            f"{count} energies: {right} right to {RIGHT:g} (the worst is {worst:.1e}), {refused} refused, {wrong} wrong"
+        )
     return right, refused, wrong, worst
 
 

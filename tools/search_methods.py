@@ -14,6 +14,7 @@ of the state (it fits to a percent), and makes those small from then on: HÃ©nonâ
 to the best that is published. The good ones of long runs are entries of tinyphysics/synth/schemes.py, where Newton's method
 in 60 digits starts from their first ten.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -80,10 +81,15 @@ class Family:
         s = np.empty((2 ** (top + 1) - 1, LANES))
         arrays = (self.letters, self.places, np.ascontiguousarray(x), s)
         compiled().words(top, self.length, *(a.ctypes.data_as(ctypes.c_void_p) for a in arrays))
-        found = [sum(m @ s[2**n - 1 : 2 ** (n + 1) - 1] for n, m in rows.items()) for rows, _ in self.readers[:kinds]]
+        found = [
+            sum(m @ s[2**n - 1 : 2 ** (n + 1) - 1] for n, m in rows.items())
+            for rows, _ in self.readers[:kinds]
+        ]
         if self.metric is not None and kinds == 2:
             found[1] = self.metric @ found[1]
-        values = [f[:, 0] - goal if k == 0 else f[:, 0] for k, (f, (_, goal)) in enumerate(zip(found, self.readers))]
+        values = [
+            f[:, 0] - goal if k == 0 else f[:, 0] for k, (f, (_, goal)) in enumerate(zip(found, self.readers))
+        ]
         return values + [f[:, 1 : self.half + 1] for f in found]
 
     def moves(self, x: Any) -> list[tuple[str, float]]:
@@ -122,7 +128,9 @@ def descend(family: Family, x: Any, limit: float, most: int = 120) -> tuple[floa
         scale = np.linalg.norm(along, 2)
         for _ in range(8):
             system = np.vstack([along, math.sqrt(damping) * scale * np.eye(free.shape[1])])
-            z = np.linalg.lstsq(system, np.concatenate([-(e + je @ back), np.zeros(free.shape[1])]), rcond=None)[0]
+            z = np.linalg.lstsq(
+                system, np.concatenate([-(e + je @ back), np.zeros(free.shape[1])]), rcond=None
+            )[0]
             step = back + free @ z
             new = onto(family, x + step * min(1.0, 0.2 / np.abs(step).max()), limit)
             found = None if new is None else family.slopes(new)
@@ -159,9 +167,15 @@ def grown(x: Any, kicks: int, rng: Any) -> Any:
 
 
 def search(
-    family: Family, seed: int = 0, starts: int = 30, seconds: float = math.inf, limit: float = 1.0,
-    roots: list[Any] | None = None, found: list[tuple[float, Any]] | None = None, keep: int = 60,
-) -> list[tuple[float, Any]]:  # fmt: skip
+    family: Family,
+    seed: int = 0,
+    starts: int = 30,
+    seconds: float = math.inf,
+    limit: float = 1.0,
+    roots: list[Any] | None = None,
+    found: list[tuple[float, Any]] | None = None,
+    keep: int = 60,
+) -> list[tuple[float, Any]]:
     """The best of many starts, each once; `roots` are halves of schemes to grow from."""
     rng = np.random.default_rng(seed)
     known = [x for _, x in found or []]
@@ -176,7 +190,11 @@ def search(
             near = found[min(int(rng.exponential(4)), len(found) - 1)][1]
             x = near + rng.normal(size=family.half) * rng.choice([0.01, 0.02, 0.05])
         else:
-            x = grown(roots[rng.integers(len(roots))], family.kicks, rng) if roots else random_start(family, rng)
+            x = (
+                grown(roots[rng.integers(len(roots))], family.kicks, rng)
+                if roots
+                else random_start(family, rng)
+            )
         x = onto(family, x, limit)
         if x is None:
             continue
@@ -195,7 +213,9 @@ def metric(family: Family, found: list[tuple[float, Any]]) -> Any:
         norms.append(Family.slopes(family, x)[1])
         for problem, (*_, until) in PROBLEMS.items():
             steps = round(per_time * until * (3 if problem == "Kepler" else 1))
-            misses[problem].append((run(family.moves(x), problem, steps) - exact(problem)) * (steps / until) ** order)
+            misses[problem].append(
+                (run(family.moves(x), problem, steps) - exact(problem)) * (steps / until) ** order
+            )
     c = np.array(norms)
     if len(c) < 1.5 * c.shape[1]:
         raise SystemExit(f"{len(c)} solutions are too few to fit {c.shape[1]} errors: search longer")
@@ -204,7 +224,11 @@ def metric(family: Family, found: list[tuple[float, Any]]) -> Any:
         size = 1 / np.abs(np.array(y)).max(axis=1, keepdims=True)
         linear = np.linalg.lstsq(c * size, np.array(y) * size, rcond=None)[0].T
         print(f"  {problem}: fitted to {np.sqrt((((c @ linear.T) - np.array(y)) * size).var()):.1%}")
-        best = min(published(linear, m.name, m.stages) for m in METHODS if m.order == order and m.source and m.symmetric)
+        best = min(
+            published(linear, m.name, m.stages)
+            for m in METHODS
+            if m.order == order and m.source and m.symmetric
+        )
         rows.append(linear * kicks**order / best)
     return np.linalg.qr(np.vstack(rows))[1] / math.sqrt(len(PROBLEMS))
 
@@ -218,12 +242,18 @@ def published(linear: Any, name: str, kicks: int) -> float:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("order", nargs="?", type=int, default=4)
-    arguments.add_argument("first", nargs="?", choices="TV", default="T", help="the part that begins and ends the step")
+    arguments.add_argument(
+        "first", nargs="?", choices="TV", default="T", help="the part that begins and ends the step"
+    )
     arguments.add_argument("kicks", nargs="?", type=int, default=4, help="a step")
     arguments.add_argument("--general", action="store_true", help="without what a quadratic T gives")
-    arguments.add_argument("--measured", action="store_true", help="then make errors of the test problems small")
+    arguments.add_argument(
+        "--measured", action="store_true", help="then make errors of the test problems small"
+    )
     arguments.add_argument("--grow", metavar="NAME", help="begin with a scheme of fewer kicks")
     arguments.add_argument("--starts", type=int, default=10**9)
     arguments.add_argument("--seed", type=int, default=0)
@@ -235,7 +265,11 @@ def main() -> None:
     roots = []
     if args.grow:
         whole = SCHEMES[args.grow].kind == "composition"  # of leapfrogs with either part outside
-        moves = palindrome(args.first, "TV".replace(args.first, ""), steps(args.grow)) if whole else sequence(args.grow)
+        moves = (
+            palindrome(args.first, "TV".replace(args.first, ""), steps(args.grow))
+            if whole
+            else sequence(args.grow)
+        )
         if moves[0][0] != args.first:
             raise SystemExit(f"`{args.grow}` begins with {moves[0][0]}")
         roots = [np.array([w for _, w in moves[: (len(moves) + 1) // 2]])]
@@ -245,8 +279,10 @@ def main() -> None:
     if args.measured:
         family.metric = metric(family, found)
         found = search(family, args.seed + 1, seconds=args.seconds / 2, found=found, **options)
-    print(f"order {args.order}, {args.first} outside, {args.kicks} kicks: {len(found)} solutions in "
-          f"{time.perf_counter() - began:.0f} s")  # fmt: skip
+    print(
+        f"order {args.order}, {args.first} outside, {args.kicks} kicks: {len(found)} solutions in "
+        f"{time.perf_counter() - began:.0f} s"
+    )
     what = "work, best published = 1," if args.measured else "effective error"
     for e, x in found[: args.show]:
         print(f"  {what} {e:.4f}, largest weight {np.abs(x).max():.3f}:", *(f"{v:.10f}" for v in x))

@@ -8,6 +8,7 @@
 The points are the same on every run (`points`): random bit patterns, the interval where the function
 varies, neighbours of multiples of pi/2 and of powers of two, subnormal and huge numbers.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -48,23 +49,55 @@ def real_power(x: mp.mpf, y: mp.mpf) -> mp.mpf:
 
 
 REFERENCE: dict[str, Callable[..., mp.mpf]] = {
-    "sqrt": mp.sqrt, "sin": mp.sin, "cos": mp.cos, "tan": mp.tan, "asin": mp.asin, "acos": mp.acos,
-    "atan": mp.atan, "atan2": mp.atan2, "exp": mp.exp, "expm1": mp.expm1, "log": mp.log,
-    "log1p": mp.log1p, "sinh": mp.sinh, "cosh": mp.cosh, "tanh": mp.tanh, "erf": mp.erf,
-    "rsqrt": lambda x: 1 / mp.sqrt(x), "hypot": lambda x, y: mp.sqrt(x * x + y * y),
-    "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)), "pow": real_power,
-}  # fmt: skip
+    "sqrt": mp.sqrt,
+    "sin": mp.sin,
+    "cos": mp.cos,
+    "tan": mp.tan,
+    "asin": mp.asin,
+    "acos": mp.acos,
+    "atan": mp.atan,
+    "atan2": mp.atan2,
+    "exp": mp.exp,
+    "expm1": mp.expm1,
+    "log": mp.log,
+    "log1p": mp.log1p,
+    "sinh": mp.sinh,
+    "cosh": mp.cosh,
+    "tanh": mp.tanh,
+    "erf": mp.erf,
+    "rsqrt": lambda x: 1 / mp.sqrt(x),
+    "hypot": lambda x, y: mp.sqrt(x * x + y * y),
+    "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
+    "pow": real_power,
+}
 # where the function is defined, finite and not constant to the last bit: (low, high) in float64
 INTERVAL: dict[str, tuple[float, float]] = {
-    "sqrt": (0, 10), "sin": (-100, 100), "cos": (-100, 100), "tan": (-100, 100), "asin": (-1, 1),
-    "acos": (-1, 1), "atan": (-5, 5), "exp": (-746, 710), "expm1": (-45, 710), "log": (0, 5),
-    "log1p": (-1, 5), "rsqrt": (0, 10), "cbrt": (-10, 10), "sinh": (-711, 711), "cosh": (-711, 711),
-    "tanh": (-20, 20), "erf": (-6, 6),
-}  # fmt: skip
+    "sqrt": (0, 10),
+    "sin": (-100, 100),
+    "cos": (-100, 100),
+    "tan": (-100, 100),
+    "asin": (-1, 1),
+    "acos": (-1, 1),
+    "atan": (-5, 5),
+    "exp": (-746, 710),
+    "expm1": (-45, 710),
+    "log": (0, 5),
+    "log1p": (-1, 5),
+    "rsqrt": (0, 10),
+    "cbrt": (-10, 10),
+    "sinh": (-711, 711),
+    "cosh": (-711, 711),
+    "tanh": (-20, 20),
+    "erf": (-6, 6),
+}
 DOMAIN: dict[str, Callable[[Array], Array]] = {
-    "sqrt": lambda x: x >= 0, "log": lambda x: x > 0, "rsqrt": lambda x: x > 0,
-    "log1p": lambda x: x > -1, "asin": lambda x: abs(x) <= 1, "acos": lambda x: abs(x) <= 1,
-}  # fmt: skip
+    "sqrt": lambda x: x >= 0,
+    "log": lambda x: x > 0,
+    "rsqrt": lambda x: x > 0,
+    "log1p": lambda x: x > -1,
+    "asin": lambda x: abs(x) <= 1,
+    "acos": lambda x: abs(x) <= 1,
+}
 
 
 def worst_ulp(name: str, dtype: DType, arguments: Sequence[Array], result: Array) -> tuple[float, int]:
@@ -145,16 +178,18 @@ def points(name: str, dtype: DType, n: int) -> list[Array]:
         low, high = low / 7, high / 8
     m = max(n // 6, 8)
     with np.errstate(over="ignore", under="ignore"):
-        x = np.concatenate([
-            patterns(m, 1, dtype),
-            uniform(2 * m, 2, low, high).astype(real),
-            (2.0 ** uniform(m, 3, -60, 6) * np.where(np.arange(m) % 2, 1, -1)).astype(real),
-            beside(right_angles(max(m // 5, 2), dtype), dtype),
-            beside(np.outer([1.0, -1.0], 2.0 ** np.arange(-30, 31)).ravel(), dtype)[: max(m, 200)],
-            beside(np.array([0.0, 0.5, -0.5, *HARDEST]), dtype),
-            np.ldexp(uniform(max(m // 8, 8), 4, 1, 2), -1050 if dtype is f64 else -140).astype(real),
-            beside(1 + uniform(max(m // 8, 8), 5, -1e-3, 1e-3), dtype),
-        ])  # fmt: skip
+        x = np.concatenate(
+            [
+                patterns(m, 1, dtype),
+                uniform(2 * m, 2, low, high).astype(real),
+                (2.0 ** uniform(m, 3, -60, 6) * np.where(np.arange(m) % 2, 1, -1)).astype(real),
+                beside(right_angles(max(m // 5, 2), dtype), dtype),
+                beside(np.outer([1.0, -1.0], 2.0 ** np.arange(-30, 31)).ravel(), dtype)[: max(m, 200)],
+                beside(np.array([0.0, 0.5, -0.5, *HARDEST]), dtype),
+                np.ldexp(uniform(max(m // 8, 8), 4, 1, 2), -1050 if dtype is f64 else -140).astype(real),
+                beside(1 + uniform(max(m // 8, 8), 5, -1e-3, 1e-3), dtype),
+            ]
+        )
     x = x[np.isfinite(x)]
     if name.startswith("pow:"):
         return [x[(x > 0) | ((x < 0) & (float(name[4:]) % 1 == 0))]]
@@ -165,11 +200,13 @@ def power_points(dtype: DType, n: int) -> list[Array]:
     """Bases of every size with exponents that lead anywhere in the range, and negative bases."""
     real, top = TYPES[dtype], 745 if dtype is f64 else 103
     m = n // 4
-    x = np.concatenate([
-        abs(patterns(2 * m, 1, dtype)),
-        uniform(m, 2, 0.5, 2).astype(real),
-        1 + uniform(m, 3, -1e-4, 1e-4).astype(real),
-    ])  # fmt: skip
+    x = np.concatenate(
+        [
+            abs(patterns(2 * m, 1, dtype)),
+            uniform(m, 2, 0.5, 2).astype(real),
+            1 + uniform(m, 3, -1e-4, 1e-4).astype(real),
+        ]
+    )
     keep = np.isfinite(x) & (x > 0) & (x != 1)
     x = x[keep]
     with np.errstate(over="ignore", under="ignore"):
@@ -181,10 +218,30 @@ def power_points(dtype: DType, n: int) -> list[Array]:
 
 
 # --- a graph as C ----------------------------------------------------------------------------------
-C_TYPE = {"f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t", "u64": "uint64_t",
-          "u32": "uint32_t", "bool": "_Bool"}  # fmt: skip
-INFIX = {Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.DIV: "/", Ops.AND: "&", Ops.OR: "|", Ops.XOR: "^",
-         Ops.SHL: "<<", Ops.SHR: ">>", Ops.LT: "<", Ops.LE: "<=", Ops.EQ: "==", Ops.NE: "!="}  # fmt: skip
+C_TYPE = {
+    "f64": "double",
+    "f32": "float",
+    "i64": "int64_t",
+    "i32": "int32_t",
+    "u64": "uint64_t",
+    "u32": "uint32_t",
+    "bool": "_Bool",
+}
+INFIX = {
+    Ops.ADD: "+",
+    Ops.SUB: "-",
+    Ops.MUL: "*",
+    Ops.DIV: "/",
+    Ops.AND: "&",
+    Ops.OR: "|",
+    Ops.XOR: "^",
+    Ops.SHL: "<<",
+    Ops.SHR: ">>",
+    Ops.LT: "<",
+    Ops.LE: "<=",
+    Ops.EQ: "==",
+    Ops.NE: "!=",
+}
 FLAGS = "-O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math -shared -fPIC".split()
 
 

@@ -6,6 +6,7 @@
 The high words are the points of tools/ulp.py, the low ones anything that may stand after them. Where a function crosses
 zero far from 0, or a word is subnormal, the error is counted as `allowed` says.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -31,7 +32,14 @@ from tinyphysics.tpir.vm import Expression  # noqa: E402
 NAMES = ("x", "x.low", "y", "y.low")
 UNIT = mp.mpf(2) ** -104
 PERIODIC = ("sin", "cos", "tan")
-BY_PRODUCTS = ("add", "mul", "div", "sqrt", "rsqrt", "atan2")  # what is left of a product below 2**-900 underflows
+BY_PRODUCTS = (
+    "add",
+    "mul",
+    "div",
+    "sqrt",
+    "rsqrt",
+    "atan2",
+)  # what is left of a product below 2**-900 underflows
 Words = tuple[float, float]
 
 
@@ -40,7 +48,15 @@ def compiled(name: str) -> Expression:
     """A function of two pairs as float64 operations; it gives two words."""
     x, y = UOp.var("x"), UOp.var("y")
     known = {v: Pair(v, UOp.var(f"{v.arg}.low")) for v in (x, y)}
-    u = x + y if name == "add" else x * y if name == "mul" else x / y if name == "div" else ulp.graph(name, f64)
+    u = (
+        x + y
+        if name == "add"
+        else x * y
+        if name == "mul"
+        else x / y
+        if name == "div"
+        else ulp.graph(name, f64)
+    )
     (pair,) = widen([u], known)
     assert isinstance(pair, Pair)
     return Expression(graph_rewrite(lower(graph_rewrite([pair.high, pair.rest], exact)), exact), NAMES)
@@ -105,13 +121,18 @@ def worst(name: str, count: int) -> tuple[float, tuple[Words, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", default=list(BOUNDS))
     parser.add_argument("--count", type=int, default=2000)
     args = parser.parse_args()
     for name in args.names:
         error, at = worst(name, args.count)
-        print(f"{name:6} {error:8.3f}  bound {BOUNDS[name]:4}  {len(compiled(name).work):5} operations  {at}", flush=True)
+        print(
+            f"{name:6} {error:8.3f}  bound {BOUNDS[name]:4}  {len(compiled(name).work):5} operations  {at}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """tinyphysics: write the energy; the compiler derives the forces, proves what is conserved, and runs it."""
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -112,8 +113,23 @@ RUNTIME = {
     "Simulation": "simulation",
 }
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
-METHODS = {"save", "minimise", "rewind", "to_xarray", "piloted", "step_of_run", "judged", "suggest_dt", "stability",
-           "set_paces", "resonance", "pace_section", "suggest_split", "resonances", "with_momenta"}  # fmt: skip
+METHODS = {
+    "save",
+    "minimise",
+    "rewind",
+    "to_xarray",
+    "piloted",
+    "step_of_run",
+    "judged",
+    "suggest_dt",
+    "stability",
+    "set_paces",
+    "resonance",
+    "pace_section",
+    "suggest_split",
+    "resonances",
+    "with_momenta",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -135,7 +151,9 @@ _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args
 _system.SLOTS["to_xarray"] = lambda *args: __getattr__("to_xarray")(*args)
 _system.SLOTS["version"] = lambda: __version__
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
-_system.SLOTS["there"] = lambda: import_module("tinyphysics.runtime.there")  # what is asked of arrays on a GPU
+_system.SLOTS["there"] = lambda: import_module(
+    "tinyphysics.runtime.there"
+)  # what is asked of arrays on a GPU
 _system.SLOTS["rewind"] = lambda *args: __getattr__("rewind")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
 _system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
@@ -153,14 +171,20 @@ _system.SLOTS["suggest_split"] = lambda *args: __getattr__("suggest_split")(*arg
 
 def _plot(out: Trajectory, figure: Any) -> Any:
     if out.origin is None:
-        raise PlanError("this run was loaded without its program: what it is of is not known", fix="Plot out.q yourself.")
+        raise PlanError(
+            "this run was loaded without its program: what it is of is not known", fix="Plot out.q yourself."
+        )
     if getattr(out.t, "ndim", 1) > 1:
-        raise PlanError("the members of this run have times of their own, and a picture has one axis of time",
-                        fix="Plot out.t[:, k] and out.q[:, k] yourself, or run one member alone.")  # fmt: skip
+        raise PlanError(
+            "the members of this run have times of their own, and a picture has one axis of time",
+            fix="Plot out.t[:, k] and out.q[:, k] yourself, or run one member alone.",
+        )
     try:
         figures = import_module("tinyphysics.view.figures")
     except ImportError as error:
-        raise BackendError(f"out.plot() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"') from None
+        raise BackendError(
+            f"out.plot() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"'
+        ) from None
     return figures.plot(_system.SLOTS["there"]().on_this_machine(out), out.origin.run.system.seen, figure)
 
 

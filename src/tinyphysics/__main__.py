@@ -1,4 +1,5 @@
 """`python -m tinyphysics` is `tp`."""
+
 import sys
 
 from tinyphysics.cli import main

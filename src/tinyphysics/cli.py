@@ -1,4 +1,5 @@
 """The command `tp`: run, explain and print the systems of a file, demonstrate, check the installation."""
+
 from __future__ import annotations
 
 import argparse
@@ -62,8 +63,11 @@ def execute(path: Path) -> types.ModuleType:
         raise InputError(f"`{path}` cannot be read: {error.strerror}") from error
     except SyntaxError as error:
         site = Site(str(path), error.lineno or 1)
-        raise InputError(f"`{path}` is not Python: {error.msg}", site=site,
-                         fix=f"Look at `{site.text}`." if site.text else None) from error  # fmt: skip
+        raise InputError(
+            f"`{path}` is not Python: {error.msg}",
+            site=site,
+            fix=f"Look at `{site.text}`." if site.text else None,
+        ) from error
     except ValueError as error:
         raise InputError(f"`{path}` is not Python: {error}") from error
     module = types.ModuleType(f"tp_file_{path.stem}")
@@ -92,7 +96,9 @@ def systems(module: types.ModuleType) -> dict[str, Any]:
     found: dict[str, Any] = {}
     parts = [part for v in vars(module).values() if isinstance(v, Sum) for part in v.parts]
     for name, value in vars(module).items():
-        is_system = isinstance(value, (System, Family, PhysicsSystem, Sum)) and all(value is not x for x in parts)
+        is_system = isinstance(value, (System, Family, PhysicsSystem, Sum)) and all(
+            value is not x for x in parts
+        )
         if is_system and not name.startswith("_") and all(value is not v for v in found.values()):
             found[name] = value
     return found
@@ -109,29 +115,44 @@ def load(where: str) -> Loaded:
     module = execute(path)
     found = systems(module)
     if not found:
-        models = [n for n, v in vars(module).items() if isinstance(v, type)
-                  and issubclass(v, PhysicsSystem) and v is not PhysicsSystem]  # fmt: skip
+        models = [
+            n
+            for n, v in vars(module).items()
+            if isinstance(v, type) and issubclass(v, PhysicsSystem) and v is not PhysicsSystem
+        ]
         raise InputError(
             f"`{path}` has no system at module level",
-            fix=f"`{models[0]}` is a class; write {models[0].lower()} = {models[0]}()." if models
+            fix=f"`{models[0]}` is a class; write {models[0].lower()} = {models[0]}()."
+            if models
             else "Decorate a function with @tp.hamiltonian, @tp.forces or @tp.map.",
-        )  # fmt: skip
+        )
     if name and name not in found:
-        raise InputError(f"`{path}` has no system `{name}`",
-                         fix=f"{did_you_mean(name, found)}It has {', '.join(found)}.")  # fmt: skip
+        raise InputError(
+            f"`{path}` has no system `{name}`", fix=f"{did_you_mean(name, found)}It has {', '.join(found)}."
+        )
     if not name and len(found) > 1:
         name = next(iter(found))
-        raise InputError(f"`{path}` has {len(found)} systems",
-                         fix=f"Name one of them, as {path}:{name}: {', '.join(found)}.")  # fmt: skip
+        raise InputError(
+            f"`{path}` has {len(found)} systems",
+            fix=f"Name one of them, as {path}:{name}: {', '.join(found)}.",
+        )
     name = name or next(iter(found))
     own = vars(module)
     start, dt, steps = own.get("start", {}), own.get("dt"), own.get("steps")
     if not isinstance(start, Mapping):
-        raise InputError(f"`start` in `{path}` is a {type(start).__name__}",
-                         fix="Write start = dict(q=[1.0, 0.0], p=[0.0, 1.2]).")  # fmt: skip
+        raise InputError(
+            f"`start` in `{path}` is a {type(start).__name__}",
+            fix="Write start = dict(q=[1.0, 0.0], p=[0.0, 1.2]).",
+        )
     system = linked(found[name]) if isinstance(found[name], Sum) else found[name]
-    return Loaded(path, name, system, start, dt if isinstance(dt, (int, float)) else None,
-                  steps if isinstance(steps, int) else None)  # fmt: skip
+    return Loaded(
+        path,
+        name,
+        system,
+        start,
+        dt if isinstance(dt, (int, float)) else None,
+        steps if isinstance(steps, int) else None,
+    )
 
 
 def settings(option: str, given: Sequence[str]) -> dict[str, Any]:
@@ -146,9 +167,14 @@ def settings(option: str, given: Sequence[str]) -> dict[str, Any]:
         try:
             out[name.strip()] = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError) as error:
-            raise InputError(f"`{option} {text}` is not a name and a number", fix=(
-                "Write --set mu=2, --set q=1,0 or --set \"q=[[1,0],[0,1]]\"." if option == "--set"
-                else "Write --size n=16.")) from error  # fmt: skip
+            raise InputError(
+                f"`{option} {text}` is not a name and a number",
+                fix=(
+                    'Write --set mu=2, --set q=1,0 or --set "q=[[1,0],[0,1]]".'
+                    if option == "--set"
+                    else "Write --size n=16."
+                ),
+            ) from error
     return out
 
 
@@ -169,9 +195,13 @@ def simulation(args: argparse.Namespace, loaded: Loaded, system: System, default
     if dt is None and system.kind != "map":
         dt = loaded.dt if loaded.dt is not None else default
         if dt is None:
-            raise InputError(f"the step of `{loaded.name}` is missing",
-                             fix=f"Pass --dt 0.01, or write dt = 0.01 in {loaded.file}.")  # fmt: skip
-    return compiled(system, dt, method=args.method, order=args.order, backend=args.backend, precision=args.precision)
+            raise InputError(
+                f"the step of `{loaded.name}` is missing",
+                fix=f"Pass --dt 0.01, or write dt = 0.01 in {loaded.file}.",
+            )
+    return compiled(
+        system, dt, method=args.method, order=args.order, backend=args.backend, precision=args.precision
+    )
 
 
 # --- commands ---------------------------------------------------------------------------------
@@ -179,25 +209,40 @@ def run(args: argparse.Namespace) -> int:
     loaded = load(args.file)
     given = {**loaded.start, **settings("--set", args.set)}
     system = bound(loaded, given, settings("--size", args.size))
-    rates = {} if system.motion is None else {str(p.arg): str(v.arg) for p, v in zip(system.p, system.motion.v)}
+    rates = (
+        {} if system.motion is None else {str(p.arg): str(v.arg) for p, v in zip(system.p, system.motion.v)}
+    )
     known = [*(s.name for s in system.states), *rates.values(), *(p.name for p in system.parameters)]
     for name in given:
         if name not in known:
-            raise InputError(f"`{loaded.name}` has no state or parameter `{name}`",
-                             fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.")  # fmt: skip
+            raise InputError(
+                f"`{loaded.name}` has no state or parameter `{name}`",
+                fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
+            )
     for s in system.states:
         if s.name not in given and rates.get(s.name) not in given and not args.resume:
             example = ",".join(["1.0"] + ["0.0"] * (s.var.size - 1)) if s.var.ndim < 2 else '"[[...], ...]"'
-            raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass --set {s.name}={example}, "
-                             f"or write start = dict({s.name}=...) in {loaded.file}.")  # fmt: skip
+            raise InputError(
+                f"the initial `{s.name}` is missing",
+                fix=f"Pass --set {s.name}={example}, or write start = dict({s.name}=...) in {loaded.file}.",
+            )
     steps = args.steps if args.steps is not None or args.until is not None else loaded.steps
     if steps is None and args.until is None:
         raise InputError("how long to run is missing", fix="Pass --steps 1000 or --until 10.")
     target = None if args.out is None else writable(Path(args.out))
     sim = simulation(args, loaded, system, default=None)
-    out = sim.evolve(**given, **going_on(args, steps), until=args.until, save_every=args.save_every, save=args.save,
-                     checkpoint=args.checkpoint, checkpoint_every=args.checkpoint_every)  # fmt: skip
-    print(f"{system.name}: {sim.compiled.known.method}, {plural(out.final.step, 'step')} to t = {out.final.t:g}")
+    out = sim.evolve(
+        **given,
+        **going_on(args, steps),
+        until=args.until,
+        save_every=args.save_every,
+        save=args.save,
+        checkpoint=args.checkpoint,
+        checkpoint_every=args.checkpoint_every,
+    )
+    print(
+        f"{system.name}: {sim.compiled.known.method}, {plural(out.final.step, 'step')} to t = {out.final.t:g}"
+    )
     for name, value in out.final.states.items():
         print(f"  {name} = {numbers(np.asarray(value), indent=len(name) + 5)}")
     if system.energy is not None:
@@ -217,7 +262,9 @@ def going_on(args: argparse.Namespace, steps: int | None) -> dict[str, Any]:
     if not args.resume:
         return {"steps": steps}
     if args.checkpoint is None:
-        raise InputError("--resume without --checkpoint", fix="Say from where: --checkpoint run.checkpoint --resume.")
+        raise InputError(
+            "--resume without --checkpoint", fix="Say from where: --checkpoint run.checkpoint --resume."
+        )
     path = Path(args.checkpoint)
     if not path.exists():
         print(f"`{path}` is not there yet: from the beginning", file=sys.stderr)
@@ -225,14 +272,18 @@ def going_on(args: argparse.Namespace, steps: int | None) -> dict[str, Any]:
     done = read(path).step
     print(f"from step {done:,}, where `{path}` is", file=sys.stderr)
     if steps is not None and steps < done:
-        raise InputError(f"`{path}` is at step {done:,}, after --steps {steps}", fix="--steps counts those before it too.")
+        raise InputError(
+            f"`{path}` is at step {done:,}, after --steps {steps}", fix="--steps counts those before it too."
+        )
     return {"steps": None if steps is None else steps - done, "resume": path}
 
 
 def replay(args: argparse.Namespace) -> int:
     found = recomputed(args.store, args.backend)
     if found.difference is None:
-        print(f"{found.system}: all {plural(found.frames, 'frame')} to step {found.last:,} come out again, bit for bit")
+        print(
+            f"{found.system}: all {plural(found.frames, 'frame')} to step {found.last:,} come out again, bit for bit"
+        )
         return 0
     print(f"{found.system}: step {found.difference.step:,} differs: {found.difference.why}")
     return 1
@@ -246,7 +297,13 @@ def numbers(a: Any, indent: int) -> str:
 
 def describe(stop: Stop) -> str:
     member = f", member {stop.member}" if stop.member is not None else ""
-    where = f": {stop.where[0]}[{stop.where[1]}]" if stop.where else f": {stop.error}" if stop.cause == "store" else ""
+    where = (
+        f": {stop.where[0]}[{stop.where[1]}]"
+        if stop.where
+        else f": {stop.error}"
+        if stop.cause == "store"
+        else ""
+    )
     return f"{stop.cause} at step {stop.step} (t = {stop.t:g}){member}{where}"
 
 
@@ -265,14 +322,18 @@ def perf(out: Trajectory) -> str:
     seconds, steps = out.metrics["seconds"]["run"], out.metrics["steps"]
     dtype = next(iter(np.asarray(v).dtype.name for v in out.final.states.values()))
     rates = f"ns/step={1e9 * seconds / max(steps, 1):.6g} steps/s={steps / seconds if seconds else 0:.6g}"
-    return (f"[perf] rollout={seconds:.6g}s {rates} backend={out.metrics['backend']['used']} "
-            f"dtype={dtype} hash={out.hash}")  # fmt: skip
+    return (
+        f"[perf] rollout={seconds:.6g}s {rates} backend={out.metrics['backend']['used']} "
+        f"dtype={dtype} hash={out.hash}"
+    )
 
 
 def writable(path: Path) -> Path:
     """The path of an archive that can be written: said before a long run, not after it."""
     if path.suffix != ".npz":
-        raise InputError(f"--out {path} is not a NumPy archive", fix=f"Write --out {path.with_suffix('.npz')}.")
+        raise InputError(
+            f"--out {path} is not a NumPy archive", fix=f"Write --out {path.with_suffix('.npz')}."
+        )
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise StoreError(f"`{path.parent}` is not a directory that can be written to")
     return path
@@ -318,10 +379,14 @@ def show(report: Report) -> None:
 def demo(args: argparse.Namespace) -> int:
     name = args.name or "kepler"
     if name not in ZOO:
-        raise InputError(f"there is no demo `{name}`", fix=f"{did_you_mean(name, ZOO)}Demos: {', '.join(ZOO)}.")
+        raise InputError(
+            f"there is no demo `{name}`", fix=f"{did_you_mean(name, ZOO)}Demos: {', '.join(ZOO)}."
+        )
     d = ZOO[name]
     console = Console(highlight=False)
-    sim = compiled(d.system, d.dt, method=args.method, order=args.order, backend=args.backend, precision=args.precision)
+    sim = compiled(
+        d.system, d.dt, method=args.method, order=args.order, backend=args.backend, precision=args.precision
+    )
     console.print(f"[bold]{name}[/]: {d.about}\n")
     assert sim.system.function is not None
     print(textwrap.indent(textwrap.dedent(inspect.getsource(sim.system.function)), "    "))
@@ -353,12 +418,16 @@ def bench(args: argparse.Namespace) -> int:
 
 # --- the command line -------------------------------------------------------------------------
 def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="tp", epilog=EXIT, description="Write the energy; the compiler does the rest.")
+    p = argparse.ArgumentParser(
+        prog="tp", epilog=EXIT, description="Write the energy; the compiler does the rest."
+    )
     p.add_argument("--version", action="version", version=f"tinyphysics {__version__}")
     commands = p.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     choosing = argparse.ArgumentParser(add_help=False)
-    choosing.add_argument("--method", default="auto", metavar="NAME", help="auto, leapfrog, yoshida4, rk4, ...")
+    choosing.add_argument(
+        "--method", default="auto", metavar="NAME", help="auto, leapfrog, yoshida4, rk4, ..."
+    )
     choosing.add_argument("--order", type=int, help="order of a certified method")
     choosing.add_argument("--backend", default="auto", metavar="NAME", help=f"auto, {', '.join(BUILT)}")
     choosing.add_argument("--precision", default="float64", metavar="NAME", help=" or ".join(PRECISIONS))
@@ -371,14 +440,22 @@ def parser() -> argparse.ArgumentParser:
     r.add_argument("--steps", type=int, help="default: steps in the file")
     r.add_argument("--until", type=float, metavar="T", help="run to this time instead")
     r.add_argument("--save-every", type=int, metavar="N", help="keep every N-th step")
-    r.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
-                   help="a state or a parameter, q=1,0 or mu=2; default: start in the file")  # fmt: skip
+    r.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
+    )
     r.add_argument("--out", metavar="FILE.npz", help="write the frames to a NumPy archive")
     r.add_argument("--save", metavar="DIR.zarr", help="write the frames to a zarr store while it runs")
     r.add_argument("--checkpoint", metavar="FILE", help="leave the state there, to go on from")
     r.add_argument("--checkpoint-every", type=int, metavar="N", help="every N steps; default: at the end")
-    r.add_argument("--resume", action="store_true",
-                   help="go on from the checkpoint, if it is there; --steps counts what was done before too")  # fmt: skip
+    r.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the checkpoint, if it is there; --steps counts what was done before too",
+    )
     r.set_defaults(command=run)
     e = commands.add_parser("explain", parents=[filed], help="what was found, chosen, proved and turned down")
     e.set_defaults(command=explain)
@@ -388,12 +465,16 @@ def parser() -> argparse.ArgumentParser:
     d = commands.add_parser("demo", parents=[choosing], help="explain, run and draw an example")
     d.add_argument("name", nargs="?", metavar="NAME", help=", ".join(ZOO))
     d.set_defaults(command=demo)
-    a = commands.add_parser("replay", help="recompute a stored run and name the first step that differs", epilog=EXIT)
+    a = commands.add_parser(
+        "replay", help="recompute a stored run and name the first step that differs", epilog=EXIT
+    )
     a.add_argument("store", metavar="DIR.zarr", help="what was given as save=")
     a.add_argument("--backend", metavar="NAME", help=f"another one than it was run with: {', '.join(BUILT)}")
     a.set_defaults(command=replay)
     commands.add_parser("doctor", help="check this installation").set_defaults(command=doctor)
-    commands.add_parser("bench", help="measure beside C and the peers that are installed").set_defaults(command=bench)
+    commands.add_parser("bench", help="measure beside C and the peers that are installed").set_defaults(
+        command=bench
+    )
     return p
 
 

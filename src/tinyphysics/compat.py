@@ -1,4 +1,5 @@
 """Other names for the same things: `Compiler(H).emit()`, `AutoLinearizer(H, ...)`, and methods as words in capitals."""
+
 from __future__ import annotations
 
 import logging
@@ -58,7 +59,9 @@ class AutoLinearizer:
     0.924000862426
     """
 
-    def __init__(self, hamiltonian_func: Any, q_shape: tuple[int, ...] = (), p_shape: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, hamiltonian_func: Any, q_shape: tuple[int, ...] = (), p_shape: tuple[int, ...] = ()
+    ) -> None:
         def energy(q: Any, p: Any) -> Any:
             return hamiltonian_func(q, p)
 
@@ -82,8 +85,10 @@ class AutoLinearizer:
         if found is None or found.mixes or any(found.linear):
             return None
         n = found.pairs
-        K, M_inv = (np.array([[float(row.get(k, 0)) for k in range(n)] for row in found.block(part, part)])
-                    for part in (False, True))  # fmt: skip
+        K, M_inv = (
+            np.array([[float(row.get(k, 0)) for k in range(n)] for row in found.block(part, part)])
+            for part in (False, True)
+        )
         return K, M_inv
 
     def compile_step(self, steps: int, dt: float) -> Callable[[Any, Any], tuple[Any, Any]]:

@@ -6,6 +6,7 @@ A flag is read from the environment as TINYPHYSICS_<NAME> and set in code with `
 ...     CHECK.value
 1
 """
+
 from __future__ import annotations
 
 import os
@@ -24,7 +25,9 @@ class Flag:
         self.name, self.default, self.sentence = name, default, sentence
         text = os.environ.get(f"TINYPHYSICS_{name}", str(default))
         if not text.lstrip("-").isdigit():
-            raise InputError(f"TINYPHYSICS_{name}={text!r} is not a whole number", fix=f"Unset it, or set it to {default}.")
+            raise InputError(
+                f"TINYPHYSICS_{name}={text!r} is not a whole number", fix=f"Unset it, or set it to {default}."
+            )
         initial = int(text)
         self._var: ContextVar[int] = ContextVar(name, default=initial)
 
@@ -50,8 +53,18 @@ def flag(name: str, default: int, sentence: str) -> Flag:
 
 
 CHECK = flag("CHECK", 0, "check the graph against its stage's spec after every pass")
-QUICK = flag("QUICK", 1, "do little work with machine code that is made quickly; 0 always makes the fast code")
-CUDA_DEVICE = flag("CUDA_DEVICE", 0, "which NVIDIA GPU runs, in the order of `tp doctor`; -1: all, each with its members")
-CUDA_TUNE = flag("CUDA_TUNE", 1, "try how members lie best on a GPU: 1 before long runs, 2 before all that fill it, 0 never")
-OPENCL_DEVICE = flag("OPENCL_DEVICE", 0, "which OpenCL device runs, of those with float64 in the order of `tp doctor`")
+QUICK = flag(
+    "QUICK", 1, "do little work with machine code that is made quickly; 0 always makes the fast code"
+)
+CUDA_DEVICE = flag(
+    "CUDA_DEVICE", 0, "which NVIDIA GPU runs, in the order of `tp doctor`; -1: all, each with its members"
+)
+CUDA_TUNE = flag(
+    "CUDA_TUNE",
+    1,
+    "try how members lie best on a GPU: 1 before long runs, 2 before all that fill it, 0 never",
+)
+OPENCL_DEVICE = flag(
+    "OPENCL_DEVICE", 0, "which OpenCL device runs, of those with float64 in the order of `tp doctor`"
+)
 REWRITE_LIMIT = flag("REWRITE_LIMIT", 200_000, "rules fired in one rewrite before it counts as endless")

@@ -1,4 +1,5 @@
 """Is this installation well?  What is here, what is missing, and the same run on every backend."""
+
 from __future__ import annotations
 
 import importlib.metadata
@@ -87,7 +88,9 @@ def self_test() -> dict[str, str]:
 def examine() -> int:
     """Prints what is here and tries every backend; 1 if anything is wrong."""
     needed = requirements()
-    compilers = [f"{c} {'present' if shutil.which(c) else 'absent'}" for c in ("cc", "gcc", "clang", "zig", "nvcc")]
+    compilers = [
+        f"{c} {'present' if shutil.which(c) else 'absent'}" for c in ("cc", "gcc", "clang", "zig", "nvcc")
+    ]
     rows = [
         ("tinyphysics", f"{__version__}, {Path(__file__).parent}"),
         ("python", f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"),

@@ -2,6 +2,7 @@
 
 The docs' error index is printed from this file: the docstring is the meaning, `causes` the usual reasons.
 """
+
 from __future__ import annotations
 
 from typing import Any, ClassVar
@@ -121,6 +122,14 @@ class PhysicsIntegrityError(TinyPhysicsError, ArithmeticError):
 
 
 ERRORS: tuple[type[TinyPhysicsError], ...] = (
-    TinyPhysicsError, InputError, TraceError, ShapeError, UnitError, PlanError, VerifyError,
-    BackendError, StoreError, PhysicsIntegrityError,
-)  # fmt: skip
+    TinyPhysicsError,
+    InputError,
+    TraceError,
+    ShapeError,
+    UnitError,
+    PlanError,
+    VerifyError,
+    BackendError,
+    StoreError,
+    PhysicsIntegrityError,
+)

@@ -1,4 +1,5 @@
 """What has been shown about a system, with its evidence.  What is not shown does not hold."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

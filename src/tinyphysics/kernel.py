@@ -3,6 +3,7 @@
 For whole runs `tp.compile` is the better tool: it merges the last kick of a step with the first of the
 next. Here a step is complete in itself, and has the bits of one written by hand with fused multiply-adds.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -63,8 +64,10 @@ def compile(
     """
     system, h = traced(H), checked_step(dt)
     if is_adaptive(system.kind, method):
-        raise PlanError(f"`{method}` chooses its own steps: one step of dt is nothing it does",
-                        fix='Run it: tp.compile(H, method="taylor").evolve(..., until=dt).')  # fmt: skip
+        raise PlanError(
+            f"`{method}` chooses its own steps: one step of dt is nothing it does",
+            fix='Run it: tp.compile(H, method="taylor").evolve(..., until=dt).',
+        )
     built = build(system, Goal(h, method), resolved(checked(backend)))
     program = lower(whole(built.step), system.sites)
     verify(program)
@@ -73,8 +76,10 @@ def compile(
 
     def step(*states: Any, t: float = 0.0, **parameters: Any) -> tuple[Any, ...]:
         if len(states) != len(names):
-            raise InputError(f"a step of `{system.name}` takes {', '.join(names)}; {len(states)} given",
-                             fix=f"{', '.join(names)} = step({', '.join(names)})")  # fmt: skip
+            raise InputError(
+                f"a step of `{system.name}` takes {', '.join(names)}; {len(states)} given",
+                fix=f"{', '.join(names)} = step({', '.join(names)})",
+            )
         given = inputs(system, {**dict(zip(names, states)), **parameters})
         m = engine.start(given.states, given.params, given.members, h, checked_time(t))
         engine.advance(m, 1)

@@ -4,6 +4,7 @@ Philox4x32-10 of Salmon, Moraes, Dror & Shaw 2011 ("Parallel random numbers: as 
 numbers are exact in the bits; normal ones use +, *, / and sqrt alone, no mathematics library, so that they
 too have the same bits everywhere. On the host, that is; rules/random.py says the same of kernels.
 """
+
 from __future__ import annotations
 
 import math
@@ -43,8 +44,10 @@ def checked(**address: Any) -> None:
         if not hasattr(value, "__index__") or isinstance(value, bool):
             raise InputError(f"{name}={value!r} is not a whole number", fix=f"Pass {name}=0, 1, 2, ...")
         if not 0 <= int(value) < 1 << LIMITS[name]:
-            raise InputError(f"{name}={value} does not fit {LIMITS[name]} bits",
-                             fix=f"Pass {name} from 0 to 2**{LIMITS[name]} - 1.")  # fmt: skip
+            raise InputError(
+                f"{name}={value} does not fit {LIMITS[name]} bits",
+                fix=f"Pass {name} from 0 to 2**{LIMITS[name]} - 1.",
+            )
 
 
 def counter_words(stream: int, step: int, index: Any) -> tuple[Any, Any, Any, Any]:

@@ -1,4 +1,5 @@
 """The compiler on one screen: trace is done; analyse, choose, synthesise, lower, verify."""
+
 from __future__ import annotations
 
 from contextlib import nullcontext
@@ -62,15 +63,30 @@ class Build:
 
     @cached_property
     def report(self) -> Report:
-        return explain(self.system, self.facts, self.goal, self.plan, self.step, self.program, self.certificate,
-                       self.target, self.why, self.units, () if self.choice is None else self.choice.rows)  # fmt: skip
+        return explain(
+            self.system,
+            self.facts,
+            self.goal,
+            self.plan,
+            self.step,
+            self.program,
+            self.certificate,
+            self.target,
+            self.why,
+            self.units,
+            () if self.choice is None else self.choice.rows,
+        )
 
 
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     """With a loop, or without one: where that is left to the planner, it looks at the loop first."""
     if goal.propagator is not None:
         return built(system, goal, requested)
-    choice = instead_of_nothing(system, all_facts(system, goal), goal, requested) if system.kind == "hamiltonian" else None
+    choice = (
+        instead_of_nothing(system, all_facts(system, goal), goal, requested)
+        if system.kind == "hamiltonian"
+        else None
+    )
     if choice is None:
         loop = built(system, replace(goal, propagator="loop"), requested)
         count = sum(operations(loop.program.step, loop.program).values())
@@ -84,13 +100,20 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     if CHECK.value:
         check([u for u in (system.energy, *system.forces, *system.update) if u is not None], SHAPED)
     if goal.precision == "dd" and goal.scale != "off":
-        raise PlanError(f'scale="{goal.scale}" does not go with precision="dd": other units round the weights of the method',
-                        fix="Leave scale= out.")  # fmt: skip
+        raise PlanError(
+            f'scale="{goal.scale}" does not go with precision="dd": other units round the weights of the method',
+            fix="Leave scale= out.",
+        )
     facts = all_facts(system, goal)
     check_adaptive(system, goal)
     jumps = goal.propagator != "loop"
-    plan = (plan_jump(system, facts, goal, requested, "" if choice is None else choice.because) if jumps else
-            choose(system, facts, goal) if goal.decision is None else of_pilots(goal.decision))  # fmt: skip
+    plan = (
+        plan_jump(system, facts, goal, requested, "" if choice is None else choice.because)
+        if jumps
+        else choose(system, facts, goal)
+        if goal.decision is None
+        else of_pilots(goal.decision)
+    )
     if goal.is_accurate and goal.decision is None:
         plan = provisional(plan)
     units: tuple[Row, ...] = ()
@@ -106,18 +129,29 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
             units = (row,)
         wanted = lower(step, system.sites, goal.dt, goal.precision, goal.backwards)
     certificate = verify(replace(wanted, claims=()))
-    shown = replace(wanted, claims=tuple(c for c in wanted.claims if certificate[c]))  # what is shown is claimed
+    shown = replace(
+        wanted, claims=tuple(c for c in wanted.claims if certificate[c])
+    )  # what is shown is claimed
     if goal.method == "symplectic" and not certificate.symplectic:
         raise PlanError(
             f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
             fix="Give its energy to @tp.hamiltonian, or leave method= out.",
         )
-    program = (shown if step.going is not None else in_pairs(shown, step.weights) if goal.precision == "dd" else
-               in_precision(shown, goal.precision, goal.lattice))  # fmt: skip
+    program = (
+        shown
+        if step.going is not None
+        else in_pairs(shown, step.weights)
+        if goal.precision == "dd"
+        else in_precision(shown, goal.precision, goal.lattice)
+    )
     program = replace(program, math=goal.math)
-    target, why = (in_series(program, requested) if step.loops is not None else
-                   written_out(program, requested) if step.going is not None else
-                   choose_target(program, requested, goal.precision))  # fmt: skip
+    target, why = (
+        in_series(program, requested)
+        if step.loops is not None
+        else written_out(program, requested)
+        if step.going is not None
+        else choose_target(program, requested, goal.precision)
+    )
     if goal.math == "fast":
         target = made_fast(target)
     if jumps:
@@ -128,9 +162,17 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
 def held(step: Step, system: System, goal: Goal) -> Step:
     """The step with a projection at its end, where there is an end of a step in the variables of the user."""
     turns = step.oscillators or step.coupled
-    if turns or step.frame is not None or step.jump is not None or step.loops is not None or step.going is not None:
-        raise PlanError(f"project= does not go with `{step.name}`, whose steps do not end in q and p",
-                        fix='Choose another method=; with propagator="loop", if it is a jump.')  # fmt: skip
+    if (
+        turns
+        or step.frame is not None
+        or step.jump is not None
+        or step.loops is not None
+        or step.going is not None
+    ):
+        raise PlanError(
+            f"project= does not go with `{step.name}`, whose steps do not end in q and p",
+            fix='Choose another method=; with propagator="loop", if it is a jump.',
+        )
     if goal.backwards:
         raise PlanError("a projection is not taken back", fix="Leave project= out.")
     invariants = [parse(text)[0] for _, text in goal.project]
@@ -141,22 +183,33 @@ def check_adaptive(system: System, goal: Goal) -> None:
     """What does not go with steps of their own lengths is said, and not left out silently."""
     if not is_adaptive(system.kind, goal.method):
         if goal.tolerance is not None:
-            raise PlanError("tolerance= is of methods that choose their own steps, and this one has the step dt",
-                            fix='Add method="taylor" or "dop853", or leave tolerance= out.')  # fmt: skip
+            raise PlanError(
+                "tolerance= is of methods that choose their own steps, and this one has the step dt",
+                fix='Add method="taylor" or "dop853", or leave tolerance= out.',
+            )
         return
     if goal.precision == "dd" and goal.method not in ("auto", "taylor"):
-        raise PlanError(f"`{goal.method}` runs in float64, and precision=\"dd\" asks for more digits",
-                        fix='Choose method="taylor", or leave precision= out.')  # fmt: skip
-    wrong = {"precision": goal.precision if goal.precision not in ("float64", "dd") else None,
-             "scale": goal.scale if goal.scale != "off" else None, "approximate": goal.approximate,
-             "propagator": goal.propagator if goal.propagator != "loop" else None, "inner": goal.inner or None,
-             "error": goal.error, "energy_drift": goal.energy_drift}  # fmt: skip
+        raise PlanError(
+            f'`{goal.method}` runs in float64, and precision="dd" asks for more digits',
+            fix='Choose method="taylor", or leave precision= out.',
+        )
+    wrong = {
+        "precision": goal.precision if goal.precision not in ("float64", "dd") else None,
+        "scale": goal.scale if goal.scale != "off" else None,
+        "approximate": goal.approximate,
+        "propagator": goal.propagator if goal.propagator != "loop" else None,
+        "inner": goal.inner or None,
+        "error": goal.error,
+        "energy_drift": goal.energy_drift,
+    }
     if system.clock is not None:
         raise PlanError("time= does not go with a method that chooses its own steps", fix="Leave time= out.")
     for name, value in wrong.items():
         if value is not None:
-            raise PlanError(f"{name}={value!r} does not go with a method that chooses its own steps",
-                            fix=f"Leave {name}= out; tolerance= is the relative error of a step.")
+            raise PlanError(
+                f"{name}={value!r} does not go with a method that chooses its own steps",
+                fix=f"Leave {name}= out; tolerance= is the relative error of a step.",
+            )
 
 
 def follows(b: Build) -> bool:
@@ -167,13 +220,18 @@ def follows(b: Build) -> bool:
 def watching(b: Build, name: str) -> Program:
     """The program with the momentum of explicit time as one more state, of that name."""
     if not follows(b):
-        raise PlanError(f"`{b.system.name}` depends on t, so that H + p_t is what a method should keep, and `{b.plan.method}`"
-                        f"{' in other units' if b.step.scales else ''} does not follow p_t",
-                        fix='Look at H itself: out.every_step("energy").')  # fmt: skip
+        raise PlanError(
+            f"`{b.system.name}` depends on t, so that H + p_t is what a method should keep, and `{b.plan.method}`"
+            f"{' in other units' if b.step.scales else ''} does not follow p_t",
+            fix='Look at H itself: out.every_step("energy").',
+        )
     with unrounded() if b.goal.precision == "dd" else nullcontext():
         program = lower(b.step, b.system.sites, b.goal.dt, b.goal.precision, b.goal.backwards, works=name)
-    made = (in_pairs(program, b.step.weights) if b.goal.precision == "dd" else
-            in_precision(program, b.goal.precision, b.goal.lattice))  # fmt: skip
+    made = (
+        in_pairs(program, b.step.weights)
+        if b.goal.precision == "dd"
+        else in_precision(program, b.goal.precision, b.goal.lattice)
+    )
     return replace(made, math=b.goal.math)
 
 
@@ -215,7 +273,9 @@ def check_kind(step: Step, goal: Goal) -> None:
     else:
         return
     if goal.precision != "float64":
-        raise PlanError(f"`{step.name}` {does}, which precision={goal.precision!r} does not do yet",
-                        fix='Choose precision="float64".')  # fmt: skip
+        raise PlanError(
+            f"`{step.name}` {does}, which precision={goal.precision!r} does not do yet",
+            fix='Choose precision="float64".',
+        )
     if goal.scale == "auto":
-        raise PlanError(f"`{step.name}` {units}, and scale=\"auto\" looks for others", fix="Leave scale= out.")
+        raise PlanError(f'`{step.name}` {units}, and scale="auto" looks for others', fix="Leave scale= out.")

@@ -1,4 +1,5 @@
 """What `explain()` returns: sections of lines, as text, as data and as HTML."""
+
 from __future__ import annotations
 
 import html
@@ -32,15 +33,19 @@ class Report:
 
     def with_machine(self, rows: tuple[Row, ...]) -> Report:
         """With more about the machine, which is looked at only when someone asks."""
-        return Report(self.title, tuple(
-            Section(s.title, s.rows + rows, s.machine) if s.machine else s for s in self.sections
-        ))  # fmt: skip
+        return Report(
+            self.title,
+            tuple(Section(s.title, s.rows + rows, s.machine) if s.machine else s for s in self.sections),
+        )
 
     def with_rows(self, title: str, rows: tuple[Row, ...]) -> Report:
         """With more in one section."""
-        return Report(self.title, tuple(
-            Section(s.title, s.rows + rows, s.machine) if s.title == title else s for s in self.sections
-        ))  # fmt: skip
+        return Report(
+            self.title,
+            tuple(
+                Section(s.title, s.rows + rows, s.machine) if s.title == title else s for s in self.sections
+            ),
+        )
 
     def only(self, *titles: str) -> Report:
         """Some sections of it: `sim.explain().only("plan", "paces")`."""
@@ -48,9 +53,9 @@ class Report:
 
     def with_section(self, section: Section, after: str) -> Report:
         """With one more section, behind another."""
-        return Report(self.title, tuple(
-            x for s in self.sections for x in ((s, section) if s.title == after else (s,))
-        ))  # fmt: skip
+        return Report(
+            self.title, tuple(x for s in self.sections for x in ((s, section) if s.title == after else (s,)))
+        )
 
     def __str__(self) -> str:
         lines = [self.title]

@@ -3,6 +3,7 @@
 A run of n steps is init, then body n times, then final on a copy. Splitting `init` off lets the last
 sub-step of one step merge with the first of the next, and `final` take it back where someone looks.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -223,7 +224,9 @@ class Step:
     frame: Frame | None = None
     oscillators: tuple[tuple[UOp, UOp, Oscillator], ...] = ()  # (q, p, theirs), of a step that turns them
     coupled: bool = False  # then a turn is the flow of the first term, by a matrix that is handed in
-    coefficients: tuple[float, ...] = ()  # of a method whose expressions hold more than the weights of its updates
+    coefficients: tuple[
+        float, ...
+    ] = ()  # of a method whose expressions hold more than the weights of its updates
     loops: Loops | None = None  # then it is all that a step does
     going: UOp | None = None  # where it does not hold a body changes nothing, and a loop may end
 
@@ -246,9 +249,13 @@ def inverse(step: Step) -> Step:
     """
 
     def taken_back(b: Part) -> Part:
-        assert isinstance(b, Block) and all(isinstance(s, Shear) for s in b.shears), "only shears are taken back"
-        shears, works = (tuple(replace(s, weight=-s.weight) for s in group if isinstance(s, Shear))
-                         for group in (b.shears, b.works))  # fmt: skip
+        assert isinstance(b, Block) and all(isinstance(s, Shear) for s in b.shears), (
+            "only shears are taken back"
+        )
+        shears, works = (
+            tuple(replace(s, weight=-s.weight) for s in group if isinstance(s, Shear))
+            for group in (b.shears, b.works)
+        )
         return Block(shears, b.clock, works)
 
     return replace(step, body=tuple(map(taken_back, reversed(step.body))))

@@ -1,4 +1,5 @@
 """What the user wrote, as a value: states, parameters, and the energy, forces or map as a graph."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +20,49 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
 LAGRANGIAN = 3  # the level of an energy that was found from a Lagrangian
 
 
-OPTIONS = ("steps", "until", "t0", "save_every", "observe", "observe_every", "hash_every", "seed", "progress",
-           "threads", "save", "checkpoint", "checkpoint_every", "resume",
-           "events")  # fmt: skip
+OPTIONS = (
+    "steps",
+    "until",
+    "t0",
+    "save_every",
+    "observe",
+    "observe_every",
+    "hash_every",
+    "seed",
+    "progress",
+    "threads",
+    "save",
+    "checkpoint",
+    "checkpoint_every",
+    "resume",
+    "events",
+)
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
-SHOWN = ("drift", "drift_rate", "energy", "every_step", "final", "found", "frames", "hash", "hash_of", "hashes", "kept",
-         "metrics", "observed", "origin", "plot", "states", "step", "stopped", "stops", "t", "times",
-         "to_xarray", "words")  # fmt: skip
+SHOWN = (
+    "drift",
+    "drift_rate",
+    "energy",
+    "every_step",
+    "final",
+    "found",
+    "frames",
+    "hash",
+    "hash_of",
+    "hashes",
+    "kept",
+    "metrics",
+    "observed",
+    "origin",
+    "plot",
+    "states",
+    "step",
+    "stopped",
+    "stops",
+    "t",
+    "times",
+    "to_xarray",
+    "words",
+)
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
 SIGNS = {"positive": "above zero", "not negative": "zero or above"}  # that a parameter may have to have
@@ -87,7 +124,9 @@ class System:
     sites: Mapping[UOp, Site] = field(default_factory=dict)
     site: Site | None = None  # where the function is defined
     function: Callable[..., Any] | None = None
-    axes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)  # shapes with letters, as annotated
+    axes: Mapping[str, tuple[int | str, ...]] = field(
+        default_factory=dict
+    )  # shapes with letters, as annotated
     linked: str = ""  # of a sum: what its parts have in common
     motion: Motion | None = None  # of a Lagrangian
     levels: tuple[UOp, ...] = ()  # of a sum of fast and slow parts: their potentials, the fastest first
@@ -135,19 +174,29 @@ class System:
         check_names(self.name, list(known), names)
         for name in (names.get(s.name, "") for s in self.states):
             if name in SHOWN:
-                raise InputError(f"a state named `{name}` would be hidden: out.{name} is another thing", fix=other_name(name))
+                raise InputError(
+                    f"a state named `{name}` would be hidden: out.{name} is another thing",
+                    fix=other_name(name),
+                )
         to = {known[old]: UOp.var(new, known[old].shape, known[old].dtype) for old, new in names.items()}
         energy = () if self.energy is None else (self.energy,)
         new = substitute([*energy, *self.forces, *self.update, *self.sites], to)
         roots, keys = new[: len(new) - len(self.sites)], new[len(new) - len(self.sites) :]
         return replace(
-            self, energy=roots[0] if energy else None, forces=tuple(roots) if self.forces else (),
-            update=tuple(roots) if self.update else (), sites=dict(zip(keys, self.sites.values())),
-            states=tuple(replace(s, name=names.get(s.name, s.name), var=to.get(s.var, s.var)) for s in self.states),
-            parameters=tuple(replace(x, name=names.get(x.name, x.name), var=to.get(x.var, x.var)) for x in self.parameters),
+            self,
+            energy=roots[0] if energy else None,
+            forces=tuple(roots) if self.forces else (),
+            update=tuple(roots) if self.update else (),
+            sites=dict(zip(keys, self.sites.values())),
+            states=tuple(
+                replace(s, name=names.get(s.name, s.name), var=to.get(s.var, s.var)) for s in self.states
+            ),
+            parameters=tuple(
+                replace(x, name=names.get(x.name, x.name), var=to.get(x.var, x.var)) for x in self.parameters
+            ),
             axes={names.get(name, name): shape for name, shape in self.axes.items()},
             motion=None if self.motion is None else self.motion.renamed(to),
-        )  # fmt: skip
+        )
 
     def __add__(self, other: Any) -> Sum:
         return Sum((self,)).__add__(other)
@@ -175,7 +224,9 @@ class Family:
     letters: tuple[str, ...]
     build: Callable[[Mapping[str, int]], System]
     shapes: Mapping[str, tuple[int | str, ...]]  # of each argument, as annotated
-    bound: dict[Any, System] = field(default_factory=dict, init=False, repr=False)  # what has been traced, by its sizes
+    bound: dict[Any, System] = field(
+        default_factory=dict, init=False, repr=False
+    )  # what has been traced, by its sizes
 
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
         """The system of some sizes, traced once: sums of it use the graph that is there."""
@@ -202,8 +253,10 @@ class Family:
     def __getattr__(self, name: str) -> Any:
         if not hasattr(System, name) and name not in System.__dataclass_fields__:
             raise AttributeError(f"a system has no `{name}`")
-        raise AttributeError(f"`{self.name}` has no `{name}` before its size {', '.join(self.letters)} is known: "
-                             f"write {self.name}.bind({{{self.letters[0]!r}: 16}}).{name}")  # fmt: skip
+        raise AttributeError(
+            f"`{self.name}` has no `{name}` before its size {', '.join(self.letters)} is known: "
+            f"write {self.name}.bind({{{self.letters[0]!r}: 16}}).{name}"
+        )
 
     @property
     def signature(self) -> str:
@@ -239,9 +292,11 @@ class Sum:
     def __radd__(self, other: Any) -> Sum:
         if isinstance(other, int) and other == 0:  # where sum([a, b]) begins
             return self
-        raise InputError(f"{getattr(other, '__name__', f'a {type(other).__name__}')} + {self.name}: the first is no system",
-                         fix="Add what @tp.hamiltonian or @tp.potential made; a start such as solar_system() goes into "
-                         "evolve(): evolve(**solar_system(), ...).")  # fmt: skip
+        raise InputError(
+            f"{getattr(other, '__name__', f'a {type(other).__name__}')} + {self.name}: the first is no system",
+            fix="Add what @tp.hamiltonian or @tp.potential made; a start such as solar_system() goes into "
+            "evolve(): evolve(**solar_system(), ...).",
+        )
 
     @property
     def name(self) -> str:
@@ -285,7 +340,9 @@ def checked_sum(part: Any) -> Sum:
     """A system, a model given by its class, or a sum, as a sum."""
     whole = Sum((part.traced() if hasattr(part, "traced") else part,)) if not isinstance(part, Sum) else part
     if not all(isinstance(x, (System, Family)) for x in whole.parts):
-        raise InputError(f"a {type(part).__name__} is no system", fix="Pass what @tp.hamiltonian or @tp.potential made.")
+        raise InputError(
+            f"a {type(part).__name__} is no system", fix="Pass what @tp.hamiltonian or @tp.potential made."
+        )
     return whole
 
 
@@ -302,8 +359,10 @@ def check_names(system: str, known: Sequence[str], names: Mapping[str, str]) -> 
     """An InputError unless `names` gives new names to some that a system has, and to each its own."""
     for old, new in names.items():
         if old not in known:
-            raise InputError(f"`{system}` has no `{old}` to rename",
-                             fix=f"{did_you_mean(old, known)}It has {one_of(known)}.")  # fmt: skip
+            raise InputError(
+                f"`{system}` has no `{old}` to rename",
+                fix=f"{did_you_mean(old, known)}It has {one_of(known)}.",
+            )
         if not isinstance(new, str) or not new.isidentifier() or new == "t" or new in RESERVED:
             raise InputError(f"`{new!r}` cannot be a name", fix=f'Write rename({old}="{old}_2").')
     after = [names.get(name, name) for name in known]

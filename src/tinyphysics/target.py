@@ -1,4 +1,5 @@
 """What a device can do, as data: renderers and planners read it, nothing subclasses for it."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -36,7 +37,9 @@ class VectorShape:
 
     width: int  # lanes of a vector
     unroll: int  # vectors side by side
-    in_turn: bool = False  # copy after copy, not operation by operation; what is only added to stays on the stack
+    in_turn: bool = (
+        False  # copy after copy, not operation by operation; what is only added to stays on the stack
+    )
 
     @property
     def lanes(self) -> int:
@@ -71,14 +74,23 @@ CORES: dict[str, Core] = {
     )
 }  # fmt: skip
 ZEN_3 = ("znver2", "znver3")
-SKYLAKE_X = ("skylake-avx512", "cascadelake", "icelake-server", "sapphirerapids", "emeraldrapids", "graniterapids")
+SKYLAKE_X = (
+    "skylake-avx512",
+    "cascadelake",
+    "icelake-server",
+    "sapphirerapids",
+    "emeraldrapids",
+    "graniterapids",
+)
 SKYLAKE = ("haswell", "broadwell", "skylake", "alderlake", "raptorlake")
 
 
 def core_of(name: str, width: int) -> Core:
     """The class of a processor, by LLVM's name for it and the doubles in its vectors."""
     if width == 8:
-        known = "Skylake-X" if name in SKYLAKE_X else "Zen 4" if name == "znver4" else "an unknown AVX-512 core"
+        known = (
+            "Skylake-X" if name in SKYLAKE_X else "Zen 4" if name == "znver4" else "an unknown AVX-512 core"
+        )
     else:
         known = "Zen 3" if name in ZEN_3 else "Skylake" if name in SKYLAKE else "an unknown core"
     return CORES[known]

@@ -1,4 +1,5 @@
 """What a run returns: frames, observables, hashes, and why it stopped."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +52,9 @@ class Words:
 
 def words_of(kept: Mapping[str, Any], name: str, states: Mapping[str, Any]) -> Words:
     if name not in states and name not in kept:  # time may be one that is not shown
-        raise InputError(f"there is no state `{name}`", fix=f"{did_you_mean(name, states)}It has {', '.join(states)}.")
+        raise InputError(
+            f"there is no state `{name}`", fix=f"{did_you_mean(name, states)}It has {', '.join(states)}."
+        )
     return Words({n: v for n, v in kept.items() if n == name or n.startswith(f"{name}.")})
 
 
@@ -132,8 +135,10 @@ class Trajectory:
         """The times at which a function changed its sign, and the states there: `.t`, `.rising`, `.member`, `.q`, ..."""
         if name not in self.found:
             known = ", ".join(self.found) or "none"
-            raise InputError(f"`{name}` was not looked for in this run",
-                             fix=f"Looked for: {known}. Pass events={{{name!r}: function}}.")  # fmt: skip
+            raise InputError(
+                f"`{name}` was not looked for in this run",
+                fix=f"Looked for: {known}. Pass events={{{name!r}: function}}.",
+            )
         return self.found[name]
 
     def times(self, name: str) -> Any:
@@ -143,8 +148,10 @@ class Trajectory:
     def _observed(self, name: str) -> tuple[Any, Any]:
         if name not in self.observed:
             known = ", ".join(self.observed) or "none"
-            raise InputError(f"`{name}` was not observed in this run",
-                             fix=f"Observed: {known}. Pass observe={{{name!r}: function}}.")  # fmt: skip
+            raise InputError(
+                f"`{name}` was not observed in this run",
+                fix=f"Observed: {known}. Pass observe={{{name!r}: function}}.",
+            )
         return self.observed[name]
 
     @property
@@ -163,8 +170,10 @@ class Trajectory:
         key = " ".join((question, *args))
         if key not in self._cache:
             if self.origin is None:
-                raise PlanError(f"`{key}` needs the program of this run, which it was loaded without",
-                                fix="Run it again, and ask before it is saved.")  # fmt: skip
+                raise PlanError(
+                    f"`{key}` needs the program of this run, which it was loaded without",
+                    fix="Run it again, and ask before it is saved.",
+                )
             self._cache[key] = getattr(self.origin, question)(*args)
         return self._cache[key]
 

@@ -1,4 +1,5 @@
 """Pure helpers that every layer may use: places in the user's files, products, digests, spelling."""
+
 from __future__ import annotations
 
 import difflib

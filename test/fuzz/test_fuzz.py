@@ -2,6 +2,7 @@
 
 TINYPHYSICS_FUZZ=100000 runs as many; CI runs 2,000. C and LLVM are compiled in batches, one module each.
 """
+
 from __future__ import annotations
 
 import os
@@ -38,7 +39,16 @@ PROGRAMS = int(os.environ.get("TINYPHYSICS_FUZZ", "2000"))
 BATCH = 50
 POINTS = 16
 PLAIN, PAIRED = VectorShape(4, 1), VectorShape(4, 2)  # two vectors side by side take twice as long to compile
-FLAGS = ("-O1", "-march=native", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-std=c11", "-shared", "-fPIC")
+FLAGS = (
+    "-O1",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fwrapv",
+    "-fno-math-errno",
+    "-std=c11",
+    "-shared",
+    "-fPIC",
+)
 
 
 def bits(values, dtype):
@@ -83,7 +93,9 @@ def test_random_expressions_agree_everywhere(batch):
         if dtype is f32:
             with np.errstate(over="ignore"):
                 points = np.array(points, np.float32).astype(float).tolist()
-        called = Section(f"f{k}", tuple(variables), (root,), (), {}, careful=True)  # its functions not written out
+        called = Section(
+            f"f{k}", tuple(variables), (root,), (), {}, careful=True
+        )  # its functions not written out
         cases.append((low[0], short[0], section, called, points, Machine(observing(variables, root))))
     sections, callers = [case[2] for case in cases], [case[3] for case in cases]
     library = load_library(build(emit_c.module([(f, VectorShape(16, 1)) for f in sections], (), ()), FLAGS))
@@ -117,8 +129,10 @@ def test_random_hamiltonians_agree_on_every_backend(seed):
     options = rng.choice([dict(), dict(order=4), dict(method="rk4"), dict(method="leapfrog_dkd")])
     for precision in dict.fromkeys(["float64", ("float32", "mixed", "compensated", "float64")[seed % 4]]):
         asked = dict(dt=0.05, precision=precision, **options)
-        runs = {b: tp.compile(system, backend=b, **asked).evolve(steps=6, **start)
-                for b in ("python", "numpy", "c", "llvm")}  # fmt: skip
+        runs = {
+            b: tp.compile(system, backend=b, **asked).evolve(steps=6, **start)
+            for b in ("python", "numpy", "c", "llvm")
+        }
         with QUICK(0):
             runs["llvm, fast"] = tp.compile(system, backend="llvm", **asked).evolve(steps=6, **start)
         assert len({r.hash for r in runs.values()}) == 1, (seed, precision, system.energy)
@@ -133,7 +147,10 @@ def test_random_hamiltonians_agree_in_pairs_of_float64(seed):
         return p @ p / 2 + potential(rng, q)
 
     start = dict(q=np.random.default_rng(seed).normal(size=(3, 2)), p=np.zeros((3, 2)))
-    runs = {b: tp.compile(system, dt=0.05, precision="dd", backend=b).evolve(steps=4, **start) for b in ("python", "llvm")}
+    runs = {
+        b: tp.compile(system, dt=0.05, precision="dd", backend=b).evolve(steps=4, **start)
+        for b in ("python", "llvm")
+    }
     assert len({r.hash for r in runs.values()}) == 1, (seed, system.energy)
     plain = tp.compile(system, dt=0.05).evolve(steps=4, **start)
     assert np.allclose(plain.final.q, runs["llvm"].final.q, rtol=1e-13, atol=1e-14)

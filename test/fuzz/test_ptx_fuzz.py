@@ -2,6 +2,7 @@
 
 TINYPHYSICS_FUZZ_PTX=10000 runs as many; CI runs 200.
 """
+
 from __future__ import annotations
 
 import os
@@ -37,7 +38,9 @@ def on_threads(text, section, points, dtype):
     count = source.shape[1]
     out, flags, none = np.empty((1, count), source.dtype), np.zeros(count, np.int8), np.zeros(1)
     numbers_ = [np.int64(n) for n in (0, count, count, 0, 1, 1)]
-    ptx_machine.run(text, section.name, [source, out, none, none.copy(), flags, none.copy(), *numbers_], 1, THREADS)
+    ptx_machine.run(
+        text, section.name, [source, out, none, none.copy(), flags, none.copy(), *numbers_], 1, THREADS
+    )
     return out[0].tolist()
 
 

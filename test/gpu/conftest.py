@@ -1,4 +1,5 @@
 """A real NVIDIA GPU for every test of this folder, or the reason why there is none."""
+
 from __future__ import annotations
 
 import importlib

@@ -1,4 +1,5 @@
 """Are runs on arrays of the GPU those on NumPy's, on a real one?  Frames, observables, hashes of leaves; of torch, CuPy, JAX."""
+
 from __future__ import annotations
 
 
@@ -64,7 +65,11 @@ def test_lists_and_trees_begin_and_end_there(gpu, which):
     if which == "neighbours":
         system, given, options = lennard_jones, dict(box=np.full(3, 1.6 * n + 1.6)), dict(dt=0.005)
     else:
-        system, given, options = gravity, dict(m=np.full(len(q), 1.0 / len(q))), dict(dt=0.02, approximate=1e-2)
+        system, given, options = (
+            gravity,
+            dict(m=np.full(len(q), 1.0 / len(q))),
+            dict(dt=0.02, approximate=1e-2),
+        )
     run = dict(steps=40, save_every=2)
     here = tp.compile(system, backend="llvm", **options).evolve(q=q, p=p, **given, **run)
     sim = tp.compile(system, backend="cuda", **options)
@@ -90,7 +95,12 @@ def test_frames_of_other_libraries(other_library, name):
     assert out.metrics["bytes_moved"] < observed + leaves + 10_000
     again = sim.evolve(q=out.final.q, p=out.final.p, steps=STEPS)
     assert again.metrics["bytes_moved"] < 1_000
-    assert again.hash == tp.compile(pendulum, dt=0.01, backend="llvm").evolve(q=here.final.q, p=here.final.p, steps=STEPS).hash
+    assert (
+        again.hash
+        == tp.compile(pendulum, dt=0.01, backend="llvm")
+        .evolve(q=here.final.q, p=here.final.p, steps=STEPS)
+        .hash
+    )
 
 
 def test_how_long_a_hash_takes_there(gpu):

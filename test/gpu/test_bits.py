@@ -1,4 +1,5 @@
 """Does a real GPU give the bits of this processor?  The acceptance suite: `make test-gpu`."""
+
 from __future__ import annotations
 
 import subprocess
@@ -22,7 +23,11 @@ from tinyphysics.runtime import estimates
 from tinyphysics.runtime.backend import engine_for
 
 HERE = ("cuda", "llvm")
-SWING, ORBIT, TRAPPED = dict(q=1.0, p=0.3), dict(q=[1.0, 0.0], p=[0.0, 1.2]), dict(q=[0.1, 0.2], p=[0.3, -0.1])
+SWING, ORBIT, TRAPPED = (
+    dict(q=1.0, p=0.3),
+    dict(q=[1.0, 0.0], p=[0.0, 1.2]),
+    dict(q=[0.1, 0.2], p=[0.3, -0.1]),
+)
 
 
 def same(system, options, start, **how):
@@ -63,11 +68,21 @@ def test_every_method(gpu, method):
         tp.compile(henon_heiles, **options)
     except PlanError as error:
         pytest.skip(str(error.what))
-    same(henon_heiles, options, ensemble(TRAPPED, gpu.members(300)), steps=gpu.steps(20), save_every=2, hash_every=2)
+    same(
+        henon_heiles,
+        options,
+        ensemble(TRAPPED, gpu.members(300)),
+        steps=gpu.steps(20),
+        save_every=2,
+        hash_every=2,
+    )
 
 
 def test_a_hash_is_that_of_the_virtual_machine(gpu):
-    runs = [tp.compile(kepler, dt=0.02, backend=b).evolve(**ORBIT, steps=gpu.steps(200)) for b in ("cuda", "python")]
+    runs = [
+        tp.compile(kepler, dt=0.02, backend=b).evolve(**ORBIT, steps=gpu.steps(200))
+        for b in ("cuda", "python")
+    ]
     assert runs[0].hash == runs[1].hash
 
 
@@ -87,7 +102,13 @@ def test_neither_the_grid_nor_the_members_of_a_thread_change_a_bit(gpu, monkeypa
 def test_arguments_that_are_too_large_for_the_fast_path(gpu, precision):
     start = ensemble(SWING, gpu.members(1000) + 6)
     start["q"][:6] = [1e12, -3e15, 1e22, 1e5, 7e9, -1e18]
-    same(pendulum, dict(dt=0.1, precision=precision), start, steps=gpu.steps(30), observe={"c": lambda q: tp.cos(q)})
+    same(
+        pendulum,
+        dict(dt=0.1, precision=precision),
+        start,
+        steps=gpu.steps(30),
+        observe={"c": lambda q: tp.cos(q)},
+    )
 
 
 def test_arguments_reduced_by_payne_and_hanek(gpu):
@@ -117,7 +138,9 @@ def test_members_that_fail_are_named_and_the_others_go_on(gpu):
 def test_random_draws(gpu):
     @tp.map
     def walk(x, y):
-        return x + tp.random.normal(), tp.where(tp.random.uniform() < 0.5, y + 1, y - tp.random.integers(1, 7))
+        return x + tp.random.normal(), tp.where(
+            tp.random.uniform() < 0.5, y + 1, y - tp.random.integers(1, 7)
+        )
 
     n = gpu.members(2000)
     same(walk, {}, dict(x=np.zeros(n), y=np.zeros(n)), steps=gpu.steps(50), save_every=2, seed=7)
@@ -125,7 +148,12 @@ def test_random_draws(gpu):
 
 def test_parameters_of_each_member_and_observables(gpu):
     n = gpu.members(777)
-    how = dict(observe={"r": lambda q: tp.norm(q), "E": "energy"}, observe_every=2, save_every=2, mu=np.linspace(0.9, 1.1, n))
+    how = dict(
+        observe={"r": lambda q: tp.norm(q), "E": "energy"},
+        observe_every=2,
+        save_every=2,
+        mu=np.linspace(0.9, 1.1, n),
+    )
     same(kepler, dict(dt=0.02), ensemble(ORBIT, n), steps=gpu.steps(100), **how)
 
 
@@ -165,7 +193,12 @@ def test_many_pairs_are_the_same_with_and_without_estimates(gpu, monkeypatch, pr
     for serves in (True, False):
         monkeypatch.setattr(loading, "serve", lambda device, serves=serves: serves)
         engine_for.cache_clear()
-        same(sharp, dict(dt=1e-30, sizes={"n": n}, precision=precision), dict(q=q, p=np.zeros((n, 3)), m=m), steps=2)
+        same(
+            sharp,
+            dict(dt=1e-30, sizes={"n": n}, precision=precision),
+            dict(q=q, p=np.zeros((n, 3)), m=m),
+            steps=2,
+        )
     engine_for.cache_clear()
 
 
@@ -181,24 +214,39 @@ def test_neighbours(gpu):
     side = 12 if gpu.real else 4
     rng = np.random.default_rng(1)
     lines = (np.arange(side) + 0.5) * 1.5
-    q = np.stack(np.meshgrid(lines, lines, lines, indexing="ij"), -1).reshape(-1, 3) + 0.05 * rng.normal(size=(side**3, 3))
+    q = np.stack(np.meshgrid(lines, lines, lines, indexing="ij"), -1).reshape(-1, 3) + 0.05 * rng.normal(
+        size=(side**3, 3)
+    )
     box = np.full(3, 1.5 * side if gpu.real else 8.0)
-    same(lennard_jones, dict(dt=0.005), dict(q=q, p=rng.normal(size=q.shape), box=box), steps=gpu.steps(60), save_every=2)
+    same(
+        lennard_jones,
+        dict(dt=0.005),
+        dict(q=q, p=rng.normal(size=q.shape), box=box),
+        steps=gpu.steps(60),
+        save_every=2,
+    )
 
 
-@pytest.mark.parametrize(("n", "method"), [(9, "leapfrog"), (70, "leapfrog_dkd"), (5003, "leapfrog"), (70_000, "yoshida4")])
+@pytest.mark.parametrize(
+    ("n", "method"), [(9, "leapfrog"), (70, "leapfrog_dkd"), (5003, "leapfrog"), (70_000, "yoshida4")]
+)
 def test_forces_through_a_tree(gpu, n, method):
     start = plummer(n if gpu.real else min(n, 70), seed=1)
     options = dict(dt=0.02, approximate=1e-3, method=method)
     out = same(gravity, options, start, softening=0.1, steps=gpu.steps(6), save_every=2)
-    ours = tp.compile(gravity, backend="llvm", **options).evolve(**start, softening=0.1, steps=gpu.steps(6), save_every=2)
+    ours = tp.compile(gravity, backend="llvm", **options).evolve(
+        **start, softening=0.1, steps=gpu.steps(6), save_every=2
+    )
     assert out.metrics["approximate"] == ours.metrics["approximate"]
 
 
 def test_trees_of_several_members_and_a_checkpoint(gpu, tmp_path):
     n = 3000 if gpu.real else 40
     starts = [plummer(n, seed=1), cold_sphere(n, seed=2)]
-    start = {name: np.stack([s[name] for s in starts]) for name in ("q", "p")} | {"m": starts[0]["m"], "softening": 0.1}
+    start = {name: np.stack([s[name] for s in starts]) for name in ("q", "p")} | {
+        "m": starts[0]["m"],
+        "softening": 0.1,
+    }
     whole = same(gravity, dict(dt=0.02, approximate=1e-3), start, steps=8)
     sim = tp.compile(gravity, dt=0.02, approximate=1e-3, backend="cuda")
     sim.evolve(**start, steps=5, checkpoint=tmp_path / "c")
@@ -237,7 +285,9 @@ def test_a_text_that_is_no_ptx_is_refused_in_the_words_of_the_assembler(gpu):
 
 def test_a_clock_of_the_device_runs(gpu):
     with cuda.Timer() as timer:
-        tp.compile(pendulum, dt=0.1, backend="cuda").evolve(**ensemble(SWING, gpu.members(1000)), steps=gpu.steps(100))
+        tp.compile(pendulum, dt=0.1, backend="cuda").evolve(
+            **ensemble(SWING, gpu.members(1000)), steps=gpu.steps(100)
+        )
     assert timer.milliseconds > 0
 
 
@@ -266,7 +316,9 @@ print(tp.compile(pendulum, dt=0.1, backend="{}").evolve(**start, steps=2000).has
 def test_a_second_process_on_the_device_does_no_harm(gpu):
     if not gpu.real:
         pytest.skip("another process has no fake driver")
-    several = [subprocess.Popen([sys.executable, "-c", SECOND.format(b)], stdout=subprocess.PIPE, text=True)
-               for b in ("cuda", "cuda", "llvm")]  # fmt: skip
+    several = [
+        subprocess.Popen([sys.executable, "-c", SECOND.format(b)], stdout=subprocess.PIPE, text=True)
+        for b in ("cuda", "cuda", "llvm")
+    ]
     out = [p.communicate(timeout=300)[0].strip() for p in several]
     assert len(set(out)) == 1 and out[0]

@@ -1,4 +1,5 @@
 """Does a real GPU make the lists of the processor?  Orders of a million points, rows and columns, and the bits of liquids."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -28,8 +29,10 @@ def points_of(gpu, many, d, space, seed=1):
 
 
 @pytest.mark.parametrize("curve", [0, 1])
-@pytest.mark.parametrize(("space", "d", "dtype"), [("cube", 3, "f64"), ("tilted", 3, "f32"), ("open", 3, "f64"), ("cube", 2, "f32"),
-                                                   ("open", 1, "f64")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("space", "d", "dtype"),
+    [("cube", 3, "f64"), ("tilted", 3, "f32"), ("open", 3, "f64"), ("cube", 2, "f32"), ("open", 1, "f64")],
+)
 def test_a_million_points_have_the_order_of_the_processor(gpu, space, d, dtype, curve):
     real = {"f32": np.float32, "f64": float}[dtype]
     q = points_of(gpu, 1_000_003, d, space).astype(real)
@@ -51,7 +54,10 @@ def test_rows_and_columns_are_those_of_the_processor(gpu, space):
 
     def entries(x):
         starts = x.made["starts"][: n + 1]
-        return np.repeat(np.arange(n), np.diff(starts)) << 32 | x.made["blocks"][: starts[n]].astype(np.int64) >> FIRST
+        return (
+            np.repeat(np.arange(n), np.diff(starts)) << 32
+            | x.made["blocks"][: starts[n]].astype(np.int64) >> FIRST
+        )
 
     missing = np.setdiff1d(entries(here), entries(there))
     assert np.array_equal(missing >> 35, missing & 0xFFFFFFFF)  # on a processor a point is near itself
@@ -71,7 +77,9 @@ def test_a_liquid_has_the_bits_of_the_processor(gpu, n, steps):
     q = spread(n, [box] * 3, 3)
     p = np.random.default_rng(0).normal(size=q.shape)
     out = same(lennard_jones, dict(dt=0.004), dict(q=q, p=p, box=[box] * 3), steps=gpu.steps(steps))
-    assert not gpu.real or out.metrics["bytes_moved"] < 1e3 * (n + steps)  # states go there and come back; lists do not
+    assert not gpu.real or out.metrics["bytes_moved"] < 1e3 * (
+        n + steps
+    )  # states go there and come back; lists do not
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
@@ -83,4 +91,10 @@ def test_other_spaces_and_precisions(gpu, kind, precision):
     q = spread(n, [1.0] * 3, 3) @ cell
     p = np.random.default_rng(0).normal(size=q.shape)
     start = dict(q=q, p=p) | (dict(cell=cell) if kind == "tilted" else {})
-    same(tilted if kind == "tilted" else open_space, dict(dt=0.004, precision=precision), start, steps=gpu.steps(100), save_every=20)
+    same(
+        tilted if kind == "tilted" else open_space,
+        dict(dt=0.004, precision=precision),
+        start,
+        steps=gpu.steps(100),
+        save_every=20,
+    )

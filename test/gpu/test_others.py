@@ -1,4 +1,5 @@
 """Do the libraries and the compiler of others agree?  Arrays of torch, CuPy and JAX on the GPU, and nvcc on the CUDA C of kernels."""
+
 from __future__ import annotations
 
 import shutil
@@ -32,8 +33,12 @@ def test_arrays_of_other_libraries_go_in_and_come_out_where_they_are(other_libra
     out = sim.evolve(**given, steps=STEPS)
     assert type(out.final.q) is type(given["q"]) and out.hash == here.hash
     assert out.metrics["bytes_moved"] < 1_000 and out.metrics["launches"] > 0
-    assert np.array_equal(np.asarray(given["q"].get() if name == "cupy" else given["q"].cpu() if name == "torch" else given["q"]),
-                          start["q"])  # fmt: skip
+    assert np.array_equal(
+        np.asarray(
+            given["q"].get() if name == "cupy" else given["q"].cpu() if name == "torch" else given["q"]
+        ),
+        start["q"],
+    )
 
 
 @pytest.mark.parametrize("system, options, q", CASES, ids=lambda x: getattr(x, "name", str(x)))
@@ -45,7 +50,13 @@ def test_cuda_c_through_nvcc_prints_the_hash_of_the_run(gpu, tmp_path, system, o
     sim = tp.compile(system, dt=0.01, **options)
     (tmp_path / "this.cu").write_text(sim.ir("cuda"))
     subprocess.run([*COMMAND.split(), "-o", "run"], cwd=tmp_path, check=True, capture_output=True)
-    said = subprocess.run(["./run", "300", "0.01", "0", repr(q), "0.3"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    said = subprocess.run(
+        ["./run", "300", "0.01", "0", repr(q), "0.3"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert said.stdout.split()[-1] == sim.evolve(q=q, p=0.3, steps=300).hash
 
 
@@ -60,5 +71,11 @@ def test_cuda_c_of_arrays_through_nvcc_prints_the_hash_of_the_run(gpu, tmp_path,
     subprocess.run([*COMMAND.split(), "-o", "run"], cwd=tmp_path, check=True, capture_output=True)
     words, arrays = given(sim, state, params)
     for steps in (0, 20):
-        said = subprocess.run(["./run", str(steps), "0.01", "0.25", *words], cwd=tmp_path, input=arrays, check=True, capture_output=True)
+        said = subprocess.run(
+            ["./run", str(steps), "0.01", "0.25", *words],
+            cwd=tmp_path,
+            input=arrays,
+            check=True,
+            capture_output=True,
+        )
         assert said.stdout.decode().strip() == sim.evolve(**state, **params, steps=steps, t0=0.25).hash

@@ -1,4 +1,5 @@
 """Do methods with steps of their own have the bits of this processor on a real GPU?  Taylor series above all."""
+
 from __future__ import annotations
 
 import math
@@ -58,12 +59,17 @@ def test_orbits_of_every_eccentricity(gpu, method, tolerance):
 @pytest.mark.parametrize("method", ["taylor", "dop853"])
 def test_orbits_about_that_of_arenstorf(gpu, method):
     off = np.linspace(-1e-4, 1e-4, gpu.members(2000))
-    start = dict(x=np.array([0.994, 0.0]) + off[:, None], v=np.array([0.0, -2.0015851063790825]) + off[:, None])
+    start = dict(
+        x=np.array([0.994, 0.0]) + off[:, None], v=np.array([0.0, -2.0015851063790825]) + off[:, None]
+    )
     same(arenstorf, dict(method=method, tolerance=tight(gpu, 1e-12)), start, until=17.0 if gpu.real else 0.1)
 
 
-@pytest.mark.parametrize("system, start", [(pendulum, lambda n: dict(q=np.linspace(-3, 3, n), p=np.zeros(n))), (kepler, orbits)],
-                         ids=["pendulum", "kepler"])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, start",
+    [(pendulum, lambda n: dict(q=np.linspace(-3, 3, n), p=np.zeros(n))), (kepler, orbits)],
+    ids=["pendulum", "kepler"],
+)
 def test_thirty_digits(gpu, system, start):
     options = dict(dt=0.5, method="taylor", precision="dd") | ({} if gpu.real else dict(tolerance=1e-17))
     same(system, options, start(gpu.members(100)), steps=4 if gpu.real else 1, save_every=1)
@@ -87,8 +93,12 @@ def test_bodies_in_loops(gpu):
 def test_events_are_those_of_the_processor(gpu, in_loops):  # noqa: F811
     events = {"zero": lambda x: x[2], "late": lambda t: t - 0.7}
     for loops in (True, False):
-        runs = [in_loops(mixture, loops, dt=0.4, tolerance=1e-3, backend=b).evolve(**mixtures(5), steps=3, events=events)
-                for b in HERE]  # fmt: skip
+        runs = [
+            in_loops(mixture, loops, dt=0.4, tolerance=1e-3, backend=b).evolve(
+                **mixtures(5), steps=3, events=events
+            )
+            for b in HERE
+        ]
         assert runs[0].hash == runs[1].hash
         for name in events:
             found, wanted = (run.events(name) for run in runs)
@@ -100,7 +110,9 @@ def test_neither_the_grid_nor_the_memory_of_its_threads_change_a_bit(gpu, in_loo
     for threads, resident in ((64, 256), (32, 32), (256, 1024)):
         monkeypatch.setattr(cuda_series, "THREADS", threads)
         monkeypatch.setattr(cuda_series, "RESIDENT", resident)
-        hashes.add(in_loops(mixture, tolerance=tight(gpu, 1e-8), backend="cuda").evolve(**start, until=0.5).hash)
+        hashes.add(
+            in_loops(mixture, tolerance=tight(gpu, 1e-8), backend="cuda").evolve(**start, until=0.5).hash
+        )
     assert len(hashes) == 1
 
 
@@ -109,7 +121,9 @@ def test_members_that_meet_a_singularity_stop_alone(gpu, in_loops):  # noqa: F81
     many = clusters(gpu.members(300) + 3, 3)
     for k in (1, 2):
         many["q"][k, 1] = many["q"][k, 0]
-    out = same(bodies, dict(dt=0.2, method="taylor", tolerance=1e-3, sizes={"n": 3}), many, steps=2, save_every=1)
+    out = same(
+        bodies, dict(dt=0.2, method="taylor", tolerance=1e-3, sizes={"n": 3}), many, steps=2, save_every=1
+    )
     assert [s.member for s in out.stops] == [1, 2] and out.stopped.cause == "not finite"
 
 
@@ -118,5 +132,7 @@ def test_a_checkpoint_goes_on_there_and_here(gpu, in_loops, tmp_path):  # noqa: 
     whole = in_loops(mixture, **options).evolve(**start, steps=3, save_every=1)
     in_loops(mixture, backend="cuda", **options).evolve(**start, steps=1, checkpoint=tmp_path / "first")
     for backend in HERE:
-        on = in_loops(mixture, backend=backend, **options).evolve(resume=tmp_path / "first", steps=2, save_every=1)
+        on = in_loops(mixture, backend=backend, **options).evolve(
+            resume=tmp_path / "first", steps=2, save_every=1
+        )
         assert on.hash == whole.hash and np.array_equal(on.x, whole.x[1:])

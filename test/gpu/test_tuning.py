@@ -1,4 +1,5 @@
 """Does a real GPU try how members lie best, keep what it found, and give the same bits in every form?"""
+
 from __future__ import annotations
 
 import pytest
@@ -32,11 +33,22 @@ def test_what_was_fastest_is_kept_and_taken_again(gpu, tmp_path, monkeypatch, sy
     estimated, tuned = run(1), run(2)
     backend.engine_for.cache_clear()  # as in another process
     cached, off = run(1), run(0)
-    assert [x.metrics["shape"]["chosen"] for x in (estimated, tuned, cached, off)] == ["estimated", "tuned", "cached", "estimated"]
+    assert [x.metrics["shape"]["chosen"] for x in (estimated, tuned, cached, off)] == [
+        "estimated",
+        "tuned",
+        "cached",
+        "estimated",
+    ]
     shape = cached.metrics["shape"]
-    assert shape["interleave"] in MEMBERS and shape["block"] in BLOCKS and len([*tmp_path.glob("*.form")]) == 1
-    assert {k: v for k, v in tuned.metrics["shape"].items() if k != "chosen"} == {k: v for k, v in shape.items() if k != "chosen"}
-    assert {x.hash for x in (estimated, tuned, cached, off)} == {tp.compile(system, dt=0.05).evolve(**start, steps=steps).hash}
+    assert (
+        shape["interleave"] in MEMBERS and shape["block"] in BLOCKS and len([*tmp_path.glob("*.form")]) == 1
+    )
+    assert {k: v for k, v in tuned.metrics["shape"].items() if k != "chosen"} == {
+        k: v for k, v in shape.items() if k != "chosen"
+    }
+    assert {x.hash for x in (estimated, tuned, cached, off)} == {
+        tp.compile(system, dt=0.05).evolve(**start, steps=steps).hash
+    }
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -20,7 +20,9 @@ def reference(force, q, p, until):
         x, v = np.split(y, 2)
         return np.concatenate([v, np.ravel(force(x.reshape(q.shape)))])
 
-    out = solve_ivp(slope, (0.0, until), np.concatenate([q.ravel(), p.ravel()]), method="DOP853", rtol=1e-13, atol=1e-15)
+    out = solve_ivp(
+        slope, (0.0, until), np.concatenate([q.ravel(), p.ravel()]), method="DOP853", rtol=1e-13, atol=1e-15
+    )
     x, v = np.split(out.y[:, -1], 2)
     size = [np.abs(part).max() for part in np.split(out.y, 2)]
     return x.reshape(q.shape), v.reshape(q.shape), size
@@ -42,10 +44,14 @@ def pull_henon_heiles(q):
 
 
 @pytest.mark.parametrize("error", [1e-3, 1e-6, 1e-9])
-@pytest.mark.parametrize("system, force, start, until", [
-    (kepler, pull_kepler, {"q": [1.0, 0.0], "p": [0.0, 1.2]}, 60.0),
-    (henon_heiles, pull_henon_heiles, {"q": [0.1, 0.2], "p": [0.3, 0.0]}, 100.0),
-], ids=["kepler", "henon_heiles"])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, force, start, until",
+    [
+        (kepler, pull_kepler, {"q": [1.0, 0.0], "p": [0.0, 1.2]}, 60.0),
+        (henon_heiles, pull_henon_heiles, {"q": [0.1, 0.2], "p": [0.3, 0.0]}, 100.0),
+    ],
+    ids=["kepler", "henon_heiles"],
+)
 def test_a_run_is_as_accurate_as_was_asked(system, force, start, until, error):
     sim = tp.compile(system, error=error)
     out = sim.evolve(**start, until=until)
@@ -117,7 +123,9 @@ def pull_lennard_jones(q):
 def test_a_lennard_jones_cluster():
     turn = 2 * math.pi / 5
     ring = np.array([[0.95 * math.cos(k * turn), 0.95 * math.sin(k * turn), 0.0] for k in range(5)])
-    q = np.concatenate([ring, [[0.0, 0.0, 0.6], [0.0, 0.0, -0.6]]])  # a pentagonal bipyramid, not quite at rest
+    q = np.concatenate(
+        [ring, [[0.0, 0.0, 0.6], [0.0, 0.0, -0.6]]]
+    )  # a pentagonal bipyramid, not quite at rest
     out = tp.compile(cluster, energy_drift=1e-7, error=1e-5).evolve(q=q, p=np.zeros((7, 3)), until=3.0)
     assert measured(out, pull_lennard_jones, 3.0) < 1e-5 and out.drift("energy") < 1e-7
     assert out.metrics["goals"]["met"]
@@ -178,5 +186,7 @@ def test_what_does_not_split_and_what_has_no_energy_has_a_frequency_too():
     def spring(q: tp.Vec[2], mass: float = 2.0):
         return -8 * q
 
-    assert tp.compile(bead, dt=0.01, method="rk4", pilot={"q": 0.0, "p": 0.0}).frequency == pytest.approx(math.sqrt(2), rel=1e-3)
+    assert tp.compile(bead, dt=0.01, method="rk4", pilot={"q": 0.0, "p": 0.0}).frequency == pytest.approx(
+        math.sqrt(2), rel=1e-3
+    )
     assert frequency(spring, q=[1.0, 0.0], p=[0.0, 1.0]) == pytest.approx(2.0, rel=1e-3)

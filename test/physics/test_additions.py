@@ -1,4 +1,5 @@
 """Do the potentials that are added to a system do what they are known for?"""
+
 import numpy as np
 import pytest
 
@@ -39,13 +40,22 @@ def test_dust_in_light_feels_a_lighter_sun():
 
 def test_a_field_lets_all_fall_alike():
     sim = tp.compile(gravity + uniform_field, dt=0.01)
-    out = sim.evolve(q=np.array([[0.0, 0, 0], [5, 0, 0]]), p=np.zeros((2, 3)), m=[1.0, 2.0], G=0.0, field=[0, 0, -2.0], steps=100)
+    out = sim.evolve(
+        q=np.array([[0.0, 0, 0], [5, 0, 0]]),
+        p=np.zeros((2, 3)),
+        m=[1.0, 2.0],
+        G=0.0,
+        field=[0, 0, -2.0],
+        steps=100,
+    )
     assert out.final.q[:, 2] == pytest.approx([-1.0, -1.0], rel=1e-12)
 
 
 def test_a_trap_raises_the_frequency_of_each_mode():
     out = tp.compile(oscillators + trap, dt=0.001).evolve(q=[0.1], p=[0.0], stiffness=7.0, steps=1000)
-    assert out.final.q[0] == pytest.approx(0.1 * np.cos(3.0), abs=1e-6)  # two springs to the walls, and the trap
+    assert out.final.q[0] == pytest.approx(
+        0.1 * np.cos(3.0), abs=1e-6
+    )  # two springs to the walls, and the trap
 
 
 def test_atoms_with_bonds_and_charges():

@@ -55,7 +55,11 @@ HENON_HEILES_START = [0.1, -0.2, 0.35, 0.3]  # E = 0.13: bound, below 1/6
 def end_of(system, method, dt, start, until, t0=0.0, precision="float64"):
     half = len(start) // 2
     q, p = (start[:half], start[half:]) if half > 1 else start
-    out = tp.compile(system, dt=dt, method=method, precision=precision).evolve(q=q, p=p, until=until, t0=t0).final
+    out = (
+        tp.compile(system, dt=dt, method=method, precision=precision)
+        .evolve(q=q, p=p, until=until, t0=t0)
+        .final
+    )
     return np.concatenate([np.ravel(out.q), np.ravel(out.p)])
 
 
@@ -68,10 +72,15 @@ def slopes(system, method, steps, start, until, t0=0.0):
 
 # --- order (numerics.md, 17) --------------------------------------------------------------------------
 STEPS = {  # where each is asymptotic, and above the rounding of float64
-    "symplectic_euler": [1 / 80, 1 / 160, 1 / 320], "euler": [1 / 160, 1 / 320, 1 / 640],
-    "leapfrog_kdk": [0.2, 0.1, 0.05, 0.025], "leapfrog_dkd": [0.2, 0.1, 0.05, 0.025], "leapfrog": [0.2, 0.1, 0.05],
-    "midpoint": [1 / 80, 1 / 160, 1 / 320, 1 / 640], "yoshida4": [0.2, 0.1, 0.05, 0.025], "rk4": [0.05, 0.025, 0.0125],
-}  # fmt: skip
+    "symplectic_euler": [1 / 80, 1 / 160, 1 / 320],
+    "euler": [1 / 160, 1 / 320, 1 / 640],
+    "leapfrog_kdk": [0.2, 0.1, 0.05, 0.025],
+    "leapfrog_dkd": [0.2, 0.1, 0.05, 0.025],
+    "leapfrog": [0.2, 0.1, 0.05],
+    "midpoint": [1 / 80, 1 / 160, 1 / 320, 1 / 640],
+    "yoshida4": [0.2, 0.1, 0.05, 0.025],
+    "rk4": [0.05, 0.025, 0.0125],
+}
 
 
 @pytest.mark.requirement("S2-42")
@@ -92,8 +101,11 @@ def test_the_order_on_an_oscillator_would_say_too_little():
 @pytest.mark.parametrize(
     "method, order", [("leapfrog_kdk", 2), ("leapfrog_dkd", 2), ("yoshida4", 4), ("symplectic_euler", 1)]
 )
-@pytest.mark.parametrize("system, start", [(driven_pendulum, [0.4, 0.3]), (breathing, [0.9, 0.2]), (pushed, [0.4, 0.3])],
-                         ids=lambda x: getattr(x, "name", ""))  # fmt: skip
+@pytest.mark.parametrize(
+    "system, start",
+    [(driven_pendulum, [0.4, 0.3]), (breathing, [0.9, 0.2]), (pushed, [0.4, 0.3])],
+    ids=lambda x: getattr(x, "name", ""),
+)
 def test_explicit_time_keeps_the_order(system, start, method, order):
     """t advances inside exactly one sub-flow (numerics.md, 13), in T or in V or in a force, from any t0."""
     steps = [1 / 80, 1 / 160, 1 / 320] if order == 1 else [0.1, 0.05, 0.025]
@@ -101,14 +113,22 @@ def test_explicit_time_keeps_the_order(system, start, method, order):
     assert found == pytest.approx(order, abs=0.12), found
 
 
-@pytest.mark.parametrize("method, order, last", [("leapfrog_kdk", 2, 6), ("leapfrog_dkd", 2, 5), ("yoshida4", 4, 3)])
-@pytest.mark.parametrize("system, start", [(henon_heiles, HENON_HEILES_START), (driven_pendulum, [0.4, 0.3])],
-                         ids=lambda x: getattr(x, "name", ""))  # fmt: skip
+@pytest.mark.parametrize(
+    "method, order, last", [("leapfrog_kdk", 2, 6), ("leapfrog_dkd", 2, 5), ("yoshida4", 4, 3)]
+)
+@pytest.mark.parametrize(
+    "system, start",
+    [(henon_heiles, HENON_HEILES_START), (driven_pendulum, [0.4, 0.3])],
+    ids=lambda x: getattr(x, "name", ""),
+)
 def test_float32_keeps_the_order_down_to_its_rounding(system, start, method, order, last):
     """dt = 1/2, 1/4, ... falls by the order up to 2**-last; from there on rounding is what is left of the error."""
     start = np.float64(np.float32(start))
     true = exact(RATES[system.name], start, 8.0)
-    errors = [abs(end_of(system, method, 2.0**-k, start, 8.0, precision="float32") - true).max() for k in range(2, 11)]
+    errors = [
+        abs(end_of(system, method, 2.0**-k, start, 8.0, precision="float32") - true).max()
+        for k in range(2, 11)
+    ]
     found = np.log2(np.divide(errors[:-1], errors[1:]))
     assert found[: last - 2] == pytest.approx(order, abs=0.15), found
     assert 1e-7 < errors[-1] < 3e-5 and found[-2:].mean() < order - 0.5, errors
@@ -128,8 +148,17 @@ def test_a_frozen_clock_would_cost_three_orders():
     good = tp.compile(driven_pendulum, dt=0.1, method="yoshida4").tpir
     head, _, tail = str(good).partition("\nstep:\n")
     body, _, last = tail.partition("\nfinal:\n")
-    frozen = parse("\n".join([re.sub(r"claim.*\n", "", head), "step:", re.sub(r"TIME (\w+), [-\d.e]+", r"TIME \1, 0.0", body),
-                              "final:", last.replace("TIME ", "TIME ").replace(", 0.0  ; t", ", -1.0  ; t")]))  # fmt: skip
+    frozen = parse(
+        "\n".join(
+            [
+                re.sub(r"claim.*\n", "", head),
+                "step:",
+                re.sub(r"TIME (\w+), [-\d.e]+", r"TIME \1, 0.0", body),
+                "final:",
+                last.replace("TIME ", "TIME ").replace(", 0.0  ; t", ", -1.0  ; t"),
+            ]
+        )
+    )
     true = exact(RATES["driven_pendulum"], [0.4, 0.3], 4.0)
     found = {}
     for program in (good, frozen):
@@ -192,8 +221,16 @@ def test_symplectic_methods_do_not_drift_where_rk4_does():
 
 # --- time backwards --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("method", ["leapfrog_kdk", "leapfrog_dkd", "yoshida4"])
-@pytest.mark.parametrize("system, start", [(henon_heiles, HENON_HEILES_START), (driven_pendulum, [0.4, 0.3]),
-                                           (breathing, [0.9, 0.2]), (skew, [0.3, 0.4])], ids=lambda x: getattr(x, "name", ""))  # fmt: skip
+@pytest.mark.parametrize(
+    "system, start",
+    [
+        (henon_heiles, HENON_HEILES_START),
+        (driven_pendulum, [0.4, 0.3]),
+        (breathing, [0.9, 0.2]),
+        (skew, [0.3, 0.4]),
+    ],
+    ids=lambda x: getattr(x, "name", ""),
+)
 def test_a_negative_step_retraces_a_symmetric_method(system, start, method):
     there = end_of(system, method, 0.05, start, 10.0)
     back = end_of(system, method, -0.05, list(there), 0.0, t0=10.0)
@@ -228,8 +265,11 @@ class Galaxy(tp.PhysicsSystem):
 
     def energy(self, q: tp.Array[5, 3], p: tp.Array[5, 3]):
         kinetic = (p**2 / (2 * self.mass[:, None])).sum()
-        pull = sum(self.mass[i] * self.mass[j] / tp.sqrt(((q[i] - q[j]) ** 2).sum() + self.softening**2)
-                   for i in range(5) for j in range(i))  # fmt: skip
+        pull = sum(
+            self.mass[i] * self.mass[j] / tp.sqrt(((q[i] - q[j]) ** 2).sum() + self.softening**2)
+            for i in range(5)
+            for j in range(i)
+        )
         return kinetic - pull
 
 

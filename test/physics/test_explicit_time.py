@@ -1,4 +1,5 @@
 """A system that is driven: its order is that of the method, and what is watched is H + p_t."""
+
 import numpy as np
 import pytest
 import tinyphysics as tp
@@ -6,7 +7,15 @@ from tinyphysics.runtime.execute import execute
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.schedule import Schedule
 
-WORKED = {"leapfrog_kdk": 2, "leapfrog_dkd": 2, "yoshida4": 4, "chin4": 4, "takahashi_imada4": 4, "kahan_li6": 6, "rk4": 4}
+WORKED = {
+    "leapfrog_kdk": 2,
+    "leapfrog_dkd": 2,
+    "yoshida4": 4,
+    "chin4": 4,
+    "takahashi_imada4": 4,
+    "kahan_li6": 6,
+    "rk4": 4,
+}
 STEPS = (0.1, 0.05)
 
 
@@ -24,7 +33,9 @@ def reference(until):
     """q and p at the end, by Taylor series: p' = -sin q + cos(1.3 t)/2."""
     mpmath = pytest.importorskip("mpmath")
     with mpmath.workdps(25):
-        solution = mpmath.odefun(lambda t, y: [y[1], -mpmath.sin(y[0]) + mpmath.cos(mpmath.mpf("1.3") * t) / 2], 0, [1, 0])
+        solution = mpmath.odefun(
+            lambda t, y: [y[1], -mpmath.sin(y[0]) + mpmath.cos(mpmath.mpf("1.3") * t) / 2], 0, [1, 0]
+        )
         return np.array([float(x) for x in solution(until)])
 
 
@@ -37,14 +48,20 @@ def test_yoshida4_on_a_driven_pendulum_has_the_errors_that_it_must_have():
 
 @pytest.mark.parametrize("method, order", WORKED.items())
 def test_the_extended_energy_is_kept_to_the_order_of_the_method(method, order):
-    found = [tp.compile(pushed, dt=dt, method=method).evolve(q=1.0, p=0.0, until=20.0).drift("energy") for dt in STEPS]
+    found = [
+        tp.compile(pushed, dt=dt, method=method).evolve(q=1.0, p=0.0, until=20.0).drift("energy")
+        for dt in STEPS
+    ]
     assert np.log2(found[0] / found[1]) == pytest.approx(order, abs=0.75)
     assert found[1] < 1e-3
 
 
 @pytest.mark.parametrize("method", ["leapfrog_kdk", "leapfrog_dkd", "yoshida4"])
 def test_time_in_both_parts_is_followed_too(method):
-    found = [tp.compile(pumped, dt=dt, method=method).evolve(q=1.0, p=0.0, until=20.0).drift("energy") for dt in STEPS]
+    found = [
+        tp.compile(pumped, dt=dt, method=method).evolve(q=1.0, p=0.0, until=20.0).drift("energy")
+        for dt in STEPS
+    ]
     assert np.log2(found[0] / found[1]) == pytest.approx(4 if method == "yoshida4" else 2, abs=0.25)
 
 
@@ -62,7 +79,9 @@ def test_fast_and_slow_parts_are_followed_too():
         return -0.5 * q * tp.cos(1.3 * t)
 
     system = tp.fast(free + stiff) + tp.slow(drive)
-    found = [tp.compile(system, dt=dt, inner=4).evolve(q=1.0, p=0.0, until=10.0).drift("energy") for dt in STEPS]
+    found = [
+        tp.compile(system, dt=dt, inner=4).evolve(q=1.0, p=0.0, until=10.0).drift("energy") for dt in STEPS
+    ]
     assert np.log2(found[0] / found[1]) == pytest.approx(2, abs=0.5)
 
 
@@ -81,7 +100,9 @@ def test_to_follow_it_changes_no_bit():
     for precision in ("float64", "float32", "mixed", "compensated", "dd", "lattice"):
         out = tp.compile(pushed, dt=0.05, precision=precision).evolve(q=1.0, p=0.0, steps=64, save_every=1)
         system, run = out.origin.run.system, out.origin.extended()
-        again, *_ = execute(run, Record(Schedule(64, None, 1, None), {}), {"H": system.energy}, lambda n: None)
+        again, *_ = execute(
+            run, Record(Schedule(64, None, 1, None), {}), {"H": system.energy}, lambda n: None
+        )
         assert np.array_equal(again.series("H")[:, 0], out.energy), precision
         assert out.drift("energy") < 2e-3
 

@@ -1,4 +1,5 @@
 """Linear systems with coefficients that depend on time, by exponentials."""
+
 import math
 
 import numpy as np
@@ -18,8 +19,13 @@ def mathieu(q: float, p: float, t: float, a: float = 1.0, e: float = 0.3):
 @tp.hamiltonian
 def everything(q: float, p: float, t: float):
     """All that an energy of degree 2 may have, each with a time of its own."""
-    return ((1 + 0.2 * tp.sin(t)) * p * p / 2 + 0.3 * tp.cos(t) * q * p + (1 + 0.6 * tp.cos(2 * t)) * q * q / 2
-            - 0.4 * q * tp.sin(1.5 * t) + 0.1 * p * tp.cos(t))  # fmt: skip
+    return (
+        (1 + 0.2 * tp.sin(t)) * p * p / 2
+        + 0.3 * tp.cos(t) * q * p
+        + (1 + 0.6 * tp.cos(2 * t)) * q * q / 2
+        - 0.4 * q * tp.sin(1.5 * t)
+        + 0.1 * p * tp.cos(t)
+    )
 
 
 @tp.hamiltonian
@@ -32,12 +38,17 @@ RATES = {
     mathieu: lambda m, t, y: [y[1], -(1 + m.mpf("0.6") * m.cos(2 * t)) * y[0]],
     everything: lambda m, t, y: [
         (1 + m.mpf("0.2") * m.sin(t)) * y[1] + m.mpf("0.3") * m.cos(t) * y[0] + m.mpf("0.1") * m.cos(t),
-        -m.mpf("0.3") * m.cos(t) * y[1] - (1 + m.mpf("0.6") * m.cos(2 * t)) * y[0] + m.mpf("0.4") * m.sin(m.mpf("1.5") * t)],
+        -m.mpf("0.3") * m.cos(t) * y[1]
+        - (1 + m.mpf("0.6") * m.cos(2 * t)) * y[0]
+        + m.mpf("0.4") * m.sin(m.mpf("1.5") * t),
+    ],
     two: lambda m, t, y: [
-        y[2] - m.mpf("0.2") * m.sin(2 * t) * y[1], y[3] + m.mpf("0.2") * m.sin(2 * t) * y[0],
+        y[2] - m.mpf("0.2") * m.sin(2 * t) * y[1],
+        y[3] + m.mpf("0.2") * m.sin(2 * t) * y[0],
         -y[0] - m.mpf("0.3") * m.cos(t) * y[1] - m.mpf("0.2") * m.sin(2 * t) * y[3] + m.cos(m.mpf("0.7") * t),
-        -y[1] - m.mpf("0.3") * m.cos(t) * y[0] + m.mpf("0.2") * m.sin(2 * t) * y[2]],
-}  # fmt: skip
+        -y[1] - m.mpf("0.3") * m.cos(t) * y[0] + m.mpf("0.2") * m.sin(2 * t) * y[2],
+    ],
+}
 STARTS = {mathieu: [1.0, 0.0], everything: [1.0, 0.25], two: [1.0, 0.25, 0.125, -0.25]}
 TRUE = {}
 
@@ -113,8 +124,10 @@ def test_every_backend_has_the_same_bits(backend, system):
     except tp.BackendError as error:
         pytest.skip(error.what)
     if BUILT[backend].bit_exact:
-        assert other.evolve(**given(system), steps=9).hash == \
-            tp.compile(system, dt=0.25, method="magnus6").evolve(**given(system), steps=9).hash  # fmt: skip
+        assert (
+            other.evolve(**given(system), steps=9).hash
+            == tp.compile(system, dt=0.25, method="magnus6").evolve(**given(system), steps=9).hash
+        )
 
 
 @pytest.mark.requirement("S2-46")
@@ -145,7 +158,9 @@ def test_ensembles_and_other_precisions():
     out = sim.evolve(q=np.ones(7), p=np.zeros(7), a=a, steps=50)
     assert [sim.evolve(q=1.0, p=0.0, a=x, steps=50).final.q for x in a] == out.final.q.tolist()
     for precision in ("float32", "compensated", "mixed", "lattice"):
-        short = tp.compile(mathieu, dt=0.1, method="magnus6", precision=precision).evolve(q=1.0, p=0.0, steps=50)
+        short = tp.compile(mathieu, dt=0.1, method="magnus6", precision=precision).evolve(
+            q=1.0, p=0.0, steps=50
+        )
         assert short.final.q == pytest.approx(sim.evolve(q=1.0, p=0.0, steps=50).final.q, abs=1e-5)
 
 

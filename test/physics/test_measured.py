@@ -1,4 +1,5 @@
 """Is what the verifier certifies also what a measurement finds?  Jacobians of whole steps, in 106 bits."""
+
 from __future__ import annotations
 
 import math
@@ -19,7 +20,7 @@ def oscillator(q, p):
 
 @tp.hamiltonian
 def rotor(q: tp.Vec[2], p: tp.Vec[2], m: float = 1.7):
-    return tp.sqrt(1 + p @ p / m) - tp.cos(q[0] - q[1]) + tp.exp(-q[0] ** 2)
+    return tp.sqrt(1 + p @ p / m) - tp.cos(q[0] - q[1]) + tp.exp(-(q[0] ** 2))
 
 
 @tp.hamiltonian
@@ -86,9 +87,14 @@ def final_state(method, dt, steps):
 
 
 @pytest.mark.requirement("S2-42")
-@pytest.mark.parametrize("method, order", [("leapfrog_kdk", 2), ("yoshida4", 4), ("kahan_li6", 6), ("kahan_li8", 8)])
+@pytest.mark.parametrize(
+    "method, order", [("leapfrog_kdk", 2), ("yoshida4", 4), ("kahan_li6", 6), ("kahan_li8", 8)]
+)
 def test_the_state_error_falls_with_the_order(method, order):
     """In double precision order 8 meets rounding before it shows; in 40 digits only its weights are rounded."""
     exact = final_state("kahan_li8", 1 / 32, 96)  # T = 3
-    errors = [float(max(abs(a - b) for a, b in zip(final_state(method, dt, round(3 / dt)), exact))) for dt in (0.25, 0.125)]
+    errors = [
+        float(max(abs(a - b) for a, b in zip(final_state(method, dt, round(3 / dt)), exact)))
+        for dt in (0.25, 0.125)
+    ]
     assert math.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.5), errors

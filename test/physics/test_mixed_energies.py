@@ -1,4 +1,5 @@
 """Energies in which q and p mix: vector potentials, rotating frames, relativity, curved space, by every method for them."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -51,8 +52,10 @@ UNTIL = 3.0
 @pytest.fixture(scope="module")
 def ends():
     """Where the motions end, to the last digits."""
-    return {name: tp.compile(system, dt=0.01, method="gauss6").evolve(**start, until=UNTIL).final.q
-            for name, (system, start) in SYSTEMS.items()}  # fmt: skip
+    return {
+        name: tp.compile(system, dt=0.01, method="gauss6").evolve(**start, until=UNTIL).final.q
+        for name, (system, start) in SYSTEMS.items()
+    }
 
 
 @pytest.mark.requirement("S2-38")
@@ -63,7 +66,9 @@ def test_errors_fall_as_the_orders_say(ends, name, family):
     orders = (2, 4, 6) if name == "curved" or family is SOLVED else (2, 4)  # the rest is long to compile
     for method, order, dt in zip(family, orders, (0.1, 0.1, 0.2)):
         sim = tp.compile(system, dt=dt, method=method)
-        coarse, fine = (np.linalg.norm(sim.evolve(**start, until=UNTIL, dt=h).final.q - ends[name]) for h in (dt, dt / 2))
+        coarse, fine = (
+            np.linalg.norm(sim.evolve(**start, until=UNTIL, dt=h).final.q - ends[name]) for h in (dt, dt / 2)
+        )
         assert order - 0.4 < np.log2(coarse / fine) < order + 0.5, method
 
 
@@ -72,7 +77,13 @@ def test_errors_fall_as_the_orders_say(ends, name, family):
 def test_steps_are_symplectic_where_they_are_measured(name):
     """And shown to be."""
     system, start = SYSTEMS[name]
-    for method in ("implicit_midpoint", "gauss4", "stormer_verlet_implicit", "kick_midpoint", "extended_phase_space"):
+    for method in (
+        "implicit_midpoint",
+        "gauss4",
+        "stormer_verlet_implicit",
+        "kick_midpoint",
+        "extended_phase_space",
+    ):
         sim = tp.compile(system, dt=0.1, method=method)
         assert tp.measure_symplectic(sim, **start).symplectic, method
         assert sim.certificate.symplectic and sim.certificate.symmetric and sim.certificate.consistent, method
@@ -82,9 +93,13 @@ def test_steps_are_symplectic_where_they_are_measured(name):
 @pytest.mark.parametrize("method", ["stormer_verlet_implicit4", "kick_midpoint", "extended_phase_space"])
 def test_every_backend_has_the_same_bits(name, method):
     system, start = SYSTEMS[name]
-    many = {k: np.asarray(v) * np.linspace(0.2, 1.2, 5).reshape(-1, *[1] * np.ndim(v)) for k, v in start.items()}
-    found = {b: tp.compile(system, dt=0.1, method=method, backend=b).evolve(**many, steps=5).hash
-             for b in ("python", "numpy", "llvm", "c")}  # fmt: skip
+    many = {
+        k: np.asarray(v) * np.linspace(0.2, 1.2, 5).reshape(-1, *[1] * np.ndim(v)) for k, v in start.items()
+    }
+    found = {
+        b: tp.compile(system, dt=0.1, method=method, backend=b).evolve(**many, steps=5).hash
+        for b in ("python", "numpy", "llvm", "c")
+    }
     assert len(set(found.values())) == 1
 
 
@@ -135,6 +150,7 @@ def test_nothing_is_faster_than_light():
 @pytest.mark.requirement("S2-61")
 def test_a_slow_energy_keeps_its_digits():
     """sqrt(p**2 c**2 + m**2 c**4) - m c**2 would have none at all here."""
+
     @tp.hamiltonian
     def free(q: tp.Vec[3], p: tp.Vec[3], m: float = 1.0, c: float = 299_792_458.0):
         return p @ p / (2 * m)
@@ -154,11 +170,14 @@ def test_particles_of_different_masses_each_have_their_own_energy():
     assert np.isclose(energy, (np.sqrt((p**2).sum(1) * c**2 + m**2 * c**4) - m * c**2).sum(), rtol=1e-14)
 
 
-@pytest.mark.parametrize("system, why", [
-    (curved, "is not shown to be T\\(p\\) \\+ V\\(q\\)"),
-    (tp.forces(lambda q: -q), "it is given by its forces"),
-    (tp.hamiltonian(lambda q, p: p**4 + q**2), "is not proportional to p"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, why",
+    [
+        (curved, "is not shown to be T\\(p\\) \\+ V\\(q\\)"),
+        (tp.forces(lambda q: -q), "it is given by its forces"),
+        (tp.hamiltonian(lambda q, p: p**4 + q**2), "is not proportional to p"),
+    ],
+)
 def test_what_has_no_mass_is_refused(system, why):
     with pytest.raises(tp.PlanError, match=why):
         tp.compile(system, dt=0.1, kinetics="relativistic")
@@ -173,13 +192,16 @@ def fast_many():
     return tp.compile(many, dt=0.01, kinetics="relativistic", sizes={"n": 2})
 
 
-@pytest.mark.parametrize("given, message", [
-    ({"c": 0.0}, r"`c` is 0, and must be positive"),
-    ({"c": -2.0}, r"`c` is -2, and must be positive"),
-    ({"c": [1.0, 2.0, -1.0]}, r"`c` is -1 for member 2, and must be positive"),
-    ({"m": [1.0, -3.0]}, r"`m\[1\]` is -3, and must be not negative"),
-    ({"m": [[1.0, 1.0], [-0.5, 1.0]]}, r"`m\[0\]` is -0.5 for member 1, and must be not negative"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"c": 0.0}, r"`c` is 0, and must be positive"),
+        ({"c": -2.0}, r"`c` is -2, and must be positive"),
+        ({"c": [1.0, 2.0, -1.0]}, r"`c` is -1 for member 2, and must be positive"),
+        ({"m": [1.0, -3.0]}, r"`m\[1\]` is -3, and must be not negative"),
+        ({"m": [[1.0, 1.0], [-0.5, 1.0]]}, r"`m\[0\]` is -0.5 for member 1, and must be not negative"),
+    ],
+)
 def test_a_speed_of_light_or_a_mass_of_the_wrong_sign_is_refused(given, message, tmp_path):
     sim = fast_many()
     start = {"q": np.zeros((2, 3)), "p": np.ones((2, 3)), "m": [1.0, 2.0]}
@@ -192,7 +214,9 @@ def test_a_speed_of_light_or_a_mass_of_the_wrong_sign_is_refused(given, message,
 
 
 def test_what_has_no_mass_may_move_at_the_speed_of_light():
-    out = tp.compile(kepler, dt=0.01, kinetics="relativistic").evolve(q=[5.0, 0.0], p=[0.0, 30.0], m=0.0, c=2.0, steps=1)
+    out = tp.compile(kepler, dt=0.01, kinetics="relativistic").evolve(
+        q=[5.0, 0.0], p=[0.0, 30.0], m=0.0, c=2.0, steps=1
+    )
     assert np.isclose(out.q[1, 1], 0.02, rtol=1e-4)
 
 

@@ -1,4 +1,5 @@
 """OpenMM's Reference platform, an independent engine in double precision: the same energies and forces, to 1e-10."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -39,7 +40,9 @@ def theirs(q, forces, cell=None):
     system.setDefaultPeriodicBoxVectors(*[openmm.Vec3(*row) for row in rows.tolist()])
     for force in forces:
         system.addForce(force)
-    context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
+    context = openmm.Context(
+        system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference")
+    )
     context.setPositions([openmm.Vec3(*row) for row in q.tolist()])
     state = context.getState(getEnergy=True, getForces=True)
     return state.getPotentialEnergy()._value, np.array([list(f) for f in state.getForces()._value])
@@ -85,8 +88,10 @@ def test_a_mixture_with_the_switch():
     q, types = atoms(), np.arange(N) % 2
     e, s = np.array([0.996, 1.386]), np.array([0.3405, 0.3633])  # argon and krypton
     epsilon, sigma = molecular.lorentz_berthelot(e, s)
-    formula = ("4*epsilon*((sigma/r)^12 - (sigma/r)^6)*select(step(r - on), t^3*(10 - 15*t + 6*t^2), 1);"
-               "t = (rc^2 - r^2)/(rc^2 - on^2); epsilon = sqrt(e1*e2); sigma = (s1 + s2)/2")  # fmt: skip
+    formula = (
+        "4*epsilon*((sigma/r)^12 - (sigma/r)^6)*select(step(r - on), t^3*(10 - 15*t + 6*t^2), 1);"
+        "t = (rc^2 - r^2)/(rc^2 - on^2); epsilon = sqrt(e1*e2); sigma = (s1 + s2)/2"
+    )
     force = custom_pairs(formula, 1.2, zip(e[types].tolist(), s[types].tolist()), ("e", "s"), rc=1.2, on=0.9)
     given = dict(types=types, epsilon=epsilon, sigma=sigma, cutoff=1.2, switch=0.9)
     agree(ours(molecular.mixture, q, box=BOX, **given), theirs(q, [force]))
@@ -94,14 +99,21 @@ def test_a_mixture_with_the_switch():
 
 def test_a_metal():
     q = atoms()
-    formula = ("depth*((1 - exp(-a*(r - r0)))^2 - 1)*select(step(r - on), t^3*(10 - 15*t + 6*t^2), 1);"
-               "t = (rc^2 - r^2)/(rc^2 - on^2)")  # fmt: skip
+    formula = (
+        "depth*((1 - exp(-a*(r - r0)))^2 - 1)*select(step(r - on), t^3*(10 - 15*t + 6*t^2), 1);"
+        "t = (rc^2 - r^2)/(rc^2 - on^2)"
+    )
     force = custom_pairs(formula, 1.2, [()] * N, (), depth=33.0, a=13.6, r0=0.287, rc=1.2, on=1.0)
-    agree(ours(molecular.metal, q, box=BOX, depth=33.0, a=13.6, r0=0.287, cutoff=1.2, switch=1.0), theirs(q, [force]))
+    agree(
+        ours(molecular.metal, q, box=BOX, depth=33.0, a=13.6, r0=0.287, cutoff=1.2, switch=1.0),
+        theirs(q, [force]),
+    )
 
 
 @tp.hamiltonian
-def charges(q: tp.Array["n", 3], p: tp.Array["n", 3], cell: tp.Array[3, 3], charge: tp.Vec["n"], rc: float, eps: float):
+def charges(
+    q: tp.Array["n", 3], p: tp.Array["n", 3], cell: tp.Array[3, 3], charge: tp.Vec["n"], rc: float, eps: float
+):
     r2 = tp.pair_distance2(q, box=cell, cutoff=rc, exclude=EXCLUDED)
     pair = charge[:, None] * charge[None, :]
     return (p**2).sum() / 2 + tp.pair_sum(molecular.reaction_field(r2, pair, rc, eps, molecular.COULOMB))
@@ -125,12 +137,26 @@ def test_a_reaction_field_in_a_tilted_cell_with_exclusions():
 def test_a_salt():
     q, types = atoms(), np.arange(N) % 2
     charge = (-1.0) ** types
-    A, B, C = np.array([[4e4, 1e5], [1e5, 3e5]]), np.array([[31.0, 31.5], [31.5, 32.0]]), np.array([[1e-4, 7e-4], [7e-4, 7e-3]])
-    formula = ("a*exp(-b*r) - c/r^6 - (a*exp(-b*rc) - c/rc^6) + k*q1*q2*(1/r + kr*r^2 - crf);"
-               "a = table_a(t1, t2); b = table_b(t1, t2); c = table_c(t1, t2)")  # fmt: skip
+    A, B, C = (
+        np.array([[4e4, 1e5], [1e5, 3e5]]),
+        np.array([[31.0, 31.5], [31.5, 32.0]]),
+        np.array([[1e-4, 7e-4], [7e-4, 7e-3]]),
+    )
+    formula = (
+        "a*exp(-b*r) - c/r^6 - (a*exp(-b*rc) - c/rc^6) + k*q1*q2*(1/r + kr*r^2 - crf);"
+        "a = table_a(t1, t2); b = table_b(t1, t2); c = table_c(t1, t2)"
+    )
     rc, eps = 1.2, 6.0
-    force = custom_pairs(formula, rc, zip(charge.tolist(), types.tolist()), ("q", "t"), rc=rc, k=molecular.COULOMB,
-                         kr=(eps - 1) / (2 * eps + 1) / rc**3, crf=3 * eps / (2 * eps + 1) / rc)  # fmt: skip
+    force = custom_pairs(
+        formula,
+        rc,
+        zip(charge.tolist(), types.tolist()),
+        ("q", "t"),
+        rc=rc,
+        k=molecular.COULOMB,
+        kr=(eps - 1) / (2 * eps + 1) / rc**3,
+        crf=3 * eps / (2 * eps + 1) / rc,
+    )
     for name, table in (("table_a", A), ("table_b", B), ("table_c", C)):
         force.addTabulatedFunction(name, openmm.Discrete2DFunction(2, 2, table.ravel().tolist()))
     given = dict(charge=charge, types=types, A=A, B=B, C=C, cutoff=rc, dielectric=eps)
@@ -159,13 +185,28 @@ def test_an_alkane():
     q = chains()
     wound = q + BOX * np.random.default_rng(3).integers(-2, 3, q.shape)
     pairs = custom_pairs(LJ, 1.2, [()] * N, (), EXCLUDED, epsilon=0.6, sigma=0.29, rc=1.2)
-    given = dict(bonds=BONDS, angles=ANGLES, dihedrals=DIHEDRALS, partners=bonding.partners(EXCLUDED, N), m=1.0, epsilon=0.6,
-                 sigma=0.29, k_bond=1e5, r0=0.153, k_angle=520.0, theta0=1.95, c=C, cutoff=1.2)  # fmt: skip
+    given = dict(
+        bonds=BONDS,
+        angles=ANGLES,
+        dihedrals=DIHEDRALS,
+        partners=bonding.partners(EXCLUDED, N),
+        m=1.0,
+        epsilon=0.6,
+        sigma=0.29,
+        k_bond=1e5,
+        r0=0.153,
+        k_angle=520.0,
+        theta0=1.95,
+        c=C,
+        cutoff=1.2,
+    )
     agree(ours(molecular.alkane, wound, box=BOX, **given), theirs(q, [*bonded_forces(), pairs]))
 
 
 @tp.hamiltonian
-def torsions(q: tp.Array["n", 3], p: tp.Array["n", 3], dihedrals: tp.Array["d", 4], k: tp.Vec["d"], box: tp.Vec[3]):
+def torsions(
+    q: tp.Array["n", 3], p: tp.Array["n", 3], dihedrals: tp.Array["d", 4], k: tp.Vec["d"], box: tp.Vec[3]
+):
     return (p**2).sum() / 2 + molecular.periodic_dihedrals(q, dihedrals, k, 3, 0.3, box).sum()
 
 
@@ -193,4 +234,6 @@ def straight_chains():
     rng = np.random.default_rng(5)
     at = np.stack(np.meshgrid([0.0, 4.0, 8.0, 12.0, 16.0], [0.0, 9.0]), -1).reshape(-1, 2)
     along = np.arange(6)[None, :, None] * [0.9, 0.0, 0.3]
-    return (along + np.array([[0.0, y, z] for y, z in at])[:, None] + rng.normal(size=(10, 6, 3)) * 0.05).reshape(-1, 3)
+    return (
+        along + np.array([[0.0, y, z] for y, z in at])[:, None] + rng.normal(size=(10, 6, 3)) * 0.05
+    ).reshape(-1, 3)

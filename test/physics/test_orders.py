@@ -1,4 +1,5 @@
 """Does every scheme have its order?  Slopes of the state error on Hénon–Heiles, in 50 digits, weights unrounded."""
+
 from __future__ import annotations
 
 import functools
@@ -80,7 +81,10 @@ def test_the_error_of_a_small_perturbation_falls_with_its_own_order(scheme):
     """With eps = 1e-20 the error over eps falls as h**n1; with eps = 1 it falls as the last of the orders."""
     with mpmath.workdps(80):
         moves = moves_of(scheme.name)
-        for eps, order, n in [(mpmath.mpf("1e-20"), scheme.orders[0], 4), (mpmath.mpf(1), scheme.orders[-1], 16)]:
+        for eps, order, n in [
+            (mpmath.mpf("1e-20"), scheme.orders[0], 4),
+            (mpmath.mpf(1), scheme.orders[-1], 16),
+        ]:
             best = run(moves_of("aba1064") if order > 4 else moves, 8 * n, eps)
             errors = [max(abs(a - b) for a, b in zip(run(moves, m, eps), best)) / eps for m in (n, 2 * n)]
             assert order - 0.2 <= slope(errors) <= order + 0.5, (eps, errors)

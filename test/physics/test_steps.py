@@ -21,7 +21,14 @@ GRADIENTS = [name for name, m in BY_NAME.items() if m.gradients]
 @tp.hamiltonian
 def coupled(q: tp.Vec[2], p: tp.Vec[2], m: float = 1.7):
     """Masses that differ and a kinetic energy with a product, so that the metric of the gradient shows."""
-    return p[0] ** 2 / (2 * m) + 0.25 * p[0] * p[1] + p[1] ** 2 - tp.cos(q[0] - q[1]) + tp.exp(-(q[0] ** 2)) + q[1] ** 4 / 4
+    return (
+        p[0] ** 2 / (2 * m)
+        + 0.25 * p[0] * p[1]
+        + p[1] ** 2
+        - tp.cos(q[0] - q[1])
+        + tp.exp(-(q[0] ** 2))
+        + q[1] ** 4 / 4
+    )
 
 
 @tp.hamiltonian
@@ -65,7 +72,9 @@ def test_the_state_error_of_a_force_gradient_step_falls_with_its_order(method):
         start = [mpmath.mpf(x) for x in (0.1, 0.3, 0.2, -0.4)]
         exact = orders.solution(henon_heiles, start, Fraction(3, 2))
         run = orders.in_digits(tp.compile(henon_heiles, dt=0.1, method=method).tpir)
-        errors = [float(orders.distance(run(start, round(1.5 / dt), mpmath.mpf(dt)), exact)) for dt in (0.25, 0.125)]
+        errors = [
+            float(orders.distance(run(start, round(1.5 / dt), mpmath.mpf(dt)), exact)) for dt in (0.25, 0.125)
+        ]
     assert math.log2(errors[0] / errors[1]) == pytest.approx(BY_NAME[method].order, abs=0.1), errors
 
 
@@ -84,10 +93,17 @@ def test_a_potential_that_depends_on_t_keeps_the_order(method):
 
 
 @pytest.mark.requirement("S2-41")
-@pytest.mark.parametrize("method, order, steps", [
-    ("symplectic_euler", 1, [1 / 160, 1 / 320]), ("leapfrog_kdk", 2, [0.05, 0.025]), ("leapfrog_dkd", 2, [0.05, 0.025]),
-    ("yoshida4", 4, [0.05, 0.025]), ("kahan_li6", 6, [0.1, 0.05]), ("kahan_li8", 8, [0.2, 0.1]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "method, order, steps",
+    [
+        ("symplectic_euler", 1, [1 / 160, 1 / 320]),
+        ("leapfrog_kdk", 2, [0.05, 0.025]),
+        ("leapfrog_dkd", 2, [0.05, 0.025]),
+        ("yoshida4", 4, [0.05, 0.025]),
+        ("kahan_li6", 6, [0.1, 0.05]),
+        ("kahan_li8", 8, [0.2, 0.1]),
+    ],
+)
 def test_time_as_a_third_part_keeps_the_order_where_both_depend_on_t(method, order, steps):
     """numerics: 13"""
     assert slopes(both, method, steps, [0.9, 0.2]) == pytest.approx(order, abs=0.12)
@@ -107,9 +123,15 @@ def test_three_parts_take_one_kick_for_each_leapfrog_and_a_negative_step_retrace
 
 @pytest.mark.requirement("S2-57")
 @pytest.mark.parametrize("method", GRADIENTS)
-@pytest.mark.parametrize("system, start", [(henon_heiles, dict(q=[0.1, 0.3], p=[0.2, -0.4])), (driven, dict(q=0.7, p=0.4)),
-                                           (coupled, dict(q=[0.4, 0.9], p=[0.5, -0.2]))],
-                         ids=lambda x: getattr(x, "name", ""))  # fmt: skip
+@pytest.mark.parametrize(
+    "system, start",
+    [
+        (henon_heiles, dict(q=[0.1, 0.3], p=[0.2, -0.4])),
+        (driven, dict(q=0.7, p=0.4)),
+        (coupled, dict(q=[0.4, 0.9], p=[0.5, -0.2])),
+    ],
+    ids=lambda x: getattr(x, "name", ""),
+)
 def test_what_is_certified_is_measured_to_be_symplectic(system, start, method):
     sim = tp.compile(system, dt=0.1, method=method)
     assert sim.certificate.symplectic and sim.certificate.consistent

@@ -1,4 +1,5 @@
 """Steps in another time, judged by when a body is where it should be, not by its energy."""
+
 import numpy as np
 import pytest
 import tinyphysics as tp
@@ -8,7 +9,9 @@ from tinyphysics.physics.zoo import kepler
 ECCENTRICITY = 0.99
 PERICENTRE = dict(q=[1 - ECCENTRICITY, 0.0], p=[0.0, ((1 + ECCENTRICITY) / (1 - ECCENTRICITY)) ** 0.5])
 YEAR = 2 * np.pi  # of an orbit with a = 1
-TRIANGLE = dict(m=[3.0, 4.0, 5.0], q=[[1.0, 3.0, 0.0], [-2.0, -1.0, 0.0], [1.0, -1.0, 0.0]], p=np.zeros((3, 3)))
+TRIANGLE = dict(
+    m=[3.0, 4.0, 5.0], q=[[1.0, 3.0, 0.0], [-2.0, -1.0, 0.0], [1.0, -1.0, 0.0]], p=np.zeros((3, 3))
+)
 
 
 @tp.hamiltonian
@@ -45,14 +48,18 @@ def test_the_error_of_a_period_falls_with_the_order_while_the_energy_has_none(or
     """The trap: the energy is right to rounding, whatever the period is."""
     errors = []
     for n in steps:
-        out = tp.compile(kepler, dt=YEAR / n, time="logarithmic", order=order).evolve(**PERICENTRE, steps=10 * n, save_every=1)
+        out = tp.compile(kepler, dt=YEAR / n, time="logarithmic", order=order).evolve(
+            **PERICENTRE, steps=10 * n, save_every=1
+        )
         assert out.drift("energy") < 1e-13
         errors.append(np.abs(late(out, n)[1]).max())
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.15)
 
 
 def test_leapfrogs_that_begin_with_a_kick_leave_the_orbit():
-    out = tp.compile(kepler, dt=YEAR / 64, time="logarithmic", method="leapfrog_kdk").evolve(**PERICENTRE, steps=640)
+    out = tp.compile(kepler, dt=YEAR / 64, time="logarithmic", method="leapfrog_kdk").evolve(
+        **PERICENTRE, steps=640
+    )
     assert out.drift("energy") > 1e-3
 
 
@@ -107,8 +114,13 @@ def test_any_rate_gives_a_step_that_is_shown_to_be_symplectic(rate):
 def test_the_order_holds_in_any_time(rate, order):
     start = dict(q=[0.5, 0.0], p=[0.0, 3.0**0.5])  # e = 0.5
     true = tp.compile(kepler, dt=YEAR / 512, time="logarithmic", order=8).evolve(**start, until=5.0).final.q
-    errors = [np.abs(tp.compile(kepler, dt=YEAR / n, time=RATES[rate], order=order).evolve(**start, until=5.0).final.q - true).max()
-              for n in (64, 128)]  # fmt: skip
+    errors = [
+        np.abs(
+            tp.compile(kepler, dt=YEAR / n, time=RATES[rate], order=order).evolve(**start, until=5.0).final.q
+            - true
+        ).max()
+        for n in (64, 128)
+    ]
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.25)
 
 
@@ -125,8 +137,10 @@ def test_sundman_keeps_the_energy_for_a_thousand_orbits_and_the_time():
 
 def test_explicit_time_with_any_rate():
     start = dict(q=[0.5, 0.0], p=[0.0, 1.6])
-    there, other = (tp.compile(pulled, dt=0.02, time=time).evolve(**start, t0=0.3, until=6.3)
-                    for time in ("logarithmic", lambda q: tp.norm(q)))  # fmt: skip
+    there, other = (
+        tp.compile(pulled, dt=0.02, time=time).evolve(**start, t0=0.3, until=6.3)
+        for time in ("logarithmic", lambda q: tp.norm(q))
+    )
     assert np.abs(there.final.q - other.final.q).max() < 1e-9 and other.drift("energy") < 1e-9
 
 
@@ -136,7 +150,10 @@ def test_explicit_time_is_followed_where_equations_are_solved():
         return p * p / 2 * (1 + 0.1 * q * q) - tp.cos(q) - 0.5 * q * tp.cos(1.3 * t)
 
     for method, order in (("implicit_midpoint", 2), ("gauss4", 4), ("gauss6", 6)):
-        found = [tp.compile(mixed, dt=dt, method=method).evolve(q=1.0, p=0.0, until=10.0).drift("energy") for dt in (0.1, 0.05)]
+        found = [
+            tp.compile(mixed, dt=dt, method=method).evolve(q=1.0, p=0.0, until=10.0).drift("energy")
+            for dt in (0.1, 0.05)
+        ]
         assert np.log2(found[0] / found[1]) == pytest.approx(order, abs=0.3)
 
 
@@ -154,7 +171,9 @@ def test_a_system_that_does_not_split_has_a_time_of_its_own_too():
     assert sim.certificate.symplectic and np.abs(ends[0] - ends[1]).max() < 1e-8
 
 
-@pytest.mark.parametrize("time", ["logarithmic", "sundman", lambda q: tp.norm(q)], ids=["logarithmic", "sundman", "distance"])
+@pytest.mark.parametrize(
+    "time", ["logarithmic", "sundman", lambda q: tp.norm(q)], ids=["logarithmic", "sundman", "distance"]
+)
 def test_the_map_of_the_extended_space_is_symplectic(time):
     """Its matrix by differences, t and p_t among the columns: a step of dt that follows the state would have none such."""
     sim = tp.compile(pulled, dt=0.3, time=time)

@@ -2,6 +2,7 @@
 
 Slow beside a kernel and fast beside Python numbers; fma is rounded once without help of the hardware.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +14,15 @@ from tinyphysics.ir import Ops, UOp, bool_, f32, toposort
 from tinyphysics.ir.value import fma_exact
 
 Array = np.ndarray[Any, Any]
-TYPES = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32, "u64": np.uint64,
-         "u32": np.uint32, "bool": np.bool_}  # fmt: skip
+TYPES = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "i64": np.int64,
+    "i32": np.int32,
+    "u64": np.uint64,
+    "u32": np.uint32,
+    "bool": np.bool_,
+}
 SPLIT = 134217729.0  # 2**27 + 1, Veltkamp
 
 
@@ -70,11 +78,25 @@ def high_half(a: Array, b: Array) -> Array:
 
 
 FUNCTIONS: dict[Ops, Callable[..., Array]] = {
-    Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.DIV: np.divide, Ops.NEG: np.negative,
-    Ops.SQRT: np.sqrt, Ops.LT: np.less, Ops.LE: np.less_equal, Ops.EQ: np.equal, Ops.NE: np.not_equal,
-    Ops.AND: np.bitwise_and, Ops.OR: np.bitwise_or, Ops.XOR: np.bitwise_xor, Ops.NOT: np.invert,
-    Ops.SHL: np.left_shift, Ops.SHR: shifted_right, Ops.MULHI: high_half, Ops.WHERE: np.where,
-}  # fmt: skip
+    Ops.ADD: np.add,
+    Ops.SUB: np.subtract,
+    Ops.MUL: np.multiply,
+    Ops.DIV: np.divide,
+    Ops.NEG: np.negative,
+    Ops.SQRT: np.sqrt,
+    Ops.LT: np.less,
+    Ops.LE: np.less_equal,
+    Ops.EQ: np.equal,
+    Ops.NE: np.not_equal,
+    Ops.AND: np.bitwise_and,
+    Ops.OR: np.bitwise_or,
+    Ops.XOR: np.bitwise_xor,
+    Ops.NOT: np.invert,
+    Ops.SHL: np.left_shift,
+    Ops.SHR: shifted_right,
+    Ops.MULHI: high_half,
+    Ops.WHERE: np.where,
+}
 
 
 def value(u: UOp, s: Sequence[Array]) -> Array:

@@ -1,4 +1,5 @@
 """Which backends can run on this machine?"""
+
 from __future__ import annotations
 
 import pytest

@@ -3,6 +3,7 @@
 What a thread reads of itself are two global numbers, set before it is called. No thread of these kernels waits for another,
 so their order is free; here it is backwards, to show that.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -54,8 +55,13 @@ def with_estimates(text: str) -> str:
     found = ESTIMATES.findall(text)
     text = ESTIMATES.sub("", text)
     text = re.sub(r"@llvm\.nvvm\.(rsqrt|rcp)\.approx\.ftz\.f\b", r"@near.\1", text)
-    own = [ESTIMATE.replace("NAME", name).replace("OF", "%root" if name == "rsqrt" else "%wide") for name in found]
-    own += [f"declare double {name}(double)" for name in USED if found and f"declare double {name}(" not in text]
+    own = [
+        ESTIMATE.replace("NAME", name).replace("OF", "%root" if name == "rsqrt" else "%wide")
+        for name in found
+    ]
+    own += [
+        f"declare double {name}(double)" for name in USED if found and f"declare double {name}(" not in text
+    ]
     return "\n".join([text, *own])
 
 
@@ -66,7 +72,6 @@ def host_text(text: str) -> str:
     text = re.sub(r"@llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.x\(\)", r"@special.\1()", text)
     loops = []
     for name, given, _ in HEAD.findall(text):
-
         loops.append(f"""define void @all_{name}(i32 %blocks, i32 %threads, {given}) {{
 entry:
   %count = mul i32 %blocks, %threads
@@ -99,7 +104,9 @@ def turned(starts: Any, blocks: Any, n: int) -> tuple[Any, Any]:
     parts, owner = len(cuts) - 1, np.repeat(np.arange(n), np.diff(starts[: n + 1]))
     key = (blocks[: starts[n]].astype(np.int64) >> FIRST) * parts + np.searchsorted(cuts, owner, "right") - 1
     counts = np.bincount(key, minlength=-(-n // BLOCK) * parts)
-    return np.concatenate([[0], np.cumsum(counts)]), np.append(owner[np.argsort(key, kind="stable")], 0).astype(np.int32)
+    return np.concatenate([[0], np.cumsum(counts)]), np.append(
+        owner[np.argsort(key, kind="stable")], 0
+    ).astype(np.int32)
 
 
 def beside(nest: Nest, table: Any, slots: dict[str, int]) -> dict[str, Any]:
@@ -124,8 +131,12 @@ class OnHost:
         module = nests_module(kernel, careful, self.estimates)
         text, cpu = host_text(module.text), host_cpu()
         launches = {launch.name: launch for s in module.launches.values() for nest in s for launch in nest}
-        signatures = {f"all_{n}": ctypes.CFUNCTYPE(None, *[ctypes.c_int32] * 2, *[ctypes.c_void_p] * (len(x.buffers) + 3),
-                                                   ctypes.c_int64) for n, x in launches.items()}  # fmt: skip
+        signatures = {
+            f"all_{n}": ctypes.CFUNCTYPE(
+                None, *[ctypes.c_int32] * 2, *[ctypes.c_void_p] * (len(x.buffers) + 3), ctypes.c_int64
+            )
+            for n, x in launches.items()
+        }
         functions = llvm.link(llvm.compile_text(text, cpu), signatures)
         slots = {name: k for k, name in enumerate(kernel.buffers)}
         room = np.zeros(module.workspace // 8 + 8)
@@ -138,11 +149,15 @@ class OnHost:
                 clock = np.array([first, 0])
 
                 def launch(nest: Nest, x: Launch, k: int) -> None:
-                    there = {b: int(table[slots[b]]) for b in x.buffers if b in slots} | {WORKSPACE: pointer(room)}
+                    there = {b: int(table[slots[b]]) for b in x.buffers if b in slots} | {
+                        WORKSPACE: pointer(room)
+                    }
                     extra = beside(nest, table, slots) if nest.near is not None else {}
                     there |= {b: pointer(a) for b, a in extra.items()}
                     given = [there[b] for b in x.buffers]
-                    functions[f"all_{x.name}"](x.blocks, x.block, *given, pointer(uniform), pointer(flags), pointer(clock), k)
+                    functions[f"all_{x.name}"](
+                        x.blocks, x.block, *given, pointer(uniform), pointer(flags), pointer(clock), k
+                    )
                     if nest.kind == "list" and extra[f"near{nest.near}.asked"][0]:
                         CALL(int(table[slots[f"near{nest.near}.call"]]))()
 

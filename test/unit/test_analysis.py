@@ -1,4 +1,5 @@
 """Is every yes true?  Energies made to mislead the analyses; each yes is checked on numbers, each no may be shy."""
+
 from __future__ import annotations
 
 import itertools
@@ -189,7 +190,9 @@ class Numbers:
         return out | {"t": self.r.uniform(0, 3)}
 
     def __call__(self, u, at):
-        env = {s.name: at[s.name].tolist() if s.var.shape else float(at[s.name][0]) for s in self.system.states}
+        env = {
+            s.name: at[s.name].tolist() if s.var.shape else float(at[s.name][0]) for s in self.system.states
+        }
         return evaluate([u], {**env, **self.fixed, "t": at["t"]})[0]
 
     def points(self, u, n=12):
@@ -248,13 +251,19 @@ def check_quadratic(system, fact):
         assert np.isfinite(hessian).all() and np.isfinite(linear).all() and math.isfinite(constant)
         assert np.allclose(hessian, hessian.T, rtol=1e-13, atol=0)
         want = f(system.energy, at)
-        assert close(z @ hessian @ z / 2 + linear @ z + constant, want), "Hessian, linear and constant are not H"
-        for i, j in itertools.combinations_with_replacement(range(n), 2):  # differences of a quadratic are exact
+        assert close(z @ hessian @ z / 2 + linear @ z + constant, want), (
+            "Hessian, linear and constant are not H"
+        )
+        for i, j in itertools.combinations_with_replacement(
+            range(n), 2
+        ):  # differences of a quadratic are exact
+
             def at_step(a, b, i=i, j=j, at=at, z=z):
                 moved = z.copy()
                 moved[i] += a
                 moved[j] += b
                 return f(system.energy, {**at, "q": moved[: n // 2], "p": moved[n // 2 :]})
+
             second = at_step(1, 1) - at_step(1, 0) - at_step(0, 1) + at_step(0, 0)
             assert close(second, hessian[i, j], 10 * (1 + abs(want))), f"entry {i}, {j} of the Hessian"
 
@@ -275,7 +284,9 @@ def check_time(system, fact, split):
     moving = set(fact.inside) if fact else set()
     for at in f.points(system.energy, 6):
         for name in set(parts) - moving:
-            assert close(f(parts[name], at), f(parts[name], {**at, "t": at["t"] + 1.3})), f"{name} depends on t"
+            assert close(f(parts[name], at), f(parts[name], {**at, "t": at["t"] + 1.3})), (
+                f"{name} depends on t"
+            )
 
 
 def check_reads(system, fact, split):
@@ -337,7 +348,10 @@ def test_a_no_names_the_term_and_its_line():
     fact = separable(bead)
     assert not fact and fact.because == "sin(q)*p mixes q and p" and "# this line" in fact.site.text
     assert not even_in_p(bead) and not polynomial(bead)
-    assert polynomial(bead).because == "sin(q) is not a polynomial of the state" and "# this line" in polynomial(bead).site.text
+    assert (
+        polynomial(bead).because == "sin(q) is not a polynomial of the state"
+        and "# this line" in polynomial(bead).site.text
+    )
 
 
 @pytest.mark.parametrize(
@@ -378,8 +392,14 @@ def test_explicit_time_says_in_which_part():
         fact = facts_of(traced(name)[0])["explicit time"]
         return fact.inside if fact else []
 
-    assert inside("driven") == ["V"] and inside("growing mass") == ["T"] and inside("both driven") == ["T", "V"]
-    assert inside("time that mixes") == ["H"] and inside("time that is not used") == [] and inside("oscillator") == []
+    assert (
+        inside("driven") == ["V"] and inside("growing mass") == ["T"] and inside("both driven") == ["T", "V"]
+    )
+    assert (
+        inside("time that mixes") == ["H"]
+        and inside("time that is not used") == []
+        and inside("oscillator") == []
+    )
 
 
 def test_a_hessian_that_depends_on_time_is_not_called_constant():
@@ -459,7 +479,9 @@ def test_a_fact_is_true_or_false_and_has_its_parts():
     assert yes and not no and yes.part == 3
     with pytest.raises(AttributeError, match="no part"):
         _ = no.part
-    assert "separable" in facts_of(traced("oscillator")[0]) and "magic" not in facts_of(traced("oscillator")[0])
+    assert "separable" in facts_of(traced("oscillator")[0]) and "magic" not in facts_of(
+        traced("oscillator")[0]
+    )
 
 
 # --- random energies -------------------------------------------------------------------------------
@@ -471,15 +493,24 @@ def energies(draw):
     for _ in range(draw(st.integers(2, 8))):
         a, b = draw(st.sampled_from(pool)), draw(st.sampled_from(pool))
         match draw(st.sampled_from("++--***/^^nfwm")):
-            case "+": new = a + b
-            case "-": new = a - b
-            case "*": new = a * b
-            case "/": new = a / (1.0 + b * b)
-            case "^": new = a ** draw(st.sampled_from([2.0, 3.0, 0.5, 0.0, 1.0, -1.0]))
-            case "n": new = -a
-            case "f": new = draw(st.sampled_from([UOp.sin, UOp.cos, UOp.exp, UOp.__abs__, UOp.sqrt, UOp.tanh]))(a)
-            case "w": new = (a < b).where(draw(st.sampled_from(pool)), draw(st.sampled_from(pool)))
-            case "m": new = a.maximum(b)
+            case "+":
+                new = a + b
+            case "-":
+                new = a - b
+            case "*":
+                new = a * b
+            case "/":
+                new = a / (1.0 + b * b)
+            case "^":
+                new = a ** draw(st.sampled_from([2.0, 3.0, 0.5, 0.0, 1.0, -1.0]))
+            case "n":
+                new = -a
+            case "f":
+                new = draw(st.sampled_from([UOp.sin, UOp.cos, UOp.exp, UOp.__abs__, UOp.sqrt, UOp.tanh]))(a)
+            case "w":
+                new = (a < b).where(draw(st.sampled_from(pool)), draw(st.sampled_from(pool)))
+            case "m":
+                new = a.maximum(b)
         pool.append(new)
     return pool[-1] + draw(st.sampled_from(pool)) * draw(st.sampled_from([1.0, -1.0]))
 
@@ -488,7 +519,9 @@ def energies(draw):
 @given(energies(), st.integers(0, 10**6))
 def test_no_random_energy_gets_a_wrong_yes(energy, seed):
     q, p = UOp.var("q"), UOp.var("p")
-    system = System("random", "hamiltonian", (State("q", q, "position"), State("p", p, "momentum")), (), energy=energy)
+    system = System(
+        "random", "hamiltonian", (State("q", q, "position"), State("p", p, "momentum")), (), energy=energy
+    )
     f = Numbers(system, seed)
     defined = sum(math.isfinite(f(energy, f.point())) for _ in range(40))
     if defined >= 20 and max((abs(f(energy, f.point())) for _ in range(20)), default=0) < 1e6:

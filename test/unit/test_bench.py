@@ -1,4 +1,5 @@
 """Does the bench say who is missing, and do those who are there compute the same?  No times are looked at."""
+
 import dataclasses
 import importlib
 import itertools
@@ -58,7 +59,9 @@ def test_a_peer_computes_what_we_compute(bench, package):
     for name, run in getattr(peer, "pendulums", nothing)(q, p, 0.01, 50).items():
         assert np.abs(run() - wanted).max() < 1e-12, name
     x, v, m = w.solar_system()
-    wanted = tp.compile(w.planets, dt=0.01, method=method).evolve(q=x, p=m[:, None] * v, m=m, steps=50).final.q
+    wanted = (
+        tp.compile(w.planets, dt=0.01, method=method).evolve(q=x, p=m[:, None] * v, m=m, steps=50).final.q
+    )
     for name, run in getattr(peer, "planets", nothing)(x, v, m, 0.01, 50).items():
         assert np.abs(run() - wanted).max() < 1e-12, name
     wanted = tp.compile(w.pendulum, dt=0.05, order=8).evolve(q=q, p=p, until=10.0).final.q
@@ -86,7 +89,9 @@ def test_an_accuracy_costs_the_more_steps_the_smaller_it_is(bench, capsys):
     for settings in (wp.scheme("nystrom6", 13, 6), wp.scipy):
         points = wp.curve(itertools.islice(settings(q, p), 8), exact, 1)
         assert len(points) >= 4 and points[-1][0] < 1e-3 * points[0][0]
-        assert wp.cheapest(points, 0.0) is None and wp.cheapest(points, 1.0)[1] in [words for _, _, words in points]
+        assert wp.cheapest(points, 0.0) is None and wp.cheapest(points, 1.0)[1] in [
+            words for _, _, words in points
+        ]
 
 
 # --- array systems ----------------------------------------------------------------------------------
@@ -121,13 +126,19 @@ def test_pair_forces_at_two_paces_are_counted_in_what_runs(bench):
     m = bench("multirate")
     plain, start = tp.compile(m.backbone + m.pairs, dt=0.001), m.at_rest(12)
     plain.evolve(**start, p=np.zeros((12, 3)), steps=1)
-    paced = tp.compile(tp.fast(m.backbone) + tp.slow(m.pairs), dt=m.DT, inner=15, sizes={"n": 12, "b": 11, "m": 2})
+    paced = tp.compile(
+        tp.fast(m.backbone) + tp.slow(m.pairs), dt=m.DT, inner=15, sizes={"n": 12, "b": 11, "m": 2}
+    )
     assert m.pair_forces(plain) == m.pair_forces(paced) == 1
-    assert m.largest(paced, start | {"p": np.ones((12, 3))}, m.DT, 3, 1) < 1e-6  # the helix is nearly at rest, but for drifting
+    assert (
+        m.largest(paced, start | {"p": np.ones((12, 3))}, m.DT, 3, 1) < 1e-6
+    )  # the helix is nearly at rest, but for drifting
 
 
 # --- work and precision ---------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["arenstorf", "pleiades", "henon_heiles", "double_pendulum", "dipole", "relativistic"])
+@pytest.mark.parametrize(
+    "name", ["arenstorf", "pleiades", "henon_heiles", "double_pendulum", "dipole", "relativistic"]
+)
 def test_a_problem_is_the_same_for_every_contender(bench, name):
     """Our systems and the equations of the others are written down apart from each other: a thirtieth of the run, a few steps."""
     pytest.importorskip("scipy")
@@ -147,12 +158,16 @@ def test_a_problem_is_the_same_for_every_contender(bench, name):
 
 def test_the_cheapest_setting_that_meets_an_error_is_what_counts(bench):
     problems = bench("problems")
-    curves = {"ours, a": [problems.Point(1e-3, "", None, 1.0), problems.Point(1e-7, "", None, 4.0)],
-              "ours, b": [problems.Point(1e-5, "", None, 3.0)],
-              "theirs": [problems.Point(1e-9, "", None, 6.0)]}  # fmt: skip
+    curves = {
+        "ours, a": [problems.Point(1e-3, "", None, 1.0), problems.Point(1e-7, "", None, 4.0)],
+        "ours, b": [problems.Point(1e-5, "", None, 3.0)],
+        "theirs": [problems.Point(1e-9, "", None, 6.0)],
+    }
     assert [problems.faster(curves, e) for e in (1e-2, 1e-4, 1e-6, 1e-8)] == [6.0, 2.0, 1.5, None]
     rows = problems.table("a problem", curves)
-    assert rows[2].startswith("| ours, a | 4,000,000 | 4,000,000 | – |") and rows[-1].endswith("| 2.00 | 1.50 | – | – | – |")
+    assert rows[2].startswith("| ours, a | 4,000,000 | 4,000,000 | – |") and rows[-1].endswith(
+        "| 2.00 | 1.50 | – | – | – |"
+    )
 
 
 @pytest.mark.parametrize("name", ["van_der_pol", "robertson", "hires"])

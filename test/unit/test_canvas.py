@@ -1,4 +1,5 @@
 """Do curves become the right dots, and axes the right numbers?"""
+
 import math
 
 import pytest
@@ -12,7 +13,9 @@ CIRCLE = [2 * math.pi * k / 200 for k in range(201)]
 
 
 def text(renderable, width):
-    console = Console(width=width, color_system=None, file=None, record=True, quiet=False, force_terminal=False)
+    console = Console(
+        width=width, color_system=None, file=None, record=True, quiet=False, force_terminal=False
+    )
     with console.capture() as captured:
         console.print(renderable)
     return captured.get()
@@ -60,7 +63,9 @@ def test_a_circle_is_drawn_as_a_circle():
     assert (x[1] - x[0]) / (40 * 2) == pytest.approx((y[1] - y[0]) / (10 * 4))
 
 
-@pytest.mark.parametrize("values", [[], [math.nan], [0.0], [5.0, 5.0], [1e-320], [-1e308, 1e308], [1e6, 1e6 + 1e-6]])
+@pytest.mark.parametrize(
+    "values", [[], [math.nan], [0.0], [5.0, 5.0], [1e-320], [-1e308, 1e308], [1e6, 1e6 + 1e-6]]
+)
 def test_every_range_can_be_drawn(values):
     low, high = span_of(values)
     assert low < high and math.isfinite(high - low)
@@ -155,7 +160,9 @@ def shift(x, y):
 
 
 def a_run(system, **start):
-    return tp.compile(system, *([0.1] if system.kind != "map" else [])).evolve(**start, steps=30, save_every=1)
+    return tp.compile(system, *([0.1] if system.kind != "map" else [])).evolve(
+        **start, steps=30, save_every=1
+    )
 
 
 CASES = [

@@ -12,7 +12,15 @@ from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.errors import PlanError
 from tinyphysics.physics.chains import fput
 from tinyphysics.physics.particles import gravity
-from tinyphysics.physics.zoo import double_well, driven_pendulum, henon, henon_heiles, kepler, oscillator, pendulum
+from tinyphysics.physics.zoo import (
+    double_well,
+    driven_pendulum,
+    henon,
+    henon_heiles,
+    kepler,
+    oscillator,
+    pendulum,
+)
 from tinyphysics.planner.bibliography import BIBLIOGRAPHY, BY_LINE, WORKS, work
 from tinyphysics.planner.catalog import BY_NAME, BY_ORDER, METHODS
 from tinyphysics.planner.needs import NEEDS, objection
@@ -24,14 +32,25 @@ EXPLICIT = [m for m in METHODS if m.limit is not None]
 
 
 # --- stability --------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name, limit", [("leapfrog_kdk", 2.0), ("leapfrog_dkd", 2.0), ("yoshida4", 1.573),
-                                         ("rk4", 2 * math.sqrt(2)), ("euler", 0.0), ("midpoint", 0.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, limit",
+    [
+        ("leapfrog_kdk", 2.0),
+        ("leapfrog_dkd", 2.0),
+        ("yoshida4", 1.573),
+        ("rk4", 2 * math.sqrt(2)),
+        ("euler", 0.0),
+        ("midpoint", 0.0),
+    ],
+)
 def test_known_limits_are_found_from_the_step(name, limit):
     assert BY_NAME[name].limit == pytest.approx(limit, abs=5e-4)
 
 
 def farthest(name, dt, steps):
-    out = tp.compile(oscillator, dt=dt, method=name, propagator="loop").evolve(q=1.0, p=0.0, steps=steps, save_every=steps // 400)
+    out = tp.compile(oscillator, dt=dt, method=name, propagator="loop").evolve(
+        q=1.0, p=0.0, steps=steps, save_every=steps // 400
+    )
     return math.inf if out.stopped else float(np.abs(out.q).max())
 
 
@@ -93,12 +112,17 @@ def test_what_is_cited_is_what_was_chosen():
     sim = tp.compile(pendulum, dt=0.1, method="yoshida4")
     (entry,) = sim.cite()
     assert entry == BIBLIOGRAPHY["yoshida1990"].bibtex and str(sim.cite()) == entry
-    assert tp.compile(pendulum, dt=0.1, method="euler").cite() == () and str(tp.compile(pendulum, dt=0.1, method="euler").cite()) == ""
+    assert (
+        tp.compile(pendulum, dt=0.1, method="euler").cite() == ()
+        and str(tp.compile(pendulum, dt=0.1, method="euler").cite()) == ""
+    )
 
 
 def test_a_tree_is_cited_too():
     sim = tp.compile(gravity, dt=0.01, sizes={"n": 64}, approximate=1e-2)
-    assert [c.partition("\n")[0] for c in sim.cite()] == [f"% {BIBLIOGRAPHY[k].short}" for k in ("verlet1967", "barnes1986")]
+    assert [c.partition("\n")[0] for c in sim.cite()] == [
+        f"% {BIBLIOGRAPHY[k].short}" for k in ("verlet1967", "barnes1986")
+    ]
 
 
 # --- needs and keeps --------------------------------------------------------------------------------------
@@ -115,8 +139,15 @@ def both_timed(q, p, t):
 @pytest.mark.parametrize("need, system", [("separable", mixed), ("one clock", both_timed)])
 def test_a_method_is_refused_for_what_it_needs(need, system):
     facts, method = facts_of(system), BY_NAME["blanes_moan4"]
-    assert NEEDS[need].lacking(method, system, facts) and NEEDS[need].lacking(method, pendulum, facts_of(pendulum)) is None
-    needing = [m for m in METHODS if need in m.requires and (need != "one clock" or m.kicks and "leapfrogs" not in m.summary)]  # leapfrogs have three parts
+    assert (
+        NEEDS[need].lacking(method, system, facts)
+        and NEEDS[need].lacking(method, pendulum, facts_of(pendulum)) is None
+    )
+    needing = [
+        m
+        for m in METHODS
+        if need in m.requires and (need != "one clock" or m.kicks and "leapfrogs" not in m.summary)
+    ]  # leapfrogs have three parts
     assert needing and all(objection(m, system, facts) for m in needing)
     assert objection(replace(BY_NAME["rk4"], needs=(need,)), system, facts)
 
@@ -126,7 +157,9 @@ def test_every_need_and_every_claim_of_the_table_is_known():
     assert all(claim in CLAIMS for m in METHODS for claim in m.keeps)
 
 
-ALONE = [m for m in METHODS if m.orbits is None and not {"levels", "shears", "linear", "a Lagrangian"} & {*m.needs}]
+ALONE = [
+    m for m in METHODS if m.orbits is None and not {"levels", "shears", "linear", "a Lagrangian"} & {*m.needs}
+]
 
 
 @pytest.mark.parametrize("m", ALONE, ids=lambda m: m.name)
@@ -138,7 +171,9 @@ def test_what_a_method_keeps_is_shown_for_it(m):
 
 def test_the_cost_in_the_table_is_that_of_the_step():
     for m in ALONE:
-        assert tp.compile(henon_heiles, dt=0.1, method=m.name).built.step.evaluations == (m.slopes or m.points or m.stages)  # a round
+        assert tp.compile(henon_heiles, dt=0.1, method=m.name).built.step.evaluations == (
+            m.slopes or m.points or m.stages
+        )  # a round
 
 
 # --- routes (S2-15, S2-29) ----------------------------------------------------------------------------------
@@ -188,16 +223,32 @@ def six(q: tp.Array[6, 2], p: tp.Array[6, 2]):
 
 
 ROUTED = {  # label: (system, what is asked)
-    "henon": (henon, {}), "spring": (spring, {}), "swirl": (swirl, {}), "driven_pendulum": (driven_pendulum, {}), "kepler": (kepler, {}),
-    "relativistic": (relativistic, {}), "pendulum": (pendulum, {}), "double_well": (double_well, {}),
-    "henon_heiles, order 4": (henon_heiles, {"order": 4}), "henon_heiles, order 6": (henon_heiles, {"order": 6}),
-    "oscillator": (oscillator, {}), "chain": (chain, {}), "cluster": (cluster, {}),
-    "cluster, approximate": (cluster, {"approximate": 1e-2}), "liquid": (liquid, {}),
-    "pendulum, leapfrog forbidden": (pendulum, {"forbid": "leapfrog"}), "pendulum, pinned": (pendulum, {"method": "rk4"}),
-    "mixed, pinned": (mixed, {"method": "rk4"}), "mixed": (mixed, {}), "stiff_trap": (stiff_trap, {}), "both_timed": (both_timed, {}),
-    "turned": (turned, {}), "turned, order 4": (turned, {"order": 4}),
-    "lotka_volterra": (lotka_volterra, {}), "six, taylor": (six, {"method": "taylor"}),
-}  # fmt: skip
+    "henon": (henon, {}),
+    "spring": (spring, {}),
+    "swirl": (swirl, {}),
+    "driven_pendulum": (driven_pendulum, {}),
+    "kepler": (kepler, {}),
+    "relativistic": (relativistic, {}),
+    "pendulum": (pendulum, {}),
+    "double_well": (double_well, {}),
+    "henon_heiles, order 4": (henon_heiles, {"order": 4}),
+    "henon_heiles, order 6": (henon_heiles, {"order": 6}),
+    "oscillator": (oscillator, {}),
+    "chain": (chain, {}),
+    "cluster": (cluster, {}),
+    "cluster, approximate": (cluster, {"approximate": 1e-2}),
+    "liquid": (liquid, {}),
+    "pendulum, leapfrog forbidden": (pendulum, {"forbid": "leapfrog"}),
+    "pendulum, pinned": (pendulum, {"method": "rk4"}),
+    "mixed, pinned": (mixed, {"method": "rk4"}),
+    "mixed": (mixed, {}),
+    "stiff_trap": (stiff_trap, {}),
+    "both_timed": (both_timed, {}),
+    "turned": (turned, {}),
+    "turned, order 4": (turned, {"order": 4}),
+    "lotka_volterra": (lotka_volterra, {}),
+    "six, taylor": (six, {"method": "taylor"}),
+}
 
 
 def routed(system, options):
@@ -214,8 +265,12 @@ def test_systems_are_routed_as_they_were(golden):
     rows = [(label, *routed(*asked)) for label, asked in ROUTED.items()]
     assert len(rows) >= 12
     widths = [max(len(r[k]) for r in rows) for k in range(5)]
-    golden("routing.txt", "".join(
-        ("  ".join(c.ljust(w) for c, w in zip(r, widths)) + f"  {r[5]}").rstrip() + "\n" for r in rows))  # fmt: skip
+    golden(
+        "routing.txt",
+        "".join(
+            ("  ".join(c.ljust(w) for c, w in zip(r, widths)) + f"  {r[5]}").rstrip() + "\n" for r in rows
+        ),
+    )
 
 
 @pytest.mark.requirement("S2-15")

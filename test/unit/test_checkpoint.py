@@ -1,4 +1,5 @@
 """Does a run that was interrupted and resumed end as if it had not been?  Bit for bit, on every backend."""
+
 import contextlib
 import errno
 import os
@@ -60,7 +61,12 @@ START = {
     "chain": dict(q=np.sin(np.arange(100.0)), p=np.zeros(100), k=RNG.uniform(1, 2, 100)),
     "delayed": dict(x=1.0, y=2.0, z=3.0),
 }
-OBSERVE = {"kepler": {"r": lambda q: tp.norm(q)}, "driven": {"now": lambda t: t * 2.0}, "chain": {"e": "energy"}, "delayed": {}}
+OBSERVE = {
+    "kepler": {"r": lambda q: tp.norm(q)},
+    "driven": {"now": lambda t: t * 2.0},
+    "chain": {"e": "energy"},
+    "delayed": {},
+}
 
 
 def compiled(system, backend="auto", **options):
@@ -84,7 +90,11 @@ def goes_on(part, whole):
             assert same_bits(part.frames[name][mine], whole.frames[name][theirs]), (name, n)
     for name in whole.observed:
         rows = len(part.times(name))
-        assert rows and same_bits(part[name], whole[name][-rows:]) and same_bits(part.times(name), whole.times(name)[-rows:])
+        assert (
+            rows
+            and same_bits(part[name], whole[name][-rows:])
+            and same_bits(part.times(name), whole.times(name)[-rows:])
+        )
     assert [(s.cause, s.step, s.t, s.member, s.where) for s in part.stops] == [
         (s.cause, s.step, s.t, s.member, s.where) for s in whole.stops
     ]
@@ -97,11 +107,19 @@ def test_a_frame_has_a_number_and_a_number_a_frame(first, every):
     for steps in (n for n in (0, 1, 7, 10, 13, 20, 53, 60) if n >= first):
         s = Schedule(steps, every, every, None, first)
         frames = s.frames(steps)
-        assert frames[0] == first and frames[-1] == steps and all(n % every == 0 for n in frames[1:-1] if every)
-        assert [s.slot(n) for n in frames] == s.steps_of(0, len(frames)).searchsorted(frames).tolist() == [*range(len(frames))]
+        assert (
+            frames[0] == first and frames[-1] == steps and all(n % every == 0 for n in frames[1:-1] if every)
+        )
+        assert (
+            [s.slot(n) for n in frames]
+            == s.steps_of(0, len(frames)).searchsorted(frames).tolist()
+            == [*range(len(frames))]
+        )
         for n in range(first, steps + 1):
             assert s.complete(n) == sum(m <= n for m in frames)
-            assert [*s.observed(n)] == ([] if every is None else [m for m in range(first, n + 1) if m % every == 0])
+            assert [*s.observed(n)] == (
+                [] if every is None else [m for m in range(first, n + 1) if m % every == 0]
+            )
 
 
 # --- the same bits -------------------------------------------------------------------------------------
@@ -112,13 +130,20 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_never_interrupted(tmp_path, 
     path, n, other = tmp_path / "c", system.name, HERE[HERE.index(backend) - 1]
     options = dict(save_every=8, hash_every=5, observe_every=3, observe=OBSERVE[n])
     whole = compiled(system, backend).evolve(**START[n], steps=50, **options)
-    first = compiled(system, backend).evolve(**START[n], steps=20, checkpoint=path, checkpoint_every=7, **options)
+    first = compiled(system, backend).evolve(
+        **START[n], steps=20, checkpoint=path, checkpoint_every=7, **options
+    )
     assert first.steps.tolist() == [0, 8, 16, 20]
-    second = compiled(system, other).evolve(steps=13, resume=path, checkpoint=path, checkpoint_every=7, **options)
+    second = compiled(system, other).evolve(
+        steps=13, resume=path, checkpoint=path, checkpoint_every=7, **options
+    )
     assert second.steps.tolist() == [20, 24, 32, 33] and second.metrics["steps"] == 13
     third = compiled(system, backend).evolve(steps=17, resume=path, **options)
     goes_on(third, whole)
-    assert third.hashes[: len(second.hashes)] == second.hashes and second.hashes[: len(first.hashes)] == first.hashes
+    assert (
+        third.hashes[: len(second.hashes)] == second.hashes
+        and second.hashes[: len(first.hashes)] == first.hashes
+    )
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32", "mixed", "compensated"])
@@ -131,15 +156,26 @@ def test_every_form_of_a_program_can_be_resumed(tmp_path, precision, scale, meth
     goes_on(sim.evolve(steps=63, resume=tmp_path / "c"), whole)
 
 
-@pytest.mark.parametrize("options", [dict(), dict(save_every=1), dict(save_every=4, observe={"x": lambda q: q @ q}),
-                                     dict(save_every=90, observe={"x": lambda q: q @ q}, observe_every=9, hash_every=11)],
-                         ids=lambda o: " ".join(o) or "plain")  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(),
+        dict(save_every=1),
+        dict(save_every=4, observe={"x": lambda q: q @ q}),
+        dict(save_every=90, observe={"x": lambda q: q @ q}, observe_every=9, hash_every=11),
+    ],
+    ids=lambda o: " ".join(o) or "plain",
+)
 @pytest.mark.parametrize("small", [False, True], ids=["one tile", "tiles"])
 def test_ensembles_are_resumed_in_tiles(tmp_path, monkeypatch, small, options):
     if small:
         monkeypatch.setattr(KernelEngine, "room", 8192)
     members = 2 * 8192 + 77
-    start = dict(q=RNG.normal(size=(members, 2)) + [4, 0], p=RNG.normal(size=(members, 2)), mu=RNG.uniform(0.5, 2, members))
+    start = dict(
+        q=RNG.normal(size=(members, 2)) + [4, 0],
+        p=RNG.normal(size=(members, 2)),
+        mu=RNG.uniform(0.5, 2, members),
+    )
     sim = compiled(kepler)
     whole = sim.evolve(**start, steps=200, **options)
     sim.evolve(**start, steps=83, checkpoint=tmp_path / "c", checkpoint_every=31, **options)
@@ -176,7 +212,11 @@ def test_checkpoints_change_no_bit_and_go_on_from_step_0(tmp_path):
     assert checkpoint.read(tmp_path / "b").step == 0
     goes_on(sim.evolve(resume=tmp_path / "b", **options), plain)
     there = sim.evolve(steps=0, resume=tmp_path / "a")
-    assert same_bits(there.final.q, plain.final.q) and there.steps.tolist() == [60] and zero.steps.tolist() == [0]
+    assert (
+        same_bits(there.final.q, plain.final.q)
+        and there.steps.tolist() == [60]
+        and zero.steps.tolist() == [0]
+    )
     assert same_bits(sim.evolve(steps=0, resume=tmp_path / "b").final.q, zero.final.q)
 
 
@@ -196,7 +236,9 @@ def test_energies_and_drifts_of_a_resumed_run_are_those_of_the_whole(tmp_path):
     whole = sim.evolve(**START["kepler"], steps=300, save_every=50)
     sim.evolve(**START["kepler"], steps=100, save_every=50, checkpoint=tmp_path / "c")
     part = sim.evolve(steps=200, resume=tmp_path / "c")
-    assert part.drift("energy") == whole.drift("energy") and part.drift_rate("energy") == whole.drift_rate("energy")
+    assert part.drift("energy") == whole.drift("energy") and part.drift_rate("energy") == whole.drift_rate(
+        "energy"
+    )
     assert same_bits(part.energy, whole.energy[2:])
 
 
@@ -237,8 +279,13 @@ final:
 
 
 def engines(program):
-    return {"python": Host(program), "numpy": KernelEngine(program, ArraysLoader()), "llvm": KernelEngine(program, LlvmLoader()),
-            "loops": LoopEngine(program, LlvmLoops()), "numpy loops": LoopEngine(program, ArrayLoops())}  # fmt: skip
+    return {
+        "python": Host(program),
+        "numpy": KernelEngine(program, ArraysLoader()),
+        "llvm": KernelEngine(program, LlvmLoader()),
+        "loops": LoopEngine(program, LlvmLoops()),
+        "numpy loops": LoopEngine(program, ArrayLoops()),
+    }
 
 
 def test_what_a_loop_carries_beside_its_states_is_kept_by_every_engine():
@@ -263,28 +310,51 @@ def test_what_a_loop_carries_beside_its_states_is_kept_by_every_engine():
 # --- what must agree -----------------------------------------------------------------------------------
 @pytest.fixture
 def made(tmp_path):
-    compiled(kepler).evolve(**START["kepler"], steps=20, t0=1.0, seed=3, hash_every=5, checkpoint=tmp_path / "c")
+    compiled(kepler).evolve(
+        **START["kepler"], steps=20, t0=1.0, seed=3, hash_every=5, checkpoint=tmp_path / "c"
+    )
     return tmp_path / "c"
 
 
 def test_what_is_given_again_and_agrees_is_accepted(made):
     whole = compiled(kepler).evolve(**START["kepler"], steps=30, t0=1.0, hash_every=5)
-    goes_on(compiled(kepler).evolve(**START["kepler"], steps=10, t0=1.0, seed=3, hash_every=5, dt=0.02, resume=made), whole)
+    goes_on(
+        compiled(kepler).evolve(
+            **START["kepler"], steps=10, t0=1.0, seed=3, hash_every=5, dt=0.02, resume=made
+        ),
+        whole,
+    )
 
 
-@pytest.mark.parametrize("options, what", [
-    (dict(mu=1.2), "`mu` is not what the run"), (dict(q=[1.0, 0.1]), "`q` is not what the run"), (dict(mu=[1.1, 1.1]), "mu"),
-    (dict(t0=2.0), "t0=2.0"), (dict(seed=4), "seed=4"), (dict(hash_every=6), "hash_every=6"), (dict(dt=0.01), "dt=0.01"),
-    (dict(nu=1.0), "no state or parameter `nu`"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "options, what",
+    [
+        (dict(mu=1.2), "`mu` is not what the run"),
+        (dict(q=[1.0, 0.1]), "`q` is not what the run"),
+        (dict(mu=[1.1, 1.1]), "mu"),
+        (dict(t0=2.0), "t0=2.0"),
+        (dict(seed=4), "seed=4"),
+        (dict(hash_every=6), "hash_every=6"),
+        (dict(dt=0.01), "dt=0.01"),
+        (dict(nu=1.0), "no state or parameter `nu`"),
+    ],
+    ids=str,
+)
 def test_what_is_given_and_does_not_agree_is_an_error(made, options, what):
     with pytest.raises(TinyPhysicsError, match=what) as caught:
         compiled(kepler).evolve(steps=1, resume=made, **options)
     assert caught.value.fix
 
 
-@pytest.mark.parametrize("other", [lambda: compiled(driven), lambda: compiled(kepler, method="yoshida4"),
-                                   lambda: compiled(kepler, precision="float32"), lambda: compiled(kepler, scale="auto")])  # fmt: skip
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: compiled(driven),
+        lambda: compiled(kepler, method="yoshida4"),
+        lambda: compiled(kepler, precision="float32"),
+        lambda: compiled(kepler, scale="auto"),
+    ],
+)
 def test_a_checkpoint_of_another_program_is_refused(made, other):
     before = made.read_bytes()
     with pytest.raises(StoreError, match="is a checkpoint of .*: its program is"):
@@ -372,7 +442,11 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(made, monkeypatch, after):
     out = sim.evolve(steps=100, resume=made, checkpoint=made, checkpoint_every=10, save_every=4)
     assert (out.stopped.cause, out.stopped.step) == ("store", 40)
     assert isinstance(out.stopped.error, StoreError) and "No space left" in str(out.stopped.error)
-    assert out.final.step == 40 and out.steps[-1] == 40 and out.hash == sim.evolve(**START["kepler"], steps=40, t0=1.0).hash
+    assert (
+        out.final.step == 40
+        and out.steps[-1] == 40
+        and out.hash == sim.evolve(**START["kepler"], steps=40, t0=1.0).hash
+    )
     assert checkpoint.read(made).step == 30 and made.read_bytes() != before
     assert [f.name for f in made.parent.iterdir()] == ["c"]
     monkeypatch.undo()
@@ -396,7 +470,10 @@ def test_ctrl_c_leaves_a_checkpoint_where_the_run_was(tmp_path, monkeypatch, cal
     assert out.stopped.cause == "interrupted" and out.final.step == out.stopped.step == 70 * calls
     assert checkpoint.read(tmp_path / "c").step == 70 * calls
     assert sim.evolve(steps=0, resume=tmp_path / "c").hash == out.hash
-    goes_on(sim.evolve(steps=1000 - 70 * calls, resume=tmp_path / "c"), sim.evolve(**START["kepler"], steps=1000, save_every=70))
+    goes_on(
+        sim.evolve(steps=1000 - 70 * calls, resume=tmp_path / "c"),
+        sim.evolve(**START["kepler"], steps=1000, save_every=70),
+    )
 
 
 KILLED = """
@@ -450,7 +527,9 @@ def test_a_hundred_kills_lose_nothing_but_the_steps_since_the_last_checkpoint(tm
     script = tmp_path / "killed.py"
     script.write_text(textwrap.dedent(KILLED))
     environment = os.environ | {"PYTHONPATH": str(Path(tp.__file__).parents[1])}
-    out = subprocess.run([sys.executable, script, tmp_path / "c"], capture_output=True, text=True, env=environment, timeout=120)
+    out = subprocess.run(
+        [sys.executable, script, tmp_path / "c"], capture_output=True, text=True, env=environment, timeout=120
+    )
     assert out.returncode == 0, out.stderr
     killed, places, _ = (int(part.split()[0]) for part in out.stdout.split(","))
     assert killed == 100 and places > 20, out.stdout

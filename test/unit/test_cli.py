@@ -1,4 +1,5 @@
 """Does `tp` do what it says, and say what went wrong without a traceback?"""
+
 import os
 import re
 import signal
@@ -88,12 +89,16 @@ def test_run_takes_start_dt_and_steps_from_the_file(capsys, file):
 def test_options_win_over_the_file(capsys, file):
     argv = ["--dt", "0.05", "--until", "1", "--method", "yoshida4", "--set", "q=2", "--set", "k=4"]
     code, out, _ = tp_(capsys, "run", file(SPRING), *argv)
-    expected = tp.compile(ZOO["oscillator"].system, 0.05, method="yoshida4").evolve(q=2.0, p=0.0, k=4.0, steps=20)
+    expected = tp.compile(ZOO["oscillator"].system, 0.05, method="yoshida4").evolve(
+        q=2.0, p=0.0, k=4.0, steps=20
+    )
     assert code == 0 and f"hash={expected.hash}" in out
 
 
 def test_run_in_float32_writes_float32_frames(capsys, file, tmp_path):
-    code, _, err = tp_(capsys, "run", file(SPRING), "--precision", "float32", "--out", tmp_path / "frames.npz")
+    code, _, err = tp_(
+        capsys, "run", file(SPRING), "--precision", "float32", "--out", tmp_path / "frames.npz"
+    )
     assert (code, err) == (0, "") and np.load(tmp_path / "frames.npz")["q"].dtype == np.float32
     code, _, err = tp_(capsys, "run", file(SPRING), "--precision", "float16")
     assert code and "precision may be `float64`, `float32`" in err
@@ -119,22 +124,47 @@ def test_the_perf_line_adds_up(capsys, file, backend):
 
 def test_vectors_matrices_and_ensembles_can_be_set(capsys, file):
     several = file(SEVERAL)
-    code, out, _ = tp_(capsys, "run", f"{several}:kepler", "--dt", 0.02, "--steps", 5,
-                       "--set", "q=1,0", "--set", "p=0,1.2")  # fmt: skip
+    code, out, _ = tp_(
+        capsys, "run", f"{several}:kepler", "--dt", 0.02, "--steps", 5, "--set", "q=1,0", "--set", "p=0,1.2"
+    )
     assert code == 0 and "-0.28 at the start" in out
-    code, out, _ = tp_(capsys, "run", f"{several}:kepler", "--dt", 0.02, "--steps", 5,
-                       "--set", "q=[[1,0],[2,0]]", "--set", "p=0,1.2")  # fmt: skip
+    code, out, _ = tp_(
+        capsys,
+        "run",
+        f"{several}:kepler",
+        "--dt",
+        0.02,
+        "--steps",
+        5,
+        "--set",
+        "q=[[1,0],[2,0]]",
+        "--set",
+        "p=0,1.2",
+    )
     assert code == 0 and "energy of 2 members" in out
 
 
 def test_a_family_takes_its_size_from_the_start(capsys, file):
-    code, out, _ = tp_(capsys, "run", f"{file(SEVERAL)}:chain", "--dt", 0.1, "--steps", 3,
-                       "--set", "q=1,0,0,0", "--set", "p=0,0,0,0")  # fmt: skip
+    code, out, _ = tp_(
+        capsys,
+        "run",
+        f"{file(SEVERAL)}:chain",
+        "--dt",
+        0.1,
+        "--steps",
+        3,
+        "--set",
+        "q=1,0,0,0",
+        "--set",
+        "p=0,0,0,0",
+    )
     assert code == 0 and "chain" in out
 
 
 def test_maps_run_without_a_step(capsys, file):
-    code, out, _ = tp_(capsys, "run", f"{file(SEVERAL)}:cat", "--steps", 3, "--set", "x=0.1", "--set", "y=0.2")
+    code, out, _ = tp_(
+        capsys, "run", f"{file(SEVERAL)}:cat", "--steps", 3, "--set", "x=0.1", "--set", "y=0.2"
+    )
     assert code == 0 and "energy" not in out
 
 
@@ -190,7 +220,9 @@ def test_ir_prints_what_the_simulation_prints(capsys, file):
     code, out, _ = tp_(capsys, "ir", file(SPRING))
     assert code == 0 and parse(out) == parse(sim.ir("tpir"))
     code, out, _ = tp_(capsys, "ir", file(SPRING), "--level", "uop")
-    bare = [re.sub(r"\s+;.*", "", text) for text in (out, sim.ir("uop"))]  # the files differ, the graph does not
+    bare = [
+        re.sub(r"\s+;.*", "", text) for text in (out, sim.ir("uop"))
+    ]  # the files differ, the graph does not
     assert code == 0 and bare[0].split() == bare[1].split()
 
 
@@ -219,7 +251,10 @@ def test_version(capsys):
 # --- doctor -----------------------------------------------------------------------------------
 def test_the_doctor_compares_every_backend(capsys):
     code, out, _ = tp_(capsys, "doctor")
-    assert code == 0 and f"every backend{'' if len(HERE) == len(BUILT) else ' that is here'} gives the same bits" in out
+    assert (
+        code == 0
+        and f"every backend{'' if len(HERE) == len(BUILT) else ' that is here'} gives the same bits" in out
+    )
     hashes = {b: re.search(rf"^  {b}\s+([0-9a-f]{{32}})$", out, re.M) for b in HERE}
     assert all(hashes.values()) and len({h[1] for h in hashes.values()}) == 1
     for word in ("python", "platform", "cpu", "numpy", "llvmlite", "rich", "compilers", "cache"):
@@ -245,13 +280,21 @@ def test_the_doctor_goes_on_when_a_backend_fails(capsys, monkeypatch):
 # --- what goes wrong --------------------------------------------------------------------------
 WRONG = [
     ("", ["--steps", "3"], "no system at module level", "@tp.hamiltonian"),
-    ("import tinyphysics as tp\nclass Well(tp.PhysicsSystem):\n  def energy(self, q, p): return p**2\n", [],
-     "no system", "well = Well()"),
+    (
+        "import tinyphysics as tp\nclass Well(tp.PhysicsSystem):\n  def energy(self, q, p): return p**2\n",
+        [],
+        "no system",
+        "well = Well()",
+    ),
     ("def f(:\n", [], "is not Python", "system.py:1"),
     ("import numpy\nx = 1/0\n", [], "ZeroDivisionError", "system.py:2"),
     ("import sys\nsys.exit(3)\n", [], "SystemExit: 3", "system.py:2"),
-    ("import tinyphysics as tp\n@tp.hamiltonian\ndef f(q, p):\n    return p**2 if q < 1 else q\n", [],
-     "truth value", "system.py:4"),
+    (
+        "import tinyphysics as tp\n@tp.hamiltonian\ndef f(q, p):\n    return p**2 if q < 1 else q\n",
+        [],
+        "truth value",
+        "system.py:4",
+    ),
     (SPRING + "start = [1, 2]\n", [], "`start`", "start = dict("),
     (SPRING.replace("dt = 0.1", ""), [], "the step of `spring` is missing", "--dt 0.01"),
     (SPRING.replace("steps = 20", ""), [], "how long", "--steps 1000"),
@@ -266,7 +309,7 @@ WRONG = [
     (SPRING, ["--out", "frames.txt"], "not a NumPy archive", "frames.npz"),
     (SPRING, ["--out", "/no/such/folder/frames.npz"], "not a directory", "/no/such/folder"),
     (SPRING, ["--steps", "-4"], "steps=-4", "0"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "options", "what", "fix"), WRONG)
@@ -305,16 +348,22 @@ def test_unknown_demos_and_levels(capsys, file):
 def command(*argv, **options):
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     return subprocess.Popen(
-        [sys.executable, "-m", "tinyphysics", *map(str, argv)], env=env, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
-    )  # fmt: skip
+        [sys.executable, "-m", "tinyphysics", *map(str, argv)],
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
 
 
 def test_ctrl_c_prints_what_the_run_has(file):
     process = command("run", file("print('ready', flush=True)\n" + SPRING), "--steps", 10**15)
     try:
         assert process.stderr.readline() == "ready\n"
-        time.sleep(3)  # the run begins after the file is read; what is tested does not depend on how far it comes
+        time.sleep(
+            3
+        )  # the run begins after the file is read; what is tested does not depend on how far it comes
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     finally:
@@ -333,7 +382,9 @@ def test_a_reader_that_stops_early_is_not_an_error(file):
 
 def test_a_terminal_without_utf8_is_drawn_on_in_ascii():
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([sys.executable, "-m", "tinyphysics", "demo", "henon"], env=env, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tinyphysics", "demo", "henon"], env=env, capture_output=True
+    )
     assert done.returncode == 0, done.stderr
     assert all(byte < 128 for byte in done.stdout) and b"x and y" in done.stdout
 
@@ -347,11 +398,25 @@ def test_the_same_command_again_finishes_what_it_began(tmp_path, capsys):
     file = tmp_path / "spring.py"
     file.write_text(SPRING)
     code, whole, _ = tp_(capsys, "run", file, "--steps", 50, "--save-every", 7)
-    common = ["run", file, "--save-every", 7, "--checkpoint", tmp_path / "c", "--checkpoint-every", 5, "--save", tmp_path / "run.zarr", "--resume"]
+    common = [
+        "run",
+        file,
+        "--save-every",
+        7,
+        "--checkpoint",
+        tmp_path / "c",
+        "--checkpoint-every",
+        5,
+        "--save",
+        tmp_path / "run.zarr",
+        "--resume",
+    ]
     code, out, err = tp_(capsys, *common, "--steps", 20)
     assert code == 0 and "from the beginning" in err and "20 steps to t = 2" in out
     code, out, err = tp_(capsys, *common, "--steps", 50)
-    assert code == 0 and "from step 20" in err and hash_of(out) == hash_of(whole) and "50 steps to t = 5" in out
+    assert (
+        code == 0 and "from step 20" in err and hash_of(out) == hash_of(whole) and "50 steps to t = 5" in out
+    )
     code, out, _ = tp_(capsys, *common, "--steps", 50)
     assert code == 0 and hash_of(out) == hash_of(whole)
     code, out, _ = tp_(capsys, *common, "--until", 6)
@@ -362,13 +427,17 @@ def test_the_same_command_again_finishes_what_it_began(tmp_path, capsys):
     assert code == 0 and "all 10 frames to step 60" in out
 
 
-@pytest.mark.parametrize("arguments, what", [
-    (["--resume"], "--resume without --checkpoint"),
-    (["--checkpoint-every", "5"], "checkpoint_every= without checkpoint="),
-    (["--checkpoint", "."], "is a directory"),
-    (["--checkpoint", "spring.py"], "is not a checkpoint"),
-    (["--save", "spring.py"], "is not the store of a run"),
-], ids=" ".join)  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, what",
+    [
+        (["--resume"], "--resume without --checkpoint"),
+        (["--checkpoint-every", "5"], "checkpoint_every= without checkpoint="),
+        (["--checkpoint", "."], "is a directory"),
+        (["--checkpoint", "spring.py"], "is not a checkpoint"),
+        (["--save", "spring.py"], "is not the store of a run"),
+    ],
+    ids=" ".join,
+)
 def test_what_cannot_be_gone_on_with_is_said(tmp_path, monkeypatch, capsys, arguments, what):
     monkeypatch.chdir(tmp_path)
     Path("spring.py").write_text(SPRING)

@@ -1,4 +1,5 @@
 """Runs whose time is a state: what they give back, where they end, and what is refused."""
+
 import numpy as np
 import pytest
 import tinyphysics as tp
@@ -33,7 +34,12 @@ def test_frames_are_those_of_shorter_runs(sim):
 
 
 def test_observables_know_the_time(sim):
-    out = sim.evolve(**START, steps=20, observe={"when": lambda t: t, "r": lambda q: tp.norm(q), "E": "energy"}, observe_every=5)
+    out = sim.evolve(
+        **START,
+        steps=20,
+        observe={"when": lambda t: t, "r": lambda q: tp.norm(q), "E": "energy"},
+        observe_every=5,
+    )
     assert np.array_equal(out["when"], out.times("r")) and len(out["r"]) == 5
     assert "time of an observation" not in out.observed
     t, energy, _ = out.every_step("energy")
@@ -44,7 +50,12 @@ def test_observables_know_the_time(sim):
 def test_a_run_ends_at_a_time_between_two_steps_and_goes_on_as_if_it_had_not(sim, tmp_path):
     out = sim.evolve(**START, until=10.0, save_every=1, checkpoint=tmp_path / "c")
     end = out.metrics["end"]
-    assert out.t[-1] == out.final.t == 10.0 and out.t[-2] < 10.0 and 0 < end["fraction"] < 1 and not end["fed_back"]
+    assert (
+        out.t[-1] == out.final.t == 10.0
+        and out.t[-2] < 10.0
+        and 0 < end["fraction"] < 1
+        and not end["fed_back"]
+    )
     assert out.steps[-1] == out.steps[-2] == end["of_step"] - 1 and len(out.energy) == len(out.t)
     longer = sim.evolve(resume=tmp_path / "c", steps=9)
     assert longer.hash == sim.evolve(**START, steps=int(out.steps[-1]) + 9).hash
@@ -57,7 +68,9 @@ def test_a_run_ends_at_a_time_between_two_steps_and_goes_on_as_if_it_had_not(sim
 def test_backwards_too():
     back = tp.compile(kepler, dt=-DT, time="logarithmic").evolve(**START, until=-3.0)
     there = tp.compile(kepler, dt=DT, time="logarithmic").evolve(**START, until=3.0)
-    assert back.t[-1] == pytest.approx(-3.0, abs=1e-15) and np.allclose(back.final.q, there.final.q * [1, -1], atol=1e-13)
+    assert back.t[-1] == pytest.approx(-3.0, abs=1e-15) and np.allclose(
+        back.final.q, there.final.q * [1, -1], atol=1e-13
+    )
 
 
 def test_until_where_it_is_already(sim):
@@ -73,7 +86,12 @@ def test_members_have_times_of_their_own(sim):
     e = np.array([0.0, 0.5, 0.9, 0.99])
     start = dict(q=np.stack([1 - e, 0 * e], 1), p=np.stack([0 * e, ((1 + e) / (1 - e)) ** 0.5], 1))
     out = sim.evolve(**start, steps=32, save_every=16)
-    assert repr(out) == "<Trajectory of 3 frames, t = 0 .. 6.28319>" and out.t.shape == (3, 4) and np.allclose(out.t[-1], 2 * np.pi, rtol=1e-6) and out.drift("energy").shape == (4,)
+    assert (
+        repr(out) == "<Trajectory of 3 frames, t = 0 .. 6.28319>"
+        and out.t.shape == (3, 4)
+        and np.allclose(out.t[-1], 2 * np.pi, rtol=1e-6)
+        and out.drift("energy").shape == (4,)
+    )
     for k in range(4):
         one = sim.evolve(q=start["q"][k], p=start["p"][k], steps=32, save_every=16)
         assert np.array_equal(one.t, out.t[:, k]) and np.array_equal(one.q, out.q[:, k])
@@ -89,7 +107,10 @@ def test_every_backend_has_the_same_bits(backend, sim):
     assert other.evolve(**START, steps=40).hash == sim.evolve(**START, steps=40).hash
 
 
-@pytest.mark.parametrize("precision, off", [("float32", 1e-4), ("mixed", 1e-4), ("compensated", 1e-4), ("dd", 1e-7), ("lattice", 1e-7)])
+@pytest.mark.parametrize(
+    "precision, off",
+    [("float32", 1e-4), ("mixed", 1e-4), ("compensated", 1e-4), ("dd", 1e-7), ("lattice", 1e-7)],
+)
 def test_other_precisions(precision, off):
     out = tp.compile(kepler, dt=DT / 2, time="logarithmic", precision=precision).evolve(**START, steps=64)
     assert out.t[-1] == pytest.approx(2 * np.pi, abs=off)
@@ -119,7 +140,9 @@ def test_frames_do_not_go_to_a_store_yet(sim, tmp_path):
 
 def test_a_size_that_is_open_is_bound_by_the_first_run():
     sim = tp.compile(gravity, dt=0.02, time="logarithmic")
-    three = dict(m=[3.0, 4.0, 5.0], q=[[1.0, 3.0, 0.0], [-2.0, -1.0, 0.0], [1.0, -1.0, 0.0]], p=np.zeros((3, 3)))
+    three = dict(
+        m=[3.0, 4.0, 5.0], q=[[1.0, 3.0, 0.0], [-2.0, -1.0, 0.0], [1.0, -1.0, 0.0]], p=np.zeros((3, 3))
+    )
     out = sim.evolve(**three, until=1.0)
     plain = tp.compile(gravity, dt=0.002, order=6).evolve(**three, until=1.0)
     assert out.t[-1] == 1.0 and np.abs(out.final.q - plain.final.q).max() < 1e-10
@@ -138,11 +161,23 @@ def test_a_stop_says_when():
 
 
 def test_the_plan_says_what_dt_is(sim):
-    assert [entry.partition("{")[2].partition(",")[0] for entry in sim.cite()] == ["kahan1997", "mikkola1999", "preto1999"]
+    assert [entry.partition("{")[2].partition(",")[0] for entry in sim.cite()] == [
+        "kahan1997",
+        "mikkola1999",
+        "preto1999",
+    ]
     text = str(sim.explain())
-    assert "of s, not of t" in text and "1/(mu/sqrt" in text and "kahan_li6" in text and "stay on Kepler orbits" in text
-    assert [tp.compile(kepler, dt=DT, time="logarithmic", order=n).built.plan.method for n in (2, 4, 8)] == \
-        ["leapfrog_dkd", "suzuki4", "kahan_li8"]  # fmt: skip
+    assert (
+        "of s, not of t" in text
+        and "1/(mu/sqrt" in text
+        and "kahan_li6" in text
+        and "stay on Kepler orbits" in text
+    )
+    assert [tp.compile(kepler, dt=DT, time="logarithmic", order=n).built.plan.method for n in (2, 4, 8)] == [
+        "leapfrog_dkd",
+        "suzuki4",
+        "kahan_li8",
+    ]
 
 
 REFUSED = {

@@ -1,4 +1,5 @@
 """What do two words buy, and float32 forces cost?  `mixed` and `compensated`: the same bits everywhere, and which digits."""
+
 from __future__ import annotations
 
 import pickle
@@ -73,7 +74,11 @@ def standard(x, y, k=0.9):
 
 
 def bodies_start(n, members=()):
-    return dict(q=RNG.normal(size=(*members, n, 2)), p=0.1 * RNG.normal(size=(*members, n, 2)), m=np.linspace(0.5, 1, n) / n)
+    return dict(
+        q=RNG.normal(size=(*members, n, 2)),
+        p=0.1 * RNG.normal(size=(*members, n, 2)),
+        m=np.linspace(0.5, 1, n) / n,
+    )
 
 
 def liquid_start():
@@ -90,7 +95,11 @@ CASES = {
     "springs": (springs, dict(dt=0.1), dict(q=RNG.normal(size=40), p=RNG.normal(size=40))),
     "field": (field, dict(dt=0.1, method="rk4"), dict(q=[0.3, 0.4], p=[0.1, 0.2])),
     "scaled": (kepler, dict(dt=0.02, scale="auto"), START),
-    "moons": (moons, dict(dt=0.02), dict(q=RNG.normal(size=(5, 2)) + 2, p=RNG.normal(size=(5, 2)), m=np.linspace(0.5, 1, 5))),
+    "moons": (
+        moons,
+        dict(dt=0.02),
+        dict(q=RNG.normal(size=(5, 2)) + 2, p=RNG.normal(size=(5, 2)), m=np.linspace(0.5, 1, 5)),
+    ),
     "euler": (kepler, dict(dt=0.02, method="euler"), START),
     "map": (standard, {}, dict(x=RNG.normal(size=3), y=0.2)),
 }
@@ -144,8 +153,13 @@ def test_a_flow_is_what_it_was_when_it_was_computed():
 @pytest.mark.parametrize("precision", MODES)
 def test_lists_of_neighbours_have_the_same_bits(precision):
     start = liquid_start()
-    start["q"] += 6.0 * RNG.integers(-50, 50, (64, 3))  # unwrapped: whole boxes away, where one word has few digits left
-    ends = [tp.compile(liquid, dt=0.005, precision=precision, backend=b).evolve(**start, steps=4) for b in ("llvm", "c", "numpy")]
+    start["q"] += 6.0 * RNG.integers(
+        -50, 50, (64, 3)
+    )  # unwrapped: whole boxes away, where one word has few digits left
+    ends = [
+        tp.compile(liquid, dt=0.005, precision=precision, backend=b).evolve(**start, steps=4)
+        for b in ("llvm", "c", "numpy")
+    ]
     assert len({out.hash for out in ends}) == 1
     exact = tp.compile(liquid, dt=0.005).evolve(**start, steps=4).final
     assert 0 < abs(ends[0].final.p - exact.p).max() < 2e-6 * abs(exact.p).max()
@@ -217,11 +231,16 @@ def test_no_step_returns_the_input_rounded_to_two_words():
     assert np.array_equal(high, x.astype(np.float32)) and np.array_equal(low, (x - high).astype(np.float32))
     assert abs(out.final.q / x - 1).max() < 2.0**-48
     mixed = tp.compile(kepler, dt=0.02, precision="mixed").evolve(q=x, p=x[::-1], steps=0)
-    assert np.array_equal(mixed.final.q, x) and mixed.hash == tp.compile(kepler, dt=0.02).evolve(q=x, p=x[::-1], steps=0).hash
+    assert (
+        np.array_equal(mixed.final.q, x)
+        and mixed.hash == tp.compile(kepler, dt=0.02).evolve(q=x, p=x[::-1], steps=0).hash
+    )
 
 
 def test_a_run_can_begin_with_the_words_of_another():
-    sim = tp.compile(kepler, dt=0.02, precision="compensated", method="symplectic_euler")  # nothing to synchronise
+    sim = tp.compile(
+        kepler, dt=0.02, precision="compensated", method="symplectic_euler"
+    )  # nothing to synchronise
     half = sim.evolve(**START, steps=50).final
     whole = sim.evolve(**START, steps=100)
     assert sim.evolve(q=half.words("q"), p=half.words("p"), steps=50).hash == whole.hash
@@ -238,7 +257,9 @@ def test_simulations_and_trajectories_are_saved_pickled_streamed_and_replayed(tm
     for again in (tp.load(tmp_path / "kepler"), pickle.loads(pickle.dumps(sim))):
         assert again.evolve(**START, steps=100).hash == kept.hash
     assert np.array_equal(pickle.loads(pickle.dumps(kept)).q, kept.q)
-    out = sim.evolve(**START, steps=100, save_every=10, observe={"r": lambda q: tp.norm(q)}, save=tmp_path / "run.zarr")
+    out = sim.evolve(
+        **START, steps=100, save_every=10, observe={"r": lambda q: tp.norm(q)}, save=tmp_path / "run.zarr"
+    )
     assert out.hash == kept.hash and np.array_equal(out.q[:], kept.q) and out.q.dtype == np.float64
     assert np.array_equal(out.words("q").arrays["q.low"][:], kept.words("q").arrays["q.low"])
     assert np.array_equal(out.energy, kept.energy) and out.drift("energy") == kept.drift("energy")
@@ -252,7 +273,9 @@ def test_datasets_have_values(tmp_path):
     kept = sim.evolve(**START, steps=20, save_every=10)
     for out in (kept, sim.evolve(**START, steps=20, save_every=10, save=tmp_path / "run.zarr")):
         found = out.to_xarray()
-        assert "q.low" not in found and all(np.array_equal(found[name].values, v) for name, v in kept.frames.items())
+        assert "q.low" not in found and all(
+            np.array_equal(found[name].values, v) for name, v in kept.frames.items()
+        )
 
 
 def test_a_member_that_fails_stops_alone_and_says_where():
@@ -260,7 +283,11 @@ def test_a_member_that_fails_stops_alone_and_says_where():
     q, p = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 0.5]]), np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.9]])
     out = sim.evolve(q=q, p=p, steps=40, save_every=4)
     assert [s.member for s in out.stops] == [1] and out.stopped.where[0] in ("q", "p")
-    assert np.isfinite(out.q[:, [0, 2]]).all() and np.isnan(out.q[1:, 1]).all() and np.array_equal(out.final.q[1], [0, 0])
+    assert (
+        np.isfinite(out.q[:, [0, 2]]).all()
+        and np.isnan(out.q[1:, 1]).all()
+        and np.array_equal(out.final.q[1], [0, 0])
+    )
 
 
 @pytest.mark.parametrize("precision", MODES)
@@ -277,6 +304,7 @@ def test_two_tiles_are_one_ensemble(precision, monkeypatch):
 # --- exact updates ----------------------------------------------------------------------------------------
 def test_an_update_is_exact_whatever_is_larger():
     """What is added is in both words afterwards, to the last bit: also where the increment is larger than the state."""
+
     @tp.hamiltonian
     def free(q, p):
         return p**2 / 2
@@ -289,7 +317,9 @@ def test_an_update_is_exact_whatever_is_larger():
     high, low = out.final.words("q")
     for a, b, h, e in zip(q.astype(np.float32).tolist(), p.tolist(), high.tolist(), low.tolist()):
         assert Fraction(a) + Fraction(b) == Fraction(h) + Fraction(e)
-    naive = low - ((p - (high - q.astype(np.float32))).astype(np.float32))  # control: three operations are not enough
+    naive = low - (
+        (p - (high - q.astype(np.float32))).astype(np.float32)
+    )  # control: three operations are not enough
     assert np.count_nonzero(naive) > 100
 
 
@@ -344,12 +374,16 @@ def test_kepler_is_a_hundred_times_better_than_float32_and_as_good_as_mixed():
 @pytest.mark.parametrize("offset", [0.0, 1e3])
 def test_pair_differences_use_both_words(offset):
     """numerics 22: a binary far from the origin, whose differences are small."""
+
     @tp.hamiltonian
     def binary(q: tp.Array[2, 2], p: tp.Array[2, 2]):
         return (p * p).sum() / 2 - 1 / tp.norm(q[0] - q[1])
 
     start = dict(q=np.array([[0.5, 0.0], [-0.5, 0.0]]) + offset, p=[[0.0, 0.6], [0.0, -0.6]])
-    runs = {p: tp.compile(binary, dt=0.001, precision=p).evolve(**start, steps=20_000, save_every=100) for p in ("float64", "float32", *MODES)}
+    runs = {
+        p: tp.compile(binary, dt=0.001, precision=p).evolve(**start, steps=20_000, save_every=100)
+        for p in ("float64", "float32", *MODES)
+    }
     away = {p: abs(out.energy - runs["float64"].energy).max() / abs(out.energy[0]) for p, out in runs.items()}
     assert away["mixed"] < 5e-7 and away["compensated"] < 5e-7, away
     assert offset == 0.0 or away["float32"] > 1e-4
@@ -358,14 +392,20 @@ def test_pair_differences_use_both_words(offset):
 def test_sums_of_states_with_a_large_offset_keep_their_digits():
     """A chain that has drifted away: 2*q1 - q0 - q2, fused into one sum, is a difference too."""
     start = dict(q=1000 + np.sin(np.arange(20.0)), p=np.zeros(20))
-    exact, *others = (tp.compile(springs, dt=0.05, precision=p).evolve(**start, steps=200).final for p in ("float64", *MODES, "float32"))
+    exact, *others = (
+        tp.compile(springs, dt=0.05, precision=p).evolve(**start, steps=200).final
+        for p in ("float64", *MODES, "float32")
+    )
     away = [abs(x.p - exact.p).max() for x in others]
     assert away[0] < 1e-6 and away[1] < 2e-6 and away[2] > 1e-4, away
 
 
 def test_mixed_angles_may_turn_many_times():
     start = dict(q=2 * np.pi * 1e6 + 0.5, p=0.1)
-    exact, mixed = (tp.compile(pendulum, dt=0.05, precision=p).evolve(**start, steps=100).final for p in ("float64", "mixed"))
+    exact, mixed = (
+        tp.compile(pendulum, dt=0.05, precision=p).evolve(**start, steps=100).final
+        for p in ("float64", "mixed")
+    )
     assert abs(mixed.q - exact.q) < 1e-6
 
 

@@ -1,4 +1,5 @@
 """Correlations of frames: closed forms, and the sums that the FFT stands for."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -42,11 +43,19 @@ def test_a_harmonic_oscillator_has_a_cosine_for_its_velocity_correlation():
     phase = np.linspace(0, 2 * np.pi, 64, endpoint=False)
     dt, k = 0.05, 4.0
     across = np.sqrt(k - (k * dt / 2) ** 2)  # p*p + across**2 q*q is what leapfrog conserves
-    out = tp.compile(oscillator, dt).evolve(q=np.cos(phase), p=-across * np.sin(phase), k=k, steps=200, save_every=1,
-                                            observe={"v": tp.physics.velocity()})  # fmt: skip
+    out = tp.compile(oscillator, dt).evolve(
+        q=np.cos(phase),
+        p=-across * np.sin(phase),
+        k=k,
+        steps=200,
+        save_every=1,
+        observe={"v": tp.physics.velocity()},
+    )
     omega = 2 / dt * np.arcsin(dt * np.sqrt(k) / 2)
     assert vacf(out["v"], normalise=True, dimensions=1) == pytest.approx(np.cos(omega * out.t), abs=1e-9)
-    assert msd(out.q, dimensions=1) == pytest.approx((out.q**2).mean() * 2 * (1 - np.cos(omega * out.t)), abs=1e-9)
+    assert msd(out.q, dimensions=1) == pytest.approx(
+        (out.q**2).mean() * 2 * (1 - np.cos(omega * out.t)), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("box", [2.0, [1.0, 2.0, 1.5], TRICLINIC])
@@ -72,8 +81,11 @@ def test_g_between_two_kinds_and_its_parts():
     q = np.random.default_rng(8).random((3, 60, 3)) * 2.0
     a, b = np.arange(20), np.arange(20, 60)
     at, all_of_them = radial_distribution(q, 2.0, bins=8)
-    parts = [radial_distribution(q[:, a], 2.0, bins=8)[1], radial_distribution(q[:, b], 2.0, bins=8)[1],
-             radial_distribution(q, 2.0, bins=8, between=(a, b))[1]]  # fmt: skip
+    parts = [
+        radial_distribution(q[:, a], 2.0, bins=8)[1],
+        radial_distribution(q[:, b], 2.0, bins=8)[1],
+        radial_distribution(q, 2.0, bins=8, between=(a, b))[1],
+    ]
     weights = np.array([20 * 19 / 2, 40 * 39 / 2, 20 * 40])
     assert all_of_them == pytest.approx(weights @ parts / weights.sum(), rel=1e-12)
     for bad in ((a, a), ([0], [60]), ([], [1]), ([-1], [2])):
@@ -84,7 +96,9 @@ def test_g_between_two_kinds_and_its_parts():
 def test_g_without_a_box_is_about_a_volume_that_is_named():
     q = np.array([[0.0, 0.0], [0.0, 0.7]])
     at, g = radial_distribution(q, bins=4, longest=1.0, volume_of_all=2.0)
-    assert g[:2].tolist() == [0, 0] and g[2] == pytest.approx(2.0 / (np.pi * (0.75**2 - 0.5**2))) and g[3] == 0
+    assert (
+        g[:2].tolist() == [0, 0] and g[2] == pytest.approx(2.0 / (np.pi * (0.75**2 - 0.5**2))) and g[3] == 0
+    )
     with pytest.raises(tp.InputError, match="longest"):
         radial_distribution(q)
 
@@ -114,14 +128,26 @@ def test_structure_factor_of_frames():
 
 
 def test_volume_and_widths():
-    assert volume(cell(2.0)) == pytest.approx(8) and volume(cell([1, 2, 3])) == pytest.approx(6) and widths(cell([1, 2, 3])) == pytest.approx([1, 2, 3])
+    assert (
+        volume(cell(2.0)) == pytest.approx(8)
+        and volume(cell([1, 2, 3])) == pytest.approx(6)
+        and widths(cell([1, 2, 3])) == pytest.approx([1, 2, 3])
+    )
     assert volume(cell(TRICLINIC)) == pytest.approx(1.08)
 
 
-@pytest.mark.parametrize("box, told", [
-    ([[0, 1, 0], [1, 0, 0], [0, 0, 1]], "left-handed"), ([[1, 0, 0], [1, 0, 0], [0, 0, 1]], "flat"), (-1.0, "length -1"),
-    ([1.0, 2.0], "shape"), ([1.0, np.nan, 1.0], "finite"), ("big", "not a box"), (0.0, "length 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "box, told",
+    [
+        ([[0, 1, 0], [1, 0, 0], [0, 0, 1]], "left-handed"),
+        ([[1, 0, 0], [1, 0, 0], [0, 0, 1]], "flat"),
+        (-1.0, "length -1"),
+        ([1.0, 2.0], "shape"),
+        ([1.0, np.nan, 1.0], "finite"),
+        ("big", "not a box"),
+        (0.0, "length 0"),
+    ],
+)
 def test_a_bad_box_is_told(box, told):
     with pytest.raises(tp.InputError, match=told):
         cell(box)

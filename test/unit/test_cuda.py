@@ -1,4 +1,5 @@
 """Does CUDA give the bits of the other backends?  Its PTX is run by test/ptx_machine.py behind a fake driver."""
+
 from __future__ import annotations
 
 import re
@@ -54,11 +55,18 @@ def test_ensembles_have_the_bits_of_the_processor(fake_cuda, name):
     assert there.metrics["device"] == "Fake GPU" and {"step", "final"} <= {k for k, *_ in fake_cuda.launches}
 
 
-@pytest.mark.parametrize("name, precision", [
-    *((name, "float32") for name in ("pendulum", "kepler", "growth", "torture", "driven")),
-    ("pendulum", "compensated"), ("henon_heiles", "compensated"), ("pendulum", "dd"), ("kepler", "dd"), ("rk4", "dd"),
-    ("henon_heiles", "lattice"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, precision",
+    [
+        *((name, "float32") for name in ("pendulum", "kepler", "growth", "torture", "driven")),
+        ("pendulum", "compensated"),
+        ("henon_heiles", "compensated"),
+        ("pendulum", "dd"),
+        ("kepler", "dd"),
+        ("rk4", "dd"),
+        ("henon_heiles", "lattice"),
+    ],
+)
 def test_every_precision_has_the_bits_of_the_processor(fake_cuda, name, precision):
     system, options, start = SUITE[name]
     options = options | dict(precision=precision)
@@ -108,7 +116,9 @@ def test_members_whose_arguments_are_too_large_are_done_again_carefully(fake_cud
 def test_what_is_watched_of_them_is_done_again_too(fake_cuda):
     start = ensemble(SWING, 6)
     start["q"][2] = 1e12
-    there, ours = both(pendulum, dict(dt=0.1), start, steps=6, observe={"c": lambda q: tp.cos(q)}, observe_every=2)
+    there, ours = both(
+        pendulum, dict(dt=0.1), start, steps=6, observe={"c": lambda q: tp.cos(q)}, observe_every=2
+    )
     same(there, ours)
     assert np.array_equal(there["c"], ours["c"]) and [k for k, *_ in fake_cuda.launches].count("watch") == 2
 
@@ -120,8 +130,13 @@ def test_arguments_reduced_by_payne_and_hanek_agree(fake_cuda):
 
 # --- what runs carry and watch ------------------------------------------------------------------------------
 def test_parameters_may_vary_and_observables_are_fused_into_the_loop(fake_cuda):
-    how = dict(steps=60, save_every=2, observe={"r": lambda q: tp.norm(q), "E": "energy"}, observe_every=2,
-               mu=np.linspace(0.9, 1.1, 5))  # fmt: skip
+    how = dict(
+        steps=60,
+        save_every=2,
+        observe={"r": lambda q: tp.norm(q), "E": "energy"},
+        observe_every=2,
+        mu=np.linspace(0.9, 1.1, 5),
+    )
     there, ours = both(kepler, dict(dt=0.02), ensemble(ORBIT, 5), **how)
     same(there, ours)
     assert np.array_equal(there["r"], ours["r"]) and np.array_equal(there["E"], ours["E"])
@@ -133,17 +148,25 @@ def test_watching_changes_no_bit(fake_cuda):
     sim = tp.compile(pendulum, dt=0.1, backend="cuda")
     start = ensemble(SWING, 9)
     plain = sim.evolve(**start, steps=24)
-    watched = sim.evolve(**start, steps=24, observe={"x": lambda q: tp.sin(q)}, observe_every=3, save_every=4, hash_every=6)
+    watched = sim.evolve(
+        **start, steps=24, observe={"x": lambda q: tp.sin(q)}, observe_every=3, save_every=4, hash_every=6
+    )
     assert plain.hash == watched.hash
 
 
 @pytest.mark.parametrize("precision", ["float64", "compensated"])
-def test_a_checkpoint_of_the_device_is_resumed_there_and_here_with_the_same_bits(fake_cuda, tmp_path, precision):
+def test_a_checkpoint_of_the_device_is_resumed_there_and_here_with_the_same_bits(
+    fake_cuda, tmp_path, precision
+):
     options, start = dict(dt=0.1, precision=precision), ensemble(SWING, 11)
     there, ours = both(pendulum, options, start, steps=40, save_every=10)
-    tp.compile(pendulum, backend="cuda", **options).evolve(**start, steps=20, save_every=10, checkpoint=tmp_path / "half")
+    tp.compile(pendulum, backend="cuda", **options).evolve(
+        **start, steps=20, save_every=10, checkpoint=tmp_path / "half"
+    )
     for backend in HERE:
-        on = tp.compile(pendulum, backend=backend, **options).evolve(resume=tmp_path / "half", steps=20, save_every=10)
+        on = tp.compile(pendulum, backend=backend, **options).evolve(
+            resume=tmp_path / "half", steps=20, save_every=10
+        )
         assert on.hash == ours.hash == there.hash and np.array_equal(on.q[-1], ours.q[-1])
 
 
@@ -182,7 +205,9 @@ def test_subnormal_numbers_are_kept(fake_cuda):
 def test_random_draws_are_those_of_the_processor(fake_cuda):
     @tp.map
     def walk(x, y):
-        return x + tp.random.normal(), tp.where(tp.random.uniform() < 0.5, y + 1, y - tp.random.integers(1, 7))
+        return x + tp.random.normal(), tp.where(
+            tp.random.uniform() < 0.5, y + 1, y - tp.random.integers(1, 7)
+        )
 
     there, ours = both(walk, {}, dict(x=np.zeros(9), y=np.zeros(9)), steps=25, save_every=5, seed=7)
     same(there, ours)
@@ -198,7 +223,10 @@ def several(monkeypatch):
 @pytest.mark.parametrize("name", ["pendulum", "henon_heiles", "growth", "driven", "standard"])
 def test_several_members_of_a_thread_have_the_same_bits(fake_cuda, several, name):
     system, options, start = SUITE[name]
-    assert loading.CudaLoader().shape(build_kernel(tp.compile(system, **options).tpir).section("step"), 9).lanes > 1
+    assert (
+        loading.CudaLoader().shape(build_kernel(tp.compile(system, **options).tpir).section("step"), 9).lanes
+        > 1
+    )
     same(*both(system, options, ensemble(start, 9), steps=10, hash_every=5, save_every=5))
 
 
@@ -242,14 +270,32 @@ def test_threads_that_run_one_program_do_not_meet(fake_cuda, monkeypatch, system
 
 
 # --- methods ------------------------------------------------------------------------------------------------
-CHOSEN = ("symplectic_euler", "leapfrog_dkd", "blanes_moan_nystrom6", "sofroniou_spaletta10", "chin4", "implicit_midpoint", "gauss4",
-          "stormer_verlet_implicit4", "kick_midpoint", "extended_phase_space", "avf", "gonzalez", "itoh_abe", "rk4", "taylor",
-          "interaction4", "interaction_mollified")  # fmt: skip
+CHOSEN = (
+    "symplectic_euler",
+    "leapfrog_dkd",
+    "blanes_moan_nystrom6",
+    "sofroniou_spaletta10",
+    "chin4",
+    "implicit_midpoint",
+    "gauss4",
+    "stormer_verlet_implicit4",
+    "kick_midpoint",
+    "extended_phase_space",
+    "avf",
+    "gonzalez",
+    "itoh_abe",
+    "rk4",
+    "taylor",
+    "interaction4",
+    "interaction_mollified",
+)
 
 
 @pytest.mark.parametrize("method", CHOSEN)
 def test_methods_have_the_bits_of_the_processor(fake_cuda, method):
-    there, ours = both(henon_heiles, dict(dt=0.05, method=method), ensemble(TRAPPED, 3), steps=6, save_every=2, hash_every=2)
+    there, ours = both(
+        henon_heiles, dict(dt=0.05, method=method), ensemble(TRAPPED, 3), steps=6, save_every=2, hash_every=2
+    )
     same(there, ours)
 
 
@@ -333,17 +379,32 @@ def listings(system, **options):
     """(LLVM IR, PTX) of all sections of a program, quick and careful, with shared and with own parameters."""
     kernel = build_kernel(tp.compile(system, **options).tpir)
     for careful in (False, True):
-        parts = [(kernel.section(n, careful), VectorShape(1, 1)) for n in ("init", "enter", "step", "leave", "final") if kernel.has(n)]
+        parts = [
+            (kernel.section(n, careful), VectorShape(1, 1))
+            for n in ("init", "enter", "step", "leave", "final")
+            if kernel.has(n)
+        ]
         for own in {False, bool(kernel.params)}:
-            text = emit.module(parts, kernel.params, [own and str(p.arg) not in ("$dt", "$t0") for p in kernel.params])
+            text = emit.module(
+                parts, kernel.params, [own and str(p.arg) not in ("$dt", "$t0") for p in kernel.params]
+            )
             yield text, nvptx.compiled(text)
 
 
 ZOO = {
-    "kepler": zoo.kepler, "pendulum": zoo.pendulum, "henon_heiles": zoo.henon_heiles, "oscillator": zoo.oscillator,
-    "double_well": zoo.double_well, "toda": zoo.toda, "fput": zoo.fput, "driven_pendulum": zoo.driven_pendulum, "growth": growth,
-    "powers": powers, "torture": torture, "trig": trig,
-}  # fmt: skip
+    "kepler": zoo.kepler,
+    "pendulum": zoo.pendulum,
+    "henon_heiles": zoo.henon_heiles,
+    "oscillator": zoo.oscillator,
+    "double_well": zoo.double_well,
+    "toda": zoo.toda,
+    "fput": zoo.fput,
+    "driven_pendulum": zoo.driven_pendulum,
+    "growth": growth,
+    "powers": powers,
+    "torture": torture,
+    "trig": trig,
+}
 
 
 @pytest.mark.requirement("S3-24")
@@ -361,7 +422,9 @@ def check(llvm, text, merged=0):
     assert not {"atom", "red"} & {i.parts[0] for i in module.instructions()}
 
 
-@pytest.mark.parametrize("method", [m.name for m in METHODS if m.name in CHOSEN and m.name != "taylor"])  # it is long
+@pytest.mark.parametrize(
+    "method", [m.name for m in METHODS if m.name in CHOSEN and m.name != "taylor"]
+)  # it is long
 def test_the_ptx_of_the_methods_rounds_to_nearest_and_fuses_what_the_graph_fuses(method):
     for llvm, text in listings(henon_heiles, dt=0.05, method=method):
         check(llvm, text, merged=4)  # some that are the same after their numbers are known are done once
@@ -378,13 +441,19 @@ def test_the_ptx_of_loop_nests_rounds_to_nearest_and_fuses_what_the_graph_fuses(
 @pytest.mark.parametrize("capability", [(7, 0), (9, 0)], ids=["sm_70", "sm_90"])
 def test_the_assembler_takes_the_text(tmp_path, capability):
     texts = [ptx_tools.module(), ptx_nests.nests_module(build_loops(of_loops(cluster, 40).tpir)).text]
-    for system, options in ((kepler, dict(dt=0.02)), (trig, dict(dt=0.02, precision="float32")), (henon_heiles, dict(dt=0.1, method="gauss4"))):
+    for system, options in (
+        (kepler, dict(dt=0.02)),
+        (trig, dict(dt=0.02, precision="float32")),
+        (henon_heiles, dict(dt=0.1, method="gauss4")),
+    ):
         texts.append(next(listings(system, **options))[0])
     for k, text in enumerate(texts):
         file = tmp_path / f"{k}.ptx"
         file.write_text(nvptx.compiled(text, capability))
         arch = f"-arch=sm_{max(capability[0] * 10 + capability[1], 75)}"  # older ones, today's assembler has forgotten
-        done = subprocess.run(["ptxas", arch, str(file), "-o", str(tmp_path / "out")], capture_output=True, text=True)
+        done = subprocess.run(
+            ["ptxas", arch, str(file), "-o", str(tmp_path / "out")], capture_output=True, text=True
+        )
         assert done.returncode == 0 and not done.stderr.strip(), done.stderr
 
 
@@ -410,15 +479,26 @@ def test_control_ptx_that_may_be_contracted_is_noticed(flag):
 
 def test_control_an_fma_that_the_graph_has_not_is_noticed():
     llvm, _ = of_trig()
-    more = re.sub(r"= fmul double (\S+), (\S+)", r"= call double @llvm.fma.f64(double \1, double \2, double 1.0)", llvm, count=1)
+    more = re.sub(
+        r"= fmul double (\S+), (\S+)",
+        r"= call double @llvm.fma.f64(double \1, double \2, double 1.0)",
+        llvm,
+        count=1,
+    )
     assert more != llvm
     assert fused(parsed(nvptx.compiled(more))) == asked_for(llvm) + 1
 
 
-@pytest.mark.parametrize("good, bad", [
-    ("add.rn.f64", "add.f64"), ("mul.rn.f64", "mul.f64"), ("fma.rn.f64", "fma.rz.f64"), ("mul.rn.f64", "mul.rn.ftz.f64"),
-    ("add.rn.f64", "atom.global.add.f64"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "good, bad",
+    [
+        ("add.rn.f64", "add.f64"),
+        ("mul.rn.f64", "mul.f64"),
+        ("fma.rn.f64", "fma.rz.f64"),
+        ("mul.rn.f64", "mul.rn.ftz.f64"),
+        ("add.rn.f64", "atom.global.add.f64"),
+    ],
+)
 def test_control_an_instruction_that_is_not_exact_is_noticed(good, bad):
     _, text = of_trig()
     assert good in text
@@ -438,7 +518,10 @@ def test_control_an_fma_of_two_roundings_changes_the_hash(fake_cuda, monkeypatch
             head, call, tail = line.partition(" = call double @llvm.fma.f64(")
             if call:
                 a, b, c = (x.strip().removeprefix("double ") for x in tail.rstrip(")").split(","))
-                lines += [f"{head}.product = fmul double {a}, {b}", f"{head} = fadd double {head.strip()}.product, {c}"]
+                lines += [
+                    f"{head}.product = fmul double {a}, {b}",
+                    f"{head} = fadd double {head.strip()}.product, {c}",
+                ]
             else:
                 lines.append(line)
         return plain("\n".join(lines), *rest)
@@ -485,11 +568,14 @@ def test_several_runs_share_the_device_and_its_kernels(fake_cuda):
 
 def test_numbers_that_are_none_have_no_bits_of_their_own(fake_cuda):
     """The device's pattern of what is no number is another than the processor's; hashes do not see it."""
+
     @tp.map
     def lost(x, y):
         return x, tp.sqrt(x - 2) + y
 
     there, ours = both(lost, {}, dict(x=np.array([1.0, 3.0]), y=np.zeros(2)), steps=1)
     assert there.stopped == ours.stopped and there.stopped.member == 0 and there.hash == ours.hash
-    there, ours = both(pendulum, dict(dt=0.1), ensemble(SWING, 3), steps=4, observe={"s": lambda q: tp.sqrt(q - 9)})
+    there, ours = both(
+        pendulum, dict(dt=0.1), ensemble(SWING, 3), steps=4, observe={"s": lambda q: tp.sqrt(q - 9)}
+    )
     assert np.isnan(there["s"]).all() and np.isnan(ours["s"]).all() and there.hash == ours.hash

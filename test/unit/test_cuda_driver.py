@@ -1,4 +1,5 @@
 """Is every answer of NVIDIA's driver looked at, and what goes wrong said in words?  All through a fake driver."""
+
 from __future__ import annotations
 
 import ctypes
@@ -90,7 +91,11 @@ def test_without_a_library_the_driver_is_named(monkeypatch):
         monkeypatch.setattr(cuda, "open_library", OPEN_LIBRARY)
         monkeypatch.setattr(cuda, "LIBRARY", "libcuda.so.none")
         text = said(lambda: tp.compile(pendulum, dt=0.1, backend="cuda"))
-        assert "needs the driver of an NVIDIA GPU" in text and "libcuda.so.none" in text and "display driver" in text
+        assert (
+            "needs the driver of an NVIDIA GPU" in text
+            and "libcuda.so.none" in text
+            and "display driver" in text
+        )
         assert cuda.described().startswith("none: ")
 
 
@@ -119,7 +124,9 @@ def test_what_is_missing_is_said_when_compiling_and_by_the_doctor(fake, what):
     assert cuda.described().startswith("none: ") and reason in cuda.described()
 
 
-@pytest.mark.parametrize("code, words", [(3, "CUDA_ERROR_NOT_INITIALIZED"), (999, "unknown error"), (12345, "error 12345")])
+@pytest.mark.parametrize(
+    "code, words", [(3, "CUDA_ERROR_NOT_INITIALIZED"), (999, "unknown error"), (12345, "error 12345")]
+)
 def test_a_driver_that_does_not_start_says_why(driver, code, words):
     driver.fail("cuInit", code)
     assert words in said(lambda: cuda.chosen(0))
@@ -134,7 +141,11 @@ def test_the_flag_chooses_among_the_devices_that_can_run(fake):
         text = said(lambda wanted=wanted: cuda.chosen(wanted))
         assert f"no CUDA device {wanted} (TINYPHYSICS_CUDA_DEVICE)" in text and "2 devices can run" in text
     with CUDA_DEVICE(1):
-        assert "taken: Second" in cuda.described() and "Old (sm_52)" in cuda.described() and "CUDA 13.0" in cuda.described()
+        assert (
+            "taken: Second" in cuda.described()
+            and "Old (sm_52)" in cuda.described()
+            and "CUDA 13.0" in cuda.described()
+        )
         d = cuda.device()
         assert (d.name, d.capability) == ("Second", (8, 0))
         assert np.array_equal(twice(np.arange(5.0)), 2 * np.arange(5.0))
@@ -167,15 +178,43 @@ def everything():
 
 
 CHECKED = [
-    "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
-    "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuStreamCreate", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemGetInfo_v2",
-    "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async", "cuStreamSynchronize",
-    "cuModuleLoadData", "cuModuleGetFunction", "cuFuncGetAttribute", "cuLaunchKernel", "cuStreamBeginCapture_v2",
-    "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuEventCreate", "cuEventRecord",
-    "cuEventSynchronize", "cuEventElapsedTime",
-]  # fmt: skip
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxSetCurrent",
+    "cuStreamCreate",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemGetInfo_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyDtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuStreamSynchronize",
+    "cuModuleLoadData",
+    "cuModuleGetFunction",
+    "cuFuncGetAttribute",
+    "cuLaunchKernel",
+    "cuStreamBeginCapture_v2",
+    "cuStreamEndCapture",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuEventElapsedTime",
+]
 ASSEMBLER = ["cuLinkCreate_v2", "cuLinkAddData_v2", "cuLinkComplete", "cuLinkDestroy"]
-GIVING_BACK = {"cuModuleUnload", "cuGraphDestroy", "cuGraphExecDestroy", "cuEventDestroy_v2"}  # nobody is there to be told
+GIVING_BACK = {
+    "cuModuleUnload",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuEventDestroy_v2",
+}  # nobody is there to be told
 WORDS = {"cuGetErrorName", "cuGetErrorString"}
 
 
@@ -340,7 +379,10 @@ def test_machine_code_that_was_kept_and_is_not_for_this_device_is_made_again(dri
 
 
 def test_a_text_that_is_no_ptx_is_refused_in_the_words_of_the_assembler(driver):
-    for text, words in [(DOUBLE.replace("%rd7, %rd7, %rd7", "%rd9, %rd7, %rd7"), "writes to %rd9"), ("nonsense", "nonsense")]:
+    for text, words in [
+        (DOUBLE.replace("%rd7, %rd7, %rd7", "%rd9, %rd7, %rd7"), "writes to %rd9"),
+        ("nonsense", "nonsense"),
+    ]:
         with pytest.raises(cuda.DeviceError) as error:
             cuda.load(text, ["twice"])
         assert "`Fake GPU` did not assemble the kernel" in str(error.value) and words in str(error.value)
@@ -372,6 +414,7 @@ def test_a_launch_queues_and_waits_for_nothing(driver):
 
 def test_memory_that_is_given_back_while_it_is_counted(driver):
     """The collector of garbage comes when it likes."""
+
     class Kept(list):
         def __len__(self):
             free.setdefault(24, [])

@@ -1,4 +1,5 @@
 """Lists of neighbours that a CUDA device makes: the order of the definition, no pair missed, the bits of the processor."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -21,7 +22,14 @@ from tinyphysics.runtime.cuda import list_kernels
 from tinyphysics.tpir.lists import FIRST, ListSpec
 from tinyphysics.tpir.loops import build_loops
 
-KINDS = {"order": np.int64, "inverse": np.int64, "starts": np.int64, "columns": np.int64, "blocks": np.int32, "rows": np.int32}
+KINDS = {
+    "order": np.int64,
+    "inverse": np.int64,
+    "starts": np.int64,
+    "columns": np.int64,
+    "blocks": np.int32,
+    "rows": np.int32,
+}
 
 
 def cell_for(space, d):
@@ -45,11 +53,16 @@ class Read:
 
     def __init__(self, near):
         self.spec = near.spec
-        self.made = {w: cuda.read(b := near.made[near.spec.name(w)], np.empty(b.size // np.dtype(t).itemsize, t)) for w, t in KINDS.items()}
+        self.made = {
+            w: cuda.read(b := near.made[near.spec.name(w)], np.empty(b.size // np.dtype(t).itemsize, t))
+            for w, t in KINDS.items()
+        }
         images = near.made[near.spec.name("images")]
         real = np.float32 if near.spec.dtype.name == "f32" else np.float64
         n, d = near.spec.shape
-        self.images = cuda.read(images, np.empty(images.size // np.dtype(real).itemsize, real)).reshape(d, -1)[:, :n].T
+        self.images = (
+            cuda.read(images, np.empty(images.size // np.dtype(real).itemsize, real)).reshape(d, -1)[:, :n].T
+        )
 
 
 def pairs_by_columns(found):
@@ -66,12 +79,24 @@ def pairs_by_columns(found):
 
 
 @pytest.mark.parametrize("curve", [0, 1])
-@pytest.mark.parametrize(("space", "d", "n", "dtype"), [
-    ("cube", 3, 77, "f64"), ("cube", 2, 40, "f32"), ("cube", 1, 5, "f64"), ("tilted", 3, 33, "f32"), ("tilted", 2, 100, "f64"),
-    ("open", 3, 60, "f64"), ("open", 2, 1, "f64"), ("open", 1, 23, "f32")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("space", "d", "n", "dtype"),
+    [
+        ("cube", 3, 77, "f64"),
+        ("cube", 2, 40, "f32"),
+        ("cube", 1, 5, "f64"),
+        ("tilted", 3, 33, "f32"),
+        ("tilted", 2, 100, "f64"),
+        ("open", 3, 60, "f64"),
+        ("open", 2, 1, "f64"),
+        ("open", 1, 23, "f32"),
+    ],
+)
 def test_the_order_is_that_of_the_definition(fake_cuda, space, d, n, dtype, curve):
     rng = np.random.default_rng(n)
-    q = (rng.normal(size=(n, d)) * rng.choice([0.3, 5.0, 300.0], (n, 1))).astype({"f32": np.float32, "f64": float}[dtype])
+    q = (rng.normal(size=(n, d)) * rng.choice([0.3, 5.0, 300.0], (n, 1))).astype(
+        {"f32": np.float32, "f64": float}[dtype]
+    )
     near = listed(q, space, curve, dtype)
     near.make_at(q.T)
     order, periods = arranged(q.tolist(), near.domain.cell, curve)
@@ -83,10 +108,22 @@ def test_the_order_is_that_of_the_definition(fake_cuda, space, d, n, dtype, curv
 
 
 @pytest.mark.requirement("S2-27", "C-35")
-@pytest.mark.parametrize(("kind", "space", "d"), [
-    *((kind, space, 3) for kind in ("anywhere", "on the edges", "two heaps") for space in ("cube", "tilted", "open")),
-    ("one place", "cube", 3), ("one far away", "open", 3), ("a line", "open", 3), ("a line", "cube", 2), ("anywhere", "open", 1),
-    ("anywhere", "tilted", 2)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "space", "d"),
+    [
+        *(
+            (kind, space, 3)
+            for kind in ("anywhere", "on the edges", "two heaps")
+            for space in ("cube", "tilted", "open")
+        ),
+        ("one place", "cube", 3),
+        ("one far away", "open", 3),
+        ("a line", "open", 3),
+        ("a line", "cube", 2),
+        ("anywhere", "open", 1),
+        ("anywhere", "tilted", 2),
+    ],
+)
 def test_no_pair_is_missed_by_rows_or_by_columns(fake_cuda, kind, space, d):
     q = adversarial(kind, 70, d, np.random.default_rng(1))
     near = listed(q, space, curve=d % 2)
@@ -108,7 +145,11 @@ def test_far_away_blocks_are_left_out_and_boxes_of_all_levels_are_asked(fake_cud
     words = found.made["blocks"][: found.made["starts"][1200]]
     rows = np.repeat(np.arange(1200), np.diff(found.made["starts"][:1201]))
     by_row = set(zip(rows.tolist(), (words >> FIRST).tolist()))
-    by_block = {(i, b) for b in range(150) for i in found.made["rows"][found.made["columns"][b] : found.made["columns"][b + 1]].tolist()}
+    by_block = {
+        (i, b)
+        for b in range(150)
+        for i in found.made["rows"][found.made["columns"][b] : found.made["columns"][b + 1]].tolist()
+    }
     assert by_row == by_block
 
 
@@ -168,7 +209,9 @@ def test_a_list_of_its_own_is_made_where_the_last_one_was(fake_cuda):
 
 
 # --- sorting ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("n", "low", "high"), [(1, 0, 8), (5, 3, 20), (300, 0, 61), (300, 9, 10), (1000, 10, 34)])
+@pytest.mark.parametrize(
+    ("n", "low", "high"), [(1, 0, 8), (5, 3, 20), (300, 0, 61), (300, 9, 10), (1000, 10, 34)]
+)
 def test_keys_are_sorted_by_the_bits_that_are_used(fake_cuda, monkeypatch, n, low, high):
     monkeypatch.setattr(cuda_sort, "SUMMED", (16, 1 << 14))
     rng = np.random.default_rng(n)
@@ -181,7 +224,10 @@ def test_keys_are_sorted_by_the_bits_that_are_used(fake_cuda, monkeypatch, n, lo
 
 # --- runs -------------------------------------------------------------------------------------------
 def both(system, q, p, steps=3, dt=0.02, evolve=None, **given):
-    runs = [tp.compile(system, dt=dt, backend=b, **(evolve or {})).evolve(q=q, p=p, steps=steps, **given) for b in ("cuda", "llvm")]
+    runs = [
+        tp.compile(system, dt=dt, backend=b, **(evolve or {})).evolve(q=q, p=p, steps=steps, **given)
+        for b in ("cuda", "llvm")
+    ]
     assert runs[0].metrics["backend"]["used"] == "cuda"
     return runs
 
@@ -190,11 +236,18 @@ def start_of(kind, n=27, d=3):
     cell = None if kind == "open" else cell_of("tilted" if kind == "tilted" else "cube")[:d, :d]
     q = spread(n, [5.0] * 3 if cell is None else [1.0] * 3, 3)[:, :d]
     p = np.random.default_rng(0).normal(size=q.shape) * 4  # fast enough that lists are made again
-    return q if cell is None else q @ cell, p, {} if cell is None else {"cell": cell} if kind == "tilted" else {"box": np.diag(cell)}
+    return (
+        q if cell is None else q @ cell,
+        p,
+        {} if cell is None else {"cell": cell} if kind == "tilted" else {"box": np.diag(cell)},
+    )
 
 
 @pytest.mark.requirement("S3-21", "C-106")
-@pytest.mark.parametrize(("kind", "precision"), [("cube", "float64"), ("cube", "float32"), ("tilted", "float64"), ("open", "float32")])
+@pytest.mark.parametrize(
+    ("kind", "precision"),
+    [("cube", "float64"), ("cube", "float32"), ("tilted", "float64"), ("open", "float32")],
+)
 def test_a_run_has_the_bits_of_the_processor(fake_cuda, kind, precision):
     q, p, given = start_of(kind)
     system = {"open": open_space, "tilted": tilted}.get(kind, lennard_jones)
@@ -223,7 +276,9 @@ def test_to_look_at_a_run_changes_nothing(fake_cuda):
     q, p, given = start_of("cube")
     look = dict(observe={"E": "energy", "T": lambda p: (p**2).sum()}, observe_every=1)
     there, ours = both(lennard_jones, q, p, **look, **given)
-    assert there.hash == ours.hash == tp.compile(lennard_jones, dt=0.02).evolve(q=q, p=p, steps=3, **given).hash
+    assert (
+        there.hash == ours.hash == tp.compile(lennard_jones, dt=0.02).evolve(q=q, p=p, steps=3, **given).hash
+    )
     assert np.array_equal(there["E"], ours["E"]) and np.array_equal(there["T"], ours["T"])
 
 
@@ -282,7 +337,9 @@ def test_steps_are_queued_ahead_and_the_host_looks_now_and_then(fake_cuda, monke
     monkeypatch.setattr(cuda_loops, "WORTH", 2)
     there, ours = moving(0.05, 40)
     assert there.hash == ours.hash and 35 < fake_cuda.counts["cuGraphLaunch"] < 55  # some in vain
-    assert fake_cuda.counts["cuGraphInstantiateWithFlags"] <= 2  # the list that a snapshot shares is not written over
+    assert (
+        fake_cuda.counts["cuGraphInstantiateWithFlags"] <= 2
+    )  # the list that a snapshot shares is not written over
     q, p, given = start_of("cube")
     short = tp.compile(lennard_jones, dt=0.02, backend="cuda").evolve(q=q, p=0.05 * p, steps=20, **given)
     assert there.metrics["transfers"] - short.metrics["transfers"] < 12  # in 20 steps
@@ -302,7 +359,9 @@ def test_two_lists_and_a_clock(fake_cuda, monkeypatch):
     @tp.hamiltonian
     def driven(q: tp.Array["n", 3], p: tp.Array["n", 3], t, L: float = 8.0):
         a, b = tp.pair_distance2(q, box=L, cutoff=2.5), tp.pair_distance2(q, box=L, cutoff=1.3)
-        return (p**2).sum() / 2 + tp.pair_sum((1 - a / 6.25) ** 3) + tp.cos(3 * t) * tp.pair_sum((1.69 - b) ** 3)
+        return (
+            (p**2).sum() / 2 + tp.pair_sum((1 - a / 6.25) ** 3) + tp.cos(3 * t) * tp.pair_sum((1.69 - b) ** 3)
+        )
 
     monkeypatch.setattr(cuda_loops, "WORTH", 2)
     q, p, _ = start_of("cube")
@@ -325,7 +384,9 @@ def test_a_run_that_is_interrupted_while_a_list_is_made_ends_with_its_last_block
     monkeypatch.setattr(DeviceList, "make", make)
     out = tp.compile(lennard_jones, dt=0.02, backend="cuda").evolve(q=q, p=5 * p, steps=8, **given)
     assert out.stopped.cause == "interrupted" and 0 < out.stopped.step < 8
-    ours = tp.compile(lennard_jones, dt=0.02, backend="llvm").evolve(q=q, p=5 * p, steps=out.stopped.step, **given)
+    ours = tp.compile(lennard_jones, dt=0.02, backend="llvm").evolve(
+        q=q, p=5 * p, steps=out.stopped.step, **given
+    )
     assert np.array_equal(out.final.q, ours.final.q) and np.array_equal(out.final.p, ours.final.p)
 
 
@@ -365,5 +426,8 @@ def test_a_tree_and_a_list_in_one_program(fake_cuda):
         return hard + (p**2 / (2 * m[:, None])).sum() - tp.pair_sum(m[:, None] * m[None, :] / np.sqrt(r2))
 
     start = cold_sphere(300, seed=1)
-    runs = [tp.compile(clumps, dt=0.01, approximate=1e-3, backend=b).evolve(**start, steps=2) for b in ("cuda", "llvm")]
+    runs = [
+        tp.compile(clumps, dt=0.01, approximate=1e-3, backend=b).evolve(**start, steps=2)
+        for b in ("cuda", "llvm")
+    ]
     assert runs[0].hash == runs[1].hash

@@ -1,4 +1,5 @@
 """Is the CUDA C of an array program the program?  Compiled as C++, its threads one after the other, it prints the hash of the run."""
+
 from __future__ import annotations
 
 import re
@@ -24,7 +25,9 @@ template <class F> static void launched(unsigned blocks, unsigned threads, F one
   for (blockIdx.x = blocks; blockIdx.x-- > 0;) for (threadIdx.x = threads; threadIdx.x-- > 0;) one();
 }
 """
-MEMORY = "#include <stdlib.h>\nstatic int cudaMallocManaged(void **p, size_t n) { return !(*p = malloc(n)); }\n"
+MEMORY = (
+    "#include <stdlib.h>\nstatic int cudaMallocManaged(void **p, size_t n) { return !(*p = malloc(n)); }\n"
+)
 LAUNCH = re.compile(r"(\w+)<<<(\d+), (\d+)>>>(\(.*\));")
 CX, CY = (0, 1, 0, -1, 0, 1, -1, -1, 1), (0, 0, 1, 0, -1, 1, 1, -1, -1)
 
@@ -54,10 +57,21 @@ def repulsion(q: tp.Array["n", 3]):
 
 
 BONDED = bonded()
-CASES = [*((s, 40, {}) for s in (*SYSTEMS, ring, pendulums, carried, BONDED, fluid)), (mean_squares, 300, {}),
-         (mean_squares, 70_000, {}), (cluster, 300, {}), (cluster, 601, {}), (wave, 33, {}), (wave, 40, {"precision": "float32"}),
-         (cluster, 40, {"precision": "float32"}), (fluid, 33, {"precision": "float32"}), (mean_squares, 300, {"precision": "float32"}),
-         (ring, 60, {"order": 4}), (ring, 40, {"precision": "dd"}), (ring, 40, {"precision": "lattice"})]  # fmt: skip
+CASES = [
+    *((s, 40, {}) for s in (*SYSTEMS, ring, pendulums, carried, BONDED, fluid)),
+    (mean_squares, 300, {}),
+    (mean_squares, 70_000, {}),
+    (cluster, 300, {}),
+    (cluster, 601, {}),
+    (wave, 33, {}),
+    (wave, 40, {"precision": "float32"}),
+    (cluster, 40, {"precision": "float32"}),
+    (fluid, 33, {"precision": "float32"}),
+    (mean_squares, 300, {"precision": "float32"}),
+    (ring, 60, {"order": 4}),
+    (ring, 40, {"precision": "dd"}),
+    (ring, 40, {"precision": "lattice"}),
+]
 
 
 def name_of(x):
@@ -67,8 +81,10 @@ def name_of(x):
 def begun(system, n):
     rng = np.random.default_rng(5)
     if system is BONDED:
-        return (dict(q=rng.normal(size=(n, 3)), p=rng.normal(size=(n, 3))),
-                dict(kind=rng.integers(0, 3, n).astype(float), k=rng.uniform(1, 2, (3, 3))))  # fmt: skip
+        return (
+            dict(q=rng.normal(size=(n, 3)), p=rng.normal(size=(n, 3))),
+            dict(kind=rng.integers(0, 3, n).astype(float), k=rng.uniform(1, 2, (3, 3))),
+        )
     if system is fluid:
         return dict(f=rng.uniform(0.9, 1.1, (9, n, n)) / 9), dict(om=1.2)
     if system is mean_squares:
@@ -93,7 +109,12 @@ def printed(tmp_path, compiler, text, steps, words, arrays, dt="0.01", t0="0.25"
     """What the text says of a run on this processor."""
     (tmp_path / "run.cpp").write_text(on_this_processor(text))
     subprocess.run([*compiler, "run.cpp", "-o", "run"], cwd=tmp_path, check=True)
-    said = [subprocess.run(["./run", str(n), dt, t0, *words], cwd=tmp_path, input=arrays, check=True, capture_output=True) for n in steps]
+    said = [
+        subprocess.run(
+            ["./run", str(n), dt, t0, *words], cwd=tmp_path, input=arrays, check=True, capture_output=True
+        )
+        for n in steps
+    ]
     return [x.stdout.decode().strip() for x in said]
 
 
@@ -108,7 +129,15 @@ def compiler():
     found = shutil.which("g++") or shutil.which("clang++")
     if found is None:
         pytest.skip("no C++ compiler is here: the text of CUDA C is read, and not run")
-    return [found, "-O1", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-Wall", "-Wno-unused-function"]
+    return [
+        found,
+        "-O1",
+        "-ffp-contract=off",
+        "-fwrapv",
+        "-fno-strict-aliasing",
+        "-Wall",
+        "-Wno-unused-function",
+    ]
 
 
 @pytest.mark.requirement("S3-21")
@@ -120,7 +149,12 @@ def test_a_complete_program_prints_the_hash_of_the_run(tmp_path, compiler, syste
     said = printed(tmp_path, compiler, sim.ir("cuda"), (0, 3), words, arrays)
     assert said == [sim.evolve(**state, **params, steps=n, t0=0.25).hash for n in (0, 3)]
     assert subprocess.run(["./run"], cwd=tmp_path, capture_output=True).returncode == 2
-    assert subprocess.run(["./run", "1", "0.01", "0", *words], cwd=tmp_path, input=b"", capture_output=True).returncode == 3
+    assert (
+        subprocess.run(
+            ["./run", "1", "0.01", "0", *words], cwd=tmp_path, input=b"", capture_output=True
+        ).returncode
+        == 3
+    )
 
 
 def test_loops_in_loops(tmp_path, compiler):
@@ -151,13 +185,19 @@ def test_nvcc_takes_the_text_and_rounds_to_nearest(tmp_path, system, n):
 def test_a_map_has_a_thread_for_each_index_and_a_sum_one_for_each_accumulator():
     text = compiled(mean_squares, 70_000).ir("cuda")
     assert re.search(r"part_step_\d+<<<547, 128>>>", text), "70,000 of 128"
-    assert re.search(r"const int64_t lane = thread % 32, row = thread / 32;", text) and "_fold<<<1, 128>>>" in text
+    assert (
+        re.search(r"const int64_t lane = thread % 32, row = thread / 32;", text)
+        and "_fold<<<1, 128>>>" in text
+    )
     assert "static __managed__ double workspace[" in text and "atomic" not in text
 
 
 def test_the_text_names_the_command_and_the_arrays():
     text = compiled(cluster, 40).ir("cuda")
-    assert text.startswith(f"/* leapfrog_kdk: {COMMAND}\n   usage: STEPS DT T0 eps < arrays") and "m [40], q [40, 3]" in text
+    assert (
+        text.startswith(f"/* leapfrog_kdk: {COMMAND}\n   usage: STEPS DT T0 eps < arrays")
+        and "m [40], q [40, 3]" in text
+    )
 
 
 def test_control_another_order_of_a_sum_is_another_hash(tmp_path, compiler):

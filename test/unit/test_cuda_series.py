@@ -1,4 +1,5 @@
 """Do Taylor series have the bits of the processor on a GPU?  Behind the fake driver: with steps of their own, whoever looks."""
+
 import dataclasses
 import gc
 import importlib
@@ -31,7 +32,11 @@ EVENTS = {"zero": lambda x: x[2], "late": lambda t: t - 0.7}
 def double_pendulum(q: tp.Vec[2], p: tp.Vec[2]):
     a, b = q
     u, v = p
-    return (u * u + 2 * v * v - 2 * u * v * tp.cos(a - b)) / (2 * (1 + tp.sin(a - b) ** 2)) - 2 * tp.cos(a) - tp.cos(b)
+    return (
+        (u * u + 2 * v * v - 2 * u * v * tp.cos(a - b)) / (2 * (1 + tp.sin(a - b) ** 2))
+        - 2 * tp.cos(a)
+        - tp.cos(b)
+    )
 
 
 def mixtures(members):
@@ -70,7 +75,9 @@ def test_short_series_are_written_out(fake_cuda, name):
     system, options, state, params = SHORT[name]
     start = {n: np.array(v) for n, v in (state | params).items()}
     out = both(taylor, system, dict(dt=0.05) | options, start, steps=4, save_every=2, hash_every=2)
-    assert len(set(np.ravel(out.metrics["substeps"]))) > 1 or out.metrics["precision"] == "dd"  # each has its own
+    assert (
+        len(set(np.ravel(out.metrics["substeps"]))) > 1 or out.metrics["precision"] == "dd"
+    )  # each has its own
 
 
 def test_what_begins_with_zeros_is_not_sent_and_no_series_comes_back(fake_cuda):
@@ -84,25 +91,43 @@ def test_what_begins_with_zeros_is_not_sent_and_no_series_comes_back(fake_cuda):
 # --- in loops ---------------------------------------------------------------------------------------------------
 @pytest.mark.requirement("S3-21")
 def test_series_in_loops_with_frames_observables_and_events(fake_cuda, in_loops):  # noqa: F811
-    start, how = mixtures(4), dict(steps=3, save_every=1, observe={"sum": lambda x: x.sum()}, observe_every=1, hash_every=1)
+    start, how = (
+        mixtures(4),
+        dict(steps=3, save_every=1, observe={"sum": lambda x: x.sum()}, observe_every=1, hash_every=1),
+    )
     there, ours = (in_loops(mixture, backend=b, **LOOSE).evolve(**start, **how, events=EVENTS) for b in HERE)
     assert "SERIES" in in_loops(mixture, **LOOSE).ir("tpir")
     same(there, ours)
-    assert np.array_equal(there["sum"], ours["sum"]) and there.hash == in_loops(mixture, **LOOSE).evolve(**start, steps=3).hash
+    assert (
+        np.array_equal(there["sum"], ours["sum"])
+        and there.hash == in_loops(mixture, **LOOSE).evolve(**start, steps=3).hash
+    )
     for name in EVENTS:
         found, wanted = (run.events(name) for run in (there, ours))
         assert len(wanted) > 2 and np.array_equal(found.t, wanted.t) and np.array_equal(found.x, wanted.x)
-        assert found.member.tolist() == wanted.member.tolist() and found.rising.tolist() == wanted.rising.tolist()
+        assert (
+            found.member.tolist() == wanted.member.tolist()
+            and found.rising.tolist() == wanted.rising.tolist()
+        )
 
 
 @pytest.mark.parametrize("threads, resident, warps", [(32, 32, False), (64, 128, True)])
-def test_neither_the_grid_nor_the_memory_of_its_threads_change_a_bit(fake_cuda, in_loops, monkeypatch, threads, resident, warps):  # noqa: F811
+def test_neither_the_grid_nor_the_memory_of_its_threads_change_a_bit(
+    fake_cuda,
+    in_loops,  # noqa: F811
+    monkeypatch,
+    threads,
+    resident,
+    warps,
+):
     """With 32 threads for 75 members each has some, one after the other, in the same memory."""
     monkeypatch.setattr(cuda_series, "THREADS", threads)
     monkeypatch.setattr(cuda_series, "RESIDENT", resident)
     fake_cuda.cards[0].processors, fake_cuda.warps = 1, warps
     both(in_loops, mixture, dict(tolerance=1e-2), mixtures(75), until=0.4)
-    assert {(blocks, n) for name, blocks, n in fake_cuda.launches if name == "advance"} == {(min(75 // 32, resident // threads) or 1, threads)}
+    assert {(blocks, n) for name, blocks, n in fake_cuda.launches if name == "advance"} == {
+        (min(75 // 32, resident // threads) or 1, threads)
+    }
 
 
 def test_what_threads_need_is_given_back(fake_cuda, in_loops, monkeypatch):  # noqa: F811
@@ -143,7 +168,9 @@ def test_a_checkpoint_goes_on_there_and_here(fake_cuda, in_loops, tmp_path):  # 
     for first in HERE:
         in_loops(mixture, backend=first, **LOOSE).evolve(**start, steps=1, checkpoint=tmp_path / first)
         for then in HERE:
-            on = in_loops(mixture, backend=then, **LOOSE).evolve(resume=tmp_path / first, steps=2, save_every=1)
+            on = in_loops(mixture, backend=then, **LOOSE).evolve(
+                resume=tmp_path / first, steps=2, save_every=1
+            )
             assert on.hash == whole.hash and np.array_equal(on.x, whole.x[1:])  # its first frame, too
 
 
@@ -182,7 +209,10 @@ def test_several_cards_have_their_own_members(in_loops, tmp_path, monkeypatch): 
     monkeypatch.setenv("TINYPHYSICS_CACHE", str(tmp_path))
     with installed(FakeDriver(Card(), Card())) as driver, CUDA_DEVICE(-1):
         start = mixtures(3)
-        there, ours = (in_loops(mixture, backend=b, **LOOSE).evolve(**start, steps=2, save_every=1, events=EVENTS) for b in HERE)
+        there, ours = (
+            in_loops(mixture, backend=b, **LOOSE).evolve(**start, steps=2, save_every=1, events=EVENTS)
+            for b in HERE
+        )
         same(there, ours)
         assert np.array_equal(there.events("zero").t, ours.events("zero").t)
         assert all(cuda.opened(place).launches > 0 for place in cuda.taken())
@@ -204,15 +234,26 @@ def cuts(monkeypatch):
 
 
 @pytest.mark.parametrize("loops", [True, False])
-def test_members_that_do_not_fit_on_a_card_run_in_pieces(fake_cuda, in_loops, monkeypatch, tmp_path, cuts, loops):  # noqa: F811
+def test_members_that_do_not_fit_on_a_card_run_in_pieces(
+    fake_cuda,
+    in_loops,  # noqa: F811
+    monkeypatch,
+    tmp_path,
+    cuts,
+    loops,
+):
     monkeypatch.setattr(cuda, "available", lambda: 8 * SHARE * 250)  # bytes for two or three members
     start, events = mixtures(5), {"zero": EVENTS["zero"]}
     runs = []
     for b in HERE:
         sim = in_loops(mixture, loops, backend=b, dt=0.4, tolerance=1e-2)
-        runs.append(sim.evolve(**start, steps=2, save_every=1, events=events, observe={"sum": lambda x: x.sum()}))
+        runs.append(
+            sim.evolve(**start, steps=2, save_every=1, events=events, observe={"sum": lambda x: x.sum()})
+        )
     same(*runs)
-    assert np.array_equal(*(run["sum"] for run in runs)) and np.array_equal(*(run.events("zero").t for run in runs))
+    assert np.array_equal(*(run["sum"] for run in runs)) and np.array_equal(
+        *(run.events("zero").t for run in runs)
+    )
     there = in_loops(mixture, loops, backend="cuda", dt=0.4, tolerance=1e-2)
     there.evolve(**start, steps=1, checkpoint=tmp_path / "first")
     on = there.evolve(resume=tmp_path / "first", steps=1, save_every=1)
@@ -234,7 +275,10 @@ def test_what_a_card_has_no_memory_for_is_said(fake_cuda, in_loops):  # noqa: F8
     with pytest.raises(cuda.DeviceError, match="has no memory for"):
         sim.evolve(**mixtures(3), steps=1)
     fake_cuda.outside = 0
-    assert sim.evolve(**mixtures(2), steps=1).hash == in_loops(mixture, **LOOSE).evolve(**mixtures(2), steps=1).hash
+    assert (
+        sim.evolve(**mixtures(2), steps=1).hash
+        == in_loops(mixture, **LOOSE).evolve(**mixtures(2), steps=1).hash
+    )
 
 
 # --- the text ---------------------------------------------------------------------------------------------------
@@ -244,15 +288,21 @@ def written(sim):
     return PtxSeriesWriter(plan, *loop_parts(plan)).module()
 
 
-@pytest.mark.parametrize("system, options", [(mixture, {}), (bodies, dict(sizes={"n": 5}))], ids=["mixture", "bodies"])
+@pytest.mark.parametrize(
+    "system, options", [(mixture, {}), (bodies, dict(sizes={"n": 5}))], ids=["mixture", "bodies"]
+)
 def test_the_ptx_rounds_to_nearest_and_fuses_what_the_graph_fuses(in_loops, system, options):  # noqa: F811
     sim = in_loops(system, **options)
     llvm = written(sim)
     text = nvptx.compiled(llvm)
     assert text == sim.ir("ptx")
     module = parsed(text)
-    asked = len(re.findall(r"call double @llvm\.fma\.f64\(", llvm)) + 4 * len(re.findall(r"call <4 x double> @llvm\.fma\.v4f64\(", llvm))
-    assert objections(module) == [] and 0.8 * asked <= fused(module) <= asked  # lanes that fill a quad up are done once
+    asked = len(re.findall(r"call double @llvm\.fma\.f64\(", llvm)) + 4 * len(
+        re.findall(r"call <4 x double> @llvm\.fma\.v4f64\(", llvm)
+    )
+    assert (
+        objections(module) == [] and 0.8 * asked <= fused(module) <= asked
+    )  # lanes that fill a quad up are done once
     assert not {"atom", "red"} & {i.parts[0] for i in module.instructions()} and "ld.global" in text
 
 
@@ -262,7 +312,9 @@ def test_the_assembler_takes_the_text(in_loops, tmp_path, capability):  # noqa: 
     file = tmp_path / "series.ptx"
     file.write_text(nvptx.compiled(written(in_loops(mixture)), capability))
     arch = f"-arch=sm_{max(capability[0] * 10 + capability[1], 75)}"
-    done = subprocess.run(["ptxas", arch, str(file), "-o", str(tmp_path / "out")], capture_output=True, text=True)
+    done = subprocess.run(
+        ["ptxas", arch, str(file), "-o", str(tmp_path / "out")], capture_output=True, text=True
+    )
     assert done.returncode == 0 and not done.stderr.strip(), done.stderr
 
 

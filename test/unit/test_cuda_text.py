@@ -1,4 +1,5 @@
 """Is the CUDA C of a kernel the kernel?  Compiled as C++, with what CUDA adds written down here, it prints the hash of the run."""
+
 import re
 import shutil
 import subprocess
@@ -38,9 +39,15 @@ def curved(q, p):
     return 0.5 * p * p * (1 + q * q) + q**4
 
 
-CASES = [(pendulum, {}, 1.0), (pendulum, {}, 1e15), (pendulum, {"precision": "float32"}, 1.0),
-         (pendulum, {"precision": "dd"}, 1.0), (pendulum, {"order": 8}, 1.0), (mixed, {}, 0.7),
-         (curved, {"method": "gauss4"}, 0.5)]  # fmt: skip
+CASES = [
+    (pendulum, {}, 1.0),
+    (pendulum, {}, 1e15),
+    (pendulum, {"precision": "float32"}, 1.0),
+    (pendulum, {"precision": "dd"}, 1.0),
+    (pendulum, {"order": 8}, 1.0),
+    (mixed, {}, 0.7),
+    (curved, {"method": "gauss4"}, 0.5),
+]
 
 
 @pytest.mark.requirement("S3-21")
@@ -55,7 +62,13 @@ def test_a_complete_program_prints_the_hash_of_the_run(tmp_path, system, options
     (tmp_path / "run.cpp").write_text(text)
     command = [compiler, "-O2", "-march=native", "-ffp-contract=off", "-fwrapv", "run.cpp", "-o", "run"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    said = subprocess.run(["./run", "300", "0.01", "0", repr(q), "0.3"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    said = subprocess.run(
+        ["./run", "300", "0.01", "0", repr(q), "0.3"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert said.stdout.split()[-1] == sim.evolve(q=q, p=0.3, steps=300).hash
 
 

@@ -1,4 +1,5 @@
 """Forces through a tree on a CUDA device, behind a driver that interprets PTX: the bits, stops and errors of the processor."""
+
 from __future__ import annotations
 
 import re
@@ -38,11 +39,17 @@ def grown_there(q, m):
     kernel = build_loops(tp.compile(gravity, sizes={"n": n}, **HOW).tpir)
     made = ptx_nests.nests_module(kernel)
     text = nvptx.compiled(made.text)
-    section, nests = next((s.name, s.nests) for s in kernel.sections.values() if any(x.kind == "tree" for x in s.nests))
+    section, nests = next(
+        (s.name, s.nests) for s in kernel.sections.values() if any(x.kind == "tree" for x in s.nests)
+    )
     _, *launches, walk = made.launches[section][next(k for k, x in enumerate(nests) if x.kind == "tree")]
     assert "walk" in walk.name
     points, masses = kernel.buffers[POINTS], kernel.buffers[MASSES]
-    held = {POINTS: np.zeros((3, points.plane)), MASSES: np.zeros(masses.plane), ptx_nests.WORKSPACE: np.zeros(made.workspace, np.uint8)}
+    held = {
+        POINTS: np.zeros((3, points.plane)),
+        MASSES: np.zeros(masses.plane),
+        ptx_nests.WORKSPACE: np.zeros(made.workspace, np.uint8),
+    }
     held[POINTS][:, :n], held[MASSES][:n] = q.T, m
     nothing = [np.zeros(8, np.uint8) for _ in range(3)] + [np.int64(0)]
     for x in launches:
@@ -55,21 +62,32 @@ def grown_there(q, m):
         begin = places[name]
         return space[begin : begin + np.dtype(kind).itemsize * int(np.prod(shape))].view(kind).reshape(shape)
 
-    return (array("order", np.int32, n), array("rows", np.float64, around, 4), array("nodes", np.float64, wide, BOX),
-            array("boxes", np.float64, wide, PLANES - BOX))  # fmt: skip
+    return (
+        array("order", np.int32, n),
+        array("rows", np.float64, around, 4),
+        array("nodes", np.float64, wide, BOX),
+        array("boxes", np.float64, wide, PLANES - BOX),
+    )
 
 
 PLACES = {
     "a cluster": lambda n: plummer(n, seed=1)["q"],
     "a few places": lambda n: np.random.default_rng(1).integers(0, 3, (n, 3)).astype(float),
     "one place": lambda n: np.ones((n, 3)),
-    "one nowhere": lambda n: np.where(np.arange(n)[:, None] == n // 2, np.inf, np.random.default_rng(2).normal(size=(n, 3))),
+    "one nowhere": lambda n: np.where(
+        np.arange(n)[:, None] == n // 2, np.inf, np.random.default_rng(2).normal(size=(n, 3))
+    ),
 }
 
 
-@pytest.mark.parametrize(("n", "where", "most"), [
-    *((n, where, 1 << 20) for n in (9, 300) for where in PLACES), (300, "a few places", 0), (3001, "a cluster", 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("n", "where", "most"),
+    [
+        *((n, where, 1 << 20) for n in (9, 300) for where in PLACES),
+        (300, "a few places", 0),
+        (3001, "a cluster", 0),
+    ],
+)
 def test_a_tree_that_the_device_makes_is_the_processor_s(monkeypatch, n, where, most):
     """By rank, or in passes if there are more than `most`."""
     monkeypatch.setattr(ptx_tree_text, "RANKED", most)
@@ -112,7 +130,9 @@ def test_every_splitting_has_the_bits_of_the_processor(fake_cuda, method, n):
 
 def test_several_levels_are_walked(fake_cuda):
     assert len(levels_of(520)) == 4
-    both(plummer(520, seed=1), dict(dt=0.02, approximate=1e-2, method="leapfrog_dkd"), softening=0.05, steps=1)
+    both(
+        plummer(520, seed=1), dict(dt=0.02, approximate=1e-2, method="leapfrog_dkd"), softening=0.05, steps=1
+    )
 
 
 def test_warps_in_another_order_make_the_same_bits(fake_cuda):
@@ -121,28 +141,54 @@ def test_warps_in_another_order_make_the_same_bits(fake_cuda):
 
 
 def test_many_steps_and_what_is_looked_at(fake_cuda):
-    look = dict(softening=0.1, steps=6, save_every=3, observe={"x": lambda q, p: q.sum(), "E": "energy"}, observe_every=2)
+    look = dict(
+        softening=0.1,
+        steps=6,
+        save_every=3,
+        observe={"x": lambda q, p: q.sum(), "E": "energy"},
+        observe_every=2,
+    )
     for method in ("leapfrog", "leapfrog_dkd"):
-        there, ours = (tp.compile(gravity, backend=b, method=method, **HOW).evolve(**plummer(17, seed=4), **look)
-                       for b in ("cuda", "llvm"))  # fmt: skip
-        plain = tp.compile(gravity, backend="cuda", method=method, **HOW).evolve(**plummer(17, seed=4), softening=0.1, steps=6)
-        assert there.hash == ours.hash and np.array_equal(there["E"], ours["E"]) and np.array_equal(there["x"], ours["x"])
-        assert np.array_equal(plain.final.q, there.final.q) and plain.metrics["approximate"] == there.metrics["approximate"]
+        there, ours = (
+            tp.compile(gravity, backend=b, method=method, **HOW).evolve(**plummer(17, seed=4), **look)
+            for b in ("cuda", "llvm")
+        )
+        plain = tp.compile(gravity, backend="cuda", method=method, **HOW).evolve(
+            **plummer(17, seed=4), softening=0.1, steps=6
+        )
+        assert (
+            there.hash == ours.hash
+            and np.array_equal(there["E"], ours["E"])
+            and np.array_equal(there["x"], ours["x"])
+        )
+        assert (
+            np.array_equal(plain.final.q, there.final.q)
+            and plain.metrics["approximate"] == there.metrics["approximate"]
+        )
 
 
 def test_every_member_has_its_own_tree_and_angle(fake_cuda):
     starts = [plummer(60, seed=1), cold_sphere(60, seed=2)]
-    both({name: np.stack([s[name] for s in starts]) for name in ("q", "p")} | {"m": starts[0]["m"]}, softening=0.1, steps=3)
+    both(
+        {name: np.stack([s[name] for s in starts]) for name in ("q", "p")} | {"m": starts[0]["m"]},
+        softening=0.1,
+        steps=3,
+    )
 
 
 @pytest.mark.parametrize("method", ("leapfrog", "leapfrog_dkd"))
 def test_a_checkpoint_goes_on_there_and_here(fake_cuda, tmp_path, method):
     s, options = cold_sphere(60, seed=1), dict(dt=0.05, approximate=3e-3, method=method)
     whole = tp.compile(gravity, **options).evolve(**s, softening=0.05, steps=9)
-    tp.compile(gravity, backend="cuda", **options).evolve(**s, softening=0.05, steps=5, checkpoint=tmp_path / "c")
+    tp.compile(gravity, backend="cuda", **options).evolve(
+        **s, softening=0.05, steps=5, checkpoint=tmp_path / "c"
+    )
     for backend in ("cuda", "llvm"):
         again = tp.compile(gravity, backend=backend, **options).evolve(resume=tmp_path / "c", steps=4)
-        assert np.array_equal(again.final.q, whole.final.q) and again.metrics["approximate"] == whole.metrics["approximate"]
+        assert (
+            np.array_equal(again.final.q, whole.final.q)
+            and again.metrics["approximate"] == whole.metrics["approximate"]
+        )
 
 
 @pytest.mark.parametrize("method", ("leapfrog", "leapfrog_dkd"))
@@ -201,11 +247,17 @@ def test_two_bodies_in_one_place_stop_the_run_as_they_do_here(fake_cuda):
     assert both(s, steps=3).stopped is not None
 
 
-@pytest.mark.parametrize("q", [
-    np.zeros((40, 3)), np.repeat(np.eye(3), 20, 0), np.linspace(0, 1, 50)[:, None] * [1.0, 0.0, 0.0],
-    np.concatenate([np.random.default_rng(0).normal(size=(50, 3)), [[1e12, 0, 0]]]),
-    -1e9 + np.random.default_rng(1).normal(size=(60, 3)),
-], ids=("one place", "three places", "a line", "one far away", "far from the origin"))  # fmt: skip
+@pytest.mark.parametrize(
+    "q",
+    [
+        np.zeros((40, 3)),
+        np.repeat(np.eye(3), 20, 0),
+        np.linspace(0, 1, 50)[:, None] * [1.0, 0.0, 0.0],
+        np.concatenate([np.random.default_rng(0).normal(size=(50, 3)), [[1e12, 0, 0]]]),
+        -1e9 + np.random.default_rng(1).normal(size=(60, 3)),
+    ],
+    ids=("one place", "three places", "a line", "one far away", "far from the origin"),
+)
 def test_points_that_lie_badly_have_the_bits_of_the_processor(fake_cuda, q):
     both(dict(q=q, p=np.zeros_like(q), m=np.where(np.arange(len(q)) % 3, 1.0, 0.0)), softening=0.1, steps=2)
 
@@ -217,7 +269,9 @@ def test_what_a_tree_cannot_do_is_said_there_too(fake_cuda, monkeypatch):
         tp.compile(coulomb, backend="cuda", **HOW).evolve(q=s["q"], p=s["p"], charge=charge, steps=1)
     monkeypatch.setattr(tree, "NARROWEST", 1.0)
     with pytest.raises(PlanError, match="approximate=1e-17 is not met"):
-        tp.compile(gravity, dt=0.02, approximate=1e-17, backend="cuda").evolve(**plummer(300, seed=1), softening=0.1, steps=1)
+        tp.compile(gravity, dt=0.02, approximate=1e-17, backend="cuda").evolve(
+            **plummer(300, seed=1), softening=0.1, steps=1
+        )
 
 
 def test_the_text_rounds_to_nearest_and_contracts_nothing():

@@ -1,4 +1,5 @@
 """How do members lie on a GPU?  Tried once before long runs, behind the fake driver; no bit depends on what is chosen."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -136,7 +137,9 @@ def test_the_next_process_takes_it_from_the_disk_without_trying(driver, tmp_path
     driver.quick = None
     with CUDA_TUNE(2):
         out = run()
-    assert out.metrics["shape"] == {"interleave": 2, "block": 4, "chosen": "cached"} and out.hash == first.hash
+    assert (
+        out.metrics["shape"] == {"interleave": 2, "block": 4, "chosen": "cached"} and out.hash == first.hash
+    )
     assert not driver.tries and file.stat().st_mtime_ns == written
     assert len(driver.texts) == made, "nor is anything assembled: the kernel that won was kept whole"
     again(driver)
@@ -174,7 +177,9 @@ def test_too_few_members_for_a_choice_try_nothing(driver):
     assert not driver.tries
 
 
-@pytest.mark.parametrize("damage", [b"", b"null", b"[3, 8]", b"[2, 5]", b"[2]", b"\xff", b'{"a": 1}', b'[[1], 8]', "torn"])
+@pytest.mark.parametrize(
+    "damage", [b"", b"null", b"[3, 8]", b"[2, 5]", b"[2]", b"\xff", b'{"a": 1}', b"[[1], 8]", "torn"]
+)
 def test_a_damaged_entry_is_ignored_and_written_again(driver, tmp_path, damage):
     driver.quick = (13, 4)
     with CUDA_TUNE(2):
@@ -213,7 +218,11 @@ def test_forms_that_the_driver_refuses_are_left_out(driver, monkeypatch, which):
     with CUDA_TUNE(2):
         out = run()
     shape = out.metrics["shape"]
-    assert refused and shape["chosen"] == "tuned" and (shape["block"] != 4 if which == "launch" else shape["interleave"] == 1)
+    assert (
+        refused
+        and shape["chosen"] == "tuned"
+        and (shape["block"] != 4 if which == "launch" else shape["interleave"] == 1)
+    )
     assert out.hash == ours().hash
 
 
@@ -228,8 +237,11 @@ def test_without_memory_for_a_copy_the_estimate_runs(driver, monkeypatch):
 
 
 @pytest.mark.parametrize("quick", [(26, 4), (13, 4), (7, 4), (7, 16), (4, 8), (2, 16)])
-@pytest.mark.parametrize("how", [{}, dict(save_every=2, hash_every=3), dict(observe={"c": lambda q: tp.cos(q)}, observe_every=2)],
-                         ids=["final", "frames", "watched"])  # fmt: skip
+@pytest.mark.parametrize(
+    "how",
+    [{}, dict(save_every=2, hash_every=3), dict(observe={"c": lambda q: tp.cos(q)}, observe_every=2)],
+    ids=["final", "frames", "watched"],
+)
 def test_no_form_changes_a_bit(driver, quick, how):
     driver.quick = quick
     start = ensemble(SWING, MANY)
@@ -286,7 +298,13 @@ def test_a_checkpoint_goes_on_in_another_form(driver, tmp_path):
 
 def test_the_key_knows_the_program_the_device_its_driver_and_the_size():
     one = ("program", "step", (False,), 1000, "GPU", 13000)
-    others = [("other", *one[1:]), (*one[:1], "watch", *one[2:]), (*one[:2], (True,), *one[3:]), (*one[:3], 5000, *one[4:]),
-              (*one[:4], "another", 13000), (*one[:5], 13010)]  # fmt: skip
+    others = [
+        ("other", *one[1:]),
+        (*one[:1], "watch", *one[2:]),
+        (*one[:2], (True,), *one[3:]),
+        (*one[:3], 5000, *one[4:]),
+        (*one[:4], "another", 13000),
+        (*one[:5], 13010),
+    ]
     names = {cuda_tuning.key(*x) for x in (one, *others)}
     assert len(names) == 7 and cuda_tuning.key(*one[:3], 1001, *one[4:]) in names

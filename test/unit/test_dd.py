@@ -1,4 +1,5 @@
 """What does a run with 32 digits mean?  The method of float64 in longer numbers, the same bits everywhere, and what is refused."""
+
 from __future__ import annotations
 
 import math
@@ -28,7 +29,11 @@ from tinyphysics.target import VectorShape
 from tinyphysics.tpir.wide import in_pairs
 
 COMPILED = [b for b in HERE if b != "python"]
-STARTS = {henon_heiles: dict(q=[0.1, 0.2], p=[0.3, -0.1]), kepler: dict(q=[1.0, 0.0], p=[0.0, 1.2]), pendulum: dict(q=1.0, p=0.5)}
+STARTS = {
+    henon_heiles: dict(q=[0.1, 0.2], p=[0.3, -0.1]),
+    kepler: dict(q=[1.0, 0.0], p=[0.0, 1.2]),
+    pendulum: dict(q=1.0, p=0.5),
+}
 
 
 def wide(system, dt=0.05, **options):
@@ -51,7 +56,12 @@ FORCES = {
     kepler: lambda q: [-x / mp.sqrt(q[0] ** 2 + q[1] ** 2) ** 3 for x in q],
     pendulum: lambda q: [-mp.sin(q[0])],
 }
-WEIGHTS = {2: ("V", (1.0,)), 4: ("V", COMPOSITION["yoshida4"]), 6: ("T", COMPOSITION["kahan_li6"]), 8: ("T", COMPOSITION["kahan_li8"])}
+WEIGHTS = {
+    2: ("V", (1.0,)),
+    4: ("V", COMPOSITION["yoshida4"]),
+    6: ("T", COMPOSITION["kahan_li6"]),
+    8: ("T", COMPOSITION["kahan_li8"]),
+}
 
 
 def in_forty_digits(system, order, dt, steps):
@@ -108,7 +118,10 @@ def test_the_second_words_of_its_weights_are_in_a_run():
     start = {**STARTS[henon_heiles], "q.low": [0.0, 0.0], "p.low": [0.0, 0.0]}
     near = {w: exact + Fraction(1, 2**80) for w, exact in built.step.weights.items()}
     ends = [tpir.vm.run(in_pairs(built.exact, weights), start, 5) for weights in (built.step.weights, near)]
-    off = max(abs((ends[0]["q"][k] - ends[1]["q"][k]) + (ends[0]["q.low"][k] - ends[1]["q.low"][k])) for k in range(2))
+    off = max(
+        abs((ends[0]["q"][k] - ends[1]["q"][k]) + (ends[0]["q.low"][k] - ends[1]["q.low"][k]))
+        for k in range(2)
+    )
     assert 1e-26 < off < 1e-22
 
 
@@ -120,7 +133,16 @@ def test_a_method_whose_weights_have_no_more_digits_is_refused():
 
 def test_a_weight_computes_as_a_float_and_knows_better():
     third = Weight(1 / 3, Fraction(1, 3))
-    for x in (third + third, 1 - third, third - 0.5, 2 * third, third / 2, -third, third + 0.25, 0.25 + third):
+    for x in (
+        third + third,
+        1 - third,
+        third - 0.5,
+        2 * third,
+        third / 2,
+        -third,
+        third + 0.25,
+        0.25 + third,
+    ):
         assert isinstance(x, Weight) and float(x.exact) == pytest.approx(float(x), rel=1e-15)
     assert 1 - 2 * third == 1 - 2 * (1 / 3) and (1 - 2 * third).exact == Fraction(1, 3)
     assert pickle.loads(pickle.dumps(third)).exact == third.exact and repr(third) == repr(1 / 3)
@@ -135,9 +157,17 @@ def test_a_weight_computes_as_a_float_and_knows_better():
 def test_every_backend_has_the_bits_of_the_virtual_machine(name):
     system, options, start = SUITE[name]
     start = ensemble(start, 3)
-    many = name in ("trig", "growth", "powers", "torture")  # functions: thousands of operations, which a C compiler takes long for
+    many = name in (
+        "trig",
+        "growth",
+        "powers",
+        "torture",
+    )  # functions: thousands of operations, which a C compiler takes long for
     backends = ("python", "llvm") if many else HERE
-    runs = {b: tp.compile(system, backend=b, precision="dd", **options).evolve(steps=4, hash_every=2, **start) for b in backends}
+    runs = {
+        b: tp.compile(system, backend=b, precision="dd", **options).evolve(steps=4, hash_every=2, **start)
+        for b in backends
+    }
     assert len({r.hash for r in runs.values()}) == 1, {b: r.hash for b, r in runs.items()}
     assert len({tuple(r.hashes) for r in runs.values()}) == 1
 
@@ -164,7 +194,9 @@ def test_vector_widths_and_interleaving_change_nothing():
     q, p = (np.array(v) + 0.1 * rng.normal(size=(29, 2)) for v in STARTS[kepler].values())
     state = {"q": q, "q.low": np.zeros((29, 2)), "p": p, "p.low": np.zeros((29, 2))}
     found = {}
-    loaders = {s: LlvmLoader(shape=VectorShape(*s)) for s in ((1, 1), (2, 3), (8, 1))} | {"numpy": ArraysLoader()}
+    loaders = {s: LlvmLoader(shape=VectorShape(*s)) for s in ((1, 1), (2, 3), (8, 1))} | {
+        "numpy": ArraysLoader()
+    }
     for name, loader in loaders.items():
         engine = KernelEngine(program, loader)
         m = engine.start(state, {"mu": np.array([1.0])}, 29, 0.05, 0.0)
@@ -236,6 +268,7 @@ def test_bodies_are_right_to_their_last_digits(n):
 
 def test_neighbours_are_right_to_their_last_digits_and_have_the_bits_of_the_virtual_machine():
     """A list is made of first words, forces of both; in a box, across whose edge there are neighbours."""
+
     @tp.hamiltonian
     def near(q: tp.Array[27, 2], p: tp.Array[27, 2], box: tp.Vec[2] = (9.0, 9.0), rc: float = 2.0):
         return (p * p).sum() / 2 + tp.pair_sum(1 / tp.pair_distance2(q, box=box, cutoff=rc) ** 3)
@@ -271,7 +304,12 @@ def test_states_have_two_words_and_are_shown_as_one_number():
     out = wide(kepler).evolve(**STARTS[kepler], steps=10, save_every=5)
     high, low = out.words("q")
     assert high.shape == low.shape == out.q.shape == (3, 2) and out.q.dtype == np.float64
-    assert np.array_equal(out.q, high) and np.all(high + low == high) and np.all(low[0] == 0) and np.any(low[1:] != 0)
+    assert (
+        np.array_equal(out.q, high)
+        and np.all(high + low == high)
+        and np.all(low[0] == 0)
+        and np.any(low[1:] != 0)
+    )
     zero = wide(kepler).evolve(**STARTS[kepler], steps=0)
     assert np.array_equal(zero.final.q, STARTS[kepler]["q"]) and not np.any(list(zero.final.words("q"))[1])
 
@@ -285,7 +323,12 @@ def test_a_run_goes_on_from_the_words_of_another():
     lost = sim.evolve(q=half.q, p=half.p, steps=10)
     with mp.workdps(45):
         end = numbers(whole.final, "q", "p")
-        assert apart(numbers(on.final, "q", "p"), end) < 1e-30 < 1e-18 < apart(numbers(lost.final, "q", "p"), end)
+        assert (
+            apart(numbers(on.final, "q", "p"), end)
+            < 1e-30
+            < 1e-18
+            < apart(numbers(lost.final, "q", "p"), end)
+        )
 
 
 def test_a_checkpoint_keeps_both_words(tmp_path):
@@ -300,10 +343,14 @@ def test_drift_is_measured_in_pairs():
     found = {}
     for n in (32, 64):
         for backend in ("llvm", "python"):
-            out = wide(henon_heiles, dt=1 / n, method="kahan_li8", backend=backend).evolve(**STARTS[henon_heiles], steps=n)
+            out = wide(henon_heiles, dt=1 / n, method="kahan_li8", backend=backend).evolve(
+                **STARTS[henon_heiles], steps=n
+            )
             found[n, backend] = out.drift("energy")
     assert found[32, "llvm"] == found[32, "python"] and found[64, "llvm"] == found[64, "python"]
-    assert 0 < found[64, "llvm"] < 1e-19 and math.log2(found[32, "llvm"] / found[64, "llvm"]) == pytest.approx(8, abs=0.3)
+    assert 0 < found[64, "llvm"] < 1e-19 and math.log2(
+        found[32, "llvm"] / found[64, "llvm"]
+    ) == pytest.approx(8, abs=0.3)
     assert abs(out.drift_rate().slope) < 1e-19 and out.energy.dtype == np.float64
 
 
@@ -321,8 +368,13 @@ def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_a_few():
                 p = [v + mp.mpf(dt) / 2 * f for v, f in zip(p, FORCES[kepler](q))]
                 q = [x + mp.mpf(dt) * v for x, v in zip(q, p)]
                 p = [v + mp.mpf(dt) / 2 * f for v, f in zip(p, FORCES[kepler](q))]
-            own = [[mp.mpf(float(a)) + mp.mpf(float(b)) for a, b in zip(*(w[k] for w in out.final.words(n)))] for n in "qp"]
-            parts = [((v[0] ** 2 + v[1] ** 2) / 2, 1 / mp.sqrt(x[0] ** 2 + x[1] ** 2)) for x, v in ((q, p), own)]
+            own = [
+                [mp.mpf(float(a)) + mp.mpf(float(b)) for a, b in zip(*(w[k] for w in out.final.words(n)))]
+                for n in "qp"
+            ]
+            parts = [
+                ((v[0] ** 2 + v[1] ** 2) / 2, 1 / mp.sqrt(x[0] ** 2 + x[1] ** 2)) for x, v in ((q, p), own)
+            ]
             off.append(float(((parts[1][0] - parts[1][1]) - (parts[0][0] - parts[0][1])) / sum(parts[0])))
     expected = per_root_step(sim.built.step, "dd", dt) * steps**0.5
     assert expected / 6 < np.sqrt(np.mean(np.square(off))) < 6 * expected, (off, expected)
@@ -332,19 +384,24 @@ def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_a_few():
 def test_watching_changes_nothing():
     sim = wide(kepler, order=4)
     plain = sim.evolve(**STARTS[kepler], steps=30)
-    seen = sim.evolve(**STARTS[kepler], steps=30, save_every=1, observe={"r": lambda q: tp.norm(q), "e": "energy"})
+    seen = sim.evolve(
+        **STARTS[kepler], steps=30, save_every=1, observe={"r": lambda q: tp.norm(q), "e": "energy"}
+    )
     assert plain.hash == seen.hash and seen["r"][-1] == pytest.approx(np.hypot(*seen.q[-1]), rel=1e-15)
 
 
 def test_time_has_two_words():
     """In dp/dt = t at t0 = 2**40 the second word of a time is 2**-40 of the first; p is exact here."""
+
     @tp.hamiltonian
     def pushed(q, p, t):
         return p * p / 2 - q * t
 
     start, dt = 2.0**40, 0.1
     for backend in HERE:
-        sim = wide(pushed, dt=dt, method="symplectic_euler", backend=backend)  # drifts, then kicks at the end of the step
+        sim = wide(
+            pushed, dt=dt, method="symplectic_euler", backend=backend
+        )  # drifts, then kicks at the end of the step
         out = sim.evolve(q=0.0, p=0.0, steps=7, t0=start)
         with mp.workdps(50):
             want = sum(mp.mpf(dt) * (mp.mpf(start) + k * mp.mpf(dt)) for k in range(1, 8))
@@ -353,6 +410,7 @@ def test_time_has_two_words():
 
 def test_a_constant_beside_a_step_is_the_users():
     """A constant force in a Runge-Kutta step: 9.81 is not a coefficient of the method, 1/6 is."""
+
     @tp.hamiltonian
     def falling(q, p, t):
         return p * p / 2 + 9.81 * q + q * t / 7
@@ -382,8 +440,12 @@ def test_the_program_is_an_ordinary_one():
     assert tpir.parse(str(program)) == program and tpir.parse(str(program)).hash == program.hash
     assert [s.name for s in program.states] == ["q", "q.low", "p", "p.low"]
     assert {i.op for _, _, i in program.numbered()} <= {"LOAD", "STORE", "ELEM", "FMA", "MOVE", "MAP"}
-    ends = tpir.vm.run(program, {"q": [1.0, 0.0], "q.low": [0.0, 0.0], "p": [0.0, 1.2], "p.low": [0.0, 0.0]}, 5,
-                       params={"mu": 1.0})  # fmt: skip
+    ends = tpir.vm.run(
+        program,
+        {"q": [1.0, 0.0], "q.low": [0.0, 0.0], "p": [0.0, 1.2], "p.low": [0.0, 0.0]},
+        5,
+        params={"mu": 1.0},
+    )
     out = wide(kepler, order=4, backend="llvm").evolve(**STARTS[kepler], steps=5)
     assert [ends["q"], ends["q.low"]] == [w.tolist() for w in out.final.words("q")]
 
@@ -394,7 +456,9 @@ def test_equal_stages_stay_a_loop():
 
 def test_the_certificate_is_that_of_the_step():
     sim = wide(kepler, order=4)
-    assert sim.certificate.symplectic and sim.certificate.reversible and "pairs of float64" in str(sim.explain())
+    assert (
+        sim.certificate.symplectic and sim.certificate.reversible and "pairs of float64" in str(sim.explain())
+    )
 
 
 def test_a_users_constant_is_the_float64_that_was_written():
@@ -427,6 +491,8 @@ def test_a_method_keeps_its_order_beyond_float64(m):
     """Whose weights, those of force gradients too, have more digits than float64 has."""
     sim, ends = tp.compile(henon_heiles, dt=1.0, method=m.name, precision="dd"), []
     for n in (96, 192, 384):
-        ends.append([*sim.evolve(q=[0.1, 0.2], p=[0.3, -0.1], dt=1 / n, steps=n).final.words("q").arrays.values()])
+        ends.append(
+            [*sim.evolve(q=[0.1, 0.2], p=[0.3, -0.1], dt=1 / n, steps=n).final.words("q").arrays.values()]
+        )
     coarse, fine = (np.abs((a[0] - b[0]) + (a[1] - b[1])).max() for a, b in zip(ends, ends[1:]))
     assert fine < 2e-16 and abs(np.log2(coarse / fine) - m.order) < 0.1

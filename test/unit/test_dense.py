@@ -1,4 +1,5 @@
 """Small linear systems inside an energy: as accurate as their condition allows, with exact derivatives."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -28,7 +29,10 @@ def test_the_error_is_that_of_the_condition(n, condition):
         x = np.random.default_rng(seed).normal(size=n)
         got = evaluate(roots, {"a": m.ravel().tolist(), "b": (m @ x).tolist()})
         for value, exact in zip(got, (np.linalg.solve(m, m @ x), np.linalg.inv(m), np.linalg.det(m))):
-            assert np.abs(np.reshape(value, np.shape(exact)) - exact).max() <= 16 * n * condition * EPS * np.abs(exact).max()
+            assert (
+                np.abs(np.reshape(value, np.shape(exact)) - exact).max()
+                <= 16 * n * condition * EPS * np.abs(exact).max()
+            )
 
 
 def test_a_pivot_of_zero_is_exchanged():
@@ -46,7 +50,9 @@ def test_derivatives_are_those_of_the_textbook(n):
     a, b, c = UOp.var("a", (n, n)), np.arange(1.0, n + 1), np.ones(n)
     env = {"a": m.ravel().tolist()}
     (slope,) = gradient(np.linalg.det(a), [a])
-    assert np.allclose(np.reshape(evaluate([slope], env)[0], (n, n)), np.linalg.det(m) * np.linalg.inv(m).T, rtol=1e-12)
+    assert np.allclose(
+        np.reshape(evaluate([slope], env)[0], (n, n)), np.linalg.det(m) * np.linalg.inv(m).T, rtol=1e-12
+    )
     (slope,) = gradient((np.linalg.solve(a, b) * c).sum(), [a])
     expected = -np.outer(np.linalg.solve(m.T, c), np.linalg.solve(m, b))
     assert np.allclose(np.reshape(evaluate([slope], env)[0], (n, n)), expected, rtol=1e-11)
@@ -56,14 +62,23 @@ def test_several_right_sides_and_matrices():
     a = UOp.var("a", (3, 3))
     m = matrix(3, 10.0, 1)
     x = np.linalg.solve(a, np.arange(6.0).reshape(3, 2))
-    assert np.allclose(np.reshape(evaluate([x], {"a": m.ravel().tolist()})[0], (3, 2)), np.linalg.solve(m, np.arange(6.0).reshape(3, 2)))
+    assert np.allclose(
+        np.reshape(evaluate([x], {"a": m.ravel().tolist()})[0], (3, 2)),
+        np.linalg.solve(m, np.arange(6.0).reshape(3, 2)),
+    )
     many = np.stack([m, matrix(3, 10.0, 2)])
     d = np.linalg.det(UOp.var("a", (2, 3, 3)))
     assert np.allclose(evaluate([d], {"a": many.ravel().tolist()})[0], np.linalg.det(many))
 
 
-@pytest.mark.parametrize("wrong", [lambda: np.linalg.det(UOp.var("a", (2, 3))), lambda: np.linalg.inv(UOp.var("a", (7, 7))),
-                                   lambda: np.linalg.solve(UOp.var("a", (3, 3)), np.ones(2))])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: np.linalg.det(UOp.var("a", (2, 3))),
+        lambda: np.linalg.inv(UOp.var("a", (7, 7))),
+        lambda: np.linalg.solve(UOp.var("a", (3, 3)), np.ones(2)),
+    ],
+)
 def test_what_is_not_written_out_is_an_error(wrong):
     with pytest.raises(tp.ShapeError):
         wrong()

@@ -1,4 +1,5 @@
 """Are derivatives right?  Each rule against central differences in 50 digits, vjp against jvp, branches against NaN."""
+
 from __future__ import annotations
 
 import math
@@ -88,10 +89,12 @@ def close(a, b, tolerance=1e-14):
 
 def slope(u, name, env, k=0, h=mpf(10) ** -15):
     """d u / d env[name][k], by central differences: the error is of order 1e-30."""
+
     def at(step):
         moved = list(env[name])
         moved[k] += step
         return exactly([u], {**env, name: moved})[0][0]
+
     return (at(h) - at(-h)) / (2 * h)
 
 
@@ -102,7 +105,9 @@ POINTS = {op: POSITIVE for op in (Ops.SQRT, Ops.RSQRT, Ops.LOG, Ops.POW)}
 
 
 @pytest.mark.requirement("S3-12", "S3-17")
-@pytest.mark.parametrize("op", sorted(set(PARTIALS) - {Ops.CAST, Ops.WHERE}, key=lambda o: o.value), ids=lambda o: o.value)
+@pytest.mark.parametrize(
+    "op", sorted(set(PARTIALS) - {Ops.CAST, Ops.WHERE}, key=lambda o: o.value), ids=lambda o: o.value
+)
 def test_each_derivative_is_the_central_difference(op):
     names = [x, y, z][: {Ops.FMA: 3, Ops.IMAGE: 3}.get(op, 2 if op.value in TWO else 1)]
     u = names[0].alu(op, *names[1:])
@@ -194,28 +199,50 @@ def graphs(draw, size=12):
         if kind in "XRfptckSg" and not a.ndim or kind in "+-*/wMmh" and not fits:
             continue
         match kind:
-            case "+": new = a + b
-            case "-": new = a - b
-            case "*": new = a * b
-            case "/": new = a / (1.5 + b * b)
-            case "w": new = (a < b).where(a * b, b.sin())
-            case "M": new = a.maximum(b)
-            case "m": new = a.minimum(b)
-            case "h": new = (1.0 + a).hypot(b)
-            case "s": new = (1.2 + a * a).sqrt()
-            case "S": new = a.sum(axis)
-            case "X": new = a.max(axis)
-            case "R": new = a.min()
-            case "r": new = a.tanh()
-            case "f": new = a.flip((axis,))
-            case "p": new = a.pad([(1, 2, 1)] + [(0, 1, 0)] * (a.ndim - 1))
-            case "t": new = a.T
-            case "c": new = UOp(Ops.CONCAT, f64, (2 * a.shape[0], *a.shape[1:]), (a, a * a), 0)
-            case "k": new = a[(slice(None),) * axis + (slice(None, None, -2),)]
-            case "e": new = UOp.stack([a.element(0), b.element(b.size - 1), a.element(a.size // 2)])
-            case "x": new = a.cos()
-            case "g": new = a.roll(draw(st.integers(-2, 2)), axis)
-            case "E": new = a.expand((2, *a.shape)) if a.ndim < 3 else a.reshape(a.size)
+            case "+":
+                new = a + b
+            case "-":
+                new = a - b
+            case "*":
+                new = a * b
+            case "/":
+                new = a / (1.5 + b * b)
+            case "w":
+                new = (a < b).where(a * b, b.sin())
+            case "M":
+                new = a.maximum(b)
+            case "m":
+                new = a.minimum(b)
+            case "h":
+                new = (1.0 + a).hypot(b)
+            case "s":
+                new = (1.2 + a * a).sqrt()
+            case "S":
+                new = a.sum(axis)
+            case "X":
+                new = a.max(axis)
+            case "R":
+                new = a.min()
+            case "r":
+                new = a.tanh()
+            case "f":
+                new = a.flip((axis,))
+            case "p":
+                new = a.pad([(1, 2, 1)] + [(0, 1, 0)] * (a.ndim - 1))
+            case "t":
+                new = a.T
+            case "c":
+                new = UOp(Ops.CONCAT, f64, (2 * a.shape[0], *a.shape[1:]), (a, a * a), 0)
+            case "k":
+                new = a[(slice(None),) * axis + (slice(None, None, -2),)]
+            case "e":
+                new = UOp.stack([a.element(0), b.element(b.size - 1), a.element(a.size // 2)])
+            case "x":
+                new = a.cos()
+            case "g":
+                new = a.roll(draw(st.integers(-2, 2)), axis)
+            case "E":
+                new = a.expand((2, *a.shape)) if a.ndim < 3 else a.reshape(a.size)
         if new.size <= 60:
             pool.append(new)
     return pool[-1]
@@ -282,16 +309,29 @@ BRANCHES = {
     "a negative power": (safe(x).where(x**-1.5, x), 0.0, 1.0),
     "x log x": (safe(x).where(x * x.log(), 0.0), 0.0, 0.0),
     "a function of a root": (safe(x).where(x.sqrt().sin().exp(), 0.0), 0.0, 0.0),
-    "one root in two branches": (safe(x).where(x.sqrt(), 0.0) + safe(x).where(x.sqrt() ** 2.0, 0.0), 0.0, 0.0),
+    "one root in two branches": (
+        safe(x).where(x.sqrt(), 0.0) + safe(x).where(x.sqrt() ** 2.0, 0.0),
+        0.0,
+        0.0,
+    ),
     "one root in three branches": (
-        safe(x).where(x.sqrt(), 0.0) - (x > 1.0).where(x.sqrt().sin(), 0.0) + safe(x).where(x.sqrt() ** 3.0, 0.0), 0.0, 0.0),
-    "one root in two branches, over": (safe(x).where(1.0 / x, 0.0) - (x > 1.0).where(1.0 / x**2.0, 0.0), 0.0, 0.0),
+        safe(x).where(x.sqrt(), 0.0)
+        - (x > 1.0).where(x.sqrt().sin(), 0.0)
+        + safe(x).where(x.sqrt() ** 3.0, 0.0),
+        0.0,
+        0.0,
+    ),
+    "one root in two branches, over": (
+        safe(x).where(1.0 / x, 0.0) - (x > 1.0).where(1.0 / x**2.0, 0.0),
+        0.0,
+        0.0,
+    ),
     "a branch in a branch": (safe(x).where((x > 1.0).where(x.log(), x.sqrt()), x), 0.0, 1.0),
     "a scaled branch": (2.5 * safe(x).where(x.sqrt(), 0.0) / 3.0, 0.0, 0.0),
     "a squared branch": (safe(x).where(x.sqrt(), 0.0) ** 2.0, 0.0, 0.0),
     "an inverse sine": ((abs(x) < 1.0).where(x.asin(), 0.0), 1.0, 0.0),
     "a power by a parameter": (safe(x).where(x**y, 0.0), -2.0, 0.0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BRANCHES)
@@ -302,7 +342,9 @@ def test_what_a_branch_does_not_choose_does_not_reach_the_derivative(name):
     env = {"x": at, "y": 2.5}
     assert evaluate([back, forth], env) == [want, want]
     away = {"x": [mpf("0.4")], "y": [mpf("2.5")]}
-    assert close(exactly([back], away)[0][0], slope(u, "x", away)) and close(exactly([forth], away)[0][0], slope(u, "x", away))
+    assert close(exactly([back], away)[0][0], slope(u, "x", away)) and close(
+        exactly([forth], away)[0][0], slope(u, "x", away)
+    )
 
 
 def test_a_branch_on_arrays_keeps_its_zeros():
@@ -318,7 +360,9 @@ def test_pairs_with_themselves_left_out():
     r = (d * d).sqrt()
     u = d.eq(0.0).where(0.0, 1.0 / r).sum() / 2.0
     (g,) = simplify(gradient(u, [q]))
-    assert evaluate([g], {"v": [0.0, 1.0, 3.0]})[0] == pytest.approx([1 + 1 / 9, -1 + 1 / 4, -1 / 4 - 1 / 9], rel=1e-15)
+    assert evaluate([g], {"v": [0.0, 1.0, 3.0]})[0] == pytest.approx(
+        [1 + 1 / 9, -1 + 1 / 4, -1 / 4 - 1 / 9], rel=1e-15
+    )
 
 
 # --- operations of the user's own ------------------------------------------------------------------
@@ -328,7 +372,9 @@ def test_a_registered_operation_is_differentiated_by_its_rule():
     u = soft(x * 2.0) * y
     g, h = gradient(u, [x, y])
     env = {"x": [mpf("0.3")], "y": [mpf("1.7")]}
-    assert close(exactly([g], env)[0][0], slope(u, "x", env)) and close(exactly([h], env)[0][0], slope(u, "y", env))
+    assert close(exactly([g], env)[0][0], slope(u, "x", env)) and close(
+        exactly([h], env)[0][0], slope(u, "y", env)
+    )
     (t,) = jvp([u], [x], [UOp.const(1.0)])
     assert close(exactly([t], env)[0][0], slope(u, "x", env))
     w = soft(v).sum()
@@ -400,7 +446,11 @@ def test_an_energy_with_an_operation_of_ones_own_runs():
 
 
 def test_symbols_in_a_definition_may_be_any_shape():
-    norm = register("norm_test", lambda a, b: (a * a + b * b).sqrt(), lambda a, b: (a / (a * a + b * b).sqrt(), b / (a * a + b * b).sqrt()))
+    norm = register(
+        "norm_test",
+        lambda a, b: (a * a + b * b).sqrt(),
+        lambda a, b: (a / (a * a + b * b).sqrt(), b / (a * a + b * b).sqrt()),
+    )
     u = norm(m, as_uop(1.0)).sum()
     (g,) = gradient(u, [m])
     env = {"m": [mpf(k) / 3 for k in range(6)]}

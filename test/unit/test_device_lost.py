@@ -1,4 +1,5 @@
 """What is left of a run whose device fails?  All that was saved before, and the reason."""
+
 import numpy as np
 import pytest
 
@@ -63,7 +64,9 @@ def test_frames_on_the_device_are_there_unless_it_is_lost(fake_cuda, failing, mo
     sim = tp.compile(pendulum, dt=0.01, backend="cuda")
     failing(24)
     out = sim.evolve(**given, steps=40, save_every=10)
-    assert out.stopped.cause == "device" and out.steps[-1] == 20 and np.array_equal(out.q.numpy(), whole.q[:3])
+    assert (
+        out.stopped.cause == "device" and out.steps[-1] == 20 and np.array_equal(out.q.numpy(), whole.q[:3])
+    )
 
     def lost():
         raise DeviceError("CUDA's cuStreamSynchronize failed: CUDA_ERROR_LAUNCH_FAILED", 719)

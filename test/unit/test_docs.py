@@ -1,4 +1,5 @@
 """Are the docs true?  Every block runs, every table is printed from the code, every citation is pinned."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -55,7 +56,9 @@ def test_every_python_block_runs_and_prints_what_the_page_shows(page):
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_a_block_that_does_not_run_says_why(page):
     for block in docs.blocks(page.read_text(encoding="utf-8")):
-        assert block.skip is None or len(block.skip) > 10, f"{page.name}:{block.line} is not run, without a reason"
+        assert block.skip is None or len(block.skip) > 10, (
+            f"{page.name}:{block.line} is not run, without a reason"
+        )
 
 
 def test_a_page_that_shows_something_else_is_seen(tmp_path):
@@ -102,7 +105,9 @@ def test_the_commands_on_the_pages_work(page, command, tmp_path):
     verb, *rest = command.split()
     call = [sys.executable, *(["-m", "tinyphysics"] if verb == "tp" else []), *rest]
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(call, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    done = subprocess.run(
+        call, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
 
@@ -118,7 +123,11 @@ def test_the_commands_that_tests_cannot_run_are_run_in_ci():
 
 def unpinned(text: str) -> list[str]:
     """Links to code that do not name the commit that they were read at."""
-    return [u for u in re.findall(rf"https?://{HOSTS}/[^\s)>\"'\]]+", text) if not re.search(r"\b[0-9a-f]{40}\b", u)]
+    return [
+        u
+        for u in re.findall(rf"https?://{HOSTS}/[^\s)>\"'\]]+", text)
+        if not re.search(r"\b[0-9a-f]{40}\b", u)
+    ]
 
 
 def moving(text: str) -> list[str]:
@@ -134,7 +143,11 @@ def test_every_citation_of_code_is_pinned_to_a_commit(page):
 
 @pytest.mark.requirement("S4-14")
 def test_comments_in_the_source_cite_pinned_code_too():
-    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tools").glob("*.py"), *(ROOT / "examples").glob("*.py")]:
+    for path in [
+        *(ROOT / "src").rglob("*.py"),
+        *(ROOT / "tools").glob("*.py"),
+        *(ROOT / "examples").glob("*.py"),
+    ]:
         text = path.read_text(encoding="utf-8")
         assert unpinned(text) == [] and moving(text) == [], path
 
@@ -145,14 +158,27 @@ def test_the_citation_lint_sees_what_it_is_for():
     assert unpinned(f"[x]({host}/blob/{commit}/c.py#L3)") == []
     for link in (f"{host}/blob/master/c.py", f"{host}/blob/{commit[:12]}/c.py", f"{host}/tree/v1.2", host):
         assert unpinned(f"see ({link})") == [link]
-    assert moving(f"{host}/blob/master/c.py") and moving(f"{host}/tree/main/c") and not moving(f"{host}/blob/{commit}/c")
+    assert (
+        moving(f"{host}/blob/master/c.py")
+        and moving(f"{host}/tree/main/c")
+        and not moving(f"{host}/blob/{commit}/c")
+    )
 
 
 @pytest.mark.requirement("S4-01")
 def test_the_design_note_maps_the_concepts_of_the_model_ir():
     text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     note = text.partition("## How it relates to tinygrad's IR")[2]
-    for concept in ("UOp", "hash-consing", "Ops", "UPat", "PatternMatcher", "graph_rewrite", "spec", "gradient"):
+    for concept in (
+        "UOp",
+        "hash-consing",
+        "Ops",
+        "UPat",
+        "PatternMatcher",
+        "graph_rewrite",
+        "spec",
+        "gradient",
+    ):
         assert concept in note
     for ours in re.findall(r"`((?:\w+/)+\w+\.py)`", note):
         assert (ROOT / "src" / "tinyphysics" / ours).exists(), ours
@@ -223,9 +249,14 @@ def test_requirements_are_read_from_functions_classes_modules_and_parameters(tmp
     )
     found = {(s.requirement, s.test) for s in docs.shown(tmp_path)}
     assert found == {
-        ("S1-01", "test_one"), ("S2-01", "test_one"), ("S2-02", "test_one"), ("S1-01", "test_two"),
-        ("S3-01", "test_two"), ("S1-01", "test_three"), ("S4-01", "test_three"),
-    }  # fmt: skip
+        ("S1-01", "test_one"),
+        ("S2-01", "test_one"),
+        ("S2-02", "test_one"),
+        ("S1-01", "test_two"),
+        ("S3-01", "test_two"),
+        ("S1-01", "test_three"),
+        ("S4-01", "test_three"),
+    }
 
 
 def test_the_coverage_page_lists_this_file():

@@ -1,4 +1,5 @@
 """Is what a jump is made of right?  Double-double numbers, eigenpairs, exact ranks and coefficients, matrices with a bound."""
+
 from fractions import Fraction
 
 import mpmath
@@ -33,8 +34,10 @@ def numbers(rng, n, scale=1.0):
 
 # --- numbers --------------------------------------------------------------------------------------------
 FUNCTIONS = {
-    "add": (lambda a, b: a + b, lambda x, y: x + y), "sub": (lambda a, b: a - b, lambda x, y: x - y),
-    "mul": (lambda a, b: a * b, lambda x, y: x * y), "div": (lambda a, b: a / b, lambda x, y: x / y),
+    "add": (lambda a, b: a + b, lambda x, y: x + y),
+    "sub": (lambda a, b: a - b, lambda x, y: x - y),
+    "mul": (lambda a, b: a * b, lambda x, y: x * y),
+    "div": (lambda a, b: a / b, lambda x, y: x / y),
     "sqrt": (lambda a, b: a.abs().sqrt(), lambda x, y: mpmath.sqrt(abs(x))),
     "sin": (lambda a, b: dd.circle(a)[0], lambda x, y: mpmath.sin(x)),
     "cos": (lambda a, b: dd.circle(a)[1], lambda x, y: mpmath.cos(x)),
@@ -43,7 +46,7 @@ FUNCTIONS = {
     "1 - cosh": (lambda a, b: dd.hyperbola(a.abs())[2], lambda x, y: 1 - mpmath.cosh(abs(x))),
     "expm1": (lambda a, b: dd.expm1(a), lambda x, y: mpmath.expm1(x)),
     "area": (lambda a, b: dd.area(a.abs()), lambda x, y: mpmath.asinh(abs(x))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -55,7 +58,11 @@ def test_a_function_has_thirty_digits(name, scale):
     with mpmath.workdps(60):
         for got, x, y in zip(of(ours(a, b)), of(a), of(b)):
             wanted = theirs(x, y)
-            assert abs(got - wanted) <= ROOM * max(abs(wanted), abs(x) if name in ("add", "sub") else 0), (name, x, y)
+            assert abs(got - wanted) <= ROOM * max(abs(wanted), abs(x) if name in ("add", "sub") else 0), (
+                name,
+                x,
+                y,
+            )
 
 
 def test_an_angle_of_many_turns_is_reduced_without_a_loss():
@@ -70,8 +77,10 @@ def test_an_angle_of_many_turns_is_reduced_without_a_loss():
 def test_an_angle_is_found_from_its_sine_and_cosine():
     with mpmath.workdps(60):
         wanted = [mpmath.mpf(k) / 100 for k in range(1, 157)]
-        s, c = (DD(*map(np.array, zip(*(dd.of_fraction(Fraction(int(f(x) * 2**160), 2**160)) for x in wanted))))
-                for f in (mpmath.sin, mpmath.cos))  # fmt: skip
+        s, c = (
+            DD(*map(np.array, zip(*(dd.of_fraction(Fraction(int(f(x) * 2**160), 2**160)) for x in wanted))))
+            for f in (mpmath.sin, mpmath.cos)
+        )
         assert max(abs(a - b) for a, b in zip(of(dd.angle(s, c)), wanted)) < 1e-30
 
 
@@ -102,10 +111,19 @@ def rotated(values, seed):
     return (a + a.T) / 2
 
 
-@pytest.mark.parametrize("values", [
-    [1.0, 2.0, 3.0], [1.0, 1.0, 1.0, 2.0], [1.0, 1.0 + 1e-15, 1.0 + 1e-12, 1.0 + 1e-9, 5.0, 5.0], [0.0] * 5,
-    [-3.0, 0.0, 0.0, 1e-8, 7.0], [4.0], list(np.linspace(1, 2, 33)), [1.0] * 20 + [1.0 + 1e-13] * 13,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, 2.0, 3.0],
+        [1.0, 1.0, 1.0, 2.0],
+        [1.0, 1.0 + 1e-15, 1.0 + 1e-12, 1.0 + 1e-9, 5.0, 5.0],
+        [0.0] * 5,
+        [-3.0, 0.0, 0.0, 1e-8, 7.0],
+        [4.0],
+        list(np.linspace(1, 2, 33)),
+        [1.0] * 20 + [1.0 + 1e-13] * 13,
+    ],
+)
 def test_eigenpairs_are_right_to_twenty_six_digits_clusters_included(values):
     a = rotated(values, len(values))
     e = eigen(DD(a))
@@ -130,7 +148,10 @@ def test_a_null_space_is_counted_exactly():
     chain[1][1] = 0.1 + 0.2  # rounded: no longer the sum of its neighbours
     assert nullity(chain, 3) == 0
     assert nullity([{}] * 4, 4) == 4 and nullity([{0: 1}], 1) == 0
-    big = [{0: 10**12 + 39, 1: 3 * 10**12 + 7}, {0: 2 * 10**12 + 78, 1: 6 * 10**12 + 14}]  # its vector is no small fraction
+    big = [
+        {0: 10**12 + 39, 1: 3 * 10**12 + 7},
+        {0: 2 * 10**12 + 78, 1: 6 * 10**12 + 14},
+    ]  # its vector is no small fraction
     assert nullity(big, 2) == 1
     rng = np.random.default_rng(0)
     for rank in (1, 3, 5):
@@ -142,7 +163,14 @@ def test_a_null_space_is_counted_exactly():
 
 @tp.hamiltonian
 def everything(q: tp.Vec[3], p: tp.Vec[3], k: tp.Vec[3], a: float = 2.0):
-    return p @ p / (2 * a) + (k * q * q).sum() * tp.sqrt(a) + (q @ p) / 3 + 3 * q[0] + tp.sin(a) * p[1] + a**1.5 * q[0] * q[1]
+    return (
+        p @ p / (2 * a)
+        + (k * q * q).sum() * tp.sqrt(a)
+        + (q @ p) / 3
+        + 3 * q[0]
+        + tp.sin(a) * p[1]
+        + a**1.5 * q[0] * q[1]
+    )
 
 
 def test_coefficients_are_exact_and_functions_of_parameters_have_sixty_digits():
@@ -151,12 +179,24 @@ def test_coefficients_are_exact_and_functions_of_parameters_have_sixty_digits():
     assert h.rows[2][2] == 4 * Fraction(0.1) and h.rows[0][1] == 8 and h.mixes
     assert h.linear[0] == 3 and h.linear[2] == 0
     with mpmath.workdps(70):
-        assert abs(mpmath.mpf(h.linear[4].numerator) / h.linear[4].denominator - mpmath.sin(4)) < mpmath.mpf(10) ** -55
-        root = hessian(everything.energy, everything.q, everything.p, {"k": [1.0, 2.0, 3.0], "a": [2.0]}).rows[0][0]
+        assert (
+            abs(mpmath.mpf(h.linear[4].numerator) / h.linear[4].denominator - mpmath.sin(4))
+            < mpmath.mpf(10) ** -55
+        )
+        root = hessian(
+            everything.energy, everything.q, everything.p, {"k": [1.0, 2.0, 3.0], "a": [2.0]}
+        ).rows[0][0]
         assert abs(mpmath.mpf(root.numerator) / root.denominator - 2 * mpmath.sqrt(2)) < mpmath.mpf(10) ** -55
 
 
-@pytest.mark.parametrize(("a", "says"), [(-1.0, "power of a number that is not above 0|root of a negative"), (0.0, "a divisor is 0"), (20.0, "beyond 10")])
+@pytest.mark.parametrize(
+    ("a", "says"),
+    [
+        (-1.0, "power of a number that is not above 0|root of a negative"),
+        (0.0, "a divisor is 0"),
+        (20.0, "beyond 10"),
+    ],
+)
 def test_what_has_no_exact_coefficient_is_refused(a, says):
     with pytest.raises(NotAffine, match=says):
         hessian(everything.energy, everything.q, everything.p, {"k": [1.0, 2.0, 3.0], "a": [a]})
@@ -183,10 +223,16 @@ def test_an_exponential_and_a_power_keep_their_bounds(seed):
     exact = [[Fraction(float(x)) for x in row] for row in a]
     with mpmath.workdps(400):
         A = mpmath.matrix([[mpmath.mpf(float(x)) for x in row] for row in a])
-        for got, wanted in ((exponential(exact, t), mpmath.expm(A * (mpmath.mpf(t.numerator) / t.denominator))),
-                            (power([sheared(exact, Fraction(1, 64))] * 2, 77), (mpmath.eye(n) + A / 64) ** 154)):  # fmt: skip
+        for got, wanted in (
+            (exponential(exact, t), mpmath.expm(A * (mpmath.mpf(t.numerator) / t.denominator))),
+            (power([sheared(exact, Fraction(1, 64))] * 2, 77), (mpmath.eye(n) + A / 64) ** 154),
+        ):
             assert got.error * 2**160 <= 2**got.bits
-            off = max(abs(mpmath.mpf(got.rows[i][j]) / mpmath.mpf(2) ** got.bits - wanted[i, j]) for i in range(n) for j in range(n))
+            off = max(
+                abs(mpmath.mpf(got.rows[i][j]) / mpmath.mpf(2) ** got.bits - wanted[i, j])
+                for i in range(n)
+                for j in range(n)
+            )
             assert off <= mpmath.mpf(got.error) / mpmath.mpf(2) ** got.bits
 
 
@@ -204,10 +250,14 @@ def test_bessel_functions(r):
             assert abs(found[k] - mpmath.besselj(k, r)) < 1e-14 * max(1.0, r / 30)
 
 
-@pytest.mark.parametrize(("sequence", "limit"), [
-    ([("V", 0.5), ("T", 1.0), ("V", 0.5)], 2.0), ([("T", 1.0), ("V", 1.0)], 2.0),
-    ([("V", 0.25), ("T", 0.5), ("V", 0.5), ("T", 0.5), ("V", 0.25)], 4.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sequence", "limit"),
+    [
+        ([("V", 0.5), ("T", 1.0), ("V", 0.5)], 2.0),
+        ([("T", 1.0), ("V", 1.0)], 2.0),
+        ([("V", 0.25), ("T", 0.5), ("V", 0.5), ("T", 0.5), ("V", 0.25)], 4.0),
+    ],
+)
 def test_the_limit_of_a_method_is_where_it_stops_turning(sequence, limit):
     m = step_matrix([(part, Fraction(w)) for part, w in sequence])
     assert m.limit() == pytest.approx(limit, abs=2e-3)

@@ -1,4 +1,5 @@
 """Half of a double sum over i and j is a sum over pairs, where that is shown; where not, it stays what it is."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -18,6 +19,7 @@ BACKENDS = ("python", "numpy", "c", "llvm")
 
 def with_potential(f):
     """Unit masses between which f of (q, m, j) acts, and what NumPy makes of f."""
+
     @tp.hamiltonian
     def system(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], j: tp.Array["n", "n"]):
         return (p**2).sum() / 2 + f(q, m, j)
@@ -81,7 +83,12 @@ ALL = GRAVITY | SYMMETRIC | WITH_THEMSELVES | OTHERS
 
 def bodies(n):
     rng = np.random.default_rng(n)
-    return dict(q=rng.normal(size=(n, 3)), p=rng.normal(size=(n, 3)) / 10, m=rng.uniform(1, 2, n), j=rng.normal(size=(n, n)))
+    return dict(
+        q=rng.normal(size=(n, 3)),
+        p=rng.normal(size=(n, 3)) / 10,
+        m=rng.uniform(1, 2, n),
+        j=rng.normal(size=(n, n)),
+    )
 
 
 def pairs_of(energy):
@@ -99,8 +106,10 @@ def test_what_is_shown_to_be_a_sum_over_pairs_becomes_one(name):
 def test_the_energy_is_that_of_numpy_and_bits_do_not_depend_on_the_backend(name):
     n = 4
     start = bodies(n)
-    runs = {b: tp.compile(with_potential(ALL[name]), dt=1e-4, sizes={"n": n}, backend=b).evolve(**start, steps=3)
-            for b in BACKENDS}  # fmt: skip
+    runs = {
+        b: tp.compile(with_potential(ALL[name]), dt=1e-4, sizes={"n": n}, backend=b).evolve(**start, steps=3)
+        for b in BACKENDS
+    }
     assert len({out.hash for out in runs.values()}) == 1
     out = runs["llvm"]
     with np.errstate(all="ignore"):
@@ -126,7 +135,10 @@ def test_no_array_of_all_pairs_is_stored(name):
 def test_half_of_a_double_sum_has_the_bits_of_a_pair_sum(name):
     same = with_potential(lambda q, m, j: tp.pair_sum(m[:, None] * m / np.sqrt(r2(q))))
     start = bodies(6)
-    runs = [tp.compile(s, dt=1e-3, sizes={"n": 6}).evolve(**start, steps=20) for s in (same, with_potential(GRAVITY[name]))]
+    runs = [
+        tp.compile(s, dt=1e-3, sizes={"n": 6}).evolve(**start, steps=20)
+        for s in (same, with_potential(GRAVITY[name]))
+    ]
     if name in ("where", "where not"):
         assert runs[0].hash == runs[1].hash
     assert np.allclose(runs[0].final.q, runs[1].final.q, rtol=1e-12, atol=1e-12)
@@ -150,12 +162,15 @@ def test_a_field_on_a_square_is_no_double_sum():
     assert "double sum" not in str(tp.compile(sheet, dt=0.1).explain())
 
 
-@pytest.mark.parametrize("f", [
-    lambda q, m, j: -(m[:, None] * m / np.sqrt(r2(q))).sum() / 2,
-    lambda q, m, j: np.log(r2(q)).sum(),
-    lambda q, m, j: 2 * (r2(q) ** -6 - r2(q) ** -3).sum(),
-    lambda q, m, j: 0.5 * (m * (m / np.sqrt(r2(q))).sum(1)).sum(),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda q, m, j: -(m[:, None] * m / np.sqrt(r2(q))).sum() / 2,
+        lambda q, m, j: np.log(r2(q)).sum(),
+        lambda q, m, j: 2 * (r2(q) ** -6 - r2(q) ** -3).sum(),
+        lambda q, m, j: 0.5 * (m * (m / np.sqrt(r2(q))).sum(1)).sum(),
+    ],
+)
 @pytest.mark.requirement("C-14")
 def test_a_sum_that_takes_in_what_is_infinite_is_an_error_with_a_line(f):
     with pytest.raises(tp.TraceError, match="between each one and itself") as caught:
@@ -166,8 +181,19 @@ def test_a_sum_that_takes_in_what_is_infinite_is_an_error_with_a_line(f):
 def random_energy(rng, q, m, v):
     """Sums of what pairs, rows and columns of three make of each other: symmetric, one-sided, masked, or none of it."""
     eye3 = np.eye(3)
-    leaves = [q[:, None] - q[None, :], q[None] - q[:, None], m[:, None] * m, m[:, None] + m[None], q[:, None] * m, v, v.T,
-              v[:, None, :].sum(-1) - v.sum(-1), ((v[:, None] - v) ** 2).sum(-1), 1 - eye3, eye3]  # fmt: skip
+    leaves = [
+        q[:, None] - q[None, :],
+        q[None] - q[:, None],
+        m[:, None] * m,
+        m[:, None] + m[None],
+        q[:, None] * m,
+        v,
+        v.T,
+        v[:, None, :].sum(-1) - v.sum(-1),
+        ((v[:, None] - v) ** 2).sum(-1),
+        1 - eye3,
+        eye3,
+    ]
 
     def pick(items):
         return items[rng.integers(len(items))]
@@ -176,16 +202,39 @@ def random_energy(rng, q, m, v):
         if depth == 0:
             return pick(leaves)
         x, y = pair(depth - 1), pick(leaves)
-        return pick([lambda: x * y, lambda: x + y, lambda: x - y, lambda: x * x, lambda: np.cos(x) * y, lambda: abs(x),
-                     lambda: x / (2.5 + np.cos(y)), lambda: np.where(eye3, 0, x), lambda: np.where(y > 0, x, 0.0), lambda: np.sin(x),
-                     lambda: -x, lambda: np.swapaxes(x, 0, 1) * y, lambda: x[:, ::-1], lambda: x @ y])()  # fmt: skip
+        return pick(
+            [
+                lambda: x * y,
+                lambda: x + y,
+                lambda: x - y,
+                lambda: x * x,
+                lambda: np.cos(x) * y,
+                lambda: abs(x),
+                lambda: x / (2.5 + np.cos(y)),
+                lambda: np.where(eye3, 0, x),
+                lambda: np.where(y > 0, x, 0.0),
+                lambda: np.sin(x),
+                lambda: -x,
+                lambda: np.swapaxes(x, 0, 1) * y,
+                lambda: x[:, ::-1],
+                lambda: x @ y,
+            ]
+        )()
 
     def row():
         return pair(rng.integers(3)).sum(int(rng.integers(2)))
 
-    return pick([lambda: pair(rng.integers(1, 4)).sum(), lambda: (row() * row()).sum(), lambda: (m * row()).sum() / 2,
-                 lambda: (row() / (3 + np.sin(m)) * row()).sum(), lambda: (lambda r: (r * r).sum())(row()),
-                 lambda: (m @ pair(2) @ m) / 2, lambda: (pair(2)[..., None] * v).sum()])()  # fmt: skip
+    return pick(
+        [
+            lambda: pair(rng.integers(1, 4)).sum(),
+            lambda: (row() * row()).sum(),
+            lambda: (m * row()).sum() / 2,
+            lambda: (row() / (3 + np.sin(m)) * row()).sum(),
+            lambda: (lambda r: (r * r).sum())(row()),
+            lambda: (m @ pair(2) @ m) / 2,
+            lambda: (pair(2)[..., None] * v).sum(),
+        ]
+    )()
 
 
 @settings(max_examples=60, deadline=None)
@@ -200,9 +249,19 @@ def test_whatever_is_recognised_is_the_sum(seed):
 
 
 # --- np.eye ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize("make", [np.eye, lambda n: 1 - np.eye(n), lambda n: -np.eye(n), lambda n: np.eye(n, dtype=bool),
-                                  lambda n: ~np.eye(n, dtype=bool), lambda n: np.eye(n, dtype=int) * 7,
-                                  lambda n: np.zeros((n, n)), lambda n: np.eye(n, dtype=np.float32).T])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        np.eye,
+        lambda n: 1 - np.eye(n),
+        lambda n: -np.eye(n),
+        lambda n: np.eye(n, dtype=bool),
+        lambda n: ~np.eye(n, dtype=bool),
+        lambda n: np.eye(n, dtype=int) * 7,
+        lambda n: np.zeros((n, n)),
+        lambda n: np.eye(n, dtype=np.float32).T,
+    ],
+)
 def test_a_diagonal_of_numpy_is_an_index_comparison(make):
     u = as_uop(make(40))
     check([u], SHAPED)
@@ -210,14 +269,22 @@ def test_a_diagonal_of_numpy_is_an_index_comparison(make):
     assert parse(dump([u]))[0] is u
     (value,) = evaluate([u], {})
     assert np.array_equal(np.reshape(value, (40, 40)), make(40))
-    assert np.array_equal(np.signbit(np.reshape(value, (40, 40)).astype(float)), np.signbit(make(40).astype(float)))
+    assert np.array_equal(
+        np.signbit(np.reshape(value, (40, 40)).astype(float)), np.signbit(make(40).astype(float))
+    )
 
 
 def test_what_is_nearly_a_diagonal_is_not_one():
     signed = np.zeros((4, 4))
     signed[1, 2] = -0.0
-    for x in (np.eye(4) + np.eye(4, k=1), np.diag([1.0, 2.0, 3.0]), signed, np.full((3, 3), 2.0), np.ones((3, 4)) * 0,
-              np.array([[2.0, -1.0], [-1.0, 2.0]])):  # fmt: skip
+    for x in (
+        np.eye(4) + np.eye(4, k=1),
+        np.diag([1.0, 2.0, 3.0]),
+        signed,
+        np.full((3, 3), 2.0),
+        np.ones((3, 4)) * 0,
+        np.array([[2.0, -1.0], [-1.0, 2.0]]),
+    ):
         (value,) = evaluate([as_uop(x)], {})
         assert np.array_equal(np.reshape(value, x.shape), x)
         assert np.array_equal(np.signbit(value), np.signbit(x).ravel())

@@ -1,4 +1,5 @@
 """Do steps with an estimate of their error follow the solution?  Dormand and Prince's pair, and Radau's points for stiff systems."""
+
 import itertools
 import logging
 import math
@@ -50,11 +51,18 @@ def robertson(a, b, c):
 @tp.ode
 def hires(y: tp.Vec[8]):
     a, b, c, d, e, f, g, h = y
-    return tp.stack([
-        -1.71 * a + 0.43 * b + 8.32 * c + 0.0007, 1.71 * a - 8.75 * b, -10.03 * c + 0.43 * d + 0.035 * e,
-        8.32 * b + 1.71 * c - 1.12 * d, -1.745 * e + 0.43 * f + 0.43 * g,
-        -280 * f * h + 0.69 * d + 1.71 * e - 0.43 * f + 0.69 * g, 280 * f * h - 1.81 * g, -280 * f * h + 1.81 * g,
-    ])  # fmt: skip
+    return tp.stack(
+        [
+            -1.71 * a + 0.43 * b + 8.32 * c + 0.0007,
+            1.71 * a - 8.75 * b,
+            -10.03 * c + 0.43 * d + 0.035 * e,
+            8.32 * b + 1.71 * c - 1.12 * d,
+            -1.745 * e + 0.43 * f + 0.43 * g,
+            -280 * f * h + 0.69 * d + 1.71 * e - 0.43 * f + 0.69 * g,
+            280 * f * h - 1.81 * g,
+            -280 * f * h + 1.81 * g,
+        ]
+    )
 
 
 # --- coefficients ------------------------------------------------------------------------------------------------
@@ -112,7 +120,9 @@ def weights_at(part):
     for k, row in dormand_prince.CURVE.items():
         for j, w in row.items():
             rows[3 + k][j - 1] = w
-    return sum(part ** (k + 1) * sum(w * rows[n] for n, w in found.items()) for k, found in enumerate(powers(7)))
+    return sum(
+        part ** (k + 1) * sum(w * rows[n] for n, w in found.items()) for k, found in enumerate(powers(7))
+    )
 
 
 def row_of(table):
@@ -153,7 +163,9 @@ def test_the_points_of_radau():
     for k in range(1, 4):
         assert np.abs(a @ c ** (k - 1) - c**k / k).max() < 2e-15
     assert np.abs([a[2] @ c ** (k - 1) - 1 / k for k in range(1, 6)]).max() < 2e-15  # order 5
-    assert abs(1 - a[2] @ np.linalg.solve(a, np.ones(3))) < 1e-14  # L-stable: nothing is left of what is infinitely stiff
+    assert (
+        abs(1 - a[2] @ np.linalg.solve(a, np.ones(3))) < 1e-14
+    )  # L-stable: nothing is left of what is infinitely stiff
     for n, power in enumerate(np.array(radau.CUBIC)):  # through the points: c_i, c_i**2 and c_i**3 come back
         assert np.abs([power @ c**k - (k == n + 1) for k in range(1, 4)]).max() < 1e-13
     assert abs(sum(radau.QUARTIC)) == 0.0
@@ -162,7 +174,9 @@ def test_the_points_of_radau():
 
 
 # --- accuracy ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("method, order, tolerances", [("dop853", 8, (1e-6, 1e-8, 1e-10)), ("radau", 5, (1e-5, 1e-7, 1e-9))])
+@pytest.mark.parametrize(
+    "method, order, tolerances", [("dop853", 8, (1e-6, 1e-8, 1e-10)), ("radau", 5, (1e-5, 1e-7, 1e-9))]
+)
 def test_the_error_falls_with_the_order_of_the_method(method, order, tolerances):
     start = dict(q=[0.1, 0.2], p=[0.3, 0.1], until=20.0)
     exact = tp.compile(henon_heiles, method="taylor").evolve(**start).final
@@ -185,7 +199,9 @@ def test_frames_within_steps_are_as_good_as_their_ends(method, most):
 
 
 def test_rounding_does_not_add_up():
-    out = tp.compile(kepler, method="dop853", tolerance=1e-14).evolve(q=[0.1, 0.0], p=[0.0, math.sqrt(19.0)], until=20 * math.pi)
+    out = tp.compile(kepler, method="dop853", tolerance=1e-14).evolve(
+        q=[0.1, 0.0], p=[0.0, math.sqrt(19.0)], until=20 * math.pi
+    )
     assert np.abs(out.final.q - [0.1, 0.0]).max() < 3e-9 and out.drift("energy") < 1e-13
 
 
@@ -207,13 +223,22 @@ def test_robertson_goes_to_a_hundred_billion():
 def test_hires():
     start = [1.0, 0, 0, 0, 0, 0, 0, 0.0057]
     out = tp.compile(hires, method="radau", tolerance=1e-8).evolve(y=start, until=321.8122)
-    wanted = [0.7371312573325668e-3, 0.1442485726316185e-3, 0.5888729740967575e-4, 0.1175651343283149e-2,
-              0.2386356198831331e-2, 0.6238968252742796e-2, 0.2849998395185769e-2, 0.2850001604814231e-2]  # fmt: skip
+    wanted = [
+        0.7371312573325668e-3,
+        0.1442485726316185e-3,
+        0.5888729740967575e-4,
+        0.1175651343283149e-2,
+        0.2386356198831331e-2,
+        0.6238968252742796e-2,
+        0.2849998395185769e-2,
+        0.2850001604814231e-2,
+    ]
     assert out.final.y == pytest.approx(wanted, rel=1e-6)
 
 
 def test_a_stiff_part_that_has_died_out_does_not_keep_steps_short():
     """Its ends of steps are right for any length; frames between them must be too."""
+
     @tp.ode
     def forced(x, t, rate: float = 1e9):
         return -rate * (x - tp.cos(t))
@@ -229,7 +254,9 @@ def test_a_function_with_corners_is_followed_by_slopes():
 
     fine = tp.compile(dragged, dt=1e-3, method="rk4").evolve(x=1.0, v=0.0, until=10.0).final.x
     for method in METHODS:
-        assert tp.compile(dragged, method=method).evolve(x=1.0, v=0.0, until=10.0).final.x == pytest.approx(fine, abs=2e-6)
+        assert tp.compile(dragged, method=method).evolve(x=1.0, v=0.0, until=10.0).final.x == pytest.approx(
+            fine, abs=2e-6
+        )
     with pytest.raises(PlanError, match='method="dop853" applies'):
         tp.compile(dragged)
 
@@ -260,8 +287,12 @@ def test_every_front_end_and_explicit_time(method):
 def test_every_backend_has_the_same_bits(backend, method):
     q = np.stack([np.linspace(1.0, 1.4, 5), np.zeros(5)], 1)
     p = np.stack([np.zeros(5), np.linspace(1.2, 0.9, 5)], 1)
-    runs = [tp.compile(kepler, dt=0.3, method=method, backend=b, tolerance=1e-7).evolve(q=q, p=p, steps=6, save_every=2)
-            for b in ("llvm", backend)]  # fmt: skip
+    runs = [
+        tp.compile(kepler, dt=0.3, method=method, backend=b, tolerance=1e-7).evolve(
+            q=q, p=p, steps=6, save_every=2
+        )
+        for b in ("llvm", backend)
+    ]
     assert runs[0].hash == runs[1].hash and (runs[0].q == runs[1].q).all()
     assert (runs[0].metrics["substeps"] == runs[1].metrics["substeps"]).all()
     assert (runs[0].metrics["rejected"] == runs[1].metrics["rejected"]).all()
@@ -319,7 +350,10 @@ def test_what_is_saved_compiles_to_the_same_program(tmp_path):
     sim.save(tmp_path / "sim.json")
     again = tp.load(tmp_path / "sim.json")
     assert again.compiled.known.program == sim.compiled.known.program
-    assert tp.compile(van_der_pol, method="radau", tolerance=1e-4).compiled.known.program != sim.compiled.known.program
+    assert (
+        tp.compile(van_der_pol, method="radau", tolerance=1e-4).compiled.known.program
+        != sim.compiled.known.program
+    )
 
 
 # --- events, ends and what is said -------------------------------------------------------------------------------
@@ -337,7 +371,9 @@ def test_events_are_found_on_the_curve_and_change_nothing(method, tolerance, all
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_collision_stops_the_run_before_it(method):
-    out = tp.compile(kepler, dt=0.25, method=method).evolve(q=[1.0, 0.0], p=[0.0, 0.0], steps=10, save_every=1)
+    out = tp.compile(kepler, dt=0.25, method=method).evolve(
+        q=[1.0, 0.0], p=[0.0, 0.0], steps=10, save_every=1
+    )
     assert out.stopped.cause == "not finite" and out.stopped.step == 5  # it falls for pi/sqrt(8) = 1.11
     assert np.isfinite(out.q).all() and len(out.q) == 5
     with pytest.raises(tp.PhysicsIntegrityError, match="no step is short enough"):
@@ -381,8 +417,10 @@ def test_explain_says_what_was_chosen():
 
 
 def test_an_absolute_error_is_cheaper_where_numbers_vanish():
-    runs = [tp.compile(robertson, method="radau", **given).evolve(a=1.0, b=0.0, c=0.0, until=40.0)
-            for given in ({}, dict(absolute=1e-6))]  # fmt: skip
+    runs = [
+        tp.compile(robertson, method="radau", **given).evolve(a=1.0, b=0.0, c=0.0, until=40.0)
+        for given in ({}, dict(absolute=1e-6))
+    ]
     assert runs[1].metrics["substeps"] < runs[0].metrics["substeps"]
     assert runs[1].final.a == pytest.approx(runs[0].final.a, abs=1e-4)
 

@@ -1,4 +1,5 @@
 """Is an energy kept to rounding by discrete gradients, the same everywhere, and is it said what that costs?"""
+
 from __future__ import annotations
 
 import numpy as np
@@ -38,16 +39,24 @@ def chain(q: tp.Vec[3], p: tp.Vec[3]):
 
 
 SWING, TRAPPED, BENT = {"q": 1.0, "p": 1.2}, {"q": [0.1, 0.2], "p": [0.3, -0.2]}, {"q": 0.5, "p": 0.5}
-KEPT = [(m, s, start) for m in METHODS for s, start in ((quartic, SWING), (henon_heiles, TRAPPED), (curved, BENT))] + [
-    (m, s, start) for m in METHODS[1:] for s, start in ((pendulum, SWING), (kepler, {"q": [1.0, 0.0], "p": [0.0, 1.2]}))
+KEPT = [
+    (m, s, start) for m in METHODS for s, start in ((quartic, SWING), (henon_heiles, TRAPPED), (curved, BENT))
+] + [
+    (m, s, start)
+    for m in METHODS[1:]
+    for s, start in ((pendulum, SWING), (kepler, {"q": [1.0, 0.0], "p": [0.0, 1.2]}))
 ]
 
 
 # --- the energy ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("method, system, start", KEPT, ids=lambda x: getattr(x, "name", x if isinstance(x, str) else ""))
+@pytest.mark.parametrize(
+    "method, system, start", KEPT, ids=lambda x: getattr(x, "name", x if isinstance(x, str) else "")
+)
 def test_the_energy_is_kept_to_rounding(method, system, start):
     out = tp.compile(system, dt=0.1, method=method).evolve(**start, steps=10_000)
-    without = tp.compile(system, dt=0.1, method="implicit_midpoint", propagator="loop").evolve(**start, steps=1000)
+    without = tp.compile(system, dt=0.1, method="implicit_midpoint", propagator="loop").evolve(
+        **start, steps=1000
+    )
     assert out.stopped is None and out.drift("energy") < 5e-14 and without.drift("energy") > 5e-5
     assert out.metrics["solver"]["residual"] < 1e-13
 
@@ -59,11 +68,15 @@ def test_steps_may_be_short_or_long(method, dt):
     assert out.stopped is None and out.drift("energy") < 5e-14
 
 
-@pytest.mark.parametrize("method, system, start", KEPT, ids=lambda x: getattr(x, "name", x if isinstance(x, str) else ""))
+@pytest.mark.parametrize(
+    "method, system, start", KEPT, ids=lambda x: getattr(x, "name", x if isinstance(x, str) else "")
+)
 def test_the_error_falls_as_dt_squared(method, system, start):
     exact = tp.compile(system, dt=0.01, method="gauss6").evolve(**start, until=4.0).final.q
-    coarse, fine = (np.abs(tp.compile(system, dt=dt, method=method).evolve(**start, until=4.0).final.q - exact).max()
-                    for dt in (0.1, 0.05))  # fmt: skip
+    coarse, fine = (
+        np.abs(tp.compile(system, dt=dt, method=method).evolve(**start, until=4.0).final.q - exact).max()
+        for dt in (0.1, 0.05)
+    )
     assert 1.9 < np.log2(coarse / fine) < 2.1
 
 
@@ -81,7 +94,9 @@ def test_energy_is_not_accuracy():
 def test_at_rest_and_close_to_it_a_step_is_finite(method, start):
     q, p = start
     out = tp.compile(pendulum, dt=0.1, method=method).evolve(q=q, p=p, steps=1000)
-    assert out.stopped is None and np.hypot(out.final.q, out.final.p) == pytest.approx(np.hypot(q, p), rel=1e-9, abs=0.0)
+    assert out.stopped is None and np.hypot(out.final.q, out.final.p) == pytest.approx(
+        np.hypot(q, p), rel=1e-9, abs=0.0
+    )
 
 
 def test_a_polynomial_stays_at_its_minimum():
@@ -139,10 +154,14 @@ def test_linear_momentum_is_kept_by_the_mean_alone():
     assert lost["avf"] < 1e-13 < 1e-8 < min(lost["gonzalez"], lost["itoh_abe"])
 
 
-@pytest.mark.parametrize("method, system, why", [
-    ("avf", pendulum, "is not a polynomial"), ("gonzalez", driven_pendulum, "depends on t"),
-    ("itoh_abe", tp.forces(lambda q: -q), "not given by an energy"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "method, system, why",
+    [
+        ("avf", pendulum, "is not a polynomial"),
+        ("gonzalez", driven_pendulum, "depends on t"),
+        ("itoh_abe", tp.forces(lambda q: -q), "not given by an energy"),
+    ],
+)
 def test_what_it_needs_is_asked_for(method, system, why):
     with pytest.raises(PlanError, match=why):
         tp.compile(system, dt=0.1, method=method)
@@ -158,7 +177,9 @@ def test_many_numbers_have_too_many_quotients():
 
 
 # --- the same bits everywhere ----------------------------------------------------------------------------
-@pytest.mark.parametrize("method, system", [("avf", curved), ("gonzalez", pendulum), ("itoh_abe", pendulum), ("itoh_abe", curved)])
+@pytest.mark.parametrize(
+    "method, system", [("avf", curved), ("gonzalez", pendulum), ("itoh_abe", pendulum), ("itoh_abe", curved)]
+)
 def test_every_backend_has_the_same_bits(method, system):
     start = {"q": np.linspace(-1, 1, 13), "p": np.linspace(0.0, 1.2, 13)}
     found = set()

@@ -1,4 +1,5 @@
 """Does every example run and hold what it asserts, and is every system of the zoo the physics it claims?"""
+
 import importlib.util
 import os
 import subprocess
@@ -29,7 +30,15 @@ def brief(name, steps=200, **options):
 
 # --- examples ---------------------------------------------------------------------------------
 def test_there_are_examples():
-    names = {"kepler", "pendulum_ensemble", "henon_heiles", "standard_map", "forces", "observables", "custom_op"}
+    names = {
+        "kepler",
+        "pendulum_ensemble",
+        "henon_heiles",
+        "standard_map",
+        "forces",
+        "observables",
+        "custom_op",
+    }
     assert names <= {path.stem for path in EXAMPLES}
 
 
@@ -99,10 +108,16 @@ def test_toda_keeps_the_invariant_that_makes_it_integrable():
         return p[0] * p[1] * p[2] - p[2] * a[0] - p[0] * a[1] - p[1] * a[2]
 
     wide, narrow = (
-        np.ptp(tp.compile(ZOO["toda"].system, h).evolve(**ZOO["toda"].start, until=10.0, observe={"I": third})["I"])
+        np.ptp(
+            tp.compile(ZOO["toda"].system, h).evolve(**ZOO["toda"].start, until=10.0, observe={"I": third})[
+                "I"
+            ]
+        )
         for h in (0.02, 0.01)
     )
-    assert wide < 1e-2 and wide / narrow == pytest.approx(4, rel=0.1)  # the invariant of the flow, missed by dt**2
+    assert wide < 1e-2 and wide / narrow == pytest.approx(
+        4, rel=0.1
+    )  # the invariant of the flow, missed by dt**2
 
 
 def test_fput_has_fixed_walls():

@@ -1,4 +1,5 @@
 """Do arrays of a GPU go in and come out where they are?  Through the fake driver; the bits are those of NumPy arrays."""
+
 import ctypes
 import gc
 
@@ -38,11 +39,15 @@ def start(members, shape=(), seed=1):
 @pytest.mark.parametrize("system, shape", [(pendulum, ()), (plane, (2,))])
 def test_the_bits_are_those_of_a_run_here(fake_cuda, system, shape):
     state = start(37, shape)
-    out = tp.compile(system, dt=0.01, backend="cuda").evolve(**{n: there(v) for n, v in state.items()}, steps=20)
+    out = tp.compile(system, dt=0.01, backend="cuda").evolve(
+        **{n: there(v) for n, v in state.items()}, steps=20
+    )
     here = tp.compile(system, dt=0.01).evolve(**state, steps=20)
     assert out.hash == here.hash and np.array_equal(out.t, here.t)
     for name in state:
-        assert isinstance(out.final[name], exchange.DeviceArray) and out.final[name].shape == state[name].shape
+        assert (
+            isinstance(out.final[name], exchange.DeviceArray) and out.final[name].shape == state[name].shape
+        )
         assert np.array_equal(out.final[name].numpy(), here.final[name])
 
 
@@ -52,7 +57,10 @@ def test_parameters_of_each_member_and_a_run_that_goes_on(fake_cuda):
     half = sim.evolve(**{n: there(v) for n, v in state.items()}, k=k, steps=10)
     first = tp.compile(pendulum, dt=0.01).evolve(**state, k=k, steps=10)
     whole = sim.evolve(q=half.final.q, p=half.final.p, k=k, steps=10)
-    assert whole.hash == tp.compile(pendulum, dt=0.01).evolve(q=first.final.q, p=first.final.p, k=k, steps=10).hash
+    assert (
+        whole.hash
+        == tp.compile(pendulum, dt=0.01).evolve(q=first.final.q, p=first.final.p, k=k, steps=10).hash
+    )
 
 
 def test_no_state_is_copied_to_this_machine_or_from_it(fake_cuda):
@@ -78,7 +86,9 @@ def test_one_member_has_no_axis(fake_cuda):
 
 def test_members_that_fail_keep_their_last_good_state(fake_cuda):
     state = {"q": np.linspace(0.1, 3, 23), "p": np.zeros(23)}
-    out = tp.compile(falls, dt=0.05, backend="cuda").evolve(**{n: there(v) for n, v in state.items()}, steps=60)
+    out = tp.compile(falls, dt=0.05, backend="cuda").evolve(
+        **{n: there(v) for n, v in state.items()}, steps=60
+    )
     here = tp.compile(falls, dt=0.05).evolve(**state, steps=60)
     assert 0 < len(here.stops) < 23 and out.stops == here.stops and out.stopped == here.stopped
     assert all(np.array_equal(out.final[n].numpy(), here.final[n]) for n in state)
@@ -90,7 +100,11 @@ def test_who_asks_for_a_copy_gets_one_and_another_place_is_refused(fake_cuda):
     lent = len(exchange._lent)
     capsule = a.__dlpack__(copy=True)
     m, _, copied = exchange._lent[next(reversed(exchange._lent))]
-    assert len(exchange._lent) == lent + 1 and m.tensor.data != a.pointer and copied.numpy().tolist() == [0, 1, 2]
+    assert (
+        len(exchange._lent) == lent + 1
+        and m.tensor.data != a.pointer
+        and copied.numpy().tolist() == [0, 1, 2]
+    )
     del capsule
     with pytest.raises(BufferError, match="write .numpy"):
         a.__dlpack__(dl_device=(1, 0))
@@ -128,15 +142,15 @@ def test_a_capsule_that_nobody_takes_from_frees_what_it_holds(fake_cuda):
 @pytest.mark.parametrize(
     "change, error, says",
     [
-        (lambda s: {**s, "p": np.zeros(5)},                          InputError, "some states are not"),
-        (lambda s: {**s, "q": there(np.zeros(5, np.float32))},       InputError, "float32"),
-        (lambda s: {**s, "q": there(np.full(5, np.inf))},            InputError, "not finite"),
-        (lambda s: {**s, "q": there(np.zeros(5, np.int64))},         InputError, "int64"),
-        (lambda s: {**s, "q": there(np.zeros(5, np.float16))},       InputError, r"(?s)float16.*Convert it\.$"),
-        (lambda s: {**s, "q": there(np.zeros(4))},                   InputError, "axes differ"),
-        (lambda s: {**s, "resume": "run.checkpoint"},                PlanError,  "Leave them out"),
+        (lambda s: {**s, "p": np.zeros(5)}, InputError, "some states are not"),
+        (lambda s: {**s, "q": there(np.zeros(5, np.float32))}, InputError, "float32"),
+        (lambda s: {**s, "q": there(np.full(5, np.inf))}, InputError, "not finite"),
+        (lambda s: {**s, "q": there(np.zeros(5, np.int64))}, InputError, "int64"),
+        (lambda s: {**s, "q": there(np.zeros(5, np.float16))}, InputError, r"(?s)float16.*Convert it\.$"),
+        (lambda s: {**s, "q": there(np.zeros(4))}, InputError, "axes differ"),
+        (lambda s: {**s, "resume": "run.checkpoint"}, PlanError, "Leave them out"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_go_is_said(fake_cuda, change, error, says):
     state = {n: there(v) for n, v in start(5).items()}
     with pytest.raises(error, match=says):
@@ -240,4 +254,6 @@ def test_rows_are_views_and_lists_of_them_copies(fake_cuda):
     a[[1, 3]] = np.nan
     assert np.array_equal(some.numpy(), [[6, 7, 8], [0, 1, 2]])
     assert np.array_equal(a.numpy(), [[7, 7, 7], [np.nan] * 3, [6, 7, 8], [np.nan] * 3], equal_nan=True)
-    assert a.reshape(2, -1).shape == (2, 6) and np.array_equal(exchange.repeated(a[:1], 5).numpy(), np.full((5, 3), 7.0))
+    assert a.reshape(2, -1).shape == (2, 6) and np.array_equal(
+        exchange.repeated(a[:1], 5).numpy(), np.full((5, 3), 7.0)
+    )

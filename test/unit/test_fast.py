@@ -1,4 +1,5 @@
 """Is math="fast" within its stated errors, repeatable on one machine, honest about its bits, and no part of exact runs?"""
+
 from __future__ import annotations
 
 import ctypes
@@ -31,7 +32,9 @@ import arrays  # noqa: E402, I001
 import ulp  # noqa: E402
 
 FLOATS = pytest.mark.parametrize("dtype", [f64, f32], ids=str)
-SEEDS = pytest.mark.parametrize("seed", [RSQRTPS, RSQRT14, PTX_RSQRT, PORTABLE], ids=lambda s: s.name or "portable")
+SEEDS = pytest.mark.parametrize(
+    "seed", [RSQRTPS, RSQRT14, PTX_RSQRT, PORTABLE], ids=lambda s: s.name or "portable"
+)
 DIGITS = 24  # of what an instruction gives, at most: float64 of x86 goes through float32 or has 14, PTX clears half of them
 ORBIT = {"q": [1.0, 0.0], "p": [0.0, 1.2]}
 
@@ -84,7 +87,9 @@ def positive(dtype, n=3000):
 
 @SEEDS
 @FLOATS
-@pytest.mark.parametrize(("name", "cubed", "stated"), [("rsqrt", False, "1/sqrt(x)"), ("pow:-1.5", True, "x**-1.5")])
+@pytest.mark.parametrize(
+    ("name", "cubed", "stated"), [("rsqrt", False, "1/sqrt(x)"), ("pow:-1.5", True, "x**-1.5")]
+)
 def test_roots_are_within_their_bounds_from_the_worst_of_seeds(name, cubed, stated, dtype, seed):
     x = positive(dtype)
     root, _ = fast.inverse_root(UOp.var("x", (), dtype), cubed, seed)
@@ -100,7 +105,10 @@ def test_a_root_beside_its_inverse_is_within_its_bound(dtype, seed):
     assert not any(u.op in (Ops.SQRT, Ops.DIV) for u in toposort(both))
     (root,) = graph_rewrite(both[1:], fast.table(seed, True))
     at = positive(dtype)
-    assert ulp.worst_ulp("sqrt", dtype, [at], values(root, dtype, at, seed))[0] <= fast.BOUNDS["sqrt(x)"][dtype is f32]
+    assert (
+        ulp.worst_ulp("sqrt", dtype, [at], values(root, dtype, at, seed))[0]
+        <= fast.BOUNDS["sqrt(x)"][dtype is f32]
+    )
 
 
 def test_a_shorter_series_would_be_seen(monkeypatch):
@@ -117,7 +125,9 @@ def test_sines_are_within_their_bounds(name, dtype):
     x = x[np.abs(x) <= trig.limit(format_of(UOp.var("x", (), dtype)))]
     y = arrays.evaluate([getattr(fast, name)(UOp.var("x", (), dtype))], {"x": x})[0]
     exact = [getattr(ulp.mp, name)(ulp.mp.mpf(float(v))) for v in x]
-    near = np.array([abs(float(ulp.mp.mpf(float(a)) - b)) <= fast.NEAR_ZERO[dtype is f32] for a, b in zip(y, exact)])
+    near = np.array(
+        [abs(float(ulp.mp.mpf(float(a)) - b)) <= fast.NEAR_ZERO[dtype is f32] for a, b in zip(y, exact)]
+    )
     assert near.mean() < 0.7
     error, i = ulp.worst_ulp(name, dtype, [x[~near]], y[~near])
     assert error <= fast.BOUNDS[name][dtype is f32], f"{error} ulp at {float(x[~near][i]).hex()}"
@@ -163,8 +173,18 @@ def on_this_machine(seed, dtype, width, x, told=True):
     u = UOp(Ops.SEED, dtype, (), (v,), (seed.name, told))
     lines_for(w, [u], [env])
     size = dtype.bits // 8
-    text = "\n".join([*w.declared.values(), "define void @f(ptr %in, ptr %out) {", f"  %x = load {t}, ptr %in, align {size}",
-                      *w.lines, f"  store {t} {env[u]}, ptr %out, align {size}", "  ret void", "}", ""])  # fmt: skip
+    text = "\n".join(
+        [
+            *w.declared.values(),
+            "define void @f(ptr %in, ptr %out) {",
+            f"  %x = load {t}, ptr %in, align {size}",
+            *w.lines,
+            f"  store {t} {env[u]}, ptr %out, align {size}",
+            "  ret void",
+            "}",
+            "",
+        ]
+    )
     code, _ = llvm.stored(llvm.object_name(text, llvm.host_cpu()), text, llvm.host_cpu())
     f = llvm.link(code, {"f": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)})["f"]
     y = np.empty_like(x)
@@ -189,8 +209,26 @@ def test_the_instruction_keeps_its_promise_with_the_same_bits_at_every_width(dty
 @pytest.mark.parametrize("cubed", [False, True])
 def test_where_the_instruction_fails_the_guard_fires_or_the_sum_tells(dtype, cubed):
     top = 300.0 if dtype is f64 else 38.0
-    x = np.array([0.0, -0.0, math.inf, -1.0, math.nan, 10.0**top, 10.0**-top, 10.0 ** (top / 3), 10.0 ** (-top / 3), 4.0, 0.1,
-                  1.0, 2.0, 3.0, 1e-3, 1e3]).astype(ulp.TYPES[dtype])  # fmt: skip
+    x = np.array(
+        [
+            0.0,
+            -0.0,
+            math.inf,
+            -1.0,
+            math.nan,
+            10.0**top,
+            10.0**-top,
+            10.0 ** (top / 3),
+            10.0 ** (-top / 3),
+            4.0,
+            0.1,
+            1.0,
+            2.0,
+            3.0,
+            1e-3,
+            1e3,
+        ]
+    ).astype(ulp.TYPES[dtype])
     seed, v = seed_of(LLVM), UOp.var("x", (), dtype)
     with np.errstate(all="ignore"):
         exact = x.astype(np.longdouble) ** (-1.5 if cubed else -0.5)
@@ -209,17 +247,25 @@ def test_every_instruction_is_written_for_its_machine():
     ll = llvm.binding()
     ll.initialize_all_targets()
     ll.initialize_all_asmprinters()
-    wanted = [(RSQRT14, f64, 8, "x86_64-linux", "skylake-avx512", "vrsqrt14pd\t%zmm"), (RSQRT14, f32, 4, "x86_64-linux", "skylake-avx512", "vrsqrt14ps\t%xmm"),
-              (RSQRT14, f64, 1, "x86_64-linux", "skylake-avx512", "vrsqrt14pd\t%xmm"), (RSQRT14, f32, 32, "x86_64-linux", "skylake-avx512", "vrsqrt14ps\t%zmm"),
-              (RSQRTPS, f64, 4, "x86_64-linux", "haswell", "vrsqrtps\t%xmm"), (RSQRTPS, f32, 8, "x86_64-linux", "haswell", "vrsqrtps\t%ymm"),
-              (PTX_RSQRT, f64, 1, "nvptx64-nvidia-cuda", "sm_90", "rsqrt.approx.ftz.f64"), (PTX_RSQRT, f32, 1, "nvptx64-nvidia-cuda", "sm_90", "rsqrt.approx.ftz.f32")]  # fmt: skip
+    wanted = [
+        (RSQRT14, f64, 8, "x86_64-linux", "skylake-avx512", "vrsqrt14pd\t%zmm"),
+        (RSQRT14, f32, 4, "x86_64-linux", "skylake-avx512", "vrsqrt14ps\t%xmm"),
+        (RSQRT14, f64, 1, "x86_64-linux", "skylake-avx512", "vrsqrt14pd\t%xmm"),
+        (RSQRT14, f32, 32, "x86_64-linux", "skylake-avx512", "vrsqrt14ps\t%zmm"),
+        (RSQRTPS, f64, 4, "x86_64-linux", "haswell", "vrsqrtps\t%xmm"),
+        (RSQRTPS, f32, 8, "x86_64-linux", "haswell", "vrsqrtps\t%ymm"),
+        (PTX_RSQRT, f64, 1, "nvptx64-nvidia-cuda", "sm_90", "rsqrt.approx.ftz.f64"),
+        (PTX_RSQRT, f32, 1, "nvptx64-nvidia-cuda", "sm_90", "rsqrt.approx.ftz.f32"),
+    ]
     for seed, dtype, width, triple, cpu, instruction in wanted:
         w = Writer(width)
         v = UOp.var("x", (), dtype)
         u, env = UOp(Ops.SEED, dtype, (), (v,), (seed.name, False)), {v: "%x"}
         lines_for(w, [u], [env])
         t = f"<{width} x {TYPE[dtype.name]}>" if width > 1 else TYPE[dtype.name]
-        text = "\n".join([*w.declared.values(), f"define {t} @f({t} %x) {{", *w.lines, f"  ret {t} {env[u]}", "}", ""])
+        text = "\n".join(
+            [*w.declared.values(), f"define {t} @f({t} %x) {{", *w.lines, f"  ret {t} {env[u]}", "}", ""]
+        )
         machine = ll.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=2)
         assert instruction in machine.emit_assembly(ll.parse_assembly(text)), instruction
 
@@ -233,14 +279,23 @@ def twice(q: tp.Array["n", 3], p: tp.Array["n", 3], eps: float = 0.3):
 
 @pytest.mark.parametrize("math", ["exact", "fast"])
 def test_two_roots_in_a_step_or_a_pair_are_told_apart(math):
-    a, b = (tp.compile(twice, dt=0.01, sizes={"n": 40}, math=math, backend=k).evolve(**stars(40), steps=20) for k in ("llvm", "c"))
+    a, b = (
+        tp.compile(twice, dt=0.01, sizes={"n": 40}, math=math, backend=k).evolve(**stars(40), steps=20)
+        for k in ("llvm", "c")
+    )
     assert np.abs(a.final.q - b.final.q).max() < 1e-13
-    one = [tp.compile(kepler, dt=0.01, math=m, method="rk4").evolve(**ORBIT, steps=50).final.q for m in ("exact", math)]
+    one = [
+        tp.compile(kepler, dt=0.01, math=m, method="rk4").evolve(**ORBIT, steps=50).final.q
+        for m in ("exact", math)
+    ]
     assert np.abs(one[0] - one[1]).max() < 1e-13
 
 
-SYSTEMS = [(pendulum, lambda n: {"q": np.linspace(-2, 2, n), "p": np.linspace(0.1, 0.3, n)}), (kepler, orbits),
-           (henon_heiles, lambda n: {"q": np.stack([np.linspace(0.01, 0.3, n)] * 2, 1), "p": np.full((n, 2), 0.1)})]  # fmt: skip
+SYSTEMS = [
+    (pendulum, lambda n: {"q": np.linspace(-2, 2, n), "p": np.linspace(0.1, 0.3, n)}),
+    (kepler, orbits),
+    (henon_heiles, lambda n: {"q": np.stack([np.linspace(0.01, 0.3, n)] * 2, 1), "p": np.full((n, 2), 0.1)}),
+]
 
 
 @pytest.mark.parametrize(("system", "start"), SYSTEMS, ids=lambda x: getattr(x, "name", ""))
@@ -256,23 +311,34 @@ def test_a_fast_run_stays_beside_the_exact_one(system, start, precision):
 def test_every_backend_has_it_for_lanes_and_for_loops(backend, precision):
     few = 20 if backend == "numpy" else 200
     for system, start, options in ((kepler, ORBIT, {}), (cluster, stars(40), {"sizes": {"n": 40}})):
-        a, b = (tp.compile(system, dt=0.01, precision=precision, math=m, backend=k, **options).evolve(**start, steps=few)
-                for m, k in (("exact", "llvm"), ("fast", backend)))  # fmt: skip
+        a, b = (
+            tp.compile(system, dt=0.01, precision=precision, math=m, backend=k, **options).evolve(
+                **start, steps=few
+            )
+            for m, k in (("exact", "llvm"), ("fast", backend))
+        )
         assert np.abs(a.final.q - b.final.q).max() < (1e-12 if precision == "float64" else 1e-4)
         assert b.metrics["backend"]["used"] == backend
 
 
 def test_energy_drifts_no_faster():
     for system, start in SYSTEMS:
-        worst = [tp.compile(system, dt=0.01, method="kahan_li8", math=m).evolve(**start(8), steps=4000, observe={"energy": "energy"})["energy"]
-                 for m in ("exact", "fast")]  # fmt: skip
+        worst = [
+            tp.compile(system, dt=0.01, method="kahan_li8", math=m).evolve(
+                **start(8), steps=4000, observe={"energy": "energy"}
+            )["energy"]
+            for m in ("exact", "fast")
+        ]
         exact, quick = (np.abs(e - e[0]).max(axis=0) for e in worst)
         assert np.all(quick < 4 * exact + 1e-14)
 
 
 def test_energy_of_a_cluster_drifts_no_faster():
     options = {"dt": 0.01, "method": "yoshida6", "sizes": {"n": 40}}
-    exact, quick = (tp.compile(cluster, math=m, **options).evolve(**stars(40), steps=300).drift("energy") for m in ("exact", "fast"))
+    exact, quick = (
+        tp.compile(cluster, math=m, **options).evolve(**stars(40), steps=300).drift("energy")
+        for m in ("exact", "fast")
+    )
     assert quick < 1.5 * exact
 
 
@@ -281,9 +347,15 @@ def test_bits_repeat_whatever_the_number_of_members_threads_frames_and_observabl
     whole = sim.evolve(**given, steps=60)
     assert whole.hash == tp.compile(kepler, dt=0.01, math="fast").evolve(**given, steps=60, threads=1).hash
     for k in (0, 69):
-        alone = sim.evolve(**{n: v[k] for n, v in given.items()}, steps=60, save_every=7, observe={"energy": "energy"})
-        assert np.array_equal(alone.final.q, whole.final.q[k]) and np.array_equal(alone.final.p, whole.final.p[k])
-    assert np.array_equal(sim.evolve(**given, steps=60, save_every=20).q[1], sim.evolve(**given, steps=20).final.q)
+        alone = sim.evolve(
+            **{n: v[k] for n, v in given.items()}, steps=60, save_every=7, observe={"energy": "energy"}
+        )
+        assert np.array_equal(alone.final.q, whole.final.q[k]) and np.array_equal(
+            alone.final.p, whole.final.p[k]
+        )
+    assert np.array_equal(
+        sim.evolve(**given, steps=60, save_every=20).q[1], sim.evolve(**given, steps=20).final.q
+    )
 
 
 @pytest.mark.parametrize("size", [1e-40, 1e-25, 1e25, 1e40])
@@ -302,8 +374,12 @@ def test_two_at_one_place_still_stop_a_run():
 
 
 def test_what_is_observed_is_exact():
-    values = {m: tp.compile(kepler, dt=0.01, math=m).evolve(**ORBIT, steps=0, observe={"u": lambda q: 1 / tp.norm(q)**3})["u"]
-              for m in ("exact", "fast")}  # fmt: skip
+    values = {
+        m: tp.compile(kepler, dt=0.01, math=m).evolve(
+            **ORBIT, steps=0, observe={"u": lambda q: 1 / tp.norm(q) ** 3}
+        )["u"]
+        for m in ("exact", "fast")
+    }
     assert np.array_equal(values["exact"], values["fast"])
 
 
@@ -318,7 +394,10 @@ def test_sums_over_neighbours_have_it_too(backend):
     g = np.random.default_rng(1)
     lattice = np.stack(np.meshgrid(*[np.arange(5) * 1.2] * 3), -1).reshape(-1, 3)
     start = {"q": lattice + 0.2 * g.random((125, 3)), "p": 0.3 * g.normal(size=(125, 3))}
-    a, b = (tp.compile(screened, dt=0.01, math=m, backend=k).evolve(**start, steps=50) for m, k in (("exact", "llvm"), ("fast", backend)))
+    a, b = (
+        tp.compile(screened, dt=0.01, math=m, backend=k).evolve(**start, steps=50)
+        for m, k in (("exact", "llvm"), ("fast", backend))
+    )
     assert np.abs(a.final.q - b.final.q).max() < 1e-12
 
 
@@ -327,14 +406,20 @@ def test_neighbours_and_products_that_join_sums():
     (pairs,) = [n for n in kernel.sections["step"].nests if n.kind == "pairs"]
     assert kernel.contracts and not pairs.pieces[0].guards  # the sums tell
     assert any(u.op is Ops.SEED and u.arg == ("rsqrtps", True) for u in toposort(pairs.pieces[0].roots))
-    assert not any(u.op is Ops.SEED for n in kernel.careful["step"].nests for p in n.pieces for u in toposort(p.roots))
+    assert not any(
+        u.op is Ops.SEED for n in kernel.careful["step"].nests for p in n.pieces for u in toposort(p.roots)
+    )
 
 
 # --- what is said of it, and what is refused ----------------------------------------------------------
 def test_a_fast_run_says_that_its_bits_are_its_own(tmp_path):
     sim = tp.compile(kepler, dt=0.01, math="fast")
     out, text = sim.evolve(**ORBIT, steps=10), str(sim.explain())
-    assert out.hash.startswith("fast:") and out.metrics["math"] == "fast" and "machine" in out.metrics["comparable"]
+    assert (
+        out.hash.startswith("fast:")
+        and out.metrics["math"] == "fast"
+        and "machine" in out.metrics["comparable"]
+    )
     assert not sim.target.bit_exact and "not in the contract" in text
     for name, bounds in fast.BOUNDS.items():
         assert f"{name} {bounds[0]:g}" in text
@@ -355,10 +440,19 @@ def test_exact_is_the_default_and_has_its_own_program():
         parse(str(quick.tpir).replace("math fast", "math loose"))
 
 
-@pytest.mark.parametrize("options", [
-    {"precision": "dd"}, {"precision": "lattice"}, {"precision": "compensated"}, {"method": "gauss4"}, {"method": "taylor"},
-    {"backend": "python"}, {"math": "loose"},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"precision": "dd"},
+        {"precision": "lattice"},
+        {"precision": "compensated"},
+        {"method": "gauss4"},
+        {"method": "taylor"},
+        {"backend": "python"},
+        {"math": "loose"},
+    ],
+    ids=str,
+)
 def test_what_would_lose_what_it_is_for_is_refused(options):
     with pytest.raises(PlanError, match="math"):
         tp.compile(kepler, **{"dt": 0.01, "math": "fast"} | options).evolve(**ORBIT, steps=1)
@@ -381,22 +475,43 @@ def test_the_complete_c_program_is_of_exact_runs():
 
 # --- a GPU ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-@pytest.mark.parametrize(("system", "start", "options"), [(kepler, orbits(5), {}), (pendulum, {"q": [0.1, 3.0], "p": [0.2, 0.1]}, {}),
-                                                          (cluster, stars(40), {"sizes": {"n": 40}})], ids=["kepler", "pendulum", "cluster"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("system", "start", "options"),
+    [
+        (kepler, orbits(5), {}),
+        (pendulum, {"q": [0.1, 3.0], "p": [0.2, 0.1]}, {}),
+        (cluster, stars(40), {"sizes": {"n": 40}}),
+    ],
+    ids=["kepler", "pendulum", "cluster"],
+)
 def test_a_driver_that_interprets_runs_it_too(fake_cuda, system, start, options, precision):
-    a, b = (tp.compile(system, dt=0.01, precision=precision, math=m, backend=k, **options).evolve(**start, steps=6)
-            for m, k in (("exact", "llvm"), ("fast", "cuda")))  # fmt: skip
+    a, b = (
+        tp.compile(system, dt=0.01, precision=precision, math=m, backend=k, **options).evolve(
+            **start, steps=6
+        )
+        for m, k in (("exact", "llvm"), ("fast", "cuda"))
+    )
     assert np.abs(a.final.q - b.final.q).max() < (1e-14 if precision == "float64" else 1e-5)
     assert b.hash.startswith("fast:") and b.metrics["backend"]["used"] == "cuda"
 
 
 def test_ptx_takes_the_instruction_and_nothing_else_that_is_not_exact():
-    for system, options, kind in ((kepler, {}, "ftz.f64"), (cluster, {"sizes": {"n": 64}}, "ftz.f64"), (cluster, {"sizes": {"n": 64}, "precision": "float32"}, "ftz.f32")):
+    for system, options, kind in (
+        (kepler, {}, "ftz.f64"),
+        (cluster, {"sizes": {"n": 64}}, "ftz.f64"),
+        (cluster, {"sizes": {"n": 64}, "precision": "float32"}, "ftz.f32"),
+    ):
         text = tp.compile(system, dt=0.01, math="fast", **options).ir("ptx")
         assert f"rsqrt.approx.{kind}" in text and "sqrt.rn" not in text and "div.rn" not in text
         assert all(kind in line for line in text.splitlines() if "approx" in line or "ftz" in line)
-    f32_pairs = [line for line in text.splitlines() if line.strip().startswith(("fma.rn.f32", "mul.rn.f32", "add.rn.f32", "sub.rn.f32"))]
-    assert sum("fma" in line for line in f32_pairs) > sum("add" in line for line in f32_pairs)  # products join the sums
+    f32_pairs = [
+        line
+        for line in text.splitlines()
+        if line.strip().startswith(("fma.rn.f32", "mul.rn.f32", "add.rn.f32", "sub.rn.f32"))
+    ]
+    assert sum("fma" in line for line in f32_pairs) > sum(
+        "add" in line for line in f32_pairs
+    )  # products join the sums
 
 
 def test_a_run_whose_bits_are_its_own_is_not_moved_to_a_gpu(fake_cuda):
@@ -416,8 +531,10 @@ def test_a_mass_that_all_items_have_is_taken_out_of_their_sum(fake_cuda):
     assert str(value) == "(i + j)*j" and [str(u) for u in own] == ["b", "a*i"]
     assert apart(i + j, j)[0] is i + j and apart(i * i, j)[0] is i * i
     given = stars(40) | {"m": np.random.default_rng(2).uniform(0.5, 2.0, 40) / 40}
-    x, y = (tp.compile(heavy, dt=0.01, sizes={"n": 40}, math=m, backend=k).evolve(**given, steps=4)
-            for m, k in (("exact", "llvm"), ("fast", "cuda")))  # fmt: skip
+    x, y = (
+        tp.compile(heavy, dt=0.01, sizes={"n": 40}, math=m, backend=k).evolve(**given, steps=4)
+        for m, k in (("exact", "llvm"), ("fast", "cuda"))
+    )
     assert np.abs(x.final.p - y.final.p).max() < 1e-16
 
 
@@ -432,13 +549,28 @@ def errors_of(backend, precision, members):
     real = np.float64 if precision == "float64" else np.float32
     x, u = (np.exp2(ulp.uniform(members, k, -30.0, 12.0)).astype(real) for k in (5, 6))
     none = np.zeros(members)
-    out = tp.compile(roots, math="fast", precision=precision, backend=backend).evolve(x=x, u=u, y=none, z=none, s=none, c=none, steps=1)
+    out = tp.compile(roots, math="fast", precision=precision, backend=backend).evolve(
+        x=x, u=u, y=none, z=none, s=none, c=none, steps=1
+    )
     wide = {"x": x.astype(np.longdouble), "u": u.astype(np.longdouble)}
-    exact = {"1/sqrt(x)": ("y", wide["x"] ** -0.5), "x**-1.5": ("z", wide["u"] ** -1.5), "sin": ("s", np.sin(wide["x"])), "cos": ("c", np.cos(wide["x"]))}
+    exact = {
+        "1/sqrt(x)": ("y", wide["x"] ** -0.5),
+        "x**-1.5": ("z", wide["u"] ** -1.5),
+        "sin": ("s", np.sin(wide["x"])),
+        "cos": ("c", np.cos(wide["x"])),
+    }
     found = {}
     for name, (state, value) in exact.items():
         off = np.abs(out.final[state].astype(np.longdouble) - value)
-        found[name] = float(np.max(np.where(off <= fast.NEAR_ZERO[real is np.float32], 0.0, off / np.spacing(np.abs(value).astype(real)))))
+        found[name] = float(
+            np.max(
+                np.where(
+                    off <= fast.NEAR_ZERO[real is np.float32],
+                    0.0,
+                    off / np.spacing(np.abs(value).astype(real)),
+                )
+            )
+        )
     return found
 
 

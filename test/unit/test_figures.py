@@ -1,4 +1,5 @@
 """out.plot(): the figure that suits the system, with its energy beside it, and without any window."""
+
 from __future__ import annotations
 
 import os
@@ -36,11 +37,19 @@ def axes(out):
 def test_one_degree_of_freedom_is_a_phase_portrait_a_course_and_an_energy():
     out = zoo("pendulum")
     portrait, course, energy = axes(out)
-    assert (portrait.get_xlabel(), portrait.get_ylabel(), portrait.get_title()) == ("q", "p", "phase portrait")
-    assert np.array_equal(course.lines[0].get_ydata(), out.q) and np.array_equal(course.lines[0].get_xdata(), out.t)
+    assert (portrait.get_xlabel(), portrait.get_ylabel(), portrait.get_title()) == (
+        "q",
+        "p",
+        "phase portrait",
+    )
+    assert np.array_equal(course.lines[0].get_ydata(), out.q) and np.array_equal(
+        course.lines[0].get_xdata(), out.t
+    )
     t, values, scale = out.every_step()
     drawn = energy.lines[-1]
-    assert np.array_equal(drawn.get_xdata(), t) and np.array_equal(drawn.get_ydata(), (values - values[0]) / scale)
+    assert np.array_equal(drawn.get_xdata(), t) and np.array_equal(
+        drawn.get_ydata(), (values - values[0]) / scale
+    )
     assert f"{out.drift():.1e}" in energy.get_title()
 
 
@@ -94,10 +103,15 @@ def test_a_map_shows_its_iterates():
 
 @pytest.mark.parametrize("members", [1, 5, 40, 25_000])
 def test_ensembles_are_curves_then_points_then_a_density(members):
-    out = tp.compile(pendulum, 0.1).evolve(q=RANDOM.normal(size=members), p=RANDOM.normal(size=members), steps=12, save_every=4)
+    out = tp.compile(pendulum, 0.1).evolve(
+        q=RANDOM.normal(size=members), p=RANDOM.normal(size=members), steps=12, save_every=4
+    )
     portrait, course, energy = axes(out)
     kinds = {type(c).__name__ for c in portrait.collections}
-    assert kinds == {1: {"LineCollection"}, 5: set(), 40: {"PathCollection"}, 25_000: {"PolyCollection"}}[members]
+    assert (
+        kinds
+        == {1: {"LineCollection"}, 5: set(), 40: {"PathCollection"}, 25_000: {"PolyCollection"}}[members]
+    )
     assert len(portrait.lines) == {1: 3, 5: 10}.get(members, 0)
     assert ("frames" in energy.get_title()) == (members == 25_000)  # a replay of every step would be long
 
@@ -109,7 +123,9 @@ def test_two_frames_say_how_to_get_more():
 
 
 def test_a_run_that_stopped_or_had_nobody_is_drawn_too():
-    out = tp.compile(kepler, 0.05).evolve(q=[[1.0, 0.0], [0.0, 0.0]], p=[[0.0, 1.0], [0.0, 0.0]], steps=20, save_every=2)
+    out = tp.compile(kepler, 0.05).evolve(
+        q=[[1.0, 0.0], [0.0, 0.0]], p=[[0.0, 1.0], [0.0, 0.0]], steps=20, save_every=2
+    )
     assert out.stopped is not None and axes(out)
     assert out.plot().axes
     nobody = tp.compile(kepler, 0.05).evolve(q=np.empty((0, 2)), p=np.empty((0, 2)), steps=3)
@@ -123,10 +139,14 @@ def test_a_figure_of_the_users_own_is_drawn_into():
 
 def test_a_notebook_gets_a_picture_and_nothing_opens_a_window():
     assert zoo("kepler").plot()._repr_png_()[:8] == b"\x89PNG\r\n\x1a\n"
-    code = ("import sys, tinyphysics as tp; from tinyphysics.physics.zoo import kepler\n"
-            "tp.compile(kepler, 0.1).evolve(q=[1.0, 0], p=[0, 1.0], steps=5, save_every=1).plot()\n"
-            "print('matplotlib.pyplot' in sys.modules)")  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    code = (
+        "import sys, tinyphysics as tp; from tinyphysics.physics.zoo import kepler\n"
+        "tp.compile(kepler, 0.1).evolve(q=[1.0, 0], p=[0, 1.0], steps=5, save_every=1).plot()\n"
+        "print('matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT
+    )
     assert done.stdout.strip() == "False"
 
 

@@ -1,4 +1,5 @@
 """What does a newcomer get wrong first, and does the answer help?"""
+
 from __future__ import annotations
 
 import os
@@ -44,22 +45,50 @@ def test_a_scalar_force_is_not_spread_over_a_vector_but_a_constant_is():
     assert np.allclose(out.final.p, 0.5)
 
 
-@pytest.mark.parametrize("call, what, remedy", [
-    (lambda: tp.compile(Well, dt=0.1), "is a class", "Well()"),
-    (lambda: tp.compile(spring, dt=0.1).evolve(q=1.0, p=0.0, steps=True), "whole number", "steps=1000"),
-    (lambda: tp.compile(spring, dt=0.1).evolve(q=1.0, p=0.0, steps=1, threads=0), "less than 1", "threads=2"),
-    (lambda: tp.compile(spring, dt=0.1).evolve(q=10**400, p=0.0, steps=1), "not a number", "q=1.0"),
-    (lambda: tp.compile(spring, dt=0.1).evolve(q=1.0, p=0.0, steps=1, k=np.nan), "`k` is not finite", "Check"),
-    (lambda: tp.compile(spring, dt=0.1).monitor(3, name="x"), "not a function", "lambda q, p"),
-    (lambda: tpir.vm.run("program x", {}, 1), "takes a Program", "tpir.parse"),
-    (lambda: tpir.vm.run(tp.compile(spring, dt=0.1).tpir, {"q": 1.0, "p": 0.0}, 2.5), "whole number", "steps=1000"),
-    (lambda: tpir.vm.run(tp.compile(spring, dt=0.1).tpir, {"q": "a", "p": 0.0}, 1), "not a number", "q=1.0"),
-    (lambda: tpir.vm.run(tp.compile(spring, dt=0.1).tpir, {"q": 1.0, "p": 0.0, "x": 1.0}, 1), "no state `x`", "q, p"),
-    (lambda: tpir.verify("program x"), "takes a Program", "tpir.parse"),
-    (lambda: tpir.parse(None), "is text", "string"),
-    (lambda: tp.measure_symplectic(tp.compile(tp.hamiltonian(lambda q, p: p**2 / 2 + 1 / q), dt=0.1), q=0.0, p=0.0),
-     "not finite", "singularity"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, what, remedy",
+    [
+        (lambda: tp.compile(Well, dt=0.1), "is a class", "Well()"),
+        (lambda: tp.compile(spring, dt=0.1).evolve(q=1.0, p=0.0, steps=True), "whole number", "steps=1000"),
+        (
+            lambda: tp.compile(spring, dt=0.1).evolve(q=1.0, p=0.0, steps=1, threads=0),
+            "less than 1",
+            "threads=2",
+        ),
+        (lambda: tp.compile(spring, dt=0.1).evolve(q=10**400, p=0.0, steps=1), "not a number", "q=1.0"),
+        (
+            lambda: tp.compile(spring, dt=0.1).evolve(q=1.0, p=0.0, steps=1, k=np.nan),
+            "`k` is not finite",
+            "Check",
+        ),
+        (lambda: tp.compile(spring, dt=0.1).monitor(3, name="x"), "not a function", "lambda q, p"),
+        (lambda: tpir.vm.run("program x", {}, 1), "takes a Program", "tpir.parse"),
+        (
+            lambda: tpir.vm.run(tp.compile(spring, dt=0.1).tpir, {"q": 1.0, "p": 0.0}, 2.5),
+            "whole number",
+            "steps=1000",
+        ),
+        (
+            lambda: tpir.vm.run(tp.compile(spring, dt=0.1).tpir, {"q": "a", "p": 0.0}, 1),
+            "not a number",
+            "q=1.0",
+        ),
+        (
+            lambda: tpir.vm.run(tp.compile(spring, dt=0.1).tpir, {"q": 1.0, "p": 0.0, "x": 1.0}, 1),
+            "no state `x`",
+            "q, p",
+        ),
+        (lambda: tpir.verify("program x"), "takes a Program", "tpir.parse"),
+        (lambda: tpir.parse(None), "is text", "string"),
+        (
+            lambda: tp.measure_symplectic(
+                tp.compile(tp.hamiltonian(lambda q, p: p**2 / 2 + 1 / q), dt=0.1), q=0.0, p=0.0
+            ),
+            "not finite",
+            "singularity",
+        ),
+    ],
+)
 def test_the_error_names_the_argument_and_the_remedy(call, what, remedy):
     with pytest.raises(tp.TinyPhysicsError) as error:
         call()
@@ -111,5 +140,7 @@ def test_the_remedy_for_a_stale_flow_names_the_flow():
 
 def test_a_flag_that_is_no_number_is_named():
     env = os.environ | {"TINYPHYSICS_CHECK": "abc", "PYTHONPATH": str(Path(tp.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", "import tinyphysics"], env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import tinyphysics"], env=env, capture_output=True, text=True
+    )
     assert done.returncode and "TINYPHYSICS_CHECK='abc' is not a whole number" in done.stderr

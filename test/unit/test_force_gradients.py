@@ -52,12 +52,20 @@ def refusal(system, **options):
 
 # --- where they apply ---------------------------------------------------------------------------------------
 @pytest.mark.requirement("S2-41")
-@pytest.mark.parametrize("system, reason", [
-    (rotor, "T is not shown to be quadratic in p: sqrt"),
-    (breathing, "T is not shown to be quadratic in p: T depends on t, which advances while V acts"),
-    (both, "T and V both depend on t; then time is a third part, and only compositions of leapfrogs have three"),
-    (mixed, "H is not shown to be separable"), (spring, "the gradient of a force is that of an energy, and none is given"),
-], ids=lambda x: getattr(x, "name", ""))  # fmt: skip
+@pytest.mark.parametrize(
+    "system, reason",
+    [
+        (rotor, "T is not shown to be quadratic in p: sqrt"),
+        (breathing, "T is not shown to be quadratic in p: T depends on t, which advances while V acts"),
+        (
+            both,
+            "T and V both depend on t; then time is a third part, and only compositions of leapfrogs have three",
+        ),
+        (mixed, "H is not shown to be separable"),
+        (spring, "the gradient of a force is that of an energy, and none is given"),
+    ],
+    ids=lambda x: getattr(x, "name", ""),
+)
 @pytest.mark.parametrize("method", ["chin4", "takahashi_imada4"])
 def test_a_force_gradient_is_refused_with_the_reason(system, reason, method):
     text = refusal(system, method=method)
@@ -104,7 +112,9 @@ def test_the_report_says_what_is_unusual():
     assert "processor" in text and "3 kicks" in text
     assert "a third part" in str(tp.compile(both, dt=0.1).explain())
     plain = str(tp.compile(henon_heiles, dt=0.1).explain())
-    assert "undone on the copy" in text and "undone on the copy" not in plain and "force gradients" not in plain
+    assert (
+        "undone on the copy" in text and "undone on the copy" not in plain and "force gradients" not in plain
+    )
 
 
 # --- sequences ------------------------------------------------------------------------------------------------
@@ -114,8 +124,15 @@ def test_a_composition_of_leapfrogs_is_recognised(outer, inner, weights):
     assert leapfrogs(palindrome(outer, inner, weights)) == (outer, inner, weights)
 
 
-@pytest.mark.parametrize("sequence", [[("T", 1.0), ("V", 1.0)], [("T", 0.2), ("V", 0.5), ("T", 0.6), ("V", 0.5), ("T", 0.2)],
-                                      [("V", 0.5), ("T", 1.0), ("V", 0.4)], [("V", 1 / 6), ("T", 1.0), ("V", 5 / 6)]])  # fmt: skip
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        [("T", 1.0), ("V", 1.0)],
+        [("T", 0.2), ("V", 0.5), ("T", 0.6), ("V", 0.5), ("T", 0.2)],
+        [("V", 0.5), ("T", 1.0), ("V", 0.4)],
+        [("V", 1 / 6), ("T", 1.0), ("V", 5 / 6)],
+    ],
+)
 def test_what_is_none_is_not_taken_for_one(sequence):
     assert leapfrogs(sequence) is None
 
@@ -126,12 +143,19 @@ def test_three_parts_apply_the_weights_of_two(name):
     three = composed(sequence)
     for part in "TV":
         assert sum(f.weight for f in three if f.part == part) == pytest.approx(1, abs=1e-14)
-        assert [f.clock for f in three if f.part == part] == pytest.approx([1 - f.clock for f in reversed(three) if f.part == part])
+        assert [f.clock for f in three if f.part == part] == pytest.approx(
+            [1 - f.clock for f in reversed(three) if f.part == part]
+        )
 
 
 def test_the_clock_of_one_part_is_the_sum_of_the_other():
     flows = timed(joined([("V", 0.5), ("W", 0.1), ("T", 0.25), ("V", 0.5), ("T", 0.75)]), ["V"])
-    assert [(f.part, f.gradient, f.clock) for f in flows] == [("V", 0.1, 0.0), ("T", 0.0, 0.0), ("V", 0.0, 0.25), ("T", 0.0, 0.0)]
+    assert [(f.part, f.gradient, f.clock) for f in flows] == [
+        ("V", 0.1, 0.0),
+        ("T", 0.0, 0.0),
+        ("V", 0.0, 0.25),
+        ("T", 0.0, 0.0),
+    ]
 
 
 # --- order conditions -----------------------------------------------------------------------------------------
@@ -197,16 +221,28 @@ def test_coefficients_satisfy_the_order_conditions(name):
 
 
 # --- runs -----------------------------------------------------------------------------------------------------
-CASES = [(henon_heiles, "takahashi_imada4", START), (henon_heiles, "force_gradient6", START), (kepler, "chin4", dict(q=[1.0, 0.0], p=[0.0, 1.2])),
-         (both, "leapfrog_dkd", dict(q=0.4, p=0.3)), (both, "yoshida4", dict(q=0.4, p=0.3))]  # fmt: skip
+CASES = [
+    (henon_heiles, "takahashi_imada4", START),
+    (henon_heiles, "force_gradient6", START),
+    (kepler, "chin4", dict(q=[1.0, 0.0], p=[0.0, 1.2])),
+    (both, "leapfrog_dkd", dict(q=0.4, p=0.3)),
+    (both, "yoshida4", dict(q=0.4, p=0.3)),
+]
 
 
 @pytest.mark.requirement("S0-30")
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-@pytest.mark.parametrize("system, method, start", CASES, ids=lambda x: getattr(x, "name", x if isinstance(x, str) else ""))
+@pytest.mark.parametrize(
+    "system, method, start", CASES, ids=lambda x: getattr(x, "name", x if isinstance(x, str) else "")
+)
 def test_every_backend_gives_the_same_bits(system, method, start, precision):
-    hashes = {b: tp.compile(system, dt=0.05, method=method, precision=precision, backend=b).evolve(**start, steps=40).hash
-              for b in HERE if b != "opencl"}  # fmt: skip
+    hashes = {
+        b: tp.compile(system, dt=0.05, method=method, precision=precision, backend=b)
+        .evolve(**start, steps=40)
+        .hash
+        for b in HERE
+        if b != "opencl"
+    }
     assert len(set(hashes.values())) == 1, hashes
 
 
@@ -216,12 +252,17 @@ def test_sums_over_pairs_give_the_same_bits_everywhere(n):
     @tp.hamiltonian
     def stars(q: tp.Array[n, 3], p: tp.Array[n, 3], m: tp.Array[n]):
         d = q[:, None] - q[None, :]
-        return (p * p / (2 * m[:, None])).sum() - (m[:, None] * m[None, :] / tp.sqrt((d * d).sum(-1) + 0.25)).sum() / 2
+        return (p * p / (2 * m[:, None])).sum() - (
+            m[:, None] * m[None, :] / tp.sqrt((d * d).sum(-1) + 0.25)
+        ).sum() / 2
 
     rng = np.random.default_rng(n)
     start = dict(q=rng.normal(size=(n, 3)), p=rng.normal(size=(n, 3)), m=rng.uniform(0.1, 1, n))
-    hashes = {b: tp.compile(stars, dt=0.05, method="chin4", backend=b).evolve(**start, steps=2).hash
-              for b in HERE if b != "opencl"}  # fmt: skip
+    hashes = {
+        b: tp.compile(stars, dt=0.05, method="chin4", backend=b).evolve(**start, steps=2).hash
+        for b in HERE
+        if b != "opencl"
+    }
     assert len(set(hashes.values())) == 1, hashes
 
 

@@ -1,4 +1,5 @@
 """x[i] with arrays of whole numbers: NumPy's meaning, exact derivatives, sums in order, the same bits everywhere."""
+
 from __future__ import annotations
 
 import math
@@ -20,7 +21,9 @@ LIST = np.random.default_rng(5).integers(0, 40, (50, 2))
 
 
 @tp.hamiltonian
-def molecule(q: tp.Array["n", 3], p: tp.Array["n", 3], bonds: tp.Array["m", 2], k: tp.Vec["m"], r0: float = 1.0):
+def molecule(
+    q: tp.Array["n", 3], p: tp.Array["n", 3], bonds: tp.Array["m", 2], k: tp.Vec["m"], r0: float = 1.0
+):
     r = np.sqrt(((q[bonds[:, 0]] - q[bonds[:, 1]]) ** 2).sum(-1))
     return (p**2).sum() / 2 + (k * (r - r0) ** 2).sum() / 2
 
@@ -54,15 +57,25 @@ def cells(x: tp.Vec["m"], rho: tp.Vec["n"], few: tp.Vec[4]):
 def start_of(system, n, m, t=2):
     rng = np.random.default_rng([n, m])
     if system is cells:
-        return dict(x=rng.uniform(0, 5, m), rho=rng.uniform(size=n), few=rng.uniform(size=4)), {}, {"n": n, "m": m}
+        return (
+            dict(x=rng.uniform(0, 5, m), rho=rng.uniform(size=n), few=rng.uniform(size=4)),
+            {},
+            {"n": n, "m": m},
+        )
     state = dict(q=rng.normal(size=(n, 3)), p=rng.normal(size=(n, 3)))
     bonds = rng.integers(-n, n, (m, 2)).astype(float)
     bonds[:, 1] = (bonds[:, 0] + 1 + rng.integers(0, n - 1, m)) % n
     params, sizes = {
         "molecule": (dict(bonds=bonds, k=rng.uniform(1, 2, m), r0=1.0), {"n": n, "m": m}),
-        "mixture": (dict(kind=rng.integers(0, t, n).astype(float), eps=rng.uniform(1, 2, (t, t))), {"n": n, "t": t}),
+        "mixture": (
+            dict(kind=rng.integers(0, t, n).astype(float), eps=rng.uniform(1, 2, (t, t))),
+            {"n": n, "t": t},
+        ),
         "listed": ({}, {"n": n}),
-        "ends": (dict(bonds=bonds, kind=rng.integers(-5, 5, m).astype(float), c=rng.uniform(size=5)), {"n": n, "m": m}),
+        "ends": (
+            dict(bonds=bonds, kind=rng.integers(-5, 5, m).astype(float), c=rng.uniform(size=5)),
+            {"n": n, "m": m},
+        ),
     }[system.name]
     return state, params, sizes
 
@@ -110,8 +123,15 @@ def test_what_is_outside_or_no_whole_number_is_nan():
     assert all(map(math.isnan, values))
 
 
-@pytest.mark.parametrize("key, told", [(np.array([0, 3]), "out of range"), (np.array([0.0]), "whole numbers"),
-                                       ([0.5], "whole numbers"), (UOp.var("x", (3,)) > 0, "tp.where")])  # fmt: skip
+@pytest.mark.parametrize(
+    "key, told",
+    [
+        (np.array([0, 3]), "out of range"),
+        (np.array([0.0]), "whole numbers"),
+        ([0.5], "whole numbers"),
+        (UOp.var("x", (3,)) > 0, "tp.where"),
+    ],
+)
 def test_a_wrong_key_is_an_error_where_it_is_written(key, told):
     with pytest.raises((tp.ShapeError, tp.TraceError), match=told):
         UOp.var("x", (3,))[key]
@@ -149,7 +169,11 @@ def test_gather_and_scatter_are_each_others_transpose():
     rng = np.random.default_rng(2)
     x, w, k = UOp.var("x", (4, 2)), UOp.var("w", (6, 2)), UOp.var("k", (6,))
     gathered = x[k]
-    env = {"x": rng.normal(size=8).tolist(), "w": rng.normal(size=12).tolist(), "k": [0.0, 3.0, -1.0, 2.0, 2.0, 0.0]}
+    env = {
+        "x": rng.normal(size=8).tolist(),
+        "w": rng.normal(size=12).tolist(),
+        "k": [0.0, 3.0, -1.0, 2.0, 2.0, 0.0],
+    }
     (slope,) = gradient((w * gathered).sum(), [x])
     expected = np.zeros((4, 2))
     np.add.at(expected, np.array(env["k"]).astype(int), np.reshape(env["w"], (6, 2)))
@@ -189,8 +213,16 @@ def test_every_backend_has_the_same_bits(system, n, m):
     assert len(set(hashes.values())) == 1, hashes
 
 
-CASES = [(molecule, 40, 50, 2), (molecule, 40, 5, 2), (mixture, 40, 1, 2), (mixture, 33, 1, 9), (listed, 40, 1, 2),
-         (ends, 33, 41, 2), (ends, 20, 12, 2), (cells, 40, 50, 2)]  # fmt: skip
+CASES = [
+    (molecule, 40, 50, 2),
+    (molecule, 40, 5, 2),
+    (mixture, 40, 1, 2),
+    (mixture, 33, 1, 9),
+    (listed, 40, 1, 2),
+    (ends, 33, 41, 2),
+    (ends, 20, 12, 2),
+    (cells, 40, 50, 2),
+]
 
 
 @pytest.mark.parametrize("system, n, m, t", CASES, ids=lambda x: getattr(x, "name", str(x)))
@@ -206,14 +238,22 @@ def test_every_rendering_of_loops_has_the_bits_of_the_vm(system, n, m, t):
 
 def test_two_ends_of_a_bond_are_one_loop_and_a_small_table_costs_no_memory():
     _, _, sizes = start_of(molecule, 40, 50)
-    assert [n.kind for n in build_loops(compiled(molecule, sizes).tpir).sections["step"].nests] == ["map", "scatter", "map"]
+    assert [n.kind for n in build_loops(compiled(molecule, sizes).tpir).sections["step"].nests] == [
+        "map",
+        "scatter",
+        "map",
+    ]
     few, many = (build_loops(compiled(mixture, {"n": 40, "t": t}).tpir) for t in (2, 9))
     assert not few.flat and many.flat == {"eps": "flat.eps"}
 
 
 def test_an_observable_may_choose_what_the_run_does_not():
     state, params, sizes = start_of(mixture, 40, 1, 9)
-    look = {"a": lambda q: q[np.array([0, 5, 1])].sum(), "e": lambda eps, kind: eps[kind, 0].sum(), "energy": "energy"}
+    look = {
+        "a": lambda q: q[np.array([0, 5, 1])].sum(),
+        "e": lambda eps, kind: eps[kind, 0].sum(),
+        "energy": "energy",
+    }
     runs = {b: compiled(mixture, sizes, b).evolve(**state, **params, steps=4, observe=look) for b in BACKENDS}
     for name in look:
         assert len({runs[b].observed[name][1].tobytes() for b in BACKENDS}) == 1
@@ -257,4 +297,5 @@ def test_a_state_that_points_nowhere_stops_the_run(m):
     start = np.linspace(0.1, 5, m)
     runs = {b: tp.compile(walk, sizes={"m": m}, backend=b).evolve(x=start, steps=10) for b in BACKENDS}
     assert {(r.stopped.cause, r.stopped.step, r.stopped.where, r.hash) for r in runs.values()} == {
-        ("not finite", 4, runs["c"].stopped.where, runs["c"].hash)}  # fmt: skip
+        ("not finite", 4, runs["c"].stopped.where, runs["c"].hash)
+    }

@@ -41,17 +41,28 @@ def mixed(q, p):
 def test_with_a_pilot_the_plan_is_made_at_once_and_says_what_was_measured():
     sim = tp.compile(kepler, energy_drift=1e-7, error=1e-5, pilot=START)
     d, text = sim.goal.decision, str(sim.explain())
-    assert d.error <= 1e-5 and d.drift <= 1e-7 and sim.compiled.known.method == d.method == sim.built.plan.method
+    assert (
+        d.error <= 1e-5 and d.drift <= 1e-7 and sim.compiled.known.method == d.method == sim.built.plan.method
+    )
     assert "provisional" not in text and "the least work that was measured to meet the goals" in text
     rows = sim.explain().to_dict()["plan"]
-    assert rows["dt"]["verdict"] == f"{d.dt:.6g}" and rows["error"]["because"].endswith(f"{d.error:.1e} in the pilot")
-    assert rows["energy_drift"]["verdict"] == "1e-07" and rows["stability"]["verdict"] == f"omega*dt = {d.dt * d.frequency:.3g}"
+    assert rows["dt"]["verdict"] == f"{d.dt:.6g}" and rows["error"]["because"].endswith(
+        f"{d.error:.1e} in the pilot"
+    )
+    assert (
+        rows["energy_drift"]["verdict"] == "1e-07"
+        and rows["stability"]["verdict"] == f"omega*dt = {d.dt * d.frequency:.3g}"
+    )
     assert {a["verdict"] for a in rows["turned down"]} == {t.method for t in d.trials} - {d.method}
 
 
 def test_without_one_it_is_provisional_until_the_first_run():
     sim = tp.compile(kepler, energy_drift=1e-7)
-    assert "provisional" in str(sim.explain()) and "not measured yet" in str(sim.explain()) and "provisional" in repr(sim)
+    assert (
+        "provisional" in str(sim.explain())
+        and "not measured yet" in str(sim.explain())
+        and "provisional" in repr(sim)
+    )
     assert sim.goal.decision is None and sim.certificate.symplectic
     out = sim.evolve(**START, until=10.0)
     assert "provisional" not in str(sim.explain()) and out.metrics["goals"]["met"]
@@ -79,7 +90,9 @@ def test_a_longer_run_than_was_planned_for_gets_a_shorter_step():
     sim = tp.compile(kepler, error=1e-6, method="yoshida4", pilot=START | {"until": 10.0})
     d = sim.goal.decision
     short, long = (step_for(d, t)[0] for t in (10.0, 160.0))
-    assert short == pytest.approx(d.dt, rel=1e-12) and long == pytest.approx(d.dt / 2, rel=0.02)  # 16 times the time: order 4
+    assert short == pytest.approx(d.dt, rel=1e-12) and long == pytest.approx(
+        d.dt / 2, rel=0.02
+    )  # 16 times the time: order 4
     assert sim.evolve(**START, until=160.0).metrics["goals"]["met"]
 
 
@@ -101,24 +114,35 @@ def test_with_a_dt_of_the_users_the_method_is_chosen_for_it():
 
 def test_a_pilot_without_a_goal_goes_with_everything_and_numbers_of_numpy_are_numbers():
     s = plummer(64, 1)
-    assert tp.compile(gravity, dt=0.01, approximate=1e-2, sizes={"n": 64}, pilot=s | {"softening": 0.1}).frequency > 1
+    assert (
+        tp.compile(
+            gravity, dt=0.01, approximate=1e-2, sizes={"n": 64}, pilot=s | {"softening": 0.1}
+        ).frequency
+        > 1
+    )
     sim = tp.compile(pendulum, error=np.float32(1e-3), pilot={"q": 1.0, "p": 0.0, "until": 2.0})
     assert type(sim.goal.error) is float and sim.goal.decision.error < 1e-3
 
 
 def test_pins_and_prohibitions_are_kept():
-    assert tp.compile(kepler, error=1e-6, method="leapfrog", pilot=START).goal.decision.method == "leapfrog_kdk"
+    assert (
+        tp.compile(kepler, error=1e-6, method="leapfrog", pilot=START).goal.decision.method == "leapfrog_kdk"
+    )
     assert BY_NAME[tp.compile(kepler, error=1e-4, order=4, pilot=START).goal.decision.method].order == 4
     chosen = tp.compile(kepler, error=1e-8, pilot=START).goal.decision.method
     assert tp.compile(kepler, error=1e-8, forbid=chosen, pilot=START).goal.decision.method != chosen
-    assert tp.compile(mixed, error=1e-4, method="rk4", pilot={"q": 0.5, "p": 0.5}).goal.decision.method == "rk4"
+    assert (
+        tp.compile(mixed, error=1e-4, method="rk4", pilot={"q": 0.5, "p": 0.5}).goal.decision.method == "rk4"
+    )
 
 
 def test_forces_explicit_time_ensembles_letters_and_float32():
     assert tp.compile(spring, error=1e-5).evolve(**START, until=5.0).metrics["goals"]["met"]
     driven = tp.compile(driven_pendulum, error=1e-4).evolve(q=3.0, p=0.0, t0=1.0, until=3.0)
     assert driven.metrics["goals"]["met"] and driven.t[0] == 1.0
-    many = tp.compile(kepler, error=1e-4).evolve(q=[1.0, 0.0], p=[0.0, 1.2], mu=np.linspace(1.0, 2.0, 30), until=5.0)
+    many = tp.compile(kepler, error=1e-4).evolve(
+        q=[1.0, 0.0], p=[0.0, 1.2], mu=np.linspace(1.0, 2.0, 30), until=5.0
+    )
     assert many.metrics["goals"]["met"] and len(many.metrics["goals"]["members"]) == pilot.MOST_MEMBERS
     few = tp.compile(gravity, error=1e-3, energy_drift=1e-4).evolve(**plummer(4, 1), softening=0.3, until=1.0)
     assert few.metrics["goals"]["met"]
@@ -165,20 +189,26 @@ def test_a_run_with_goals_goes_on_from_a_checkpoint(tmp_path):
 
 # --- plans that are kept --------------------------------------------------------------------------------------
 def test_planning_does_not_depend_on_the_backend():
-    found = [tp.compile(pendulum, error=1e-3, backend=b, pilot={"q": 1.0, "p": 0.0, "until": 4.0}).goal.decision
-             for b in ("llvm", "numpy", "python")]  # fmt: skip
+    found = [
+        tp.compile(pendulum, error=1e-3, backend=b, pilot={"q": 1.0, "p": 0.0, "until": 4.0}).goal.decision
+        for b in ("llvm", "numpy", "python")
+    ]
     assert found[0] == found[1] == found[2]
 
 
 def test_planning_again_finds_the_same(monkeypatch):
     monkeypatch.setattr(decisions, "recall", lambda name: None)
-    first, second = (tp.compile(henon_heiles, error=1e-5, pilot={"q": [0.1, 0.2], "p": [0.3, 0.0]}).goal.decision
-                     for _ in range(2))  # fmt: skip
+    first, second = (
+        tp.compile(henon_heiles, error=1e-5, pilot={"q": [0.1, 0.2], "p": [0.3, 0.0]}).goal.decision
+        for _ in range(2)
+    )
     assert first == second and first is not second
 
 
 def test_a_decision_is_found_again_by_all_that_it_rests_on(monkeypatch):
-    monkeypatch.setattr(decisions, "key_of", lambda kind, roots, rest: repr([kind, [str(r) for r in roots], rest]))
+    monkeypatch.setattr(
+        decisions, "key_of", lambda kind, roots, rest: repr([kind, [str(r) for r in roots], rest])
+    )
     ran = []
     own = pilot.Pilots.measure
     monkeypatch.setattr(pilot.Pilots, "measure", lambda self, *args: ran.append(args) or own(self, *args))
@@ -190,8 +220,16 @@ def test_a_decision_is_found_again_by_all_that_it_rests_on(monkeypatch):
         return len(ran)
 
     assert pilots() > 0 and pilots() == 0
-    assert pilots(error=1e-4) > 0 and pilots(energy_drift=1e-4) > 0 and pilots(order=2) > 0 and pilots(forbid="yoshida4") > 0
-    assert pilots(pilot={"q": 1.1, "p": 0.0, "until": 3.0}) > 0 and pilots(pilot={"q": 1.0, "p": 0.0, "until": 4.0}) > 0
+    assert (
+        pilots(error=1e-4) > 0
+        and pilots(energy_drift=1e-4) > 0
+        and pilots(order=2) > 0
+        and pilots(forbid="yoshida4") > 0
+    )
+    assert (
+        pilots(pilot={"q": 1.1, "p": 0.0, "until": 3.0}) > 0
+        and pilots(pilot={"q": 1.0, "p": 0.0, "until": 4.0}) > 0
+    )
     assert pilots(dt=0.01) > 0 and pilots() == 0
 
 
@@ -201,8 +239,12 @@ def test_a_decision_survives_a_file_and_a_pickle(tmp_path):
     sim.save(tmp_path / "sim.json")
     for copy in (tp.load(tmp_path / "sim.json"), pickle.loads(pickle.dumps(sim))):
         assert copy.goal == sim.goal and copy.evolve(**START, until=9.0).hash == out.hash
-    json.loads((tmp_path / "sim.json").read_text(), parse_constant=pytest.fail)  # nothing that JSON does not know
-    assert decisions.from_data(json.loads(json.dumps(decisions.as_data(sim.goal.decision)))) == sim.goal.decision
+    json.loads(
+        (tmp_path / "sim.json").read_text(), parse_constant=pytest.fail
+    )  # nothing that JSON does not know
+    assert (
+        decisions.from_data(json.loads(json.dumps(decisions.as_data(sim.goal.decision)))) == sim.goal.decision
+    )
 
 
 # --- what cannot be ---------------------------------------------------------------------------------------------
@@ -227,7 +269,9 @@ def test_goals_that_a_step_forbids_list_everything_too():
 
 
 def test_a_step_beyond_the_limit_of_a_method_is_refused_for_goals():
-    with pytest.raises(PlanError, match=r"leapfrog_kdk, order 2: dt = 3: unstable: omega\*dt = 3 is above its limit, 2"):
+    with pytest.raises(
+        PlanError, match=r"leapfrog_kdk, order 2: dt = 3: unstable: omega\*dt = 3 is above its limit, 2"
+    ):
         tp.compile(oscillator, dt=3.0, order=2, error=1e-3, pilot={"q": 1.0, "p": 0.0})
 
 
@@ -242,7 +286,9 @@ def test_a_step_beyond_the_limit_is_warned_about_without_goals(caplog):
     assert "dt=2.1 is too long for leapfrog_kdk" in caplog.text
     caplog.clear()
     fine = tp.compile(oscillator, dt=0.5, pilot={"q": 1.0, "p": 0.0})
-    assert not caplog.text and "TOO LONG" not in str(fine.explain()) and "omega*dt = 0.5" in str(fine.explain())
+    assert (
+        not caplog.text and "TOO LONG" not in str(fine.explain()) and "omega*dt = 0.5" in str(fine.explain())
+    )
 
 
 # fmt: off
@@ -321,13 +367,18 @@ def test_the_longest_step_is_found_where_the_error_is_a_power_of_it(m, error):
 
 def test_an_error_that_does_not_fall_is_called_rounding():
     m = BY_NAME["yoshida4"]
-    t = longest(m, Goal(None, error=1e-9), Course(100.0, 100.0, 1.0), by_power(4, floor=3e-8), 10, 4096, float("inf"))
+    t = longest(
+        m, Goal(None, error=1e-9), Course(100.0, 100.0, 1.0), by_power(4, floor=3e-8), 10, 4096, float("inf")
+    )
     assert not t.meets and t.rounded == "error" and t.error == 3e-8
 
 
 def test_errors_of_a_pilot_are_extrapolated_to_the_run():
     m, goal = BY_NAME["leapfrog_kdk"], Goal(None, error=1e-4)
-    near, far = (longest(m, goal, Course(100.0, reach, 1.0), by_power(2), 10, 1024, float("inf")) for reach in (100.0, 1600.0))
+    near, far = (
+        longest(m, goal, Course(100.0, reach, 1.0), by_power(2), 10, 1024, float("inf"))
+        for reach in (100.0, 1600.0)
+    )
     assert far.dt == pytest.approx(near.dt / 4, rel=0.2) and far.error <= 1e-4
 
 
@@ -337,7 +388,14 @@ def test_the_cheapest_that_was_measured_to_meet_them_is_taken(stiff):
     facts, orders = facts_of(pendulum), []
     for error in (0.3, 1e-3, 1e-6, 1e-9):
         goal, course = Goal(None, error=error), Course(50.0, 50.0, 1.0)
-        d = decide(pendulum, facts, goal, course, lambda m, dt, steps: Measured((stiff * dt) ** m.order, 0.0), lambda m: m.stages)
+        d = decide(
+            pendulum,
+            facts,
+            goal,
+            course,
+            lambda m, dt, steps: Measured((stiff * dt) ** m.order, 0.0),
+            lambda m: m.stages,
+        )
         piloted = [t for t in d.trials if "not piloted" not in t.verdict]
         assert d.method == min((t for t in piloted if t.meets), key=lambda t: t.work).method
         assert d.error <= error and {t.method for t in d.trials} == {m.name for m in ABLE}
@@ -352,7 +410,9 @@ def test_a_state_that_is_nothing_wherever_one_looks_has_a_size_all_the_same():
     assert out.metrics["goals"]["met"] and out.metrics["goals"]["error"]["measured"] > 1e-9
     assert abs(out.final.q - 1) < 1e-6 and abs(out.final.p) < 1e-6
     dt = tp.compile(oscillator, dt=0.1).suggest_dt(error=1e-4, q=1.0, p=0.0, until=16 * math.pi)
-    assert dt == pytest.approx(math.sqrt(24 * 1e-4 / (16 * math.pi)), rel=0.3)  # leapfrog turns by dt**2/24 too much
+    assert dt == pytest.approx(
+        math.sqrt(24 * 1e-4 / (16 * math.pi)), rel=0.3
+    )  # leapfrog turns by dt**2/24 too much
 
 
 @pytest.mark.parametrize("precision", ["compensated", "dd", "lattice"])

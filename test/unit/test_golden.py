@@ -24,9 +24,15 @@ def load(path):
 systems = load(GOLDEN / "systems.py")
 
 REPORTS = {  # system -> method
-    "oscillator": "auto", "kepler": "auto", "pendulum": "yoshida4", "henon_heiles": "auto", "driven_pendulum": "leapfrog_dkd",
-    "swirl": "auto", "henon": "auto", "bead": "auto",
-}  # fmt: skip
+    "oscillator": "auto",
+    "kepler": "auto",
+    "pendulum": "yoshida4",
+    "henon_heiles": "auto",
+    "driven_pendulum": "leapfrog_dkd",
+    "swirl": "auto",
+    "henon": "auto",
+    "bead": "auto",
+}
 
 
 def compiled(name, method="auto"):

@@ -1,4 +1,5 @@
 """Do the contenders on a GPU compute the same?  Their CUDA is run by a C++ compiler, a thread after the other; no times are looked at."""
+
 import json
 import os
 import re
@@ -20,8 +21,13 @@ APART = {"float64": 1e-11, "float32": 1e-5}
 @pytest.fixture(scope="module")
 def ours():
     """The sums of our own runs on this processor, by row and precision."""
-    done = subprocess.run([sys.executable, str(BENCH / "gpu_ours.py"), "--small", "--backend", "llvm"], check=True,
-                          capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "src")})
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "gpu_ours.py"), "--small", "--backend", "llvm"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+    )
     found = [json.loads(line) for line in done.stdout.splitlines()]
     return {(x["row"], x["precision"]): x["sum"] for x in found if x.get("variant") == "exact" and "sum" in x}
 
@@ -36,8 +42,12 @@ def on_this_machine(name, folder):
         (folder / path.name).write_text(ESTIMATE.sub("y = estimate(r2);", text))
     barriers = ["-DBARRIERS", "-pthread"] if name == "gravity" else []
     flags = ["-std=c++20", "-O1", "-w", "-I", str(ROOT / "test" / "cuda_on_host"), *barriers]
-    subprocess.run(["g++", *flags, "-x", "c++", str(folder / f"{name}.cu"), "-o", str(folder / name)], check=True)
-    done = subprocess.run([str(folder / name), *map(str, SIZES[name]), "1"], check=True, capture_output=True, text=True)
+    subprocess.run(
+        ["g++", *flags, "-x", "c++", str(folder / f"{name}.cu"), "-o", str(folder / name)], check=True
+    )
+    done = subprocess.run(
+        [str(folder / name), *map(str, SIZES[name]), "1"], check=True, capture_output=True, text=True
+    )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -63,21 +73,40 @@ def test_the_table_has_ratios_to_the_fastest_cuda_by_hand(monkeypatch):
     import gpu
 
     def line(contender, variant, value, total=100.0, row="pendulum", precision="float64", **more):
-        return {"row": row, "precision": precision, "contender": contender, "variant": variant, "value": value, "sum": total, **more}
+        return {
+            "row": row,
+            "precision": precision,
+            "contender": contender,
+            "variant": variant,
+            "value": value,
+            "sum": total,
+            **more,
+        }
 
-    text = gpu.table([
-        line("CUDA by hand", "blocks of 128", 2.0), line("CUDA by hand", "blocks of 256", 1.5),
-        line("ours", "exact", 1.65), line("JAX", "", 9.0, total=101.0), {"contender": "torch.compile", "failed": "not installed"},
-        line("CUDA by hand", "pull", 50.0, row="d2q9", precision="float32"),
-        line("CUDA by hand", "copy", 60.0, total=1.0, row="d2q9", precision="float32"),
-        line("ours", "exact", 48.0, row="d2q9", precision="float32"),
-    ])
+    text = gpu.table(
+        [
+            line("CUDA by hand", "blocks of 128", 2.0),
+            line("CUDA by hand", "blocks of 256", 1.5),
+            line("ours", "exact", 1.65),
+            line("JAX", "", 9.0, total=101.0),
+            {"contender": "torch.compile", "failed": "not installed"},
+            line("CUDA by hand", "pull", 50.0, row="d2q9", precision="float32"),
+            line("CUDA by hand", "copy", 60.0, total=1.0, row="d2q9", precision="float32"),
+            line("ours", "exact", 48.0, row="d2q9", precision="float32"),
+        ]
+    )
     rows = {tuple(x.strip() for x in r.split("|")[1:3]): r for r in text.splitlines() if r.startswith("| ")}
-    assert "| 1.10 |" in rows["pendulum, float64", "ours, exact"] and "; met" in rows["pendulum, float64", "ours, exact"]
+    assert (
+        "| 1.10 |" in rows["pendulum, float64", "ours, exact"]
+        and "; met" in rows["pendulum, float64", "ours, exact"]
+    )
     assert "blocks of 256" in rows["pendulum, float64", "CUDA by hand"]
     assert "| 6.00 |" in rows["pendulum, float64", "JAX"] and "is not 100" in rows["pendulum, float64", "JAX"]
     assert "| 1.04 |" in rows["d2q9, float32", "ours, exact"]
-    assert "80 % of the copy" in rows["d2q9, float32", "ours, exact"] and "not met" in rows["d2q9, float32", "ours, exact"]
+    assert (
+        "80 % of the copy" in rows["d2q9, float32", "ours, exact"]
+        and "not met" in rows["d2q9, float32", "ours, exact"]
+    )
     assert "torch.compile: not installed" in text
 
 
@@ -87,7 +116,8 @@ def test_a_contender_that_fails_says_why_and_what_it_had(monkeypatch, capsys):
 
     code = "print('{\"row\": \"pendulum\"}'); raise SystemExit('no such device')"
     assert gpu.lines_of([sys.executable, "-c", code], "somebody") == [
-        {"row": "pendulum", "contender": "somebody"}, {"contender": "somebody", "failed": "no such device"},
+        {"row": "pendulum", "contender": "somebody"},
+        {"contender": "somebody", "failed": "no such device"},
     ]
     assert "somebody: 2 lines" in capsys.readouterr().out
 
@@ -97,6 +127,9 @@ def test_numbers_to_start_from_are_those_of_the_launcher_one_by_one(monkeypatch)
     import gpu_rows
     from tools_of import tool
 
-    assert gpu_rows.uniform(5, -0.3, 2.0, 1000).tolist() == tool("gpu_launch").uniform(5, -0.3, 2.0, 1000).tolist()
+    assert (
+        gpu_rows.uniform(5, -0.3, 2.0, 1000).tolist()
+        == tool("gpu_launch").uniform(5, -0.3, 2.0, 1000).tolist()
+    )
     take = next(gpu_rows.stream(7))
     assert [*take(3), *take(4)] == tool("gpu_launch").uniform(7, 0.0, 1.0, 7).tolist()

@@ -1,4 +1,5 @@
 """Does what is carried to a GPU do the run, and does its launcher notice what is wrong?  The fake driver is the device here."""
+
 import ast
 import json
 import sys
@@ -33,8 +34,15 @@ def few(programs, wanted):
     """Some programs of the list, short and with few members."""
     from dataclasses import replace
 
-    return [replace(p, start={n: v[:MEMBERS] for n, v in p.start.items()}, steps=60 if p.differs or p.name == "products" else STEPS)
-            for p in programs.ensembles() if p.name in wanted]
+    return [
+        replace(
+            p,
+            start={n: v[:MEMBERS] for n, v in p.start.items()},
+            steps=60 if p.differs or p.name == "products" else STEPS,
+        )
+        for p in programs.ensembles()
+        if p.name in wanted
+    ]
 
 
 def bundled(tools, folder, wanted):
@@ -145,8 +153,12 @@ def test_a_kernel_that_was_made_before_is_not_written_out_again(fake_cuda, monke
         return tp.compile(swing, dt=0.01, backend="cuda", **more).evolve(steps=5, **far)
 
     first = run()
-    assert first.hash == tp.compile(swing, dt=0.01, backend="llvm").evolve(
-        steps=5, q=np.array([0.5, 1e9]), p=np.array([1.0, -1.0])).hash
+    assert (
+        first.hash
+        == tp.compile(swing, dt=0.01, backend="llvm")
+        .evolve(steps=5, q=np.array([0.5, 1e9]), p=np.array([1.0, -1.0]))
+        .hash
+    )
     monkeypatch.setattr(ptx, "module", lambda *parts: pytest.fail("the kernel was written out"))
     again = run()
     assert again.hash == first.hash and again.metrics["cache"]["code"] == "disk"

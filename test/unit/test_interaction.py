@@ -1,4 +1,5 @@
 """Quadratic parts that are solved, and a rest that kicks: what is found, proved, computed, said and refused."""
+
 from __future__ import annotations
 
 import logging
@@ -63,7 +64,9 @@ def duffing(w, t):
     """(q, p) of the trap after a time t from q = 1 at rest, in 40 digits."""
     with mpmath.workdps(40):
         fast = mpmath.sqrt(mpmath.mpf(w) ** 2 + 1)
-        cn, sn, dn = (mpmath.ellipfun(name, fast * mpmath.mpf(t), m=1 / (2 * fast**2)) for name in ("cn", "sn", "dn"))
+        cn, sn, dn = (
+            mpmath.ellipfun(name, fast * mpmath.mpf(t), m=1 / (2 * fast**2)) for name in ("cn", "sn", "dn")
+        )
         return cn, -fast * sn * dn
 
 
@@ -73,7 +76,9 @@ def off(out, w, t=1.0):
 
 
 def run(system, dt, method, steps, backend="auto", **given):
-    return tp.compile(system, dt=dt, method=method, backend=backend).evolve(**given, steps=steps, progress=False)
+    return tp.compile(system, dt=dt, method=method, backend=backend).evolve(
+        **given, steps=steps, progress=False
+    )
 
 
 # --- the flow of an oscillator ----------------------------------------------------------------------
@@ -93,16 +98,24 @@ def test_the_times_of_an_oscillator_are_right_to_a_few_ulp_for_every_sign_and_mi
     draw = random.Random(1)
     with mpmath.workprec(240):
         for _ in range(400):
-            given = {"a": 10 ** draw.uniform(-3, 3), "b": draw.choice((1, 1, -1)) * 10 ** draw.uniform(-6, 10),
-                     "h": draw.choice((1, -1)) * 10 ** draw.uniform(-4, 1)}  # fmt: skip
+            given = {
+                "a": 10 ** draw.uniform(-3, 3),
+                "b": draw.choice((1, 1, -1)) * 10 ** draw.uniform(-6, 10),
+                "h": draw.choice((1, -1)) * 10 ** draw.uniform(-4, 1),
+            }
             given["b"] *= draw.random() > 0.05
             x = math.sqrt(abs(given["a"] * given["b"])) * abs(given["h"])
             if given["b"] < 0 and x > 30:
                 continue
             wanted = exact_arcs(**given)
             for k, (got, want) in enumerate(zip(evaluate(roots, given), wanted)):
-                size = max(abs(want), 1e-2 * abs(wanted[2]), 1e-3 * abs(given["h"]) / max(x, 1.0) if k != 3 else 0)
-                assert abs(got - want) <= (12 + (3 * x if given["b"] < 0 else 0)) * 2.0**-53 * size, (k, given)
+                size = max(
+                    abs(want), 1e-2 * abs(wanted[2]), 1e-3 * abs(given["h"]) / max(x, 1.0) if k != 3 else 0
+                )
+                assert abs(got - want) <= (12 + (3 * x if given["b"] < 0 else 0)) * 2.0**-53 * size, (
+                    k,
+                    given,
+                )
 
 
 @pytest.mark.parametrize("op", ARCS)
@@ -124,7 +137,9 @@ def test_constant_forces_and_velocities_are_part_of_the_flow(b):
         out = run(pulled, dt, "interaction", 3, q=q0, p=p0, b=b).final
         with mpmath.workdps(30):
             generator = mpmath.matrix([[0, a, g], [-b, 0, -f], [0, 0, 0]])
-            q, p, _ = mpmath.expm(generator * 3 * mpmath.mpf(dt), method="taylor") * mpmath.matrix([q0, p0, 1])
+            q, p, _ = mpmath.expm(generator * 3 * mpmath.mpf(dt), method="taylor") * mpmath.matrix(
+                [q0, p0, 1]
+            )
         assert abs(out.q - q) <= 1e-13 * (1 + abs(q)) and abs(out.p - p) <= 1e-13 * (1 + abs(p))
 
 
@@ -165,11 +180,18 @@ def forced(q):
     return -q
 
 
-@pytest.mark.parametrize("system, why", [
-    (double_well, "no addend of V is quadratic"), (mixed, "mixes q and p"), (rotor, "not a polynomial of the momenta"),
-    (many_springs, "couples positions"), (all_quadratic, 'propagator="exact"'), (coupled_momenta, "couples momenta"),
-    (forced, "given by its forces"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, why",
+    [
+        (double_well, "no addend of V is quadratic"),
+        (mixed, "mixes q and p"),
+        (rotor, "not a polynomial of the momenta"),
+        (many_springs, "couples positions"),
+        (all_quadratic, 'propagator="exact"'),
+        (coupled_momenta, "couples momenta"),
+        (forced, "given by its forces"),
+    ],
+)
 def test_what_is_not_an_oscillator_and_a_rest_is_refused_with_the_reason(system, why):
     assert why in interaction(system, facts_of(system)).because
     with pytest.raises(tp.PlanError, match="interaction") as error:
@@ -203,13 +225,16 @@ def test_every_step_is_certified(system, method):
 LISTING = tp.compile(trap, dt=0.01, method="interaction").ir("tpir")
 
 
-@pytest.mark.parametrize("old, new, why", [
-    ("arc_kick, 1.0, T6, $dt", "arc_kick, 1.0, T6, T7", "not shown to be the flow"),  # two times
-    ("ELEM T6, mul, $w, $w", "ELEM T6, mul, $w, 2.0", "not shown to be the flow"),  # another curvature
-    ("ROTATE S0", "MAP S0", "no part of a step"),
-    ("SYMP_STEP S1, F1, $dt", "SYMP_STEP S1, F1, T7", "total weight 0.5"),
-    ("GRAD_INIT G0, T19", "GRAD_INIT G0, S0", "not a multiple of the complete gradient"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "old, new, why",
+    [
+        ("arc_kick, 1.0, T6, $dt", "arc_kick, 1.0, T6, T7", "not shown to be the flow"),  # two times
+        ("ELEM T6, mul, $w, $w", "ELEM T6, mul, $w, 2.0", "not shown to be the flow"),  # another curvature
+        ("ROTATE S0", "MAP S0", "no part of a step"),
+        ("SYMP_STEP S1, F1, $dt", "SYMP_STEP S1, F1, T7", "total weight 0.5"),
+        ("GRAD_INIT G0, T19", "GRAD_INIT G0, S0", "not a multiple of the complete gradient"),
+    ],
+)
 def test_a_program_that_does_something_else_is_refused(old, new, why):
     assert old in LISTING
     with pytest.raises(tp.VerifyError) as error:
@@ -224,11 +249,15 @@ def test_kicks_by_other_means_are_other_parts():
     lag, curvature = re.search(r"ELEM (T\d+), arc_lag, 1.0, (T\d+), \$dt", text).groups()
     less = re.search(rf"ELEM (T\d+), neg, {lag}\n", text)[1]
     kick = text[text.index("step:\n") + 6 : text.index("SYMP_STEP")]
-    other = f"  ELEM T901, mul, 0.5, $dt\n  ELEM T900, arc_lag, 1.0, {curvature}, T901\n  ELEM T902, neg, T900\n"
+    other = (
+        f"  ELEM T901, mul, 0.5, $dt\n  ELEM T900, arc_lag, 1.0, {curvature}, T901\n  ELEM T902, neg, T900\n"
+    )
     for names, same in (({}, True), ({lag: "T900", less: "T902"}, False)):
         first = re.sub(r"T\d+", lambda m, names=names: names.get(m[0], m[0]), kick)
         wrong = text.replace("step:\n", f"{other}{first}  SYMP_STEP S1, F1, $dt\nstep:\n", 1)
-        wrong = wrong.replace("final:\n", f"final:\n  ELEM T903, neg, $dt\n{kick}  SYMP_STEP S1, F1, T903\n", 1)
+        wrong = wrong.replace(
+            "final:\n", f"final:\n  ELEM T903, neg, $dt\n{kick}  SYMP_STEP S1, F1, T903\n", 1
+        )
         found = tpir.verify(tpir.parse(wrong.replace("claim symplectic consistent symmetric\n", "")))
         assert found.symplectic and bool(found.consistent) == same
 
@@ -241,11 +270,15 @@ def test_half_of_a_turn_is_refused():
     assert tpir.verify(tpir.parse(LISTING)).symplectic
 
 
-@pytest.mark.parametrize("method", ["interaction", "interaction6", "interaction_mollified", "interaction_mollified4"])
+@pytest.mark.parametrize(
+    "method", ["interaction", "interaction6", "interaction_mollified", "interaction_mollified4"]
+)
 def test_the_measured_step_is_symplectic(method):
     pytest.importorskip("mpmath")
     assert tp.measure_symplectic(tp.compile(trap, dt=0.3, method=method), q=1.0, p=0.3, w=30.0).symplectic
-    assert tp.measure_symplectic(tp.compile(henon_heiles, dt=0.3, method=method), q=[0.1, 0.2], p=[0.3, 0.0]).symplectic
+    assert tp.measure_symplectic(
+        tp.compile(henon_heiles, dt=0.3, method=method), q=[0.1, 0.2], p=[0.3, 0.0]
+    ).symplectic
 
 
 # --- what is computed -------------------------------------------------------------------------------
@@ -254,17 +287,30 @@ STARTS = {
     "trap": (trap, {"q": 1.0, "p": 0.0}),
     "henon_heiles": (henon_heiles, {"q": [0.1, 0.2], "p": [0.3, 0.0]}),
     "driven": (driven, {"q": 0.1, "p": 0.2}),
-    "chain of 12": (chain, {"q": rng.normal(size=12), "p": rng.normal(size=12), "k": np.r_[rng.uniform(0, 100, 10), 0.0, -1.0]}),
-    "chain of 40": (chain, {"q": rng.normal(size=40), "p": rng.normal(size=40), "k": rng.uniform(0, 100, 40)}),
-    "ensemble": (trap, {"q": rng.normal(size=5), "p": rng.normal(size=5), "w": np.array([0.0, 1.0, 1e3, 1e6, 1e12])}),
-}  # fmt: skip
+    "chain of 12": (
+        chain,
+        {"q": rng.normal(size=12), "p": rng.normal(size=12), "k": np.r_[rng.uniform(0, 100, 10), 0.0, -1.0]},
+    ),
+    "chain of 40": (
+        chain,
+        {"q": rng.normal(size=40), "p": rng.normal(size=40), "k": rng.uniform(0, 100, 40)},
+    ),
+    "ensemble": (
+        trap,
+        {"q": rng.normal(size=5), "p": rng.normal(size=5), "w": np.array([0.0, 1.0, 1e3, 1e6, 1e12])},
+    ),
+}
 
 
-@pytest.mark.parametrize("name, method", [
-    *((name, "interaction") for name in STARTS),
-    *((name, "interaction_mollified") for name in ("trap", "driven", "chain of 40", "ensemble")),
-    ("henon_heiles", "interaction4"), ("henon_heiles", "interaction_mollified4"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, method",
+    [
+        *((name, "interaction") for name in STARTS),
+        *((name, "interaction_mollified") for name in ("trap", "driven", "chain of 40", "ensemble")),
+        ("henon_heiles", "interaction4"),
+        ("henon_heiles", "interaction_mollified4"),
+    ],
+)
 def test_all_backends_give_the_same_bits(name, method):
     system, start = STARTS[name]
     found = {b: run(system, 0.05, method, 7, b, **start).hash for b in HERE}
@@ -305,14 +351,24 @@ def test_a_stiff_trap_needs_a_hundred_times_fewer_kicks_than_leapfrog():
 @pytest.mark.requirement("S2-10")
 def test_the_error_does_not_grow_with_the_frequency():
     """A weak force at dt*w >> 1: what is wrong is of the size of the rest over w, and never more for a stiffer trap."""
-    errors = [off(run(trap, 0.0101, "interaction", 99, q=1.0, p=0.0, w=w), w, 99 * 0.0101) for w in (1e4, 1e5, 1e6)]
+    errors = [
+        off(run(trap, 0.0101, "interaction", 99, q=1.0, p=0.0, w=w), w, 99 * 0.0101) for w in (1e4, 1e5, 1e6)
+    ]
     assert errors[0] < 1e-6 and errors[1] < errors[0] and errors[2] < errors[1]
 
 
-@pytest.mark.parametrize("method, few, order", [
-    ("interaction", 400, 2), ("interaction4", 160, 4), ("interaction6", 40, 6), ("interaction8", 20, 8),
-    ("interaction_aba84", 80, 4), ("interaction_mollified", 400, 2), ("interaction_mollified4", 200, 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "method, few, order",
+    [
+        ("interaction", 400, 2),
+        ("interaction4", 160, 4),
+        ("interaction6", 40, 6),
+        ("interaction8", 20, 8),
+        ("interaction_aba84", 80, 4),
+        ("interaction_mollified", 400, 2),
+        ("interaction_mollified4", 200, 4),
+    ],
+)
 def test_orders_are_slopes_on_henon_heiles(method, few, order):
     start = {"q": [0.1, 0.2], "p": [0.3, 0.0]}
     true = run(henon_heiles, 20 / 4000, "nystrom8", 4000, **start).final
@@ -341,11 +397,16 @@ def test_the_bands_of_instability_are_those_of_the_trace():
     grown = [x for x in np.linspace(1.0, 7.0, 6001) if abs(half_trace(m, x, 1 / x**2)) > 1]
     bands = [grown[0], max(x for x in grown if x < 4), min(x for x in grown if x > 4), grown[-1]]
     assert bands == pytest.approx([2.787, 3.141, 6.121, 6.283], abs=2e-3)
-    assert all(abs(half_trace(BY_NAME["interaction_mollified"], x, 1 / x**2)) <= 1 for x in np.linspace(1.0, 7.0, 601))
+    assert all(
+        abs(half_trace(BY_NAME["interaction_mollified"], x, 1 / x**2)) <= 1
+        for x in np.linspace(1.0, 7.0, 601)
+    )
 
 
 def growth(method, w, dt=1.0):
-    out = tp.compile(swing, dt=dt, method=method).evolve(q=1e-9, p=0.0, w=w, steps=300, save_every=1, progress=False)
+    out = tp.compile(swing, dt=dt, method=method).evolve(
+        q=1e-9, p=0.0, w=w, steps=300, save_every=1, progress=False
+    )
     return np.abs(out.q).max() / 1e-9, out.metrics["resonance"]
 
 
@@ -417,7 +478,12 @@ def test_a_stable_step_has_the_program_that_it_had():
 
 
 def test_the_cache_of_plans_knows_which_step_was_asked_for():
-    for dt, method in ((1e-5, "leapfrog_kdk"), (0.1, "interaction"), (1e-5, "leapfrog_kdk"), (0.2, "interaction")):
+    for dt, method in (
+        (1e-5, "leapfrog_kdk"),
+        (0.1, "interaction"),
+        (1e-5, "leapfrog_kdk"),
+        (0.2, "interaction"),
+    ):
         assert tp.compile(trap, dt=dt).compiled.known.method == method
 
 
@@ -434,9 +500,18 @@ def test_goals_can_choose_it():
     assert out.metrics["goals"]["met"] and off(out, 300.0) < 1e-5
 
 
-@pytest.mark.parametrize("options", [{"precision": "float32"}, {"precision": "dd"}, {"precision": "lattice"},
-                                     {"precision": "compensated"}, {"precision": "mixed"}, {"scale": "auto"},
-                                     {"approximate": 1e-3}])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"precision": "float32"},
+        {"precision": "dd"},
+        {"precision": "lattice"},
+        {"precision": "compensated"},
+        {"precision": "mixed"},
+        {"scale": "auto"},
+        {"approximate": 1e-3},
+    ],
+)
 def test_what_does_not_go_with_turns_is_refused(options):
     with pytest.raises(tp.PlanError):
         tp.compile(trap, dt=0.1, method="interaction", **options)
@@ -500,16 +575,22 @@ def test_a_run_with_matrices_goes_on_from_a_checkpoint(tmp_path):
     sim = tp.compile(springs, dt=0.05, method="interaction4")
     start = TOGETHER["springs"][1]
     sim.evolve(**start, steps=8, checkpoint=tmp_path / "c", progress=False)
-    again, whole = sim.evolve(resume=tmp_path / "c", steps=12, progress=False), sim.evolve(**start, steps=20, progress=False)
+    again, whole = (
+        sim.evolve(resume=tmp_path / "c", steps=12, progress=False),
+        sim.evolve(**start, steps=20, progress=False),
+    )
     assert (again.final.q == whole.final.q).all() and (again.final.p == whole.final.p).all()
 
 
-@pytest.mark.parametrize("old, new", [
-    (r", \$flow__1, E0, \$dt", ", $flow__1, E1, $dt"),  # of another term
-    (r", \$flow__1, E0, \$dt", ", $flow__0, E0, $dt"),  # one matrix for two times
-    (r"ROTATE S1:f64\[3\], (T\d+)\nfinal", "ROTATE S1:f64[3], S0\nfinal"),
-    (r"concat, S0, S1", "concat, S1, S0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        (r", \$flow__1, E0, \$dt", ", $flow__1, E1, $dt"),  # of another term
+        (r", \$flow__1, E0, \$dt", ", $flow__0, E0, $dt"),  # one matrix for two times
+        (r"ROTATE S1:f64\[3\], (T\d+)\nfinal", "ROTATE S1:f64[3], S0\nfinal"),
+        (r"concat, S0, S1", "concat, S1, S0"),
+    ],
+)
 def test_a_matrix_of_something_else_is_refused(old, new):
     text = tp.compile(springs, dt=0.05, method="interaction").ir("tpir")
     wrong = re.sub(old, new, text)

@@ -1,4 +1,5 @@
 """Files of particles: what is written comes back, and what is wrong in a file is named with its line."""
+
 from __future__ import annotations
 
 import os
@@ -45,7 +46,9 @@ def test_xyz_looks_as_its_specification_says(out, tmp_path):
     write_xyz(tmp_path / "run.xyz", out, species="Ar", box=[3.0, 4.0, 5.0])
     lines = (tmp_path / "run.xyz").read_text().splitlines()
     assert lines[0] == "5" and len(lines) == 4 * 7
-    assert lines[1].startswith('Lattice="3.0 0.0 0.0 0.0 4.0 0.0 0.0 0.0 5.0" Properties=species:S:1:pos:R:3:momenta:R:3 pbc="T T T" step=0 time=0.0 energy=')
+    assert lines[1].startswith(
+        'Lattice="3.0 0.0 0.0 0.0 4.0 0.0 0.0 0.0 5.0" Properties=species:S:1:pos:R:3:momenta:R:3 pbc="T T T" step=0 time=0.0 energy='
+    )
     assert lines[2].split()[:2] == ["Ar", repr(float(out.q[0, 0, 0]))]
 
 
@@ -63,10 +66,21 @@ def test_a_plane_is_written_in_space(tmp_path):
 
 def test_other_columns_and_words_come_back(tmp_path):
     r = np.random.default_rng(0)
-    f = Frames(r.normal(size=(2, 3, 3)) * 10.0 ** r.integers(-300, 300, size=(2, 3, 3)), ("A", "B", "C"),
-               {"charge": r.normal(size=(2, 3)), "id": np.arange(6).reshape(2, 3), "on": np.array([[True, False, True]] * 2),
-                "force": r.normal(size=(2, 3, 3)), "tag": np.array([["a", "b", "c"]] * 2)},
-               info=({"note": 'he said "no"', "n": 3, "x": 0.1, "ok": True, "v": np.array([1.5, 2.5])}, {"note": "two words"}))  # fmt: skip
+    f = Frames(
+        r.normal(size=(2, 3, 3)) * 10.0 ** r.integers(-300, 300, size=(2, 3, 3)),
+        ("A", "B", "C"),
+        {
+            "charge": r.normal(size=(2, 3)),
+            "id": np.arange(6).reshape(2, 3),
+            "on": np.array([[True, False, True]] * 2),
+            "force": r.normal(size=(2, 3, 3)),
+            "tag": np.array([["a", "b", "c"]] * 2),
+        },
+        info=(
+            {"note": 'he said "no"', "n": 3, "x": 0.1, "ok": True, "v": np.array([1.5, 2.5])},
+            {"note": "two words"},
+        ),
+    )
     write_xyz(tmp_path / "f.xyz", f)
     back = read_xyz(tmp_path / "f.xyz")
     assert np.array_equal(back.q, f.q)
@@ -85,33 +99,36 @@ def test_plain_xyz_as_others_write_it_is_read(tmp_path):
 GOOD = '2\nProperties=species:S:1:pos:R:3:id:I:1 pbc="F F F"\nA 0 0 0 1\nB 1 1 1 2\n'
 
 
-@pytest.mark.parametrize("text, line, told", [
-    ("", None, "holds no frame"),
-    ("two\n\n", 1, "not a number of particles"),
-    ("-2\n\n", 1, "not a number of particles"),
-    ("0\n\n", 1, "not a number of particles"),
-    ("2\n", 1, "the file ends here: the frame at line 1 has 0 of 2"),
-    (GOOD + GOOD[:-10], 7, "the frame at line 5 has 1 of 2"),
-    (GOOD.replace("1 1 1 2", "1 nan 1 2"), 4, "`nan` in the column `pos` is not a finite number"),
-    (GOOD.replace("0 0 0 1", "inf 0 0 1"), 3, "not a finite number"),
-    (GOOD.replace("1 1 1 2", "1 1 1e999 2"), 4, "not a finite number"),
-    (GOOD.replace("1 1 1 2", "1 x 1 2"), 4, "`x` in the column `pos`"),
-    (GOOD.replace("1 1 1 2", "1 1 1 2.5"), 4, "not a whole number"),
-    (GOOD.replace("1 1 1 2", f"1 1 1 {2**70}"), 4, "not a whole number of 64 bits"),
-    (GOOD.replace("1 1 1 2", "1 1 1"), 4, "4 columns where Properties says 5"),
-    (GOOD.replace("0 0 0 1", "0 0 0 1 9"), 3, "6 columns where"),
-    (GOOD.replace("id:I:1", "id:Q:1"), 2, "Types are S, R, I and L"),
-    (GOOD.replace("id:I:1", "pos:I:1"), 2, "each name once"),
-    (GOOD.replace("id:I:1", "id:I"), 2, "name:type:width"),
-    (GOOD.replace("pos", "where"), 2, "pos:R:3"),
-    (GOOD.replace("F F F", "F F"), 2, "three of T and F"),
-    (GOOD.replace("pbc=", 'Lattice="1 0 0 0 1 0 0 0" pbc='), 2, "nine numbers"),
-    (GOOD.replace("pbc=", 'Lattice="1 0 0 0 1 0 0 0 nan" pbc='), 2, "not finite"),
-    (GOOD.replace("pbc=", 'Lattice="1 0 0 1 0 0 0 0 1" pbc='), 2, "flat"),
-    (GOOD.replace("pbc=", 'Lattice="0 1 0 1 0 0 0 0 1" pbc='), 2, "left-handed"),
-    (GOOD + GOOD.replace("B 1", "C 1"), 6, "other particles"),
-    (GOOD + GOOD.replace("pbc=", 'Lattice="1 0 0 0 1 0 0 0 1" pbc='), 6, "another kind of box"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, line, told",
+    [
+        ("", None, "holds no frame"),
+        ("two\n\n", 1, "not a number of particles"),
+        ("-2\n\n", 1, "not a number of particles"),
+        ("0\n\n", 1, "not a number of particles"),
+        ("2\n", 1, "the file ends here: the frame at line 1 has 0 of 2"),
+        (GOOD + GOOD[:-10], 7, "the frame at line 5 has 1 of 2"),
+        (GOOD.replace("1 1 1 2", "1 nan 1 2"), 4, "`nan` in the column `pos` is not a finite number"),
+        (GOOD.replace("0 0 0 1", "inf 0 0 1"), 3, "not a finite number"),
+        (GOOD.replace("1 1 1 2", "1 1 1e999 2"), 4, "not a finite number"),
+        (GOOD.replace("1 1 1 2", "1 x 1 2"), 4, "`x` in the column `pos`"),
+        (GOOD.replace("1 1 1 2", "1 1 1 2.5"), 4, "not a whole number"),
+        (GOOD.replace("1 1 1 2", f"1 1 1 {2**70}"), 4, "not a whole number of 64 bits"),
+        (GOOD.replace("1 1 1 2", "1 1 1"), 4, "4 columns where Properties says 5"),
+        (GOOD.replace("0 0 0 1", "0 0 0 1 9"), 3, "6 columns where"),
+        (GOOD.replace("id:I:1", "id:Q:1"), 2, "Types are S, R, I and L"),
+        (GOOD.replace("id:I:1", "pos:I:1"), 2, "each name once"),
+        (GOOD.replace("id:I:1", "id:I"), 2, "name:type:width"),
+        (GOOD.replace("pos", "where"), 2, "pos:R:3"),
+        (GOOD.replace("F F F", "F F"), 2, "three of T and F"),
+        (GOOD.replace("pbc=", 'Lattice="1 0 0 0 1 0 0 0" pbc='), 2, "nine numbers"),
+        (GOOD.replace("pbc=", 'Lattice="1 0 0 0 1 0 0 0 nan" pbc='), 2, "not finite"),
+        (GOOD.replace("pbc=", 'Lattice="1 0 0 1 0 0 0 0 1" pbc='), 2, "flat"),
+        (GOOD.replace("pbc=", 'Lattice="0 1 0 1 0 0 0 0 1" pbc='), 2, "left-handed"),
+        (GOOD + GOOD.replace("B 1", "C 1"), 6, "other particles"),
+        (GOOD + GOOD.replace("pbc=", 'Lattice="1 0 0 0 1 0 0 0 1" pbc='), 6, "another kind of box"),
+    ],
+)
 def test_what_is_wrong_in_a_file_is_named_with_its_line(tmp_path, text, line, told):
     path = tmp_path / "bad.xyz"
     path.write_text(text)
@@ -141,11 +158,17 @@ def test_a_file_cut_anywhere_is_refused_or_read_up_to_a_frame(out, tmp_path):
 def test_gsd_comes_back_unwrapped_to_seven_digits(out, tmp_path, box):
     pytest.importorskip("gsd.hoomd")
     far = replace_frames(out, q=out.q + [100.0, -50.0, 7.0])
-    write_gsd(tmp_path / "run.gsd", far, species=["Ar", "Kr", "Ar", "Ar", "Kr"], box=box, mass=[1, 2, 3, 4, 5])
+    write_gsd(
+        tmp_path / "run.gsd", far, species=["Ar", "Kr", "Ar", "Ar", "Kr"], box=box, mass=[1, 2, 3, 4, 5]
+    )
     back = read_gsd(tmp_path / "run.gsd")
     assert back.species == ("Ar", "Kr", "Ar", "Ar", "Kr") and back.pbc == (True, True, True)
-    assert back.q == pytest.approx(far.q, rel=1e-6, abs=1e-4)  # the box has seven digits too, and they are 30 boxes away
-    assert back["velocity"] == pytest.approx(out.p / np.arange(1, 6)[:, None], rel=1e-6) and back["mass"][0].tolist() == [1, 2, 3, 4, 5]
+    assert back.q == pytest.approx(
+        far.q, rel=1e-6, abs=1e-4
+    )  # the box has seven digits too, and they are 30 boxes away
+    assert back["velocity"] == pytest.approx(out.p / np.arange(1, 6)[:, None], rel=1e-6) and back["mass"][
+        0
+    ].tolist() == [1, 2, 3, 4, 5]
     assert back.said("step").tolist() == [0, 8, 16, 20] and np.array_equal(back.said("energy"), out.energy)
 
 
@@ -175,8 +198,14 @@ def test_a_damaged_gsd_file_is_refused(out, tmp_path):
         (tmp_path / "cut.gsd").write_bytes(data[:at])
         with pytest.raises(tp.StoreError):
             read_gsd(tmp_path / "cut.gsd")
-    for name, told, change in (("nan", "particle 1: the position is not finite", {"position": np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)}),
-                               ("type", "has the type 3; there are 1", {"typeid": [0, 3]})):  # fmt: skip
+    for name, told, change in (
+        (
+            "nan",
+            "particle 1: the position is not finite",
+            {"position": np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)},
+        ),
+        ("type", "has the type 3; there are 1", {"typeid": [0, 3]}),
+    ):
         f = hoomd.Frame()
         f.particles.N, f.particles.types, f.configuration.box = 2, ["A"], [1, 1, 1, 0, 0, 0]
         for key, value in change.items():
@@ -219,7 +248,20 @@ def test_mistakes_in_writing_are_told_and_nothing_is_left_behind(out, members, t
         ("no state `x`", lambda: write_xyz(path, out, positions="x")),
         ("Pass member=0", lambda: write_xyz(path, members)),
         ("member=7", lambda: write_xyz(path, members, member=7)),
-        ("frame 2, particle 1", lambda: write_xyz(path, replace_frames(out, q=np.where(np.arange(4)[:, None, None] == 2, np.where(np.arange(5)[None, :, None] == 1, np.nan, out.q), out.q)))),
+        (
+            "frame 2, particle 1",
+            lambda: write_xyz(
+                path,
+                replace_frames(
+                    out,
+                    q=np.where(
+                        np.arange(4)[:, None, None] == 2,
+                        np.where(np.arange(5)[None, :, None] == 1, np.nan, out.q),
+                        out.q,
+                    ),
+                ),
+            ),
+        ),
     ):
         with pytest.raises(tp.InputError, match=told):
             call()
@@ -247,8 +289,12 @@ def test_a_file_is_replaced_whole_or_not_at_all(out, tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_opened_is_told(out, tmp_path):
-    for call in (lambda: write_xyz(tmp_path / "no" / "x.xyz", out), lambda: read_xyz(tmp_path / "no.xyz"),
-                 lambda: read_xyz(tmp_path), lambda: read_gsd(tmp_path / "no.gsd")):  # fmt: skip
+    for call in (
+        lambda: write_xyz(tmp_path / "no" / "x.xyz", out),
+        lambda: read_xyz(tmp_path / "no.xyz"),
+        lambda: read_xyz(tmp_path),
+        lambda: read_gsd(tmp_path / "no.gsd"),
+    ):
         with pytest.raises(tp.StoreError):
             call()
     (tmp_path / "b.xyz").write_bytes(b"\xff\xfe\x00\x80")

@@ -1,4 +1,5 @@
 """Is the graph what it says it is?  One object per expression, text that reads back, numbers that are IEEE's."""
+
 from __future__ import annotations
 
 import copy
@@ -27,21 +28,60 @@ from hypothesis import strategies as st
 from tinyphysics.context import REWRITE_LIMIT
 from tinyphysics.errors import InputError, ShapeError, TraceError
 from tinyphysics.ir import (
-    Fired, Ops, PatternMatcher, UOp, UPat, as_uop, bool_, dump, evaluate, f32, f64, graph_rewrite, i32, i64,
-    parse, substitute, toposort, u32, u64,
-)  # fmt: skip
+    Fired,
+    Ops,
+    PatternMatcher,
+    UOp,
+    UPat,
+    as_uop,
+    bool_,
+    dump,
+    evaluate,
+    f32,
+    f64,
+    graph_rewrite,
+    i32,
+    i64,
+    parse,
+    substitute,
+    toposort,
+    u32,
+    u64,
+)
 from tinyphysics.ir import value as meaning
 from tinyphysics.ir.dtype import DTYPES, bitcast, promote, round_f32, wrap
 from tinyphysics.ir.ops import (
-    ARCS, ARITY, BINARY, COMMUTATIVE, COMPARE, ELEMENTWISE, LEAVES, MINIMAL, MOVEMENT, ORBITS, TERNARY, UNARY,
-)  # fmt: skip
+    ARCS,
+    ARITY,
+    BINARY,
+    COMMUTATIVE,
+    COMPARE,
+    ELEMENTWISE,
+    LEAVES,
+    MINIMAL,
+    MOVEMENT,
+    ORBITS,
+    TERNARY,
+    UNARY,
+)
 from tinyphysics.ir.rewrite import EndlessRewrite
 from tinyphysics.ir.spec import LOWERED, SHAPED, UNROLLED, check
 from tinyphysics.rules.partials import PARTIALS
 from tinyphysics.rules.vjp import VJP
 from tinyphysics.util import Site
 
-NASTY = [0.0, -0.0, 1.0, -1.5, 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308, math.inf, -math.inf, math.nan]
+NASTY = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.5,
+    5e-324,
+    -2.2250738585072014e-308,
+    1.7976931348623157e308,
+    math.inf,
+    -math.inf,
+    math.nan,
+]
 q, p = UOp.var("q"), UOp.var("p")
 v, m = UOp.var("v", (3,)), UOp.var("m", (2, 3))
 
@@ -120,7 +160,19 @@ def test_a_node_cannot_be_changed(name):
 
 @pytest.mark.parametrize(
     "ask",
-    [bool, float, int, complex, round, list, math.sin, range, lambda x: [1][x], lambda x: x and 1, lambda x: 0 < x < 1],
+    [
+        bool,
+        float,
+        int,
+        complex,
+        round,
+        list,
+        math.sin,
+        range,
+        lambda x: [1][x],
+        lambda x: x and 1,
+        lambda x: 0 < x < 1,
+    ],
 )
 def test_what_has_no_meaning_on_a_symbol_raises_with_a_remedy(ask):
     with pytest.raises(TraceError) as caught:
@@ -135,8 +187,17 @@ def test_a_number_beside_an_integer_symbol_keeps_its_fraction():
     assert (UOp.range(3) * 2).dtype is i64
 
 
-@pytest.mark.parametrize("op", [lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b, lambda a, b: a << b,
-                                lambda a, b: a >> b, lambda a, b: ~a])  # fmt: skip
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda a, b: a & b,
+        lambda a, b: a | b,
+        lambda a, b: a ^ b,
+        lambda a, b: a << b,
+        lambda a, b: a >> b,
+        lambda a, b: ~a,
+    ],
+)
 def test_bits_of_a_float_are_refused(op):
     with pytest.raises(TraceError, match=r"\(test_ir\.py:\d+\)") as caught:
         op(q, p)
@@ -146,7 +207,13 @@ def test_bits_of_a_float_are_refused(op):
 def test_conditions_multiply_count_and_join():
     a, b = q > 0.0, p > 0.0
     env = {"q": 1.0, "p": -1.0, "v": [1.0, -2.0, 3.0]}
-    assert evaluate([(a * b) * 1.0, (a & b) * 1.0, (a | b) * 1.0, (a ^ b) * 1.0, (~a) * 1.0], env) == [0, 0, 1, 1, 0]
+    assert evaluate([(a * b) * 1.0, (a & b) * 1.0, (a | b) * 1.0, (a ^ b) * 1.0, (~a) * 1.0], env) == [
+        0,
+        0,
+        1,
+        1,
+        0,
+    ]
     assert evaluate([(v > 0.0).sum(), (v > 0.0).mean()], env) == [2.0, 2 / 3]
     for wrong in (lambda: a + b, lambda: a - b, lambda: -a):
         with pytest.raises(TraceError) as caught:
@@ -157,36 +224,68 @@ def test_conditions_multiply_count_and_join():
 @pytest.mark.parametrize(
     ("what", "error"),
     [
-        (lambda: v[3], ShapeError), (lambda: v[-4], ShapeError), (lambda: v[0, 0], ShapeError), (lambda: q[0], ShapeError),
-        (lambda: v[1.5], TraceError), (lambda: v["x"], TraceError), (lambda: v[True], TraceError), (lambda: v[v > 0.0], TraceError),
-        (lambda: v[[0, 3]], ShapeError), (lambda: v[np.array([0.0, 1.0])], TraceError), (lambda: v[np.float64(1.5)], TraceError),
-        (lambda: v + UOp.var("w", (2,)), ShapeError), (lambda: v @ UOp.var("w", (2,)), ShapeError),
-        (lambda: m @ m, ShapeError), (lambda: q @ v, ShapeError), (lambda: v.reshape(2), ShapeError),
-        (lambda: v.reshape(-1, 2), ShapeError), (lambda: m.sum(2), ShapeError), (lambda: m.sum((0, 0)), ShapeError),
-        (lambda: m.sum((0, -2)), ShapeError), (lambda: m.permute((0, 5)), ShapeError), (lambda: m.permute((0,)), ShapeError),
-        (lambda: m.permute((1, 1)), ShapeError), (lambda: m.roll(1, 5), ShapeError), (lambda: m.roll((1, 2), (0, 5)), ShapeError),
-        (lambda: v[3:].max(), ShapeError), (lambda: v[0:0].min(), ShapeError), (lambda: as_uop([[1.0, 2.0], [3.0]]), ShapeError),
-        (lambda: as_uop("q"), TraceError), (lambda: as_uop(None), TraceError), (lambda: as_uop(1j), TraceError),
+        (lambda: v[3], ShapeError),
+        (lambda: v[-4], ShapeError),
+        (lambda: v[0, 0], ShapeError),
+        (lambda: q[0], ShapeError),
+        (lambda: v[1.5], TraceError),
+        (lambda: v["x"], TraceError),
+        (lambda: v[True], TraceError),
+        (lambda: v[v > 0.0], TraceError),
+        (lambda: v[[0, 3]], ShapeError),
+        (lambda: v[np.array([0.0, 1.0])], TraceError),
+        (lambda: v[np.float64(1.5)], TraceError),
+        (lambda: v + UOp.var("w", (2,)), ShapeError),
+        (lambda: v @ UOp.var("w", (2,)), ShapeError),
+        (lambda: m @ m, ShapeError),
+        (lambda: q @ v, ShapeError),
+        (lambda: v.reshape(2), ShapeError),
+        (lambda: v.reshape(-1, 2), ShapeError),
+        (lambda: m.sum(2), ShapeError),
+        (lambda: m.sum((0, 0)), ShapeError),
+        (lambda: m.sum((0, -2)), ShapeError),
+        (lambda: m.permute((0, 5)), ShapeError),
+        (lambda: m.permute((0,)), ShapeError),
+        (lambda: m.permute((1, 1)), ShapeError),
+        (lambda: m.roll(1, 5), ShapeError),
+        (lambda: m.roll((1, 2), (0, 5)), ShapeError),
+        (lambda: v[3:].max(), ShapeError),
+        (lambda: v[0:0].min(), ShapeError),
+        (lambda: as_uop([[1.0, 2.0], [3.0]]), ShapeError),
+        (lambda: as_uop("q"), TraceError),
+        (lambda: as_uop(None), TraceError),
+        (lambda: as_uop(1j), TraceError),
     ],
-)  # fmt: skip
+)
 def test_shapes_and_indices_that_do_not_fit_are_refused(what, error):
     with pytest.raises(error, match=r"\(test_ir\.py:\d+\)"):
         what()
 
 
 # --- random graphs ---------------------------------------------------------------------------------
-FLOATS = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, 0.1, 1e-300, 5e-324, 1e300, math.inf, -math.inf, math.nan])
+FLOATS = st.sampled_from(
+    [0.0, -0.0, 1.0, -1.0, 2.0, 0.1, 1e-300, 5e-324, 1e300, math.inf, -math.inf, math.nan]
+)
 SHAPES = st.lists(st.integers(1, 3), max_size=3).map(tuple)
 UNARY_FLOAT = sorted(set(PARTIALS) & UNARY - {Ops.CAST}, key=lambda o: o.value)
-BINARY_FLOAT = sorted(BINARY - COMPARE - {Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI}, key=lambda o: o.value)
+BINARY_FLOAT = sorted(
+    BINARY - COMPARE - {Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI}, key=lambda o: o.value
+)
 BY_NAME = sorted(COMPARE, key=lambda o: o.value)
 
 
 @st.composite
 def graphs(draw, size=12):
     """A few roots over a pool of nodes of every kind, made with the constructors."""
-    pool = [UOp.var("x", draw(SHAPES)), UOp.const(draw(FLOATS), f64, draw(SHAPES)), UOp.const(draw(FLOATS), f32)]
-    pool += [UOp.var("k", draw(SHAPES), draw(st.sampled_from([i32, i64, u32, u64, f32]))), UOp.range(draw(st.integers(1, 4)))]
+    pool = [
+        UOp.var("x", draw(SHAPES)),
+        UOp.const(draw(FLOATS), f64, draw(SHAPES)),
+        UOp.const(draw(FLOATS), f32),
+    ]
+    pool += [
+        UOp.var("k", draw(SHAPES), draw(st.sampled_from([i32, i64, u32, u64, f32]))),
+        UOp.range(draw(st.integers(1, 4))),
+    ]
     for _ in range(draw(st.integers(1, size))):
         a, b = draw(st.sampled_from(pool)), draw(st.sampled_from(pool))
         try:
@@ -208,7 +307,9 @@ def _bounds(draw, n):
 MAKERS = [
     lambda d, a, b: (a if a.dtype.is_float else a.cast(f64)).alu(d(st.sampled_from(UNARY_FLOAT))),
     lambda d, a, b: (a if a.dtype.is_float else a.cast(f64)).alu(d(st.sampled_from(BINARY_FLOAT)), b),
-    lambda d, a, b: _integer(a).alu(d(st.sampled_from([Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR])), _integer(b)),
+    lambda d, a, b: _integer(a).alu(
+        d(st.sampled_from([Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR])), _integer(b)
+    ),
     lambda d, a, b: a.cast(u32).alu(Ops.MULHI, b.cast(u32)),
     lambda d, a, b: ~_integer(a),
     lambda d, a, b: a.alu(d(st.sampled_from(BY_NAME)), b),
@@ -216,7 +317,8 @@ MAKERS = [
     lambda d, a, b: a.cast(f64).fma(b, a),
     lambda d, a, b: a.cast(d(st.sampled_from(list(DTYPES.values())))),
     lambda d, a, b: a.bitcast(d(st.sampled_from([t for t in DTYPES.values() if t.bits == a.dtype.bits]))),
-    lambda d, a, b: a.reshape(a.size), lambda d, a, b: a.reshape(1, *a.shape),
+    lambda d, a, b: a.reshape(a.size),
+    lambda d, a, b: a.reshape(1, *a.shape),
     lambda d, a, b: a.expand((2, *a.shape)),
     lambda d, a, b: a.permute(d(st.permutations(range(a.ndim)))) if a.ndim else a,
     lambda d, a, b: a.slice([_bounds(d, n) for n in a.shape]) if a.ndim else a,
@@ -226,9 +328,12 @@ MAKERS = [
     lambda d, a, b: UOp(Ops.CONCAT, a.dtype, (2 * a.shape[0], *a.shape[1:]), (a, a), 0) if a.ndim else a,
     lambda d, a, b: UOp.stack([a.element(0), b.element(0)]) if a.size and b.size else a,
     lambda d, a, b: a.element(d(st.integers(0, a.size - 1))) if a.size else a,
-    lambda d, a, b: a.reduce(d(st.sampled_from(["sum", "max", "min"])), d(st.sampled_from([None, *range(a.ndim)])))
-    if a.dtype is not bool_ else a,
-]  # fmt: skip
+    lambda d, a, b: (
+        a.reduce(d(st.sampled_from(["sum", "max", "min"])), d(st.sampled_from([None, *range(a.ndim)])))
+        if a.dtype is not bool_
+        else a
+    ),
+]
 
 
 @pytest.mark.requirement("S4-01", "S0-21")
@@ -253,14 +358,30 @@ def test_text_carries_the_source_line_as_a_comment():
 
 def test_numpy_integers_do_not_reach_the_text():
     one, zero = np.int64(1), np.int64(0)
-    for u in (m.roll(one, zero), m.permute((one, zero)), m[one, ::one], m.reshape(np.int64(3), np.int64(2)),
-              m.sum(one), m.reshape((np.int64(6),))):  # fmt: skip
+    for u in (
+        m.roll(one, zero),
+        m.permute((one, zero)),
+        m[one, ::one],
+        m.reshape(np.int64(3), np.int64(2)),
+        m.sum(one),
+        m.reshape((np.int64(6),)),
+    ):
         assert "int64" not in dump([u]) and parse(dump([u]))[0] is u
 
 
-@pytest.mark.parametrize("text", ["", "%0 = var f64[] {'q'}", "hello", "%0 = nosuch f64[]\nreturn %0",
-                                  "%0 = var f99[] {'q'}\nreturn %0", "%1 = neg f64[] %0\nreturn %1", "return %0",
-                                  "%0 = const f64[] {1+}\nreturn %0"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "%0 = var f64[] {'q'}",
+        "hello",
+        "%0 = nosuch f64[]\nreturn %0",
+        "%0 = var f99[] {'q'}\nreturn %0",
+        "%1 = neg f64[] %0\nreturn %1",
+        "return %0",
+        "%0 = const f64[] {1+}\nreturn %0",
+    ],
+)
 def test_text_that_is_no_graph_is_refused(text):
     with pytest.raises(InputError):
         parse(text)
@@ -298,7 +419,9 @@ def test_graph_and_program_are_the_same_text_under_every_hash_seed():
     texts = set()
     for seed in ("0", "1", "4242"):
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-        out = subprocess.run([sys.executable, "-c", HASHES], env=env, capture_output=True, text=True, check=True)
+        out = subprocess.run(
+            [sys.executable, "-c", HASHES], env=env, capture_output=True, text=True, check=True
+        )
         texts.add(out.stdout)
     assert len(texts) == 1 and len(texts.pop()) > 1000
 
@@ -312,10 +435,28 @@ def test_there_are_at_most_a_hundred_operations():
 @pytest.mark.requirement("S4-04")
 def test_every_operation_is_in_one_group_with_an_arity():
     others = {Ops.REDUCE, Ops.LOAD, Ops.NEAR, Ops.TREE, Ops.SEED, *ORBITS}
-    groups = [LEAVES, UNARY, BINARY, TERNARY, frozenset({Ops.CUSTOM, Ops.RANDOM, Ops.FAR, Ops.SOLVE, Ops.SOLVED}), MOVEMENT, frozenset(others)]
+    groups = [
+        LEAVES,
+        UNARY,
+        BINARY,
+        TERNARY,
+        frozenset({Ops.CUSTOM, Ops.RANDOM, Ops.FAR, Ops.SOLVE, Ops.SOLVED}),
+        MOVEMENT,
+        frozenset(others),
+    ]
     assert sorted(o.value for g in groups for o in g) == sorted(o.value for o in Ops)
-    assert set(ARITY) | {Ops.CUSTOM, Ops.CONCAT, Ops.STACK, Ops.GATHER, Ops.SCATTER, Ops.LOAD, Ops.NEAR, Ops.TREE, Ops.SOLVE,
-                         Ops.SOLVED} == set(Ops)
+    assert set(ARITY) | {
+        Ops.CUSTOM,
+        Ops.CONCAT,
+        Ops.STACK,
+        Ops.GATHER,
+        Ops.SCATTER,
+        Ops.LOAD,
+        Ops.NEAR,
+        Ops.TREE,
+        Ops.SOLVE,
+        Ops.SOLVED,
+    } == set(Ops)
     assert COMMUTATIVE <= BINARY and MINIMAL <= set(Ops)
 
 
@@ -330,38 +471,70 @@ def samples(op):
     ints = [UOp.var("i", (), i64), UOp.var("j", (), i64), UOp.var("i", (), i64)]
     flags = [floats[0] > 0.0, floats[1] > 0.0]
     match op:
-        case Ops.CONST: return [UOp.const(1.5), UOp.const(2, i32, (2,))]
-        case Ops.VAR: return [floats[0]]
-        case Ops.RANGE: return [UOp.range(3)]
-        case Ops.CAST: return [floats[0].cast(i64), ints[0].cast(f32), flags[0].cast(f64)]
-        case Ops.BITCAST: return [floats[0].bitcast(u64), ints[0].bitcast(f64)]
-        case Ops.NOT: return [~ints[0], ~flags[0]]
-        case Ops.AND | Ops.OR | Ops.XOR: return [ints[0].alu(op, ints[1]), flags[0].alu(op, flags[1])]
-        case Ops.SHL | Ops.SHR: return [ints[0].alu(op, ints[1])]
-        case Ops.MULHI: return [ints[0].cast(u32).alu(op, ints[1].cast(u32))]
-        case Ops.WHERE | Ops.SELDOM: return [UOp(op, f64, (), (flags[0], floats[0], floats[1]))]
-        case Ops.CUSTOM | Ops.LOAD | Ops.TREE: return []  # a tree is compiled code: test_tree.py
-        case Ops.FAR | Ops.JACOBI | Ops.KEPLER | Ops.PULL: return []  # what rules make of them: test_orbits.py
-        case Ops.SOLVE | Ops.SOLVED: return []  # done in rounds: test_solve.py
-        case Ops.SEED: return []  # an instruction of one machine: test_fast.py
+        case Ops.CONST:
+            return [UOp.const(1.5), UOp.const(2, i32, (2,))]
+        case Ops.VAR:
+            return [floats[0]]
+        case Ops.RANGE:
+            return [UOp.range(3)]
+        case Ops.CAST:
+            return [floats[0].cast(i64), ints[0].cast(f32), flags[0].cast(f64)]
+        case Ops.BITCAST:
+            return [floats[0].bitcast(u64), ints[0].bitcast(f64)]
+        case Ops.NOT:
+            return [~ints[0], ~flags[0]]
+        case Ops.AND | Ops.OR | Ops.XOR:
+            return [ints[0].alu(op, ints[1]), flags[0].alu(op, flags[1])]
+        case Ops.SHL | Ops.SHR:
+            return [ints[0].alu(op, ints[1])]
+        case Ops.MULHI:
+            return [ints[0].cast(u32).alu(op, ints[1].cast(u32))]
+        case Ops.WHERE | Ops.SELDOM:
+            return [UOp(op, f64, (), (flags[0], floats[0], floats[1]))]
+        case Ops.CUSTOM | Ops.LOAD | Ops.TREE:
+            return []  # a tree is compiled code: test_tree.py
+        case Ops.FAR | Ops.JACOBI | Ops.KEPLER | Ops.PULL:
+            return []  # what rules make of them: test_orbits.py
+        case Ops.SOLVE | Ops.SOLVED:
+            return []  # done in rounds: test_solve.py
+        case Ops.SEED:
+            return []  # an instruction of one machine: test_fast.py
         case Ops.RANDOM:
             words = tuple(ints[0].cast(t) for t in (u32, u32, i64, i64, i64))
             return [UOp(op, f64, (), words, (kind, 3, 1)) for kind in ("uniform", "normal")]
-        case Ops.RESHAPE: return [m.reshape(6)]
-        case Ops.EXPAND: return [v.expand((2, 3))]
-        case Ops.PERMUTE: return [m.T]
-        case Ops.SLICE: return [v[1:]]
-        case Ops.PAD: return [v.pad([(1, 0, 1)])]
-        case Ops.FLIP: return [v[::-1]]
-        case Ops.ROLL: return [v.roll(1, 0)]
-        case Ops.CONCAT: return [UOp(op, f64, (6,), (v, v), 0)]
-        case Ops.STACK: return [UOp.stack(floats)]
-        case Ops.ELEMENT: return [m.element(4)]
-        case Ops.TRIU: return [v.expand((3, 3)).triu(0, 1), v.expand((3, 3)).triu(1, 0)]
-        case Ops.GATHER: return [v.gather([UOp.range(2)]), m.gather([ints[0], ints[1]])]
-        case Ops.SCATTER: return [v.scatter([UOp.range(3)], (2,)), floats[0].scatter([ints[0], ints[1]], (2, 3))]
-        case Ops.NEAR: return [UOp(op, d, s, (m, floats[0], floats[1]), (what, 0)) for what, d, s in (("order", i64, (2,)), ("inverse", i64, (2,)), ("images", f64, (2, 3)))]
-        case Ops.REDUCE: return [m.sum(0), m.max(), m.min(1), *pair_sums(v.expand((3, 3)))]
+        case Ops.RESHAPE:
+            return [m.reshape(6)]
+        case Ops.EXPAND:
+            return [v.expand((2, 3))]
+        case Ops.PERMUTE:
+            return [m.T]
+        case Ops.SLICE:
+            return [v[1:]]
+        case Ops.PAD:
+            return [v.pad([(1, 0, 1)])]
+        case Ops.FLIP:
+            return [v[::-1]]
+        case Ops.ROLL:
+            return [v.roll(1, 0)]
+        case Ops.CONCAT:
+            return [UOp(op, f64, (6,), (v, v), 0)]
+        case Ops.STACK:
+            return [UOp.stack(floats)]
+        case Ops.ELEMENT:
+            return [m.element(4)]
+        case Ops.TRIU:
+            return [v.expand((3, 3)).triu(0, 1), v.expand((3, 3)).triu(1, 0)]
+        case Ops.GATHER:
+            return [v.gather([UOp.range(2)]), m.gather([ints[0], ints[1]])]
+        case Ops.SCATTER:
+            return [v.scatter([UOp.range(3)], (2,)), floats[0].scatter([ints[0], ints[1]], (2, 3))]
+        case Ops.NEAR:
+            return [
+                UOp(op, d, s, (m, floats[0], floats[1]), (what, 0))
+                for what, d, s in (("order", i64, (2,)), ("inverse", i64, (2,)), ("images", f64, (2, 3)))
+            ]
+        case Ops.REDUCE:
+            return [m.sum(0), m.max(), m.min(1), *pair_sums(v.expand((3, 3)))]
     out = [floats[0].alu(op, *floats[1 : ARITY[op]])]
     integer = op in meaning.INTEGER or op in COMPARE
     return out + ([ints[0].alu(op, *ints[1 : ARITY[op]])] if integer else [])
@@ -370,7 +543,15 @@ def samples(op):
 @pytest.mark.requirement("S4-04")
 @pytest.mark.parametrize("op", list(Ops), ids=lambda o: o.value)
 def test_every_operation_has_a_meaning_on_numbers(op):
-    env = {"a": 0.5, "b": 0.25, "c": 2.0, "i": 6, "j": 3, "v": [1.0, 2.0, 3.0], "m": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    env = {
+        "a": 0.5,
+        "b": 0.25,
+        "c": 2.0,
+        "i": 6,
+        "j": 3,
+        "v": [1.0, 2.0, 3.0],
+        "m": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+    }
     for u in samples(op):
         assert u.op is op
         check([u], SHAPED)
@@ -385,7 +566,9 @@ LOCALLY_CONSTANT = COMPARE | {Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SH
 
 @pytest.mark.requirement("S4-04")
 def test_every_operation_is_differentiated_or_is_locally_constant():
-    assert set(PARTIALS) | LOCALLY_CONSTANT | {Ops.CUSTOM, Ops.RANDOM, Ops.FAR, Ops.SELDOM} | ARCS == ELEMENTWISE  # arcs are of no state
+    assert (
+        set(PARTIALS) | LOCALLY_CONSTANT | {Ops.CUSTOM, Ops.RANDOM, Ops.FAR, Ops.SELDOM} | ARCS == ELEMENTWISE
+    )  # arcs are of no state
     assert set(VJP) == MOVEMENT | {Ops.REDUCE, Ops.NEAR}
 
 
@@ -545,7 +728,7 @@ BAD = {
     "a concatenation of other dtypes": raw(Ops.CONCAT, f64, (6,), [v, UOp.var("s", (3,), f32)], 0),
     "an element out of range": raw(Ops.ELEMENT, f64, (), [v], 3),
     "an element that is an array": raw(Ops.ELEMENT, f64, (1,), [v], 0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", BAD)
@@ -582,7 +765,19 @@ def exact_fma(a, b, c):
 
 
 def test_fma_rounds_once_on_extreme_numbers():
-    values = [*NASTY, -5e-324, 2.0**-1022, 1e-120, 1e120, 1 + 2**-52, 1 - 2**-53, -(2.0**-53), 1e16, 2.0**1023, 2.0**-1074]
+    values = [
+        *NASTY,
+        -5e-324,
+        2.0**-1022,
+        1e-120,
+        1e120,
+        1 + 2**-52,
+        1 - 2**-53,
+        -(2.0**-53),
+        1e16,
+        2.0**1023,
+        2.0**-1074,
+    ]
     for a, b, c in itertools.product(values, repeat=3):
         want = bits(exact_fma(a, b, c))
         assert bits(meaning.fma_exact(a, b, c)) == want, (a, b, c)
@@ -597,7 +792,10 @@ def test_fma_rounds_once_on_random_and_cancelling_numbers():
         b = math.ldexp(r.uniform(-2, 2), r.randrange(-60, 60))
         c = math.ldexp(r.uniform(-2, 2), r.randrange(-120, 120))
         if k % 2:  # near -a*b, and half an ulp beside it
-            c = -a * b * (1 + r.choice([0, 1, -1, 3]) * 2.0**-52) + r.choice([0.0, 1.0, -1.0]) * math.ulp(a * b) / 2
+            c = (
+                -a * b * (1 + r.choice([0, 1, -1, 3]) * 2.0**-52)
+                + r.choice([0.0, 1.0, -1.0]) * math.ulp(a * b) / 2
+            )
         want = exact_fma(a, b, c)
         assert meaning.fma_fast(a, b, c) == want and meaning.fma_exact(a, b, c) == want, (a, b, c)
 
@@ -631,7 +829,17 @@ def exact_f32(x):
 
 def test_rounding_to_float32_is_numpys():
     r = random.Random(3)
-    values = [*NASTY, 3.4028235677973366e38, 3.4028235677973362e38, 1e-45, 7.0e-46, 7.1e-46, 2.0**-149, 2.0**-150, 1e39]
+    values = [
+        *NASTY,
+        3.4028235677973366e38,
+        3.4028235677973362e38,
+        1e-45,
+        7.0e-46,
+        7.1e-46,
+        2.0**-149,
+        2.0**-150,
+        1e39,
+    ]
     values += [math.ldexp(r.uniform(-2, 2), r.randrange(-160, 130)) for _ in range(2000)]
     for x in values:
         assert bits(round_f32(x)) == bits(to_f32(x)), x
@@ -657,7 +865,9 @@ def test_float32_arithmetic_is_numpys():
     r = random.Random(5)
     ops = {Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.DIV: np.divide, Ops.SQRT: np.sqrt}
     a, b = UOp.var("a", (), f32), UOp.var("b", (), f32)
-    values = [to_f32(v) for v in NASTY] + [to_f32(math.ldexp(r.uniform(-2, 2), r.randrange(-148, 127))) for _ in range(60)]
+    values = [to_f32(v) for v in NASTY] + [
+        to_f32(math.ldexp(r.uniform(-2, 2), r.randrange(-148, 127))) for _ in range(60)
+    ]
     with np.errstate(all="ignore"):
         for op, numpys in ops.items():
             u = a.alu(op, *([b] if op is not Ops.SQRT else []))
@@ -670,7 +880,15 @@ def test_float32_arithmetic_is_numpys():
 
 def test_a_long_integer_is_rounded_to_float32_once():
     k = UOp.var("k", (), i64)
-    for n in (2**60 + 2**36 + 1, -(2**60) - 2**36 - 1, 2**60 + 2**36, 2**62 + 2**38 - 1, 2**53 + 1, 2**24 + 1, 2**63 - 1):
+    for n in (
+        2**60 + 2**36 + 1,
+        -(2**60) - 2**36 - 1,
+        2**60 + 2**36,
+        2**62 + 2**38 - 1,
+        2**53 + 1,
+        2**24 + 1,
+        2**63 - 1,
+    ):
         want = exact_f32(Fraction(n))
         assert evaluate([k.cast(f32)], {"k": n}) == [want], n
         assert UOp.const(n, i64).cast(f32).arg == want
@@ -679,13 +897,17 @@ def test_a_long_integer_is_rounded_to_float32_once():
 @pytest.mark.parametrize("dtype", [i32, i64, u32, u64], ids=str)
 def test_integers_wrap(dtype):
     r = random.Random(6)
-    lowest, highest = (0, 2**dtype.bits - 1) if dtype.kind == "u" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+    lowest, highest = (
+        (0, 2**dtype.bits - 1) if dtype.kind == "u" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+    )
     values = [lowest, highest, 0, 1, wrap(-1, dtype), *(r.randint(lowest, highest) for _ in range(10))]
     a, b = UOp.var("a", (), dtype), UOp.var("b", (), dtype)
     numpy_dtype = np.dtype(str(dtype).replace("i", "int").replace("u", "uint").replace("uintnt", "uint"))
     with np.errstate(all="ignore"):
         for s, t in itertools.product(values, values):
-            got = evaluate([a + b, a - b, a * b, a & b, a | b, a ^ b, ~a, a.minimum(b), a.maximum(b)], {"a": s, "b": t})
+            got = evaluate(
+                [a + b, a - b, a * b, a & b, a | b, a ^ b, ~a, a.minimum(b), a.maximum(b)], {"a": s, "b": t}
+            )
             S, T = np.array(s, numpy_dtype), np.array(t, numpy_dtype)
             want = [S + T, S - T, S * T, S & T, S | T, S ^ T, ~S, np.minimum(S, T), np.maximum(S, T)]
             assert got == [int(w) for w in want], (s, t)
@@ -703,7 +925,9 @@ def test_division_by_zero_is_ieee():
     a, b = q, p
     with np.errstate(all="ignore"):
         for s, t in itertools.product(NASTY, NASTY):
-            assert bits(evaluate([a / b], {"q": s, "p": t})[0]) == bits(float(np.float64(s) / np.float64(t))), (s, t)
+            assert bits(evaluate([a / b], {"q": s, "p": t})[0]) == bits(
+                float(np.float64(s) / np.float64(t))
+            ), (s, t)
 
 
 def test_minimum_and_maximum_let_a_nan_through():
@@ -719,12 +943,26 @@ def test_minimum_and_maximum_let_a_nan_through():
 @pytest.mark.parametrize(
     ("op", "numpys"),
     [
-        (Ops.SQRT, np.sqrt), (Ops.LOG, np.log), (Ops.LOG1P, np.log1p), (Ops.EXP, np.exp), (Ops.EXPM1, np.expm1),
-        (Ops.SIN, np.sin), (Ops.COS, np.cos), (Ops.TAN, np.tan), (Ops.ASIN, np.arcsin), (Ops.ACOS, np.arccos),
-        (Ops.ATAN, np.arctan), (Ops.SINH, np.sinh), (Ops.COSH, np.cosh), (Ops.TANH, np.tanh), (Ops.CBRT, np.cbrt),
-        (Ops.ABS, np.abs), (Ops.SIGN, np.sign), (Ops.NEG, np.negative),
+        (Ops.SQRT, np.sqrt),
+        (Ops.LOG, np.log),
+        (Ops.LOG1P, np.log1p),
+        (Ops.EXP, np.exp),
+        (Ops.EXPM1, np.expm1),
+        (Ops.SIN, np.sin),
+        (Ops.COS, np.cos),
+        (Ops.TAN, np.tan),
+        (Ops.ASIN, np.arcsin),
+        (Ops.ACOS, np.arccos),
+        (Ops.ATAN, np.arctan),
+        (Ops.SINH, np.sinh),
+        (Ops.COSH, np.cosh),
+        (Ops.TANH, np.tanh),
+        (Ops.CBRT, np.cbrt),
+        (Ops.ABS, np.abs),
+        (Ops.SIGN, np.sign),
+        (Ops.NEG, np.negative),
     ],
-)  # fmt: skip
+)
 def test_nothing_raises_on_data_and_the_answers_are_ieees(op, numpys):
     with np.errstate(all="ignore"):
         for s in [*NASTY, 1000.0, -1000.0, 2.0, -1.0]:
@@ -742,7 +980,14 @@ def test_powers_are_ieee():
 
 
 def test_casts_and_bitcasts():
-    for number, integer in ((1.9, 1), (-1.9, -1), (0.0, 0), (math.nan, 0), (math.inf, 0), (2.0**63, -(2**63))):
+    for number, integer in (
+        (1.9, 1),
+        (-1.9, -1),
+        (0.0, 0),
+        (math.nan, 0),
+        (math.inf, 0),
+        (2.0**63, -(2**63)),
+    ):
         assert evaluate([q.cast(i64)], {"q": number}) == [integer]
         assert UOp.const(number).cast(i64) is UOp.const(integer, i64)
     assert bitcast(1.0, f64, u64) == 0x3FF0000000000000 and bitcast(0x3F800000, u32, f32) == 1.0
@@ -781,8 +1026,11 @@ def test_a_sum_has_the_order_that_its_length_prescribes(n):
 def test_a_sum_along_an_axis_and_an_empty_one():
     xs = [float(k) + 0.1 for k in range(6)]
     assert evaluate([m.sum(0), m.sum(1), m.max(0), m.min(1)], {"m": xs}) == [
-        [xs[0] + xs[3], xs[1] + xs[4], xs[2] + xs[5]], [xs[0] + xs[1] + xs[2], xs[3] + xs[4] + xs[5]], xs[3:], [xs[0], xs[3]]
-    ]  # fmt: skip
+        [xs[0] + xs[3], xs[1] + xs[4], xs[2] + xs[5]],
+        [xs[0] + xs[1] + xs[2], xs[3] + xs[4] + xs[5]],
+        xs[3:],
+        [xs[0], xs[3]],
+    ]
     assert evaluate([v[0:0].sum()], {"v": [1.0, 2.0, 3.0]}) == [0.0]
 
 
@@ -847,11 +1095,19 @@ def padded(a, widths):
         ((q > 0.0) & (p > 0.0), "(0 < q) & (0 < p)"),
         ((q > 0.0) | (p > 0.0) & (q < 1.0), "(0 < q) | (0 < p) & (q < 1)"),
         ((q < p).eq(p < q), "(q < p) == (p < q)"),
-        (-(q**2.0), "-q**2"), ((-q) ** 2.0, "(-q)**2"), (q - (p - 1.0), "q - (p - 1)"), (q / (p * 2.0), "q/(p*2)"),
-        (q * (p / 2.0), "q*(p/2)"), ((q + p) * 2.0, "(q + p)*2"), ((q**p) ** 2.0, "(q**p)**2"), (q ** (p**2.0), "q**p**2"),
-        (v[1] + m[1, 2], "v[1] + m[1, 2]"), ((v * v).sum(), "sum(v*v)"), (UOp.const(-2.0) ** q, "(-2)**q"),
+        (-(q**2.0), "-q**2"),
+        ((-q) ** 2.0, "(-q)**2"),
+        (q - (p - 1.0), "q - (p - 1)"),
+        (q / (p * 2.0), "q/(p*2)"),
+        (q * (p / 2.0), "q*(p/2)"),
+        ((q + p) * 2.0, "(q + p)*2"),
+        ((q**p) ** 2.0, "(q**p)**2"),
+        (q ** (p**2.0), "q**p**2"),
+        (v[1] + m[1, 2], "v[1] + m[1, 2]"),
+        ((v * v).sum(), "sum(v*v)"),
+        (UOp.const(-2.0) ** q, "(-2)**q"),
     ],
-)  # fmt: skip
+)
 def test_a_graph_reads_as_it_would_be_written(u, text):
     assert str(u) == text
 
@@ -864,8 +1120,13 @@ def test_what_is_printed_means_what_it_says(data):
     for _ in range(data.draw(st.integers(1, 8))):
         op = data.draw(st.sampled_from(ops))
         a, b = data.draw(st.sampled_from(pool)), data.draw(st.sampled_from(pool))
-        pool.append(a.alu(op) if op in UNARY else abs(a) ** UOp.const(data.draw(st.sampled_from([2.0, -1.0, 0.5])))
-                    if op is Ops.POW else a.alu(op, b))  # fmt: skip
+        pool.append(
+            a.alu(op)
+            if op in UNARY
+            else abs(a) ** UOp.const(data.draw(st.sampled_from([2.0, -1.0, 0.5])))
+            if op is Ops.POW
+            else a.alu(op, b)
+        )
     env = {"q": 1.25, "p": -0.75}
     u = pool[-1]
     if len(str(u)) < 400 and "..." not in str(u):

@@ -1,4 +1,5 @@
 """Are Taylor coefficients by recurrences those of the function?  Every rule against mpmath's derivatives."""
+
 import mpmath
 import pytest
 
@@ -71,7 +72,10 @@ def test_a_rule_gives_the_coefficients_of_mpmath(name):
         wanted = [float(c) for c in mpmath.taylor(function, 0, ORDER)]
     found = coefficients(u, {a: A, b: B})
     scale = max(abs(c) for c in wanted)
-    assert all(abs(c - w) <= 2e-13 * max(abs(w), scale * 1e-3) for c, w in zip(found, wanted)), (found, wanted)
+    assert all(abs(c - w) <= 2e-13 * max(abs(w), scale * 1e-3) for c, w in zip(found, wanted)), (
+        found,
+        wanted,
+    )
 
 
 def test_every_smooth_operation_with_a_derivative_has_a_case_here():
@@ -89,7 +93,9 @@ def test_what_turns_or_jumps_is_refused():
 
 def test_a_solution_has_the_coefficients_of_the_exponential():
     (row,), _ = solution([a], [-a], [UOp.const(2.0)], 12)
-    assert [evaluate([c], {})[0] for c in row] == pytest.approx([2 * (-1) ** k / float(mpmath.factorial(k)) for k in range(13)])
+    assert [evaluate([c], {})[0] for c in row] == pytest.approx(
+        [2 * (-1) ** k / float(mpmath.factorial(k)) for k in range(13)]
+    )
 
 
 def test_time_in_the_rates_moves_too():
@@ -101,6 +107,7 @@ def test_time_in_the_rates_moves_too():
 def test_a_product_with_itself_takes_half_of_the_products():
     def operations(u):
         from tinyphysics.ir import toposort
+
         rows = {a: [UOp.var(f"a{k}") for k in range(21)], b: [UOp.var(f"b{k}") for k in range(21)]}
         c = Series(rows, {})(u, 20)
         return sum(x.op in (Ops.MUL, Ops.FMA) for x in toposort([c]))

@@ -1,4 +1,5 @@
 """Is the Kepler flow exact?  Against 50 digits, for ellipses, parabolas and hyperbolas, forth and back."""
+
 from __future__ import annotations
 
 import mpmath as mp
@@ -20,20 +21,35 @@ def flows():
     """(the fast path and where it must not be used, the careful one)."""
     x, v = kepler.flow(tuple(NAMES[:3]), tuple(NAMES[3:6]), NAMES[6], NAMES[7])
     fast, conditions = guarded([*x, *v])
-    return (Evaluator(graph_rewrite([*fast, *conditions], exact)), Evaluator(graph_rewrite(lower([*x, *v]), exact)))
+    return (
+        Evaluator(graph_rewrite([*fast, *conditions], exact)),
+        Evaluator(graph_rewrite(lower([*x, *v]), exact)),
+    )
 
 
 def moved(f, x, v, mu, h):
     rows = [*np.atleast_2d(x).T, *np.atleast_2d(v).T]
     with np.errstate(all="ignore"):
-        out = f(dict(zip(NAMES, [*rows, np.broadcast_to(mu, len(rows[0])) * 1.0, np.broadcast_to(h, len(rows[0])) * 1.0])))
+        out = f(
+            dict(
+                zip(
+                    NAMES,
+                    [*rows, np.broadcast_to(mu, len(rows[0])) * 1.0, np.broadcast_to(h, len(rows[0])) * 1.0],
+                )
+            )
+        )
     return np.array([np.broadcast_to(a, len(rows[0])) for a in out])
 
 
 def reference(x, v, mu, h):
     """With G1 to G3 from sin and sinh in 50 digits, and Newton's method between bounds."""
     with mp.workdps(50):
-        x, v, mu, h = [mp.mpf(float(a)) for a in x], [mp.mpf(float(a)) for a in v], mp.mpf(float(mu)), mp.mpf(float(h))
+        x, v, mu, h = (
+            [mp.mpf(float(a)) for a in x],
+            [mp.mpf(float(a)) for a in v],
+            mp.mpf(float(mu)),
+            mp.mpf(float(h)),
+        )
         r0, eta = mp.sqrt(mp.fdot(x, x)), mp.fdot(x, v)
         beta = 2 * mu / r0 - mp.fdot(v, v)
         zeta = mu - beta * r0
@@ -79,7 +95,10 @@ def on_orbit(e, nu):
     """Of pericentre 1 about mu = 1, somewhere in space."""
     p = 1 + e
     r, s = p / (1 + e * np.cos(nu)), 1 / np.sqrt(p)
-    flat = np.stack([r * np.cos(nu), r * np.sin(nu), 0 * nu], -1), np.stack([-s * np.sin(nu), s * (e + np.cos(nu)), 0 * nu], -1)
+    flat = (
+        np.stack([r * np.cos(nu), r * np.sin(nu), 0 * nu], -1),
+        np.stack([-s * np.sin(nu), s * (e + np.cos(nu)), 0 * nu], -1),
+    )
     turn = np.linalg.qr(np.random.default_rng(7).normal(size=(3, 3)))[0]
     return flat[0] @ turn, flat[1] @ turn
 
@@ -87,8 +106,12 @@ def on_orbit(e, nu):
 def errors(out, x, v, mu, h):
     """In units in the last place of the vectors."""
     want = np.array([reference(a, b, mu, t) for a, b, t in zip(x, v, np.broadcast_to(h, len(x)))]).T
-    return np.maximum(*(np.linalg.norm(out[k] - want[k], axis=0) / np.linalg.norm(want[k], axis=0) / EPS
-                        for k in (slice(0, 3), slice(3, 6))))  # fmt: skip
+    return np.maximum(
+        *(
+            np.linalg.norm(out[k] - want[k], axis=0) / np.linalg.norm(want[k], axis=0) / EPS
+            for k in (slice(0, 3), slice(3, 6))
+        )
+    )
 
 
 # fmt: off

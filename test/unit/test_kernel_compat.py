@@ -1,4 +1,5 @@
 """Do the names from the source documents still do what they promised?"""
+
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +16,9 @@ H = 0.01
 
 def fma(a, b, c):
     """a*b + c rounded once, by rational arithmetic."""
-    return np.vectorize(lambda x, y, z: float(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))))(a, b, c)
+    return np.vectorize(lambda x, y, z: float(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))))(
+        a, b, c
+    )
 
 
 def leapfrog(q, p, slope, h):
@@ -148,7 +151,9 @@ def test_the_listing_has_one_pass_and_one_negate_and_a_fresh_force():
     lines = [str(i) for i in Compiler(oscillator).emit()]
     assert sum(line.endswith("pass") for line in lines) == 1
     assert sum(line.endswith("negate") for line in lines) == 1
-    drift, kick = (next(k for k, line in enumerate(lines) if line.startswith(f"SYMP_STEP S{s}")) for s in (0, 1))
+    drift, kick = (
+        next(k for k, line in enumerate(lines) if line.startswith(f"SYMP_STEP S{s}")) for s in (0, 1)
+    )
     force = next(k for k, line in enumerate(lines) if line.startswith("GRAD_INIT G0"))
     assert drift < force < kick
 
@@ -171,7 +176,9 @@ def test_the_linearizer_extracts_what_is_quadratic_and_says_so(caplog):
     assert caplog.messages == ["[Compiler] System is Linear! Using Matrix Acceleration."]
     assert AutoLinearizer(lambda q, p: p**2 / 2 - tp.cos(q)).check_and_extract() is None
     assert caplog.messages[-1] == "[Compiler] System is Non-Linear. Using Iterative Solver."
-    assert AutoLinearizer(lambda q, p: p**2 / 2 + q * p).check_and_extract() is None  # not of the form K, M_inv
+    assert (
+        AutoLinearizer(lambda q, p: p**2 / 2 + q * p).check_and_extract() is None
+    )  # not of the form K, M_inv
     assert AutoLinearizer(lambda q, p: p**2 / 2 + q * p).matrices().rows == [{1: 1}, {0: 1, 1: 1}]
 
 
@@ -183,4 +190,7 @@ def test_the_linearizer_runs_ahead_and_steps_where_it_must():
     assert abs(q - stepped.q) < 1e-12 and abs(p - stepped.p) < 1e-12
     pendulum = tp.hamiltonian(lambda q, p: p**2 / 2 - tp.cos(q))
     stepped = tp.compile(pendulum, 0.01, propagator="loop").evolve(q=1.0, p=0.0, steps=100).final
-    assert AutoLinearizer(lambda q, p: p**2 / 2 - tp.cos(q)).compile_step(100, 0.01)(1.0, 0.0) == (stepped.q, stepped.p)
+    assert AutoLinearizer(lambda q, p: p**2 / 2 - tp.cos(q)).compile_step(100, 0.01)(1.0, 0.0) == (
+        stepped.q,
+        stepped.p,
+    )

@@ -1,4 +1,5 @@
 """Systems given by L(q, v): their energy, momenta and velocities, and methods that step L itself."""
+
 import math
 
 import numpy as np
@@ -29,7 +30,9 @@ def acceleration(q, v):
     """The textbook's equations of motion of the double pendulum, rods and masses of 1."""
     d = q[0] - q[1]
     M = np.array([[2.0, math.cos(d)], [math.cos(d), 1.0]])
-    right = np.array([-math.sin(d) * v[1] ** 2 - 2 * G * math.sin(q[0]), math.sin(d) * v[0] ** 2 - G * math.sin(q[1])])
+    right = np.array(
+        [-math.sin(d) * v[1] ** 2 - 2 * G * math.sin(q[0]), math.sin(d) * v[0] ** 2 - G * math.sin(q[1])]
+    )
     return np.linalg.solve(M, right)
 
 
@@ -119,7 +122,9 @@ def test_saved_renamed_and_linked_it_still_knows_its_velocities(tmp_path):
     sim.save(tmp_path / "a")
     wanted = sim.evolve(**START, steps=5)
     assert tp.load(tmp_path / "a").evolve(**START, steps=5).hash == wanted.hash
-    other = tp.compile(double_pendulum.rename(v="w"), 0.01, method="galerkin4").evolve(q=START["q"], w=START["v"], steps=5)
+    other = tp.compile(double_pendulum.rename(v="w"), 0.01, method="galerkin4").evolve(
+        q=START["q"], w=START["v"], steps=5
+    )
     assert other.hash == wanted.hash and (other.w == wanted.v).all()
 
     @tp.potential
@@ -148,10 +153,14 @@ def test_a_method_has_its_order_and_is_symplectic(method):
     assert tp.measure_symplectic(sim, **START).symplectic
 
 
-@pytest.mark.parametrize("ours, theirs", [("variational_midpoint", "implicit_midpoint"), ("galerkin4", "gauss4"),
-                                          ("galerkin6", "gauss6")])  # fmt: skip
+@pytest.mark.parametrize(
+    "ours, theirs",
+    [("variational_midpoint", "implicit_midpoint"), ("galerkin4", "gauss4"), ("galerkin6", "gauss6")],
+)
 def test_it_is_the_collocation_of_the_energy(ours, theirs):
-    a, b = (tp.compile(double_pendulum, 0.05, method=m).evolve(**START, steps=40).final for m in (ours, theirs))
+    a, b = (
+        tp.compile(double_pendulum, 0.05, method=m).evolve(**START, steps=40).final for m in (ours, theirs)
+    )
     assert np.allclose(a.q, b.q, atol=1e-12) and np.allclose(a.p, b.p, atol=1e-12)
 
 
@@ -169,14 +178,18 @@ def test_the_trapezoidal_rule_is_verlet_where_masses_are_constant():
 @pytest.mark.parametrize("method", METHODS)
 def test_all_backends_have_the_same_bits(method):
     q = np.random.default_rng(3).normal(size=(9, 2))
-    hashes = {tp.compile(double_pendulum, 0.05, method=method, backend=b).evolve(q=q, v=[0.0, 0.3], steps=4).hash
-              for b in ("python", "numpy", "llvm", "c")}  # fmt: skip
+    hashes = {
+        tp.compile(double_pendulum, 0.05, method=method, backend=b).evolve(q=q, v=[0.0, 0.3], steps=4).hash
+        for b in ("python", "numpy", "llvm", "c")
+    }
     assert len(hashes) == 1
 
 
 @pytest.mark.requirement("S2-47")
 def test_energy_stays_bounded_for_long():
-    out = tp.compile(double_pendulum, 0.02, method="variational_midpoint").evolve(**START, steps=100_000, save_every=100)
+    out = tp.compile(double_pendulum, 0.02, method="variational_midpoint").evolve(
+        **START, steps=100_000, save_every=100
+    )
     e = out.energy - out.energy[0]
     early, late = np.abs(e[:100]).max(), np.abs(e[-100:]).max()
     assert late < 2 * early < 0.05
@@ -210,7 +223,9 @@ def rods(n):
 def test_both_ways_are_counted_and_the_plan_says_so():
     plan = tp.compile(double_pendulum, 0.01).built.plan
     assert plan.method == "implicit_midpoint" and "operations a step by H" in plan.because
-    assert plan.turned_down[0].method == "variational_midpoint" and "of L itself" in plan.turned_down[0].because
+    assert (
+        plan.turned_down[0].method == "variational_midpoint" and "of L itself" in plan.turned_down[0].because
+    )
 
 
 def test_a_constant_mass_matrix_is_stepped_by_kicks_and_drifts():

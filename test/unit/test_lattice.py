@@ -1,4 +1,5 @@
 """Does a run on a lattice come back?  Every bit, in any pieces, on every backend; and what stops it or is refused."""
+
 from __future__ import annotations
 
 import re
@@ -121,7 +122,10 @@ def test_a_liquid_with_lists_comes_back_in_pieces():
 def test_the_order_of_a_list_changes_no_bit():
     sim = on_lattice(liquid, dt=0.005)
     hashes = {sim.evolve(**LIQUID, skin=skin, steps=400).hash for skin in (0.02, 0.1, 0.3, 0.5)}
-    floats = {tp.compile(liquid, dt=0.005).evolve(**LIQUID, skin=skin, steps=400).hash for skin in (0.02, 0.1, 0.3, 0.5)}
+    floats = {
+        tp.compile(liquid, dt=0.005).evolve(**LIQUID, skin=skin, steps=400).hash
+        for skin in (0.02, 0.1, 0.3, 0.5)
+    }
     assert len(hashes) == 1 and len(floats) > 1
 
 
@@ -136,8 +140,15 @@ PAIRS = {
 
 def mixture(energy):
     @tp.hamiltonian
-    def system(q: tp.Array[N, 3], p: tp.Array[N, 3], m: tp.Array[N], types: tp.Array[N], table: tp.Array[2, 2],
-               box: float, skin: float = 0.3):  # fmt: skip
+    def system(
+        q: tp.Array[N, 3],
+        p: tp.Array[N, 3],
+        m: tp.Array[N],
+        types: tp.Array[N],
+        table: tp.Array[2, 2],
+        box: float,
+        skin: float = 0.3,
+    ):
         r2 = tp.pair_distance2(q, box=box, cutoff=2.0, skin=skin, exclude=[(0, 1), (7, 3)])
         return (p * p / m[:, None]).sum() / 2 + tp.pair_sum(energy(r2, m, types, table))
 
@@ -148,7 +159,9 @@ def mixture(energy):
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_pair_adds_the_same_whoever_comes_first_or_is_refused(name):
     if name == "in turn":  # a product of three is rounded in another order
-        with pytest.raises(PlanError, match="not shown to be the same to the last bit if the two change places"):
+        with pytest.raises(
+            PlanError, match="not shown to be the same to the last bit if the two change places"
+        ):
             on_lattice(mixture(PAIRS[name]), 0.004)
         return
     sim, rng = on_lattice(mixture(PAIRS[name]), 0.004), np.random.default_rng(5)
@@ -180,7 +193,11 @@ def test_rewinding_shows_where_it_is():
     back = sim.rewind(out, 20)
     same = sim.evolve(**START, steps=30, t0=1.0)
     assert back.hash == same.hash and back.final.step == 30 and back.steps.tolist() == [50, 30]
-    assert back.final.t == same.final.t and np.allclose(back.t, [3.5, 2.5]) and "taken back" in back.metrics["rewind"]
+    assert (
+        back.final.t == same.final.t
+        and np.allclose(back.t, [3.5, 2.5])
+        and "taken back" in back.metrics["rewind"]
+    )
     assert back.energy[-1] == same.energy[-1] and back.drift("energy") == same.drift("energy")
     assert np.array_equal(back.q[0], out.final.q) and np.array_equal(back.q[1], same.final.q)
     assert sim.rewind(out, 0).hash == out.hash
@@ -196,7 +213,11 @@ def test_a_float_run_is_replayed(how):
     assert back.metrics["rewind"] == "replayed from step 0"
 
 
-@pytest.mark.parametrize("options", [{}, {"precision": "lattice", "lattice": 2.0**-40}, {"precision": "dd"}, {"method": "aba84"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"precision": "lattice", "lattice": 2.0**-40}, {"precision": "dd"}, {"method": "aba84"}],
+    ids=str,
+)
 def test_what_has_open_sizes_goes_back_too(options):
     sim, start = tp.compile(gravity, dt=1.0, **options), solar_system()
     out = sim.evolve(**start, steps=12)
@@ -208,7 +229,9 @@ def test_a_replay_may_begin_at_a_checkpoint(tmp_path):
     sim.evolve(**START, steps=40, checkpoint=tmp_path / "c")
     out = sim.evolve(**START, steps=80)
     back = sim.rewind(out, 30, checkpoint=tmp_path / "c")
-    assert back.hash == sim.evolve(**START, steps=50).hash and back.metrics["rewind"] == "replayed from step 40"
+    assert (
+        back.hash == sim.evolve(**START, steps=50).hash and back.metrics["rewind"] == "replayed from step 40"
+    )
     with pytest.raises(InputError, match="the checkpoint is at step 40, after step 30"):
         sim.rewind(out, 50, checkpoint=tmp_path / "c")
 
@@ -225,7 +248,10 @@ def test_maps_and_what_depends_on_time_are_replayed():
     timed = on_lattice(driven, order=4)
     out = timed.evolve(q=0.5, p=0.0, steps=30, t0=0.3)
     back = timed.rewind(out, 10)
-    assert back.hash == timed.evolve(q=0.5, p=0.0, steps=20, t0=0.3).hash and "replayed" in back.metrics["rewind"]
+    assert (
+        back.hash == timed.evolve(q=0.5, p=0.0, steps=20, t0=0.3).hash
+        and "replayed" in back.metrics["rewind"]
+    )
 
 
 def test_rewind_says_what_it_takes():
@@ -244,8 +270,12 @@ def test_rewind_says_what_it_takes():
 @pytest.mark.parametrize("method", ["leapfrog", "leapfrog_dkd", "kahan_li8"])
 def test_backends_agree_on_ensembles_with_parameters(method):
     start = dict(q=np.linspace(1, 2, 9)[:, None] * [1.0, 0.1], p=[0.1, 0.8], mu=np.linspace(0.9, 1.1, 9))
-    runs = [on_lattice(kepler, 0.02, method=method, backend=b).evolve(
-        **start, steps=24, save_every=4, hash_every=6, observe={"e": "energy"}) for b in HERE]  # fmt: skip
+    runs = [
+        on_lattice(kepler, 0.02, method=method, backend=b).evolve(
+            **start, steps=24, save_every=4, hash_every=6, observe={"e": "energy"}
+        )
+        for b in HERE
+    ]
     assert len({(r.hash, *r.hashes, r["e"].tobytes(), r.q.tobytes()) for r in runs}) == 1
     assert runs[0].words("q").arrays["q"].dtype == np.int64 and runs[0].q.dtype == np.float64
 
@@ -261,10 +291,17 @@ def test_backends_agree_on_arrays():
 
 
 def test_backends_agree_on_lists():
-    runs = [on_lattice(liquid, 0.005, backend=b).evolve(**LIQUID, steps=3).hash for b in HERE if b not in ("opencl", "python")]
+    runs = [
+        on_lattice(liquid, 0.005, backend=b).evolve(**LIQUID, steps=3).hash
+        for b in HERE
+        if b not in ("opencl", "python")
+    ]
     assert len(set(runs)) == 1
     few = dict(q=ATOMS[:27], p=LIQUID["p"][:27], box=LIQUID["box"])
-    assert len({on_lattice(liquid, 0.005, backend=b).evolve(**few, steps=3).hash for b in ("python", "llvm")}) == 1
+    assert (
+        len({on_lattice(liquid, 0.005, backend=b).evolve(**few, steps=3).hash for b in ("python", "llvm")})
+        == 1
+    )
 
 
 def test_widths_and_threads_agree():
@@ -296,9 +333,15 @@ def test_the_same_from_the_program_as_text_on_the_virtual_machine():
 def test_the_c_program_prints_the_hash(tmp_path):
     sim = on_lattice()
     (tmp_path / "run.c").write_text(sim.ir("c"))
-    subprocess.run([*compiler(), "-O1", "-ffp-contract=off", "-fwrapv", "run.c", "-lm", "-o", "run"], cwd=tmp_path, check=True)
+    subprocess.run(
+        [*compiler(), "-O1", "-ffp-contract=off", "-fwrapv", "run.c", "-lm", "-o", "run"],
+        cwd=tmp_path,
+        check=True,
+    )
     numbers = [str(round(x / UNIT)) for v in START.values() for x in v]
-    told = subprocess.run(["./run", "25", "0.05", "0", *numbers], cwd=tmp_path, check=True, capture_output=True, text=True)
+    told = subprocess.run(
+        ["./run", "25", "0.05", "0", *numbers], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
     assert told.stdout.split()[-1] == sim.evolve(**START, steps=25).hash
 
 
@@ -309,14 +352,18 @@ def test_many_stages_stay_one_loop():
 # --- how good it is -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("order", [2, 4, 6, 8])
 def test_energies_are_those_of_float64_up_to_rounding(order):
-    run = [tp.compile(kepler, dt=0.01, order=order, precision=p).evolve(q=[1.0, 0.0], p=[0.0, 1.1], steps=1000)
-           for p in ("lattice", "float64")]  # fmt: skip
+    run = [
+        tp.compile(kepler, dt=0.01, order=order, precision=p).evolve(q=[1.0, 0.0], p=[0.0, 1.1], steps=1000)
+        for p in ("lattice", "float64")
+    ]
     assert abs(run[0].energy - run[1].energy).max() < 1000 * UNIT
     assert abs(run[0].q[-1] - run[1].q[-1]).max() < 1e4 * UNIT * (1 + order)
 
 
 def test_a_liquid_keeps_its_energy_as_in_float64():
-    lattice, floats = (tp.compile(liquid, dt=0.002, precision=p).evolve(**LIQUID, steps=300) for p in ("lattice", "float64"))
+    lattice, floats = (
+        tp.compile(liquid, dt=0.002, precision=p).evolve(**LIQUID, steps=300) for p in ("lattice", "float64")
+    )
     assert abs(lattice.energy - floats.energy).max() < 1e-7 * abs(floats.energy).max()
     assert abs(lattice.final.q - floats.final.q).max() < 1e-6
 
@@ -339,7 +386,12 @@ def test_units_are_those_asked_for():
 
 def test_the_report_says_what_holds_to_the_last_bit():
     told = str(on_lattice().explain())
-    for line in (r"precision +lattice", r"bijective +yes +to the last bit", r"the rest +up to rounding", "beyond q 262144"):
+    for line in (
+        r"precision +lattice",
+        r"bijective +yes +to the last bit",
+        r"the rest +up to rounding",
+        "beyond q 262144",
+    ):
         assert re.search(line, told), line
     told = str(on_lattice(liquid, sizes={"n": 108}).explain())
     assert "before they are summed" in told and "beyond q 256, p 262144" in told
@@ -390,7 +442,9 @@ def test_what_is_shown_is_a_number_wherever_the_loop_has_one(method):
     def falling(q, p):
         return p**2 / 2 + 1000.0 * q
 
-    out = on_lattice(falling, 0.1, method=method, lattice=2.0**-46).evolve(q=0.0, p=60000.0, steps=10_000, save_every=1)
+    out = on_lattice(falling, 0.1, method=method, lattice=2.0**-46).evolve(
+        q=0.0, p=60000.0, steps=10_000, save_every=1
+    )
     assert out.stopped.cause == "overflow" and np.isfinite(out.q).all() and np.isfinite(out.p).all()
     assert max(abs(out.q).max(), abs(out.p).max()) < 2.0**16 * 1.01
 
@@ -448,15 +502,18 @@ def numbered(q: tp.Array[20, 3], p: tp.Array[20, 3]):
     return (p * p).sum() / 2 + tp.pair_sum(1 / r2)
 
 
-@pytest.mark.parametrize("system, options, says", [
-    (kepler,    dict(method="rk4"),     "is no shear"),
-    (counted,   dict(dt=None),          "is no shear"),
-    (kepler,    dict(scale="auto"),     "scale='auto' does not go with"),
-    (oblique,   {},                     "oblique vectors"),
-    (two_kinds, {},                     "the order of a list of neighbours would change bits"),
-    (numbered,  {},                     "the box 6.1 is not a whole number of units"),
-    (kepler,    dict(lattice={"r": 1}), "gives a unit to `r`, which is no state"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, options, says",
+    [
+        (kepler, dict(method="rk4"), "is no shear"),
+        (counted, dict(dt=None), "is no shear"),
+        (kepler, dict(scale="auto"), "scale='auto' does not go with"),
+        (oblique, {}, "oblique vectors"),
+        (two_kinds, {}, "the order of a list of neighbours would change bits"),
+        (numbered, {}, "the box 6.1 is not a whole number of units"),
+        (kepler, dict(lattice={"r": 1}), "gives a unit to `r`, which is no state"),
+    ],
+)
 def test_what_does_not_go_with_a_lattice_is_refused(system, options, says):
     with pytest.raises(PlanError, match=re.escape(says)):
         tp.compile(system, **{"dt": 0.01, "precision": "lattice", **options})
@@ -466,5 +523,5 @@ def test_what_does_not_go_with_a_lattice_is_refused(system, options, says):
 def test_a_unit_is_a_power_of_two(unit):
     with pytest.raises(InputError, match="is not a power of two"):
         on_lattice(lattice=unit)
-    with pytest.raises(PlanError, match="precision=\"lattice\" too"):
+    with pytest.raises(PlanError, match='precision="lattice" too'):
         tp.compile(kepler, dt=0.1, lattice=unit)

@@ -1,4 +1,5 @@
 """Do imports point down?  The layer table of the design, read against every import in the source."""
+
 from __future__ import annotations
 
 import ast
@@ -122,7 +123,9 @@ def test_imports_point_down_and_never_in_a_circle():
 
 def test_the_table_is_read_against_a_tree_that_is_really_there():
     modules = sources(SOURCE)
-    assert {"tinyphysics", "tinyphysics.ir.uop", "tinyphysics.front.trace", "tinyphysics.errors"} <= set(modules)
+    assert {"tinyphysics", "tinyphysics.ir.uop", "tinyphysics.front.trace", "tinyphysics.errors"} <= set(
+        modules
+    )
     assert imports("m", modules["tinyphysics.ir.uop"], set(modules))  # and its imports are seen
 
 
@@ -130,11 +133,26 @@ def test_the_table_is_read_against_a_tree_that_is_really_there():
     ("modules", "complaint"),
     [
         ({"tinyphysics.ir.uop": "import tinyphysics.system", "tinyphysics.system": ""}, "imports up"),
-        ({"tinyphysics.ir.uop": "def f():\n  from tinyphysics.rules import vjp", "tinyphysics.rules.vjp": ""}, "up"),
-        ({"tinyphysics.front.a": "from tinyphysics.tpir.vm import run", "tinyphysics.tpir.vm": ""}, "sideways"),
+        (
+            {
+                "tinyphysics.ir.uop": "def f():\n  from tinyphysics.rules import vjp",
+                "tinyphysics.rules.vjp": "",
+            },
+            "up",
+        ),
+        (
+            {"tinyphysics.front.a": "from tinyphysics.tpir.vm import run", "tinyphysics.tpir.vm": ""},
+            "sideways",
+        ),
         ({"tinyphysics.planner.a": "import tinyphysics.emit.c", "tinyphysics.emit.c": ""}, "sideways"),
         ({"tinyphysics.ir.a": "from . import b"}, "relative"),
-        ({"tinyphysics.ir.a": "from tinyphysics.ir import b", "tinyphysics.ir.b": "import tinyphysics.ir.a"}, "cycle"),
+        (
+            {
+                "tinyphysics.ir.a": "from tinyphysics.ir import b",
+                "tinyphysics.ir.b": "import tinyphysics.ir.a",
+            },
+            "cycle",
+        ),
         ({"tinyphysics.rules.a": "import numpy as np"}, "standard library"),
         ({"tinyphysics.front.a": "try:\n  import numpy\nexcept ImportError:\n  pass"}, "standard library"),
         ({"tinyphysics.tpir.a": "def f():\n  import rich"}, "standard library"),
@@ -155,8 +173,14 @@ def test_each_way_of_breaking_the_table_is_seen(modules, complaint):
         {"tinyphysics.errors": "import tinyphysics.util", "tinyphysics.util": ""},
         {"tinyphysics.plan": "from tinyphysics.facts import Fact", "tinyphysics.facts": ""},
         {"tinyphysics.ir.a": "from tinyphysics.ir import b", "tinyphysics.ir.b": ""},
-        {"tinyphysics.physics.zoo": "import numpy\nfrom tinyphysics.front import trace", "tinyphysics.front.trace": ""},
-        {"tinyphysics.physics.io": "from tinyphysics.trajectory import T\nimport xarray", "tinyphysics.trajectory": ""},
+        {
+            "tinyphysics.physics.zoo": "import numpy\nfrom tinyphysics.front import trace",
+            "tinyphysics.front.trace": "",
+        },
+        {
+            "tinyphysics.physics.io": "from tinyphysics.trajectory import T\nimport xarray",
+            "tinyphysics.trajectory": "",
+        },
     ],
 )
 def test_what_the_table_allows_is_allowed(modules):

@@ -1,4 +1,5 @@
 """Are the leaves of a hash the same where the data is?  Digests of the device beside hashlib's, through the fake driver."""
+
 import hashlib
 import re
 
@@ -22,7 +23,9 @@ def numbers(kind, count, seed=3):
 
 def by_hashlib(a, leaf):
     data = digest.canonical(a).tobytes()
-    return b"".join(hashlib.blake2b(data[k : k + leaf], digest_size=16).digest() for k in range(0, len(data), leaf))
+    return b"".join(
+        hashlib.blake2b(data[k : k + leaf], digest_size=16).digest() for k in range(0, len(data), leaf)
+    )
 
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "i8", "u4"])
@@ -41,10 +44,27 @@ def test_leaves_of_many_blocks(fake_cuda, monkeypatch):
         assert digest.leaves(exchange.sent(a)) == digest.leaves(a) == by_hashlib(a, 4096)
 
 
-@pytest.mark.parametrize("kind, word, patterns", [
-    ("f8", "u8", [0x7FF8 << 48, 0xFFF8 << 48, 0x7FF0000000000001, 0xFFFFFFFFFFFFFFFF, 0x7FF0 << 48, 0xFFF0 << 48, 1 << 63, 1, 0]),
-    ("f4", "u4", [0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF, 0x7F800000, 0xFF800000, 1 << 31, 1, 0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, word, patterns",
+    [
+        (
+            "f8",
+            "u8",
+            [
+                0x7FF8 << 48,
+                0xFFF8 << 48,
+                0x7FF0000000000001,
+                0xFFFFFFFFFFFFFFFF,
+                0x7FF0 << 48,
+                0xFFF0 << 48,
+                1 << 63,
+                1,
+                0,
+            ],
+        ),
+        ("f4", "u4", [0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF, 0x7F800000, 0xFF800000, 1 << 31, 1, 0]),
+    ],
+)
 def test_every_nan_is_one_and_nothing_else_changes(fake_cuda, kind, word, patterns):
     """Quiet and signalling ones, of both signs; infinities, -0.0 and subnormals are what they are."""
     found = [there.leaves(exchange.sent(np.array([bits], word).view(kind)), LEAF) for bits in patterns]
@@ -66,7 +86,9 @@ def test_a_hash_reads_sixteen_bytes_a_leaf(fake_cuda):
 def test_the_text_moves_bits_and_computes_with_no_floats():
     for kind in ("f64", "f32", "i64", "i32"):
         text = nvptx.compiled(ptx_leaves.module(kind))
-        assert not re.findall(r"\b(?:add|sub|mul|fma|div)\.[a-z.]*f(?:32|64)\b", text) and ".local" not in text
+        assert (
+            not re.findall(r"\b(?:add|sub|mul|fma|div)\.[a-z.]*f(?:32|64)\b", text) and ".local" not in text
+        )
 
 
 @tp.hamiltonian

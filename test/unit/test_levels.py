@@ -1,4 +1,5 @@
 """Does every level of the tower compute the same thing?  Each is run by its own interpreter and compared."""
+
 from __future__ import annotations
 
 import hashlib
@@ -18,7 +19,7 @@ from tinyphysics.tpir.kernel import build_kernel
 
 @tp.hamiltonian
 def rotor(q: tp.Vec[2], p: tp.Vec[2], m: float = 1.5):
-    return p @ p / (2 * m) - tp.cos(q[0] - q[1]) + tp.exp(-q[0] ** 2)
+    return p @ p / (2 * m) - tp.cos(q[0] - q[1]) + tp.exp(-(q[0] ** 2))
 
 
 START = dict(q=[0.4, 1.1], p=[0.5, -0.2])
@@ -95,7 +96,9 @@ def test_machine_code_and_llvm_can_be_read(sim):
 def poisson(pairs: int) -> np.ndarray:
     """The matrix that POISSON_J is, read off the machine: flows of unit gradients."""
     n = 2 * pairs
-    header = "\n".join(f"state S{2 * k} q{k} position\nstate S{2 * k + 1} p{k} momentum of S{2 * k}" for k in range(pairs))
+    header = "\n".join(
+        f"state S{2 * k} q{k} position\nstate S{2 * k + 1} p{k} momentum of S{2 * k}" for k in range(pairs)
+    )
     loads = "\n".join(f"LOAD S{k}, &{'qp'[k % 2]}{k // 2}" for k in range(n))
     columns = []
     for j in range(n):

@@ -1,4 +1,5 @@
 """Is the algebra of compositions right?  Identities, dimensions from the literature, and matrices that do not commute."""
+
 from __future__ import annotations
 
 import itertools
@@ -10,9 +11,22 @@ import pytest
 
 from tinyphysics.synth.bch import bch, log_product, symmetric_bch
 from tinyphysics.synth.lie import (
-    NYSTROM, THREE, TWO, add, basis, bracket, coordinates, expanded, ideal, independent, letter, modulo, multiply, nested,
+    NYSTROM,
+    THREE,
+    TWO,
+    add,
+    basis,
+    bracket,
+    coordinates,
+    expanded,
+    ideal,
+    independent,
+    letter,
+    modulo,
+    multiply,
+    nested,
     symmetric_powers,
-)  # fmt: skip
+)
 
 
 def lie_element(rng, alphabet, weight):
@@ -126,7 +140,13 @@ def matrix(x, images):
 def test_the_series_agrees_with_exponentials_of_matrices():
     rng = random.Random(3)
     with mpmath.workdps(60):
-        a, b = (mpmath.matrix(3, 3, ) for _ in range(2))
+        a, b = (
+            mpmath.matrix(
+                3,
+                3,
+            )
+            for _ in range(2)
+        )
         for m, i, j in itertools.product((a, b), range(3), range(3)):
             m[i, j] = rng.randint(-9, 9)
         misses = []

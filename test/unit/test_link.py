@@ -1,4 +1,5 @@
 """Do sums of systems run as the one system that they are?  With the same bits, and kinetic energy counted once."""
+
 from dataclasses import fields
 
 import numpy as np
@@ -47,15 +48,22 @@ Q = np.sin(np.arange(24.0))
 def test_a_sum_has_the_bits_of_one_energy(order, backend):
     given = dict(q=Q, p=0 * Q, k=0.3, c=0.2, steps=20)
     sums = tp.compile(chain + trap + quartic, dt=0.1, order=order, backend=backend)
-    assert sums.evolve(**given).hash == tp.compile(whole, dt=0.1, order=order, backend=backend).evolve(**given).hash
+    assert (
+        sums.evolve(**given).hash
+        == tp.compile(whole, dt=0.1, order=order, backend=backend).evolve(**given).hash
+    )
     assert sums.certificate.symplectic and sums.certificate.consistent
 
 
 @pytest.mark.requirement("S2-58")
 def test_kinetic_energy_counts_once():
     out = tp.compile(chain + quartic, dt=0.1).evolve(q=Q, p=np.ones(24), steps=0)
-    assert out.energy[0] == pytest.approx(12 + (np.diff(Q, prepend=0, append=0) ** 2 / 2).sum()
-                                          + 0.25 * (np.diff(Q, prepend=0, append=0) ** 3).sum() / 3 + 0.1 * (Q**4).sum())  # fmt: skip
+    assert out.energy[0] == pytest.approx(
+        12
+        + (np.diff(Q, prepend=0, append=0) ** 2 / 2).sum()
+        + 0.25 * (np.diff(Q, prepend=0, append=0) ** 3).sum() / 3
+        + 0.1 * (Q**4).sum()
+    )
 
 
 def test_particles_with_masses_attract_and_repel():
@@ -67,7 +75,9 @@ def test_particles_with_masses_attract_and_repel():
     d = np.sqrt(((x[:, None] - x[None]) ** 2).sum(-1) + 0.04)
     i, j = np.triu_indices(12, 1)
     assert out.energy[0] == pytest.approx(((charge[i] * charge[j] - m[i] * m[j]) / d[i, j]).sum(), rel=1e-12)
-    assert "the kinetic energy of `p` counted once" in str(sim.explain()) and "`softening`" in sim.system.linked
+    assert (
+        "the kinetic energy of `p` counted once" in str(sim.explain()) and "`softening`" in sim.system.linked
+    )
 
 
 def test_separate_states_stay_separate():
@@ -97,7 +107,9 @@ def test_a_class_a_time_and_a_part_that_is_there_twice():
 
 
 def test_renaming_changes_no_bit():
-    other = tp.compile(pendulum.rename(x="angle", g="pull"), dt=0.1).evolve(angle=1.0, y=0.1, pull=2.0, steps=30)
+    other = tp.compile(pendulum.rename(x="angle", g="pull"), dt=0.1).evolve(
+        angle=1.0, y=0.1, pull=2.0, steps=30
+    )
     same = tp.compile(pendulum, dt=0.1).evolve(x=1.0, y=0.1, g=2.0, steps=30)
     assert (other.final.angle, other.final.y) == (same.final.x, same.final.y)
 
@@ -127,25 +139,36 @@ def turned(y, x):
     return x**2 / 2 + y**2
 
 
-@pytest.mark.parametrize("make, error, said", [
-    (lambda: trap, PlanError, "alone it moves nothing"),
-    (lambda: trap + trap, PlanError, "nothing moves in `trap \\+ trap`"),
-    (lambda: of_x + of_x, PlanError, "nothing moves"),
-    (lambda: pendulum + pull, PlanError, "`pull` is given by its forces"),
-    (lambda: pendulum + relativistic, PlanError, "move `y` in different ways: y\\*\\*2/2 and sqrt\\(1 \\+ y\\*\\*2\\)"),
-    (lambda: pendulum + turned, PlanError, "goes with"),
-    (lambda: pendulum + of_a_plane, ShapeError, "1 axes in `of_a_plane`"),
-    (lambda: pendulum + of_x.rename(x="z"), PlanError, "no part of the sum moves that"),
-    (lambda: pendulum + of_x.rename(k="y"), PlanError, "`y` is a parameter of `of_x` and a state"),
-    (lambda: pendulum + trap.rename(q="x"), ShapeError, "`x` has 1 axes in `trap` and 0 elsewhere"),
-    (lambda: (pendulum + of_x.rename(k="g") + relativistic), PlanError, "different ways"),
-    (lambda: pendulum.rename(z="w"), InputError, "has no `z` to rename"),
-    (lambda: pendulum.rename(x="y"), InputError, "two `y`"),
-    (lambda: pendulum.rename(x="t"), InputError, "cannot be a name"),
-    (lambda: pendulum.rename(g="threads"), InputError, "cannot be a name"),
-    (lambda: pendulum.rename(x="seed"), InputError, "cannot be a name"),
-    (lambda: tp.hamiltonian(lambda seed, p: p**2 / 2 + seed**2), tp.TraceError, "`seed` means an option of evolve"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make, error, said",
+    [
+        (lambda: trap, PlanError, "alone it moves nothing"),
+        (lambda: trap + trap, PlanError, "nothing moves in `trap \\+ trap`"),
+        (lambda: of_x + of_x, PlanError, "nothing moves"),
+        (lambda: pendulum + pull, PlanError, "`pull` is given by its forces"),
+        (
+            lambda: pendulum + relativistic,
+            PlanError,
+            "move `y` in different ways: y\\*\\*2/2 and sqrt\\(1 \\+ y\\*\\*2\\)",
+        ),
+        (lambda: pendulum + turned, PlanError, "goes with"),
+        (lambda: pendulum + of_a_plane, ShapeError, "1 axes in `of_a_plane`"),
+        (lambda: pendulum + of_x.rename(x="z"), PlanError, "no part of the sum moves that"),
+        (lambda: pendulum + of_x.rename(k="y"), PlanError, "`y` is a parameter of `of_x` and a state"),
+        (lambda: pendulum + trap.rename(q="x"), ShapeError, "`x` has 1 axes in `trap` and 0 elsewhere"),
+        (lambda: pendulum + of_x.rename(k="g") + relativistic, PlanError, "different ways"),
+        (lambda: pendulum.rename(z="w"), InputError, "has no `z` to rename"),
+        (lambda: pendulum.rename(x="y"), InputError, "two `y`"),
+        (lambda: pendulum.rename(x="t"), InputError, "cannot be a name"),
+        (lambda: pendulum.rename(g="threads"), InputError, "cannot be a name"),
+        (lambda: pendulum.rename(x="seed"), InputError, "cannot be a name"),
+        (
+            lambda: tp.hamiltonian(lambda seed, p: p**2 / 2 + seed**2),
+            tp.TraceError,
+            "`seed` means an option of evolve",
+        ),
+    ],
+)
 def test_what_cannot_be_linked_is_refused(make, error, said):
     with pytest.raises(error, match=said):
         tp.compile(make(), dt=0.1, sizes=None)
@@ -153,16 +176,29 @@ def test_what_cannot_be_linked_is_refused(make, error, said):
 
 def test_a_state_cannot_have_a_name_that_a_trajectory_has():
     """out.energy is the energy of every frame, whatever a state is called."""
-    for make in (lambda: tp.hamiltonian(lambda energy, p: p**2 / 2 + energy**2), lambda: pendulum.rename(x="hash")):
+    for make in (
+        lambda: tp.hamiltonian(lambda energy, p: p**2 / 2 + energy**2),
+        lambda: pendulum.rename(x="hash"),
+    ):
         with pytest.raises((tp.TraceError, InputError), match="would be hidden: out"):
             make()
-    known = {n for c in (Trajectory, Frame) for n in [*vars(c), *(f.name for f in fields(c))] if not n.startswith("_")}
+    known = {
+        n
+        for c in (Trajectory, Frame)
+        for n in [*vars(c), *(f.name for f in fields(c))]
+        if not n.startswith("_")
+    }
     assert known - {*OPTIONS} == {*SHOWN}
-    assert tp.compile(pendulum.rename(g="energy"), 0.1).evolve(x=1.0, y=0.0, energy=2.0, steps=1).energy.shape == (2,)
+    assert tp.compile(pendulum.rename(g="energy"), 0.1).evolve(
+        x=1.0, y=0.0, energy=2.0, steps=1
+    ).energy.shape == (2,)
 
 
 def test_one_name_with_two_defaults_is_two_things():
-    with pytest.raises(PlanError, match=r"`g` is 2.0 in `spring` unless it is given, and 1.0 elsewhere.*\n.*rename\(g="):
+    with pytest.raises(
+        PlanError, match=r"`g` is 2.0 in `spring` unless it is given, and 1.0 elsewhere.*\n.*rename\(g="
+    ):
+
         @tp.potential
         def spring(x, g=2.0):
             return g * x**2
@@ -184,13 +220,19 @@ def test_sizes_are_those_of_the_arrays_that_parts_share():
 def test_a_sum_is_saved_and_loaded(tmp_path):
     sim = tp.compile(pendulum + of_x, dt=0.1)
     sim.save(tmp_path / "s")
-    assert tp.load(tmp_path / "s").evolve(x=1.0, y=0.0, steps=9).hash == sim.evolve(x=1.0, y=0.0, steps=9).hash
+    assert (
+        tp.load(tmp_path / "s").evolve(x=1.0, y=0.0, steps=9).hash == sim.evolve(x=1.0, y=0.0, steps=9).hash
+    )
 
 
-@pytest.mark.parametrize("energy", [
-    lambda q, p: (z := tp.concatenate([p, q])) @ z / 2, lambda q, p: tp.norm(tp.concatenate([p, q])) ** 2 / 2,
-    lambda q, p: tp.maximum((p @ p + q @ q) / 2, -1.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "energy",
+    [
+        lambda q, p: (z := tp.concatenate([p, q])) @ z / 2,
+        lambda q, p: tp.norm(tp.concatenate([p, q])) ** 2 / 2,
+        lambda q, p: tp.maximum((p @ p + q @ q) / 2, -1.0),
+    ],
+)
 def test_a_kinetic_energy_that_cannot_be_told_from_the_potential_is_not_counted_once(energy):
     """Counted once, the potential energy of the second part would be lost with it."""
 
@@ -208,4 +250,6 @@ def test_what_vanishes_with_the_momenta_is_counted_once():
         return p @ p / 2 - w * (q[0] * p[1] - q[1] * p[0]) + q @ q
 
     sim = tp.compile(turning + turning, dt=0.01, method="rk4")
-    assert sim.evolve(q=[1.0, 2.0], p=[0.5, 0.25], steps=0).energy[0] == pytest.approx(0.15625 - 0.3 * (0.25 - 1.0) + 10)
+    assert sim.evolve(q=[1.0, 2.0], p=[0.5, 0.25], steps=0).energy[0] == pytest.approx(
+        0.15625 - 0.3 * (0.25 - 1.0) + 10
+    )

@@ -1,4 +1,5 @@
 """Loop nests: what they compute is what the VM computes, bit for bit, in every rendering, width and thread count."""
+
 from __future__ import annotations
 
 import subprocess
@@ -44,8 +45,13 @@ def cluster(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], eps: float
 def rotors(q: tp.Array["n", 40], p: tp.Array["n", 40], k: tp.Array["n", 40], t):
     """Sums along both axes, a largest element, functions, a clock."""
     column, row = q.sum(0), q.sum(1)
-    return ((p**2).sum() / 2 + (k * (1 - np.cos(q))).sum() + (column**2).sum() / 2 + np.max(q) * np.cos(t) / 10
-            + np.sin(row).sum())  # fmt: skip
+    return (
+        (p**2).sum() / 2
+        + (k * (1 - np.cos(q))).sum()
+        + (column**2).sum() / 2
+        + np.max(q) * np.cos(t) / 10
+        + np.sin(row).sum()
+    )
 
 
 @tp.hamiltonian
@@ -58,14 +64,21 @@ def mean_field(q: tp.Vec["n"], p: tp.Vec["n"]):
 @tp.hamiltonian
 def reversed_ends(q: tp.Vec["n"], p: tp.Vec["n"]):
     """Flips, strided slices, pads: indices that do not run along."""
-    return (p**2).sum() / 2 + ((q - q[::-1]) ** 2).sum() / 4 + (q[::2] ** 4).sum() / 4 + (q[3:-2] * q[5:]).sum()
+    return (
+        (p**2).sum() / 2 + ((q - q[::-1]) ** 2).sum() / 4 + (q[::2] ** 4).sum() / 4 + (q[3:-2] * q[5:]).sum()
+    )
 
 
 @tp.hamiltonian
 def in_a_row(q: tp.Array["n", 36], p: tp.Array["n", 36], k: tp.Array["n", 36]):
     """Rows that follow each other: axes merged, rolled and split again, and every third number."""
     flat = q.reshape(-1)
-    return (p**2).sum() / 2 + ((np.roll(flat, 1) - flat) ** 2).sum() / 2 + (k * q**4).sum() / 4 + np.cos(flat[1::3]).sum()
+    return (
+        (p**2).sum() / 2
+        + ((np.roll(flat, 1) - flat) ** 2).sum() / 2
+        + (k * q**4).sum() / 4
+        + np.cos(flat[1::3]).sum()
+    )
 
 
 @tp.map
@@ -257,10 +270,14 @@ def test_a_long_sum_goes_through_chunks():
     rng = np.random.default_rng(3)
     state = dict(q=rng.normal(size=n), p=rng.normal(size=n))
     sim = tp.compile(soft, dt=0.01, sizes={"n": n}, backend="python")
-    out = [loops(sim, loader(), state, {}, 1) for loader in (LOADERS["llvm"], LOADERS["c"], LOADERS["scalar"])]
+    out = [
+        loops(sim, loader(), state, {}, 1) for loader in (LOADERS["llvm"], LOADERS["c"], LOADERS["scalar"])
+    ]
     assert all(np.array_equal(out[0]["p"], o["p"]) for o in out)
     expected = state["p"] - 0.005 * state["q"] / np.sqrt((state["q"] ** 2).sum() + 1)
-    assert np.allclose(out[0]["p"] + 0.005 * out[0]["q"] / np.sqrt((out[0]["q"] ** 2).sum() + 1), expected, atol=1e-12)
+    assert np.allclose(
+        out[0]["p"] + 0.005 * out[0]["q"] / np.sqrt((out[0]["q"] ** 2).sum() + 1), expected, atol=1e-12
+    )
 
 
 def test_arguments_too_large_for_the_fast_path_are_done_again():
@@ -276,6 +293,7 @@ def test_arguments_too_large_for_the_fast_path_are_done_again():
 
 def bonded():
     """Constant index lists, and a table that lies flat."""
+
     @tp.hamiltonian
     def system(q: tp.Array["n", 3], p: tp.Array["n", 3], kind: tp.Vec["n"], k: tp.Array[3, 3]):
         a, b = np.random.default_rng(1).integers(0, 40, (2, 50))
@@ -302,11 +320,20 @@ def test_the_c_listing_of_an_array_program_prints_its_hash(system, tmp_path):
     arrays = [np.asarray(v, float) for v in (*params.values(), *state.values()) if np.ndim(v)]
     words = [str(v) for v in params.values() if not np.ndim(v)]
     for steps in (0, 3):
-        done = subprocess.run([tmp_path / "run", str(steps), "0.01", "0.25", *words],
-                              input=b"".join(a.tobytes() for a in arrays), capture_output=True, check=True)  # fmt: skip
+        done = subprocess.run(
+            [tmp_path / "run", str(steps), "0.01", "0.25", *words],
+            input=b"".join(a.tobytes() for a in arrays),
+            capture_output=True,
+            check=True,
+        )
         assert done.stdout.decode().strip() == sim.evolve(**state, **params, steps=steps, t0=0.25).hash
     assert subprocess.run([tmp_path / "run"], capture_output=True).returncode == 2
-    assert subprocess.run([tmp_path / "run", "1", "0.01", "0", *words], input=b"", capture_output=True).returncode == 3
+    assert (
+        subprocess.run(
+            [tmp_path / "run", "1", "0.01", "0", *words], input=b"", capture_output=True
+        ).returncode
+        == 3
+    )
 
 
 # --- what explain() says ------------------------------------------------------------------------------
@@ -325,7 +352,9 @@ def test_a_report_counts_nests_operations_bytes_and_memory():
     operations = int(rows["a step"].verdict.split()[0].replace(",", ""))
     assert operations == 9 * n * n  # fma; sub, add, sub, sub, sub, fma, neg, fma
     state = 2 * 8 * n * n
-    assert 2 * state <= int(rows["in memory"].verdict.split()[0].replace(",", "")) < 2.1 * state  # and a frame
+    assert (
+        2 * state <= int(rows["in memory"].verdict.split()[0].replace(",", "")) < 2.1 * state
+    )  # and a frame
 
 
 def test_what_sections_need_for_themselves_lies_in_one_place():
@@ -334,7 +363,13 @@ def test_what_sections_need_for_themselves_lies_in_one_place():
     assert len({kernel.place(name) for name in own}) == len(own) / 3  # beginning, step and end have the same
     engine = LoopEngine(compiled(cluster, 1_024).tpir, LlvmLoops(), None, 1)
     state, params = start_of(cluster, 1_024)
-    m = engine.start({k: v[None] for k, v in state.items()}, {k: np.asarray(v, float)[None] for k, v in params.items()}, 1, 0.01, 0)
+    m = engine.start(
+        {k: v[None] for k, v in state.items()},
+        {k: np.asarray(v, float)[None] for k, v in params.items()},
+        1,
+        0.01,
+        0,
+    )
     engine.advance(m, 1)
     engine.synchronised(m)
     held = sum(a.nbytes for a in (*m.members[0].own.values(), *m.scratch.buffers.values()))
@@ -390,8 +425,12 @@ def test_observables_of_neighbouring_steps_are_their_own():
     """What a step observes is copied before the next one writes over it."""
     state, params = start_of(fput, 300)
     look = {"energy": "energy", "first": lambda q: q[0], "all": lambda q: q}
-    runs = [tp.compile(fput, dt=0.01, sizes={"n": 300}, backend=b).evolve(**state, **params, steps=5, observe=look)
-            for b in ("python", "llvm")]  # fmt: skip
+    runs = [
+        tp.compile(fput, dt=0.01, sizes={"n": 300}, backend=b).evolve(
+            **state, **params, steps=5, observe=look
+        )
+        for b in ("python", "llvm")
+    ]
     for name in look:
         series = [r.observed[name][1] for r in runs]
         assert np.array_equal(*series) and len({row.tobytes() for row in series[1]}) == 6
@@ -405,10 +444,15 @@ def test_steps_that_go_through_memory_together_have_the_same_bits(caches, steps,
         state, params = start_of(system, n)
         sim = compiled(system, n)
         monkeypatch.setattr(wavefront, "CACHES", (1 << 40,))
-        assert wavefront.wavefront(build_loops(sim.tpir).sections["step"], build_loops(sim.tpir).buffers) is None
+        assert (
+            wavefront.wavefront(build_loops(sim.tpir).sections["step"], build_loops(sim.tpir).buffers) is None
+        )
         plain = loops(sim, LlvmLoops(), state, params, steps)
         monkeypatch.setattr(wavefront, "CACHES", caches)
-        assert wavefront.wavefront(build_loops(sim.tpir).sections["step"], build_loops(sim.tpir).buffers) is not None
+        assert (
+            wavefront.wavefront(build_loops(sim.tpir).sections["step"], build_loops(sim.tpir).buffers)
+            is not None
+        )
         monkeypatch.setattr(device_loops, "THREAD_WORK", 1)
         for loader, threads in ((LlvmLoops(), 1), (LlvmLoops(), 3), (CLoops(), 1), (CLoops(), 2)):
             together = loops(sim, loader, state, params, steps, threads)

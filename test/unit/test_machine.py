@@ -1,4 +1,5 @@
 """Is the layout of a loop right for its core, and does it leave the bits alone?"""
+
 from __future__ import annotations
 
 import numpy as np
@@ -64,7 +65,9 @@ def test_the_port_limit_is_that_of_the_busiest_port():
     assert cycles(f, ZEN_3, 4) == 7 / 2 / 4 and cycles(f, ZEN_4, 8) == 7 / 1 / 8
     divides = step(kepler, dt=0.1)
     assert cycles(divides, ZEN_3, 4) == (ZEN_3.divide + ZEN_3.root) / 4
-    short = step(kepler, dt=0.1, precision="float32")  # twice the lanes, and at best half the time in the divider
+    short = step(
+        kepler, dt=0.1, precision="float32"
+    )  # twice the lanes, and at best half the time in the divider
     assert cycles(short, ZEN_3, 8) == (ZEN_3.divide + ZEN_3.root) / 2 / 8
     n = kinds(step(pendulum, dt=0.1))
     shared = (n["fma"] + n["mul"] + n["sub"] + n["compare"]) / 2 / 4
@@ -80,26 +83,44 @@ def test_a_state_that_fits_is_interleaved_and_one_that_does_not_is_written_in_tu
     p = pressure(short)
     assert small.unroll * (p.state - p.adders) + p.temporaries + p.constants <= ZEN_3.registers
     assert shape_for(short, 1, ZEN_3, 4) == VectorShape(1, 1)
-    words = step(pendulum, dt=0.1, precision="compensated")  # four numbers: groups of four copies fill the registers
+    words = step(
+        pendulum, dt=0.1, precision="compensated"
+    )  # four numbers: groups of four copies fill the registers
     assert shape_for(words, 65_536, ZEN_3, 8) == VectorShape(4 * 8, 2, in_turn=True)
     assert shape_for(words, 50, ZEN_3, 8) == VectorShape(8, 4)  # too few for two groups
     assert shape_for(short, 7, ZEN_3, 4).unroll == 2  # no more vectors than there are members for
 
 
-@pytest.mark.parametrize("name, width, core", [
-    ("znver3", 4, "Zen 3"), ("znver4", 8, "Zen 4"), ("skylake", 4, "Skylake"), ("sapphirerapids", 8, "Skylake-X"),
-    ("x86-64", 2, "an unknown core"), ("znver5", 8, "an unknown AVX-512 core"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, width, core",
+    [
+        ("znver3", 4, "Zen 3"),
+        ("znver4", 8, "Zen 4"),
+        ("skylake", 4, "Skylake"),
+        ("sapphirerapids", 8, "Skylake-X"),
+        ("x86-64", 2, "an unknown core"),
+        ("znver5", 8, "an unknown AVX-512 core"),
+    ],
+)
 def test_every_processor_has_a_class(name, width, core):
     assert core_of(name, width) is CORES[core]
 
 
-@pytest.mark.parametrize("system, options", [
-    (henon_heiles, dict(dt=0.1)), (henon_heiles, dict(dt=0.1, order=4)), (kepler, dict(dt=0.05)),
-    (pendulum, dict(dt=0.1)), (pendulum, dict(dt=0.1, order=6)), (swap, {}), (same, {}),
-    (henon_heiles, dict(dt=0.1, scale="auto")), (henon_heiles, dict(dt=0.1, precision="float32")),
-    (pendulum, dict(dt=0.1, order=4, precision="float32")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, options",
+    [
+        (henon_heiles, dict(dt=0.1)),
+        (henon_heiles, dict(dt=0.1, order=4)),
+        (kepler, dict(dt=0.05)),
+        (pendulum, dict(dt=0.1)),
+        (pendulum, dict(dt=0.1, order=6)),
+        (swap, {}),
+        (same, {}),
+        (henon_heiles, dict(dt=0.1, scale="auto")),
+        (henon_heiles, dict(dt=0.1, precision="float32")),
+        (pendulum, dict(dt=0.1, order=4, precision="float32")),
+    ],
+)
 @pytest.mark.parametrize("unroll", [1, 3, 5])
 def test_copies_in_turn_give_the_same_bits_and_observations(system, options, unroll):
     sim = tp.compile(system, backend="python", **options)
@@ -107,8 +128,13 @@ def test_copies_in_turn_give_the_same_bits_and_observations(system, options, unr
     start = {s.name: rng.normal(size=(23, *s.var.shape)) + 1 for s in sim.system.states}
     params = {p.name: np.array([p.default]) for p in sim.system.parameters}
     s = sim.system
-    watched = probe(s.states, s.parameters, UOp.var("t"), {"product": s.states[0].var * s.states[1].var},
-                    PRECISIONS[sim.goal.precision])  # fmt: skip
+    watched = probe(
+        s.states,
+        s.parameters,
+        UOp.var("t"),
+        {"product": s.states[0].var * s.states[1].var},
+        PRECISIONS[sim.goal.precision],
+    )
     hashes, seen = set(), []
     for loader in (ArraysLoader(), LlvmLoader(shape=VectorShape(4, unroll, in_turn=True))):
         for program in (None, watched):

@@ -1,4 +1,5 @@
 """Is an ensemble the same on several GPUs?  Each has its part of the members; through the fake driver, with two and three cards."""
+
 import numpy as np
 import pytest
 
@@ -41,10 +42,14 @@ def start(members):
 @pytest.mark.parametrize("members", [1, 2, 17, 64])
 def test_the_bits_are_those_of_one(cards, members):
     state, k = start(members), np.linspace(1, 2, members)
-    options = dict(steps=20, save_every=5, observe={"square": lambda q: q * q}, observe_every=4, hash_every=10)
+    options = dict(
+        steps=20, save_every=5, observe={"square": lambda q: q * q}, observe_every=4, hash_every=10
+    )
     out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(**state, k=k, **options)
     here = tp.compile(pendulum, dt=0.01).evolve(**state, k=k, **options)
-    assert out.hash == here.hash and out.hashes == here.hashes and np.array_equal(out["square"], here["square"])
+    assert (
+        out.hash == here.hash and out.hashes == here.hashes and np.array_equal(out["square"], here["square"])
+    )
     assert np.array_equal(out.q, here.q) and np.array_equal(out.energy, here.energy)
 
 
@@ -53,7 +58,9 @@ def test_every_card_has_launched(cards):
     out = sim.evolve(**start(30), steps=10)
     places = cuda.taken()
     assert isinstance(engine_for(sim.target, sim.compiled.program), ManyGpus)
-    assert all(cuda.opened(p).launches > 0 for p in places) and all(f"card {p}" in out.metrics["device"] for p in places)
+    assert all(cuda.opened(p).launches > 0 for p in places) and all(
+        f"card {p}" in out.metrics["device"] for p in places
+    )
     assert out.metrics["launches"] >= 3 * len(places)
 
 

@@ -1,4 +1,5 @@
 """sim.minimise: known minima, bad starts, ensembles, the same bits everywhere, and what it says when it fails."""
+
 from __future__ import annotations
 
 import math
@@ -57,8 +58,12 @@ def test_a_bowl_of_very_different_curvatures():
 def test_the_number_does_not_depend_on_units():
     counts = set()
     for unit in (1e-10, 1.0, 1e10):  # of length; forces scale as its inverse
-        found = tp.compile(bowl, dt=0.1).minimise(q=unit * np.array([0.0, 5.0, -3.0, 2.0]), k=np.array([1, 5, 20, 80]) / unit**2,
-                                                  centre=unit, force=1e-8 / unit)  # fmt: skip
+        found = tp.compile(bowl, dt=0.1).minimise(
+            q=unit * np.array([0.0, 5.0, -3.0, 2.0]),
+            k=np.array([1, 5, 20, 80]) / unit**2,
+            centre=unit,
+            force=1e-8 / unit,
+        )
         counts.add(found.evaluations)
         assert found.converged and np.allclose(found.q / unit, 1)
     assert max(counts) - min(counts) <= 2
@@ -118,6 +123,7 @@ def test_no_coordinate_moves_further_than_it_may():
 
 def test_the_energy_never_rises():
     """On a valley that bends, and one with many minima."""
+
     def rosenbrock(x):
         a, b = x[:, ::2], x[:, 1::2]
         g = np.empty_like(x)
@@ -129,7 +135,9 @@ def test_the_energy_never_rises():
 
     for function in (rosenbrock, rough):
         start = 2 * noise(5, 6)
-        energies = [search(start, np.full(5, 0.3), lambda _, x: function(x), n, 1e-8)[1] for n in range(1, 60)]  # noqa: B023
+        energies = [
+            search(start, np.full(5, 0.3), lambda _, x: function(x), n, 1e-8)[1] for n in range(1, 60)
+        ]  # noqa: B023
         assert (np.diff(energies, axis=0) <= 1e-12 * np.abs(energies[:-1])).all()
         x, _, left, count = search(start, np.full(5, 0.3), lambda _, x: function(x), 1000, 1e-8)  # noqa: B023
         assert (left <= 1e-8).all() and count.max() < 400
@@ -153,7 +161,9 @@ def test_a_member_arrives_where_it_arrives_alone():
 
 def test_parameters_of_each_member():
     k = np.array([[1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0], [1e3, 1.0, 1e-3, 1.0]])
-    found = tp.compile(bowl, dt=0.1).minimise(q=np.zeros((3, 4)), k=k, centre=np.array([1.0, 2.0, 3.0]), force=1e-9)
+    found = tp.compile(bowl, dt=0.1).minimise(
+        q=np.zeros((3, 4)), k=k, centre=np.array([1.0, 2.0, 3.0]), force=1e-9
+    )
     assert found.converged.all() and np.allclose(found.q, [[1], [2], [3]], atol=1e-5)
     none = tp.compile(bowl, dt=0.1).minimise(q=np.zeros((0, 4)))
     assert none.q.shape == (0, 4) and none.energy.shape == (0,)
@@ -161,9 +171,14 @@ def test_parameters_of_each_member():
 
 def test_every_backend_finds_the_same_bits():
     q = icosahedron() + 0.1 * noise(13, 3)
-    runs = [tp.compile(cluster, dt=0.001, backend=b).minimise(q=q, steps=12) for b in ("python", "numpy", "llvm", "c")]
+    runs = [
+        tp.compile(cluster, dt=0.001, backend=b).minimise(q=q, steps=12)
+        for b in ("python", "numpy", "llvm", "c")
+    ]
     assert len({r.q.tobytes() for r in runs}) == 1 and len({r.energy for r in runs}) == 1
-    chain = [tp.compile(fput, dt=0.1, backend=b).minimise(q=noise(100), steps=20) for b in ("numpy", "llvm", "c")]
+    chain = [
+        tp.compile(fput, dt=0.1, backend=b).minimise(q=noise(100), steps=20) for b in ("numpy", "llvm", "c")
+    ]
     assert len({r.q.tobytes() for r in chain}) == 1
 
 
@@ -196,15 +211,18 @@ def test_an_energy_without_a_minimum_is_followed_and_left():
     assert not found.converged and 1 < found.q <= 21
 
 
-@pytest.mark.parametrize("given, what", [
-    (dict(), "initial `q` is missing"),
-    (dict(q=np.zeros(3)), "shape"),
-    (dict(q=np.full(4, np.nan)), "not finite"),
-    (dict(q=np.zeros(4), force=0.0), "force"),
-    (dict(q=np.zeros(4), move=-1.0), "move"),
-    (dict(q=np.zeros(4), steps=-1), "steps"),
-    (dict(q=np.zeros(4), z=1.0), "no state or parameter `z`"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, what",
+    [
+        (dict(), "initial `q` is missing"),
+        (dict(q=np.zeros(3)), "shape"),
+        (dict(q=np.full(4, np.nan)), "not finite"),
+        (dict(q=np.zeros(4), force=0.0), "force"),
+        (dict(q=np.zeros(4), move=-1.0), "move"),
+        (dict(q=np.zeros(4), steps=-1), "steps"),
+        (dict(q=np.zeros(4), z=1.0), "no state or parameter `z`"),
+    ],
+)
 def test_what_is_wrong_is_named(given, what):
     with pytest.raises(tp.TinyPhysicsError, match=what):
         tp.compile(bowl, dt=0.1).minimise(**given)

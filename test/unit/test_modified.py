@@ -30,7 +30,14 @@ def spoilt(text, pattern, new, count=1):
 @tp.hamiltonian
 def skewed(q: tp.Vec[2], p: tp.Vec[2]):
     """A metric that is not diagonal."""
-    return p[0] ** 2 + p[0] * p[1] / 2 + p[1] ** 2 / 2 + tp.sin(q[0]) * tp.cos(q[1]) + q[0] ** 2 * q[1] + q[1] ** 4
+    return (
+        p[0] ** 2
+        + p[0] * p[1] / 2
+        + p[1] ** 2 / 2
+        + tp.sin(q[0]) * tp.cos(q[1])
+        + q[0] ** 2 * q[1]
+        + q[1] ** 4
+    )
 
 
 @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])
@@ -61,16 +68,31 @@ def test_random_potentials_with_force_gradients(seed):
 
     def energy(q, p):
         r = random.Random(seed)
-        out = sum(p[k] ** 2 * r.choice([0.5, 1.0, 0.25]) for k in range(n)) + (p[0] * p[-1] / 8 if r.random() < 0.5 else 0.0)
+        out = sum(p[k] ** 2 * r.choice([0.5, 1.0, 0.25]) for k in range(n)) + (
+            p[0] * p[-1] / 8 if r.random() < 0.5 else 0.0
+        )
         for _ in range(3):
             x, y = q[r.randrange(n)], q[r.randrange(n)]
-            out = out + r.choice([lambda: tp.sin(x) * y, lambda: tp.exp(-x * x), lambda: x * x * y, lambda: x**4 / 4,
-                                  lambda: tp.log(2 + x * x) * y, lambda: 1 / tp.sqrt(2 + (x - y) ** 2)])()  # fmt: skip
+            out = (
+                out
+                + r.choice(
+                    [
+                        lambda: tp.sin(x) * y,
+                        lambda: tp.exp(-x * x),
+                        lambda: x * x * y,
+                        lambda: x**4 / 4,
+                        lambda: tp.log(2 + x * x) * y,
+                        lambda: 1 / tp.sqrt(2 + (x - y) ** 2),
+                    ]
+                )()
+            )
         return out
 
     energy.__annotations__ = {"q": tp.Vec[n], "p": tp.Vec[n]}
     method = rng.choice(GRADIENTS)
-    certificate, _ = assert_true(parse(text_of(tp.hamiltonian(energy), method)), [rng.uniform(-0.5, 0.5) for _ in range(2 * n)])
+    certificate, _ = assert_true(
+        parse(text_of(tp.hamiltonian(energy), method)), [rng.uniform(-0.5, 0.5) for _ in range(2 * n)]
+    )
     assert certificate.symplectic and certificate.consistent, f"{method}\n{certificate}"
 
 
@@ -82,8 +104,13 @@ def test_a_gradient_that_comes_with_dt_is_symplectic_and_not_shown_to_be_even():
     assert found["symmetric"] > 1e-6 and "depends on dt" in certificate.symmetric.because
 
 
-@pytest.mark.parametrize("pattern, new", [(r"FMA (T\d+), (T\d+), 2\.0, (T\d+)", r"FMA \1, \2, 2.5, \3"),
-                                          (r"FMA (T\d+), -2\.0, (T\d+), (T\d+)", r"FMA \1, 2.0, \2, \3")])  # fmt: skip
+@pytest.mark.parametrize(
+    "pattern, new",
+    [
+        (r"FMA (T\d+), (T\d+), 2\.0, (T\d+)", r"FMA \1, \2, 2.5, \3"),
+        (r"FMA (T\d+), -2\.0, (T\d+), (T\d+)", r"FMA \1, 2.0, \2, \3"),
+    ],
+)
 def test_what_is_not_the_gradient_of_one_function_is_found(pattern, new):
     """One component of V'' V' altered: still a shear, and fresh."""
     program = spoilt(text_of(henon_heiles, "chin4a"), pattern, new)
@@ -96,8 +123,10 @@ def test_gradients_that_differ_between_the_halves_are_no_palindrome():
     text = text_of(henon_heiles, "chin4b")
     scale = re.search(r"  (ELEM (T\d+), mul, (-0\.0\d+), T\d+)\n  (MOVE (T\d+):f64\[2\], expand, \2)\n", text)
     coefficient, array = scale.group(3), scale.group(5)
-    other = (f"{scale.group(0)}  ELEM T900, mul, {2 * float(coefficient)!r}, $dt\n"
-             "  ELEM T901, mul, T900, $dt\n  MOVE T902:f64[2], expand, T901\n")  # fmt: skip
+    other = (
+        f"{scale.group(0)}  ELEM T900, mul, {2 * float(coefficient)!r}, $dt\n"
+        "  ELEM T901, mul, T900, $dt\n  MOVE T902:f64[2], expand, T901\n"
+    )
     head, _, tail = text.replace(scale.group(0), other).partition("\nstep:\n")
     at = tail.rindex(f", {array},")
     program = parse(head + "\nstep:\n" + tail[:at] + ", T902," + tail[at + len(f", {array},") :])
@@ -108,7 +137,9 @@ def test_gradients_that_differ_between_the_halves_are_no_palindrome():
 
 def test_a_gradient_of_the_momenta_is_no_shear():
     text = text_of(henon_heiles, "chin4a")
-    program = spoilt(text, r"(step:\n(?:.*\n)*?  MOVE T\d+:f64\[2\], stack, )(T\d+)(, T\d+\n  MOVE)", r"\1T777\3")
+    program = spoilt(
+        text, r"(step:\n(?:.*\n)*?  MOVE T\d+:f64\[2\], stack, )(T\d+)(, T\d+\n  MOVE)", r"\1T777\3"
+    )
     program = parse(str(program).replace("step:\n", "step:\n  MOVE T777, element, S1, (0,)\n", 1))
     certificate, found = assert_true(program, START)
     assert not certificate.volume_preserving and not certificate.symplectic
@@ -172,18 +203,25 @@ def both(q, p, t):
     return p**2 / (2 + tp.cos(t)) + q**2 / 2 + q**4 / 4 - q * tp.sin(2 * t)
 
 
-@pytest.mark.parametrize("method", ["symplectic_euler", "leapfrog_kdk", "leapfrog_dkd", "yoshida4", "kahan_li6"])
+@pytest.mark.parametrize(
+    "method", ["symplectic_euler", "leapfrog_kdk", "leapfrog_dkd", "yoshida4", "kahan_li6"]
+)
 def test_time_as_a_third_part_is_what_its_certificate_says(method):
     certificate, _ = assert_true(parse(text_of(both, method)), [0.3, 0.4])
     assert certificate.symplectic and certificate.consistent
     assert bool(certificate.symmetric) is BY_NAME[method].symmetric and not certificate.reversible
 
 
-@pytest.mark.parametrize("method, old, new", [("leapfrog_kdk", "1.0", "0.5"), ("leapfrog_dkd", "0.5", "0.0"), ("yoshida4", "1.0", "0.75")])
+@pytest.mark.parametrize(
+    "method, old, new",
+    [("leapfrog_kdk", "1.0", "0.5"), ("leapfrog_dkd", "0.5", "0.0"), ("yoshida4", "1.0", "0.75")],
+)
 def test_a_clock_that_is_off_breaks_the_palindrome_of_three_parts(method, old, new):
     head, _, tail = text_of(both, method).partition("\nstep:\n")
     at = tail.index("TIME ")
-    program = parse(head + "\nstep:\n" + tail[:at] + re.sub(rf"(TIME T\d+, ){old}", rf"\g<1>{new}", tail[at:], count=1))
+    program = parse(
+        head + "\nstep:\n" + tail[:at] + re.sub(rf"(TIME T\d+, ){old}", rf"\g<1>{new}", tail[at:], count=1)
+    )
     certificate, found = assert_true(program, [0.3, 0.4])
     assert not certificate.symmetric and found["symmetric"] > 1e-6
 

@@ -1,4 +1,5 @@
 """Molecules: every energy and force is that of its formula, written a second time in NumPy; bits, momentum, mistakes."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -45,10 +46,12 @@ def slopes(energy, q, h=1e-5):
     """Minus the gradient, by central differences of fourth order."""
     out = np.zeros_like(q)
     for at in np.ndindex(q.shape):
+
         def moved(k, at=at):
             x = q.copy()
             x[at] += k * h
             return energy(x)
+
         out[at] = -(8 * (moved(1) - moved(-1)) - (moved(2) - moved(-2))) / (12 * h)
     return out
 
@@ -88,8 +91,10 @@ def switched(r, on, off, v, f):
 
 
 def lj(r, epsilon=1.0, sigma=1.0):
-    return (4 * epsilon * ((sigma / r) ** 12 - (sigma / r) ** 6),
-            24 * epsilon * (2 * (sigma / r) ** 12 - (sigma / r) ** 6) / r)  # fmt: skip
+    return (
+        4 * epsilon * ((sigma / r) ** 12 - (sigma / r) ** 6),
+        24 * epsilon * (2 * (sigma / r) ** 12 - (sigma / r) ** 6) / r,
+    )
 
 
 # --- systems: the energies of pairs -----------------------------------------------------------------
@@ -123,7 +128,11 @@ def test_a_metal_is_morses():
 def test_a_salt_is_buckinghams_with_a_reaction_field():
     q, types = atoms(), np.arange(24) % 2
     charge = np.where(types == 0, 1.0, -1.0)
-    A, B, C = np.array([[1e3, 2e3], [2e3, 5e3]]), np.array([[4.0, 4.5], [4.5, 5.0]]), np.array([[1.0, 2.0], [2.0, 3.0]])
+    A, B, C = (
+        np.array([[1e3, 2e3], [2e3, 5e3]]),
+        np.array([[4.0, 4.5], [4.5, 5.0]]),
+        np.array([[1.0, 2.0], [2.0, 3.0]]),
+    )
     rc, eps = 2.6, 4.0
     i, j, d, r = pairs_of(q, BOX, rc)
     a, b, c, qq = (x[types[i], types[j]] for x in (A, B, C, np.outer([1.0, -1.0], [1.0, -1.0])))
@@ -138,7 +147,9 @@ def test_a_salt_is_buckinghams_with_a_reaction_field():
 def test_a_reaction_field_of_a_vacuum_is_a_shifted_charge_and_of_a_conductor_has_no_force_at_the_cutoff():
     r2 = np.array([0.5, 2.0, 6.0, 6.25])
     vacuum = molecular.reaction_field(r2, 2.0, 2.5, dielectric=1.0)
-    assert vacuum == pytest.approx(molecular.shifted_coulomb(r2, 2.0, 2.5)) and vacuum[-1] == pytest.approx(0, abs=1e-15)
+    assert vacuum == pytest.approx(molecular.shifted_coulomb(r2, 2.0, 2.5)) and vacuum[-1] == pytest.approx(
+        0, abs=1e-15
+    )
     near = molecular.reaction_field(np.array([2.4999, 2.5]) ** 2, 1.0, 2.5, dielectric=1e12)
     assert abs(np.diff(near)[0]) < 1e-8
 
@@ -175,31 +186,51 @@ def phi(q, rows, cell):
 
 
 BONDED = {
-    "harmonic bonds": (BONDS, lambda q, rows, box: molecular.harmonic_bonds(q, rows, 300.0, 0.95, box),
-                       lambda q, rows, cell: 150 * (lengths(q, rows, cell) - 0.95) ** 2),
-    "FENE bonds": (BONDS, lambda q, rows, box: molecular.fene_bonds(q, rows, 30.0, 2.9, box),
-                   lambda q, rows, cell: -15 * 2.9**2 * np.log(1 - (lengths(q, rows, cell) / 2.9) ** 2)),
-    "angles": (ANGLES, lambda q, rows, box: molecular.harmonic_angles(q, rows, 60.0, 1.9, box),
-               lambda q, rows, cell: 30 * (theta(q, rows, cell) - 1.9) ** 2),
-    "periodic dihedrals": (DIHEDRALS, lambda q, rows, box: molecular.periodic_dihedrals(q, rows, 2.0, 3, 0.4, box),
-                           lambda q, rows, cell: 2 * (1 + np.cos(3 * phi(q, rows, cell) - 0.4))),
-    "Ryckaert-Bellemans": (DIHEDRALS, lambda q, rows, box: molecular.ryckaert_bellemans(q, rows, BUTANE, box),
-                           lambda q, rows, cell: np.polyval(BUTANE[::-1], np.cos(phi(q, rows, cell) - np.pi))),
-}  # fmt: skip
+    "harmonic bonds": (
+        BONDS,
+        lambda q, rows, box: molecular.harmonic_bonds(q, rows, 300.0, 0.95, box),
+        lambda q, rows, cell: 150 * (lengths(q, rows, cell) - 0.95) ** 2,
+    ),
+    "FENE bonds": (
+        BONDS,
+        lambda q, rows, box: molecular.fene_bonds(q, rows, 30.0, 2.9, box),
+        lambda q, rows, cell: -15 * 2.9**2 * np.log(1 - (lengths(q, rows, cell) / 2.9) ** 2),
+    ),
+    "angles": (
+        ANGLES,
+        lambda q, rows, box: molecular.harmonic_angles(q, rows, 60.0, 1.9, box),
+        lambda q, rows, cell: 30 * (theta(q, rows, cell) - 1.9) ** 2,
+    ),
+    "periodic dihedrals": (
+        DIHEDRALS,
+        lambda q, rows, box: molecular.periodic_dihedrals(q, rows, 2.0, 3, 0.4, box),
+        lambda q, rows, cell: 2 * (1 + np.cos(3 * phi(q, rows, cell) - 0.4)),
+    ),
+    "Ryckaert-Bellemans": (
+        DIHEDRALS,
+        lambda q, rows, box: molecular.ryckaert_bellemans(q, rows, BUTANE, box),
+        lambda q, rows, cell: np.polyval(BUTANE[::-1], np.cos(phi(q, rows, cell) - np.pi)),
+    ),
+}
 
 
 def bonded(energy, space="open"):
     if space == "open":
+
         def alone(q: tp.Array["n", 3], p: tp.Array["n", 3], rows: tp.Array["m", "w"]):
             return (p**2).sum() / 2 + energy(q, rows, None).sum()
+
         return tp.hamiltonian(alone)
     if space == "bricks":
+
         def inside(q: tp.Array["n", 3], p: tp.Array["n", 3], rows: tp.Array["m", "w"], box: tp.Vec[3]):
             return (p**2).sum() / 2 + energy(q, rows, box).sum()
+
         return tp.hamiltonian(inside)
 
     def skew(q: tp.Array["n", 3], p: tp.Array["n", 3], rows: tp.Array["m", "w"], box: tp.Array[3, 3]):
         return (p**2).sum() / 2 + energy(q, rows, box).sum()
+
     return tp.hamiltonian(skew)
 
 
@@ -236,7 +267,9 @@ def test_on_a_line_angles_and_dihedrals_are_finite_and_near_it_exact():
 
 
 def test_a_dihedral_is_positive_clockwise():
-    q = np.array([[0.0, 1, 0], [0, 0, 0], [0, 0, 1], [np.sin(1.0), np.cos(1.0), 1]])  # seen along z, from y towards x
+    q = np.array(
+        [[0.0, 1, 0], [0, 0, 0], [0, 0, 1], [np.sin(1.0), np.cos(1.0), 1]]
+    )  # seen along z, from y towards x
     rows = np.array([[0, 1, 2, 3]])
     assert abs(phi(q, rows, None)[0]) == pytest.approx(1.0)
     ours = molecular.dihedral_angles(tp.sum(q[None], axis=0), rows)
@@ -251,9 +284,22 @@ def clockwise(q):
 
 # --- whole molecules --------------------------------------------------------------------------------
 def alkane(q):
-    return dict(box=BOX, bonds=BONDS, angles=ANGLES, dihedrals=DIHEDRALS, m=np.full(24, 14.0), epsilon=0.5, sigma=0.9,
-                k_bond=300.0, r0=0.95, k_angle=60.0, theta0=1.9, c=BUTANE, cutoff=2.5,
-                partners=bonding.partners(bonding.exclusions(BONDS, 3), len(q)))  # fmt: skip
+    return dict(
+        box=BOX,
+        bonds=BONDS,
+        angles=ANGLES,
+        dihedrals=DIHEDRALS,
+        m=np.full(24, 14.0),
+        epsilon=0.5,
+        sigma=0.9,
+        k_bond=300.0,
+        r0=0.95,
+        k_angle=60.0,
+        theta0=1.9,
+        c=BUTANE,
+        cutoff=2.5,
+        partners=bonding.partners(bonding.exclusions(BONDS, 3), len(q)),
+    )
 
 
 def test_an_alkane_is_the_sum_of_its_terms_and_neighbours_on_the_chain_do_not_see_each_other():
@@ -261,13 +307,18 @@ def test_an_alkane_is_the_sum_of_its_terms_and_neighbours_on_the_chain_do_not_se
     given = alkane(q)
     cell = np.diag(BOX)
     left_out = {(i, j) for i in range(24) for j in range(i, min(i + 4, 24)) if i // 6 == j // 6}
-    assert {tuple(pair) for pair in bonding.exclusions(BONDS, 3).tolist()} == {pair for pair in left_out if pair[0] < pair[1]}
+    assert {tuple(pair) for pair in bonding.exclusions(BONDS, 3).tolist()} == {
+        pair for pair in left_out if pair[0] < pair[1]
+    }
 
     def book(x):
         _, _, _, r = pairs_of(x, BOX, 2.5, left_out)
-        return ((lj(r, 0.5, 0.9)[0] - lj(2.5, 0.5, 0.9)[0]).sum() + (150 * (lengths(x, BONDS, cell) - 0.95) ** 2).sum()
-                + (30 * (theta(x, ANGLES, cell) - 1.9) ** 2).sum()
-                + np.polyval(BUTANE[::-1], -np.cos(phi(x, DIHEDRALS, cell))).sum())  # fmt: skip
+        return (
+            (lj(r, 0.5, 0.9)[0] - lj(2.5, 0.5, 0.9)[0]).sum()
+            + (150 * (lengths(x, BONDS, cell) - 0.95) ** 2).sum()
+            + (30 * (theta(x, ANGLES, cell) - 1.9) ** 2).sum()
+            + np.polyval(BUTANE[::-1], -np.cos(phi(x, DIHEDRALS, cell))).sum()
+        )
 
     e, f = energy_and_forces(molecular.alkane, q, **given)
     assert e == pytest.approx(book(q), rel=1e-12)
@@ -290,15 +341,31 @@ def test_a_polymer_is_chained_beads_that_repel_each_other():
 
 SYSTEMS = {
     "liquid": lambda: (molecular.liquid, atoms(), dict(box=BOX)),
-    "mixture": lambda: (molecular.mixture, atoms(), dict(
-        box=BOX, types=np.arange(24) % 2, epsilon=[[1.0, 0.7], [0.7, 0.5]], sigma=[[1.0, 0.9], [0.9, 0.8]])),
+    "mixture": lambda: (
+        molecular.mixture,
+        atoms(),
+        dict(
+            box=BOX, types=np.arange(24) % 2, epsilon=[[1.0, 0.7], [0.7, 0.5]], sigma=[[1.0, 0.9], [0.9, 0.8]]
+        ),
+    ),
     "metal": lambda: (molecular.metal, atoms(), dict(box=BOX)),
-    "salt": lambda: (molecular.salt, atoms(), dict(
-        box=BOX, charge=(-1.0) ** np.arange(24), types=np.arange(24) % 2, A=np.full((2, 2), 1e3), B=np.full((2, 2), 4.0),
-        C=np.ones((2, 2)), cutoff=2.5, k=1.0)),
+    "salt": lambda: (
+        molecular.salt,
+        atoms(),
+        dict(
+            box=BOX,
+            charge=(-1.0) ** np.arange(24),
+            types=np.arange(24) % 2,
+            A=np.full((2, 2), 1e3),
+            B=np.full((2, 2), 4.0),
+            C=np.ones((2, 2)),
+            cutoff=2.5,
+            k=1.0,
+        ),
+    ),
     "polymer": lambda: (molecular.polymer, molecules(1, 0.04), dict(box=BOX, bonds=BONDS)),
     "alkane": lambda: (molecular.alkane, molecules(), alkane(molecules())),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -334,8 +401,13 @@ def test_the_pressure_is_minus_the_slope_of_the_energy_with_the_volume(name):
     def at(scale):
         return sim.evolve(q=q * scale, p=np.zeros_like(q), steps=0, **given | {"box": BOX * scale}).energy[0]
 
-    out = sim.evolve(q=q, p=np.zeros_like(q), steps=0, **given,
-                     observe={"P": tp.physics.pressure(), "W": tp.physics.virial()})  # fmt: skip
+    out = sim.evolve(
+        q=q,
+        p=np.zeros_like(q),
+        steps=0,
+        **given,
+        observe={"P": tp.physics.pressure(), "W": tp.physics.virial()},
+    )
     h = 1e-5
     volume = np.prod(BOX)
     slope = (8 * (at(1 + h) - at(1 - h)) - (at(1 + 2 * h) - at(1 - 2 * h))) / (12 * h)
@@ -350,12 +422,17 @@ def tilted(q: tp.Array["n", 3], p: tp.Array["n", 3], cell: tp.Array[3, 3]):
 
 @pytest.mark.parametrize("n", [6, 40])
 def test_the_pressure_in_a_tilted_cell_with_few_atoms_and_with_many(n):
-    fractions = np.stack(np.unravel_index(np.arange(n), (4, 4, 4)), -1) / 4 + np.random.default_rng(0).normal(size=(n, 3)) * 0.02
+    fractions = (
+        np.stack(np.unravel_index(np.arange(n), (4, 4, 4)), -1) / 4
+        + np.random.default_rng(0).normal(size=(n, 3)) * 0.02
+    )
     q = (fractions + np.random.default_rng(1).integers(-2, 3, (n, 3))) @ TILTED
     d = nearest_image(q[:, None] - q[None, :], TILTED)[np.triu_indices(n, 1)]
     r = np.linalg.norm(d, axis=1)
     r = r[r < 2.5]
-    out = tp.compile(tilted, dt=0.001).evolve(q=q, p=np.zeros_like(q), cell=TILTED, steps=0, observe={"P": tp.physics.pressure()})
+    out = tp.compile(tilted, dt=0.001).evolve(
+        q=q, p=np.zeros_like(q), cell=TILTED, steps=0, observe={"P": tp.physics.pressure()}
+    )
     assert out["P"][0] == pytest.approx((r * lj(r)[1]).sum() / 3 / np.linalg.det(TILTED), rel=1e-11)
 
 
@@ -433,5 +510,7 @@ def test_a_switch_written_as_a_number_begins_before_the_cutoff_too(options):
 
 def test_a_bond_that_is_longer_than_fene_allows_stops_the_run():
     q = molecules(1)
-    out = tp.compile(molecular.polymer, dt=0.001).evolve(q=q, p=np.zeros_like(q), steps=3, box=BOX, bonds=BONDS, longest=0.5)
+    out = tp.compile(molecular.polymer, dt=0.001).evolve(
+        q=q, p=np.zeros_like(q), steps=3, box=BOX, bonds=BONDS, longest=0.5
+    )
     assert out.stopped is not None and out.stopped.cause == "not finite"

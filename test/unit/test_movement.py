@@ -1,4 +1,5 @@
 """Movement in loops: whatever is rearranged has NumPy's numbers, in its derivative too, with one set of bits everywhere."""
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -43,7 +44,9 @@ FIXED = {
 def in_loops(sim, loader, state, params):
     """One step of the loops, whatever the sizes would have made of it."""
     engine = LoopEngine(sim.tpir, loader(), None, 1)
-    m = engine.start({k: v[None] for k, v in state.items()}, {k: v[None] for k, v in params.items()}, 1, 1.0, 0.0)
+    m = engine.start(
+        {k: v[None] for k, v in state.items()}, {k: v[None] for k, v in params.items()}, 1, 1.0, 0.0
+    )
     engine.advance(m, 1)
     return {k: v[0] for k, v in engine.synchronised(m).items()}
 
@@ -66,10 +69,14 @@ def check(shape, move, loaders=LOADERS):
         return (p**2).sum() / 2 + (w * move(q)).sum()
 
     sim = tp.compile(moved, backend="python")
-    assert all(np.array_equal(in_loops(sim, f, {"y": weight}, {"x": x})["y"], move(x) + weight) for f in loaders)
+    assert all(
+        np.array_equal(in_loops(sim, f, {"y": weight}, {"x": x})["y"], move(x) + weight) for f in loaders
+    )
     sim = tp.compile(linear, dt=1.0, backend="python")
     final = sim.evolve(q=x, p=0 * x, w=weight, steps=1).final.p
-    assert all(np.array_equal(in_loops(sim, f, {"q": x, "p": 0 * x}, {"w": weight})["p"], final) for f in loaders)
+    assert all(
+        np.array_equal(in_loops(sim, f, {"q": x, "p": 0 * x}, {"w": weight})["p"], final) for f in loaders
+    )
     assert np.allclose(final.ravel(), -expected[:-1], rtol=1e-13, atol=1e-13)
 
 
@@ -80,7 +87,9 @@ def test_a_movement_is_that_of_numpy(name):
 
 MOVES = st.one_of(
     st.tuples(st.just("reshape"), st.integers(0, 10**6)),
-    st.tuples(st.just("slice"), st.integers(0, 3), st.integers(0, 4), st.sampled_from([1, 2, 3, 5, 7, -1, -2, -3])),
+    st.tuples(
+        st.just("slice"), st.integers(0, 3), st.integers(0, 4), st.sampled_from([1, 2, 3, 5, 7, -1, -2, -3])
+    ),
     st.tuples(st.just("roll"), st.integers(-50, 50), st.integers(0, 1)),
     st.tuples(st.just("flip"), st.integers(0, 1)),
     st.tuples(st.just("transpose")),
@@ -103,7 +112,11 @@ def moved_by(x, moves):
                 first = d[how[0] % len(d)]
                 x = x.reshape(first, x.size // first) if how[0] % 3 else x.reshape(-1)
             case "slice":
-                cut = x[how[0] : x.shape[0] - how[1] : how[2]] if how[2] > 0 else x[x.shape[0] - 1 - how[0] : how[1] : how[2]]
+                cut = (
+                    x[how[0] : x.shape[0] - how[1] : how[2]]
+                    if how[2] > 0
+                    else x[x.shape[0] - 1 - how[0] : how[1] : how[2]]
+                )
                 x = cut if cut.shape[0] else x
             case "roll":
                 x = np.roll(x, how[0], axis)

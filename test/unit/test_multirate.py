@@ -1,4 +1,5 @@
 """Are fast and slow forces stepped at their own pace?  As the method is written, certified, and counted."""
+
 import numpy as np
 import pytest
 
@@ -125,7 +126,9 @@ def test_a_chain_of_beads_needs_far_fewer_pair_forces():
 # --- loops in loops ----------------------------------------------------------------------------------------------
 def test_the_inner_steps_are_a_loop_however_many_there_are():
     """Number by number: one fast step and one slow kick are written."""
-    few, many = (build_kernel(tp.compile(tp.fast(bond) + tp.slow(weak), dt=0.1, inner=n).tpir) for n in (5, 200))
+    few, many = (
+        build_kernel(tp.compile(tp.fast(bond) + tp.slow(weak), dt=0.1, inner=n).tpir) for n in (5, 200)
+    )
     assert (few.stages, many.stages) == (5, 200) and [t.period for t in many.tails] == [200]
     assert few.section("step").code == many.section("step").code
     sums = tp.fast(bond) + tp.slow(weak) + tp.slow(weaker, 2)
@@ -135,7 +138,10 @@ def test_the_inner_steps_are_a_loop_however_many_there_are():
 
 @pytest.mark.requirement("S2-09")
 def test_nests_go_round_in_one_kernel_and_the_slow_pairs_once():
-    sims = {n: tp.compile(tp.fast(beads) + tp.slow(pairs), dt=0.002, inner=n, sizes={"n": 24, "b": 23}) for n in (3, 30)}
+    sims = {
+        n: tp.compile(tp.fast(beads) + tp.slow(pairs), dt=0.002, inner=n, sizes={"n": 24, "b": 23})
+        for n in (3, 30)
+    }
     steps = {n: build_loops(sim.tpir).sections["step"] for n, sim in sims.items()}
     assert {n: s.passes for n, s in steps.items()} == {3: 3, 30: 30}
     assert len(steps[3].nests) == len(steps[30].nests)
@@ -168,21 +174,30 @@ def tide(q: tp.Vec["n"], t, b: float = 0.1):
 LINE = dict(q=np.sin(np.arange(40.0)), p=np.cos(np.arange(40.0)))
 
 
-@pytest.mark.parametrize("sums, inner, given, passes", [
-    (tp.fast(beads) + tp.slow(pairs), 4, chain(12), 4),
-    (tp.fast(fput) + tp.slow(ripple), 20, LINE, 20),
-    (tp.fast(fput) + tp.slow(ripple), 5, LINE, 1),  # maps alone, and few: they may stay in registers
-    (tp.fast(fput) + tp.slow(ripple) + tp.slow(breath, 2), (5, 4), LINE, 20),
-    (tp.fast(fput) + tp.slow(breath + tide), 3, LINE, 3),  # the slow part has a clock
-    (tp.fast(fput + tide) + tp.slow(breath), 3, LINE, 1),  # the fast part has one: each of its kicks has its own time
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "sums, inner, given, passes",
+    [
+        (tp.fast(beads) + tp.slow(pairs), 4, chain(12), 4),
+        (tp.fast(fput) + tp.slow(ripple), 20, LINE, 20),
+        (tp.fast(fput) + tp.slow(ripple), 5, LINE, 1),  # maps alone, and few: they may stay in registers
+        (tp.fast(fput) + tp.slow(ripple) + tp.slow(breath, 2), (5, 4), LINE, 20),
+        (tp.fast(fput) + tp.slow(breath + tide), 3, LINE, 3),  # the slow part has a clock
+        (
+            tp.fast(fput + tide) + tp.slow(breath),
+            3,
+            LINE,
+            1,
+        ),  # the fast part has one: each of its kicks has its own time
+    ],
+)
 def test_loops_in_loops_have_the_bits_of_the_virtual_machine(sums, inner, given, passes):
     sim = tp.compile(sums, dt=0.005, inner=inner, backend="python")
     wanted = sim.evolve(**given, steps=4, t0=0.3, observe={"E": "energy"}, observe_every=2)
     assert build_loops(sim.tpir).sections["step"].passes == passes
     for backend in ("llvm", "c", "numpy"):
-        out = tp.compile(sums, dt=0.005, inner=inner, backend=backend).evolve(**given, steps=4, t0=0.3,
-                                                                             observe={"E": "energy"}, observe_every=2)  # fmt: skip
+        out = tp.compile(sums, dt=0.005, inner=inner, backend=backend).evolve(
+            **given, steps=4, t0=0.3, observe={"E": "energy"}, observe_every=2
+        )
         assert out.hash == wanted.hash and np.array_equal(out["E"], wanted["E"])
 
 
@@ -197,17 +212,32 @@ def test_an_ensemble_and_float32_go_round_too():
     given = dict(q=np.random.default_rng(1).normal(size=(37, 2)), p=np.zeros((37, 2)), steps=9)
     sums = tp.fast(bond) + tp.slow(weak) + tp.slow(weaker, 2)
     for precision in ("float32", "compensated"):
-        runs = {b: tp.compile(sums, dt=0.1, inner=(3, 4), precision=precision, backend=b).evolve(**given).hash
-                for b in ("python", "llvm", "c", "numpy")}  # fmt: skip
+        runs = {
+            b: tp.compile(sums, dt=0.1, inner=(3, 4), precision=precision, backend=b).evolve(**given).hash
+            for b in ("python", "llvm", "c", "numpy")
+        }
         assert len(set(runs.values())) == 1
 
 
 # --- order 4 -----------------------------------------------------------------------------------------------------
 def test_steps_of_two_paces_are_composed_to_order_4():
     assert composed([2], [0.75, -0.5, 0.75]) == [
-        ("T", 0.375), ("0", 0.375), ("T", 0.375), ("0", 0.0625), ("1", 0.125),
-        ("T", -0.25), ("0", -0.25), ("T", -0.25), ("0", 0.0625), ("1", 0.125),
-        ("T", 0.375), ("0", 0.375), ("T", 0.375), ("0", 0.375), ("1", 0.75)]  # fmt: skip
+        ("T", 0.375),
+        ("0", 0.375),
+        ("T", 0.375),
+        ("0", 0.0625),
+        ("1", 0.125),
+        ("T", -0.25),
+        ("0", -0.25),
+        ("T", -0.25),
+        ("0", 0.0625),
+        ("1", 0.125),
+        ("T", 0.375),
+        ("0", 0.375),
+        ("T", 0.375),
+        ("0", 0.375),
+        ("1", 0.75),
+    ]
     sums = tp.fast(bond) + tp.slow(weak) + tp.slow(weaker, 2)
     sim = tp.compile(sums, dt=0.1, inner=(4, 3), order=4)
     assert sim.built.plan.method == "respa4" and sim.certificate.symplectic and sim.certificate.symmetric
@@ -218,14 +248,19 @@ def test_steps_of_two_paces_are_composed_to_order_4():
         end = tp.compile(sums, dt=2.0 / n, inner=(4, 3), order=4).evolve(**START, steps=n).final
         errors.append(max(np.abs(end.q - exact.q).max(), np.abs(end.p - exact.p).max()))
     assert np.log2(errors[0] / errors[1]) == pytest.approx(4, abs=0.2)
-    hashes = {b: tp.compile(sums, dt=0.1, inner=(4, 3), order=4, backend=b).evolve(**START, steps=7).hash
-              for b in ("python", "llvm", "c", "numpy")}  # fmt: skip
+    hashes = {
+        b: tp.compile(sums, dt=0.1, inner=(4, 3), order=4, backend=b).evolve(**START, steps=7).hash
+        for b in ("python", "llvm", "c", "numpy")
+    }
     assert len(set(hashes.values())) == 1
 
 
 def test_it_may_be_asked_for_by_name():
     sums = tp.fast(bond) + tp.slow(weak)
-    assert tp.compile(sums, dt=0.1, inner=5, method="respa").tpir.hash == tp.compile(sums, dt=0.1, inner=5).tpir.hash
+    assert (
+        tp.compile(sums, dt=0.1, inner=5, method="respa").tpir.hash
+        == tp.compile(sums, dt=0.1, inner=5).tpir.hash
+    )
 
 
 def test_it_is_saved_and_loaded(tmp_path):
@@ -234,19 +269,37 @@ def test_it_is_saved_and_loaded(tmp_path):
     assert tp.load(tmp_path / "s").evolve(**START, steps=9).hash == sim.evolve(**START, steps=9).hash
 
 
-@pytest.mark.parametrize("make, options, error, said", [
-    (lambda: tp.fast(bond) + weak, dict(inner=5), PlanError, "`weak` is neither fast nor slow"),
-    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=(2, 2)), PlanError, "has 2 paces"),
-    (lambda: bond + weak, dict(inner=5), PlanError, "goes with fast and slow parts"),
-    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=0), InputError, "inner=0"),
-    (lambda: tp.fast(bond) + tp.slow(weak, 0), dict(inner=3), InputError, "A rank is"),
-    (lambda: tp.fast(3), dict(inner=3), InputError, "a int is no system"),
-    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, order=6), PlanError, "order 6 kicks all parts at one pace(.|\n)*orders 2 and 4"),
-    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, method="leapfrog"), PlanError, "leapfrog_kdk kicks all parts at one pace"),
-    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, forbid="respa"), PlanError, "at one pace"),
-    (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, precision="lattice"), PlanError, "without fast and slow parts"),
-    (lambda: bond, dict(method="respa"), PlanError, "no part of it was said to be fast or slow"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make, options, error, said",
+    [
+        (lambda: tp.fast(bond) + weak, dict(inner=5), PlanError, "`weak` is neither fast nor slow"),
+        (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=(2, 2)), PlanError, "has 2 paces"),
+        (lambda: bond + weak, dict(inner=5), PlanError, "goes with fast and slow parts"),
+        (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=0), InputError, "inner=0"),
+        (lambda: tp.fast(bond) + tp.slow(weak, 0), dict(inner=3), InputError, "A rank is"),
+        (lambda: tp.fast(3), dict(inner=3), InputError, "a int is no system"),
+        (
+            lambda: tp.fast(bond) + tp.slow(weak),
+            dict(inner=5, order=6),
+            PlanError,
+            "order 6 kicks all parts at one pace(.|\n)*orders 2 and 4",
+        ),
+        (
+            lambda: tp.fast(bond) + tp.slow(weak),
+            dict(inner=5, method="leapfrog"),
+            PlanError,
+            "leapfrog_kdk kicks all parts at one pace",
+        ),
+        (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=5, forbid="respa"), PlanError, "at one pace"),
+        (
+            lambda: tp.fast(bond) + tp.slow(weak),
+            dict(inner=5, precision="lattice"),
+            PlanError,
+            "without fast and slow parts",
+        ),
+        (lambda: bond, dict(method="respa"), PlanError, "no part of it was said to be fast or slow"),
+    ],
+)
 def test_what_is_not_said_clearly_is_refused(make, options, error, said):
     with pytest.raises(error, match=said):
         tp.compile(make(), dt=0.1, **options)

@@ -1,4 +1,5 @@
 """Sums over neighbours: every pair within the cutoff, none beyond, whatever the box; lists that miss nothing."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -23,7 +24,9 @@ BACKENDS = ("python", "numpy", "c", "llvm")
 
 
 @tp.hamiltonian
-def lennard_jones(q: tp.Array["n", 3], p: tp.Array["n", 3], box: tp.Vec[3] = (8.0, 8.0, 8.0), rc: float = 2.5):
+def lennard_jones(
+    q: tp.Array["n", 3], p: tp.Array["n", 3], box: tp.Vec[3] = (8.0, 8.0, 8.0), rc: float = 2.5
+):
     s6 = 1 / tp.pair_distance2(q, box=box, cutoff=rc) ** 3
     return (p**2).sum() / 2 + tp.pair_sum(4 * (s6 * s6 - s6))
 
@@ -69,13 +72,18 @@ def spread(n, size, seed=0, least=0.85):
     """Points that keep a distance, as a liquid does: a lattice that is shaken."""
     rng = np.random.default_rng(seed)
     m = int(np.ceil(n ** (1 / 3)))
-    grid = np.stack(np.meshgrid(*[np.arange(m)] * 3, indexing="ij"), -1).reshape(-1, 3)[rng.permutation(m**3)[:n]]
+    grid = np.stack(np.meshgrid(*[np.arange(m)] * 3, indexing="ij"), -1).reshape(-1, 3)[
+        rng.permutation(m**3)[:n]
+    ]
     return (grid + rng.uniform(-0.07, 0.07, (n, 3))) * (np.asarray(size) / m)
 
 
 def cell_of(name):
-    return {"cube": np.diag([8.0] * 3), "bricks": np.diag([7.0, 11.0, 19.0]),
-            "tilted": np.array([[8.0, 0, 0], [3.0, 7.5, 0], [-2.0, 2.5, 9.0]])}[name]  # fmt: skip
+    return {
+        "cube": np.diag([8.0] * 3),
+        "bricks": np.diag([7.0, 11.0, 19.0]),
+        "tilted": np.array([[8.0, 0, 0], [3.0, 7.5, 0], [-2.0, 2.5, 9.0]]),
+    }[name]
 
 
 def one_step(system, q, dt=2.0**-12, **given):
@@ -110,8 +118,13 @@ def test_positions_are_unwrapped_and_any_finite_value_is_legal():
     assert np.abs(there[1] - here[1] - 8.0 * k).max() < 1e-12  # they come back where they were put
 
 
-@pytest.mark.parametrize("name, box, expected", [("nist_lj_config4.xyz", None, -16.790321304625856),
-                                                 ("nist_lj_triclinic3.xyz", None, -505.78567945268367)])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, box, expected",
+    [
+        ("nist_lj_config4.xyz", None, -16.790321304625856),
+        ("nist_lj_triclinic3.xyz", None, -505.78567945268367),
+    ],
+)
 def test_the_reference_configurations_of_nist(name, box, expected):
     path = DATA / name
     if not path.exists():
@@ -140,7 +153,10 @@ def test_every_backend_has_the_same_bits(kind):
     p = np.random.default_rng(0).normal(size=q.shape) * 3  # fast enough that lists are made again
     system = {"open": open_space, "tilted": tilted}.get(kind, lennard_jones)
     given = {} if cell is None else {"cell": cell} if kind == "tilted" else {"box": np.diag(cell)}
-    hashes = {b: tp.compile(system, dt=0.004, backend=b).evolve(q=q, p=p, steps=40, save_every=7, **given).hash for b in BACKENDS}
+    hashes = {
+        b: tp.compile(system, dt=0.004, backend=b).evolve(q=q, p=p, steps=40, save_every=7, **given).hash
+        for b in BACKENDS
+    }
     assert len(set(hashes.values())) == 1, hashes
 
 
@@ -173,6 +189,7 @@ def test_a_frame_is_the_end_of_a_shorter_run():
 
 def test_lists_are_made_again_after_a_block_that_was_done_twice():
     """An argument too large for the fast sine: the block is done again, and lists must follow its memory."""
+
     @tp.hamiltonian
     def rippled(q: tp.Array["n", 3], p: tp.Array["n", 3], t, L: float = 5.4):
         s6 = 1 / tp.pair_distance2(q, box=L, cutoff=2.5) ** 3
@@ -202,7 +219,10 @@ def test_an_ensemble_has_a_list_for_each_member():
 def test_float32_has_lists_too():
     q = spread(40, [8.0] * 3, 3)
     p = np.random.default_rng(0).normal(size=q.shape) * 3
-    outs = {b: tp.compile(lennard_jones, dt=0.004, backend=b, precision="float32").evolve(q=q, p=p, steps=30) for b in ("numpy", "c", "llvm")}
+    outs = {
+        b: tp.compile(lennard_jones, dt=0.004, backend=b, precision="float32").evolve(q=q, p=p, steps=30)
+        for b in ("numpy", "c", "llvm")
+    }
     assert len({out.hash for out in outs.values()}) == 1
     exact = tp.compile(lennard_jones, dt=0.004).evolve(q=q, p=p, steps=30)
     assert np.abs(outs["llvm"].final.q - exact.final.q).max() < 1e-3
@@ -215,7 +235,9 @@ def made(q, domain, dtype="f64"):
     straight = domain.cell is not None and not np.any(np.array(domain.cell) - np.diag(np.diag(domain.cell)))
     cell = None if domain.cell is None else UOp.const(0.0, DTYPES["f64"], (d,) if straight else (d, d))
     spec = ListSpec(0, q.shape, DTYPES[dtype], UOp.const(0.0), UOp.const(0.0), cell)
-    near = NearList(spec, domain, {what: near_room(spec, what) for what in ("limit", "shifts", "points")}, list_builder)
+    near = NearList(
+        spec, domain, {what: near_room(spec, what) for what in ("limit", "shifts", "points")}, list_builder
+    )
     near.make_at(q.T)
     return near
 
@@ -253,18 +275,29 @@ def test_a_list_that_is_made_again_and_again_stays_as_large():
 
 def adversarial(kind, n, d, rng):
     match kind:
-        case "anywhere": return rng.uniform(-30, 30, (n, d))
-        case "one place": return np.zeros((n, d)) + rng.normal(size=(n, d)) * 1e-9
-        case "a line": return np.outer(np.linspace(0, 40, n), np.eye(d)[0])
-        case "a plane": return rng.uniform(0, 10, (n, d)) * (np.arange(d) > 0)
-        case "on the edges": return rng.integers(-3, 4, (n, d)) * 8.0 * rng.choice([1.0, 1.0 - 2**-53, 1.0 + 2**-52], (n, d))
-        case "two heaps": return rng.normal(size=(n, d)) * 0.3 + np.where(rng.uniform(size=(n, 1)) < 0.5, 0.0, 100.0)
-        case "one far away": return np.concatenate([rng.uniform(0, 8, (n - 1, d)), np.full((1, d), 1e12)])
-        case "a lattice": return np.stack(np.unravel_index(np.arange(n), (max(2, round(n ** (1 / d)) + 1),) * d), -1) * 1.1
+        case "anywhere":
+            return rng.uniform(-30, 30, (n, d))
+        case "one place":
+            return np.zeros((n, d)) + rng.normal(size=(n, d)) * 1e-9
+        case "a line":
+            return np.outer(np.linspace(0, 40, n), np.eye(d)[0])
+        case "a plane":
+            return rng.uniform(0, 10, (n, d)) * (np.arange(d) > 0)
+        case "on the edges":
+            return rng.integers(-3, 4, (n, d)) * 8.0 * rng.choice([1.0, 1.0 - 2**-53, 1.0 + 2**-52], (n, d))
+        case "two heaps":
+            return rng.normal(size=(n, d)) * 0.3 + np.where(rng.uniform(size=(n, 1)) < 0.5, 0.0, 100.0)
+        case "one far away":
+            return np.concatenate([rng.uniform(0, 8, (n - 1, d)), np.full((1, d), 1e12)])
+        case "a lattice":
+            return np.stack(np.unravel_index(np.arange(n), (max(2, round(n ** (1 / d)) + 1),) * d), -1) * 1.1
     raise AssertionError(kind)
 
 
-@pytest.mark.parametrize("kind", ["anywhere", "one place", "a line", "a plane", "on the edges", "two heaps", "one far away", "a lattice"])
+@pytest.mark.parametrize(
+    "kind",
+    ["anywhere", "one place", "a line", "a plane", "on the edges", "two heaps", "one far away", "a lattice"],
+)
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("space", ["open", "cube", "tilted"])
 @pytest.mark.requirement("S2-27", "C-35")
@@ -272,7 +305,13 @@ def test_no_pair_is_ever_missed(kind, d, space):
     rng = np.random.default_rng(0)
     for n in (9, 64, 100, 700):
         q = adversarial(kind, n, d, rng)
-        cell = None if space == "open" else np.diag([8.0] * d) if space == "cube" else np.tril(rng.uniform(-3, 3, (d, d)), -1) + np.diag([9.0] * d)
+        cell = (
+            None
+            if space == "open"
+            else np.diag([8.0] * d)
+            if space == "cube"
+            else np.tril(rng.uniform(-3, 3, (d, d)), -1) + np.diag([9.0] * d)
+        )
         room = np.inf if cell is None else min(1 / np.linalg.norm(np.linalg.inv(cell), axis=0)) / 2
         cutoff = min(2.5, 0.8 * room)
         rows = None if cell is None else tuple(map(tuple, cell.tolist()))
@@ -283,7 +322,14 @@ def test_no_pair_is_ever_missed(kind, d, space):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 3), st.integers(9, 80), st.integers(0, 10**6), st.floats(0.05, 3.0), st.floats(0.0, 1.0), st.booleans())
+@given(
+    st.integers(1, 3),
+    st.integers(9, 80),
+    st.integers(0, 10**6),
+    st.floats(0.05, 3.0),
+    st.floats(0.0, 1.0),
+    st.booleans(),
+)
 def test_no_pair_is_missed_at_random(d, n, seed, cutoff, skin, periodic):
     rng = np.random.default_rng(seed)
     cell = np.tril(rng.uniform(-4, 4, (d, d)), -1) + np.diag(rng.uniform(8.0, 12.0, d)) if periodic else None
@@ -304,12 +350,15 @@ def test_the_order_of_a_list_is_that_of_its_definition(d, n, seed, periodic, cur
     rows = None if cell is None else cell.tolist()
     order, periods = by_definition(q.tolist(), rows, curve)
     found = np.empty((d, n))
-    ours, *_ = arranged(q.T, Domain(1.0, 0.1, None if rows is None else tuple(map(tuple, rows)), curve), found)
+    ours, *_ = arranged(
+        q.T, Domain(1.0, 0.1, None if rows is None else tuple(map(tuple, rows)), curve), found
+    )
     assert ours.tolist() == order and found.T.tolist() == periods and sorted(order) == list(range(n))
 
 
 def test_fast_particles_meet_whom_they_come_near():
     """Many lists are made on the way; all pairs without a list say where everybody goes."""
+
     @tp.hamiltonian
     def all_pairs(q: tp.Array["n", 3], p: tp.Array["n", 3], L: float = 8.0, rc: float = 2.5):
         d = q[:, None] - q[None, :]
@@ -349,17 +398,21 @@ def test_shift_and_switch():
         def two(q: tp.Array["n", 3], p: tp.Array["n", 3], rc: float = 2.5):
             r2 = tp.pair_distance2(q, cutoff=rc, **options)
             return (p**2).sum() / 2 + tp.pair_sum(1 / r2)
+
         sim = tp.compile(two, dt=1e-3, sizes={"n": 9})
 
         def at(r):
             q = np.arange(9)[:, None] * np.array([[1000.0, 0, 0]])
             q[1] = [r, 0, 0]
             return sim.evolve(q=q, p=np.zeros((9, 3)), steps=0).energy[0]
+
         return at
 
     plain, shifted, switched = energy(), energy(shift=True), energy(switch=2.0)
     assert plain(2.0) == pytest.approx(0.25) and plain(2.51) == 0.0
-    assert shifted(2.0) == pytest.approx(0.25 - 1 / 6.25) and shifted(2.4999999) == pytest.approx(0.0, abs=1e-7)
+    assert shifted(2.0) == pytest.approx(0.25 - 1 / 6.25) and shifted(2.4999999) == pytest.approx(
+        0.0, abs=1e-7
+    )
     assert switched(1.5) == plain(1.5) and switched(2.51) == 0.0
     h = 2e-5
     for edge in (2.0, 2.5):  # value, slope and curvature are continuous
@@ -371,7 +424,14 @@ def test_shift_and_switch():
 
 def test_tables_of_types_and_numbers_of_each_particle():
     @tp.hamiltonian
-    def mixture(q: tp.Array["n", 3], p: tp.Array["n", 3], types: tp.Vec["n"], eps: tp.Array[2, 2], charge: tp.Vec["n"], L: float = 8.0):
+    def mixture(
+        q: tp.Array["n", 3],
+        p: tp.Array["n", 3],
+        types: tp.Vec["n"],
+        eps: tp.Array[2, 2],
+        charge: tp.Vec["n"],
+        L: float = 8.0,
+    ):
         r2 = tp.pair_distance2(q, box=L, cutoff=2.5)
         e = eps[types[:, None], types[None, :]]
         return (p**2).sum() / 2 + tp.pair_sum(e / r2**3 + charge[:, None] * charge[None, :] / np.sqrt(r2))
@@ -390,14 +450,19 @@ def test_tables_of_types_and_numbers_of_each_particle():
         sim.evolve(**given | {"eps": [[1.0, 2.0], [3.0, 5.0]]}, steps=1)
 
 
-@pytest.mark.parametrize("table, why", [
-    (lambda eps, q: 2 * eps, "not symmetric: \\(0, 1\\) and \\(1, 0\\)"),
-    (lambda eps, q: eps + np.array([[0.0, 1.0], [1.0, 0.0]]), "not symmetric"),
-    (lambda eps, q: eps * q[0, 0], "changes with the state"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "table, why",
+    [
+        (lambda eps, q: 2 * eps, "not symmetric: \\(0, 1\\) and \\(1, 0\\)"),
+        (lambda eps, q: eps + np.array([[0.0, 1.0], [1.0, 0.0]]), "not symmetric"),
+        (lambda eps, q: eps * q[0, 0], "changes with the state"),
+    ],
+)
 def test_a_computed_table_is_symmetric_or_refused(table, why):
     @tp.hamiltonian
-    def mixture(q: tp.Array["n", 3], p: tp.Array["n", 3], types: tp.Vec["n"], eps: tp.Array[2, 2], L: float = 8.0):
+    def mixture(
+        q: tp.Array["n", 3], p: tp.Array["n", 3], types: tp.Vec["n"], eps: tp.Array[2, 2], L: float = 8.0
+    ):
         e = table(eps, q)[types[:, None], types[None, :]]
         return (p**2).sum() / 2 + tp.pair_sum(e / tp.pair_distance2(q, box=L, cutoff=2.5))
 
@@ -435,7 +500,10 @@ def test_with_a_switch_the_energy_error_falls_like_the_square_of_the_step():
     p = np.random.default_rng(0).normal(size=q.shape)
     sim = tp.compile(switched_liquid, dt=0.004)
     start = sim.evolve(q=q, p=p, L=5.6, steps=500).final
-    errors = [sim.evolve(q=start.q, p=start.p, L=5.6, dt=0.004 / k, steps=100 * k).drift("energy") for k in (1, 2, 4)]
+    errors = [
+        sim.evolve(q=start.q, p=start.p, L=5.6, dt=0.004 / k, steps=100 * k).drift("energy")
+        for k in (1, 2, 4)
+    ]
     slopes = np.diff(np.log2(errors))
     assert (np.abs(slopes + 2) < 0.15).all(), (errors, slopes)
 
@@ -486,6 +554,7 @@ def test_a_listing_that_could_not_run_is_refused(level):
 def refused(energy, match, error=TraceError):
     def traced(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"]):
         return (p**2).sum() / 2 + energy(q, m)
+
     with pytest.raises(error, match=match):
         tp.compile(tp.hamiltonian(traced), dt=1e-3, sizes={"n": 20})
 

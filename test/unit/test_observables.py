@@ -1,4 +1,5 @@
 """Ready-made observables: the numbers of the books, for systems whose arguments are called anything."""
+
 from __future__ import annotations
 
 import copy
@@ -54,7 +55,12 @@ def observed(system, observe, dt=0.01, **start):
 def test_energies_by_term_add_up_and_have_names():
     q, p = some(4)
     sim = tp.compile(liquid, 0.001)
-    observe = {"K": ob.kinetic_energy, "V": ob.potential_energy(), "terms": ob.energy_terms(), "first": ob.potential_energy(term=0)}
+    observe = {
+        "K": ob.kinetic_energy,
+        "V": ob.potential_energy(),
+        "terms": ob.energy_terms(),
+        "first": ob.potential_energy(term=0),
+    }
     out = sim.evolve(x=q, px=p, mass=HEAVY, steps=20, save_every=1, observe=observe)
     assert out["K"] == pytest.approx((out.px**2 / (2 * HEAVY[:, None])).sum((1, 2)), rel=1e-14)
     assert out["K"] + out["V"] == pytest.approx(out.energy, rel=1e-14)
@@ -70,13 +76,16 @@ def test_terms_are_told_apart_as_they_were_written():
     assert got == pytest.approx([0.0, 2 * stretch @ stretch / 2, 5 * q @ q / 2], rel=1e-14)
 
 
-@pytest.mark.parametrize("T, expected", [
-    (lambda p, m: (p**2).sum() / 2, lambda m: 1 + 0 * m),
-    (lambda p, m: (p**2 / (2 * m[:, None])).sum(), lambda m: m),
-    (lambda p, m: 0.5 * ((p / m[:, None]) * p).sum(), lambda m: m),
-    (lambda p, m: (p[0] ** 2).sum() / 8 + (p[1:] ** 2).sum() / 2, lambda m: np.array([4.0, 1, 1, 1])),
-    (lambda p, m: 3 * (p**2).sum(), lambda m: 1 / 6 + 0 * m),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "T, expected",
+    [
+        (lambda p, m: (p**2).sum() / 2, lambda m: 1 + 0 * m),
+        (lambda p, m: (p**2 / (2 * m[:, None])).sum(), lambda m: m),
+        (lambda p, m: 0.5 * ((p / m[:, None]) * p).sum(), lambda m: m),
+        (lambda p, m: (p[0] ** 2).sum() / 8 + (p[1:] ** 2).sum() / 2, lambda m: np.array([4.0, 1, 1, 1])),
+        (lambda p, m: 3 * (p**2).sum(), lambda m: 1 / 6 + 0 * m),
+    ],
+)
 def test_masses_are_read_off_the_kinetic_energy(T, expected):
     @tp.hamiltonian
     def H(q: tp.Array[4, 3], p: tp.Array[4, 3], m: tp.Vec[4] = 1.0):
@@ -89,12 +98,15 @@ def test_masses_are_read_off_the_kinetic_energy(T, expected):
     assert got["v"] == pytest.approx(p / weights[:, None], rel=1e-13)
 
 
-@pytest.mark.parametrize("T", [
-    lambda q, p: (p**4).sum(),  # not quadratic
-    lambda q, p: (p**2).sum() / 2 + p[0, 0] * p[1, 0],  # coupled
-    lambda q, p: tp.sqrt(1 + (p**2).sum(-1)).sum(),  # relativistic
-    lambda q, p: (p**2).sum() / 2 + p[0, 0],  # a linear term
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "T",
+    [
+        lambda q, p: (p**4).sum(),  # not quadratic
+        lambda q, p: (p**2).sum() / 2 + p[0, 0] * p[1, 0],  # coupled
+        lambda q, p: tp.sqrt(1 + (p**2).sum(-1)).sum(),  # relativistic
+        lambda q, p: (p**2).sum() / 2 + p[0, 0],  # a linear term
+    ],
+)
 def test_what_is_not_shown_to_have_masses_has_none(T):
     @tp.hamiltonian
     def H(q: tp.Array[3, 3], p: tp.Array[3, 3]):
@@ -120,8 +132,17 @@ def test_a_term_that_mixes_positions_and_momenta_is_named():
 def test_temperature_is_twice_the_kinetic_energy_over_3n_minus_3():
     q, p = some(4)
     m = HEAVY[:, None]
-    got = observed(liquid, {"T": ob.temperature(kB=2.0), "kept": ob.temperature(drift="kept"), "one": ob.temperature(constraints=1)},
-                   x=q, px=p, mass=HEAVY)  # fmt: skip
+    got = observed(
+        liquid,
+        {
+            "T": ob.temperature(kB=2.0),
+            "kept": ob.temperature(drift="kept"),
+            "one": ob.temperature(constraints=1),
+        },
+        x=q,
+        px=p,
+        mass=HEAVY,
+    )
     v = p / m - p.sum(0) / m.sum()
     assert got["T"] == pytest.approx((m * v**2).sum() / (9 * 2.0), rel=1e-13)
     assert got["kept"] == pytest.approx((p**2 / m).sum() / 12, rel=1e-13)
@@ -142,7 +163,9 @@ def test_a_single_body_has_no_temperature_without_its_drift():
 
 
 def energy(system, q, **parameters):
-    out = tp.compile(system, 0.01, backend="numpy").evolve(**{system_q(system): q, system_p(system): 0 * q}, steps=0, **parameters)
+    out = tp.compile(system, 0.01, backend="numpy").evolve(
+        **{system_q(system): q, system_p(system): 0 * q}, steps=0, **parameters
+    )
     return out.energy[0]
 
 
@@ -169,9 +192,13 @@ def test_pressure_is_minus_the_slope_of_the_energy_with_the_volume():
     slope = (at(box**3 + h) - at(box**3 - h)) / (2 * h)
     assert got["P"] == pytest.approx(-slope, rel=1e-6)
     assert got["W"] == pytest.approx(3 * box**3 * got["P"], rel=1e-12)
-    assert abs(observed(liquid, {"P": ob.pressure()}, x=q + 1e3, px=0 * q, box=box)["P"] / got["P"] - 1) < 1e-9
+    assert (
+        abs(observed(liquid, {"P": ob.pressure()}, x=q + 1e3, px=0 * q, box=box)["P"] / got["P"] - 1) < 1e-9
+    )
     q, p = some(20)
-    ideal = observed(liquid, {"P": ob.pressure(), "W": ob.virial(box="box"), "T": ob.temperature()}, x=q, px=p, box=box)
+    ideal = observed(
+        liquid, {"P": ob.pressure(), "W": ob.virial(box="box"), "T": ob.temperature()}, x=q, px=p, box=box
+    )
     assert ideal["P"] == pytest.approx((n * ideal["T"] + ideal["W"] / 3) / box**3, rel=1e-13)
 
 
@@ -196,9 +223,12 @@ def test_the_virial_of_gravity_is_its_energy_and_of_springs_minus_twice():
 def test_the_virial_theorem_over_an_orbit():
     """2<K> + <W> = 0 for what comes back."""
     dt = 2 * np.pi / 2000
-    out = tp.compile(kepler, dt, order=4).evolve(q=[1.0, 0.0], p=[0.0, 1.0], steps=2000, observe={"K": ob.kinetic_energy, "W": ob.virial})
+    out = tp.compile(kepler, dt, order=4).evolve(
+        q=[1.0, 0.0], p=[0.0, 1.0], steps=2000, observe={"K": ob.kinetic_energy, "W": ob.virial}
+    )
     eccentric = tp.compile(kepler, dt, order=4).evolve(
-        q=[0.5, 0.0], p=[0.0, 3.0**0.5], steps=2000, observe={"K": ob.kinetic_energy, "W": ob.virial})  # a = 1, e = 1/2
+        q=[0.5, 0.0], p=[0.0, 3.0**0.5], steps=2000, observe={"K": ob.kinetic_energy, "W": ob.virial}
+    )  # a = 1, e = 1/2
     for run in (out, eccentric):
         assert abs((2 * run["K"] + run["W"])[:-1].mean()) < 1e-6
 
@@ -209,10 +239,17 @@ def test_forces_have_a_virial_and_a_temperature_too():
         return -3.0 * q
 
     q, p = some(4)
-    got = observed(springs, {"W": ob.virial(), "K": ob.kinetic_energy, "T": ob.temperature(drift="kept"), "v": ob.velocity()},
-                   q=q, p=p, mass=HEAVY)  # fmt: skip
+    got = observed(
+        springs,
+        {"W": ob.virial(), "K": ob.kinetic_energy, "T": ob.temperature(drift="kept"), "v": ob.velocity()},
+        q=q,
+        p=p,
+        mass=HEAVY,
+    )
     assert got["W"] == pytest.approx(-3 * (q**2).sum(), rel=1e-14)
-    assert got["T"] == pytest.approx(got["K"] * 2 / 12, rel=1e-14) and got["v"] == pytest.approx(p / HEAVY[:, None], rel=1e-15)
+    assert got["T"] == pytest.approx(got["K"] * 2 / 12, rel=1e-14) and got["v"] == pytest.approx(
+        p / HEAVY[:, None], rel=1e-15
+    )
     with pytest.raises(tp.InputError, match="no energy is known"):
         observed(springs, {"V": ob.potential_energy}, q=q, p=p)
 
@@ -220,14 +257,24 @@ def test_forces_have_a_virial_and_a_temperature_too():
 # --- momenta ------------------------------------------------------------------------------------------
 def test_momentum_and_angular_momentum():
     q, p = some(4)
-    got = observed(liquid, {"P": ob.momentum(), "L": ob.angular_momentum(), "own": ob.angular_momentum(about="centre")}, x=q, px=p, mass=HEAVY)
-    assert got["P"] == pytest.approx(p.sum(0), rel=1e-13) and got["L"] == pytest.approx(np.cross(q, p).sum(0), rel=1e-12)
+    got = observed(
+        liquid,
+        {"P": ob.momentum(), "L": ob.angular_momentum(), "own": ob.angular_momentum(about="centre")},
+        x=q,
+        px=p,
+        mass=HEAVY,
+    )
+    assert got["P"] == pytest.approx(p.sum(0), rel=1e-13) and got["L"] == pytest.approx(
+        np.cross(q, p).sum(0), rel=1e-12
+    )
     m = HEAVY[:, None]
     centre, flow = (m * q).sum(0) / m.sum(), p.sum(0) / m.sum()
     assert got["own"] == pytest.approx(np.cross(q - centre, p - m * flow).sum(0), rel=1e-12)
     plane = observed(kepler, {"L": ob.angular_momentum(), "P": ob.momentum()}, q=[1.0, 2.0], p=[3.0, 5.0])
     assert plane["L"] == -1.0 and plane["P"].tolist() == [3.0, 5.0]
-    chain = observed(fput, {"P": ob.momentum(), "three": ob.momentum(dimensions=3)}, q=np.zeros(6), p=np.arange(6.0))
+    chain = observed(
+        fput, {"P": ob.momentum(), "three": ob.momentum(dimensions=3)}, q=np.zeros(6), p=np.arange(6.0)
+    )
     assert chain["P"].tolist() == [15.0] and chain["three"].tolist() == [3.0, 5.0, 7.0]
 
 
@@ -237,7 +284,9 @@ def test_two_canonical_pairs_are_one_set_of_bodies():
         return (ps**2).sum() / 20 + (pm**2).sum() / 2 + ((moons - sun) ** 2).sum()
 
     q, p = some(3)
-    got = observed(H, {"P": ob.momentum(), "c": ob.centre_of_mass()}, sun=q[:1], ps=p[:1], moons=q[1:], pm=p[1:])
+    got = observed(
+        H, {"P": ob.momentum(), "c": ob.centre_of_mass()}, sun=q[:1], ps=p[:1], moons=q[1:], pm=p[1:]
+    )
     assert got["P"] == pytest.approx(p.sum(0), rel=1e-14)
     assert got["c"] == pytest.approx((10 * q[0] + q[1] + q[2]) / 12, rel=1e-14)
     with pytest.raises(tp.InputError, match="of= one of its momenta: ps, pm"):
@@ -247,10 +296,14 @@ def test_two_canonical_pairs_are_one_set_of_bodies():
 def test_structure_factor_of_a_lattice_and_of_one_body():
     q = np.arange(8.0)[:, None] * [1.0, 0, 0]
     k = 2 * np.pi * np.array([[1.0, 0, 0], [0.125, 0, 0], [0, 0.3, 0]])
-    assert observed(liquid, {"S": ob.structure_factor(k)}, x=q, px=0 * q, box=20.0)["S"] == pytest.approx([8, 0, 8], abs=1e-12)
+    assert observed(liquid, {"S": ob.structure_factor(k)}, x=q, px=0 * q, box=20.0)["S"] == pytest.approx(
+        [8, 0, 8], abs=1e-12
+    )
     r, _ = some(5)
     expected = np.abs(np.exp(1j * r @ k.T).sum(0)) ** 2 / 5
-    assert observed(liquid, {"S": ob.structure_factor(k)}, x=r, px=0 * r)["S"] == pytest.approx(expected, rel=1e-12)
+    assert observed(liquid, {"S": ob.structure_factor(k)}, x=r, px=0 * r)["S"] == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 # --- orbits -------------------------------------------------------------------------------------------
@@ -270,8 +323,9 @@ def test_elements_of_the_planets_are_those_they_were_made_from():
 @pytest.mark.parametrize("speed", [0.3, 1.0, 1.2, 1.4, 1.5, 2.5])  # ellipses, a circle, hyperbolas
 def test_elements_stay_and_the_mean_anomaly_grows_evenly(speed):
     dt, steps = 1e-3, 400
-    out = tp.compile(kepler, dt, order=4).evolve(q=[1.0, 0.0], p=[0.1, speed], steps=steps, observe={
-        "o": orbital_elements(about="origin", mu="mu")})  # fmt: skip
+    out = tp.compile(kepler, dt, order=4).evolve(
+        q=[1.0, 0.0], p=[0.1, speed], steps=steps, observe={"o": orbital_elements(about="origin", mu="mu")}
+    )
     o = out["o"][:, 0]
     assert np.abs(o[:, :3] - o[0, :3]).max() < 1e-7 * max(1, abs(o[0, 0]))
     M = np.unwrap(o[:, 5]) if o[0, 0] > 0 else o[:, 5]
@@ -284,52 +338,88 @@ def test_elements_stay_and_the_mean_anomaly_grows_evenly(speed):
 def test_a_circle_has_angles_that_add_up():
     at = np.linspace(0, 2 * np.pi, 9)[:-1] + 0.1
     q, p = np.stack([np.cos(at), np.sin(at)], 1), np.stack([-np.sin(at), np.cos(at)], 1)
-    out = tp.compile(kepler, 0.01).evolve(q=q, p=p, steps=0, observe={"o": orbital_elements(about="origin", mu=1.0)})
+    out = tp.compile(kepler, 0.01).evolve(
+        q=q, p=p, steps=0, observe={"o": orbital_elements(about="origin", mu=1.0)}
+    )
     o = out["o"][0, :, 0]
     where = o[:, 3] + o[:, 4] + o[:, 5]
-    assert np.cos(where - at) == pytest.approx(np.ones(8), abs=1e-12) and np.sin(where - at) == pytest.approx(np.zeros(8), abs=1e-12)
+    assert np.cos(where - at) == pytest.approx(np.ones(8), abs=1e-12) and np.sin(where - at) == pytest.approx(
+        np.zeros(8), abs=1e-12
+    )
 
 
 def test_two_bodies_about_each_other_or_about_the_rest_are_one_orbit():
     q, p = np.array([[0.0, 0, 0], [1.0, 0, 0.2]]), np.array([[0.1, -0.5, 0], [-0.1, 0.5, 0.3]])
-    got = observed(gravity, {"one": orbital_elements(about=0), "rest": orbital_elements(about="barycentre")}, q=q, p=p, m=[3.0, 0.5])
+    got = observed(
+        gravity,
+        {"one": orbital_elements(about=0), "rest": orbital_elements(about="barycentre")},
+        q=q,
+        p=p,
+        m=[3.0, 0.5],
+    )
     assert got["one"].shape == (1, len(ELEMENTS)) and got["rest"].shape == (2, len(ELEMENTS))
     assert got["rest"][1] == pytest.approx(got["one"][0], rel=1e-11)
     assert got["rest"][0][:3] == pytest.approx(got["one"][0][:3], rel=1e-11)
 
 
 # --- as observables -----------------------------------------------------------------------------------
-ALL = {"K": ob.kinetic_energy, "T": ob.temperature(kB=0.5), "W": ob.virial(), "P": ob.pressure(), "p": ob.momentum(),
-       "L": ob.angular_momentum(), "c": ob.centre_of_mass(), "S": ob.structure_factor([[1.0, 2.0, 0.5]]), "v": ob.velocity()}  # fmt: skip
+ALL = {
+    "K": ob.kinetic_energy,
+    "T": ob.temperature(kB=0.5),
+    "W": ob.virial(),
+    "P": ob.pressure(),
+    "p": ob.momentum(),
+    "L": ob.angular_momentum(),
+    "c": ob.centre_of_mass(),
+    "S": ob.structure_factor([[1.0, 2.0, 0.5]]),
+    "v": ob.velocity(),
+}
 
 
 @pytest.mark.parametrize("backend", ["python", "numpy", "c"])
 def test_every_backend_observes_the_same_bits(backend):
     q, p = some(3)
     q4, p4 = some(4)
-    runs = [tp.compile(liquid, 0.002, backend=b).evolve(x=q, px=p, steps=4, observe=ALL) for b in ("llvm", backend)]
+    runs = [
+        tp.compile(liquid, 0.002, backend=b).evolve(x=q, px=p, steps=4, observe=ALL)
+        for b in ("llvm", backend)
+    ]
     for name in ALL:
         assert np.array_equal(runs[0][name], runs[1][name]), name
     o = {"o": orbital_elements(about=0), "b": orbital_elements(about="barycentre")}
-    runs = [tp.compile(gravity, 0.002, backend=b).evolve(q=q4, p=p4, m=HEAVY, steps=3, observe=o) for b in ("llvm", backend)]
+    runs = [
+        tp.compile(gravity, 0.002, backend=b).evolve(q=q4, p=p4, m=HEAVY, steps=3, observe=o)
+        for b in ("llvm", backend)
+    ]
     for name in o:
         assert np.array_equal(runs[0][name], runs[1][name], equal_nan=True), name
 
 
 @pytest.mark.requirement("S2-71")
 def test_observing_changes_no_bit():
-    q, p = 1.5 * np.array([[i >> 2, i >> 1 & 1, i & 1] for i in range(8)]) + 0.1 * some(8)[0] / 3, some(8)[1]  # none meet
+    q, p = (
+        1.5 * np.array([[i >> 2, i >> 1 & 1, i & 1] for i in range(8)]) + 0.1 * some(8)[0] / 3,
+        some(8)[1],
+    )  # none meet
     sim = tp.compile(liquid, 0.002)
     plain = sim.evolve(x=q, px=p, steps=50)
     watched = sim.evolve(x=q, px=p, steps=50, observe=ALL)
     assert plain.hash == watched.hash
-    again = {name: sim.evolve(x=watched.final.x, px=watched.final.px, steps=0, observe=ALL)[name][0] for name in ("K", "P")}
+    again = {
+        name: sim.evolve(x=watched.final.x, px=watched.final.px, steps=0, observe=ALL)[name][0]
+        for name in ("K", "P")
+    }
     assert all(again[name] == watched[name][-1] for name in again)  # in the loop, and of the finished state
 
 
 def test_an_ensemble_has_one_value_a_member():
     q, p = some(4)
-    out = tp.compile(liquid, 0.002).evolve(x=np.stack([q, q + 1]), px=np.stack([p, 2 * p]), steps=3, observe={"T": ob.temperature(), "L": ob.angular_momentum()})
+    out = tp.compile(liquid, 0.002).evolve(
+        x=np.stack([q, q + 1]),
+        px=np.stack([p, 2 * p]),
+        steps=3,
+        observe={"T": ob.temperature(), "L": ob.angular_momentum()},
+    )
     assert out["T"].shape == (4, 2) and out["L"].shape == (4, 2, 3)
     assert out["T"][0, 1] == pytest.approx(4 * out["T"][0, 0], rel=1e-14)
 
@@ -340,24 +430,29 @@ def test_a_monitor_has_a_name_and_can_be_pickled():
     sim.monitor(ob.temperature(kB=2.0))
     sim.monitor(ob.momentum, name="P")
     out = pickle.loads(pickle.dumps(sim)).evolve(x=q, px=p, steps=1)
-    assert np.array_equal(out["temperature"], sim.evolve(x=q, px=p, steps=1)["temperature"]) and out["P"].shape == (2, 3)
+    assert np.array_equal(out["temperature"], sim.evolve(x=q, px=p, steps=1)["temperature"]) and out[
+        "P"
+    ].shape == (2, 3)
     assert repr(copy.copy(sim).monitors["temperature"]) == "temperature(kB=2.0)"
 
 
-@pytest.mark.parametrize("measure, told", [
-    (ob.pressure(), "no parameter box"),
-    (ob.pressure(box="side"), "no parameter `side`"),
-    (ob.temperature(kB="kb"), "no parameter `kb`"),
-    (ob.temperature(drift="gone"), 'drift is "removed"'),
-    (ob.potential_energy(term=4), "none is number 4"),
-    (ob.structure_factor([[1.0, 2.0]]), "wave vectors of shape"),
-    (ob.structure_factor([[np.nan, 0, 0]]), "finite"),
-    (ob.angular_momentum(about="sun"), 'about is "origin"'),
-    (ob.angular_momentum(dimensions=1), "no angular momentum"),
-    (ob.momentum(dimensions=5), "not bodies of one space"),
-    (orbital_elements(about=9), "has 3 bodies"),
-    (orbital_elements(about="origin"), "mu"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "measure, told",
+    [
+        (ob.pressure(), "no parameter box"),
+        (ob.pressure(box="side"), "no parameter `side`"),
+        (ob.temperature(kB="kb"), "no parameter `kb`"),
+        (ob.temperature(drift="gone"), 'drift is "removed"'),
+        (ob.potential_energy(term=4), "none is number 4"),
+        (ob.structure_factor([[1.0, 2.0]]), "wave vectors of shape"),
+        (ob.structure_factor([[np.nan, 0, 0]]), "finite"),
+        (ob.angular_momentum(about="sun"), 'about is "origin"'),
+        (ob.angular_momentum(dimensions=1), "no angular momentum"),
+        (ob.momentum(dimensions=5), "not bodies of one space"),
+        (orbital_elements(about=9), "has 3 bodies"),
+        (orbital_elements(about="origin"), "mu"),
+    ],
+)
 def test_mistakes_are_told(measure, told):
     q, p = some(3)
     with pytest.raises(tp.InputError, match=told):

@@ -1,4 +1,5 @@
 """Where is a run done if nobody says it?  Where it is estimated to end sooner; the bits are the same."""
+
 import numpy as np
 import pytest
 
@@ -33,7 +34,9 @@ def test_large_ensembles_are_sooner_done_on_a_gpu_and_small_ones_here():
 def test_a_run_goes_where_it_is_cheaper_and_says_why(fake_cuda, looked_again, monkeypatch):
     state = {"q": np.linspace(-1, 1, 50), "p": np.zeros(50)}
     sim = tp.compile(pendulum, dt=0.01)
-    assert "why" not in sim.evolve(**state, steps=20).metrics["backend"] and not fake_cuda.counts["cuInit"]  # nobody asked
+    assert (
+        "why" not in sim.evolve(**state, steps=20).metrics["backend"] and not fake_cuda.counts["cuInit"]
+    )  # nobody asked
     for name, value in (("LEAST", 1), ("FEWEST", 1)):
         monkeypatch.setattr(offload, name, value)
     stays = sim.evolve(**state, steps=20)

@@ -1,4 +1,5 @@
 """Does OpenCL give the bits of the other backends, and say what is missing where it is not there?"""
+
 from __future__ import annotations
 
 import sys
@@ -45,7 +46,10 @@ def test_ensembles_have_the_bits_of_the_processor(here, name):
 
 
 def test_a_hash_is_that_of_the_virtual_machine(here):
-    runs = [tp.compile(kepler, dt=0.02, backend=b).evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=40) for b in ("opencl", "python")]
+    runs = [
+        tp.compile(kepler, dt=0.02, backend=b).evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=40)
+        for b in ("opencl", "python")
+    ]
     assert runs[0].hash == runs[1].hash
 
 
@@ -57,7 +61,13 @@ def test_ensembles_of_every_size_agree(here, members):
 
 def test_parameters_may_vary_and_observables_are_fused_into_the_loop(here):
     start = ensemble(dict(q=[1.0, 0.0], p=[0.0, 1.2]), 5)
-    how = dict(steps=60, save_every=2, observe={"r": lambda q: tp.norm(q)}, observe_every=2, mu=np.linspace(0.9, 1.1, 5))
+    how = dict(
+        steps=60,
+        save_every=2,
+        observe={"r": lambda q: tp.norm(q)},
+        observe_every=2,
+        mu=np.linspace(0.9, 1.1, 5),
+    )
     there, ours = hashes(kepler, dict(dt=0.02), start, **how)
     assert there.hash == ours.hash and np.array_equal(there["r"], ours["r"])
     assert np.array_equal(there.frames["q"], ours.frames["q"])
@@ -133,7 +143,9 @@ def test_control_an_fma_of_two_roundings_changes_the_hash_and_contraction_hides_
     monkeypatch.setattr(emit, "PRELUDE", rounded)
     assert program_hash(program, start, OpenClLoader()) != fused
     monkeypatch.setattr(emit, "PRELUDE", rounded.replace("FP_CONTRACT OFF", "FP_CONTRACT ON"))
-    if device.device().processor and host_cpu().has_fma:  # elsewhere contraction is allowed and need not happen
+    if (
+        device.device().processor and host_cpu().has_fma
+    ):  # elsewhere contraction is allowed and need not happen
         assert program_hash(program, start, OpenClLoader()) == fused
 
 
@@ -173,8 +185,13 @@ FP = SimpleNamespace(FMA=32, ROUND_TO_NEAREST=4, DENORM=1, INF_NAN=2)
 
 
 def card(extensions="cl_khr_fp64", config=63, single=63):
-    return SimpleNamespace(name="card", extensions=extensions, double_fp_config=config, single_fp_config=single,
-                           endian_little=True)  # fmt: skip
+    return SimpleNamespace(
+        name="card",
+        extensions=extensions,
+        double_fp_config=config,
+        single_fp_config=single,
+        endian_little=True,
+    )
 
 
 def driver(*devices, raising=False):
@@ -182,7 +199,9 @@ def driver(*devices, raising=False):
         raise DriverError("PLATFORM_NOT_FOUND_KHR")
 
     platform = SimpleNamespace(name="maker", get_devices=lambda: list(devices))
-    return SimpleNamespace(Error=DriverError, device_fp_config=FP, get_platforms=none if raising else lambda: [platform])
+    return SimpleNamespace(
+        Error=DriverError, device_fp_config=FP, get_platforms=none if raising else lambda: [platform]
+    )
 
 
 # fmt: off
@@ -243,6 +262,7 @@ def test_a_driver_that_fails_is_a_backend_error(here, monkeypatch):
 
 def test_subnormal_numbers_are_kept_here_and_there(here):
     """Loading PoCL turns them off in the thread that does; a run must leave that thread as it was."""
+
     @tp.map
     def halve(x):
         return x / 2

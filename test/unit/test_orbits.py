@@ -1,4 +1,5 @@
 """Bodies on Kepler orbits: what is found, proved, computed and refused."""
+
 from __future__ import annotations
 
 import re
@@ -45,7 +46,9 @@ def planets(eps, e=(0.1, 0.05), a=(1.0, 2.2)):
 
 @cache
 def after(method, n, eps, T=12.0, **options):
-    return tp.compile(gravity, T / n, method=method, **options).evolve(**planets(eps), steps=n, progress=False)
+    return tp.compile(gravity, T / n, method=method, **options).evolve(
+        **planets(eps), steps=n, progress=False
+    )
 
 
 def error(method, n, eps):
@@ -83,9 +86,19 @@ def test_the_change_to_jacobi_coordinates_is_canonical_and_keeps_the_kinetic_ene
 
 
 # --- coefficients -----------------------------------------------------------------------------------
-@pytest.mark.parametrize(("name", "order"), [
-    ("wisdom_holman", 2), ("saba2", 4), ("saba3", 6), ("saba4", 8), ("aba84", 8), ("aba864", 8), ("aba104", 10), ("aba1064", 10),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        ("wisdom_holman", 2),
+        ("saba2", 4),
+        ("saba3", 6),
+        ("saba4", 8),
+        ("aba84", 8),
+        ("aba864", 8),
+        ("aba104", 10),
+        ("aba1064", 10),
+    ],
+)
 def test_to_first_order_in_eps_kicks_are_a_quadrature_of_their_order(name, order):
     orbits, kicks = NEAR_INTEGRABLE[name]()
     assert len(orbits) == len(kicks) + 1 and orbits == orbits[::-1] and kicks == kicks[::-1]
@@ -151,7 +164,9 @@ def test_the_energy_error_of_many_orbits_is_a_random_walk():
 
     def energy(f):
         q, p, m = f.q.astype(np.longdouble), f.p.astype(np.longdouble), start["m"]
-        pairs = sum(m[i] * m[j] / np.sqrt(((q[:, i] - q[:, j]) ** 2).sum(-1)) for i in range(3) for j in range(i))
+        pairs = sum(
+            m[i] * m[j] / np.sqrt(((q[:, i] - q[:, j]) ** 2).sum(-1)) for i in range(3) for j in range(i)
+        )
         return (p**2 / (2 * m[:, None])).sum((1, 2)) - pairs
 
     few, many = 100, 3000
@@ -205,7 +220,9 @@ def test_a_wrong_step_is_not_certified(program, k):
 
 def test_half_a_step_is_symplectic_and_not_consistent(program):
     half = re.search(r"ELEM (T\d+), mul, 0.5, \$dt", program)[1]
-    text = program.replace("F1.2, $dt", f"F1.2, {half}").replace("claim symplectic consistent symmetric", "claim symplectic")
+    text = program.replace("F1.2, $dt", f"F1.2, {half}").replace(
+        "claim symplectic consistent symmetric", "claim symplectic"
+    )
     certificate = verify(parse(text))
     assert certificate.symplectic and not certificate.consistent
     assert "weight 0.5" in certificate.consistent.because
@@ -226,7 +243,9 @@ def test_all_backends_give_the_same_bits(method):
 
 def test_steps_of_half_an_orbit_take_the_slow_path_to_the_same_bits():
     start = {name: a[:2] for name, a in planets(1e-6).items()}
-    runs = [tp.compile(gravity, 3.0, method="wisdom_holman", backend=b).evolve(**start, steps=4) for b in BACKENDS]
+    runs = [
+        tp.compile(gravity, 3.0, method="wisdom_holman", backend=b).evolve(**start, steps=4) for b in BACKENDS
+    ]
     assert len({out.hash for out in runs}) == 1 and np.isfinite(runs[0].final.q).all()
     usual = tp.compile(gravity, 3.0 / 8, method="wisdom_holman").evolve(**start, steps=32)
     assert np.abs(runs[0].final.q - usual.final.q).max() < 1e-12  # of two bodies every step is exact
@@ -247,7 +266,13 @@ def test_members_of_an_ensemble_have_the_bits_that_they_have_alone_and_looking_c
 
 def test_the_virtual_machine_runs_the_listing(program):
     start = planets(1e-3)
-    end = vm.run(parse(program), {"q": start["q"], "p": start["p"]}, 3, {"m": start["m"], "G": 1.0, "softening": 0.0}, dt=0.2)
+    end = vm.run(
+        parse(program),
+        {"q": start["q"], "p": start["p"]},
+        3,
+        {"m": start["m"], "G": 1.0, "softening": 0.0},
+        dt=0.2,
+    )
     out = tp.compile(gravity, 0.2, method="wisdom_holman").evolve(**start, steps=3)
     assert np.array_equal(np.array(end["q"]), out.final.q)
 
@@ -270,7 +295,9 @@ def test_the_report_names_the_centre_the_order_and_eps():
     assert "not compiled" in str(pytest.raises(tp.ShapeError, sim.explain).value)
     sim.evolve(**turned, steps=1)
     plan = sim.explain().to_dict()["plan"]
-    assert plan["centre"]["verdict"] == "body 1" and plan["centre"]["because"].endswith("innermost first: 2, 0")
+    assert plan["centre"]["verdict"] == "body 1" and plan["centre"]["because"].endswith(
+        "innermost first: 2, 0"
+    )
     assert 1e-4 < float(plan["eps"]["verdict"]) < 1e-2
     assert "McLachlan" in sim.cite()[0]
 
@@ -279,15 +306,38 @@ def test_the_order_of_the_bodies_changes_the_digits_and_not_the_motion():
     start = planets(1e-3)
     turned = {name: start[name][[2, 0, 1]] for name in start}
     out = tp.compile(gravity, 0.2, method="aba84").evolve(**turned, steps=50)
-    assert np.abs(out.final.q[[1, 2, 0]] - tp.compile(gravity, 0.2, method="aba84").evolve(**start, steps=50).final.q).max() < 1e-12
+    assert (
+        np.abs(
+            out.final.q[[1, 2, 0]]
+            - tp.compile(gravity, 0.2, method="aba84").evolve(**start, steps=50).final.q
+        ).max()
+        < 1e-12
+    )
 
 
-@pytest.mark.parametrize(("start", "why"), [
-    (plummer(6, seed=1), "times the pull of its Kepler orbit"),
-    ({"q": [[0, 0, 0], [1, 0, 0], [0.5, 0.9, 0]], "p": np.zeros((3, 3)), "m": [1.0, 1.0, 1.0]}, "times the pull of its Kepler orbit"),
-    ({"q": [[0, 0, 0], [1, 0, 0], [3, 0, 0]], "p": np.zeros((3, 3)), "m": [1.0, 1e-3, 0.0]}, "a mass is not positive"),
-    ({"q": [[0, 0, 0], [1, 0, 0], [3, 0, 0]], "p": np.zeros((3, 3)), "m": [1.0, 1e-3, 1e-3], "G": -1.0}, "do not attract"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [
+        (plummer(6, seed=1), "times the pull of its Kepler orbit"),
+        (
+            {"q": [[0, 0, 0], [1, 0, 0], [0.5, 0.9, 0]], "p": np.zeros((3, 3)), "m": [1.0, 1.0, 1.0]},
+            "times the pull of its Kepler orbit",
+        ),
+        (
+            {"q": [[0, 0, 0], [1, 0, 0], [3, 0, 0]], "p": np.zeros((3, 3)), "m": [1.0, 1e-3, 0.0]},
+            "a mass is not positive",
+        ),
+        (
+            {
+                "q": [[0, 0, 0], [1, 0, 0], [3, 0, 0]],
+                "p": np.zeros((3, 3)),
+                "m": [1.0, 1e-3, 1e-3],
+                "G": -1.0,
+            },
+            "do not attract",
+        ),
+    ],
+)
 def test_what_is_no_hierarchy_is_refused_with_the_reason(start, why):
     with pytest.raises(tp.PlanError, match=re.escape(why)):
         tp.compile(gravity, 0.01, method="aba84").evolve(**start, steps=1)
@@ -319,9 +369,13 @@ def other_masses(q: tp.Array[3, 3], p: tp.Array[3, 3], m: tp.Vec[3], w: tp.Vec[3
     return ((p**2).sum(-1) / (2 * w)).sum() - tp.pair_sum(m[:, None] * m[None, :] / r)
 
 
-@pytest.mark.parametrize(("system", "why"), [
-    (springs, "no sum over pairs of -G"), (other_masses, "not shown to be those of p**2/2m"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("system", "why"),
+    [
+        (springs, "no sum over pairs of -G"),
+        (other_masses, "not shown to be those of p**2/2m"),
+    ],
+)
 def test_another_form_is_refused_before_there_is_a_state(system, why):
     with pytest.raises(tp.PlanError, match=re.escape(why)):
         tp.compile(system, 0.1, method="wisdom_holman")
@@ -342,7 +396,10 @@ def test_a_potential_besides_gravity_is_a_perturbation():
 
     assert all_facts(oblate.bind(), Goal(0.1, "aba84"))["orbits"]
     start = planets(1e-4)
-    ends = [tp.compile(oblate, 12.0 / n, method=method).evolve(**start, steps=n).final.q for method, n in (("aba84", 150), ("kahan_li8", 3000))]
+    ends = [
+        tp.compile(oblate, 12.0 / n, method=method).evolve(**start, steps=n).final.q
+        for method, n in (("aba84", 150), ("kahan_li8", 3000))
+    ]
     assert np.abs(ends[0] - ends[1]).max() < 1e-9
 
 
@@ -424,7 +481,9 @@ def without_half_orbits(text):
 
 def test_half_a_wisdom_holman_step_is_not_symmetric():
     """An orbit and a kick do not commute; the product of one of each has order 1."""
-    whole, half = (verify(replace(parse(text), claims=())) for text in (listing(), without_half_orbits(listing())))
+    whole, half = (
+        verify(replace(parse(text), claims=())) for text in (listing(), without_half_orbits(listing()))
+    )
     assert whole.symmetric and whole.reversible
     assert not half.symmetric and not half.reversible and "palindrome" in half.symmetric.because
 

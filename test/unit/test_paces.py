@@ -1,4 +1,5 @@
 """How many fast kicks, is a step safe, and which parts are fast?  Held against matrices that NumPy makes of the same motion."""
+
 import logging
 import math
 
@@ -71,7 +72,9 @@ def test_a_composed_step_has_the_radius_of_its_product():
         steps = [exact_step(x * dt, 6) for x in (w, w, 1 - 4 * w, w, w)]
         wanted = np.abs(np.linalg.eigvals(np.linalg.multi_dot(steps))).max()
         assert sim.paces.radius((6,), dt)[0] == pytest.approx(wanted, rel=1e-7)
-        model = np.linalg.multi_dot([exact_step(x * dt, 6, np.eye(1), np.eye(1) * 0.2, np.ones(1)) for x in (w, w, 1 - 4 * w, w, w)])
+        model = np.linalg.multi_dot(
+            [exact_step(x * dt, 6, np.eye(1), np.eye(1) * 0.2, np.ones(1)) for x in (w, w, 1 - 4 * w, w, w)]
+        )
         found = radius([6], dt, [1.0, 0.2], [w, w, 1 - 4 * w, w, w])
         assert found == pytest.approx(np.abs(np.linalg.eigvals(model)).max(), rel=1e-6)
 
@@ -86,24 +89,34 @@ def test_the_first_state_says_how_many_fast_kicks_there_are():
     assert sim.goal.inner == (math.ceil(fast * 0.05 / FINEST),) == out.metrics["paces"]["inner"]
     told = str(sim.explain())
     assert "automatic, from these frequencies" in told and "provisional" not in told
-    said = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.05, inner=sim.goal.inner).evolve(**START, k=400.0, steps=20)
+    said = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.05, inner=sim.goal.inner).evolve(
+        **START, k=400.0, steps=20
+    )
     assert out.hash == said.hash
     planned = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.05, pilot=START | {"k": 400.0})
     assert planned.goal.inner == sim.goal.inner
 
 
 def test_the_plan_is_the_same_on_every_backend():
-    found = {b: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.4, backend=b, pilot=START).paces.frequencies
-             for b in ("llvm", "c", "numpy", "python")}  # fmt: skip
+    found = {
+        b: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.4, backend=b, pilot=START).paces.frequencies
+        for b in ("llvm", "c", "numpy", "python")
+    }
     assert len(set(found.values())) == 1
 
 
 def test_three_levels_of_an_ensemble_are_as_fast_as_its_fastest_member():
     sums = tp.fast(spring) + tp.slow(pull) + tp.slow(pull.rename(g="g2"), 2)
     sim = tp.compile(sums, dt=0.05)
-    given = dict(q=np.tile(START["q"], (3, 1)), p=np.zeros((3, 3)), m=M, k=[1.0, 4e4, 100.0], g=400.0, g2=1.0, steps=1)
+    given = dict(
+        q=np.tile(START["q"], (3, 1)), p=np.zeros((3, 3)), m=M, k=[1.0, 4e4, 100.0], g=400.0, g2=1.0, steps=1
+    )
     sim.evolve(**given)
-    fast, middle, slow = 200 * omega(FAST), math.sqrt(400 / 0.2) * omega(SLOW), math.sqrt(1 / 0.2) * omega(SLOW)
+    fast, middle, slow = (
+        200 * omega(FAST),
+        math.sqrt(400 / 0.2) * omega(SLOW),
+        math.sqrt(1 / 0.2) * omega(SLOW),
+    )
     assert sim.paces.frequencies == pytest.approx((fast, middle, slow), rel=1e-4)
     aim = max(slow * 0.05, FINEST)
     h = 0.05 / math.ceil(middle * 0.05 / aim)
@@ -169,7 +182,9 @@ def test_what_runs_away_by_itself_is_no_resonance(caplog):
     sim = tp.compile(tp.fast(spring) + tp.slow(hill), dt=0.05, pilot=START | {"k": 400.0})
     found, own = sim.paces.radius(sim.goal.inner, 0.05)
     away = np.linalg.eigvals(np.diag(1 / M) @ (400 * FAST - 4 * np.eye(3))).real.min()
-    assert own == pytest.approx(math.exp(0.05 * math.sqrt(-away)), rel=1e-9) and found == pytest.approx(own, rel=1e-3)
+    assert own == pytest.approx(math.exp(0.05 * math.sqrt(-away)), rel=1e-9) and found == pytest.approx(
+        own, rel=1e-3
+    )
     assert not caplog.messages and "no resonance" in str(sim.explain())
 
 
@@ -215,7 +230,9 @@ def test_one_energy_is_told_which_of_its_terms_are_fast():
         return p @ p / 2 + 1e4 * (q[0] - q[1]) ** 2 + tp.cos(q[2])
 
     split = tp.compile(whole, dt=1e-3).suggest_split(q=[0.1, 0.2, 0.3], p=[0.0, 0.0, 0.0])
-    assert "cos" in split.slow[0].name and split.slow[0].frequency == pytest.approx(math.sqrt(math.cos(0.3)), rel=1e-4)
+    assert "cos" in split.slow[0].name and split.slow[0].frequency == pytest.approx(
+        math.sqrt(math.cos(0.3)), rel=1e-4
+    )
     assert split.fast[0].frequency == pytest.approx(200.0) and not split.in_parts
     assert split.inner * 1e-3 * 200 / math.pi <= 0.8 and "fast_part" in str(split)
 
@@ -229,20 +246,43 @@ def test_the_widest_gap_is_the_split():
     pieces = [Piece("a", 1.0), Piece("b", 100.0), Piece("c", 2.0), Piece("d", 70.0)]
     split = proposed(pieces, 1e-3, True)
     assert [p.name for p in split.fast] == ["b", "d"] and [p.name for p in split.slow] == ["c", "a"]
-    assert split.expression == "tp.compile(tp.fast(b) + tp.fast(d) + tp.slow(c) + tp.slow(a), dt=0.025, inner=25)"
+    assert (
+        split.expression
+        == "tp.compile(tp.fast(b) + tp.fast(d) + tp.slow(c) + tp.slow(a), dt=0.025, inner=25)"
+    )
     assert proposed([Piece("a", 5.0), Piece("b", 0.0)], None, True).slow[0].name == "b"
     long = proposed(pieces, 1.0, True)  # a step that does not resolve the fast motion is no fast step
     assert long.inner == 6 and long.dt / long.inner == pytest.approx(0.004)
 
 
-@pytest.mark.parametrize("make, error, said", [
-    (lambda: kicks("chain", [1e6, 1.0], 0.1), PlanError, "100,000|1,000,000 kicks"),
-    (lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1, error=1e-3), PlanError, "goals do not go with"),
-    (lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1).estimate(steps=10), PlanError, "how many fast kicks"),
-    (lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1).suggest_dt(**START), PlanError, "fast and slow"),
-    (lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1).evolve(
-        q=np.zeros((0, 3)), p=np.zeros((0, 3)), m=M, steps=1), InputError, "empty ensemble"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make, error, said",
+    [
+        (lambda: kicks("chain", [1e6, 1.0], 0.1), PlanError, "100,000|1,000,000 kicks"),
+        (
+            lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1, error=1e-3),
+            PlanError,
+            "goals do not go with",
+        ),
+        (
+            lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1).estimate(steps=10),
+            PlanError,
+            "how many fast kicks",
+        ),
+        (
+            lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1).suggest_dt(**START),
+            PlanError,
+            "fast and slow",
+        ),
+        (
+            lambda: tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.1).evolve(
+                q=np.zeros((0, 3)), p=np.zeros((0, 3)), m=M, steps=1
+            ),
+            InputError,
+            "empty ensemble",
+        ),
+    ],
+)
 def test_what_cannot_be_decided_is_refused(make, error, said):
     with pytest.raises(error, match=said):
         make()
@@ -258,7 +298,10 @@ def test_other_parameters_are_measured_again():
     first = sim.evolve(**START, steps=3).metrics["paces"]
     stiff = sim.evolve(**START, k=4.0, steps=3).metrics["paces"]
     assert first["omega"][0] == pytest.approx(omega(FAST), rel=1e-6)
-    assert stiff["omega"][0] == pytest.approx(omega(4 * FAST), rel=1e-6) and stiff["omega"][1] == first["omega"][1]
+    assert (
+        stiff["omega"][0] == pytest.approx(omega(4 * FAST), rel=1e-6)
+        and stiff["omega"][1] == first["omega"][1]
+    )
     wanted = np.abs(np.linalg.eigvals(exact_step(0.3, 4, fast=4 * FAST))).max()
     assert stiff["radius"] == pytest.approx(wanted, rel=1e-7) and stiff["measured"] != first["measured"]
     once = sim.paces.elsewhere[0]

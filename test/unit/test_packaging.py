@@ -1,4 +1,5 @@
 """Is the package what pyproject.toml says?  Version, extras, entry point, types, and a light import."""
+
 from __future__ import annotations
 
 import importlib
@@ -19,11 +20,28 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 # Files that mypy does not check. Take a name out when its file is clean; none is ever added.
 UNCHECKED = {
-    "tinyphysics.device.arrays", "tinyphysics.front.functions", "tinyphysics.front.spaces",
-    "tinyphysics.front.trace", "tinyphysics.pipeline", "tinyphysics.runtime.simulation",
-}  # fmt: skip
+    "tinyphysics.device.arrays",
+    "tinyphysics.front.functions",
+    "tinyphysics.front.spaces",
+    "tinyphysics.front.trace",
+    "tinyphysics.pipeline",
+    "tinyphysics.runtime.simulation",
+}
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-HEAVY = ("llvmlite", "rich", "matplotlib", "scipy", "mpmath", "xarray", "zarr", "pint", "pyopencl", "jax", "torch", "dask")
+HEAVY = (
+    "llvmlite",
+    "rich",
+    "matplotlib",
+    "scipy",
+    "mpmath",
+    "xarray",
+    "zarr",
+    "pint",
+    "pyopencl",
+    "jax",
+    "torch",
+    "dask",
+)
 
 
 def test_there_is_one_version():
@@ -56,7 +74,9 @@ def test_types_are_shipped():
 
 def test_importing_loads_nothing_heavy():
     code = f"import sys, tinyphysics; print(*[m for m in {HEAVY!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == []
 
 
@@ -74,16 +94,38 @@ def test_python_m_tinyphysics_is_the_same_command():
 def test_the_core_needs_three_packages_and_the_rest_are_extras():
     name = re.compile(r"[\w-]+")
     assert [name.match(d)[0] for d in PROJECT["project"]["dependencies"]] == ["numpy", "llvmlite", "rich"]
-    extras = {x: [name.match(d)[0] for d in ds] for x, ds in PROJECT["project"]["optional-dependencies"].items()}
+    extras = {
+        x: [name.match(d)[0] for d in ds] for x, ds in PROJECT["project"]["optional-dependencies"].items()
+    }
     assert extras == {
-        "plot": ["matplotlib"], "io": ["xarray", "zarr", "gsd"], "units": ["pint"],
-        "opencl": ["pyopencl", "pocl-binary-distribution"], "jax": ["jax"], "torch": ["torch"],
-        "cluster": ["dask", "distributed"], "web": ["starlette", "uvicorn"],
-        "bench": ["numba", "jax", "heyoka", "rebound", "diffrax"], "c": ["ziglang"],
-        "test": ["pytest", "pytest-xdist", "hypothesis", "mpmath", "scipy", "ruff", "mypy", "gsd", "matplotlib",
-                 "xarray", "zarr", "pyopencl", "pocl-binary-distribution", "openmm"],
+        "plot": ["matplotlib"],
+        "io": ["xarray", "zarr", "gsd"],
+        "units": ["pint"],
+        "opencl": ["pyopencl", "pocl-binary-distribution"],
+        "jax": ["jax"],
+        "torch": ["torch"],
+        "cluster": ["dask", "distributed"],
+        "web": ["starlette", "uvicorn"],
+        "bench": ["numba", "jax", "heyoka", "rebound", "diffrax"],
+        "c": ["ziglang"],
+        "test": [
+            "pytest",
+            "pytest-xdist",
+            "hypothesis",
+            "mpmath",
+            "scipy",
+            "ruff",
+            "mypy",
+            "gsd",
+            "matplotlib",
+            "xarray",
+            "zarr",
+            "pyopencl",
+            "pocl-binary-distribution",
+            "openmm",
+        ],
         "docs": ["mkdocs"],
-    }  # fmt: skip
+    }
 
 
 def test_dependencies_have_lower_bounds_and_no_upper_ones():
@@ -97,11 +139,15 @@ def test_the_list_of_unchecked_files_only_shrinks():
     (ignored,) = [o["module"] for o in PROJECT["tool"]["mypy"]["overrides"] if o.get("ignore_errors")]
     assert set(ignored) <= UNCHECKED
     for module in ignored:
-        assert (ROOT / "src" / (module.replace(".", "/") + ".py")).exists(), f"{module} is gone: take it off the list"
+        assert (ROOT / "src" / (module.replace(".", "/") + ".py")).exists(), (
+            f"{module} is gone: take it off the list"
+        )
         assert module.split(".")[1] not in ("ir", "rules", "tpir"), f"{module} is strictly typed"
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "test-gpu", "docs", "bench", "lint", "types", "examples", "clean"])
+@pytest.mark.parametrize(
+    "target", ["demo", "test", "test-gpu", "docs", "bench", "lint", "types", "examples", "clean"]
+)
 def test_make_knows(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

@@ -1,4 +1,5 @@
 """Sums over pairs: each once, the diagonal never, forces by the third law, the same bits everywhere."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -66,8 +67,10 @@ def test_it_is_certified_symplectic_and_conserves_momentum():
 @pytest.mark.parametrize("n", [2, 5, 9])
 def test_every_backend_has_the_same_bits(n):
     start = bodies(n)
-    hashes = {b: tp.compile(cluster, dt=0.01, sizes={"n": n}, backend=b).evolve(**start, steps=20).hash
-              for b in BACKENDS}  # fmt: skip
+    hashes = {
+        b: tp.compile(cluster, dt=0.01, sizes={"n": n}, backend=b).evolve(**start, steps=20).hash
+        for b in BACKENDS
+    }
     assert len(set(hashes.values())) == 1, hashes
 
 
@@ -91,12 +94,15 @@ def test_numpys_triu_means_the_same():
 @pytest.mark.parametrize("n", [6, 60])
 def test_what_is_no_pair_never_reaches_a_force(n):
     """Sums and constants of a potential that is infinite on the diagonal."""
+
     @tp.hamiltonian
     def lj(q: tp.Array["n", 3], p: tp.Array["n", 3], shift: float = 0.1):
         d = q[:, None] - q[None, :]
         s6 = 1 / ((d**2).sum(-1)) ** 3
         near = tp.where(s6 > 0.1, s6 - 0.1, 0.0)
-        return (p**2).sum() / 2 + tp.pair_sum(4 * (s6**2 - s6) - 3 * s6 / 7 + shift + near) - tp.pair_sum(s6) / 9
+        return (
+            (p**2).sum() / 2 + tp.pair_sum(4 * (s6**2 - s6) - 3 * s6 / 7 + shift + near) - tp.pair_sum(s6) / 9
+        )
 
     q = 1.2 * np.stack(np.meshgrid(*[np.arange(4)] * 3), -1).reshape(-1, 3)[:n]
     sim = tp.compile(lj, dt=0.002)
@@ -127,7 +133,12 @@ def test_forces_are_the_slopes_of_the_energy(name):
     def system(q: tp.Array[5, 3], p: tp.Array[5, 3], k: float = 0.7):
         d = q[:, None] - q[None, :]
         r = np.sqrt((d**2).sum(-1))
-        return (p**2).sum() / 2 + tp.pair_sum(k * f(r) + 1 / r**2) - 2 * tp.pair_sum(1 / r) / 3 - (q**2).sum() / 10
+        return (
+            (p**2).sum() / 2
+            + tp.pair_sum(k * f(r) + 1 / r**2)
+            - 2 * tp.pair_sum(1 / r) / 3
+            - (q**2).sum() / 10
+        )
 
     def potential(q):
         r = np.linalg.norm(q[:, None] - q[None, :], axis=-1)[np.triu_indices(n, 1)]
@@ -154,7 +165,10 @@ def test_a_sum_over_pairs_takes_the_order_that_is_written_down():
     x = rng.normal(size=(n, n)) * 10.0 ** rng.integers(-8, 8, (n, n))
     square = UOp.var("x", (n, n))
     rows, columns = (
-        evaluate([UOp(Ops.REDUCE, square.dtype, (n,), (square,), ("pairs", (a,), (0, 1)))], {"x": x.ravel().tolist()})[0]
+        evaluate(
+            [UOp(Ops.REDUCE, square.dtype, (n,), (square,), ("pairs", (a,), (0, 1)))],
+            {"x": x.ravel().tolist()},
+        )[0]
         for a in (1, 0)
     )
     for i in range(n):
@@ -232,7 +246,9 @@ def test_what_stops_for_another_reason_names_its_number():
     def falling(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"]):
         d = q[:, None] - q[None, :]
         r = np.sqrt((d**2).sum(-1) + 1.0)
-        return ((p**2).sum(-1) / (2 * m)).sum() - tp.pair_sum(m[:, None] * m[None, :] / r) - (q**4).sum() * 1e6
+        return (
+            ((p**2).sum(-1) / (2 * m)).sum() - tp.pair_sum(m[:, None] * m[None, :] / r) - (q**4).sum() * 1e6
+        )
 
     out = tp.compile(falling, dt=0.1, sizes={"n": 4}).evolve(**bodies(4), steps=100)
     assert out.stopped.cause == "not finite" and out.stopped.where[0] in ("q", "p")
@@ -240,7 +256,11 @@ def test_what_stops_for_another_reason_names_its_number():
 
 # --- r**-3 by float32, where there are many pairs ------------------------------------------------------
 def step_of(n, precision="float64"):
-    return build_loops(tp.compile(cluster, dt=2.0**-10, sizes={"n": n}, precision=precision).tpir).sections["step"].nests
+    return (
+        build_loops(tp.compile(cluster, dt=2.0**-10, sizes={"n": n}, precision=precision).tpir)
+        .sections["step"]
+        .nests
+    )
 
 
 def test_many_pairs_take_no_root_and_no_division_of_doubles():
@@ -278,7 +298,9 @@ def test_distances_out_of_the_range_of_float32_are_right_to_the_bit(far):
     if far < 1:
         start["q"][30] = [far, 0, 0]
     dt = 1e-60 if far < 1 else 2.0**-10
-    finals = [tp.compile(cluster, dt=dt, sizes={"n": n}, backend=b).evolve(**start, steps=1).final for b in BACKENDS]
+    finals = [
+        tp.compile(cluster, dt=dt, sizes={"n": n}, backend=b).evolve(**start, steps=1).final for b in BACKENDS
+    ]
     assert all(np.array_equal(f.p, finals[0].p) and np.array_equal(f.q, finals[0].q) for f in finals)
     expected = plain_forces(start["q"], start["m"])
     assert np.isfinite(expected).all()

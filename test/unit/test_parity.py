@@ -1,4 +1,5 @@
 """Do all backends give the same bits?  Hashes of whole runs, and controls that show that a hash can differ."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -104,7 +105,9 @@ def test_every_backend_gives_the_hash_of_the_virtual_machine(name, precision):
         assert out.hash == reference.hash, backend
         assert out.hashes == reference.hashes, backend
         assert all(np.array_equal(out.frames[s], reference.frames[s]) for s in out.frames), backend
-        assert all(out.frames[s].dtype == precision and out.final[s].dtype == precision for s in out.frames), backend
+        assert all(
+            out.frames[s].dtype == precision and out.final[s].dtype == precision for s in out.frames
+        ), backend
 
 
 @pytest.mark.parametrize("name", SUITE)
@@ -137,7 +140,9 @@ def test_a_large_ensemble_agrees_for_every_thread_count(precision):
     start = ensemble(dict(q=1.0, p=0.3), 65_537)
     sims = {b: tp.compile(pendulum, dt=0.1, backend=b, precision=precision) for b in ("llvm", "c")}
     hashes = {
-        (b, threads): sim.evolve(steps=40, threads=threads, **start).hash for b, sim in sims.items() for threads in (1, 2, 3)
+        (b, threads): sim.evolve(steps=40, threads=threads, **start).hash
+        for b, sim in sims.items()
+        for threads in (1, 2, 3)
     }
     assert len(set(hashes.values())) == 1, hashes
 
@@ -218,7 +223,9 @@ def test_observables_cost_no_bit_and_agree_everywhere(precision):
         assert np.array_equal(out["r"], runs["python"]["r"])
     assert runs["llvm"]["both"].shape == (8, 2)
     saved = [run("kepler", b, precision, save_every=3) for b in BACKENDS]
-    assert all(np.array_equal(out.energy, saved[0].energy) and out.drift() == saved[0].drift() for out in saved)
+    assert all(
+        np.array_equal(out.energy, saved[0].energy) and out.drift() == saved[0].drift() for out in saved
+    )
 
 
 def test_members_may_have_parameters_of_their_own(precision):
@@ -239,12 +246,23 @@ def unfused(program: Program) -> Program:
         if i.op == "FMA":
             t = Register("T", 1000 + k)
             out.append(Instruction("ELEM", (t, Word("mul"), *i.args[:2]), i.type))
-            out.append(Instruction("ELEM", (i.dst, Word("add"), t, i.args[2]), i.type)
-                       if i.dst.kind != "G" else Instruction("FMA", (i.dst, 1.0, t, i.args[2]), i.type))  # fmt: skip
+            out.append(
+                Instruction("ELEM", (i.dst, Word("add"), t, i.args[2]), i.type)
+                if i.dst.kind != "G"
+                else Instruction("FMA", (i.dst, 1.0, t, i.args[2]), i.type)
+            )
         else:
             out.append(i)
-    return Program(program.name, (), program.states, program.params, program.energy, program.init,
-                   tuple(out), program.final)  # fmt: skip
+    return Program(
+        program.name,
+        (),
+        program.states,
+        program.params,
+        program.energy,
+        program.init,
+        tuple(out),
+        program.final,
+    )
 
 
 def program_hash(program, start, loader, dt=0.1):
@@ -274,9 +292,18 @@ def test_control_a_compiler_that_contracts_changes_the_hash(monkeypatch, precisi
 
 
 def test_observables_may_be_conditions_constants_and_parameters(precision):
-    watch = {"one": lambda q: 1.0, "right": lambda q: q > 0, "mu": lambda mu: mu, "size": lambda q: q.shape[0]}
+    watch = {
+        "one": lambda q: 1.0,
+        "right": lambda q: q > 0,
+        "mu": lambda mu: mu,
+        "size": lambda q: q.shape[0],
+    }
     runs = {b: run("kepler", b, precision, steps=60, observe=watch, observe_every=20) for b in BACKENDS}
     for out in runs.values():
         assert out["right"].shape == (4, 2) and set(out["right"].ravel()) == {0.0, 1.0}
         assert np.array_equal(out["right"], runs["python"]["right"])
-        assert out["one"].tolist() == [1.0] * 4 and out["mu"].tolist() == [1.0] * 4 and out["size"].tolist() == [2.0] * 4
+        assert (
+            out["one"].tolist() == [1.0] * 4
+            and out["mu"].tolist() == [1.0] * 4
+            and out["size"].tolist() == [2.0] * 4
+        )

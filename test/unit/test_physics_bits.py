@@ -1,4 +1,5 @@
 """Every system of the library: the same bits on every backend, and certified where it has an energy."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,5 @@
 """Chains: normal modes have their frequencies, FPUT comes back, Toda keeps as many invariants as particles."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,7 +7,15 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.physics.chains import (
-    fput, lax_matrix, mode_energies, mode_frequency, normal_mode, oscillators, toda, toda_invariants, toda_open,
+    fput,
+    lax_matrix,
+    mode_energies,
+    mode_frequency,
+    normal_mode,
+    oscillators,
+    toda,
+    toda_invariants,
+    toda_open,
 )
 from tinyphysics.physics.fields import leapfrog_frequency
 
@@ -28,7 +37,9 @@ def test_two_oscillators_beat_at_the_difference_of_their_frequencies():
     slow, fast = mode_frequency(2, [1, 2], coupling=0.05, onsite=1.0)
     half = np.pi / (fast - slow)
     steps = round(half / 0.01)
-    out = tp.compile(oscillators, dt=0.01).evolve(q=[1.0, 0.0], p=[0.0, 0.0], coupling=0.05, onsite=1.0, steps=steps)
+    out = tp.compile(oscillators, dt=0.01).evolve(
+        q=[1.0, 0.0], p=[0.0, 0.0], coupling=0.05, onsite=1.0, steps=steps
+    )
     energy = (out.final.p**2 + out.final.q**2) / 2
     assert energy[0] < 1e-3 and energy[1] == pytest.approx(out.energy[0], rel=0.01)
 
@@ -45,7 +56,10 @@ def test_the_energies_of_the_modes_add_up_to_that_of_the_chain():
 # --- Fermi, Pasta, Ulam & Tsingou -------------------------------------------------------------------
 def test_without_its_nonlinear_terms_fput_is_linear():
     start = normal_mode(5)
-    runs = [tp.compile(oscillators, dt=0.1).evolve(**start, steps=50), tp.compile(fput, dt=0.1).evolve(**start, alpha=0.0, steps=50)]
+    runs = [
+        tp.compile(oscillators, dt=0.1).evolve(**start, steps=50),
+        tp.compile(fput, dt=0.1).evolve(**start, alpha=0.0, steps=50),
+    ]
     assert runs[0].final.q == pytest.approx(runs[1].final.q, abs=1e-14)
 
 

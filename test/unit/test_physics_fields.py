@@ -1,4 +1,5 @@
 """Fields: waves follow the dispersion relation of lattice and method, kinks move and weigh what they should."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,8 +7,18 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.physics.fields import (
-    kink_position, lattice_frequency, leapfrog_frequency, phases, phi4, phi4_kink, plane_wave, rotors, sine_gordon,
-    sine_gordon_kink, standing_wave, wave,
+    kink_position,
+    lattice_frequency,
+    leapfrog_frequency,
+    phases,
+    phi4,
+    phi4_kink,
+    plane_wave,
+    rotors,
+    sine_gordon,
+    sine_gordon_kink,
+    standing_wave,
+    wave,
 )
 
 SHEET = (6, 8)
@@ -33,7 +44,9 @@ def test_a_plane_wave_moves_the_way_it_points():
     u, v = plane_wave(SHEET, waves)
     out = tp.compile(wave, dt=dt).evolve(u=u, v=v, steps=steps)
     omega = lattice_frequency(SHEET, waves)
-    assert out.final.u == pytest.approx(np.cos(2 * np.pi * phases(SHEET, waves) - omega * dt * steps), abs=3e-6)
+    assert out.final.u == pytest.approx(
+        np.cos(2 * np.pi * phases(SHEET, waves) - omega * dt * steps), abs=3e-6
+    )
 
 
 def test_long_waves_move_with_the_speed_of_light():
@@ -41,10 +54,14 @@ def test_long_waves_move_with_the_speed_of_light():
 
 
 # --- kinks ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("system, kink, level, rest", [
-    (sine_gordon, sine_gordon_kink, np.pi, 8.0),
-    (phi4, phi4_kink, 0.0, np.sqrt(8 / 9)),
-], ids=["sine-Gordon", "phi4"])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, kink, level, rest",
+    [
+        (sine_gordon, sine_gordon_kink, np.pi, 8.0),
+        (phi4, phi4_kink, 0.0, np.sqrt(8 / 9)),
+    ],
+    ids=["sine-Gordon", "phi4"],
+)
 def test_a_kink_moves_with_its_speed_and_weighs_what_einstein_says(system, kink, level, rest):
     n, dx, speed = 32, 0.35, 0.4
     start = kink(n, dx, speed, at=-1.0)

@@ -1,4 +1,5 @@
 """Fluids: the viscosity is the one promised, a channel has its parabola, mass stays, walls hold and drag."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,8 +7,22 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.physics.fluids import (
-    D2Q9, D3Q19, bgk, cavity, channel, density_and_velocity, equilibrium, flow, fluid, fluid3, moments, shear_wave,
-    still, taylor_green, viscosity, weight,
+    D2Q9,
+    D3Q19,
+    bgk,
+    cavity,
+    channel,
+    density_and_velocity,
+    equilibrium,
+    flow,
+    fluid,
+    fluid3,
+    moments,
+    shear_wave,
+    still,
+    taylor_green,
+    viscosity,
+    weight,
 )
 
 
@@ -63,7 +78,9 @@ def test_a_shear_wave_in_three_dimensions_does_so_too():
     ux = np.cos(2 * np.pi * np.arange(d) / d)[:, None, None] * 0.01
     start = flow([np.zeros((d, 1, 1)), np.zeros((d, 1, 1)), ux])
     out = tp.compile(fluid3).evolve(f=start, tau=1.0, steps=40, save_every=20)
-    measured = decay([(density_and_velocity(f)[1][2] * ux).sum() for f in out.f[1:]], 20, (2 * np.pi / d) ** 2)
+    measured = decay(
+        [(density_and_velocity(f)[1][2] * ux).sum() for f in out.f[1:]], 20, (2 * np.pi / d) ** 2
+    )
     assert measured == pytest.approx(viscosity(1.0), rel=0.01)
 
 
@@ -82,7 +99,11 @@ def test_taylor_green_vortices_keep_their_shape_and_decay():
 def settled(tau, h=12, g=1e-5):
     out = tp.compile(fluid).evolve(f=still(h, 1), solid=channel(h, 1), tau=tau, gx=g, steps=4000)
     y = np.arange(1, h - 1) - 0.5  # the walls are half-way between the rows
-    return out, density_and_velocity(out.final.f, (0.0, g))[1][1, 1:-1, 0], g / (2 * viscosity(tau)) * y * (h - 2 - y)
+    return (
+        out,
+        density_and_velocity(out.final.f, (0.0, g))[1][1, 1:-1, 0],
+        g / (2 * viscosity(tau)) * y * (h - 2 - y),
+    )
 
 
 @pytest.mark.requirement("S2-32")

@@ -1,4 +1,5 @@
 """Sizes and maps: what is wrong is named, with what to write instead; and what looks wrong but is not, runs."""
+
 from __future__ import annotations
 
 import subprocess
@@ -52,39 +53,96 @@ def nothing(x: tp.Vec["n"]):
 SMALL = {"h": 2, "w": 2}
 
 
-@pytest.mark.parametrize("call, what, remedy", [
-    # a letter with two sizes
-    (lambda: tp.compile(gravity, dt=0.1).evolve(**HALF, m=np.ones(4), steps=1), "`m` has n = 4, but `q` has n = 3", "one size"),
-    (lambda: tp.compile(fluid).evolve(f=still(2, 3), solid=np.zeros((3, 2)), steps=1), "`solid` has h = 3, but `f` has h = 2", "one size"),
-    (lambda: tp.compile(tp.hamiltonian(mixed), dt=0.1, sizes={"n": 3, "k": 4}), "shapes (4,) and (3,)", "x[:, None]"),
-    # a shape that is not the declared one
-    (lambda: tp.compile(gravity, dt=0.1).evolve(q=np.ones((3, 2)), p=np.ones((3, 2)), steps=1), "declares (n, 3)", "One member: (n, 3)"),
-    (lambda: tp.compile(gravity, dt=0.1).evolve(q=np.ones(9), p=np.ones(9), steps=1), "declares (n, 3)", "(members, n, 3)"),
-    (lambda: tp.compile(fluid).evolve(f=still(2, 3)[:8], steps=1), "declares (9, h, w)", "One member"),
-    (lambda: tp.compile(fluid).evolve(f=np.moveaxis(still(2, 3), 0, -1), steps=1), "shape (2, 3, 9); the system declares (9, h, w)", ""),
-    (lambda: tp.compile(tp.hamiltonian(square), dt=0.1).evolve(u=np.ones((2, 3)), v=np.ones((2, 3)), steps=1), "declares (n, n)", "One member"),
-    (lambda: tp.compile(gravity, dt=0.1, sizes={"n": 2}).evolve(**START, steps=1), "declares shape (2, 3)", "(members, 2, 3)"),
-    (lambda: tp.compile(fput, dt=0.1).evolve(q=[], p=[], steps=1), "the size `n` is 0", "at least one"),
-    # a letter that nothing binds
-    (lambda: tp.compile(gravity, dt=0.1).explain(), "its size n is unknown", "sizes={'n': 16}"),
-    (lambda: tp.compile(gravity, dt=0.1).evolve(steps=1), "the size `n` cannot be read off", "Pass q=..."),
-    (lambda: tp.compile(tp.hamiltonian(weighted), dt=0.1).evolve(q=[1.0], p=[1.0], steps=1), "the size `k` cannot", "sizes={'n': 1, 'k': ...}"),
-    (lambda: tp.compile(fluid, sizes={"h": 3}), "the size `w` is not known", "sizes={'h': 3, 'w': 16}"),
-    (lambda: tp.compile(gravity, dt=0.1, sizes={"N": 3}), "no size `N`", "`n`"),
-    (lambda: tp.compile(gravity, dt=0.1, sizes=3), "not a dict", 'sizes={"n": 16}'),
-    (lambda: tp.compile(gravity, dt=0.1, sizes={"n": 0}), "sizes={'n': 0}", "positive integer"),
-    # a map whose results are not its states
-    (lambda: tp.compile(tp.map(one_plane), sizes=SMALL), "returns shape (2, 2) for `f`, which has (9, 2, 2)", "np.stack"),
-    (lambda: tp.compile(tp.map(planes), sizes=SMALL), "returns 9 states but takes 2 arguments", "np.stack makes one state"),
-    (lambda: tp.compile(tp.map(stacked), sizes={"n": 3}), "returns shape (2, 3) for `x`, which has (3,)", "one new value per state"),
-    (lambda: tp.compile(tp.map(named), sizes={"n": 3}), "returns a dict", "return x, y"),
-    (lambda: tp.compile(tp.map(nothing), sizes={"n": 3}), "returns nothing", "return"),
-    (lambda: tp.compile(fluid, dt=0.1), "is a map and has no dt", "tp.compile(system) is enough"),
-    # starts
-    (lambda: plummer(-1), "n=-1 does not fit", "from 0"),
-    (lambda: plummer(2.5), "n=2.5 is not a whole number", "Pass n="),
-    (lambda: plummer(3, seed=-1), "seed=-1 does not fit 64 bits", "from 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, what, remedy",
+    [
+        # a letter with two sizes
+        (
+            lambda: tp.compile(gravity, dt=0.1).evolve(**HALF, m=np.ones(4), steps=1),
+            "`m` has n = 4, but `q` has n = 3",
+            "one size",
+        ),
+        (
+            lambda: tp.compile(fluid).evolve(f=still(2, 3), solid=np.zeros((3, 2)), steps=1),
+            "`solid` has h = 3, but `f` has h = 2",
+            "one size",
+        ),
+        (
+            lambda: tp.compile(tp.hamiltonian(mixed), dt=0.1, sizes={"n": 3, "k": 4}),
+            "shapes (4,) and (3,)",
+            "x[:, None]",
+        ),
+        # a shape that is not the declared one
+        (
+            lambda: tp.compile(gravity, dt=0.1).evolve(q=np.ones((3, 2)), p=np.ones((3, 2)), steps=1),
+            "declares (n, 3)",
+            "One member: (n, 3)",
+        ),
+        (
+            lambda: tp.compile(gravity, dt=0.1).evolve(q=np.ones(9), p=np.ones(9), steps=1),
+            "declares (n, 3)",
+            "(members, n, 3)",
+        ),
+        (lambda: tp.compile(fluid).evolve(f=still(2, 3)[:8], steps=1), "declares (9, h, w)", "One member"),
+        (
+            lambda: tp.compile(fluid).evolve(f=np.moveaxis(still(2, 3), 0, -1), steps=1),
+            "shape (2, 3, 9); the system declares (9, h, w)",
+            "",
+        ),
+        (
+            lambda: tp.compile(tp.hamiltonian(square), dt=0.1).evolve(
+                u=np.ones((2, 3)), v=np.ones((2, 3)), steps=1
+            ),
+            "declares (n, n)",
+            "One member",
+        ),
+        (
+            lambda: tp.compile(gravity, dt=0.1, sizes={"n": 2}).evolve(**START, steps=1),
+            "declares shape (2, 3)",
+            "(members, 2, 3)",
+        ),
+        (lambda: tp.compile(fput, dt=0.1).evolve(q=[], p=[], steps=1), "the size `n` is 0", "at least one"),
+        # a letter that nothing binds
+        (lambda: tp.compile(gravity, dt=0.1).explain(), "its size n is unknown", "sizes={'n': 16}"),
+        (
+            lambda: tp.compile(gravity, dt=0.1).evolve(steps=1),
+            "the size `n` cannot be read off",
+            "Pass q=...",
+        ),
+        (
+            lambda: tp.compile(tp.hamiltonian(weighted), dt=0.1).evolve(q=[1.0], p=[1.0], steps=1),
+            "the size `k` cannot",
+            "sizes={'n': 1, 'k': ...}",
+        ),
+        (lambda: tp.compile(fluid, sizes={"h": 3}), "the size `w` is not known", "sizes={'h': 3, 'w': 16}"),
+        (lambda: tp.compile(gravity, dt=0.1, sizes={"N": 3}), "no size `N`", "`n`"),
+        (lambda: tp.compile(gravity, dt=0.1, sizes=3), "not a dict", 'sizes={"n": 16}'),
+        (lambda: tp.compile(gravity, dt=0.1, sizes={"n": 0}), "sizes={'n': 0}", "positive integer"),
+        # a map whose results are not its states
+        (
+            lambda: tp.compile(tp.map(one_plane), sizes=SMALL),
+            "returns shape (2, 2) for `f`, which has (9, 2, 2)",
+            "np.stack",
+        ),
+        (
+            lambda: tp.compile(tp.map(planes), sizes=SMALL),
+            "returns 9 states but takes 2 arguments",
+            "np.stack makes one state",
+        ),
+        (
+            lambda: tp.compile(tp.map(stacked), sizes={"n": 3}),
+            "returns shape (2, 3) for `x`, which has (3,)",
+            "one new value per state",
+        ),
+        (lambda: tp.compile(tp.map(named), sizes={"n": 3}), "returns a dict", "return x, y"),
+        (lambda: tp.compile(tp.map(nothing), sizes={"n": 3}), "returns nothing", "return"),
+        (lambda: tp.compile(fluid, dt=0.1), "is a map and has no dt", "tp.compile(system) is enough"),
+        # starts
+        (lambda: plummer(-1), "n=-1 does not fit", "from 0"),
+        (lambda: plummer(2.5), "n=2.5 is not a whole number", "Pass n="),
+        (lambda: plummer(3, seed=-1), "seed=-1 does not fit 64 bits", "from 0"),
+    ],
+)
 def test_the_error_says_what_and_the_remedy(call, what, remedy):
     with pytest.raises(tp.TinyPhysicsError) as error:
         call()
@@ -107,7 +165,9 @@ def test_a_map_with_letters_needs_no_dt_before_its_sizes_are_known():
 
 
 def test_one_of_everything_runs():
-    assert tp.compile(gravity, dt=0.1).evolve(q=[[1.0, 0.0, 0.0]], p=[[1.0, 0.0, 0.0]], steps=10).final.q[0, 0] == pytest.approx(2)
+    assert tp.compile(gravity, dt=0.1).evolve(q=[[1.0, 0.0, 0.0]], p=[[1.0, 0.0, 0.0]], steps=10).final.q[
+        0, 0
+    ] == pytest.approx(2)
     assert tp.compile(fput, dt=0.1).evolve(q=[0.1], p=[0.0], steps=1).stopped is None
     assert tp.compile(fluid).evolve(f=still(1, 1), steps=3).final.f == pytest.approx(still(1, 1))
 
@@ -115,7 +175,9 @@ def test_one_of_everything_runs():
 def test_ensembles_of_arrays_are_the_members_alone():
     other = plummer(3, seed=2)
     sim = tp.compile(gravity, dt=0.1)
-    both = sim.evolve(q=[START["q"], other["q"]], p=[START["p"], other["p"]], m=START["m"], softening=0.1, steps=20)
+    both = sim.evolve(
+        q=[START["q"], other["q"]], p=[START["p"], other["p"]], m=START["m"], softening=0.1, steps=20
+    )
     for k, start in enumerate((START, other)):
         assert (both.final.q[k] == sim.evolve(**start, softening=0.1, steps=20).final.q).all()
 
@@ -128,7 +190,9 @@ def test_the_library_is_reached_by_name_and_costs_nothing_before():
         "assert 'numpy' not in sys.modules; print(tp.physics.particles.gravity.name)"
     )
     path = str(Path(tp.__file__).parents[1])
-    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True
+    )
     assert done.stdout.strip() == "gravity", done.stderr
     with pytest.raises(AttributeError, match="tinyphysics.physics has no `optics`"):
         tp.physics.optics

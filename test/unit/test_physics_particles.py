@@ -1,4 +1,5 @@
 """Particles: the energies are those of the books, the starts are what their names say, planets keep their years."""
+
 from __future__ import annotations
 
 import math
@@ -8,7 +9,15 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.physics.particles import (
-    BODIES, GAUSS, PLANETS, SCALE, cold_sphere, coulomb, gravity, plummer, solar_system,
+    BODIES,
+    GAUSS,
+    PLANETS,
+    SCALE,
+    cold_sphere,
+    coulomb,
+    gravity,
+    plummer,
+    solar_system,
 )
 from tinyphysics.util import digest
 
@@ -56,7 +65,9 @@ def test_a_charge_is_scattered_by_rutherfords_angle():
     out = tp.compile(coulomb, dt=0.01, order=4).evolve(q=q, p=p, m=m, charge=[1.0, 1.5], steps=80_000)
     x, y, _ = out.final.p[0]
     energy = mu * v**2 / 2
-    assert math.atan2(abs(y), x) == pytest.approx(2 * math.atan(1.5 / (2 * energy * b)), rel=5e-3)  # 400 is not infinity
+    assert math.atan2(abs(y), x) == pytest.approx(
+        2 * math.atan(1.5 / (2 * energy * b)), rel=5e-3
+    )  # 400 is not infinity
     assert out.drift("energy") < 1e-9
 
 
@@ -79,10 +90,15 @@ def test_a_seed_means_one_state_at_rest_in_the_origin(make):
 
 
 def test_the_bits_of_the_starts_are_those_of_every_other_machine():
-    digests = [digest(b"".join(np.asarray(v).tobytes() for v in s.values()))
-               for s in (plummer(1000, 1), cold_sphere(1000, 1), solar_system())]  # fmt: skip
-    assert digests == ["6c6d72327c446d34fc819a9aeab8ee67", "41d45d94201c0217596731dce86c005e",
-                       "96f0482ee19301c00eeba59e0cf9e9f3"]  # fmt: skip
+    digests = [
+        digest(b"".join(np.asarray(v).tobytes() for v in s.values()))
+        for s in (plummer(1000, 1), cold_sphere(1000, 1), solar_system())
+    ]
+    assert digests == [
+        "6c6d72327c446d34fc819a9aeab8ee67",
+        "41d45d94201c0217596731dce86c005e",
+        "96f0482ee19301c00eeba59e0cf9e9f3",
+    ]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -124,9 +140,15 @@ def test_a_cold_sphere_is_uniform_and_at_rest_and_falls_together():
 
 # --- the solar system -------------------------------------------------------------------------------
 YEARS = {  # sidereal periods in days, as any almanac has them
-    "Mercury": 87.969, "Venus": 224.701, "Earth": 365.256, "Mars": 686.980,
-    "Jupiter": 4332.59, "Saturn": 10759.2, "Uranus": 30688.5, "Neptune": 60182.0,
-}  # fmt: skip
+    "Mercury": 87.969,
+    "Venus": 224.701,
+    "Earth": 365.256,
+    "Mars": 686.980,
+    "Jupiter": 4332.59,
+    "Saturn": 10759.2,
+    "Uranus": 30688.5,
+    "Neptune": 60182.0,
+}
 
 
 def test_planets_are_on_bound_ellipses_with_the_right_periods():

@@ -1,4 +1,5 @@
 """States to start from: lattices by their neighbours, liquids by their distances, momenta by their moments."""
+
 from __future__ import annotations
 
 import math
@@ -56,23 +57,28 @@ def test_a_lattice_for_a_count_or_for_cells_of_each_axis():
     assert len(q) == 48 and np.allclose(box / box[0], [1, 1.5, 2])
 
 
-@pytest.mark.parametrize("given, what", [
-    (dict(kind="hcp", cells=3), "cubic, bcc, fcc"),
-    (dict(kind="fcc"), "either cells or count"),
-    (dict(kind="fcc", cells=3, count=108), "either cells or count"),
-    (dict(kind="fcc", count=510), "500 and 864"),
-    (dict(kind="fcc", cells=(3, 3)), "along 3 axes"),
-    (dict(kind="square", cells=0), "whole number"),
-    (dict(kind="square", cells=2, density=0.0), "density"),
-    (dict(kind="square", cells=2, density=math.nan), "density"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, what",
+    [
+        (dict(kind="hcp", cells=3), "cubic, bcc, fcc"),
+        (dict(kind="fcc"), "either cells or count"),
+        (dict(kind="fcc", cells=3, count=108), "either cells or count"),
+        (dict(kind="fcc", count=510), "500 and 864"),
+        (dict(kind="fcc", cells=(3, 3)), "along 3 axes"),
+        (dict(kind="square", cells=0), "whole number"),
+        (dict(kind="square", cells=2, density=0.0), "density"),
+        (dict(kind="square", cells=2, density=math.nan), "density"),
+    ],
+)
 def test_a_lattice_that_cannot_be_is_refused(given, what):
     with pytest.raises(tp.InputError, match=what):
         lattice(**given)
 
 
 # --- liquids ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("n, density, distance", [(300, 0.3, 0.9), (100, 0.01, 1.0), (8, 1.0, 0.5), (500, 0.5, 0.0)])
+@pytest.mark.parametrize(
+    "n, density, distance", [(300, 0.3, 0.9), (100, 0.01, 1.0), (8, 1.0, 0.5), (500, 0.5, 0.0)]
+)
 def test_a_liquid_keeps_its_distance(n, density, distance):
     q, box = random_liquid(n, density, distance, seed=3)
     assert q.shape == (n, 3) and math.isclose(n / box.prod(), density, rel_tol=1e-13)
@@ -94,14 +100,17 @@ def test_a_seed_is_one_liquid_in_any_box():
     assert distances(a, np.array([5.0, 6.0])).min() >= 0.4
 
 
-@pytest.mark.parametrize("given, what", [
-    (dict(n=200, density=1.2, distance=1.0), "no place for particle(.|\n)*minimise"),
-    (dict(n=8, density=1.0, distance=1.5), "half an edge"),
-    (dict(n=8), "either density or box"),
-    (dict(n=8, density=1.0, box=[1.0]), "either density or box"),
-    (dict(n=-1, density=1.0), "n=-1"),
-    (dict(n=8, box=[1.0, -1.0]), "box"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, what",
+    [
+        (dict(n=200, density=1.2, distance=1.0), "no place for particle(.|\n)*minimise"),
+        (dict(n=8, density=1.0, distance=1.5), "half an edge"),
+        (dict(n=8), "either density or box"),
+        (dict(n=8, density=1.0, box=[1.0]), "either density or box"),
+        (dict(n=-1, density=1.0), "n=-1"),
+        (dict(n=8, box=[1.0, -1.0]), "box"),
+    ],
+)
 def test_a_liquid_that_cannot_be_is_refused(given, what):
     with pytest.raises(tp.InputError, match=what):
         random_liquid(**given)
@@ -131,7 +140,12 @@ def test_without_a_drift_there_are_fewer_degrees_of_freedom(dimensions):
     n, T, starts = 4, 0.6, 3000
     m = np.array([1.0, 2.0, 3.0, 10.0])
     for drift, free in ((False, dimensions * (n - 1)), (True, dimensions * n)):
-        x = np.array([2 * kinetic(maxwell(n, T, m, seed=s, dimensions=dimensions, drift=drift), m) / T for s in range(starts)])
+        x = np.array(
+            [
+                2 * kinetic(maxwell(n, T, m, seed=s, dimensions=dimensions, drift=drift), m) / T
+                for s in range(starts)
+            ]
+        )
         assert stats.kstest(x, "chi2", (free,)).pvalue > 1e-3
     p = maxwell(n, T, m, seed=5, dimensions=dimensions)
     assert np.abs(p.sum(0)).max() < 1e-14
@@ -151,14 +165,17 @@ def test_a_temperature_of_zero_is_rest_and_a_row_does_not_depend_on_the_others()
     assert np.array_equal(maxwell(5, 1.0, seed=4, drift=True), maxwell(9, 1.0, seed=4, drift=True)[:5])
 
 
-@pytest.mark.parametrize("given, what", [
-    (dict(n=4, temperature=-1.0), "temperature"),
-    (dict(n=4, temperature=1.0, m=[1.0, 2.0]), "masses of 4"),
-    (dict(n=4, temperature=1.0, m=0.0), "masses of 4"),
-    (dict(n=1, temperature=1.0, exact=True), "no temperature"),
-    (dict(n=2.5, temperature=1.0), "n=2.5"),
-    (dict(n=2, temperature=1.0, seed=-1), "seed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given, what",
+    [
+        (dict(n=4, temperature=-1.0), "temperature"),
+        (dict(n=4, temperature=1.0, m=[1.0, 2.0]), "masses of 4"),
+        (dict(n=4, temperature=1.0, m=0.0), "masses of 4"),
+        (dict(n=1, temperature=1.0, exact=True), "no temperature"),
+        (dict(n=2.5, temperature=1.0), "n=2.5"),
+        (dict(n=2, temperature=1.0, seed=-1), "seed"),
+    ],
+)
 def test_velocities_that_cannot_be_are_refused(given, what):
     with pytest.raises(tp.InputError, match=what):
         maxwell(**given)

@@ -52,8 +52,18 @@ def refusal(kind, *args, **kwargs):
 # --- names and orders ---------------------------------------------------------------------------------
 @pytest.mark.requirement("S2-42")
 def test_the_names_of_the_interface_exist():
-    for name in ("auto", "symplectic", "symplectic_euler", "leapfrog", "leapfrog_kdk", "leapfrog_dkd", "yoshida4", "euler",
-                 "midpoint", "rk4"):  # fmt: skip
+    for name in (
+        "auto",
+        "symplectic",
+        "symplectic_euler",
+        "leapfrog",
+        "leapfrog_kdk",
+        "leapfrog_dkd",
+        "yoshida4",
+        "euler",
+        "midpoint",
+        "rk4",
+    ):
         assert name in names()
         sim = tp.compile(pendulum, dt=0.1, method=name)
         plan = sim.built.plan
@@ -132,15 +142,24 @@ def test_what_is_asked_for_cannot_be_forbidden():
     assert "asked for and forbidden" in refusal(PlanError, pendulum, dt=0.1, method="rk4", forbid=["rk4"])
 
 
-@pytest.mark.parametrize("forbid, what", [(["leapfrg"], "Did you mean `leapfrog`?"), (["auto"], "lets the planner choose"),
-                                          (["symplectic"], "lets the planner choose"), ([3], "not a list of names")])  # fmt: skip
+@pytest.mark.parametrize(
+    "forbid, what",
+    [
+        (["leapfrg"], "Did you mean `leapfrog`?"),
+        (["auto"], "lets the planner choose"),
+        (["symplectic"], "lets the planner choose"),
+        ([3], "not a list of names"),
+    ],
+)
 def test_what_is_forbidden_must_be_a_method(forbid, what):
     assert what in refusal(TinyPhysicsError, pendulum, dt=0.1, forbid=forbid)
 
 
 def test_alternatives_are_named_with_their_cost():
     turned = {a.method: a.because for a in tp.compile(pendulum, dt=0.1).built.plan.turned_down}
-    assert set(turned) == {"leapfrog_dkd", *BY_ORDER.values()} - {"leapfrog_kdk"}  # the best of every other order
+    assert set(turned) == {"leapfrog_dkd", *BY_ORDER.values()} - {
+        "leapfrog_kdk"
+    }  # the best of every other order
     best = BY_NAME[BY_ORDER[4]]
     assert turned[best.name] == f"order 4, {best.stages} force evaluations a step; order 2 was the default"
     assert turned["symplectic_euler"].startswith("order 1, 1 force evaluation a step")
@@ -153,10 +172,18 @@ def test_a_splitting_of_an_energy_that_mixes_q_and_p_is_refused_with_the_term(me
     assert "mixes q and p" in message and "test_plan.py:" in message and 'method="rk4"' in message
 
 
-@pytest.mark.parametrize("options, method", [
-    ({}, "implicit_midpoint"), ({"method": "symplectic"}, "implicit_midpoint"), ({"order": 1}, "implicit_midpoint"),
-    ({"order": 3}, "gauss4"), ({"order": 4}, "gauss4"), ({"order": 6}, "gauss6"), ({"forbid": ("leapfrog",)}, "implicit_midpoint"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, method",
+    [
+        ({}, "implicit_midpoint"),
+        ({"method": "symplectic"}, "implicit_midpoint"),
+        ({"order": 1}, "implicit_midpoint"),
+        ({"order": 3}, "gauss4"),
+        ({"order": 4}, "gauss4"),
+        ({"order": 6}, "gauss6"),
+        ({"forbid": ("leapfrog",)}, "implicit_midpoint"),
+    ],
+)
 def test_an_energy_that_mixes_q_and_p_is_solved_for(options, method):
     sim = tp.compile(mixed, dt=0.1, **options)
     assert sim.built.plan.method == method and sim.certificate.symplectic and sim.certificate.symmetric
@@ -254,7 +281,9 @@ def test_a_system_that_does_not_like_the_sample_says_why():
 
 
 def test_what_a_system_has_only_with_a_size_is_named():
-    with pytest.raises(AttributeError, match=r"no `energy` before its size n is known: write gas.bind\({'n': 16}\).energy"):
+    with pytest.raises(
+        AttributeError, match=r"no `energy` before its size n is known: write gas.bind\({'n': 16}\).energy"
+    ):
         gas.energy  # noqa: B018
     assert not hasattr(gas, "nothing")
 
@@ -286,7 +315,8 @@ def test_a_report_as_data_loses_nothing():
         count = sum(len(v) if isinstance(v, list) else 1 for v in told.values())
         assert count == len(section.rows), section.title
     assert [a["verdict"] for a in data["plan"]["turned down"]] == [
-        r.verdict for s in report.sections for r in s.rows if r.name == "turned down"]  # fmt: skip
+        r.verdict for s in report.sections for r in s.rows if r.name == "turned down"
+    ]
     assert data["certificate"]["symplectic"]["verdict"] == "yes" and data["title"].startswith(
         "pendulum: H = "
     )

@@ -1,4 +1,5 @@
 """Where a denominator is zero an energy is infinite, or it may jump: then it is not certified as consistent."""
+
 import pytest
 
 import tinyphysics as tp
@@ -85,10 +86,15 @@ def test_arrays_that_are_not_taken_apart_are_judged_as_a_whole():
     assert hidden_pole([((q[:, None] - q[None, :]).sum(-1) / r**3).sum()], frozenset([q])) is None
 
 
-@pytest.mark.parametrize("V, holds", [
-    (lambda q: abs(q) * (q * q - 1 / abs(q)), True), (lambda q: abs(q) * tp.sqrt(abs(q)) * (q + 2 / abs(q)), True),
-    (lambda q: q * (q * q - 1 / abs(q)), False), (lambda q: abs(q) * (q * q - q / (abs(q) * abs(q))), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "V, holds",
+    [
+        (lambda q: abs(q) * (q * q - 1 / abs(q)), True),
+        (lambda q: abs(q) * tp.sqrt(abs(q)) * (q + 2 / abs(q)), True),
+        (lambda q: q * (q * q - 1 / abs(q)), False),
+        (lambda q: abs(q) * (q * q - q / (abs(q) * abs(q))), False),
+    ],
+)
 def test_what_cancels_is_no_pole_and_what_does_not_is_one(V, holds):
     @tp.hamiltonian
     def line(q, p):

@@ -1,4 +1,5 @@
 """What does a run in float32 mean?  Where numbers are rounded, what stays float64, and what is refused."""
+
 from __future__ import annotations
 
 import pickle
@@ -59,6 +60,7 @@ def test_inputs_are_rounded_once_also_without_a_step(backend):
 
 def test_one_step_is_one_float32_operation_for_each_of_the_program():
     """Leapfrog on an oscillator by hand, with numbers as wide as float32 after every operation."""
+
     @tp.hamiltonian
     def oscillator(q, p):
         return p**2 / 2 + 0.3 * q**2
@@ -134,21 +136,29 @@ def test_the_clock_counts_in_float64_and_is_rounded_once(backend):
 
     counted_to = tp.compile(clock, precision="float32", backend=backend).evolve(x=0.0, steps=8).final.x
     assert counted_to == np.float32(7) / np.float32(3)
-    sim = single(pushed, dt=0.1, backend=backend, method="symplectic_euler")  # drifts, then kicks at the end of the step
+    sim = single(
+        pushed, dt=0.1, backend=backend, method="symplectic_euler"
+    )  # drifts, then kicks at the end of the step
     p = sim.evolve(q=0.0, p=0.0, steps=99, save_every=1).p
     t = np.float32(0.1 * np.arange(1, 100))
     sums = p[:-1].astype(float) + t.astype(float) * np.float32(0.1)
     assert np.array_equal(p[1:], sums.astype(np.float32))
-    assert not np.array_equal(t, np.arange(1, 100, dtype=np.float32) * np.float32(0.1))  # control: another time
+    assert not np.array_equal(
+        t, np.arange(1, 100, dtype=np.float32) * np.float32(0.1)
+    )  # control: another time
 
 
 # --- what stays float64 -----------------------------------------------------------------------------------
 def test_energies_and_observables_are_float64_functions_of_the_float32_state():
-    out = single().evolve(**START, steps=300, save_every=50, observe={"r": lambda q: tp.norm(q), "t": lambda t: t})
+    out = single().evolve(
+        **START, steps=300, save_every=50, observe={"r": lambda q: tp.norm(q), "t": lambda t: t}
+    )
     q, p = out.q.astype(float), out.p.astype(float)
     energy = (p * p).sum(axis=1) / 2 - 1 / np.sqrt((q * q).sum(axis=1))
     assert out.energy.dtype == np.float64 and np.allclose(out.energy, energy, rtol=1e-15)
-    assert out["r"].dtype == np.float64 and np.allclose(out["r"][::50], np.sqrt((q * q).sum(axis=1)), rtol=1e-15)
+    assert out["r"].dtype == np.float64 and np.allclose(
+        out["r"][::50], np.sqrt((q * q).sum(axis=1)), rtol=1e-15
+    )
     assert np.array_equal(out["t"], out.times("r")) and out["t"].dtype == np.float64
     t, energies, scale = out.every_step("energy")
     assert np.array_equal(energies[::50], out.energy) and energies.dtype == np.float64
@@ -164,14 +174,24 @@ def test_the_drift_shows_the_run_and_not_the_rounding_of_the_energy():
 
 def test_an_observable_changes_no_bit():
     plain = single().evolve(**START, steps=200)
-    watched = single().evolve(**START, steps=200, observe={"E": "energy", "sin": lambda q: tp.sin(1e30 * q[0])})
+    watched = single().evolve(
+        **START, steps=200, observe={"E": "energy", "sin": lambda q: tp.sin(1e30 * q[0])}
+    )
     assert watched.hash == plain.hash and np.isfinite(watched["sin"]).all()
 
 
 # --- the program ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("system, options", [
-    (kepler, {}), (curved, dict(order=4)), (driven, dict(order=8)), (driven, dict(method="rk4")), (kepler, dict(method="euler")),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "system, options",
+    [
+        (kepler, {}),
+        (curved, dict(order=4)),
+        (driven, dict(order=8)),
+        (driven, dict(method="rk4")),
+        (kepler, dict(method="euler")),
+    ],
+    ids=str,
+)
 def test_the_listing_carries_the_precision_reads_back_and_has_the_certificate_of_float64(system, options):
     sim, wide = single(system, **options), tp.compile(system, dt=0.02, **options)
     program = tpir.parse(sim.ir("tpir"))
@@ -208,17 +228,23 @@ def test_what_is_measured_is_the_step_and_not_its_rounding():
     assert max(measure_symplectic(single(curved), q=[0.3, 0.4], p=[0.5, 0.2]).values) < 1e-18
 
 
-@pytest.mark.parametrize("system, words, start", [
-    (kepler, ["1.3", "1.0", "0.1", "0.05", "1.2"], dict(mu=1.3, **START)),
-    (driven, ["1.7", "0.4", "0.3"], dict(m=1.7, q=0.4, p=0.3)),
-], ids=["kepler", "driven"])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, words, start",
+    [
+        (kepler, ["1.3", "1.0", "0.1", "0.05", "1.2"], dict(mu=1.3, **START)),
+        (driven, ["1.7", "0.4", "0.3"], dict(m=1.7, q=0.4, p=0.3)),
+    ],
+    ids=["kepler", "driven"],
+)
 def test_the_c_listing_prints_the_hash(system, words, start, tmp_path):
     sim = single(system)
     (tmp_path / "run.c").write_text(sim.ir("c"))
     flags = ["-O1", "-ffp-contract=off", "-fwrapv", "-Wall", "-Werror"]
     subprocess.run([*compiler(), *flags, "run.c", "-o", "run", "-lm"], cwd=tmp_path, check=True)
     for steps in (0, 25):
-        text = subprocess.run([tmp_path / "run", str(steps), "0.02", "0.5", *words], capture_output=True, text=True, check=True)
+        text = subprocess.run(
+            [tmp_path / "run", str(steps), "0.02", "0.5", *words], capture_output=True, text=True, check=True
+        )
         assert text.stdout.splitlines()[-1] == sim.evolve(steps=steps, t0=0.5, **start).hash
 
 
@@ -271,7 +297,9 @@ def test_a_member_that_leaves_the_range_of_float32_stops_alone(backend):
 
 
 def test_control_float32_is_not_float64_rounded():
-    short, wide = (tp.compile(kepler, dt=0.02, precision=x).evolve(**START, steps=50) for x in ("float32", "float64"))
+    short, wide = (
+        tp.compile(kepler, dt=0.02, precision=x).evolve(**START, steps=50) for x in ("float32", "float64")
+    )
     assert not np.array_equal(short.final.q, wide.final.q.astype(np.float32))
     assert np.allclose(short.final.q, wide.final.q, rtol=1e-5) and short.hash != wide.hash
 
@@ -311,6 +339,12 @@ def test_what_does_not_depend_on_time_may_run_for_as_long_as_it_likes():
 
 
 def test_a_number_fits_where_rounding_it_loses_no_more_than_a_rounding():
-    assert fits(0.1, f32) and fits(-3e38, f32) and fits(0.0, f32) and fits(float("inf"), f32) and fits(2.0**-149, f32)
+    assert (
+        fits(0.1, f32)
+        and fits(-3e38, f32)
+        and fits(0.0, f32)
+        and fits(float("inf"), f32)
+        and fits(2.0**-149, f32)
+    )
     assert not fits(1e39, f32) and not fits(1e-46, f32) and not fits(1.1e-40, f32)
     assert fits(1e-300, f64)

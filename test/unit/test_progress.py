@@ -1,4 +1,5 @@
 """Progress: rate, time left and drift, in a terminal, a notebook or the log; and no bit is changed by looking."""
+
 from __future__ import annotations
 
 import io
@@ -49,7 +50,9 @@ class Page:
         module = types.ModuleType("IPython")
         module.get_ipython = ZMQInteractiveShell
         monkeypatch.setitem(sys.modules, "IPython", module)
-        monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(HTML=lambda text: text, display=display))
+        monkeypatch.setitem(
+            sys.modules, "IPython.display", types.SimpleNamespace(HTML=lambda text: text, display=display)
+        )
 
 
 def test_the_log_has_a_line_a_minute(clock, caplog):
@@ -60,7 +63,9 @@ def test_the_log_has_a_line_a_minute(clock, caplog):
             tick(1000 * (second + 1))
     told = [r.getMessage() for r in caplog.records]
     assert len(told) == 3 and {r.levelname for r in caplog.records} == {"INFO"}
-    assert told[0] == "kepler: step 61,000 of 1,000,000 (6 %), 1,000 steps/s, 15:39 left, energy drift 1.5e-08"
+    assert (
+        told[0] == "kepler: step 61,000 of 1,000,000 (6 %), 1,000 steps/s, 15:39 left, energy drift 1.5e-08"
+    )
 
 
 def test_without_a_terminal_the_log_is_used(clock, caplog, monkeypatch):
@@ -134,7 +139,10 @@ def drifts(caplog):
     return [float(match[1]) for match in told if match]
 
 
-@pytest.mark.parametrize("options", [{"observe": {"E": "energy"}}, {"observe": {"E": "energy"}, "observe_every": 7}, {"save_every": 50}])
+@pytest.mark.parametrize(
+    "options",
+    [{"observe": {"E": "energy"}}, {"observe": {"E": "energy"}, "observe_every": 7}, {"save_every": 50}],
+)
 def test_the_drift_is_that_of_what_was_recorded_and_no_bit_changes(hasty, caplog, options):
     caplog.set_level(logging.INFO, logger="tinyphysics")
     start = dict(q=np.array([[1.0, 0.0], [0.5, 0.0]]), p=np.array([[0.0, 1.0], [0.0, 1.7]]))
@@ -147,13 +155,17 @@ def test_the_drift_is_that_of_what_was_recorded_and_no_bit_changes(hasty, caplog
     seen = drifts(caplog)
     assert seen == sorted(seen) and seen
     assert ("in the frames" in caplog.records[-1].getMessage()) == ("save_every" in options)
-    assert seen[-1] == pytest.approx(worst, rel=0.06) if "observe" in options else 0 < seen[-1] <= worst * 1.05
+    assert (
+        seen[-1] == pytest.approx(worst, rel=0.06) if "observe" in options else 0 < seen[-1] <= worst * 1.05
+    )
 
 
 def test_without_a_recorded_energy_no_drift_is_told(hasty, caplog):
     caplog.set_level(logging.INFO, logger="tinyphysics")
     tp.compile(pendulum, 0.02, backend="numpy").evolve(q=1.0, p=0.0, steps=200, progress="log")
-    tp.compile(pendulum, 0.02, backend="numpy").evolve(q=1.0, p=0.0, steps=200, progress="log", observe={"q2": lambda q: q * q})
+    tp.compile(pendulum, 0.02, backend="numpy").evolve(
+        q=1.0, p=0.0, steps=200, progress="log", observe={"q2": lambda q: q * q}
+    )
     assert caplog.records and not drifts(caplog)
 
 
@@ -171,7 +183,9 @@ def test_energies_of_frames_take_a_small_share_of_the_time(monkeypatch):
     seen = types.SimpleNamespace(energy=object(), driven=False)
     system = types.SimpleNamespace(seen=seen)
     run = types.SimpleNamespace(system=system, given=types.SimpleNamespace(members=1))
-    record = types.SimpleNamespace(schedule=types.SimpleNamespace(save_every=1), frames={"q": np.zeros((10_000, 1))}, observed={})
+    record = types.SimpleNamespace(
+        schedule=types.SimpleNamespace(save_every=1), frames={"q": np.zeros((10_000, 1))}, observed={}
+    )
     w = wander.Wander(run, record, {}, began=0.0)
     for n in range(2000):
         at[0] += 1.0

@@ -1,4 +1,5 @@
 """Are invariants held where a run began, and is it said what that breaks?"""
+
 from __future__ import annotations
 
 import numpy as np
@@ -25,11 +26,17 @@ def moved(out):
 
 
 @pytest.mark.requirement("S2-11")
-@pytest.mark.parametrize("method", ["leapfrog", "yoshida4", "takahashi_imada4", "rk4", "implicit_midpoint", "gonzalez"])
+@pytest.mark.parametrize(
+    "method", ["leapfrog", "yoshida4", "takahashi_imada4", "rk4", "implicit_midpoint", "gonzalez"]
+)
 def test_the_energy_is_held_in_every_step(method):
     """A thousand times better at least, and no drift; angular momentum is what it costs."""
-    plain, held = (tp.compile(kepler, dt=0.05, method=method, project=p).evolve(**START, steps=10_000, observe={"L": angular})
-                   for p in (None, "energy"))  # fmt: skip
+    plain, held = (
+        tp.compile(kepler, dt=0.05, method=method, project=p).evolve(
+            **START, steps=10_000, observe={"L": angular}
+        )
+        for p in (None, "energy")
+    )
     assert held.stopped is None and held.drift("energy") < 1e-15
     if method != "gonzalez":
         assert plain.drift("energy") > 1e3 * held.drift("energy")
@@ -40,7 +47,9 @@ def test_the_energy_is_held_in_every_step(method):
 @pytest.mark.requirement("S2-11")
 def test_invariants_of_the_user_are_held_too():
     for project in ({"energy": "energy", "L": angular}, {"L": angular}):
-        out = tp.compile(kepler, dt=0.05, method="rk4", project=project).evolve(**START, steps=10_000, observe={"L": angular})
+        out = tp.compile(kepler, dt=0.05, method="rk4", project=project).evolve(
+            **START, steps=10_000, observe={"L": angular}
+        )
         assert out.stopped is None and moved(out) < 1e-15
         assert (out.drift("energy") < 1e-15) == ("energy" in project)
 
@@ -48,14 +57,21 @@ def test_invariants_of_the_user_are_held_too():
 def test_the_order_stays():
     exact = tp.compile(kepler, dt=0.002, method="gauss6").evolve(**START, until=5.0).final.q
     for method, order in (("leapfrog", 2), ("yoshida4", 4)):
-        coarse, fine = (np.abs(tp.compile(kepler, dt=dt, method=method, project="energy").evolve(**START, until=5.0).final.q
-                               - exact).max() for dt in (0.05, 0.025))  # fmt: skip
+        coarse, fine = (
+            np.abs(
+                tp.compile(kepler, dt=dt, method=method, project="energy").evolve(**START, until=5.0).final.q
+                - exact
+            ).max()
+            for dt in (0.05, 0.025)
+        )
         assert order - 0.3 < np.log2(coarse / fine) < order + 0.5
 
 
 @pytest.mark.requirement("S2-11")
 def test_where_the_gradient_vanishes_nothing_moves():
-    out = tp.compile(pendulum, dt=0.1, project="energy").evolve(q=np.array([0.0, 0.0, 1.0]), p=np.array([0.0, 1.0, 0.0]), steps=1000)
+    out = tp.compile(pendulum, dt=0.1, project="energy").evolve(
+        q=np.array([0.0, 0.0, 1.0]), p=np.array([0.0, 1.0, 0.0]), steps=1000
+    )
     assert not out.stops and out.final.q[0] == 0.0 == out.final.p[0] and np.isfinite(out.final.q).all()
     assert np.max(out.drift("energy")) < 1e-15
 
@@ -98,11 +114,17 @@ def test_a_run_that_is_resumed_is_held_where_it_began(tmp_path):
 
 
 # --- what does not go ------------------------------------------------------------------------------------
-@pytest.mark.parametrize("system, options, why", [
-    (driven_pendulum, {}, "depends on t"), (tp.forces(lambda q: -q), {}, "given by its forces"),
-    (gravity, {}, "sizes"), (kepler, {"method": "taylor"}, "do not end in q and p"),
-    (kepler, {"precision": "float32"}, "solves equations"), (pendulum, {"propagator": "exact"}, "propagator"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, options, why",
+    [
+        (driven_pendulum, {}, "depends on t"),
+        (tp.forces(lambda q: -q), {}, "given by its forces"),
+        (gravity, {}, "sizes"),
+        (kepler, {"method": "taylor"}, "do not end in q and p"),
+        (kepler, {"precision": "float32"}, "solves equations"),
+        (pendulum, {"propagator": "exact"}, "propagator"),
+    ],
+)
 def test_what_does_not_go_with_it_is_refused(system, options, why):
     with pytest.raises(PlanError, match=why):
         tp.compile(system, dt=0.1, project="energy", **options).explain()

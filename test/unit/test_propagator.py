@@ -1,4 +1,5 @@
 """Are n steps at once what n steps, or the flow, would be?  Against closed forms, the loop, mpmath and the virtual machine."""
+
 import math
 import os
 import pickle
@@ -138,14 +139,19 @@ def test_many_that_are_mixed_go_by_the_normal_form_as_few_do_in_whole_numbers():
 
 # --- against the loop -------------------------------------------------------------------------------------
 @pytest.mark.requirement("S2-01")
-@pytest.mark.parametrize("method", ["leapfrog", "leapfrog_dkd", "symplectic_euler", "yoshida4", "kahan_li6", "kahan_li8"])
+@pytest.mark.parametrize(
+    "method", ["leapfrog", "leapfrog_dkd", "symplectic_euler", "yoshida4", "kahan_li6", "kahan_li8"]
+)
 def test_a_power_is_what_the_loop_gives(method):
     start = random_state(8)
     for system, given in ((oscillators, {"onsite": 0.3}), (free_chain, {}), (ring, {"f": 0.2})):
         loop = tp.compile(system, 0.05, method=method, propagator="loop").evolve(**start, **given, steps=5000)
         jump = power(system, 0.05, method=method).evolve(**start, **given, steps=5000)
         for name in "qp":
-            assert np.abs(jump.final[name] - loop.final[name]).max() < 1e-10 * np.abs(loop.q).max(), (system, name)
+            assert np.abs(jump.final[name] - loop.final[name]).max() < 1e-10 * np.abs(loop.q).max(), (
+                system,
+                name,
+            )
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 64])
@@ -216,7 +222,9 @@ def test_springs_whose_sum_would_be_rounded_still_have_a_mode_of_frequency_zero(
 
     @tp.hamiltonian
     def uneven(q: tp.Vec[3], p: tp.Vec[3], a: float = 0.1, b: float = 0.2, c: float = 0.7):
-        return p @ p / 2 + (a * (q[1] - q[0]) ** 2 + b * (q[2] - q[1]) ** 2 + a * c / b * (q[2] - q[0]) ** 2) / 2
+        return (
+            p @ p / 2 + (a * (q[1] - q[0]) ** 2 + b * (q[2] - q[1]) ** 2 + a * c / b * (q[2] - q[0]) ** 2) / 2
+        )
 
     out = exact(uneven).evolve(q=[0.0, 1.0, 0.0], p=[1.0, 1.0, 1.0], steps=1e9)
     assert out.metrics["propagator"]["zero_modes"] == 1
@@ -238,8 +246,15 @@ def unstable(u: tp.Array["h", "w"], v: tp.Array["h", "w"]):
     return ((v**2).sum() + ((tp.roll(u, -1, 1) - u) ** 2).sum() - (u**2).sum() / 1000) / 2
 
 
-CASES = [(exact, wave, dict(c=0.7, mass=0.2, dx=0.3)), (power, wave, dict(c=0.7, mass=0.2, dx=0.3)), (exact, wave, {}), (power, wave, {}),
-         (exact, knit, {}), (power, knit, {}), (exact, unstable, {})]  # fmt: skip
+CASES = [
+    (exact, wave, dict(c=0.7, mass=0.2, dx=0.3)),
+    (power, wave, dict(c=0.7, mass=0.2, dx=0.3)),
+    (exact, wave, {}),
+    (power, wave, {}),
+    (exact, knit, {}),
+    (power, knit, {}),
+    (exact, unstable, {}),
+]
 
 
 @pytest.mark.parametrize(("way", "system", "given"), CASES)
@@ -291,7 +306,12 @@ def disorder(q: tp.Vec["n"], p: tp.Vec["n"], k: tp.Vec["n"], m: tp.Vec["n"]):
 def test_a_polynomial_of_the_matrix_agrees_with_its_modes(monkeypatch):
     rng = np.random.default_rng(4)
     n = 40
-    start = dict(q=rng.normal(size=(2, n)), p=rng.normal(size=(2, n)), k=rng.uniform(0.5, 2, n), m=rng.uniform(0.5, 2, n))
+    start = dict(
+        q=rng.normal(size=(2, n)),
+        p=rng.normal(size=(2, n)),
+        k=rng.uniform(0.5, 2, n),
+        m=rng.uniform(0.5, 2, n),
+    )
     runs = {}
     for most in (planner.MOST_MODES, 10):
         monkeypatch.setattr(planner, "MOST_MODES", most)
@@ -301,9 +321,14 @@ def test_a_polynomial_of_the_matrix_agrees_with_its_modes(monkeypatch):
     for a, b in zip(runs[512], runs[10]):
         assert (a.metrics["propagator"]["by"], b.metrics["propagator"]["by"]) == ("modes", "polynomials")
         for name in "qp":
-            assert np.abs(a.final[name] - b.final[name]).max() < max(b.metrics["propagator"]["rounding"], 1e-15) * 5
-    assert sim.evolve(q=start["q"][0], p=start["p"][0], k=start["k"], m=start["m"], steps=100).final.q.tobytes() == \
-        runs[10][1].final.q[0].tobytes()  # fmt: skip
+            assert (
+                np.abs(a.final[name] - b.final[name]).max()
+                < max(b.metrics["propagator"]["rounding"], 1e-15) * 5
+            )
+    assert (
+        sim.evolve(q=start["q"][0], p=start["p"][0], k=start["k"], m=start["m"], steps=100).final.q.tobytes()
+        == runs[10][1].final.q[0].tobytes()
+    )
     with pytest.raises(PlanError, match="20,000 at most"):
         sim.evolve(**start, steps=10**8)
 
@@ -312,7 +337,14 @@ def test_a_polynomial_of_the_matrix_agrees_with_its_modes(monkeypatch):
 def test_a_frame_is_its_own_jump_bit_for_bit_whatever_is_watched():
     start = random_state(12)
     sim = exact(oscillators)
-    out = sim.evolve(**start, steps=900, save_every=300, observe={"first": lambda q: q[0]}, observe_every=100, hash_every=450)
+    out = sim.evolve(
+        **start,
+        steps=900,
+        save_every=300,
+        observe={"first": lambda q: q[0]},
+        observe_every=100,
+        hash_every=450,
+    )
     for k, n in enumerate((0, 300, 600, 900)):
         alone = sim.evolve(**start, steps=n)
         assert np.array_equal(out.q[k], alone.final.q) and np.array_equal(out.p[k], alone.final.p)
@@ -349,7 +381,10 @@ def test_a_run_goes_on_from_its_checkpoint_and_comes_back_from_a_store(tmp_path)
 def test_a_flow_that_leaves_the_floats_stops_where_it_does():
     out = exact(saddle).evolve(q=1.0, p=0.0, steps=10**6)
     assert out.stopped.cause == "not finite" and 69_000 < out.stopped.step < 72_000
-    assert np.isfinite(out.final.q) and exact(saddle).evolve(q=1.0, p=0.0, steps=out.stopped.step - 1).stopped is None
+    assert (
+        np.isfinite(out.final.q)
+        and exact(saddle).evolve(q=1.0, p=0.0, steps=out.stopped.step - 1).stopped is None
+    )
 
 
 def test_backwards_in_time_is_back():
@@ -361,7 +396,10 @@ def test_backwards_in_time_is_back():
 
 def test_an_estimate_is_of_a_jump_and_not_of_its_steps():
     sim = exact(oscillators, sizes={"n": 4})
-    assert sim.estimate(steps=10**12)["seconds"] < 60 and sim.estimate(steps=10**12, frames=11)["bytes"] == 11 * 8 * 8
+    assert (
+        sim.estimate(steps=10**12)["seconds"] < 60
+        and sim.estimate(steps=10**12, frames=11)["bytes"] == 11 * 8 * 8
+    )
 
 
 def test_what_jumped_can_be_pickled_and_done_in_threads():
@@ -372,13 +410,18 @@ def test_what_jumped_can_be_pickled_and_done_in_threads():
     assert again.drift() == out.drift() and np.array_equal(again.energy, out.energy)
     other = pickle.loads(pickle.dumps(sim))
     with ThreadPoolExecutor(4) as pool:
-        found = {f.result() for f in [pool.submit(lambda: other.evolve(**start, steps=1000).hash) for _ in range(12)]}
+        found = {
+            f.result()
+            for f in [pool.submit(lambda: other.evolve(**start, steps=1000).hash) for _ in range(12)]
+        }
     assert found == {out.hash}
 
 
 # --- TP-IR ----------------------------------------------------------------------------------------------------
 @pytest.mark.requirement("S2-04")
-@pytest.mark.parametrize("sim", [exact(oscillator), power(oscillator, method="yoshida4"), exact(rotating)], ids=str)
+@pytest.mark.parametrize(
+    "sim", [exact(oscillator), power(oscillator, method="yoshida4"), exact(rotating)], ids=str
+)
 def test_the_program_has_one_propagate_and_no_step(sim):
     program = parse(sim.ir())
     assert program.step == () and [i.op for i in program.final].count("PROPAGATE") == 1
@@ -409,7 +452,11 @@ final:
   STORE &q, S0
   STORE &p, S1
 """
-GOOD = dict(energy="ELEM E0, mul, S0, S0\n  ELEM E1, mul, S1, S1", step="", jump="PROPAGATE S0, flow, E0, 1.0, E1, 1.0")
+GOOD = dict(
+    energy="ELEM E0, mul, S0, S0\n  ELEM E1, mul, S1, S1",
+    step="",
+    jump="PROPAGATE S0, flow, E0, 1.0, E1, 1.0",
+)
 
 
 # fmt: off
@@ -496,10 +543,10 @@ def test_a_jump_has_the_same_bits_with_another_number_of_blas_threads():
     code = ("import numpy as np, tinyphysics as tp; from tinyphysics.physics.chains import oscillators\n"
             "rng = np.random.default_rng(0)\n"
             "print(tp.compile(oscillators, 0.01, propagator='exact').evolve(q=rng.normal(size=48), p=rng.normal(size=48), "
-            "steps=10**9).hash)")  # fmt: skip
+            "steps=10**9).hash)")
     found = {subprocess.run([sys.executable, "-c", code], env=os.environ | {"OPENBLAS_NUM_THREADS": n, "OPENBLAS_CORETYPE": core},
                             capture_output=True, text=True, check=True).stdout
-             for n, core in (("1", "Haswell"), ("2", "Sandybridge"))}  # fmt: skip
+             for n, core in (("1", "Haswell"), ("2", "Sandybridge"))}
     assert len(found) == 1
 
 
@@ -552,7 +599,7 @@ def test_a_loop_stays_where_nobody_said_and_the_report_compares_it_with_jumps():
 @pytest.mark.parametrize(("options", "said"), [
     (dict(precision="dd"), "does not go with precision='dd'"), (dict(method="takahashi_imada4"), "plain kicks and drifts"),
     (dict(method="leapfrog"), 'propagator="method" deletes it'), (dict(order=4), 'propagator="method" deletes it'),
-])  # fmt: skip
+])
 def test_the_report_says_why_a_loop_stays(options, said):
     row = next(row for row in plan_of(tp.compile(oscillator, 0.1, **options)) if row.name == "propagator")
     assert row.verdict == "loop" and said in row.because

@@ -1,4 +1,5 @@
 """Does the machine of the tests run PTX as a GPU does?  Instructions against numbers, one kernel each, written by hand."""
+
 from __future__ import annotations
 
 import math
@@ -41,9 +42,13 @@ def kernel(body, before="", registers=""):
 
 
 def words(*numbers):
-    return np.array([n if isinstance(n, int) else struct.unpack("<q", struct.pack("<d", n))[0] for n in numbers]
-                    ).astype(np.int64) if all(-(2**63) <= n < 2**63 for n in numbers if isinstance(n, int)) else np.array(
-                    [n % 2**64 for n in numbers], np.uint64).view(np.int64)  # fmt: skip
+    return (
+        np.array(
+            [n if isinstance(n, int) else struct.unpack("<q", struct.pack("<d", n))[0] for n in numbers]
+        ).astype(np.int64)
+        if all(-(2**63) <= n < 2**63 for n in numbers if isinstance(n, int))
+        else np.array([n % 2**64 for n in numbers], np.uint64).view(np.int64)
+    )
 
 
 def of(body, *numbers, **how):
@@ -91,13 +96,21 @@ def test_an_operation_on_floats_has_the_bits_of_its_definition(body, meaning):
 
 
 def test_fma_rounds_once_for_every_kind_of_number():
-    a = np.concatenate([RNG.normal(size=300), RNG.normal(size=60) * 2.0**-530, [0.0, -0.0, INF, 1e200, -1e200, 5e-324, 1 + 2**-52]])
+    a = np.concatenate(
+        [
+            RNG.normal(size=300),
+            RNG.normal(size=60) * 2.0**-530,
+            [0.0, -0.0, INF, 1e200, -1e200, 5e-324, 1 + 2**-52],
+        ]
+    )
     exact = [fma_exact(x, x, -1.25) for x in a.tolist()]
     got = floats("fma.rn.f64 %o, %a, %a, 0dBFF4000000000000;", *a)
     assert [bits(x) for x in got] == [bits(x) for x in exact]
     zero = floats("fma.rn.f64 %o, %a, %a, 0d8000000000000000;", 0.0, 2.0**-600)
     assert [bits(x) for x in zero] == [0, 0], "0 - 0 is +0, and what underflows has the sign of the product"
-    assert floats("fma.rn.f64 %o, %a, 0d7FE0000000000000, 0dFFF0000000000000;", 4.0) == [-INF], "no overflow on the way"
+    assert floats("fma.rn.f64 %o, %a, 0d7FE0000000000000, 0dFFF0000000000000;", 4.0) == [-INF], (
+        "no overflow on the way"
+    )
 
 
 def test_fma_of_float32_is_rounded_once():
@@ -113,7 +126,11 @@ def test_fma_of_float32_is_rounded_once():
 def test_float32_is_not_float64_rounded_at_the_end():
     body = "cvt.rn.f32.f64 %w1, %a; add.rn.f32 %w1, %w1, 0f3F800000; add.rn.f32 %w1, %w1, 0fBF800000; cvt.f64.f32 %o, %w1;"
     x = 1e-3
-    assert floats(body, x) == [float(np.float32(np.float32(x) + np.float32(1)) - np.float32(1))] != [float(np.float32(x))]
+    assert (
+        floats(body, x)
+        == [float(np.float32(np.float32(x) + np.float32(1)) - np.float32(1))]
+        != [float(np.float32(x))]
+    )
 
 
 def test_what_is_no_number_has_one_pattern():
@@ -219,7 +236,9 @@ def test_comparisons_of_floats_know_what_is_no_number(how):
     if how in ("num", "nan"):
         assert got == [int((v == v) == (how == "num")) for v in x]
     else:
-        expected = [eval(f"{v} {COMPARED[how[:2]]} 1.0") if v == v else how.endswith("u") for v in x[:3]] + [how.endswith("u")]
+        expected = [eval(f"{v} {COMPARED[how[:2]]} 1.0") if v == v else how.endswith("u") for v in x[:3]] + [
+            how.endswith("u")
+        ]
         assert got == [int(e) for e in expected]
 
 
@@ -314,7 +333,9 @@ def test_tables_are_read_and_constants_are_not_written():
 """
     read = "shl.b64 %x1, %a, 3; mov.b64 %x2, {name}; add.s64 %x2, %x2, %x1; ld.{space}.b64 %o, [%x2];"
     assert of(read.format(name="tab", space="global.nc"), 0, 1, 2, before=tables) == [1, -2, 3]
-    assert floats("cvt.rzi.s64.f64 %a, %a;" + read.format(name="numbers", space="const"), 0, 1, 2, before=tables) == [1.0, 2.0, 2.5]
+    assert floats(
+        "cvt.rzi.s64.f64 %a, %a;" + read.format(name="numbers", space="const"), 0, 1, 2, before=tables
+    ) == [1.0, 2.0, 2.5]
     with pytest.raises(Fault, match="constants"):
         of("mov.b64 %x2, numbers; st.global.b64 [%x2], %a; mov.b64 %o, 0;", 1, before=tables)
 
@@ -349,11 +370,20 @@ def test_a_barrier_that_is_forgotten_is_noticed():
         run(late, "k", [source, out], threads=64)
 
 
-@pytest.mark.parametrize("body, reason", [
-    ("st.global.b64 [%t], %a; ld.param.u64 %t, [out]; ld.global.b64 %o, [%t];", "thread 1 reads byte 0 .* which thread 0"),
-    ("ld.param.u64 %x1, [source]; ld.global.b64 %o, [%x1+8]; add.s64 %x2, %o, 1; st.global.b64 [%s], %x2;", "changes byte 8"),
-    ("ld.param.u64 %t, [out]; mov.b64 %o, %n;", "changes byte 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body, reason",
+    [
+        (
+            "st.global.b64 [%t], %a; ld.param.u64 %t, [out]; ld.global.b64 %o, [%t];",
+            "thread 1 reads byte 0 .* which thread 0",
+        ),
+        (
+            "ld.param.u64 %x1, [source]; ld.global.b64 %o, [%x1+8]; add.s64 %x2, %o, 1; st.global.b64 [%s], %x2;",
+            "changes byte 8",
+        ),
+        ("ld.param.u64 %t, [out]; mov.b64 %o, %n;", "changes byte 0"),
+    ],
+)
 def test_threads_that_rely_on_each_other_are_noticed(body, reason):
     with pytest.raises(Race, match=reason):
         of(body, 1, 2, 3)
@@ -361,7 +391,13 @@ def test_threads_that_rely_on_each_other_are_noticed(body, reason):
 
 def test_threads_may_set_one_mark_to_the_same_value():
     assert of("ld.param.u64 %x1, [source]; mov.b64 %o, 5; st.global.b64 [%x1], 1;", 1, 2, 3) == [5, 5, 5]
-    assert of("mov.b64 %x1, mark; mov.b64 %o, 5; st.global.b64 [%x1], 1;", 1, 2, 3, before=".global .align 8 .u64 mark;") == [5, 5, 5]
+    assert of(
+        "mov.b64 %x1, mark; mov.b64 %o, 5; st.global.b64 [%x1], 1;",
+        1,
+        2,
+        3,
+        before=".global .align 8 .u64 mark;",
+    ) == [5, 5, 5]
 
 
 def test_a_barrier_that_not_all_come_to_is_an_error():
@@ -380,7 +416,10 @@ def test_threads_of_a_warp_vote_among_those_that_they_name(warps):
     assert out.tolist() == said
 
 
-@pytest.mark.parametrize("between", ["mov.b64 %o, 0; setp.eq.s64 %p2, %a, 3; @%p2 bra skip;", "add.s32 %w2, %w2, %i;", "mov.b32 %w2, 2;"])
+@pytest.mark.parametrize(
+    "between",
+    ["mov.b64 %o, 0; setp.eq.s64 %p2, %a, 3; @%p2 bra skip;", "add.s32 %w2, %w2, %i;", "mov.b32 %w2, 2;"],
+)
 def test_a_vote_that_not_all_come_to_or_agree_on_is_an_error(between):
     with pytest.raises(Fault, match="vote without others that they name"):
         of(VOTE.format(between=between) + " skip:", *range(8))
@@ -397,7 +436,12 @@ def test_a_grid_of_blocks_knows_its_places():
 
 def test_atomics_of_integers_add_up_and_those_of_floats_are_refused():
     out = np.zeros(64, np.int64)
-    run(kernel("ld.param.u64 %x1, [source]; red.global.add.u64 [%x1], 2; mov.b64 %o, 0;"), "k", [s := np.zeros(64, np.int64), out], threads=64)
+    run(
+        kernel("ld.param.u64 %x1, [source]; red.global.add.u64 [%x1], 2; mov.b64 %o, 0;"),
+        "k",
+        [s := np.zeros(64, np.int64), out],
+        threads=64,
+    )
     assert s[0] == 128
     with pytest.raises(Unknown, match="floating-point atomics"):
         of("atom.global.add.f64 %o, [%s], %a;", 1.0)
@@ -421,14 +465,17 @@ def test_an_instruction_that_is_not_understood_is_named(body):
     assert words_[0] in str(error.value) or words_[-1] in str(error.value)
 
 
-@pytest.mark.parametrize("body, reason", [
-    ("mov.b64 %x1, 64; ld.global.b64 %o, [%x1];", "nobody's"),
-    ("ld.global.b64 %o, [%s+32];", "32 bytes into 32|bytes into"),
-    ("ld.global.b64 %o, [%s+4];", "not aligned"),
-    ("st.global.b64 [%t+800], %a; mov.b64 %o, %a;", "bytes into 32"),
-    ("mov.b64 %x1, tile; ld.shared.b64 %o, [%x1+512];", "of 512 shared ones"),
-    ("trap;", "came to `trap`"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body, reason",
+    [
+        ("mov.b64 %x1, 64; ld.global.b64 %o, [%x1];", "nobody's"),
+        ("ld.global.b64 %o, [%s+32];", "32 bytes into 32|bytes into"),
+        ("ld.global.b64 %o, [%s+4];", "not aligned"),
+        ("st.global.b64 [%t+800], %a; mov.b64 %o, %a;", "bytes into 32"),
+        ("mov.b64 %x1, tile; ld.shared.b64 %o, [%x1+512];", "of 512 shared ones"),
+        ("trap;", "came to `trap`"),
+    ],
+)
 def test_memory_that_is_not_there_is_a_fault(body, reason):
     with pytest.raises(Fault, match=reason):
         of(body, 1, 2, 3, 4, registers=SHARED)
@@ -446,10 +493,18 @@ def test_memory_that_is_freed_is_nobodys():
         memory.free(a)
 
 
-@pytest.mark.parametrize("text", [
-    "", HEAD + "nonsense;", kernel("mov.b64 %o, %unknown;"), kernel("add.s64 %o, %a;x"), HEAD.replace("64", "32"), kernel("bra nowhere;"),
-    HEAD + ".visible .entry k() { ret;",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        HEAD + "nonsense;",
+        kernel("mov.b64 %o, %unknown;"),
+        kernel("add.s64 %o, %a;x"),
+        HEAD.replace("64", "32"),
+        kernel("bra nowhere;"),
+        HEAD + ".visible .entry k() { ret;",
+    ],
+)
 def test_a_text_that_is_no_ptx_is_refused(text):
     with pytest.raises(BadPtx):
         run(text, "k", [words(1), words(1)])
@@ -463,11 +518,19 @@ def test_an_endless_loop_ends(monkeypatch):
 
 def test_instructions_that_ran_are_counted():
     source, out = words(1, 2), np.zeros(2, np.int64)
-    launch = run(kernel("add.s64 %o, %a, 1; bra done; sub.s64 %o, %a, 1; done:"), "k", [source, out], threads=2)
-    assert launch.executed["add.s64"] == 3 and "sub.s64" not in launch.executed and launch.executed["st.global.b64"] == 1
+    launch = run(
+        kernel("add.s64 %o, %a, 1; bra done; sub.s64 %o, %a, 1; done:"), "k", [source, out], threads=2
+    )
+    assert (
+        launch.executed["add.s64"] == 3
+        and "sub.s64" not in launch.executed
+        and launch.executed["st.global.b64"] == 1
+    )
 
 
 def test_a_module_is_read_whole():
     m = parsed(kernel("mov.b64 %o, 0;", before=FUNCTION))
     assert (m.version, m.target, m.entries) == ("7.8", "sm_90", ["k"]) and list(m.functions) == ["both", "k"]
-    assert [v.size for v in m.functions["both"].params] == [8, 4] and m.functions["both"].results[0].size == 16
+    assert [v.size for v in m.functions["both"].params] == [8, 4] and m.functions["both"].results[
+        0
+    ].size == 16

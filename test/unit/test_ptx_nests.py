@@ -1,4 +1,5 @@
 """Do loop nests on a CUDA device have the bits of the processor?  The same LLVM IR here, and its PTX in a machine that runs it."""
+
 from __future__ import annotations
 
 import re
@@ -8,7 +9,20 @@ import numpy as np
 import pytest
 import test_gather
 from ptx_on_host import OnHost
-from test_loops import SYSTEMS, carried, cluster, compiled, fput, loops, pendulums, ring, rotors, shifted, start_of, wave
+from test_loops import (
+    SYSTEMS,
+    carried,
+    cluster,
+    compiled,
+    fput,
+    loops,
+    pendulums,
+    ring,
+    rotors,
+    shifted,
+    start_of,
+    wave,
+)
 from test_near import lennard_jones, open_space
 
 import tinyphysics as tp
@@ -36,8 +50,11 @@ def test_a_thread_that_owns_a_point_sums_in_the_order_of_slabs(n):
     assert agree(compiled(cluster, n), *start_of(cluster, n), 1)
 
 
-@pytest.mark.parametrize("system", [test_gather.molecule, test_gather.mixture, test_gather.ends, test_gather.cells],
-                         ids=lambda s: s.name)  # fmt: skip
+@pytest.mark.parametrize(
+    "system",
+    [test_gather.molecule, test_gather.mixture, test_gather.ends, test_gather.cells],
+    ids=lambda s: s.name,
+)
 def test_what_is_gathered_and_scattered_has_the_bits_of_the_processor(system):
     state, params, sizes = test_gather.start_of(system, 40, 45)
     assert agree(test_gather.compiled(system, sizes), state, params, 2)
@@ -68,7 +85,9 @@ def on_host(monkeypatch):
 def test_every_precision_has_the_bits_of_the_processor(on_host, system, precision):
     state, params = start_of(system, 40)
     how = dict(dt=0.01, sizes={"n": 40}, precision=precision)
-    ours, expected = (tp.compile(system, backend=b, **how).evolve(**state, **params, steps=2) for b in ("c", "llvm"))
+    ours, expected = (
+        tp.compile(system, backend=b, **how).evolve(**state, **params, steps=2) for b in ("c", "llvm")
+    )
     assert ours.hash == expected.hash
 
 
@@ -79,12 +98,16 @@ def grid_of(n, box):
     return points + rng.normal(size=(n, 3)) * 0.05, rng.normal(size=(n, 3))
 
 
-@pytest.mark.parametrize(("system", "n", "box"), [(lennard_jones, 300, 8.0), (lennard_jones, 2060, 14.0), (open_space, 150, 6.0)])
+@pytest.mark.parametrize(
+    ("system", "n", "box"), [(lennard_jones, 300, 8.0), (lennard_jones, 2060, 14.0), (open_space, 150, 6.0)]
+)
 def test_a_list_turned_round_gives_the_sums_of_the_processor(on_host, system, n, box):
     """2,048 points and more are several slabs."""
     q, p = grid_of(n, box)
     params = {} if system is open_space else {"box": (box,) * 3}
-    ours, expected = (tp.compile(system, dt=0.01, backend=b).evolve(q=q, p=p, steps=8, **params) for b in ("c", "llvm"))
+    ours, expected = (
+        tp.compile(system, dt=0.01, backend=b).evolve(q=q, p=p, steps=8, **params) for b in ("c", "llvm")
+    )
     assert ours.hash == expected.hash
 
 
@@ -100,9 +123,15 @@ def instructions(text):
 @pytest.mark.parametrize("system", [cluster, rotors, shifted], ids=lambda s: s.name)
 def test_only_instructions_that_round_once_to_nearest(system):
     used = instructions(ptx_of(system, 40))
-    rounding = [i for i in used if re.match(r"(add|sub|mul|fma|div|rcp|sqrt)\.", i) and i.endswith(("f64", "f32"))]
+    rounding = [
+        i for i in used if re.match(r"(add|sub|mul|fma|div|rcp|sqrt)\.", i) and i.endswith(("f64", "f32"))
+    ]
     assert rounding and all(".rn." in i for i in rounding)
-    assert not [i for i in used if "approx" in i or "ftz" in i or ".full" in i or i.startswith(("mad.f", "atom", "red."))]
+    assert not [
+        i
+        for i in used
+        if "approx" in i or "ftz" in i or ".full" in i or i.startswith(("mad.f", "atom", "red."))
+    ]
 
 
 def test_memory_is_known_to_be_the_devices_and_points_are_read_as_vectors():
@@ -118,7 +147,13 @@ def test_many_pairs_take_no_root_and_no_division_of_doubles():
 
 def test_nests_that_differ_in_their_buffers_alone_are_one_kernel():
     module = ptx_nests.nests_module(build_loops(compiled(cluster, 40).tpir))
-    pairs = [x for s in ("init", "step", "final") for nest in module.launches[s] for x in nest if x.name == "part_init_0"]
+    pairs = [
+        x
+        for s in ("init", "step", "final")
+        for nest in module.launches[s]
+        for x in nest
+        if x.name == "part_init_0"
+    ]
     assert len(pairs) == 3 and len({x.buffers for x in pairs}) == 3
     assert module.text.count("@part_init_0(") == 1 and "@part_step_1(" not in module.text
 
@@ -135,17 +170,22 @@ def test_a_system_that_is_listed_as_ptx_is_what_runs():
     assert "__global__" in sim.ir("cuda")
 
 
-
 # --- a run on a device -------------------------------------------------------------------------------------
 def both(system, n, steps, evolve=None, **how):
     state, params = start_of(system, n)
     options = {} if system in (shifted, carried) else {"dt": 0.01}
-    return [tp.compile(system, sizes={"n": n}, backend=b, **options, **how).evolve(
-        **state, **params, steps=steps, t0=0.25, **(evolve or {})) for b in ("cuda", "llvm")]  # fmt: skip
+    return [
+        tp.compile(system, sizes={"n": n}, backend=b, **options, **how).evolve(
+            **state, **params, steps=steps, t0=0.25, **(evolve or {})
+        )
+        for b in ("cuda", "llvm")
+    ]
 
 
 def alike(there, ours):
-    return there.hash == ours.hash and all(np.array_equal(there.frames[k], ours.frames[k]) for k in ours.frames)
+    return there.hash == ours.hash and all(
+        np.array_equal(there.frames[k], ours.frames[k]) for k in ours.frames
+    )
 
 
 @pytest.mark.requirement("S3-21", "S4-03")
@@ -162,9 +202,15 @@ def test_pairs_on_the_device_have_the_bits_of_the_processor(fake_cuda):
 def test_an_ensemble_of_arrays_with_parameters_of_their_own(fake_cuda):
     rng = np.random.default_rng(2)
     state = dict(q=rng.normal(size=(3, 36)), p=rng.normal(size=(3, 36)))
-    runs = [tp.compile(ring, dt=0.01, sizes={"n": 36}, backend=b).evolve(
-        **state, m=rng.uniform(1, 2, (3, 36)) * 0 + [[1.0], [1.5], [2.0]], k=np.array([0.5, 0.6, 0.7]), steps=3)
-        for b in ("cuda", "llvm")]  # fmt: skip
+    runs = [
+        tp.compile(ring, dt=0.01, sizes={"n": 36}, backend=b).evolve(
+            **state,
+            m=rng.uniform(1, 2, (3, 36)) * 0 + [[1.0], [1.5], [2.0]],
+            k=np.array([0.5, 0.6, 0.7]),
+            steps=3,
+        )
+        for b in ("cuda", "llvm")
+    ]
     assert alike(*runs)
 
 
@@ -180,14 +226,20 @@ def test_many_steps_are_one_graph_with_the_same_bits(fake_cuda, monkeypatch, sys
 def test_arguments_too_large_for_the_fast_path_are_done_again_on_the_device(fake_cuda):
     state, _ = start_of(pendulums, 36)
     state["q"][5] = 1e12
-    there, ours = (tp.compile(pendulums, dt=0.01, sizes={"n": 36}, backend=b).evolve(**state, steps=3) for b in ("cuda", "llvm"))
+    there, ours = (
+        tp.compile(pendulums, dt=0.01, sizes={"n": 36}, backend=b).evolve(**state, steps=3)
+        for b in ("cuda", "llvm")
+    )
     assert alike(there, ours)
 
 
 def test_a_number_that_is_none_is_found_on_the_device(fake_cuda):
     state, params = start_of(fput, 36)
     state["q"] *= 1e3
-    there, ours = (tp.compile(fput, dt=0.9, sizes={"n": 36}, backend=b).evolve(**state, **params, steps=30) for b in ("cuda", "llvm"))
+    there, ours = (
+        tp.compile(fput, dt=0.9, sizes={"n": 36}, backend=b).evolve(**state, **params, steps=30)
+        for b in ("cuda", "llvm")
+    )
     assert there.stopped == ours.stopped and there.stopped.cause == "not finite"
 
 
@@ -218,5 +270,8 @@ def test_states_stay_on_the_device_between_blocks(fake_cuda, monkeypatch):
 
 def test_neighbours_on_the_device_have_the_bits_of_the_processor(fake_cuda):
     q, p = grid_of(64, 8.0)
-    there, ours = (tp.compile(lennard_jones, dt=0.01, backend=b).evolve(q=q, p=p, steps=3, save_every=2) for b in ("cuda", "llvm"))
+    there, ours = (
+        tp.compile(lennard_jones, dt=0.01, backend=b).evolve(q=q, p=p, steps=3, save_every=2)
+        for b in ("cuda", "llvm")
+    )
     assert alike(there, ours)

@@ -1,4 +1,5 @@
 """Is H of degree 2 or less, and with which matrix?  A table of energies, and what each becomes."""
+
 from fractions import Fraction
 
 import numpy as np
@@ -86,7 +87,12 @@ def test_the_hessian_has_its_cross_blocks_and_the_linear_part_exactly():
 @tp.hamiltonian
 def arrays(u: tp.Array[3, 4], v: tp.Array[3, 4], k: tp.Vec[4]):
     bonds = u[1:] - u[:-1]
-    return (v**2).sum() / 2 + (bonds**2).sum() / 2 + (k * (u[:, 1:] - u[:, :-1]).sum() ** 2).sum() + (u[0] * k).sum()
+    return (
+        (v**2).sum() / 2
+        + (bonds**2).sum() / 2
+        + (k * (u[:, 1:] - u[:, :-1]).sum() ** 2).sum()
+        + (u[0] * k).sum()
+    )
 
 
 @pytest.mark.requirement("S2-03")
@@ -108,7 +114,9 @@ def test_the_hessian_of_arrays_is_that_of_finite_differences():
     assert first == pytest.approx(sum(float(c) * x for c, x in zip(h.linear, e)), rel=1e-12)
 
 
-@pytest.mark.parametrize("f", [lambda q, p, a, b: q**3, lambda q, p, a, b: -tp.cos(q), lambda q, p, a, b: -1 / q])
+@pytest.mark.parametrize(
+    "f", [lambda q, p, a, b: q**3, lambda q, p, a, b: -tp.cos(q), lambda q, p, a, b: -1 / q]
+)
 def test_what_is_not_quadratic_has_no_constant_hessian(f):
     system = scalar(lambda q, p, a, b: p**2 / 2 + f(q, p, a, b))
     assert not quadratic(system)

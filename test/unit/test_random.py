@@ -1,4 +1,5 @@
 """Random numbers in programs: the host's bits on every backend, one address for one number, the right statistics."""
+
 from __future__ import annotations
 
 import math
@@ -49,11 +50,14 @@ ONES = 0xFFFFFFFF
 PI = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0)
 
 
-@pytest.mark.parametrize("counter, key, words", [
-    ((0, 0, 0, 0), (0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-    ((ONES,) * 4, (ONES,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
-    (*PI, "d16cfe09 94fdcceb 5001e420 24126ea1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "counter, key, words",
+    [
+        ((0, 0, 0, 0), (0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ((ONES,) * 4, (ONES,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        (*PI, "d16cfe09 94fdcceb 5001e420 24126ea1"),
+    ],
+)
 def test_the_rounds_in_the_ir_give_the_published_answers(counter, key, words):
     """Random123's kat_vectors, through operations of the minimal set alone."""
     names = [UOp.var(name, (), u32) for name in "abcdkl"]
@@ -69,7 +73,12 @@ def test_a_number_in_the_minimal_set_has_the_bits_of_the_host(kind, host):
     u = rules.drawn(kind, (5, 10), UOp.const(0.0).dtype, names[-1], names[:-1])
     (root,) = lower([u])
     assert all(x.op in MINIMAL for x in toposort([root]))
-    for seed, step, member, index in [(0, 0, 0, 0), (2**64 - 1, 2**48 - 1, 2**40, 9), (SEED, 2**33, 3, 1), (1, 1, 1, 1)]:
+    for seed, step, member, index in [
+        (0, 0, 0, 0),
+        (2**64 - 1, 2**48 - 1, 2**40, 9),
+        (SEED, 2**33, 3, 1),
+        (1, 1, 1, 1),
+    ]:
         env = dict(zip(("x0", "x1", "x2", "x3", "x4"), (seed & ONES, seed >> 32, step, member, index)))
         wanted = host(seed, 5, step, 10 * member + index)[0]
         assert evaluate([root], env) == evaluate([u], env) == [wanted]
@@ -77,8 +86,9 @@ def test_a_number_in_the_minimal_set_has_the_bits_of_the_host(kind, host):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_member_draws_what_the_host_draws_at_its_address(backend):
-    out = tp.compile(dice, backend=backend).evolve(x=np.zeros(5), y=np.zeros(5), z=np.zeros(5), steps=4,
-                                                   save_every=1, seed=SEED)  # fmt: skip
+    out = tp.compile(dice, backend=backend).evolve(
+        x=np.zeros(5), y=np.zeros(5), z=np.zeros(5), steps=4, save_every=1, seed=SEED
+    )
     for n in range(4):
         own = [(SEED, AUTOMATIC + stream, n, m) for stream in range(3) for m in range(5)]
         assert out.x[n + 1].tolist() == [uniform_pair(*a)[0] for a in own[:5]]
@@ -94,8 +104,12 @@ def test_all_backends_draw_the_same_bits(n, members, precision):
 
     def run(backend, threads=None):
         out = tp.compile(walk, backend=backend, precision=precision).evolve(
-            **start(n, members), steps=3, seed=SEED, threads=threads,
-            observe={"w": lambda x: x + tp.random.normal(x.shape), "v": lambda: tp.random.uniform()})  # fmt: skip
+            **start(n, members),
+            steps=3,
+            seed=SEED,
+            threads=threads,
+            observe={"w": lambda x: x + tp.random.normal(x.shape), "v": lambda: tp.random.uniform()},
+        )
         return out.hash, out["w"].tobytes(), out["v"].tobytes()
 
     wanted = run("python")
@@ -117,26 +131,36 @@ def test_a_lattice_that_is_updated_in_halves_has_the_same_bits():
     runs = {b: tp.compile(halves, backend=b).evolve(**given).hash for b in BACKENDS}
     assert len(set(runs.values())) == 1
     u, v = UOp.var("u", (), i64), UOp.var("v", (), i64)
-    assert not same(Index(0, 3, u), Index(0, 3, base=v)) and same(Index(0, 3, u, base=v), Index(0, 5, u, base=v))
+    assert not same(Index(0, 3, u), Index(0, 3, base=v)) and same(
+        Index(0, 3, u, base=v), Index(0, 5, u, base=v)
+    )
 
 
 def test_opencl_draws_the_same_bits():
     need("opencl")
     for n, members in [(3, 5), (40, None)]:
-        runs = [tp.compile(walk, backend=b).evolve(**start(n, members), steps=3, seed=1).hash for b in ("opencl", "llvm")]
+        runs = [
+            tp.compile(walk, backend=b).evolve(**start(n, members), steps=3, seed=1).hash
+            for b in ("opencl", "llvm")
+        ]
         assert runs[0] == runs[1]
 
 
 def test_loops_draw_what_the_host_draws():
     out = tp.compile(walk).evolve(**start(5000), steps=1, seed=3)
     assert tp.compile(walk, sizes={"n": 5000}).compiled.in_loops(1)
-    assert np.array_equal(out.final.x, 0.5 * draws.normal(15000, seed=3, stream=AUTOMATIC + 1)[:, 0].reshape(5000, 3))
+    assert np.array_equal(
+        out.final.x, 0.5 * draws.normal(15000, seed=3, stream=AUTOMATIC + 1)[:, 0].reshape(5000, 3)
+    )
 
 
 def test_a_member_of_many_draws_what_it_draws_among_few():
     """Across tiles and chunks of threads: the address is the member's number, not its place in a tile."""
     many = 70_000
-    a, b = (tp.compile(dice).evolve(x=np.zeros(m), y=np.zeros(m), z=np.zeros(m), steps=70, seed=1).final.y for m in (many, 300))
+    a, b = (
+        tp.compile(dice).evolve(x=np.zeros(m), y=np.zeros(m), z=np.zeros(m), steps=70, seed=1).final.y
+        for m in (many, 300)
+    )
     assert np.array_equal(a[:300], b)
     assert np.array_equal(a, draws.normal(many, seed=1, stream=AUTOMATIC + 1, step=69)[:, 0])
 
@@ -209,7 +233,9 @@ def test_the_complete_c_program_draws_the_same(tmp_path):
     subprocess.run([*compiler(), *flags, tmp_path / "dice.c", "-lm", "-o", binary], check=True)
     usage = sim.ir("c").split("usage: ")[1].split(" */")[0].split()
     values = {"STEPS": 5, "DT": 1, "T0": 0, "seed:low": SEED & ONES, "seed:high": SEED >> 32}
-    said = subprocess.run([binary, *(str(values.get(name, 0)) for name in usage)], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [binary, *(str(values.get(name, 0)) for name in usage)], capture_output=True, text=True, check=True
+    )
     assert said.stdout.split()[-1] == sim.evolve(x=0.0, y=0.0, z=0.0, steps=5, seed=SEED).hash
 
 
@@ -232,14 +258,23 @@ def test_a_member_that_fails_is_replayed_with_its_own_numbers(backend):
         return x + 1 / (0.01 <= tp.random.uniform())
 
     out = tp.compile(fragile, backend=backend).evolve(x=np.zeros(40), steps=60, seed=3)
-    first = {m: next((n + 1 for n in range(60) if uniform_pair(3, AUTOMATIC, n, m)[0] < 0.01), None) for m in range(40)}
-    assert {s.member: s.step for s in out.stops} == {m: n for m, n in first.items() if n} and len(out.stops) > 9
+    first = {
+        m: next((n + 1 for n in range(60) if uniform_pair(3, AUTOMATIC, n, m)[0] < 0.01), None)
+        for m in range(40)
+    }
+    assert {s.member: s.step for s in out.stops} == {m: n for m, n in first.items() if n} and len(
+        out.stops
+    ) > 9
     assert all(out.final.x[m] == (n - 1 if n else 60) for m, n in first.items())
 
 
 def test_float32_numbers_are_the_float64_ones_to_its_precision():
-    a, b = (tp.compile(dice, precision=p).evolve(x=np.zeros(20_000), y=np.zeros(20_000), z=np.zeros(20_000), steps=1, seed=1).final
-            for p in ("float64", "float32"))  # fmt: skip
+    a, b = (
+        tp.compile(dice, precision=p)
+        .evolve(x=np.zeros(20_000), y=np.zeros(20_000), z=np.zeros(20_000), steps=1, seed=1)
+        .final
+        for p in ("float64", "float32")
+    )
     assert np.array_equal(np.floor(a.x * 2**24) / 2**24, b.x)
     assert b.y.dtype == np.float32 and np.median(np.abs(a.y - b.y)) < 2e-7
     assert np.abs(a.y - b.y).max() < 3e-4  # near 0: the root of a rounding
@@ -270,18 +305,25 @@ def test_an_array_draws_one_number_for_each_of_its_own():
         return noise, noise[1, 2]
 
     end = tp.compile(both).evolve(x=np.zeros((2, 3)), y=0.0, steps=1, seed=8).final
-    assert np.array_equal(end.x, draws.uniform(6, seed=8, stream=1)[:, 0].reshape(2, 3)) and end.y == end.x[1, 2]
+    assert (
+        np.array_equal(end.x, draws.uniform(6, seed=8, stream=1)[:, 0].reshape(2, 3)) and end.y == end.x[1, 2]
+    )
 
 
 def test_bounds_scale_what_is_drawn():
     @tp.map
     def scaled(x: tp.Vec[9], y: tp.Vec[9], z: tp.Vec[9], top: float = 4.0):
-        return (tp.random.uniform(9, low=-1.0, high=top, stream=0), tp.random.normal(9, mean=top, std=0.5, stream=0),
-                tp.random.integers(-2, top, 9, stream=0))  # fmt: skip
+        return (
+            tp.random.uniform(9, low=-1.0, high=top, stream=0),
+            tp.random.normal(9, mean=top, std=0.5, stream=0),
+            tp.random.integers(-2, top, 9, stream=0),
+        )
 
     end = tp.compile(scaled).evolve(x=np.zeros(9), y=np.zeros(9), z=np.zeros(9), steps=1).final
     u, g = draws.uniform(9, seed=0)[:, 0], draws.normal(9, seed=0)[:, 0]
-    assert np.allclose(end.x, -1 + 5 * u, rtol=0, atol=1e-15) and np.allclose(end.y, 4 + 0.5 * g, rtol=0, atol=1e-15)
+    assert np.allclose(end.x, -1 + 5 * u, rtol=0, atol=1e-15) and np.allclose(
+        end.y, 4 + 0.5 * g, rtol=0, atol=1e-15
+    )
     assert np.array_equal(end.z, np.floor(6 * u) - 2)
 
 
@@ -290,7 +332,9 @@ def test_bounds_scale_what_is_drawn():
 def sample():
     """(steps, members) of each kind."""
     n = 4000
-    out = tp.compile(dice).evolve(x=np.zeros(n), y=np.zeros(n), z=np.zeros(n), steps=100, save_every=1, seed=2024)
+    out = tp.compile(dice).evolve(
+        x=np.zeros(n), y=np.zeros(n), z=np.zeros(n), steps=100, save_every=1, seed=2024
+    )
     return out.x[1:], out.y[1:], out.z[1:]
 
 
@@ -313,13 +357,22 @@ def test_distributions(sample):
     low_bits = (u * 2**53).astype(np.int64) & 255
     assert stats.chisquare(np.bincount(low_bits, minlength=256)).pvalue > 1e-3
     tail = (np.abs(g) > 3).sum()
-    assert abs(tail - len(g) * math.erfc(3 / math.sqrt(2))) < 5 * math.sqrt(len(g) * math.erfc(3 / math.sqrt(2)))
+    assert abs(tail - len(g) * math.erfc(3 / math.sqrt(2))) < 5 * math.sqrt(
+        len(g) * math.erfc(3 / math.sqrt(2))
+    )
 
 
 def test_a_float32_sample_has_the_same_distribution():
     n = 200_000
-    end = tp.compile(dice, precision="float32").evolve(x=np.zeros(n), y=np.zeros(n), z=np.zeros(n), steps=1, seed=5).final
-    assert stats.kstest(end.x.astype(float), "uniform").pvalue > 1e-3 and stats.kstest(end.y.astype(float), "norm").pvalue > 1e-3
+    end = (
+        tp.compile(dice, precision="float32")
+        .evolve(x=np.zeros(n), y=np.zeros(n), z=np.zeros(n), steps=1, seed=5)
+        .final
+    )
+    assert (
+        stats.kstest(end.x.astype(float), "uniform").pvalue > 1e-3
+        and stats.kstest(end.y.astype(float), "norm").pvalue > 1e-3
+    )
     assert end.x.max() < 1
 
 
@@ -332,7 +385,11 @@ def test_streams_members_and_steps_are_not_correlated(sample):
 
     assert small(g[1:], g[:-1]) and small(g[:, 1:], g[:, :-1]) and small(g[1:, 1:], g[:-1, :-1])
     assert small(sample[0] - 0.5, g) and small(sample[0] - 0.5, sample[2] - 3.5)
-    other = tp.compile(dice).evolve(x=np.zeros(n), y=np.zeros(n), z=np.zeros(n), steps=steps, save_every=1, seed=2025).y[1:]
+    other = (
+        tp.compile(dice)
+        .evolve(x=np.zeros(n), y=np.zeros(n), z=np.zeros(n), steps=steps, save_every=1, seed=2025)
+        .y[1:]
+    )
     assert small(g, other)
     assert len(np.unique(g)) == g.size  # no number twice: nobody shares an address
 
@@ -340,11 +397,13 @@ def test_streams_members_and_steps_are_not_correlated(sample):
 # --- where noise does not belong ----------------------------------------------------------------------
 def test_an_energy_and_a_force_may_not_draw():
     with pytest.raises(tp.TraceError, match="a force its derivative(.|\n)*@tp.map"):
+
         @tp.hamiltonian
         def noisy(q, p):
             return p**2 / 2 + tp.random.normal() * q
 
     with pytest.raises(tp.TraceError, match="several times in a step(.|\n)*@tp.map"):
+
         @tp.forces
         def kicked(q):
             return -q + tp.random.normal()
@@ -370,8 +429,13 @@ def test_an_energy_may_be_observed_with_noise():
     def spring(q, p):
         return p**2 / 2 + q**2 / 2
 
-    out = tp.compile(spring, dt=0.1).evolve(q=np.ones(3), p=np.zeros(3), steps=10, seed=6,
-                                            observe={"seen": lambda q: q + 0.1 * tp.random.normal(stream=0)})  # fmt: skip
+    out = tp.compile(spring, dt=0.1).evolve(
+        q=np.ones(3),
+        p=np.zeros(3),
+        steps=10,
+        seed=6,
+        observe={"seen": lambda q: q + 0.1 * tp.random.normal(stream=0)},
+    )
     wanted = [[0.1 * normal_pair(6, 0, n, m)[0] for m in range(3)] for n in range(11)]
     plain = tp.compile(spring, dt=0.1).evolve(q=np.ones(3), p=np.zeros(3), steps=10, save_every=1)
     assert np.allclose(out["seen"] - plain.q, wanted, rtol=0, atol=1e-15) and out.hash == plain.hash
@@ -407,14 +471,17 @@ def test_noise_is_not_a_term_of_the_energy_nor_its_own_inverse():
             tpir.verify(tpir.parse(NOISY.format(claim=claim)))
 
 
-@pytest.mark.parametrize("line, why", [
-    ("NOISE T0, poisson, 0.0, (0,1)", "poisson"),
-    ("NOISE T0, normal, 0.0, (0,)", "stream, count"),
-    ("NOISE T0, normal, 0.0, (0,0)", "no kind, stream and count"),
-    ("NOISE T0, normal, 0.0, (4294967296,1)", "no kind, stream and count"),
-    ("NOISE T0, normal, (0,1)", "wrong operands"),
-    ("NOISE T0, normal, S0, (0,1)", "other dtypes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line, why",
+    [
+        ("NOISE T0, poisson, 0.0, (0,1)", "poisson"),
+        ("NOISE T0, normal, 0.0, (0,)", "stream, count"),
+        ("NOISE T0, normal, 0.0, (0,0)", "no kind, stream and count"),
+        ("NOISE T0, normal, 0.0, (4294967296,1)", "no kind, stream and count"),
+        ("NOISE T0, normal, (0,1)", "wrong operands"),
+        ("NOISE T0, normal, S0, (0,1)", "other dtypes"),
+    ],
+)
 def test_a_draw_that_means_nothing_is_refused(line, why):
     text = NOISY.replace("claim {claim}\n", "").replace("NOISE T0, normal, 0.0, (0,1)", line)
     with pytest.raises(tp.VerifyError, match=why):

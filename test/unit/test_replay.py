@@ -1,4 +1,5 @@
 """Is a stored run what its program computes?  Recomputed, compared, and the first step that differs is named."""
+
 import json
 
 import numpy as np
@@ -56,11 +57,17 @@ def test_every_kind_of_run_can_be_replayed(tmp_path, case):
     options = dict(steps=60, save_every=8, save=path)
     match case:
         case "array":
-            tp.compile(driven, dt=0.01).evolve(q=np.sin(np.arange(40.0)), p=np.zeros(40), k=np.linspace(1, 2, 40), t0=0.3, **options)
+            tp.compile(driven, dt=0.01).evolve(
+                q=np.sin(np.arange(40.0)), p=np.zeros(40), k=np.linspace(1, 2, 40), t0=0.3, **options
+            )
         case "ensemble":
-            tp.compile(kepler, dt=0.02).evolve(q=np.linspace(1, 2, 12).reshape(6, 2), p=[0.0, 1.0], mu=np.linspace(1, 2, 6), **options)
+            tp.compile(kepler, dt=0.02).evolve(
+                q=np.linspace(1, 2, 12).reshape(6, 2), p=[0.0, 1.0], mu=np.linspace(1, 2, 6), **options
+            )
         case "float32":
-            tp.compile(kepler, dt=0.02, precision="float32", scale="auto", method="yoshida4").evolve(**START, **options)
+            tp.compile(kepler, dt=0.02, precision="float32", scale="auto", method="yoshida4").evolve(
+                **START, **options
+            )
         case "map":
             tp.compile(standard).evolve(x=0.3, y=0.2, **options)
         case "stopped":
@@ -76,7 +83,14 @@ def test_every_kind_of_run_can_be_replayed(tmp_path, case):
 
 @pytest.mark.requirement("S4-10")
 @pytest.mark.parametrize("frame", [1, 2, 9, 15])
-@pytest.mark.parametrize("name, why", [("q", "altered after it was written"), ("p", "altered after it was written"), ("hash", "the hash was altered")])
+@pytest.mark.parametrize(
+    "name, why",
+    [
+        ("q", "altered after it was written"),
+        ("p", "altered after it was written"),
+        ("hash", "the hash was altered"),
+    ],
+)
 def test_one_bit_is_found_and_its_step_named(stored, capsys, frame, name, why):
     s = open_store(stored)
     rows = s.read(name, frame, frame + 1)
@@ -104,7 +118,10 @@ def test_a_replay_that_agrees_says_so(stored, capsys):
 
 
 def test_what_cannot_be_replayed_says_why(stored, tmp_path, monkeypatch, capsys):
-    assert main(["replay", str(tmp_path / "none.zarr")]) == 2 and "is not the store of a run" in capsys.readouterr().err
+    assert (
+        main(["replay", str(tmp_path / "none.zarr")]) == 2
+        and "is not the store of a run" in capsys.readouterr().err
+    )
     monkeypatch.setattr(recompute, "BITS", 99)
     with pytest.raises(StoreError, match=f"version {tp.__version__}, whose runs have other bits"):
         replay(stored)

@@ -1,4 +1,5 @@
 """Roots and quotients that are rounded side by side on a GPU: are they the nearest numbers, whatever the estimates are?"""
+
 from __future__ import annotations
 
 import subprocess
@@ -67,7 +68,10 @@ def from_estimates(monkeypatch):
 
 def both(system, steps=2, **state):
     sizes = {"n": len(state["q"])}
-    return [tp.compile(system, backend=b, sizes=sizes, **FLOAT32).evolve(**state, steps=steps) for b in ("c", "llvm")]
+    return [
+        tp.compile(system, backend=b, sizes=sizes, **FLOAT32).evolve(**state, steps=steps)
+        for b in ("c", "llvm")
+    ]
 
 
 def points(n, seed=0, size=1.0):
@@ -96,9 +100,13 @@ def test_divisors_and_roots_of_every_kind(from_estimates, system):
 @pytest.mark.parametrize("what", ["none", "tiny", "huge", "negative", "mixed"])
 def test_numbers_out_of_range_are_done_again(from_estimates, system, what):
     n = 200
-    m = {"none": lambda: np.where(np.arange(n) % 3, masses(n), 0.0), "tiny": lambda: masses(n, -70, -30),
-         "huge": lambda: masses(n, 20, 50), "negative": lambda: -masses(n),
-         "mixed": lambda: masses(n, -60, 40)}[what]()  # fmt: skip
+    m = {
+        "none": lambda: np.where(np.arange(n) % 3, masses(n), 0.0),
+        "tiny": lambda: masses(n, -70, -30),
+        "huge": lambda: masses(n, 20, 50),
+        "negative": lambda: -masses(n),
+        "mixed": lambda: masses(n, -60, 40),
+    }[what]()
     ours, expected = both(system, 1, **points(n), m=m)
     assert ours.hash == expected.hash
 

@@ -1,4 +1,5 @@
 """Is the rounding that `explain()` expects the rounding that a run has?"""
+
 from __future__ import annotations
 
 import numpy as np
@@ -45,8 +46,11 @@ def leapfrog(force, q, p, dt, steps):
 
 
 @pytest.mark.skipif(np.finfo(LONG).nmant < 60, reason="no longer numbers here")
-@pytest.mark.parametrize("system, start, force", [(pendulum, swings(), lambda q: -np.sin(q)), (kepler, orbits(), pull)],
-                         ids=["pendulum", "kepler"])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, start, force",
+    [(pendulum, swings(), lambda q: -np.sin(q)), (kepler, orbits(), pull)],
+    ids=["pendulum", "kepler"],
+)
 @pytest.mark.parametrize("dt", [0.01, 0.05])
 def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_a_few(system, start, force, dt):
     steps = 2000
@@ -62,8 +66,16 @@ def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_a_few(system, 
 
 def test_explain_says_it_for_every_precision():
     names = ("float64", "float32", "mixed", "compensated", "lattice")
-    found = {p: tp.compile(kepler, dt=0.01, precision=p).explain().to_dict()["plan"]["rounding"] for p in names}
+    found = {
+        p: tp.compile(kepler, dt=0.01, precision=p).explain().to_dict()["plan"]["rounding"] for p in names
+    }
     size = {p: float(row["verdict"].split()[0]) for p, row in found.items()}
-    assert size["float64"] < 1e-6 * size["mixed"] and size["mixed"] == size["compensated"] < 0.02 * size["float32"]
-    assert size["float64"] < 1e-2 * size["lattice"] < 1e-6 * size["mixed"] and "2**-44" in found["lattice"]["because"]
+    assert (
+        size["float64"] < 1e-6 * size["mixed"]
+        and size["mixed"] == size["compensated"] < 0.02 * size["float32"]
+    )
+    assert (
+        size["float64"] < 1e-2 * size["lattice"] < 1e-6 * size["mixed"]
+        and "2**-44" in found["lattice"]["because"]
+    )
     assert "2**-48" in found["compensated"]["because"] and "2**-24 times dt" in found["mixed"]["because"]

@@ -1,4 +1,5 @@
 """Do rewrites keep what they promise?  Exact rules every bit, real rules the function, proofs only what is true."""
+
 from __future__ import annotations
 
 import itertools
@@ -13,8 +14,21 @@ from hypothesis import strategies as st
 
 import tinyphysics as tp
 from tinyphysics.ir import (
-    Ops, PatternMatcher, UOp, as_uop, bool_, evaluate, f32, f64, graph_rewrite, i32, i64, substitute, toposort, u32,
-)  # fmt: skip
+    Ops,
+    PatternMatcher,
+    UOp,
+    as_uop,
+    bool_,
+    evaluate,
+    f32,
+    f64,
+    graph_rewrite,
+    i32,
+    i64,
+    substitute,
+    toposort,
+    u32,
+)
 from tinyphysics.ir.dtype import as_number
 from tinyphysics.ir.ops import ARITY, COMMUTATIVE, ELEMENTWISE
 from tinyphysics.ir.spec import SHAPED, UNROLLED, check
@@ -29,7 +43,19 @@ from tinyphysics.tpir.kernel import build_kernel
 
 x, y, z, w = (UOp.var(name) for name in "xyzw")
 v, m = UOp.var("v", (3,)), UOp.var("m", (2, 3))
-NASTY = [0.0, -0.0, 1.0, -1.5, 3.0, 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308, math.inf, -math.inf, math.nan]
+NASTY = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.5,
+    3.0,
+    5e-324,
+    -2.2250738585072014e-308,
+    1.7976931348623157e308,
+    math.inf,
+    -math.inf,
+    math.nan,
+]
 INTEGERS = [0, 1, -1, 2, 7, -(2**31), 2**31 - 1, -(2**63), 2**63 - 1]
 
 
@@ -65,7 +91,11 @@ def instance(pattern, leaves, constants, dtype, shape):
 
 
 def constants_of(pattern):
-    own = {pattern.name} if pattern.op == frozenset({Ops.CONST}) and pattern.name and pattern.value is None else set()
+    own = (
+        {pattern.name}
+        if pattern.op == frozenset({Ops.CONST}) and pattern.name and pattern.value is None
+        else set()
+    )
     return own.union(*(constants_of(s) for s in pattern.src or ()))
 
 
@@ -95,7 +125,22 @@ def is_opaque(rule):
     return False
 
 
-POWERS = [2.0, 0.5, -4.0, 3.0, 1.0, 0.0, -0.0, 5e-324, -5e-324, 2.0**-1023, 2.0**-1022, 2.0**1023, math.inf, math.nan]
+POWERS = [
+    2.0,
+    0.5,
+    -4.0,
+    3.0,
+    1.0,
+    0.0,
+    -0.0,
+    5e-324,
+    -5e-324,
+    2.0**-1023,
+    2.0**-1022,
+    2.0**1023,
+    math.inf,
+    math.nan,
+]
 CLEAR = [r for r in exact.rules if not is_opaque(r)]
 
 
@@ -113,7 +158,9 @@ def test_an_exact_rule_changes_no_bit_of_a_float(rule, dtype):
         fired += 1
         before, after = evaluate([u, new], env)
         for k, (a, b) in enumerate(zip(before, after)):
-            assert bits(a) == bits(b), f"{u.replace(u.src)} -> {new} at {({n: c[k] for n, c in env.items()})}: {a} {b}"
+            assert bits(a) == bits(b), (
+                f"{u.replace(u.src)} -> {new} at { ({n: c[k] for n, c in env.items()}) }: {a} {b}"
+            )
     assert fired
 
 
@@ -139,38 +186,64 @@ def test_an_exact_rule_chooses_by_a_constant_condition():
         assert graph_rewrite([u], exact)[0] is (x if flag else y)
 
 
-@pytest.mark.parametrize("op", sorted(ELEMENTWISE - {Ops.CUSTOM, Ops.RANDOM, Ops.BITCAST, Ops.CAST, Ops.FAR}, key=lambda o: o.value), ids=str)
+@pytest.mark.parametrize(
+    "op",
+    sorted(ELEMENTWISE - {Ops.CUSTOM, Ops.RANDOM, Ops.BITCAST, Ops.CAST, Ops.FAR}, key=lambda o: o.value),
+    ids=str,
+)
 def test_folding_constants_computes_what_the_operation_means(op):
-    numbers = [*NASTY, 0.5, 2.0] if op not in (Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI) else [0, 1, 7]
+    numbers = (
+        [*NASTY, 0.5, 2.0]
+        if op not in (Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI)
+        else [0, 1, 7]
+    )
     dtype = f64 if isinstance(numbers[0], float) else u32
     arity = ARITY[op]
     for chosen in itertools.product(numbers, repeat=arity):
         names = [UOp.var(f"x{i}", (), dtype) for i in range(arity)]
         u = names[0].alu(op, *names[1:])
-        (folded,) = graph_rewrite(substitute([u], dict(zip(names, (UOp.const(c, dtype) for c in chosen)))), exact)
+        (folded,) = graph_rewrite(
+            substitute([u], dict(zip(names, (UOp.const(c, dtype) for c in chosen)))), exact
+        )
         assert folded.op is Ops.CONST and folded.dtype is u.dtype
         assert bits(folded.arg) == bits(evaluate([u], {f"x{i}": c for i, c in enumerate(chosen)})[0])
 
 
 MOVED = {
     "merge_movement": [
-        m.reshape(6).reshape(3, 2), m.reshape(6).reshape(2, 3), v.expand((2, 3)).expand((4, 2, 3)), m.T.T,
-        m.reshape(1, 2, 3).permute((2, 0, 1)).permute((1, 2, 0)), v.flip((0,)).flip((0,)), x.reshape(1).expand((3,)),
-        x.reshape(1, 1).expand((2, 3)), v.reshape(3, 1).expand((3, 2)).expand((4, 3, 2)),
+        m.reshape(6).reshape(3, 2),
+        m.reshape(6).reshape(2, 3),
+        v.expand((2, 3)).expand((4, 2, 3)),
+        m.T.T,
+        m.reshape(1, 2, 3).permute((2, 0, 1)).permute((1, 2, 0)),
+        v.flip((0,)).flip((0,)),
+        x.reshape(1).expand((3,)),
+        x.reshape(1, 1).expand((2, 3)),
+        v.reshape(3, 1).expand((3, 2)).expand((4, 3, 2)),
     ],
     "move_constant": [
-        UOp(Ops.RESHAPE, f64, (3, 2), (UOp.const(-0.0, f64, (6,)),)), UOp.const(math.nan, f64, (3,)).roll(1, 0),
-        UOp.const(2.0, f64, (3,)).flip((0,)), UOp.const(2.0, f64, (4,)).slice([(1, 3, 1)]),
-        UOp.const(2.0, f64, (2, 3)).element(4), UOp.const(2.0, f64, (2, 3)).T,
+        UOp(Ops.RESHAPE, f64, (3, 2), (UOp.const(-0.0, f64, (6,)),)),
+        UOp.const(math.nan, f64, (3,)).roll(1, 0),
+        UOp.const(2.0, f64, (3,)).flip((0,)),
+        UOp.const(2.0, f64, (4,)).slice([(1, 3, 1)]),
+        UOp.const(2.0, f64, (2, 3)).element(4),
+        UOp.const(2.0, f64, (2, 3)).T,
     ],
-    "element_of": [as_uop([x, y, z]).element(1), m.reshape(6).element(4), as_uop([[x, y], [z, w]]).element(2)],
-}  # fmt: skip
+    "element_of": [
+        as_uop([x, y, z]).element(1),
+        m.reshape(6).element(4),
+        as_uop([[x, y], [z, w]]).element(2),
+    ],
+}
 
 
 def numbers_for(names, seed=0, low=-3.0, high=3.0):
     r = random.Random(seed)
     shapes = {"v": 3, "m": 6, "n": 6, "a": 40}
-    return {n: [r.uniform(low, high) for _ in range(shapes[n])] if n in shapes else r.uniform(low, high) for n in names}
+    return {
+        n: [r.uniform(low, high) for _ in range(shapes[n])] if n in shapes else r.uniform(low, high)
+        for n in names
+    }
 
 
 @pytest.mark.parametrize("name", MOVED)
@@ -189,7 +262,17 @@ def test_every_exact_rule_is_tested_above():
 
 
 def test_what_is_not_exact_is_not_among_the_exact_rules():
-    for u in (x * 0.0, x + 0.0, x - x, x / x, UOp.const(0.0) - x, x * y - y * x, (x + y) + z, x / 3.0, x * x / x):
+    for u in (
+        x * 0.0,
+        x + 0.0,
+        x - x,
+        x / x,
+        UOp.const(0.0) - x,
+        x * y - y * x,
+        (x + y) + z,
+        x / 3.0,
+        x * x / x,
+    ):
         assert graph_rewrite([u], exact)[0] is u
 
 
@@ -200,7 +283,9 @@ REAL_CLEAR = [r for r in REAL if not is_opaque(r)]
 
 
 @pytest.mark.requirement("S4-05")
-@pytest.mark.parametrize("rule", REAL_CLEAR, ids=lambda r: f"{r.name}-{r.pattern.op and sorted(o.value for o in r.pattern.op)}")
+@pytest.mark.parametrize(
+    "rule", REAL_CLEAR, ids=lambda r: f"{r.name}-{r.pattern.op and sorted(o.value for o in r.pattern.op)}"
+)
 def test_a_real_rule_keeps_the_function(rule):
     r = random.Random(7)
     names, count = sorted(variables_of(rule.pattern)), 30
@@ -231,16 +316,46 @@ def test_a_real_rule_on_whole_nodes_keeps_the_function():
     square = v.reshape(3, 1) * v.reshape(1, 3) + v.reshape(3, 1)
     triangle = square.triu()
     samples = [
-        (2.0 * v).sum(), (-m).sum(0), (v / 3.0).roll(1, 0), (-v)[::-1], (2.0 * m).T, (m * -1.5)[0, 1:], (-v).pad([(1, 1, 0)]),
-        (3.0 * m).reshape(6).element(4), UOp.const(0.0, f64, (3,)).sum(), UOp.const(0.0, f64, (3,)).max(),
-        UOp.const(0.0, f64, (3,)).pad([(1, 1, 0)]), 2.0 * (s.expand((3,)) * v), 0.25 * ((v + 2.0) * v), (v * 5.0 / 3.0).sum(),
-        0.5 * y + x * x + 0.5 * y, x - y * z + 2.0 * x - 3.0 * x, v * 2.0 - v.roll(1, 0) - 2.0 * v, x + y - x - y, (x * y) * x / (y * x), x * x / (x * x * x),
-        triangle * square, square * triangle, triangle / (square + 9.0), triangle - square.T.triu(), triangle.reshape(3, 3, 1),
-        triangle.reshape(3, 1, 3, 1), triangle.expand((2, 3, 3)), triangle.triu(), (-triangle).triu(1, 0),
-        (square < 1.0).where(triangle, 0.0), (square < 1.0).where(0.0, triangle), (square < 1.0).where(triangle, -triangle),
-        triangle.reshape(3, 3, 1).triu(0, 1).pad([(0, 0, 0), (0, 0, 0), (2, 1, 0)]), triangle.pad([(1, 0, 0), (0, 0, 0)]),
-        -triangle, 2.0 * triangle, (2.0 * square).triu().sum(), (-square).triu().sum(0), (square / 3.0).triu().sum(1),
-    ]  # fmt: skip
+        (2.0 * v).sum(),
+        (-m).sum(0),
+        (v / 3.0).roll(1, 0),
+        (-v)[::-1],
+        (2.0 * m).T,
+        (m * -1.5)[0, 1:],
+        (-v).pad([(1, 1, 0)]),
+        (3.0 * m).reshape(6).element(4),
+        UOp.const(0.0, f64, (3,)).sum(),
+        UOp.const(0.0, f64, (3,)).max(),
+        UOp.const(0.0, f64, (3,)).pad([(1, 1, 0)]),
+        2.0 * (s.expand((3,)) * v),
+        0.25 * ((v + 2.0) * v),
+        (v * 5.0 / 3.0).sum(),
+        0.5 * y + x * x + 0.5 * y,
+        x - y * z + 2.0 * x - 3.0 * x,
+        v * 2.0 - v.roll(1, 0) - 2.0 * v,
+        x + y - x - y,
+        (x * y) * x / (y * x),
+        x * x / (x * x * x),
+        triangle * square,
+        square * triangle,
+        triangle / (square + 9.0),
+        triangle - square.T.triu(),
+        triangle.reshape(3, 3, 1),
+        triangle.reshape(3, 1, 3, 1),
+        triangle.expand((2, 3, 3)),
+        triangle.triu(),
+        (-triangle).triu(1, 0),
+        (square < 1.0).where(triangle, 0.0),
+        (square < 1.0).where(0.0, triangle),
+        (square < 1.0).where(triangle, -triangle),
+        triangle.reshape(3, 3, 1).triu(0, 1).pad([(0, 0, 0), (0, 0, 0), (2, 1, 0)]),
+        triangle.pad([(1, 0, 0), (0, 0, 0)]),
+        -triangle,
+        2.0 * triangle,
+        (2.0 * square).triu().sum(),
+        (-square).triu().sum(0),
+        (square / 3.0).triu().sum(1),
+    ]
     env = numbers_for("vmsxyz")
     opaque = {r.name for r in REAL if is_opaque(r)}
     seen = set()
@@ -262,19 +377,32 @@ def running(root, env):
         if u.op is Ops.VAR:
             out[u] = (env[u.arg], 0.0)
             continue
-        (value,) = evaluate([UOp(u.op, u.dtype, (), tuple(UOp.const(a[0], c.dtype) for a, c in zip(s, u.src)), u.arg)], {})
+        (value,) = evaluate(
+            [UOp(u.op, u.dtype, (), tuple(UOp.const(a[0], c.dtype) for a, c in zip(s, u.src)), u.arg)], {}
+        )
         match u.op:
-            case Ops.CONST: error = abs(value) * ulp  # a folded constant has been rounded
-            case Ops.ADD | Ops.SUB: error = s[0][1] + s[1][1]
-            case Ops.MUL: error = abs(s[0][0]) * s[1][1] + abs(s[1][0]) * s[0][1]
-            case Ops.FMA: error = abs(s[0][0]) * s[1][1] + abs(s[1][0]) * s[0][1] + s[2][1]
-            case Ops.DIV: error = (s[0][1] + abs(value) * s[1][1]) / max(abs(s[1][0]), 1e-300)
-            case Ops.SQRT: error = s[0][1] / max(2 * abs(value), 1e-300)
-            case Ops.POW: error = abs(s[1][0] * value / max(abs(s[0][0]), 1e-300)) * s[0][1]
-            case Ops.NEG | Ops.ABS | Ops.SIN | Ops.COS | Ops.ATAN: error = s[0][1]
-            case Ops.EXP: error = abs(value) * s[0][1]
-            case Ops.WHERE: error = s[1 if s[0][0] else 2][1]
-            case Ops.LT: error = math.inf if not abs(s[0][0] - s[1][0]) > 8 * (s[0][1] + s[1][1]) else 0.0
+            case Ops.CONST:
+                error = abs(value) * ulp  # a folded constant has been rounded
+            case Ops.ADD | Ops.SUB:
+                error = s[0][1] + s[1][1]
+            case Ops.MUL:
+                error = abs(s[0][0]) * s[1][1] + abs(s[1][0]) * s[0][1]
+            case Ops.FMA:
+                error = abs(s[0][0]) * s[1][1] + abs(s[1][0]) * s[0][1] + s[2][1]
+            case Ops.DIV:
+                error = (s[0][1] + abs(value) * s[1][1]) / max(abs(s[1][0]), 1e-300)
+            case Ops.SQRT:
+                error = s[0][1] / max(2 * abs(value), 1e-300)
+            case Ops.POW:
+                error = abs(s[1][0] * value / max(abs(s[0][0]), 1e-300)) * s[0][1]
+            case Ops.NEG | Ops.ABS | Ops.SIN | Ops.COS | Ops.ATAN:
+                error = s[0][1]
+            case Ops.EXP:
+                error = abs(value) * s[0][1]
+            case Ops.WHERE:
+                error = s[1 if s[0][0] else 2][1]
+            case Ops.LT:
+                error = math.inf if not abs(s[0][0] - s[1][0]) > 8 * (s[0][1] + s[1][1]) else 0.0
         out[u] = (value, error + abs(value) * 2 * ulp)
     if any(u.op is Ops.LT and math.isinf(e) for u, (_, e) in out.items()):
         return out[root][0], math.inf  # undefined, or too close to call, which branch is taken
@@ -293,21 +421,40 @@ CONSTANTS = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -2.0, 3.0, 0.1, 49.0, 1e-3]
 
 @st.composite
 def expressions(draw, size=10, functions=True):
-    pool = [x, y, z, *(UOp.const(c) for c in draw(st.lists(st.sampled_from(CONSTANTS), min_size=1, max_size=3)))]
+    pool = [
+        x,
+        y,
+        z,
+        *(UOp.const(c) for c in draw(st.lists(st.sampled_from(CONSTANTS), min_size=1, max_size=3))),
+    ]
     for _ in range(draw(st.integers(1, size))):
         a, b = draw(st.sampled_from(pool)), draw(st.sampled_from(pool))
         kind = draw(st.sampled_from("++-**//n^^^sr" + "fw" * functions))
         match kind:
-            case "+": new = a + b
-            case "-": new = a - b
-            case "*": new = a * b
-            case "/": new = a / b
-            case "n": new = -a
-            case "^": new = a ** draw(st.sampled_from([-3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0]))
-            case "s": new = a * a
-            case "r": new = a.sqrt()
-            case "f": new = a.alu(draw(st.sampled_from([Ops.SIN, Ops.COS, Ops.ABS, Ops.ATAN, Ops.EXP])))
-            case "w": new = (a < b).where(draw(st.sampled_from([a, b, UOp.const(0.0)])), draw(st.sampled_from(pool)))
+            case "+":
+                new = a + b
+            case "-":
+                new = a - b
+            case "*":
+                new = a * b
+            case "/":
+                new = a / b
+            case "n":
+                new = -a
+            case "^":
+                new = a ** draw(
+                    st.sampled_from([-3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0])
+                )
+            case "s":
+                new = a * a
+            case "r":
+                new = a.sqrt()
+            case "f":
+                new = a.alu(draw(st.sampled_from([Ops.SIN, Ops.COS, Ops.ABS, Ops.ATAN, Ops.EXP])))
+            case "w":
+                new = (a < b).where(
+                    draw(st.sampled_from([a, b, UOp.const(0.0)])), draw(st.sampled_from(pool))
+                )
         pool.append(new)
     return pool[-1]
 
@@ -333,11 +480,19 @@ def test_simplifying_twice_changes_nothing_more(u):
 @pytest.mark.parametrize(
     ("u", "at"),
     [
-        (1e200 * (1e200 * x), 1e-300), (1e-200 * (1e-200 * x), 1e300), (x / 1e-310, 1e-200), (x / 1.5e308, 1e300),
-        (1e-200 * (x / 1e200), 1e300), ((1e200 * x) / 1e-200, 1e-300), (1e-300 / (1e100 * x), 1e-200),
-        (1e200 * (1e200 / x), 1e300), (x / 5e-324, 0.0), ((x / 1e200) / 1e200, 1e300), (x / 2.0**-1030, 2.0**-1040),
+        (1e200 * (1e200 * x), 1e-300),
+        (1e-200 * (1e-200 * x), 1e300),
+        (x / 1e-310, 1e-200),
+        (x / 1.5e308, 1e300),
+        (1e-200 * (x / 1e200), 1e300),
+        ((1e200 * x) / 1e-200, 1e-300),
+        (1e-300 / (1e100 * x), 1e-200),
+        (1e200 * (1e200 / x), 1e300),
+        (x / 5e-324, 0.0),
+        ((x / 1e200) / 1e200, 1e300),
+        (x / 2.0**-1030, 2.0**-1040),
     ],
-)  # fmt: skip
+)
 def test_constants_are_not_merged_into_infinity_or_nothing(u, at):
     (new,) = simplify([u])
     assert evaluate([new], {"x": at})[0] == pytest.approx(evaluate([u], {"x": at})[0], rel=1e-12)
@@ -347,10 +502,20 @@ def test_constants_are_not_merged_into_infinity_or_nothing(u, at):
 def test_simplifying_gives_the_short_form():
     q = UOp.var("q")
     table = [
-        (0.5 * (2.0 * q), q), (q * 1.0 + 0.0, q), (q - q, UOp.const(0.0)), (-(-q), q), (q**1.0, q), (q**2.0, q * q),
-        (q / q, UOp.const(1.0)), (2.0 * (3.0 * q), 6.0 * q), (49.0 * (q / 49.0), q), (q.sqrt() * q.sqrt(), q),
-        (q * 0.0, UOp.const(0.0)), (q + q, 2.0 * q), (3.0 * q - q, 2.0 * q),
-    ]  # fmt: skip
+        (0.5 * (2.0 * q), q),
+        (q * 1.0 + 0.0, q),
+        (q - q, UOp.const(0.0)),
+        (-(-q), q),
+        (q**1.0, q),
+        (q**2.0, q * q),
+        (q / q, UOp.const(1.0)),
+        (2.0 * (3.0 * q), 6.0 * q),
+        (49.0 * (q / 49.0), q),
+        (q.sqrt() * q.sqrt(), q),
+        (q * 0.0, UOp.const(0.0)),
+        (q + q, 2.0 * q),
+        (3.0 * q - q, 2.0 * q),
+    ]
     for u, want in table:
         assert simplify([u])[0] is want, u
 
@@ -446,7 +611,14 @@ def test_only_a_division_by_something_fixed_becomes_a_product():
 @st.composite
 def arrays(draw, size=10):
     """A float expression over arrays with every kind of movement and reduction."""
-    pool = [v, m, x, UOp.var("n", (2, 3)), UOp.var("a", (40,)), UOp.const(draw(st.sampled_from(CONSTANTS)), f64, (3,))]
+    pool = [
+        v,
+        m,
+        x,
+        UOp.var("n", (2, 3)),
+        UOp.var("a", (40,)),
+        UOp.const(draw(st.sampled_from(CONSTANTS)), f64, (3,)),
+    ]
     for _ in range(draw(st.integers(1, size))):
         a, b = draw(st.sampled_from(pool)), draw(st.sampled_from(pool))
         axis = draw(st.integers(0, max(a.ndim - 1, 0)))
@@ -454,21 +626,36 @@ def arrays(draw, size=10):
         if kind in "fmMptxck" and not a.ndim or kind in "+*w" and a.shape != b.shape and a.ndim and b.ndim:
             continue
         match kind:
-            case "+": new = a + b
-            case "*": new = a * b
-            case "/": new = 1.0 / a
-            case "s": new = a.sum(axis) if a.ndim else a
-            case "r": new = a.roll(draw(st.integers(-3, 3)), axis) if a.ndim else a
-            case "w": new = (a < b).where(a, b)
-            case "f": new = a.flip((axis,))
-            case "m": new = a.max(axis)
-            case "M": new = a.min()
-            case "p": new = a.pad([(1, 0, 1)] + [(0, 0, 0)] * (a.ndim - 1))
-            case "x": new = a.sin()
-            case "t": new = a.T
-            case "c": new = UOp(Ops.CONCAT, f64, (2 * a.shape[0], *a.shape[1:]), (a, a), 0)
-            case "k": new = a[(slice(None),) * axis + (slice(0, None, 2),)]
-            case "e": new = UOp.stack([a.element(0), b.element(b.size - 1)])
+            case "+":
+                new = a + b
+            case "*":
+                new = a * b
+            case "/":
+                new = 1.0 / a
+            case "s":
+                new = a.sum(axis) if a.ndim else a
+            case "r":
+                new = a.roll(draw(st.integers(-3, 3)), axis) if a.ndim else a
+            case "w":
+                new = (a < b).where(a, b)
+            case "f":
+                new = a.flip((axis,))
+            case "m":
+                new = a.max(axis)
+            case "M":
+                new = a.min()
+            case "p":
+                new = a.pad([(1, 0, 1)] + [(0, 0, 0)] * (a.ndim - 1))
+            case "x":
+                new = a.sin()
+            case "t":
+                new = a.T
+            case "c":
+                new = UOp(Ops.CONCAT, f64, (2 * a.shape[0], *a.shape[1:]), (a, a), 0)
+            case "k":
+                new = a[(slice(None),) * axis + (slice(0, None, 2),)]
+            case "e":
+                new = UOp.stack([a.element(0), b.element(b.size - 1)])
         if new.size <= 200:
             pool.append(new)
     return pool[-1]
@@ -494,42 +681,123 @@ def test_unrolling_an_empty_or_a_long_sum():
 
 # --- are two expressions the same function? ---------------------------------------------------------
 SAME = [
-    ((x + y) * (x - y), x * x - y * y), ((x + y) ** 2.0, x * x + 2.0 * x * y + y * y), (x - (y - z), x - y + z),
-    ((x * y) ** 3.0, x**3.0 * y**3.0), (x / y / z, x / (y * z)), (1.0 / x + 1.0 / y, (x + y) / (x * y)),
-    ((-x).cos(), x.cos()), ((-x).sin(), -x.sin()), ((x - y).cos(), (y - x).cos()), ((x - y).sin(), -(y - x).sin()),
-    (abs(-x), abs(x)), ((x * x + y * y).sqrt() ** 2.0, x * x + y * y), (x.sqrt() * x.sqrt(), x), (x.rsqrt() * x.sqrt(), 1.0 + 0.0 * x),
+    ((x + y) * (x - y), x * x - y * y),
+    ((x + y) ** 2.0, x * x + 2.0 * x * y + y * y),
+    (x - (y - z), x - y + z),
+    ((x * y) ** 3.0, x**3.0 * y**3.0),
+    (x / y / z, x / (y * z)),
+    (1.0 / x + 1.0 / y, (x + y) / (x * y)),
+    ((-x).cos(), x.cos()),
+    ((-x).sin(), -x.sin()),
+    ((x - y).cos(), (y - x).cos()),
+    ((x - y).sin(), -(y - x).sin()),
+    (abs(-x), abs(x)),
+    ((x * x + y * y).sqrt() ** 2.0, x * x + y * y),
+    (x.sqrt() * x.sqrt(), x),
+    (x.rsqrt() * x.sqrt(), 1.0 + 0.0 * x),
     (1.0 / (x * x + y * y).sqrt(), (x * x + y * y) ** -0.5),
-    (x / (x * x + y * y) + y / (y * y + x * x), (x + y) / (x * x + y * y)), (x.fma(y, z), x * y + z), (x / x, 1.0 + 0.0 * x),
-    (x * 0.1 + x * 0.2, x * 0.30000000000000004), (x.exp() * y - y * x.exp(), 0.0 * x), ((x * x).sqrt(), (x**2.0) ** 0.5),
-    ((v * v).sum(), (v**2.0).sum()), ((v * 2.0).sum(), 2.0 * v.sum()), (v.roll(1, 0) * v.roll(1, 0), (v * v).roll(1, 0)),
-    ((v + v.roll(1, 0)).sum(), v.sum() + v.roll(1, 0).sum()), ((v - 1.0)[0], v[0] - 1.0), ((x + y).tanh(), (y + x).tanh()),
-    ((x * 3.0) ** 2.0, 9.0 * x * x), (x**-2.0 * x, 1.0 / x), ((x + y) / (x + y), 1.0 + 0.0 * x), (abs(x - y), abs(y - x)),
-    ((x < y).where(x, y) + (x < y).where(y, x), x + y), ((x < y).where(x, 0.0) ** 2.0, (x < y).where(x * x, 0.0)),
-    ((x < y).where(x, z) * w, (x < y).where(x * w, z * w)), ((x < y).where(1.0, 0.0) * (x < y).where(0.0, 1.0), 0.0 * x),
-]  # fmt: skip
+    (x / (x * x + y * y) + y / (y * y + x * x), (x + y) / (x * x + y * y)),
+    (x.fma(y, z), x * y + z),
+    (x / x, 1.0 + 0.0 * x),
+    (x * 0.1 + x * 0.2, x * 0.30000000000000004),
+    (x.exp() * y - y * x.exp(), 0.0 * x),
+    ((x * x).sqrt(), (x**2.0) ** 0.5),
+    ((v * v).sum(), (v**2.0).sum()),
+    ((v * 2.0).sum(), 2.0 * v.sum()),
+    (v.roll(1, 0) * v.roll(1, 0), (v * v).roll(1, 0)),
+    ((v + v.roll(1, 0)).sum(), v.sum() + v.roll(1, 0).sum()),
+    ((v - 1.0)[0], v[0] - 1.0),
+    ((x + y).tanh(), (y + x).tanh()),
+    ((x * 3.0) ** 2.0, 9.0 * x * x),
+    (x**-2.0 * x, 1.0 / x),
+    ((x + y) / (x + y), 1.0 + 0.0 * x),
+    (abs(x - y), abs(y - x)),
+    ((x < y).where(x, y) + (x < y).where(y, x), x + y),
+    ((x < y).where(x, 0.0) ** 2.0, (x < y).where(x * x, 0.0)),
+    ((x < y).where(x, z) * w, (x < y).where(x * w, z * w)),
+    ((x < y).where(1.0, 0.0) * (x < y).where(0.0, 1.0), 0.0 * x),
+]
 
 DIFFERENT = [
-    ((x**2.0).sqrt(), x), ((x * x) ** 0.5, x), ((x * x).sqrt(), -x), (abs(x), x), ((x**4.0) ** 0.25, x), ((x**6.0) ** 0.5, x**3.0),
-    ((x * y).sqrt(), x.sqrt() * y.sqrt() * -1.0), (((x * y) ** 2.0).sqrt(), x * y), ((x**2.0 * y**2.0) ** 0.5, x * y),
-    ((x * x + 2.0 * x * y + y * y).sqrt(), x + y), ((x - y).sqrt(), (y - x).sqrt()), ((x * x) ** 1.5, x**3.0), ((x**2.0) ** 1.5, x**3.0),
-    (x.sin(), (-x).sin()), (x.cos(), x.sin()), (x.cos(), -((-x).cos())), (x.exp(), (-x).exp()), (x.tanh(), (-x).tanh()),
-    (x.sign(), (-x).sign()), ((x - y).sin(), (y - x).sin()), (x.log(), (-x).log()), ((x * x).log(), x.log()), (x.floor(), -((-x).floor())),
-    (x * 2.0, x * 2.000001), (x * 1.0, x * (1.0 + 1e-12)), (x + 1.0, x + 1.0000001), (x, x + 1e-30), (x * 1e-20, 0.0 * x),
-    (x + 1e-17 * y, x), (x * y, x + y), (x - y, y - x), (x / y, y / x), (x**2.0, x**3.0), (x**0.5, x**0.25), (x**y, y**x), (x**y, x**z),
-    (x.minimum(y), x.maximum(y)), (x.atan2(y), y.atan2(x)), ((x < y).where(x, y), (x < y).where(y, x)), (x, y),
-    ((x < 0.0).where(-x, x), x), ((x < y).where(x, y), (y < x).where(x, y)), (x.cast(f32).cast(f64), x.cast(i64).cast(f64)),
-    (x.cast(i64).cast(f64), x.cast(i32).cast(f64)), (x.cast(bool_).cast(f64), x), (x.cast(f32).cast(f64), x),
-    (v.sum(), v.max()), (v.max(), v.min()), (v.roll(1, 0), v.roll(2, 0)), (v.flip((0,)), v), (v[0], v[1]), (m.sum(0), m[0] + m[0]),
-    ((v * v.roll(1, 0)).sum(), (v * v).sum()), (v.sum() ** 2.0, (v * v).sum()), (v.pad([(1, 0, 0)]), v.pad([(0, 1, 0)])),
-    (m.element(1), m.element(2)), (m.T.reshape(6), m.reshape(6)), (m.sum((0, 1)), m[0].sum()), ((v * v).sum(), v.sum() * v[0]),
-    (x * math.inf, x), (x * math.nan, x * math.inf), (UOp.const(math.inf) + x, UOp.const(-math.inf) + x), (x * 0.0 + y, x),
-    (1e20 * (1.0000000000000002 * x - x), 0.0 * x), (1e18 * (0.30000000000000004 * x - 0.3 * x), 0.0 * x),
-    ((x < y).where(2.0, 0.0) ** 2.0, (x < y).where(2.0, 0.0)), ((x < y).where(1.0, 0.0) + (y < x).where(1.0, 0.0), 1.0 + 0.0 * x),
-    ((x < y).where(x, 0.0) * (x < z).where(x, 0.0), (x < y).where(x * x, 0.0)), ((x < y).where(x, y) * 2.0, x + y),
-    ((x < y).where(4.0, 9.0).sqrt(), (x < y).where(-2.0, 3.0)), ((x < y).where(x, y), (y <= x).where(x, y)),
-    ((x < y).where(x, 0.0) ** 2.0, (x < y).where(x, 0.0)), (x**0.3333333, x ** (1 / 3)), ((x**3.0) ** (1 / 3), x),
-    (x.bitcast(i64).cast(f64), x.cast(i64).cast(f64)), (v.max() - v[0], 0.0 * v[0]), (x.hypot(y), x + y), (x.erf(), x.tanh()),
-]  # fmt: skip
+    ((x**2.0).sqrt(), x),
+    ((x * x) ** 0.5, x),
+    ((x * x).sqrt(), -x),
+    (abs(x), x),
+    ((x**4.0) ** 0.25, x),
+    ((x**6.0) ** 0.5, x**3.0),
+    ((x * y).sqrt(), x.sqrt() * y.sqrt() * -1.0),
+    (((x * y) ** 2.0).sqrt(), x * y),
+    ((x**2.0 * y**2.0) ** 0.5, x * y),
+    ((x * x + 2.0 * x * y + y * y).sqrt(), x + y),
+    ((x - y).sqrt(), (y - x).sqrt()),
+    ((x * x) ** 1.5, x**3.0),
+    ((x**2.0) ** 1.5, x**3.0),
+    (x.sin(), (-x).sin()),
+    (x.cos(), x.sin()),
+    (x.cos(), -((-x).cos())),
+    (x.exp(), (-x).exp()),
+    (x.tanh(), (-x).tanh()),
+    (x.sign(), (-x).sign()),
+    ((x - y).sin(), (y - x).sin()),
+    (x.log(), (-x).log()),
+    ((x * x).log(), x.log()),
+    (x.floor(), -((-x).floor())),
+    (x * 2.0, x * 2.000001),
+    (x * 1.0, x * (1.0 + 1e-12)),
+    (x + 1.0, x + 1.0000001),
+    (x, x + 1e-30),
+    (x * 1e-20, 0.0 * x),
+    (x + 1e-17 * y, x),
+    (x * y, x + y),
+    (x - y, y - x),
+    (x / y, y / x),
+    (x**2.0, x**3.0),
+    (x**0.5, x**0.25),
+    (x**y, y**x),
+    (x**y, x**z),
+    (x.minimum(y), x.maximum(y)),
+    (x.atan2(y), y.atan2(x)),
+    ((x < y).where(x, y), (x < y).where(y, x)),
+    (x, y),
+    ((x < 0.0).where(-x, x), x),
+    ((x < y).where(x, y), (y < x).where(x, y)),
+    (x.cast(f32).cast(f64), x.cast(i64).cast(f64)),
+    (x.cast(i64).cast(f64), x.cast(i32).cast(f64)),
+    (x.cast(bool_).cast(f64), x),
+    (x.cast(f32).cast(f64), x),
+    (v.sum(), v.max()),
+    (v.max(), v.min()),
+    (v.roll(1, 0), v.roll(2, 0)),
+    (v.flip((0,)), v),
+    (v[0], v[1]),
+    (m.sum(0), m[0] + m[0]),
+    ((v * v.roll(1, 0)).sum(), (v * v).sum()),
+    (v.sum() ** 2.0, (v * v).sum()),
+    (v.pad([(1, 0, 0)]), v.pad([(0, 1, 0)])),
+    (m.element(1), m.element(2)),
+    (m.T.reshape(6), m.reshape(6)),
+    (m.sum((0, 1)), m[0].sum()),
+    ((v * v).sum(), v.sum() * v[0]),
+    (x * math.inf, x),
+    (x * math.nan, x * math.inf),
+    (UOp.const(math.inf) + x, UOp.const(-math.inf) + x),
+    (x * 0.0 + y, x),
+    (1e20 * (1.0000000000000002 * x - x), 0.0 * x),
+    (1e18 * (0.30000000000000004 * x - 0.3 * x), 0.0 * x),
+    ((x < y).where(2.0, 0.0) ** 2.0, (x < y).where(2.0, 0.0)),
+    ((x < y).where(1.0, 0.0) + (y < x).where(1.0, 0.0), 1.0 + 0.0 * x),
+    ((x < y).where(x, 0.0) * (x < z).where(x, 0.0), (x < y).where(x * x, 0.0)),
+    ((x < y).where(x, y) * 2.0, x + y),
+    ((x < y).where(4.0, 9.0).sqrt(), (x < y).where(-2.0, 3.0)),
+    ((x < y).where(x, y), (y <= x).where(x, y)),
+    ((x < y).where(x, 0.0) ** 2.0, (x < y).where(x, 0.0)),
+    (x**0.3333333, x ** (1 / 3)),
+    ((x**3.0) ** (1 / 3), x),
+    (x.bitcast(i64).cast(f64), x.cast(i64).cast(f64)),
+    (v.max() - v[0], 0.0 * v[0]),
+    (x.hypot(y), x + y),
+    (x.erf(), x.tanh()),
+]
 
 
 @pytest.mark.parametrize(("u", "other"), SAME, ids=str)
@@ -559,23 +827,36 @@ def test_equal_forms_are_equal_numbers(many, seed):
             for e in env:
                 (a, ea), (b, eb) = running(u, e), running(other, e)
                 if all(map(math.isfinite, (a, b, ea, eb))):
-                    assert abs(a - b) <= 8 * (ea + eb) + 1e-13 * (abs(a) + abs(b)) + 1e-300, f"{u} is not {other}"
+                    assert abs(a - b) <= 8 * (ea + eb) + 1e-13 * (abs(a) + abs(b)) + 1e-300, (
+                        f"{u} is not {other}"
+                    )
 
 
 def test_a_ratio_is_a_number_or_nothing():
     forms = Normal()
     assert forms.ratio(3.0 * x * y, x * y) == 3 and forms.ratio(x, y) is None
     assert forms.ratio(0.0 * x, x) == 0 and forms.ratio(x, 0.0 * x) is None
-    assert forms.ratio(x + y, x) is None and forms.ratio(x, x + y) is None and forms.ratio(2.0 * x + y, x + y) is None
+    assert (
+        forms.ratio(x + y, x) is None
+        and forms.ratio(x, x + y) is None
+        and forms.ratio(2.0 * x + y, x + y) is None
+    )
 
 
 def test_a_ratio_of_arrays_is_one_number_for_all_components():
     forms = Normal()
     pair = as_uop([x, y])
     assert forms.ratio(2.0 * v, v) == 2 and forms.ratio(as_uop([3.0 * x, y * 3.0]), pair) == 3
-    assert forms.ratio(as_uop([2.0 * x, 3.0 * y]), pair) is None and forms.ratio(as_uop([0.0 * x, y]), pair) is None
+    assert (
+        forms.ratio(as_uop([2.0 * x, 3.0 * y]), pair) is None
+        and forms.ratio(as_uop([0.0 * x, y]), pair) is None
+    )
     assert forms.ratio(pair, as_uop([0.0 * x, y])) is None and forms.ratio(as_uop([y, x]), pair) is None
-    assert forms.ratio(v.roll(1, 0), v) is None and forms.ratio(v, 0.0 * v) is None and forms.ratio(0.0 * v, v) == 0
+    assert (
+        forms.ratio(v.roll(1, 0), v) is None
+        and forms.ratio(v, 0.0 * v) is None
+        and forms.ratio(0.0 * v, v) == 0
+    )
     padded = v[:1].pad([(0, 2, 0)]) + v[1:].pad([(1, 0, 0)])  # the same numbers, put together from parts
     assert forms.ratio(padded, v) == 1 and forms.ratio(v[:1].pad([(0, 2, 0)]), v) is None
 

@@ -74,8 +74,13 @@ def counter(x, t):
     return x + t
 
 
-START = {"kepler": dict(q=[1.0, 0.0], p=[0.0, 1.2]), "pendulum": dict(q=0.5, p=0.1), "driven": dict(q=0.5, p=0.1),
-         "spring": dict(q=[1.0, 0.5], p=[0.0, 0.3]), "henon": dict(x=0.1, y=0.2)}  # fmt: skip
+START = {
+    "kepler": dict(q=[1.0, 0.0], p=[0.0, 1.2]),
+    "pendulum": dict(q=0.5, p=0.1),
+    "driven": dict(q=0.5, p=0.1),
+    "spring": dict(q=[1.0, 0.5], p=[0.0, 0.3]),
+    "henon": dict(x=0.1, y=0.2),
+}
 
 
 def compiled(system, dt=0.05, **options):
@@ -89,9 +94,20 @@ def same_bits(a, b):
 
 # --- frames (numerics.md, 8) ----------------------------------------------------------------------------
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("system, method", [(kepler, "leapfrog"), (kepler, "leapfrog_dkd"), (kepler, "yoshida4"), (kepler, "rk4"),
-                                            (driven, "yoshida4"), (pendulum, "symplectic_euler"), (spring, "leapfrog"),
-                                            (henon, "auto")], ids=lambda x: getattr(x, "name", x))  # fmt: skip
+@pytest.mark.parametrize(
+    "system, method",
+    [
+        (kepler, "leapfrog"),
+        (kepler, "leapfrog_dkd"),
+        (kepler, "yoshida4"),
+        (kepler, "rk4"),
+        (driven, "yoshida4"),
+        (pendulum, "symplectic_euler"),
+        (spring, "leapfrog"),
+        (henon, "auto"),
+    ],
+    ids=lambda x: getattr(x, "name", x),
+)
 def test_frame_k_is_the_end_of_a_run_of_k_steps_bit_for_bit(system, method, backend):
     sim = compiled(system, method=method, backend=backend)
     start = START[system.name]
@@ -160,8 +176,12 @@ def test_lists_tuples_integers_and_other_layouts_mean_the_same():
     base = sim.evolve(q=[1.0, 0.0], p=[0.0, 2.0], steps=20).hash
     wide = np.zeros((2, 4), order="F")
     wide[0, ::2], wide[1, ::2] = [1.0, 0.0], [0.0, 2.0]
-    for q, p in (((1, 0), (0, 2)), (np.array([1, 0], np.int32), np.array([0, 2], np.float32)), (wide[0, ::2], wide[1, ::2]),
-                 (np.array([1.0, 0.0], ">f8"), np.array([0.0, 2.0], ">f8"))):  # fmt: skip
+    for q, p in (
+        ((1, 0), (0, 2)),
+        (np.array([1, 0], np.int32), np.array([0, 2], np.float32)),
+        (wide[0, ::2], wide[1, ::2]),
+        (np.array([1.0, 0.0], ">f8"), np.array([0.0, 2.0], ">f8")),
+    ):
         assert sim.evolve(q=q, p=p, steps=20).hash == base
 
 
@@ -241,9 +261,14 @@ def test_letters_given_to_compile_and_found_in_a_run_are_the_same():
 
 # --- observables ----------------------------------------------------------------------------------------------
 WATCH = {
-    "radius": lambda q: tp.norm(q), "spin": lambda q, p: q[0] * p[1] - q[1] * p[0], "both": lambda q, p: tp.stack([q, p]),
-    "clock": lambda t: t, "pull": lambda q, mu: mu / (q @ q), "constant": lambda: 2.5, "energy": "energy",
-}  # fmt: skip
+    "radius": lambda q: tp.norm(q),
+    "spin": lambda q, p: q[0] * p[1] - q[1] * p[0],
+    "both": lambda q, p: tp.stack([q, p]),
+    "clock": lambda t: t,
+    "pull": lambda q, mu: mu / (q @ q),
+    "constant": lambda: 2.5,
+    "energy": "energy",
+}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -252,7 +277,14 @@ def test_observables_have_values_times_and_shapes(backend):
         **START["kepler"], steps=20, save_every=1, observe=WATCH, t0=1.0, mu=1.1
     )
     assert {name: out[name].shape for name in WATCH} == {
-        "radius": (21,), "spin": (21,), "both": (21, 2, 2), "clock": (21,), "pull": (21,), "constant": (21,), "energy": (21,)}  # fmt: skip
+        "radius": (21,),
+        "spin": (21,),
+        "both": (21, 2, 2),
+        "clock": (21,),
+        "pull": (21,),
+        "constant": (21,),
+        "energy": (21,),
+    }
     assert all(same_bits(out.times(name), out.t) for name in WATCH)
     assert (
         same_bits(out["clock"], out.t)
@@ -284,8 +316,11 @@ def test_observables_are_taken_every_so_many_steps(backend, every, steps, at):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("system, method", [(kepler, "leapfrog"), (driven, "yoshida4"), (kepler, "rk4"), (henon, "auto")],
-                         ids=lambda x: getattr(x, "name", x))  # fmt: skip
+@pytest.mark.parametrize(
+    "system, method",
+    [(kepler, "leapfrog"), (driven, "yoshida4"), (kepler, "rk4"), (henon, "auto")],
+    ids=lambda x: getattr(x, "name", x),
+)
 def test_watching_changes_no_bit(system, method, backend):
     sim = compiled(system, method=method, backend=backend)
     start = START[system.name]
@@ -298,8 +333,12 @@ def test_watching_changes_no_bit(system, method, backend):
     reuses.__signature__ = inspect.Signature(
         [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in start]
     )
-    for options in ({"observe": {"x": reuses}}, {"observe": {"x": reuses}, "observe_every": 7, "save_every": 2},
-                    {"hash_every": 3}, {"save_every": 1, "hash_every": 1, "observe": {"x": reuses}}):  # fmt: skip
+    for options in (
+        {"observe": {"x": reuses}},
+        {"observe": {"x": reuses}, "observe_every": 7, "save_every": 2},
+        {"hash_every": 3},
+        {"save_every": 1, "hash_every": 1, "observe": {"x": reuses}},
+    ):
         out = sim.evolve(**start, steps=30, **options)
         assert out.hash == bare.hash and same_bits(out.final[name], bare.final[name])
     if system.energy is not None:
@@ -421,8 +460,10 @@ def test_a_vector_of_parameters_is_one_value_and_a_matrix_one_per_member():
     assert one.q.shape == (2, 2) and many.q.shape == (2, 2, 2)
     assert same_bits(many.final.q[0], one.final.q)
     assert same_bits(many.final.q[1], sim.evolve(q=[1.0, 1.0], p=[0.0, 0.0], steps=10).final.q)
-    assert same_bits(sim.evolve(q=[1.0, 1.0], p=[0.0, 0.0], k=2.0, steps=10).final.q,
-                     sim.evolve(q=[1.0, 1.0], p=[0.0, 0.0], k=[2.0, 2.0], steps=10).final.q)  # fmt: skip
+    assert same_bits(
+        sim.evolve(q=[1.0, 1.0], p=[0.0, 0.0], k=2.0, steps=10).final.q,
+        sim.evolve(q=[1.0, 1.0], p=[0.0, 0.0], k=[2.0, 2.0], steps=10).final.q,
+    )
 
 
 def test_an_ensemble_of_one_keeps_its_axis():

@@ -1,4 +1,5 @@
 """States in other units: is it the same physics, with the same bits everywhere, and is a wrong unit found?"""
+
 from __future__ import annotations
 
 import pickle
@@ -69,7 +70,10 @@ SUITE = {
     "henon_heiles": (henon_heiles, dict(q=[0.1, 0.2], p=[0.3, -0.1])),
     "pendulum": (pendulum, dict(q=1.0, p=0.3, m=1.3)),
     "kepler": (kepler, dict(q=[1.0, 0.0], p=[0.0, 1.2])),
-    "bodies": (bodies, dict(q=[[0.0, 0.0], [4.0, 0.1], [-0.2, 5.3]], p=np.full((3, 2), 0.1), m=[1.0, 2.0, 3.0])),
+    "bodies": (
+        bodies,
+        dict(q=[[0.0, 0.0], [4.0, 0.1], [-0.2, 5.3]], p=np.full((3, 2), 0.1), m=[1.0, 2.0, 3.0]),
+    ),
     "unequal": (unequal, dict(q=[0.4, 0.5], p=[0.3, -0.7])),
     "two_pairs": (two_pairs, dict(x=0.1, px=0.3, y=0.2, py=-0.1)),
     "driven": (driven, dict(q=1.0, p=0.1)),
@@ -102,9 +106,15 @@ def test_the_report_says_which_units_and_what_they_save():
     assert "scaled" not in str(compiled("henon_heiles", "off").explain())
 
 
-@pytest.mark.parametrize("name, unit", [
-    ("pendulum", "p by dt*(1/m)"), ("kepler", "p by dt"), ("bodies", "p by dt*(1/m)"), ("unequal", "p by dt*[1/a, 1/b]"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, unit",
+    [
+        ("pendulum", "p by dt*(1/m)"),
+        ("kepler", "p by dt"),
+        ("bodies", "p by dt*(1/m)"),
+        ("unequal", "p by dt*[1/a, 1/b]"),
+    ],
+)
 def test_a_mass_goes_into_the_unit(name, unit):
     assert row(compiled(name)).verdict == unit
 
@@ -140,7 +150,9 @@ def test_few_addends_join_a_momentum_one_by_one():
         return p * p / 2 + a * q**2 / 2 + b * tp.cos(q) + c * tp.sin(q)
 
     program = tp.compile(wells, 0.05, scale="auto").tpir
-    assert sum(any(str(x) == "S1" for x in i.args) for i in program.step if i.op in ("FMA", "ELEM")) == 2  # drift, kick
+    assert (
+        sum(any(str(x) == "S1" for x in i.args) for i in program.step if i.op in ("FMA", "ELEM")) == 2
+    )  # drift, kick
 
 
 def test_without_being_asked_nothing_is_scaled():
@@ -204,8 +216,12 @@ def test_energies_are_of_the_user_s_state():
 # --- the same bits --------------------------------------------------------------------------------
 @pytest.mark.parametrize("name, order", [(n, 2) for n in SUITE] + [("henon_heiles", 4), ("bodies", 4)])
 def test_every_backend_gives_the_hash_of_the_virtual_machine(name, order):
-    runs = {b: compiled(name, order=order, backend=b).evolve(steps=12, save_every=5, hash_every=4, **SUITE[name][1])
-            for b in BACKENDS}  # fmt: skip
+    runs = {
+        b: compiled(name, order=order, backend=b).evolve(
+            steps=12, save_every=5, hash_every=4, **SUITE[name][1]
+        )
+        for b in BACKENDS
+    }
     assert {b: o.metrics["backend"]["used"] for b, o in runs.items()} == {b: b for b in BACKENDS}
     assert len({(o.hash, *o.hashes) for o in runs.values()}) == 1
     assert compiled(name, order=order).tpir.hash != compiled(name, "off", order=order).tpir.hash
@@ -229,7 +245,9 @@ def test_a_mass_for_each_member(backend):
     sim = compiled("pendulum", backend=backend)
     together = sim.evolve(q=q, p=p, m=m, steps=25)
     alone = [sim.evolve(q=q[k], p=p[k], m=m[k], steps=25).final for k in range(7)]
-    assert (together.final.q == [a.q for a in alone]).all() and (together.final.p == [a.p for a in alone]).all()
+    assert (together.final.q == [a.q for a in alone]).all() and (
+        together.final.p == [a.p for a in alone]
+    ).all()
 
 
 def test_time_blocks_carry_the_loop_and_not_the_user_s_state(monkeypatch):
@@ -331,30 +349,52 @@ SCALE_P = "SCALE S1:f64[2], times, $dt"
 UNDO_P = "  SCALE S1:f64[2], over, $dt\n"
 
 
-@pytest.mark.parametrize("changes, what", [
-    ([(UNDO_P, "")], "in other units"),                                                       # not undone
-    ([(UNDO_P, "  SCALE S1:f64[2], over, T10\n")], "in other units"),                         # by the wrong factor
-    ([(UNDO_P, "  SCALE S1:f64[2], times, $dt\n")], "in other units"),                        # the wrong way
-    ([(UNDO_P, UNDO_P + "  SCALE S0:f64[2], over, $dt\n")], "in other units"),                # of what was not scaled
-    ([(UNDO_P, "  SCALE S1:f64[2], over, 0.01\n")], "in other units"),                        # dt is not 0.01
-    ([("ELEM T10, mul, $dt, $dt", "ELEM T10, mul, 1.0, $dt")], "multiple of dt"),             # a dt forgotten
-    ([("ELEM T20:f64[2], add, S0, S1", "FMA T20:f64[2], S1, 2.0, S0")], "total weight 2"),    # a drift of two steps
-    ([("ELEM T11, mul, T10, 2.0", "ELEM T11, mul, T10, 1.8")], "curl"),                       # one component of the force
-    ([("SHIFT S0:f64[2], T20", "SHIFT S0:f64[2], T20\n  SHIFT S0:f64[2], T20")], "does not enter"),  # its old value
-    ([(SCALE_P, "SCALE S1:f64[2], times, 0.0")], "zero"),
-    ([(SCALE_P, "SCALE S1:f64[2], over, 0.0")], "zero"),
-    ([(SCALE_P, "SCALE S1:f64[2], times, inf"), ("over, $dt", "over, inf")], "inf"),
-    ([(UNDO_P, "  ELEM T9, mul, $dt, 1.0000000000000002\n  SCALE S1:f64[2], over, T9\n")], "in other units"),  # by an ulp
-    ([("ELEM T28:f64[2], sub, S1, T27", "ELEM T19:f64[2], neg, T27\n  FMA T28:f64[2], S1, 1.0000000000000002, T19")],
-     "does not enter"),  # grows by an ulp a step
-    ([(SCALE_P, "ELEM T9, sub, $dt, $dt\n  SCALE S1:f64[2], times, T9")], "zero"),
-    ([(SCALE_P, "MOVE T9, element, S0, (0,)\n  SCALE S1:f64[2], times, T9")], "depends on S0"),
-    ([(SCALE_P, "TIME T9, 0.0\n  SCALE S1:f64[2], times, T9")], "depends on time"),
-    ([(SCALE_P, "SCALE S1:f64[2], twice, $dt")], "goes the way `twice`"),
-    ([(SCALE_P, "MOVE T9:f64[3], expand, $dt\n  SCALE S1:f64[2], times, T9")], "a factor of shape"),
-    ([("ELEM T20", "SCALE S1:f64[2], times, 1.0\n  ELEM T20")], "units are chosen for a whole run"),
-    ([("  LOAD S1:f64[2], &p\n  " + SCALE_P, "  " + SCALE_P + "\n  LOAD S1:f64[2], &p")], "nothing has written"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes, what",
+    [
+        ([(UNDO_P, "")], "in other units"),  # not undone
+        ([(UNDO_P, "  SCALE S1:f64[2], over, T10\n")], "in other units"),  # by the wrong factor
+        ([(UNDO_P, "  SCALE S1:f64[2], times, $dt\n")], "in other units"),  # the wrong way
+        ([(UNDO_P, UNDO_P + "  SCALE S0:f64[2], over, $dt\n")], "in other units"),  # of what was not scaled
+        ([(UNDO_P, "  SCALE S1:f64[2], over, 0.01\n")], "in other units"),  # dt is not 0.01
+        ([("ELEM T10, mul, $dt, $dt", "ELEM T10, mul, 1.0, $dt")], "multiple of dt"),  # a dt forgotten
+        (
+            [("ELEM T20:f64[2], add, S0, S1", "FMA T20:f64[2], S1, 2.0, S0")],
+            "total weight 2",
+        ),  # a drift of two steps
+        ([("ELEM T11, mul, T10, 2.0", "ELEM T11, mul, T10, 1.8")], "curl"),  # one component of the force
+        (
+            [("SHIFT S0:f64[2], T20", "SHIFT S0:f64[2], T20\n  SHIFT S0:f64[2], T20")],
+            "does not enter",
+        ),  # its old value
+        ([(SCALE_P, "SCALE S1:f64[2], times, 0.0")], "zero"),
+        ([(SCALE_P, "SCALE S1:f64[2], over, 0.0")], "zero"),
+        ([(SCALE_P, "SCALE S1:f64[2], times, inf"), ("over, $dt", "over, inf")], "inf"),
+        (
+            [(UNDO_P, "  ELEM T9, mul, $dt, 1.0000000000000002\n  SCALE S1:f64[2], over, T9\n")],
+            "in other units",
+        ),  # by an ulp
+        (
+            [
+                (
+                    "ELEM T28:f64[2], sub, S1, T27",
+                    "ELEM T19:f64[2], neg, T27\n  FMA T28:f64[2], S1, 1.0000000000000002, T19",
+                )
+            ],
+            "does not enter",
+        ),  # grows by an ulp a step
+        ([(SCALE_P, "ELEM T9, sub, $dt, $dt\n  SCALE S1:f64[2], times, T9")], "zero"),
+        ([(SCALE_P, "MOVE T9, element, S0, (0,)\n  SCALE S1:f64[2], times, T9")], "depends on S0"),
+        ([(SCALE_P, "TIME T9, 0.0\n  SCALE S1:f64[2], times, T9")], "depends on time"),
+        ([(SCALE_P, "SCALE S1:f64[2], twice, $dt")], "goes the way `twice`"),
+        ([(SCALE_P, "MOVE T9:f64[3], expand, $dt\n  SCALE S1:f64[2], times, T9")], "a factor of shape"),
+        ([("ELEM T20", "SCALE S1:f64[2], times, 1.0\n  ELEM T20")], "units are chosen for a whole run"),
+        (
+            [("  LOAD S1:f64[2], &p\n  " + SCALE_P, "  " + SCALE_P + "\n  LOAD S1:f64[2], &p")],
+            "nothing has written",
+        ),
+    ],
+)
 def test_a_wrong_unit_does_not_verify(changes, what):
     with pytest.raises(VerifyError, match=what):
         verify(parse(edited(*changes)))
@@ -363,14 +403,21 @@ def test_a_wrong_unit_does_not_verify(changes, what):
 def test_components_that_are_coupled_need_one_factor():
     """Units dt and 2 dt for p[0] and p[1], undone rightly: another kick, and no energy has it."""
     two = "MOVE T8:f64[2], stack, $dt, T9"
-    changes = [(SCALE_P, f"ELEM T9, mul, 2.0, $dt\n  {two}\n  SCALE S1:f64[2], times, T8"),
-               (UNDO_P, "  SCALE S1:f64[2], over, T8\n")]  # fmt: skip
+    changes = [
+        (SCALE_P, f"ELEM T9, mul, 2.0, $dt\n  {two}\n  SCALE S1:f64[2], times, T8"),
+        (UNDO_P, "  SCALE S1:f64[2], over, T8\n"),
+    ]
     with pytest.raises(VerifyError, match="curl"):
         verify(parse(edited(*changes)))
     # with the factors where they belong it is the same motion
-    right = [*changes, ("ELEM T20:f64[2], add, S0, S1", "ELEM T19:f64[2], div, S1, T8\n"
-                        "  MOVE T18:f64[2], expand, $dt\n  FMA T20:f64[2], T19, T18, S0"),
-             ("ELEM T26, mul, T25, T10", "ELEM T26, mul, T25, T11")]  # fmt: skip
+    right = [
+        *changes,
+        (
+            "ELEM T20:f64[2], add, S0, S1",
+            "ELEM T19:f64[2], div, S1, T8\n  MOVE T18:f64[2], expand, $dt\n  FMA T20:f64[2], T19, T18, S0",
+        ),
+        ("ELEM T26, mul, T25, T10", "ELEM T26, mul, T25, T11"),
+    ]
     assert verify(parse(edited(*right))).consistent
 
 
@@ -382,14 +429,19 @@ def test_a_kick_of_nine_tenths_is_symplectic_and_wrong():
 
 
 def test_a_sign_that_is_undone_is_harmless():
-    turned = edited((SCALE_P, "ELEM T9, neg, $dt\n  SCALE S1:f64[2], times, T9"), ("over, $dt", "over, T9"),
-                    ("T20:f64[2], add", "T20:f64[2], sub"), ("T28:f64[2], sub", "T28:f64[2], add"))  # fmt: skip
+    turned = edited(
+        (SCALE_P, "ELEM T9, neg, $dt\n  SCALE S1:f64[2], times, T9"),
+        ("over, $dt", "over, T9"),
+        ("T20:f64[2], add", "T20:f64[2], sub"),
+        ("T28:f64[2], sub", "T28:f64[2], add"),
+    )
     assert verify(parse(turned)).symplectic and verify(parse(turned)).consistent
 
 
 def test_a_shift_that_damps_is_not_a_shear():
-    damped = edited(("ELEM T28:f64[2], sub, S1, T27",
-                     "ELEM T19:f64[2], mul, S1, 0.9\n  ELEM T28:f64[2], sub, T19, T27"))  # fmt: skip
+    damped = edited(
+        ("ELEM T28:f64[2], sub, S1, T27", "ELEM T19:f64[2], mul, S1, 0.9\n  ELEM T28:f64[2], sub, T19, T27")
+    )
     certificate = verify(parse(damped.replace("claim symplectic consistent\n", "")))
     assert not any(v for _, v in certificate.items())
     assert "does not enter" in certificate.volume_preserving.because

@@ -1,4 +1,5 @@
 """Are weights solutions?  Conditions counted, residuals of every scheme, and wrong digits that are found."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -15,13 +16,28 @@ from tinyphysics.planner.catalog import ORDERS, by_order
 from tinyphysics.synth import schemes
 from tinyphysics.synth.bch import log_product
 from tinyphysics.synth.coefficients import COMPOSITION
-from tinyphysics.synth.conditions import NEAR_INTEGRABLE, RKN, SPLITTING, THREE_PARTS, Conditions, composition, count
+from tinyphysics.synth.conditions import (
+    NEAR_INTEGRABLE,
+    RKN,
+    SPLITTING,
+    THREE_PARTS,
+    Conditions,
+    composition,
+    count,
+)
 from tinyphysics.synth.lie import NYSTROM, TWO
 from tinyphysics.planner.stability import of_splitting
 from tinyphysics.synth.quality import EFFECTIVE, WORK, effective_error, told
 from tinyphysics.synth.schemes import (
-    BY_NAME, SCHEMES, force_gradient, palindrome, sequence, steps, three_parts, weights,
-)  # fmt: skip
+    BY_NAME,
+    SCHEMES,
+    force_gradient,
+    palindrome,
+    sequence,
+    steps,
+    three_parts,
+    weights,
+)
 from tinyphysics.synth.solve import Unsolved, solve
 
 
@@ -48,7 +64,9 @@ def test_generalised_orders_ask_for_what_is_small_enough_to_matter():
     """(8, 4): h**3, h**5, h**7 of eps, and h**3 of eps**2 (McLachlan 1995)."""
     names = Conditions(NEAR_INTEGRABLE, (8, 4)).names
     assert sorted((w.count(1), len(w)) for w in names) == [(0, 1), (1, 1), (1, 3), (1, 5), (1, 7), (2, 3)]
-    counts = {o: len(Conditions(NEAR_INTEGRABLE, o).names) for o in [(8, 2), (8, 4), (10, 4), (8, 6, 4), (10, 6, 4)]}
+    counts = {
+        o: len(Conditions(NEAR_INTEGRABLE, o).names) for o in [(8, 2), (8, 4), (10, 4), (8, 6, 4), (10, 6, 4)]
+    }
     assert list(counts.values()) == [5, 6, 7, 8, 9]
 
 
@@ -59,7 +77,9 @@ def test_the_leading_error_is_that_of_the_series(structure, alphabet):
     letters = {"T": 0, "V": 1}
     series = log_product(alphabet, [{(letters[m],): x} for m, x in moves], 3)
     leading = Conditions(structure, (2,), leading=True)
-    assert dict(zip(leading.names, leading.residuals(moves))) == {w: c for w, c in series.items() if len(w) == 3}
+    assert dict(zip(leading.names, leading.residuals(moves))) == {
+        w: c for w, c in series.items() if len(w) == 3
+    }
 
 
 def test_a_composition_of_compositions_has_the_error_of_its_series():
@@ -80,10 +100,14 @@ def test_every_scheme_satisfies_its_conditions(scheme):
         assert max(map(abs, scheme.conditions.residuals(exact))) < Decimal("1e-40")
         rounded = [(move, Decimal(float(w))) for move, w in exact]
         assert max(map(abs, scheme.conditions.residuals(rounded))) < Decimal("1e-14")
-    assert [move for move, _ in exact] == [move for move, _ in reversed(exact)] or scheme.kind == "force gradient"
+    assert [move for move, _ in exact] == [
+        move for move, _ in reversed(exact)
+    ] or scheme.kind == "force gradient"
 
 
-@pytest.mark.parametrize("name, digit", [("kahan_li8", 3), ("sofroniou_spaletta10", 12), ("blanes_moan_nystrom6", 5)])
+@pytest.mark.parametrize(
+    "name, digit", [("kahan_li8", 3), ("sofroniou_spaletta10", 12), ("blanes_moan_nystrom6", 5)]
+)
 def test_a_wrong_digit_is_found(name, digit):
     scheme = BY_NAME[name]
     w = scheme.start[digit]
@@ -101,7 +125,9 @@ def test_what_took_long_to_solve_is_kept_and_read_again(monkeypatch):
     schemes.keep(files.get, files.__setitem__)
     monkeypatch.setattr(schemes, "LONG", -1.0)
     first = weights.__wrapped__("blanes_moan4")
-    assert list(files.values()) == [" ".join(map(str, first)).encode()] and next(iter(files)).endswith(".weights")
+    assert list(files.values()) == [" ".join(map(str, first)).encode()] and next(iter(files)).endswith(
+        ".weights"
+    )
     monkeypatch.setattr(schemes, "solve", None)  # not called again
     assert weights.__wrapped__("blanes_moan4") == first == weights("blanes_moan4")
 
@@ -116,7 +142,10 @@ def test_weights_that_were_typed_in_are_those_that_are_solved_for(name):
     assert max(abs(a - b) for a, b in zip(COMPOSITION[name], steps(name))) < 5e-16
 
 
-@pytest.mark.parametrize("name, order", [("leapfrog", 2), ("suzuki4", 4), ("blanes_moan4", 4), ("mclachlan4", 4), ("blanes_moan6", 6)])
+@pytest.mark.parametrize(
+    "name, order",
+    [("leapfrog", 2), ("suzuki4", 4), ("blanes_moan4", 4), ("mclachlan4", 4), ("blanes_moan6", 6)],
+)
 def test_a_scheme_for_two_parts_is_one_for_three(name, order):
     moves = [(part, Decimal(w)) for part, w in three_parts(name)]
     assert {part for part, _ in moves} == set("ABC")
@@ -137,7 +166,13 @@ def test_a_nystrom_scheme_needs_its_structure():
 
 
 def test_a_force_gradient_is_a_part_of_its_kick():
-    assert force_gradient("chin4a") == [("V", 1 / 6, 0.0), ("T", 0.5), ("V", 2 / 3, 1 / 72), ("T", 0.5), ("V", 1 / 6, 0.0)]
+    assert force_gradient("chin4a") == [
+        ("V", 1 / 6, 0.0),
+        ("T", 0.5),
+        ("V", 2 / 3, 1 / 72),
+        ("T", 0.5),
+        ("V", 1 / 6, 0.0),
+    ]
 
 
 # --- how good they are --------------------------------------------------------------------------------
@@ -146,7 +181,9 @@ def test_the_effective_errors_that_are_kept_are_those_that_are_computed(name):
     m = METHODS[name]
     for structure, kept in zip((RKN, SPLITTING), EFFECTIVE[name]):
         if math.isfinite(kept):
-            assert effective_error(m.sequence(), structure, m.order, m.stages) == pytest.approx(kept, abs=6e-5)
+            assert effective_error(m.sequence(), structure, m.order, m.stages) == pytest.approx(
+                kept, abs=6e-5
+            )
 
 
 @pytest.mark.slow
@@ -155,14 +192,18 @@ def test_the_effective_errors_of_orders_eight_and_ten(name):
     m = METHODS[name]
     for structure, kept in zip((RKN, SPLITTING), EFFECTIVE[name]):
         if math.isfinite(kept):
-            assert effective_error(m.sequence(), structure, m.order, m.stages) == pytest.approx(kept, abs=6e-5)
+            assert effective_error(m.sequence(), structure, m.order, m.stages) == pytest.approx(
+                kept, abs=6e-5
+            )
 
 
 @pytest.mark.requirement("S2-42")
 def test_stability_limits_are_the_known_ones():
     assert of_splitting([("V", 0.5), ("T", 1.0), ("V", 0.5)]) == pytest.approx(2, abs=1e-6)
     assert of_splitting(METHODS["yoshida4"].sequence()) == pytest.approx(1.573, abs=1e-3)
-    assert of_splitting([("V", 0.25), ("T", 0.5), ("V", 0.5), ("T", 0.5), ("V", 0.25)]) == pytest.approx(4, abs=1e-6)
+    assert of_splitting([("V", 0.25), ("T", 0.5), ("V", 0.5), ("T", 0.5), ("V", 0.25)]) == pytest.approx(
+        4, abs=1e-6
+    )
     assert of_splitting([("T", 0.5), ("V", -1.0), ("T", 0.5)]) < 1e-3  # a wrong sign
 
 
@@ -214,8 +255,17 @@ def spring(q, k: float = 2.0):
     return -k * q**3
 
 
-@pytest.mark.parametrize("system, quadratic", [(pendulum, True), (heavy, True), (driven, True), (relativistic, False),
-                                               (quartic, False), (moving, False)])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, quadratic",
+    [
+        (pendulum, True),
+        (heavy, True),
+        (driven, True),
+        (relativistic, False),
+        (quartic, False),
+        (moving, False),
+    ],
+)
 def test_a_kinetic_energy_is_quadratic_only_where_that_is_shown(system, quadratic):
     found = tp.compile(system, dt=0.1).built.facts["T quadratic"]
     assert bool(found) is quadratic and found.because
@@ -234,14 +284,22 @@ def test_an_order_gets_the_best_that_applies(system, order):
     for m in by_order(order, quadratic)[1:]:
         if m.gradients and system is spring:
             continue
-        assert "not shown to be quadratic" in refused[m.name] if "quadratic T" in m.needs and not quadratic else refused[m.name] == told(m.name, quadratic)
+        assert (
+            "not shown to be quadratic" in refused[m.name]
+            if "quadratic T" in m.needs and not quadratic
+            else refused[m.name] == told(m.name, quadratic)
+        )
     assert f"order {order} asked for" in plan.because and told(plan.method, quadratic) in plan.because
 
 
 def test_what_was_found_beats_what_was_published():
     """On each of the three problems that they were made for."""
     for name in ("nystrom4", "nystrom6", "nystrom8"):
-        others = [WORK[m.name] for m in METHODS.values() if m.order == METHODS[name].order and m.name in WORK and m.name != name]
+        others = [
+            WORK[m.name]
+            for m in METHODS.values()
+            if m.order == METHODS[name].order and m.name in WORK and m.name != name
+        ]
         for mine, *theirs in zip(WORK[name], *others):
             assert mine < min(theirs)
 
@@ -256,7 +314,10 @@ def test_the_work_that_is_kept_is_the_work_that_is_measured():
 @pytest.mark.parametrize("order, taken", [(3, 4), (5, 6), (7, 8), (9, 10)])
 def test_an_odd_order_gets_the_next_even_one_and_says_so(order, taken):
     plan = tp.compile(pendulum, dt=0.1, order=order).built.plan
-    assert plan.order == taken and f"order {order} asked for; symmetric methods have even orders, so {taken}" in plan.because
+    assert (
+        plan.order == taken
+        and f"order {order} asked for; symmetric methods have even orders, so {taken}" in plan.because
+    )
 
 
 def test_a_nystrom_method_by_name_is_refused_where_it_has_not_its_order():
@@ -267,4 +328,6 @@ def test_a_nystrom_method_by_name_is_refused_where_it_has_not_its_order():
 def test_every_method_of_an_order_is_certified():
     for m in (m for order in ORDERS for m in by_order(order, True)):
         certificate = tp.compile(pendulum, dt=0.1, method=m.name).certificate
-        assert certificate.symplectic and certificate.consistent and bool(certificate.symmetric) is m.symmetric
+        assert (
+            certificate.symplectic and certificate.consistent and bool(certificate.symmetric) is m.symmetric
+        )

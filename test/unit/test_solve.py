@@ -1,4 +1,5 @@
 """Are the equations of a step solved, the same everywhere, and is it said where they are not?"""
+
 from __future__ import annotations
 
 import re
@@ -39,12 +40,18 @@ def bits(out):
 
 # --- the same bits everywhere ----------------------------------------------------------------------------
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("system, start", [
-    (curved, {"q": np.linspace(-1, 1, 13), "p": np.linspace(0.2, 2, 13)}),
-    (rotating, {"q": np.linspace(-1, 1, 26).reshape(13, 2), "p": np.linspace(2, -1, 26).reshape(13, 2)}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, start",
+    [
+        (curved, {"q": np.linspace(-1, 1, 13), "p": np.linspace(0.2, 2, 13)}),
+        (rotating, {"q": np.linspace(-1, 1, 26).reshape(13, 2), "p": np.linspace(2, -1, 26).reshape(13, 2)}),
+    ],
+)
 def test_every_backend_has_the_same_bits(system, start, method):
-    found = {b: bits(tp.compile(system, dt=0.1, method=method, backend=b).evolve(**start, steps=7)) for b in BACKENDS}
+    found = {
+        b: bits(tp.compile(system, dt=0.1, method=method, backend=b).evolve(**start, steps=7))
+        for b in BACKENDS
+    }
     assert len(set(found.values())) == 1
 
 
@@ -61,7 +68,10 @@ def test_a_member_has_the_bits_that_it_has_alone():
 def test_a_slope_beyond_the_fast_path_of_a_function_is_done_carefully():
     """cos of a large argument has a path of its own, and a round may need it."""
     far = {"q": np.array([[1e7, 0.1], [0.1, 0.2]]), "p": np.zeros((2, 2))}
-    found = {b: bits(tp.compile(rotating, dt=1e-3, method="implicit_midpoint", backend=b).evolve(**far, steps=3)) for b in BACKENDS}
+    found = {
+        b: bits(tp.compile(rotating, dt=1e-3, method="implicit_midpoint", backend=b).evolve(**far, steps=3))
+        for b in BACKENDS
+    }
     assert len(set(found.values())) == 1
 
 
@@ -79,8 +89,12 @@ def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not(tmp_path):
 def test_the_error_falls_as_the_order_says(method, order):
     start, until = {"q": [0.5, 0.1], "p": [0.0, 0.4]}, 4.0
     exact = tp.compile(rotating, dt=0.005, method="gauss6").evolve(**start, until=until).final.q
-    coarse, fine = (np.linalg.norm(tp.compile(rotating, dt=dt, method=method).evolve(**start, until=until).final.q - exact)
-                    for dt in (0.2, 0.1))  # fmt: skip
+    coarse, fine = (
+        np.linalg.norm(
+            tp.compile(rotating, dt=dt, method=method).evolve(**start, until=until).final.q - exact
+        )
+        for dt in (0.2, 0.1)
+    )
     assert order - 0.3 < np.log2(coarse / fine) < order + 0.5
 
 
@@ -89,7 +103,10 @@ def test_the_error_falls_as_the_order_says(method, order):
 def test_a_solved_step_is_symplectic_where_it_is_measured(method):
     sim = tp.compile(curved, dt=0.05, method=method)
     out = sim.evolve(q=0.5, p=0.5, steps=100_000, save_every=20_000)
-    assert out.stopped is None and out.drift("energy") < {"implicit_midpoint": 6e-4, "gauss4": 2e-7, "gauss6": 4e-11}[method]
+    assert (
+        out.stopped is None
+        and out.drift("energy") < {"implicit_midpoint": 6e-4, "gauss4": 2e-7, "gauss6": 4e-11}[method]
+    )
     for q, p in zip(out.q, out.p):
         assert tp.measure_symplectic(sim, q=float(q), p=float(p)).symplectic
 
@@ -99,7 +116,9 @@ def test_quadratic_energies_are_kept_to_rounding():
     def turning(q: tp.Vec[2], p: tp.Vec[2]):
         return p @ p / 2 + q @ q - 0.5 * (q[0] * p[1] - q[1] * p[0])
 
-    out = tp.compile(turning, dt=0.3, method="implicit_midpoint", propagator="loop").evolve(q=[1.0, 0.0], p=[0.0, 0.5], steps=10_000)
+    out = tp.compile(turning, dt=0.3, method="implicit_midpoint", propagator="loop").evolve(
+        q=[1.0, 0.0], p=[0.0, 0.5], steps=10_000
+    )
     assert out.drift("energy") < 1e-13
 
 
@@ -138,7 +157,12 @@ def test_strict_checks_say_that_it_was_not_solved():
 
 
 def test_what_does_not_go_with_a_solution_is_refused():
-    for options in ({"precision": "float32"}, {"precision": "dd"}, {"precision": "lattice"}, {"scale": "auto"}):
+    for options in (
+        {"precision": "float32"},
+        {"precision": "dd"},
+        {"precision": "lattice"},
+        {"scale": "auto"},
+    ):
         with pytest.raises(PlanError, match="solves equations"):
             tp.compile(curved, dt=0.1, **options)
     with pytest.raises(PlanError, match="not given by an energy"):
@@ -189,10 +213,16 @@ def test_an_unknown_that_starts_elsewhere_is_not_consistent():
     name = text[i:].split()[1].split(":")[0]
     start = text[i:].splitlines()[0].split(", ")[1]
     changed = text.replace("claim symplectic consistent symmetric\n", "").replace(
-        f"  SOLVE {name}:f64[2], {start}", f"  ELEM T999:f64[2], mul, {start}, 3.0\n  SOLVE {name}:f64[2], T999")  # fmt: skip
+        f"  SOLVE {name}:f64[2], {start}",
+        f"  ELEM T999:f64[2], mul, {start}, 3.0\n  SOLVE {name}:f64[2], T999",
+    )
     assert changed.count("T999") == 2
     certificate = tpir.verify(tpir.parse(changed))
-    assert certificate.symplectic and not certificate.consistent and "another root" in certificate.consistent.because
+    assert (
+        certificate.symplectic
+        and not certificate.consistent
+        and "another root" in certificate.consistent.because
+    )
 
 
 @tp.hamiltonian
@@ -201,10 +231,20 @@ def trapped(q, p):
 
 
 CHANGES = {  # of a kick beside equations: what is changed, what is lost, and why
-    "half a kick that is not taken back": ("mul, -0.5, $dt", "mul, -0.4, $dt", "symplectic", "not taken back in `final`"),
+    "half a kick that is not taken back": (
+        "mul, -0.5, $dt",
+        "mul, -0.4, $dt",
+        "symplectic",
+        "not taken back in `final`",
+    ),
     "a force of no energy": ("mul, 12.0,", "mul, 11.0,", "symplectic", "is not a kick by a term"),
-    "a kick that is too long": ("SYMP_STEP S1, F1.2, $dt", "SYMP_STEP S1, F1.2, 0.2", "symplectic", "not shown to be a multiple of dt"),
-}  # fmt: skip
+    "a kick that is too long": (
+        "SYMP_STEP S1, F1.2, $dt",
+        "SYMP_STEP S1, F1.2, 0.2",
+        "symplectic",
+        "not shown to be a multiple of dt",
+    ),
+}
 
 
 @pytest.mark.parametrize("old, new, lost, why", CHANGES.values(), ids=CHANGES)
@@ -230,7 +270,11 @@ def test_a_generating_function_alone_is_symplectic_and_not_symmetric():
 
 COPIES = {  # of two copies: what is changed, and what is said
     "a projection that is not symmetric": ("mul, 0.5,", "mul, 0.25,", "."),
-    "a slope of another energy": ("mul, 12.0,", "mul, 11.0,", "slopes of the declared energy|flows of copies"),
+    "a slope of another energy": (
+        "mul, 12.0,",
+        "mul, 11.0,",
+        "slopes of the declared energy|flows of copies",
+    ),
 }
 
 
@@ -239,7 +283,9 @@ COPIES = {  # of two copies: what is changed, and what is said
 def test_a_step_of_two_copies_is_held_against_the_energy(method, old, new, why):
     text = str(tp.compile(trapped, dt=0.1, method=method).tpir)
     certificate = tpir.verify(tpir.parse(text))
-    assert certificate.symplectic and certificate.symmetric and certificate.consistent and certificate.reversible
+    assert (
+        certificate.symplectic and certificate.symmetric and certificate.consistent and certificate.reversible
+    )
     head, line, rest = text.partition("SOLVE")
     changed = re.sub("claim.*\n", "", head) + line + rest.replace(old, new, 1 if "slope" in why else -1)
     assert changed.count(new) > 0
@@ -262,7 +308,7 @@ WRONG = {
     "SOLVE T1:f64[2], T0\n  MAP S0:f64[2], T1\n  UNTIL T1:f64[2], T1, T0, (50,)": "more than once",
     "SOLVE T1:f64[2], T0\n  UNTIL T1:f64[2], T1, T1, T0, (50,)": "equations that do not fit",
     "SOLVE T1:f64[2], T0\n  ELEM T2:f64[2], mul, T1, T1\n  UNTIL T1:f64[2], T2, T0, (50,)\n  MAP S0:f64[2], T2": "nothing has written",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("lines", WRONG, ids=WRONG.values())

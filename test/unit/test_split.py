@@ -1,4 +1,5 @@
 """Are sums of parts that do not commute stepped as Strang's product of them?  Order, certificate, bits, and what it neglects."""
+
 import numpy as np
 import pytest
 
@@ -63,7 +64,9 @@ def test_the_error_falls_with_the_order_that_was_asked_for(order, first):
     assert slopes == pytest.approx([order, order], abs=0.25)
 
 
-@pytest.mark.parametrize("system, given", [(bent, {}), (magnetic, {}), (rotor, {"w": [0.1, 0.2, 0.3]}), (plane, {})])
+@pytest.mark.parametrize(
+    "system, given", [(bent, {}), (magnetic, {}), (rotor, {"w": [0.1, 0.2, 0.3]}), (plane, {})]
+)
 def test_every_product_is_certified_and_has_the_same_bits_everywhere(system, given):
     rng = np.random.default_rng(1)
     shape = {"rotor": 3, "plane": 5}.get(system.name, 2)
@@ -73,7 +76,9 @@ def test_every_product_is_certified_and_has_the_same_bits_everywhere(system, giv
     c = sims[0].certificate
     assert c.symplectic and c.volume_preserving and c.symmetric and c.consistent
     assert sims[0].evolve(**start, **given, steps=20).drift("energy") < 1e-6
-    both = tp.compile(system, 0.01).evolve(**{n: np.stack([v, 2 * v]) for n, v in start.items()}, **given, steps=20)
+    both = tp.compile(system, 0.01).evolve(
+        **{n: np.stack([v, 2 * v]) for n, v in start.items()}, **given, steps=20
+    )
     alone = tp.compile(system, 0.01).evolve(**start, **given, steps=20)
     assert all(np.array_equal(both.final[n][0], alone.final[n]) for n in start)
 
@@ -81,7 +86,11 @@ def test_every_product_is_certified_and_has_the_same_bits_everywhere(system, giv
 def test_a_frame_that_turns_sees_the_orbit_that_stands_still():
     """The rotation commutes with a central force, so the orbit is the one that is seen from a frame that turns."""
     w, t, dt = 0.3, 4.0, 0.001
-    moving = tp.compile(tp.split(kepler, turning), dt, order=4).evolve(q=[1.0, 0.0], p=[0.0, 1.2], w=w, steps=4000).final
+    moving = (
+        tp.compile(tp.split(kepler, turning), dt, order=4)
+        .evolve(q=[1.0, 0.0], p=[0.0, 1.2], w=w, steps=4000)
+        .final
+    )
     still = tp.compile(kepler, dt, order=4).evolve(q=[1.0, 0.0], p=[0.0, 1.2], steps=4000).final
     c, s = np.cos(w * t), np.sin(w * t)
     assert np.abs(np.array([[c, s], [-s, c]]) @ still.q - moving.q).max() < 1e-10
@@ -122,7 +131,9 @@ def test_the_commutators_are_what_the_energy_is_off_by():
         assert out.metrics["commutators"]["energy"] == pytest.approx(dt**2 * abs(out["H2"][0]), rel=1e-12)
         kept.append(np.ptp(out["E"] + dt**2 * out["H2"]))
     assert np.log2(kept[0] / kept[1]) == pytest.approx(4, abs=0.05)
-    assert "commutators" in str(sim.explain()) and "commutators" not in str(tp.compile(bent, 0.02, order=4).explain())
+    assert "commutators" in str(sim.explain()) and "commutators" not in str(
+        tp.compile(bent, 0.02, order=4).explain()
+    )
 
 
 # --- sums --------------------------------------------------------------------------------------------------
@@ -133,8 +144,13 @@ def test_parts_whose_kicks_commute_are_leapfrog_to_the_last_bit():
         return k * (q @ q) / 2
 
     given = dict(q=[1.0, 0.0], p=[0.0, 1.2], steps=100)
-    assert tp.compile(tp.split(kepler, trap), 0.01).evolve(**given).hash == tp.compile(kepler + trap, 0.01).evolve(**given).hash
-    assert tp.compile(tp.split(kepler, kepler.rename(mu="nu")), 0.01).evolve(**given).energy[0] == pytest.approx(0.72 - 2)
+    assert (
+        tp.compile(tp.split(kepler, trap), 0.01).evolve(**given).hash
+        == tp.compile(kepler + trap, 0.01).evolve(**given).hash
+    )
+    assert tp.compile(tp.split(kepler, kepler.rename(mu="nu")), 0.01).evolve(**given).energy[
+        0
+    ] == pytest.approx(0.72 - 2)
 
 
 def test_kinetic_energies_that_differ_add_up_on_request():
@@ -225,15 +241,30 @@ def test_what_is_no_system_is_not_added():
 
 
 # --- refusals ----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("make, error, said", [
-    (lambda: tp.compile(tp.split(), 0.1), InputError, "nothing to split"),
-    (lambda: tp.split(kepler, 3), InputError, "a int is no system"),
-    (lambda: tp.split(tp.fast(kepler), turning), InputError, "fast and slow"),
-    (lambda: tp.compile(bent, 0.1, method="strang", precision="float32"), PlanError, "precision='float32' does not do yet"),
-    (lambda: tp.compile(bent, 0.1, method="strang", scale="auto"), PlanError, "scale='auto' does not do yet"),
-    (lambda: tp.compile(kepler, 0.1, method="strang"), PlanError, "leapfrog is the Strang splitting"),
-    (lambda: tp.compile(tp.hamiltonian(lambda q, p: q**2 * p**2), 0.1, method="strang"), PlanError, "holds q and p"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make, error, said",
+    [
+        (lambda: tp.compile(tp.split(), 0.1), InputError, "nothing to split"),
+        (lambda: tp.split(kepler, 3), InputError, "a int is no system"),
+        (lambda: tp.split(tp.fast(kepler), turning), InputError, "fast and slow"),
+        (
+            lambda: tp.compile(bent, 0.1, method="strang", precision="float32"),
+            PlanError,
+            "precision='float32' does not do yet",
+        ),
+        (
+            lambda: tp.compile(bent, 0.1, method="strang", scale="auto"),
+            PlanError,
+            "scale='auto' does not do yet",
+        ),
+        (lambda: tp.compile(kepler, 0.1, method="strang"), PlanError, "leapfrog is the Strang splitting"),
+        (
+            lambda: tp.compile(tp.hamiltonian(lambda q, p: q**2 * p**2), 0.1, method="strang"),
+            PlanError,
+            "holds q and p",
+        ),
+    ],
+)
 def test_what_is_not_done_says_so(make, error, said):
     with pytest.raises(error, match=said):
         make()

@@ -1,4 +1,5 @@
 """Are the stages of a step found, and only where they are equal up to their weights?  Bits decide."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -64,11 +65,23 @@ def state(program, r):
 
 
 def numbered(u):
-    return [tp.ir.UOp.var(f"{e.src[0].arg}.{e.arg}" if e.op is Ops.ELEMENT else str(e.arg)) for e in elements(u)]
+    return [
+        tp.ir.UOp.var(f"{e.src[0].arg}.{e.arg}" if e.op is Ops.ELEMENT else str(e.arg)) for e in elements(u)
+    ]
 
 
-@pytest.mark.parametrize("method, stages", [("leapfrog", 1), ("yoshida4", 3), ("kahan_li6", 9), ("kahan_li8", 17),
-                                            ("blanes_moan4", 6), ("blanes_moan_nystrom6", 11), ("sofroniou_spaletta10", 35)])
+@pytest.mark.parametrize(
+    "method, stages",
+    [
+        ("leapfrog", 1),
+        ("yoshida4", 3),
+        ("kahan_li6", 9),
+        ("kahan_li8", 17),
+        ("blanes_moan4", 6),
+        ("blanes_moan_nystrom6", 11),
+        ("sofroniou_spaletta10", 35),
+    ],
+)
 @pytest.mark.parametrize("system", [pendulum, coupled])
 def test_a_composition_is_its_stages_one_after_the_other(system, method, stages):
     """Node by node: expressions are hash-consed, so equal means identical."""
@@ -80,30 +93,41 @@ def test_a_composition_is_its_stages_one_after_the_other(system, method, stages)
 
 
 def test_the_code_of_a_step_does_not_grow_with_its_order():
-    leapfrog, eighth = (build_kernel(tp.compile(pendulum, dt=0.1, method=m).tpir).section("step") for m in ("leapfrog", "kahan_li8"))
+    leapfrog, eighth = (
+        build_kernel(tp.compile(pendulum, dt=0.1, method=m).tpir).section("step")
+        for m in ("leapfrog", "kahan_li8")
+    )
     assert eighth.code == leapfrog.code and eighth.operations == 17 * leapfrog.operations
 
 
-@pytest.mark.parametrize("system, start", [
-    (pendulum, dict(q=1.0, p=0.3)), (driven, dict(q=1.0, p=0.1)), (moving, dict(q=0.4, p=0.1)),
-    (coupled, dict(q=[0.1, 0.2], p=[0.3, -0.1])),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "system, start",
+    [
+        (pendulum, dict(q=1.0, p=0.3)),
+        (driven, dict(q=1.0, p=0.1)),
+        (moving, dict(q=0.4, p=0.1)),
+        (coupled, dict(q=[0.1, 0.2], p=[0.3, -0.1])),
+    ],
+)
 @pytest.mark.parametrize("order", [4, 8])
 def test_stages_give_the_bits_of_the_virtual_machine(system, start, order):
     assert build_kernel(tp.compile(system, dt=0.1, order=order).tpir).stages > 1
     watch = {"w": lambda q, p, t: tp.sin(t) * (q * p).sum()}
     runs = {
-        b: tp.compile(system, dt=0.1, order=order, backend=b).evolve(steps=11, t0=0.5, save_every=4, observe=watch,
-                                                                     observe_every=3, **start)
+        b: tp.compile(system, dt=0.1, order=order, backend=b).evolve(
+            steps=11, t0=0.5, save_every=4, observe=watch, observe_every=3, **start
+        )
         for b in BACKENDS
-    }  # fmt: skip
+    }
     plain = tp.compile(system, dt=0.1, order=order).evolve(steps=11, t0=0.5, **start)
     for out in runs.values():
         assert out.hash == plain.hash and np.array_equal(out["w"], runs["python"]["w"])
         assert all(np.array_equal(out.frames[s], runs["python"].frames[s]) for s in out.frames)
 
 
-@pytest.mark.parametrize("system, start", [(driven, dict(q=1.0, p=0.1)), (coupled, dict(q=[0.1, 0.2], p=[0.3, -0.1]))])
+@pytest.mark.parametrize(
+    "system, start", [(driven, dict(q=1.0, p=0.1)), (coupled, dict(q=[0.1, 0.2], p=[0.3, -0.1]))]
+)
 def test_stages_in_float32_give_the_bits_of_the_virtual_machine(system, start):
     """The weights are float32, but for those of the clock, which counts in float64."""
     members = {k: np.asarray(v) + np.zeros((9, *np.shape(v))) for k, v in start.items()}
@@ -116,6 +140,7 @@ def test_stages_in_float32_give_the_bits_of_the_virtual_machine(system, start):
 
 def test_a_scaled_composition_whose_stages_differ_is_written_out():
     """Its drifts hold their weights as numbers."""
+
     @tp.hamiltonian
     def henon_heiles(q: tp.Vec[2], p: tp.Vec[2]):
         x, y = q
@@ -124,7 +149,10 @@ def test_a_scaled_composition_whose_stages_differ_is_written_out():
     program = tp.compile(henon_heiles, dt=0.1, order=4, scale="auto").tpir
     assert any(i.op == "SHIFT" for i in program.step) and build_kernel(program).stages == 1
     start = dict(q=np.linspace(-0.2, 0.2, 18).reshape(9, 2), p=np.linspace(-0.1, 0.3, 18).reshape(9, 2))
-    runs = [tp.compile(henon_heiles, dt=0.1, order=4, scale="auto", backend=b).evolve(steps=7, **start) for b in BACKENDS]
+    runs = [
+        tp.compile(henon_heiles, dt=0.1, order=4, scale="auto", backend=b).evolve(steps=7, **start)
+        for b in BACKENDS
+    ]
     assert len({r.hash for r in runs}) == 1
 
 
@@ -162,25 +190,44 @@ def stage(n, h, k, f="sin", g=None):
 
 
 NESTED = "".join(
-    "".join(stage(10 * m + n, "T0", "$dt") for n in (1, 2, 3)) + KICK.format(n=40 + m, t=40 + m, f="cos", g=f"T{40 + m}", k="T1")
+    "".join(stage(10 * m + n, "T0", "$dt") for n in (1, 2, 3))
+    + KICK.format(n=40 + m, t=40 + m, f="cos", g=f"T{40 + m}", k="T1")
     for m in (1, 2)
-) + KICK.format(n=50, t=50, f="exp", g="T50", k="$a")  # fmt: skip
+) + KICK.format(n=50, t=50, f="exp", g="T50", k="$a")
 
 
-@pytest.mark.parametrize("step, stages", [
-    (stage(1, "T0", "$dt") + stage(2, "T1", "$a"), 2),
-    (stage(1, "$dt", "$dt") + stage(2, "$dt", "$dt") + stage(3, "$dt", "$dt"), 3),  # nothing differs
-    (stage(1, "T0", "$dt") + stage(2, "T1", "$dt", f="cos"), 1),  # another function
-    (stage(1, "T0", "$dt") + stage(2, "T1", "$dt", g="T11"), 1),  # the kick of the first stage again
-    (stage(1, "T0", "$dt") + stage(2, "T1", "$dt") + DRIFT.format(n=3, h="T0"), 2),  # a drift is left over: a tail
-    (stage(1, "T0", "0.0") + stage(2, "T1", "-0.0"), 1),  # numbers are not weights
-    ("".join(stage(n, "T0", "$dt") for n in (1, 2, 3)) + KICK.format(n=4, t=20, f="cos", g="T20", k="$a"), 3),  # a slow kick
-    ("".join(stage(n, "T0", "$dt") for n in (1, 2, 3)) + KICK.format(n=4, t=20, f="neg", g="T13", k="$a"), 3),  # of a value
-    ("".join(stage(n, "T0", "$dt") for n in (1, 2, 3)) + KICK.format(n=4, t=20, f="neg", g="T11", k="$a"), 1),  # of an old one
-    (NESTED, 6),  # tails of two depths
-    (NESTED.replace("sin, S0", "cos, S0", 1), 1),  # whose first stage is another
-    (NESTED.replace("$dt", "T1", 1), 6),  # or has another weight
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "step, stages",
+    [
+        (stage(1, "T0", "$dt") + stage(2, "T1", "$a"), 2),
+        (stage(1, "$dt", "$dt") + stage(2, "$dt", "$dt") + stage(3, "$dt", "$dt"), 3),  # nothing differs
+        (stage(1, "T0", "$dt") + stage(2, "T1", "$dt", f="cos"), 1),  # another function
+        (stage(1, "T0", "$dt") + stage(2, "T1", "$dt", g="T11"), 1),  # the kick of the first stage again
+        (
+            stage(1, "T0", "$dt") + stage(2, "T1", "$dt") + DRIFT.format(n=3, h="T0"),
+            2,
+        ),  # a drift is left over: a tail
+        (stage(1, "T0", "0.0") + stage(2, "T1", "-0.0"), 1),  # numbers are not weights
+        (
+            "".join(stage(n, "T0", "$dt") for n in (1, 2, 3))
+            + KICK.format(n=4, t=20, f="cos", g="T20", k="$a"),
+            3,
+        ),  # a slow kick
+        (
+            "".join(stage(n, "T0", "$dt") for n in (1, 2, 3))
+            + KICK.format(n=4, t=20, f="neg", g="T13", k="$a"),
+            3,
+        ),  # of a value
+        (
+            "".join(stage(n, "T0", "$dt") for n in (1, 2, 3))
+            + KICK.format(n=4, t=20, f="neg", g="T11", k="$a"),
+            1,
+        ),  # of an old one
+        (NESTED, 6),  # tails of two depths
+        (NESTED.replace("sin, S0", "cos, S0", 1), 1),  # whose first stage is another
+        (NESTED.replace("$dt", "T1", 1), 6),  # or has another weight
+    ],
+)
 def test_only_stages_that_are_equal_up_to_weights_are_rolled(step, stages):
     program = tpir.parse(TEXT.format(step=step))
     kernel = build_kernel(program)
@@ -188,7 +235,9 @@ def test_only_stages_that_are_equal_up_to_weights_are_rolled(step, stages):
     assert all(a is b for a, b in zip(kernel.whole_step(), written_out(program)))
     start = {"q": np.linspace(-1, 1, 9), "p": np.linspace(0.2, 0.9, 9)}
     a = np.linspace(0.05, 0.2, 9)  # a weight that every member has for itself
-    expected = [tpir.vm.run(program, {n: v[k] for n, v in start.items()}, 5, {"dt": 0.1, "a": a[k]}) for k in range(9)]
+    expected = [
+        tpir.vm.run(program, {n: v[k] for n, v in start.items()}, 5, {"dt": 0.1, "a": a[k]}) for k in range(9)
+    ]
     shapes = [VectorShape(1, 1), VectorShape(4, 2), VectorShape(4, 2, in_turn=True)]
     loaders = [ArraysLoader(), CLoader(), LlvmLoader(), *(LlvmLoader(shape=s) for s in shapes)]
     for loader in loaders:

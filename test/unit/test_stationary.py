@@ -1,4 +1,5 @@
 """Steps of a Lagrangian are certified from their equations alone; whoever changes one of them loses the yes."""
+
 import re
 
 import numpy as np
@@ -41,20 +42,33 @@ def verdicts(text):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_of_a_lagrangian_is_certified(method):
     certificate = tp.compile(arms, dt=0.01, method=method).certificate
-    assert all(certificate[name] for name in ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent"))
+    assert all(
+        certificate[name]
+        for name in ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")
+    )
     assert "differential of an action" in certificate.symplectic.because
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_magnetic_field_is_not_reversed_by_momenta(method):
     certificate = tp.compile(charged, dt=0.01, method=method).certificate
-    assert certificate.symplectic and certificate.symmetric and certificate.consistent and not certificate.reversible
+    assert (
+        certificate.symplectic
+        and certificate.symmetric
+        and certificate.consistent
+        and not certificate.reversible
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_explicit_time_is_seen_at_the_stages(method):
     certificate = tp.compile(driven, dt=0.01, method=method).certificate
-    assert certificate.symplectic and certificate.symmetric and certificate.consistent and not certificate.reversible
+    assert (
+        certificate.symplectic
+        and certificate.symmetric
+        and certificate.consistent
+        and not certificate.reversible
+    )
 
 
 def test_the_certificate_changes_no_program():
@@ -106,7 +120,9 @@ def test_another_mass_is_symplectic_and_not_that_of_the_energy():
 def test_rounds_that_may_end_anywhere_are_not_certified(scale):
     text = listing(arms, "galerkin4")
     found = re.search(r"  UNTIL (.*), (T\d+), (\(\d+,\))\n", text)
-    changed = text.replace(found[0], f"  MOVE T9000:f64[4], expand, {scale}\n  UNTIL {found[1]}, T9000, {found[3]}\n")
+    changed = text.replace(
+        found[0], f"  MOVE T9000:f64[4], expand, {scale}\n  UNTIL {found[1]}, T9000, {found[3]}\n"
+    )
     assert not verdicts(changed)["symplectic"]
 
 
@@ -145,5 +161,7 @@ def test_no_change_of_a_number_or_a_function_is_certified_wrongly(method):
             continue
         lost += not certificate["symplectic"]
         if certificate["symplectic"]:
-            assert not defect(program) > 1e-7, line  # NaN where its equations have no solution: a run stops there
+            assert not defect(program) > 1e-7, (
+                line
+            )  # NaN where its equations have no solution: a run stops there
     assert lost > 6

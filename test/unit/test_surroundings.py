@@ -1,4 +1,5 @@
 """Does it stand a bad cache, a missing compiler, other processes, threads and forks?  Never a wrong result."""
+
 from __future__ import annotations
 
 import copy
@@ -142,8 +143,16 @@ def test_a_plan_that_is_known_is_not_made_again_for_a_run(fresh, monkeypatch):
     assert run() == wanted
 
 
-@pytest.mark.parametrize("options", [dict(scale="auto"), dict(precision="float32"), dict(order=4, precision="float32"),
-                                     dict(scale="auto", precision="float32")], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(scale="auto"),
+        dict(precision="float32"),
+        dict(order=4, precision="float32"),
+        dict(scale="auto", precision="float32"),
+    ],
+    ids=str,
+)
 def test_plans_in_other_units_and_precisions_are_found_again(fresh, monkeypatch, options):
     """With all that a run asks of them: units, the format of the states, whether there is a clock, weights of stages."""
 
@@ -291,14 +300,52 @@ def test_what_decides_a_plan_is_in_its_key():
     goal = plans.Goal(0.01)
     systems = [swap, exchange, base, constant, sign, named, states, shaped, timed, turned]
     keys = [plans.plan_key(s, goal, "auto") for s in systems]
-    keys += [plans.plan_key(base, plans.Goal(0.01, **o), "auto")
-             for o in (dict(method="rk4"), dict(order=4), dict(forbid=("leapfrog_kdk",)), dict(precision="float32"),
-                       dict(scale="auto"), dict(approximate=1e-3), dict(precision="lattice"), dict(inner=(3,)), dict(propagator="exact"),
-                       dict(precision="lattice", lattice=(("q", 0.5),)), dict(precision="lattice", backwards=True),
-                       dict(energy_drift=1e-6), dict(error=1e-6), dict(method="taylor", tolerance=1e-9), dict(method="radau", absolute=1e-9), dict(math="fast"), dict(stiff=10.0), dict(project=(("energy", "x"),)),
-                       dict(decision=Decision("yoshida4", 0.1, 1e-7, None, 1.0, 1.0, None)))]  # fmt: skip
-    known = {"dt", "method", "order", "forbid", "precision", "scale", "approximate", "inner", "lattice", "backwards",
-             "energy_drift", "error", "decision", "propagator", "hierarchy", "tolerance", "absolute", "stiff", "project", "math"}  # fmt: skip
+    keys += [
+        plans.plan_key(base, plans.Goal(0.01, **o), "auto")
+        for o in (
+            dict(method="rk4"),
+            dict(order=4),
+            dict(forbid=("leapfrog_kdk",)),
+            dict(precision="float32"),
+            dict(scale="auto"),
+            dict(approximate=1e-3),
+            dict(precision="lattice"),
+            dict(inner=(3,)),
+            dict(propagator="exact"),
+            dict(precision="lattice", lattice=(("q", 0.5),)),
+            dict(precision="lattice", backwards=True),
+            dict(energy_drift=1e-6),
+            dict(error=1e-6),
+            dict(method="taylor", tolerance=1e-9),
+            dict(method="radau", absolute=1e-9),
+            dict(math="fast"),
+            dict(stiff=10.0),
+            dict(project=(("energy", "x"),)),
+            dict(decision=Decision("yoshida4", 0.1, 1e-7, None, 1.0, 1.0, None)),
+        )
+    ]
+    known = {
+        "dt",
+        "method",
+        "order",
+        "forbid",
+        "precision",
+        "scale",
+        "approximate",
+        "inner",
+        "lattice",
+        "backwards",
+        "energy_drift",
+        "error",
+        "decision",
+        "propagator",
+        "hierarchy",
+        "tolerance",
+        "absolute",
+        "stiff",
+        "project",
+        "math",
+    }
     assert {f.name for f in fields(plans.Goal)} == known
     keys += [plans.plan_key(base, goal, "numpy")]
     with REWRITE_LIMIT(100):
@@ -400,7 +447,10 @@ def test_two_processes_compiling_the_same_thing_agree(tmp_path):
     file.write_text(code)
     source = str(Path(tp.__file__).parents[1])
     env = os.environ | {"TINYPHYSICS_CACHE": str(tmp_path / "cache"), "PYTHONPATH": source}
-    jobs = [subprocess.Popen([sys.executable, str(file)], env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    jobs = [
+        subprocess.Popen([sys.executable, str(file)], env=env, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     assert {job.communicate()[0].strip() for job in jobs} == {expected()}
 
 
@@ -494,7 +544,10 @@ def test_maps_and_forces_can_be_saved(tmp_path):
     for system, options, start in ((henon, {}, dict(x=0.1, y=0.1)), (spring, dict(dt=0.1), START)):
         sim = tp.compile(system, **options)
         sim.save(tmp_path / "saved.json")
-        assert tp.load(tmp_path / "saved.json").evolve(steps=9, **start).hash == sim.evolve(steps=9, **start).hash
+        assert (
+            tp.load(tmp_path / "saved.json").evolve(steps=9, **start).hash
+            == sim.evolve(steps=9, **start).hash
+        )
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"tinyphysics": 99}', '{"tinyphysics": 1}', "not json"])

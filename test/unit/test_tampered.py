@@ -1,4 +1,5 @@
 """Listings that were changed by hand where a program cannot go wrong by itself: each of them loses its yes."""
+
 import re
 
 import pytest
@@ -65,7 +66,11 @@ def test_a_time_of_two_words_whose_second_is_large():
 def test_instructions_that_do_not_go_together(system, method, line):
     """Refused or not shown, never a yes, and never a crash."""
     text = listing(system, method)
-    changed = text.replace("final:\n", f"  {line}\nfinal:\n") if "final:" in text else text.replace("energy:\n", f"  {line}\nenergy:\n")
+    changed = (
+        text.replace("final:\n", f"  {line}\nfinal:\n")
+        if "final:" in text
+        else text.replace("energy:\n", f"  {line}\nenergy:\n")
+    )
     assert changed != text
     try:
         certificate = verdicts(changed)
@@ -74,7 +79,9 @@ def test_instructions_that_do_not_go_together(system, method, line):
     assert not certificate["symplectic"] or not certificate["consistent"]
 
 
-@pytest.mark.parametrize("second, meets", [(lambda q: -1.0, False), (lambda q: q, False), (lambda q: 1 + q * q, True)])
+@pytest.mark.parametrize(
+    "second, meets", [(lambda q: -1.0, False), (lambda q: q, False), (lambda q: 1 + q * q, True)]
+)
 def test_an_angle_jumps_where_its_second_argument_may_be_negative(second, meets):
     @tp.hamiltonian
     def turning(q, p):

@@ -1,4 +1,5 @@
 """Do steps of their own lengths follow the solution, whoever looks and whoever runs beside it?"""
+
 import math
 
 import mpmath
@@ -34,10 +35,12 @@ def arenstorf(x: tp.Vec[2], v: tp.Vec[2], mu: float = 0.012277471):
     a, b = x
     earth = ((a + mu) ** 2 + b * b) ** 1.5
     moon = ((a - (1 - mu)) ** 2 + b * b) ** 1.5
-    return v, tp.stack([
-        a + 2 * v[1] - (1 - mu) * (a + mu) / earth - mu * (a - (1 - mu)) / moon,
-        b - 2 * v[0] - (1 - mu) * b / earth - mu * b / moon,
-    ])
+    return v, tp.stack(
+        [
+            a + 2 * v[1] - (1 - mu) * (a + mu) / earth - mu * (a - (1 - mu)) / moon,
+            b - 2 * v[0] - (1 - mu) * b / earth - mu * b / moon,
+        ]
+    )
 
 
 ARENSTORF = dict(x=[0.994, 0.0], v=[0.0, -2.00158510637908252240537862224])  # Hairer, Norsett, Wanner I, II.0
@@ -97,8 +100,10 @@ def test_every_backend_has_the_same_bits(backend):
     members = 1 if backend == "python" else 5
     q = np.stack([np.linspace(1.0, 1.4, members), np.zeros(members)], 1)
     p = np.stack([np.zeros(members), np.linspace(1.2, 0.9, members)], 1)
-    runs = [tp.compile(kepler, dt=0.3, method="taylor", backend=b).evolve(q=q, p=p, steps=6, save_every=2)
-            for b in ("llvm", backend)]  # fmt: skip
+    runs = [
+        tp.compile(kepler, dt=0.3, method="taylor", backend=b).evolve(q=q, p=p, steps=6, save_every=2)
+        for b in ("llvm", backend)
+    ]
     assert runs[0].hash == runs[1].hash and (runs[0].q == runs[1].q).all()
     assert (runs[0].metrics["substeps"] == runs[1].metrics["substeps"]).all()
 
@@ -162,7 +167,9 @@ def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(tmp_path):
 
 
 def test_a_collision_stops_the_run_before_it():
-    out = tp.compile(kepler, dt=0.25, method="taylor").evolve(q=[1.0, 0.0], p=[0.0, 0.0], steps=10, save_every=1)
+    out = tp.compile(kepler, dt=0.25, method="taylor").evolve(
+        q=[1.0, 0.0], p=[0.0, 0.0], steps=10, save_every=1
+    )
     assert out.stopped.cause == "not finite" and out.stopped.step == 5  # it falls for pi/sqrt(8) = 1.11
     assert np.isfinite(out.q).all() and len(out.q) == 5
 
@@ -189,12 +196,16 @@ def test_explicit_time_is_part_of_the_series():
     def rates(q, p, t, w: float = 1.3):
         return p, -tp.sin(q) + 0.5 * tp.cos(w * t)
 
-    ends = [tp.compile(s, method="taylor").evolve(q=1.0, p=0.0, until=20.0).final.q.item() for s in (driven, force, rates)]
+    ends = [
+        tp.compile(s, method="taylor").evolve(q=1.0, p=0.0, until=20.0).final.q.item()
+        for s in (driven, force, rates)
+    ]
     slow = tp.compile(rates, dt=0.002, method="rk4").evolve(q=1.0, p=0.0, until=20.0).final.q
     assert ends == pytest.approx([ends[0]] * 3, rel=1e-13) and slow == pytest.approx(ends[0], rel=1e-11)
     late = tp.compile(rates).evolve(q=1.0, p=0.0, t0=2.0, until=4.0).final.q
-    assert late == pytest.approx(tp.compile(rates, dt=1e-3, method="rk4").evolve(q=1.0, p=0.0, t0=2.0, until=4.0).final.q,
-                                 rel=1e-12)  # fmt: skip
+    assert late == pytest.approx(
+        tp.compile(rates, dt=1e-3, method="rk4").evolve(q=1.0, p=0.0, t0=2.0, until=4.0).final.q, rel=1e-12
+    )
 
 
 def test_a_lagrangian_is_followed_by_its_energy():
@@ -202,8 +213,10 @@ def test_a_lagrangian_is_followed_by_its_energy():
     def swing(q, v):
         return v**2 / 2 + tp.cos(q)
 
-    ends = [tp.compile(s, method="taylor").evolve(q=1.0, until=5.0, **rest).final for s, rest in
-            ((swing, dict(v=0.0)), (pendulum, dict(p=0.0)))]  # fmt: skip
+    ends = [
+        tp.compile(s, method="taylor").evolve(q=1.0, until=5.0, **rest).final
+        for s, rest in ((swing, dict(v=0.0)), (pendulum, dict(p=0.0)))
+    ]
     assert (ends[0].q, ends[0].p) == (ends[1].q, ends[1].p)
 
 
@@ -227,10 +240,16 @@ def test_an_ode_is_what_it_returns_and_nothing_is_certified():
         tp.ode(lambda x: (x, x))
 
 
-@pytest.mark.parametrize("options, what", [
-    (dict(precision="float32"), "precision='float32'"), (dict(error=1e-6), "error=1e-06"), (dict(scale="auto"), "scale='auto'"),
-    (dict(dt=-0.1), "forward in time"), (dict(pilot=dict(q=1.0, p=0.0)), "pilot="),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, what",
+    [
+        (dict(precision="float32"), "precision='float32'"),
+        (dict(error=1e-6), "error=1e-06"),
+        (dict(scale="auto"), "scale='auto'"),
+        (dict(dt=-0.1), "forward in time"),
+        (dict(pilot=dict(q=1.0, p=0.0)), "pilot="),
+    ],
+)
 def test_what_does_not_go_with_it_is_said(options, what):
     with pytest.raises(PlanError, match=what):
         tp.compile(pendulum, method="taylor", **options)
@@ -255,7 +274,9 @@ def test_mistakes_are_told():
 def test_events_are_found_to_rounding_and_change_nothing():
     sim = tp.compile(kepler, dt=1.0, method="taylor")
     start = dict(q=[1.0, 0.0], p=[0.0, 1.2])
-    out = sim.evolve(**start, steps=60, save_every=1, events={"apsis": lambda q, p: q @ p, "late": lambda t: t - 33.3})
+    out = sim.evolve(
+        **start, steps=60, save_every=1, events={"apsis": lambda q, p: q @ p, "late": lambda t: t - 33.3}
+    )
     assert out.hash == sim.evolve(**start, steps=60, save_every=1).hash
     half = math.pi / (2 - 1.2**2) ** 1.5
     found = out.events("apsis")
@@ -268,10 +289,14 @@ def test_events_are_found_to_rounding_and_change_nothing():
 def test_members_have_their_own_events():
     sim = tp.compile(pendulum, method="taylor")
     out = sim.evolve(q=[1.0, 2.0], p=[0.0, 0.0], until=10.0, events={"down": lambda q: q})
-    alone = [sim.evolve(q=q, p=0.0, until=10.0, events={"down": lambda q: q}).events("down").t for q in (1.0, 2.0)]
+    alone = [
+        sim.evolve(q=q, p=0.0, until=10.0, events={"down": lambda q: q}).events("down").t for q in (1.0, 2.0)
+    ]
     found = out.events("down")
     assert [found.t[found.member == k].tolist() for k in (0, 1)] == [t.tolist() for t in alone]
-    assert alone[0].tolist() == pytest.approx([float(mpmath.ellipk(mpmath.sin(0.5) ** 2)) * k for k in (1, 3, 5)], rel=1e-14)
+    assert alone[0].tolist() == pytest.approx(
+        [float(mpmath.ellipk(mpmath.sin(0.5) ** 2)) * k for k in (1, 3, 5)], rel=1e-14
+    )
 
 
 def test_mistakes_with_events_are_told():
@@ -288,7 +313,9 @@ def test_mistakes_with_events_are_told():
 @tp.hamiltonian
 def bodies(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"], G: float = 1.0):
     d = q[:, None] - q[None, :]
-    return ((p * p).sum(1) / (2 * m)).sum() - G * tp.pair_sum(m[:, None] * m[None, :] / tp.sqrt((d * d).sum(2)))
+    return ((p * p).sum(1) / (2 * m)).sum() - G * tp.pair_sum(
+        m[:, None] * m[None, :] / tp.sqrt((d * d).sum(2))
+    )
 
 
 @tp.ode
@@ -329,12 +356,16 @@ def test_loops_and_what_is_written_out_agree(in_loops, tolerance):
 
 def test_loops_have_the_same_bits_with_numpy(in_loops):
     start = dict(x=np.linspace(-1.0, 1.5, 6), v=np.linspace(0.4, -0.7, 6), k=[0.5, 0.7])
-    runs = [in_loops(mixture, dt=0.4, tolerance=1e-9, backend=b).evolve(**start, steps=4, save_every=1)
-            for b in ("llvm", "numpy")]  # fmt: skip
+    runs = [
+        in_loops(mixture, dt=0.4, tolerance=1e-9, backend=b).evolve(**start, steps=4, save_every=1)
+        for b in ("llvm", "numpy")
+    ]
     assert runs[0].hash == runs[1].hash and (runs[0].x == runs[1].x).all()
     start = some_bodies(3)
-    runs = [in_loops(bodies, dt=0.4, tolerance=1e-6, backend=b, sizes={"n": 3}).evolve(**start, steps=1)
-            for b in ("llvm", "numpy")]  # fmt: skip
+    runs = [
+        in_loops(bodies, dt=0.4, tolerance=1e-6, backend=b, sizes={"n": 3}).evolve(**start, steps=1)
+        for b in ("llvm", "numpy")
+    ]
     assert runs[0].hash == runs[1].hash
 
 
@@ -347,7 +378,9 @@ def test_many_bodies_are_stepped_in_loops_and_keep_what_they_should(tmp_path):
     assert (sim.evolve(**start, steps=6).final.q == out.q[2]).all()
     sim.evolve(**start, steps=5, checkpoint=tmp_path / "bodies.checkpoint")
     assert sim.evolve(resume=tmp_path / "bodies.checkpoint", steps=7).hash == out.hash
-    seen = sim.evolve(**start, steps=12, events={"meeting": lambda q: q[0, 0] - q[1, 0], "noon": lambda t: t - 1.25})
+    seen = sim.evolve(
+        **start, steps=12, events={"meeting": lambda q: q[0, 0] - q[1, 0], "noon": lambda t: t - 1.25}
+    )
     assert seen.hash == out.hash and seen.events("noon").t.tolist() == pytest.approx([1.25], rel=3e-16)
     both = {name: np.stack([v, 1.1 * v]) for name, v in start.items()}
     pair = sim.evolve(**both, steps=12, threads=2)

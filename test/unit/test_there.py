@@ -1,4 +1,5 @@
 """Is a run on arrays of a GPU the run that it is on NumPy's?  Every number of it, and what was moved; by the fake driver."""
+
 import numpy as np
 import pytest
 
@@ -92,7 +93,11 @@ def compare(out, here, hashed=True):
     assert np.array_equal(out.t, here.t) and np.array_equal(out.steps, here.steps)
     for name, v in here.frames.items():
         a, last = getattr(out, name), out.final[name]
-        assert isinstance(a, exchange.DeviceArray) and isinstance(last, exchange.DeviceArray) and a.dtype == v.dtype
+        assert (
+            isinstance(a, exchange.DeviceArray)
+            and isinstance(last, exchange.DeviceArray)
+            and a.dtype == v.dtype
+        )
         assert np.array_equal(a.numpy(), v, equal_nan=True) and np.array_equal(last.numpy(), here.final[name])
     for name in here.observed:
         assert isinstance(out[name], np.ndarray) and np.array_equal(out[name], here[name], equal_nan=True)
@@ -107,7 +112,9 @@ def compare(out, here, hashed=True):
 def test_every_number_is_that_of_a_run_here(fake_cuda, which):
     system, options, state, run = CASES[which]
     here = tp.compile(system, backend="llvm", **options).evolve(**state, **run)
-    out = tp.compile(system, backend="cuda", **options).evolve(**{n: there(v) for n, v in state.items()}, **run)
+    out = tp.compile(system, backend="cuda", **options).evolve(
+        **{n: there(v) for n, v in state.items()}, **run
+    )
     compare(out, here)
 
 
@@ -117,9 +124,13 @@ def grid(*shape, seed=2):
 
 
 LOOPS = {
-    "fields":                     (wave,    dict(phi=grid(2, 20, 20), pi=grid(2, 20, 20, seed=3)), {}),
-    "bodies in three dimensions": (cluster, dict(q=grid(33, 3), p=grid(33, 3, seed=3)), dict(m=np.linspace(1, 2, 33) / 33)),
-    "components in front":        (shifted, dict(x=grid(4, 18, 18), y=grid(18, 18, seed=3)), {}),
+    "fields": (wave, dict(phi=grid(2, 20, 20), pi=grid(2, 20, 20, seed=3)), {}),
+    "bodies in three dimensions": (
+        cluster,
+        dict(q=grid(33, 3), p=grid(33, 3, seed=3)),
+        dict(m=np.linspace(1, 2, 33) / 33),
+    ),
+    "components in front": (shifted, dict(x=grid(4, 18, 18), y=grid(18, 18, seed=3)), {}),
 }
 
 
@@ -141,8 +152,13 @@ def test_loops_along_axes_begin_and_end_there(fake_cuda, which):
 def test_frames_of_loops_move_no_state(fake_cuda):
     system, state, given = LOOPS["fields"]
     sim, there_too = tp.compile(system, dt=0.01, backend="cuda"), {n: there(v) for n, v in state.items()}
-    bare, out = (sim.evolve(**there_too, **given, steps=3, **more).metrics for more in ({}, {"save_every": 1}))
-    assert out["bytes_moved"] < 1000 < sum(v.nbytes for v in state.values()) and out["launches"] > bare["launches"] > 0
+    bare, out = (
+        sim.evolve(**there_too, **given, steps=3, **more).metrics for more in ({}, {"save_every": 1})
+    )
+    assert (
+        out["bytes_moved"] < 1000 < sum(v.nbytes for v in state.values())
+        and out["launches"] > bare["launches"] > 0
+    )
 
 
 # --- steps of their own ----------------------------------------------------------------------------------
@@ -168,7 +184,9 @@ def test_clocks_of_members_are_compared_there(fake_cuda):
     """What comes here is how many steps each took, at the end: rows of a clock, however often it was looked at."""
     sim, state = tp.compile(pendulum, method="taylor", dt=0.1, backend="cuda"), start(40)
     few, many = (sim.evolve(**{n: there(v) for n, v in state.items()}, until=0.1 * n).metrics for n in (2, 6))
-    assert many["substeps"].sum() > few["substeps"].sum() and many["bytes_moved"] - few["bytes_moved"] < 40 * 8
+    assert (
+        many["substeps"].sum() > few["substeps"].sum() and many["bytes_moved"] - few["bytes_moved"] < 40 * 8
+    )
 
 
 # --- what was moved --------------------------------------------------------------------------------------
@@ -253,17 +271,28 @@ def test_what_was_compiled_for_a_processor_is_looked_at_again(fake_cuda, monkeyp
 
 def test_one_state_for_many_parameters(fake_cuda):
     k = np.linspace(1, 2, 6)
-    out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(**{n: there(v) for n, v in ONE.items()}, k=k, steps=3)
-    assert out.q.shape == (2, 6) and out.hash == tp.compile(pendulum, dt=0.01, backend="llvm").evolve(**ONE, k=k, steps=3).hash
+    out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(
+        **{n: there(v) for n, v in ONE.items()}, k=k, steps=3
+    )
+    assert (
+        out.q.shape == (2, 6)
+        and out.hash == tp.compile(pendulum, dt=0.01, backend="llvm").evolve(**ONE, k=k, steps=3).hash
+    )
 
 
 def test_files_hold_what_they_hold_of_a_run_here(fake_cuda, tmp_path):
     state = start(5)
     sim = tp.compile(pendulum, dt=0.01, backend="cuda")
     given = {n: there(v) for n, v in state.items()}
-    out = sim.evolve(**given, steps=6, save_every=2, save=tmp_path / "run.zarr", checkpoint=tmp_path / "run.checkpoint")
+    out = sim.evolve(
+        **given, steps=6, save_every=2, save=tmp_path / "run.zarr", checkpoint=tmp_path / "run.checkpoint"
+    )
     here = tp.compile(pendulum, dt=0.01, backend="llvm").evolve(**state, steps=6, save_every=2)
-    assert np.array_equal(out.q[:], here.q) and isinstance(out.final.q, exchange.DeviceArray) and out.hash == here.hash
+    assert (
+        np.array_equal(out.q[:], here.q)
+        and isinstance(out.final.q, exchange.DeviceArray)
+        and out.hash == here.hash
+    )
     more = tp.compile(pendulum, dt=0.01, backend="llvm").evolve(resume=tmp_path / "run.checkpoint", steps=4)
     assert more.hash == tp.compile(pendulum, dt=0.01, backend="llvm").evolve(**state, steps=10).hash
 
@@ -290,9 +319,15 @@ def test_an_interrupted_run_ends_with_its_last_block(fake_cuda, monkeypatch):
 def test_pictures_are_of_copies(fake_cuda):
     """What draws, and what makes datasets, has NumPy arrays."""
     state = start(5)
-    out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(**{n: there(v) for n, v in state.items()}, steps=4)
+    out = tp.compile(pendulum, dt=0.01, backend="cuda").evolve(
+        **{n: there(v) for n, v in state.items()}, steps=4
+    )
     seen = on_this_machine(out)
-    assert isinstance(seen.q, np.ndarray) and np.array_equal(seen.q, out.q.numpy()) and isinstance(out.q, exchange.DeviceArray)
+    assert (
+        isinstance(seen.q, np.ndarray)
+        and np.array_equal(seen.q, out.q.numpy())
+        and isinstance(out.q, exchange.DeviceArray)
+    )
     here = tp.compile(pendulum, dt=0.01).evolve(**state, steps=4)
     assert on_this_machine(here) is here
 

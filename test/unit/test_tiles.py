@@ -1,4 +1,5 @@
 """Is a large ensemble run as a small one?  In tiles: the same bits, stops, hashes and frames, and no second copy."""
+
 import os
 import signal
 import subprocess
@@ -48,7 +49,11 @@ def small_tiles(monkeypatch):
 def start(system, members=MEMBERS):
     rng = np.random.default_rng(5)
     if system is kepler:
-        return dict(q=rng.normal(size=(members, 2)) + [4.0, 0.0], p=rng.normal(size=(members, 2)), mu=rng.uniform(0.5, 2, members))
+        return dict(
+            q=rng.normal(size=(members, 2)) + [4.0, 0.0],
+            p=rng.normal(size=(members, 2)),
+            mu=rng.uniform(0.5, 2, members),
+        )
     return {s.name: rng.uniform(-1, 1, members) for s in system.states}
 
 
@@ -79,8 +84,14 @@ def evolve(system, backend="auto", **options):
     return sim.evolve(**start(system), **options)
 
 
-OPTIONS = [dict(steps=70), dict(steps=200, save_every=60, hash_every=50), dict(steps=40, save_every=1, observe={"x": lambda q: q * 2}),
-           dict(steps=70, observe={"x": lambda q: q * 2}, observe_every=9, save_every=20), dict(steps=1), dict(steps=0)]  # fmt: skip
+OPTIONS = [
+    dict(steps=70),
+    dict(steps=200, save_every=60, hash_every=50),
+    dict(steps=40, save_every=1, observe={"x": lambda q: q * 2}),
+    dict(steps=70, observe={"x": lambda q: q * 2}, observe_every=9, save_every=20),
+    dict(steps=1),
+    dict(steps=0),
+]
 
 
 # --- cutting -------------------------------------------------------------------------------------------
@@ -116,22 +127,34 @@ def test_tiles_change_no_bit(small_tiles, monkeypatch, system, options):
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])
 def test_tiles_change_no_bit_elsewhere(small_tiles, backend):
-    same_runs(evolve(pendulum, backend, steps=3, save_every=2), evolve(pendulum, "llvm", steps=3, save_every=2))
+    same_runs(
+        evolve(pendulum, backend, steps=3, save_every=2), evolve(pendulum, "llvm", steps=3, save_every=2)
+    )
 
 
 def test_what_a_loop_carries_beside_its_state_is_kept_too(small_tiles, monkeypatch):
     """A program with more registers than states: the extra rows have memory of their own."""
     options = dict(steps=200, hash_every=70)
     store, rows = tiles.store, []
-    monkeypatch.setattr("tinyphysics.runtime.loop.store", lambda slots, n: rows.append(n) or store(slots, n + 3))
+    monkeypatch.setattr(
+        "tinyphysics.runtime.loop.store", lambda slots, n: rows.append(n) or store(slots, n + 3)
+    )
     tiled = evolve(delayed, **options)
     assert rows == [3]
     monkeypatch.undo()
     same_runs(tiled, evolve(delayed, **options))
 
 
-@pytest.mark.parametrize("options", [dict(steps=150, save_every=5), dict(steps=150), dict(steps=150, save_every=40, hash_every=40),
-                                     dict(steps=150, save_every=10, observe={"x": lambda q: q * 2})], ids=options_id)  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(steps=150, save_every=5),
+        dict(steps=150),
+        dict(steps=150, save_every=40, hash_every=40),
+        dict(steps=150, save_every=10, observe={"x": lambda q: q * 2}),
+    ],
+    ids=options_id,
+)
 def test_members_that_stop_in_a_tile_stop_as_they_do_alone(small_tiles, monkeypatch, options):
     q = np.full(MEMBERS, 0.01)
     q[[0, 5, 9000, 9001, MEMBERS - 1]] = [2.0, 3.0, 1.9, 4.0, 2.5]
@@ -147,7 +170,9 @@ def test_members_that_stop_in_a_tile_stop_as_they_do_alone(small_tiles, monkeypa
         assert np.isnan(tiled.q[tiled.steps >= s.step, s.member]).all()
 
 
-@pytest.mark.parametrize("options", [dict(), dict(save_every=7), dict(save_every=1, observe={"x": lambda q: q})], ids=options_id)
+@pytest.mark.parametrize(
+    "options", [dict(), dict(save_every=7), dict(save_every=1, observe={"x": lambda q: q})], ids=options_id
+)
 def test_a_tile_whose_members_have_all_stopped_leaves_the_others_alone(small_tiles, monkeypatch, options):
     q = np.full(MEMBERS, 0.01)
     q[8192:16384] = np.linspace(2.0, 3.0, 8192)
@@ -213,9 +238,17 @@ def test_an_error_in_a_thread_is_raised_here():
 
 
 # --- frames inside the loop ------------------------------------------------------------------------------
-@pytest.mark.parametrize("options", [dict(save_every=1), dict(save_every=3), dict(save_every=4, observe={"x": lambda q: q}, observe_every=2),
-                                     dict(save_every=2, observe={"x": lambda q: q}, observe_every=6),
-                                     dict(save_every=2, hash_every=7, observe={"q": lambda p: p})], ids=options_id)  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(save_every=1),
+        dict(save_every=3),
+        dict(save_every=4, observe={"x": lambda q: q}, observe_every=2),
+        dict(save_every=2, observe={"x": lambda q: q}, observe_every=6),
+        dict(save_every=2, hash_every=7, observe={"q": lambda p: p}),
+    ],
+    ids=options_id,
+)
 @pytest.mark.parametrize("members", [None, 5])
 @pytest.mark.parametrize("system", [pendulum, driven, steep], ids=lambda s: s.name)
 def test_frames_saved_inside_the_loop_are_those_saved_one_by_one(monkeypatch, system, members, options):
@@ -249,7 +282,9 @@ def test_a_late_failure_is_found_without_walking_there(monkeypatch):
 def test_a_run_does_not_touch_its_input_and_its_frames_cannot_be_touched(small_tiles, members):
     q = np.full(members or (), 0.5)
     before = q.copy()
-    out = tp.compile(pendulum, dt=0.05).evolve(q=q, p=0.1, steps=70, save_every=1 if members != MEMBERS else None)
+    out = tp.compile(pendulum, dt=0.05).evolve(
+        q=q, p=0.1, steps=70, save_every=1 if members != MEMBERS else None
+    )
     assert same_bits(q, before)
     q[...] = 7.0
     assert (out.q[0] == 0.5).all()
@@ -301,8 +336,13 @@ def test_a_large_ensemble_needs_memory_for_its_frames_and_no_more(tmp_path, fram
     file = tmp_path / "memory.py"
     file.write_text(textwrap.dedent(MEMORY))
     env = os.environ | {"PYTHONPATH": str(Path(tp.__file__).parents[1])}
-    done = subprocess.run([sys.executable, str(file), str(members), repr(options)],
-                          env=env, capture_output=True, text=True, check=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(file), str(members), repr(options)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     before, after, last = map(float, done.stdout.split())
     assert last == 130
     assert after - before < frames * 16 * members / 2**20 + 24, done.stdout

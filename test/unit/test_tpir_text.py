@@ -63,7 +63,9 @@ def mixed(q, p):
 
 
 SPLIT = [oscillator, kepler, driven, lattice, walls, greek, field]
-PROGRAMS = [(s, m.name) for s in SPLIT for m in METHODS if m.stages < 5 and m.orbits is None and not m.needs] + [
+PROGRAMS = [
+    (s, m.name) for s in SPLIT for m in METHODS if m.stages < 5 and m.orbits is None and not m.needs
+] + [
     (henon, "auto"),
     (mixed, "rk4"),
     (mixed, "euler"),
@@ -146,9 +148,12 @@ def test_the_hash_ignores_notes_and_defaults_and_nothing_else():
     bare = parse(re.sub(r"  ;.*", "", str(program)))
     assert not any(i.note for _, _, i in bare.numbered())
     assert bare.hash == program.hash and bare == program
-    others = [str(program).replace("param $mu", "param $nu").replace("$mu", "$nu"), str(program).replace("-0.5", "-0.25"),
-              str(program).replace("claim symplectic consistent symmetric", "claim symplectic"),
-              str(program).replace("program leapfrog_kdk", "program mine")]  # fmt: skip
+    others = [
+        str(program).replace("param $mu", "param $nu").replace("$mu", "$nu"),
+        str(program).replace("-0.5", "-0.25"),
+        str(program).replace("claim symplectic consistent symmetric", "claim symplectic"),
+        str(program).replace("program leapfrog_kdk", "program mine"),
+    ]
     assert len({parse(x).hash for x in others} | {program.hash}) == 5
 
 
@@ -191,22 +196,51 @@ for method in ("symplectic_euler", "leapfrog", "yoshida4", "rk4"):
 def test_listings_and_reports_are_the_same_under_every_hash_seed():
     texts = []
     for seed in ("0", "4242"):
-        done = subprocess.run([sys.executable, "-c", PRINT_ALL], capture_output=True, text=True, check=True,
-                              env={**os.environ, "PYTHONHASHSEED": seed})  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", PRINT_ALL],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
         texts.append(done.stdout)
     assert texts[0] == texts[1] and len(texts[0]) > 5000
 
 
 def test_every_instruction_of_the_table_parses_in_the_form_that_it_states():
     examples = {
-        "LOAD": "LOAD S0, &q", "STORE": "STORE &q, S0", "ELEM": "ELEM T0, atan2, S0, 1.0", "FMA": "FMA T0, S0, S0, 1.0",
-        "SUM": "SUM T0, T1, (0,)", "MAX": "MAX T0, T1, (0,1)", "MIN": "MIN T0:f64[2], T1, (1,)",
-        "MOVE": "MOVE T0:f64[2, 1], slice, T1, ((0,2,1),(1,2,1))", "TIME": "TIME T0, 0.5", "NOISE": "NOISE T0:f64[3], normal, T1, (7,3)", "PAIRS": "PAIRS T0:f64[3], T1, (1,), (0,1)", "NEAR": "NEAR T0:i64[9], order, S0, 2.5, 0.3, (0,)", "TREE": "TREE T0:f64[9, 3], S0, $m, 0.01, 0.001", "GRAD_INIT": "GRAD_INIT G0, 1.0",
-        "ACC_GRAD": "ACC_GRAD G0, 1.0, mul, 0.0, S0, S1", "POISSON_J": "POISSON_J F1, G0, negate",
-        "SYMP_STEP": "SYMP_STEP S1, F1.2, $dt", "SHIFT": "SHIFT S1, T4", "SCALE": "SCALE S1, over, $dt", "MAP": "MAP S0, T3", "SOLVE": "SOLVE T4:f64[2], T3", "UNTIL": "UNTIL T4:f64[2], T5, T6, T7, (50,)", "ORBIT": "ORBIT S0, T3", "ROTATE": "ROTATE S0, T3", "FLOW": "FLOW T0:f64[2, 2, 3], $m, E0, $dt",
-        "JACOBI": "JACOBI S0:f64[3, 3], positions, S0, $m, (0,2,1)", "KEPLER": "KEPLER T0:f64[3, 3], S0, S1, T1, $dt, (0,)", "PULL": "PULL F1.1:f64[3, 3], F1, S0, T1", "OBSERVE": "OBSERVE &energy, E0",
-        "PROPAGATE": "PROPAGATE S0, power, E1, 0.5, E0, 1.0, E1, 0.5", "SERIES": "SERIES S0, S1, T3, (20,)",
-    }  # fmt: skip
+        "LOAD": "LOAD S0, &q",
+        "STORE": "STORE &q, S0",
+        "ELEM": "ELEM T0, atan2, S0, 1.0",
+        "FMA": "FMA T0, S0, S0, 1.0",
+        "SUM": "SUM T0, T1, (0,)",
+        "MAX": "MAX T0, T1, (0,1)",
+        "MIN": "MIN T0:f64[2], T1, (1,)",
+        "MOVE": "MOVE T0:f64[2, 1], slice, T1, ((0,2,1),(1,2,1))",
+        "TIME": "TIME T0, 0.5",
+        "NOISE": "NOISE T0:f64[3], normal, T1, (7,3)",
+        "PAIRS": "PAIRS T0:f64[3], T1, (1,), (0,1)",
+        "NEAR": "NEAR T0:i64[9], order, S0, 2.5, 0.3, (0,)",
+        "TREE": "TREE T0:f64[9, 3], S0, $m, 0.01, 0.001",
+        "GRAD_INIT": "GRAD_INIT G0, 1.0",
+        "ACC_GRAD": "ACC_GRAD G0, 1.0, mul, 0.0, S0, S1",
+        "POISSON_J": "POISSON_J F1, G0, negate",
+        "SYMP_STEP": "SYMP_STEP S1, F1.2, $dt",
+        "SHIFT": "SHIFT S1, T4",
+        "SCALE": "SCALE S1, over, $dt",
+        "MAP": "MAP S0, T3",
+        "SOLVE": "SOLVE T4:f64[2], T3",
+        "UNTIL": "UNTIL T4:f64[2], T5, T6, T7, (50,)",
+        "ORBIT": "ORBIT S0, T3",
+        "ROTATE": "ROTATE S0, T3",
+        "FLOW": "FLOW T0:f64[2, 2, 3], $m, E0, $dt",
+        "JACOBI": "JACOBI S0:f64[3, 3], positions, S0, $m, (0,2,1)",
+        "KEPLER": "KEPLER T0:f64[3, 3], S0, S1, T1, $dt, (0,)",
+        "PULL": "PULL F1.1:f64[3, 3], F1, S0, T1",
+        "OBSERVE": "OBSERVE &energy, E0",
+        "PROPAGATE": "PROPAGATE S0, power, E1, 0.5, E0, 1.0, E1, 0.5",
+        "SERIES": "SERIES S0, S1, T3, (20,)",
+    }
     assert set(examples) == set(ISA)
     for op, line in examples.items():
         (instruction,) = parse(f"program p\nstep:\n{line}").step
@@ -265,10 +299,45 @@ def test_two_claim_lines_claim_both():
 def test_no_damage_to_a_listing_escapes_as_anything_but_a_verify_error():
     """Characters and lines of real listings are dropped, doubled, swapped: a program, or a VerifyError."""
     rng = random.Random(3)
-    texts = [str(compiled(s, m)) for s, m in ((oscillator, "leapfrog"), (kepler, "symplectic_euler"), (henon, "auto"),
-                                              (driven, "leapfrog"), (field, "leapfrog"))]  # fmt: skip
-    words = ["S0", "S9", "G1", "F0", "T0", "T1:f64[2]", "&q", "$dt", "0.5", "-1", "(0,)", "((0,1,1),)", "mul", "sq", "where",
-             "pass", "force", "STORE", "ELEM", "SUM", "MOVE", "ACC_GRAD", "step:", "final:", "energy:", "momentum", ","]  # fmt: skip
+    texts = [
+        str(compiled(s, m))
+        for s, m in (
+            (oscillator, "leapfrog"),
+            (kepler, "symplectic_euler"),
+            (henon, "auto"),
+            (driven, "leapfrog"),
+            (field, "leapfrog"),
+        )
+    ]
+    words = [
+        "S0",
+        "S9",
+        "G1",
+        "F0",
+        "T0",
+        "T1:f64[2]",
+        "&q",
+        "$dt",
+        "0.5",
+        "-1",
+        "(0,)",
+        "((0,1,1),)",
+        "mul",
+        "sq",
+        "where",
+        "pass",
+        "force",
+        "STORE",
+        "ELEM",
+        "SUM",
+        "MOVE",
+        "ACC_GRAD",
+        "step:",
+        "final:",
+        "energy:",
+        "momentum",
+        ",",
+    ]
     programs = 0
     for _ in range(600):
         text = rng.choice(texts)

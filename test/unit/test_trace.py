@@ -1,4 +1,5 @@
 """Is the traced graph the user's function?  And does everything that cannot be traced say what to write instead?"""
+
 from __future__ import annotations
 
 import functools
@@ -137,7 +138,13 @@ def test_its_derivative_is_that_of_the_function_and_every_pass_keeps_the_spec(na
     short = simplify(slopes)
     fused = fuse(short)
     scalars = [u for group in unroll(fused) for u in group]
-    for roots, spec in ((slopes, SHAPED), (short, SHAPED), (fused, SHAPED), (scalars, UNROLLED), (lower(fused), LOWERED)):
+    for roots, spec in (
+        (slopes, SHAPED),
+        (short, SHAPED),
+        (fused, SHAPED),
+        (scalars, UNROLLED),
+        (lower(fused), LOWERED),
+    ):
         check(roots, spec)
     found = evaluate(fused, {"q": flat(at[0]), "p": flat(at[1])})
     for k, values in enumerate(found):
@@ -755,8 +762,15 @@ def a_model_with_an_attribute_named_as_the_time():
     Hot().bind()
 
 
-WRONG = [f for name, f in list(globals().items()) if inspect.isfunction(f) and f.__module__ == __name__
-         and not inspect.signature(f).parameters and "# wrong" in inspect.getsource(f) and name != "lines"]  # fmt: skip
+WRONG = [
+    f
+    for name, f in list(globals().items())
+    if inspect.isfunction(f)
+    and f.__module__ == __name__
+    and not inspect.signature(f).parameters
+    and "# wrong" in inspect.getsource(f)
+    and name != "lines"
+]
 
 
 def test_the_table_of_wrong_inputs_is_long():
@@ -778,13 +792,23 @@ def test_what_cannot_be_traced_says_where_and_what_to_write(function):
 @pytest.mark.parametrize(
     ("function", "remedy"),
     [
-        (an_if_on_a_symbol, "tp.where"), (the_math_module, "np.sin"), (writing_into_a_symbol, "np.stack"),
-        (a_numpy_array_of_symbols, "np.stack"), (filling_an_array, "np.stack"), (adding_to_an_array, "np.stack"),
-        (an_energy_that_is_an_array, "sum"), (an_energy_that_ignores_p, "/ 2"), (pythons_min, "np.minimum"),
-        (a_chained_comparison, "&"), (an_index_into_a_scalar, "tp.Vec[3]"), (a_caret_for_a_power, "q**2"),
-        (an_unknown_function, "Supported"), (an_annotation_that_cannot_be_read, "tp.Vec[3]"), (a_partial_function, "def"),
+        (an_if_on_a_symbol, "tp.where"),
+        (the_math_module, "np.sin"),
+        (writing_into_a_symbol, "np.stack"),
+        (a_numpy_array_of_symbols, "np.stack"),
+        (filling_an_array, "np.stack"),
+        (adding_to_an_array, "np.stack"),
+        (an_energy_that_is_an_array, "sum"),
+        (an_energy_that_ignores_p, "/ 2"),
+        (pythons_min, "np.minimum"),
+        (a_chained_comparison, "&"),
+        (an_index_into_a_scalar, "tp.Vec[3]"),
+        (a_caret_for_a_power, "q**2"),
+        (an_unknown_function, "Supported"),
+        (an_annotation_that_cannot_be_read, "tp.Vec[3]"),
+        (a_partial_function, "def"),
     ],
-)  # fmt: skip
+)
 def test_the_remedy_is_the_line_to_write(function, remedy):
     with pytest.raises(TinyPhysicsError) as caught:
         function()
@@ -793,8 +817,15 @@ def test_the_remedy_is_the_line_to_write(function, remedy):
 
 def test_the_error_names_the_file_of_the_function_and_not_of_a_library(tmp_path):
     path = tmp_path / "my_energy.py"
-    path.write_text("import math\nimport tinyphysics as tp\n\n\n@tp.hamiltonian\ndef H(q, p):\n    return p*p/2 + math.exp(q)\n")
-    out = subprocess.run([sys.executable, str(path)], env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True)
+    path.write_text(
+        "import math\nimport tinyphysics as tp\n\n\n@tp.hamiltonian\ndef H(q, p):\n    return p*p/2 + math.exp(q)\n"
+    )
+    out = subprocess.run(
+        [sys.executable, str(path)],
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        capture_output=True,
+        text=True,
+    )
     assert "TraceError" in out.stderr and "(my_energy.py:7)" in out.stderr
 
 
@@ -848,7 +879,12 @@ def test_more_pairs_by_name():
 
 def test_units_are_carried():
     @tp.hamiltonian
-    def falling(q: Annotated[tp.Vec[3], "m"], p: Annotated[tp.Vec[3], "kg m/s"], m: Annotated[float, "kg"] = 2.0, g=9.81):
+    def falling(
+        q: Annotated[tp.Vec[3], "m"],
+        p: Annotated[tp.Vec[3], "kg m/s"],
+        m: Annotated[float, "kg"] = 2.0,
+        g=9.81,
+    ):
         return p @ p / (2 * m) + m * g * q[2]
 
     assert [s.unit for s in falling.states] == ["m", "kg m/s"]
@@ -860,7 +896,12 @@ def test_defaults_may_be_arrays_integers_and_missing():
     def chain(q: tp.Vec[2], p: tp.Vec[2], m: tp.Vec[2] = np.array([1, 2]), n=3, k=None, s: tp.Vec[2] = 1.0):
         return (p * p / (2 * m)).sum() + n * k * q @ q + s @ q
 
-    assert [(x.name, x.default) for x in chain.parameters] == [("m", [1, 2]), ("n", 3), ("k", None), ("s", 1.0)]
+    assert [(x.name, x.default) for x in chain.parameters] == [
+        ("m", [1, 2]),
+        ("n", 3),
+        ("k", None),
+        ("s", 1.0),
+    ]
     assert chain.parameters[0].var.shape == (2,)
 
 
@@ -874,7 +915,9 @@ def test_letters_make_a_family_bound_by_sizes():
 
     assert isinstance(gas, Family) and gas.letters == ("n",) and not calls
     system = gas.bind({"n": 4})
-    assert calls == [(4, 3)] and system.states[0].var.shape == (4, 3) and system.parameters[0].var.shape == (4,)
+    assert (
+        calls == [(4, 3)] and system.states[0].var.shape == (4, 3) and system.parameters[0].var.shape == (4,)
+    )
     sim = tp.compile(gas, dt=0.1, sizes={"n": 2}, backend="python")
     assert sim.evolve(q=np.ones((2, 3)), p=np.zeros((2, 3)), steps=1).q.shape == (2, 2, 3)
 
@@ -897,7 +940,10 @@ def test_forces_make_a_system_without_an_energy():
         return [-k * q[0], -k * q[1] + t]
 
     assert spring.kind == "forces" and spring.level == 0 and spring.energy is None
-    assert [(s.name, s.role, s.var.shape) for s in spring.states] == [("q", "position", (2,)), ("p", "momentum", (2,))]
+    assert [(s.name, s.role, s.var.shape) for s in spring.states] == [
+        ("q", "position", (2,)),
+        ("p", "momentum", (2,)),
+    ]
     (value,) = evaluate(list(spring.forces), {"q": [1.0, 2.0], "t": 0.5, "k": 3.0})
     assert value == [-3.0, -5.5]
     (constant,) = tp.forces(shaped(lambda x: -9.81, (3,))).forces
@@ -912,7 +958,9 @@ def test_maps_take_states_first_and_return_as_many():
 
     assert standard.kind == "map" and [s.role for s in standard.states] == ["field", "field"]
     assert [x.name for x in standard.parameters] == ["K"] and standard.time is UOp.var("t")
-    assert evaluate(list(standard.update), {"theta": 0.5, "p": 0.1, "t": 0, "K": 2.0})[1] == 0.1 + 2 * math.sin(0.5)
+    assert evaluate(list(standard.update), {"theta": 0.5, "p": 0.1, "t": 0, "K": 2.0})[
+        1
+    ] == 0.1 + 2 * math.sin(0.5)
     single = tp.map(shaped(lambda x, a=0.5: a * x, (3,)))
     assert [s.name for s in single.states] == ["x"] and single.update[0].shape == (3,)
 
@@ -936,13 +984,34 @@ def test_a_class_is_a_system_and_its_attributes_are_parameters():
 
         def energy(self, q: tp.Array[3, 2], p: tp.Array[3, 2], t=None, drag=0.0):
             kinetic = ((p * p).sum(axis=1) / self.mass).sum() / 2
-            return kinetic - sum(self.pair(q, i, j) for i in range(self.n) for j in range(i)) + drag * self._hidden
+            return (
+                kinetic
+                - sum(self.pair(q, i, j) for i in range(self.n) for j in range(i))
+                + drag * self._hidden
+            )
 
     system = Galaxy().bind()
     assert system.name == "galaxy" and system.kind == "hamiltonian"
-    assert {x.name: x.default for x in system.parameters} == {"drag": 0.0, "G": 2.0, "mass": [1.0, 2.0, 3.0], "softening": 0.1}
-    env = {"q": [0.0, 0.0, 1.0, 0.0, 0.0, 2.0], "p": [1.0] * 6, "G": 2.0, "mass": [1.0, 2.0, 3.0], "softening": 0.1, "drag": 1.0, "t": 0.0}
-    want = (2 / 1 + 2 / 2 + 2 / 3) / 2 - 2 * (2 / math.sqrt(1.01) + 3 / math.sqrt(4.01) + 6 / math.sqrt(5.01)) + 5.0
+    assert {x.name: x.default for x in system.parameters} == {
+        "drag": 0.0,
+        "G": 2.0,
+        "mass": [1.0, 2.0, 3.0],
+        "softening": 0.1,
+    }
+    env = {
+        "q": [0.0, 0.0, 1.0, 0.0, 0.0, 2.0],
+        "p": [1.0] * 6,
+        "G": 2.0,
+        "mass": [1.0, 2.0, 3.0],
+        "softening": 0.1,
+        "drag": 1.0,
+        "t": 0.0,
+    }
+    want = (
+        (2 / 1 + 2 / 2 + 2 / 3) / 2
+        - 2 * (2 / math.sqrt(1.01) + 3 / math.sqrt(4.01) + 6 / math.sqrt(5.01))
+        + 5.0
+    )
     assert evaluate([system.energy], env)[0] == pytest.approx(want, rel=1e-14)
 
 
@@ -1020,7 +1089,9 @@ def test_observables_are_matched_by_name():
     assert observable(lambda q: [q[0], q[1] * 2], known, "pair").shape == (2,)
     assert observable(lambda q: q, known, "all").shape == (2,)
     assert observable(lambda t: 3.0, known, "three").op is Ops.CONST
-    assert str(observable(lambda q, i=1: q[i], known, "second")) == "q[1]"  # the usual way to name one in a loop
+    assert (
+        str(observable(lambda q, i=1: q[i], known, "second")) == "q[1]"
+    )  # the usual way to name one in a loop
     for wrong in (lambda velocity: velocity, 3):
         with pytest.raises(InputError) as caught:
             observable(wrong, known, "L")

@@ -1,4 +1,5 @@
 """Are the elementary functions within their stated bounds, right at the edges, and free of context?"""
+
 from __future__ import annotations
 
 import math
@@ -242,8 +243,31 @@ def test_there_is_one_condition_for_each_argument():
 
 
 # --- x**-1.5 by float32 ------------------------------------------------------------------------------
-EDGES = np.array([0.0, -0.0, 5e-324, 1e-300, 2.0**-150, 2.0**-140, 2.0**-128, 2.0**-127, 2.0**-126, 1.0, 2.0**126,
-                  2.0**127, np.nextafter(2.0**128, 0), 2.0**128, 1e300, INF, -INF, NAN, -1.0, -1e-40, -1e300])  # fmt: skip
+EDGES = np.array(
+    [
+        0.0,
+        -0.0,
+        5e-324,
+        1e-300,
+        2.0**-150,
+        2.0**-140,
+        2.0**-128,
+        2.0**-127,
+        2.0**-126,
+        1.0,
+        2.0**126,
+        2.0**127,
+        np.nextafter(2.0**128, 0),
+        2.0**128,
+        1e300,
+        INF,
+        -INF,
+        NAN,
+        -1.0,
+        -1e-40,
+        -1e300,
+    ]
+)
 
 
 def test_the_fast_inverse_cube_is_right_or_not_finite():
@@ -259,6 +283,9 @@ def test_the_fast_inverse_cube_is_right_or_not_finite():
 
 def test_the_fast_inverse_cube_is_within_one_ulp():
     x = UOp.var("x")
-    points = [2.0 ** np.random.default_rng(1).uniform(-126, 127, 4_000), np.random.default_rng(2).uniform(1, 4, 4_000)]
+    points = [
+        2.0 ** np.random.default_rng(1).uniform(-126, 127, 4_000),
+        np.random.default_rng(2).uniform(1, 4, 4_000),
+    ]
     points = [np.concatenate(points)]
     assert ulp.worst_ulp("pow:-1.5", f64, points, at(guarded([x**-1.5])[0][0], *points))[0] < 1.0

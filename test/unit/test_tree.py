@@ -1,4 +1,5 @@
 """Forces of 1/r through a tree: how far they are off, what they cost, what is still claimed, and the same bits everywhere."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -84,11 +85,17 @@ def test_every_point_is_counted_once(n):
     assert planted_tree.nodes[MASS, : planted_tree.leaves].sum() == pytest.approx(m.sum(), rel=1e-14)
 
 
-@pytest.mark.parametrize("q", [
-    np.zeros((40, 3)), np.repeat(np.eye(3), 20, 0), np.linspace(0, 1, 50)[:, None] * [1.0, 0.0, 0.0],
-    np.concatenate([np.random.default_rng(0).normal(size=(50, 3)), [[1e12, 0, 0]]]),
-    1e9 + np.random.default_rng(1).normal(size=(60, 3)),
-], ids=("one place", "three places", "a line", "one far away", "far from the origin"))  # fmt: skip
+@pytest.mark.parametrize(
+    "q",
+    [
+        np.zeros((40, 3)),
+        np.repeat(np.eye(3), 20, 0),
+        np.linspace(0, 1, 50)[:, None] * [1.0, 0.0, 0.0],
+        np.concatenate([np.random.default_rng(0).normal(size=(50, 3)), [[1e12, 0, 0]]]),
+        1e9 + np.random.default_rng(1).normal(size=(60, 3)),
+    ],
+    ids=("one place", "three places", "a line", "one far away", "far from the origin"),
+)
 def test_points_that_lie_badly_are_summed_too(q):
     m = np.ones(len(q))
     found, _ = tree_of(q, m, softening=0.1, budget=1e-3)
@@ -112,7 +119,9 @@ def test_what_a_point_meets_grows_with_the_logarithm_of_their_number():
         groups = np.arange(0, n // GROUP, 25)
         met[n] = one.walked(tree, groups, 0.6)[1] / len(groups)
     steps = [met[4000] - met[1000], met[16000] - met[4000], met[64000] - met[16000]]
-    assert steps[2] < 1.5 * steps[1] < 3 * steps[0]  # a constant for every factor of four; a power would multiply them
+    assert (
+        steps[2] < 1.5 * steps[1] < 3 * steps[0]
+    )  # a constant for every factor of four; a power would multiply them
     assert met[64000] < 0.03 * 64000
 
 
@@ -138,8 +147,12 @@ def test_a_budget_that_no_angle_meets_is_an_error():
 @pytest.mark.parametrize("n", (9, 200))
 def test_every_backend_makes_the_same_bits(method, n):
     s = plummer(n, seed=1)
-    runs = [tp.compile(gravity, dt=0.02, approximate=1e-3, method=method, backend=b).evolve(**s, softening=0.1, steps=6, save_every=2)
-            for b in BACKENDS]  # fmt: skip
+    runs = [
+        tp.compile(gravity, dt=0.02, approximate=1e-3, method=method, backend=b).evolve(
+            **s, softening=0.1, steps=6, save_every=2
+        )
+        for b in BACKENDS
+    ]
     assert len({r.hash for r in runs}) == 1
     assert all(np.array_equal(r.q, runs[0].q) and np.array_equal(r.p, runs[0].p) for r in runs)
     assert all(r.metrics["approximate"] == runs[0].metrics["approximate"] for r in runs)
@@ -165,7 +178,12 @@ def test_the_error_is_in_the_metrics_and_below_the_budget():
     s = plummer(1000, seed=1)
     out = tp.compile(gravity, dt=0.02, approximate=1e-3).evolve(**s, softening=0.05, steps=1)
     found = out.metrics["approximate"]
-    assert found["budget"] == 1e-3 and 0 < found["rms"] <= 1e-3 and found["rms"] <= found["max"] and 0 < found["angle"] <= 1
+    assert (
+        found["budget"] == 1e-3
+        and 0 < found["rms"] <= 1e-3
+        and found["rms"] <= found["max"]
+        and 0 < found["angle"] <= 1
+    )
     assert 0 < found["last_rms"] <= found["last_max"] and found["last_rms"] != found["rms"]
     assert "approximate" not in tp.compile(gravity, dt=0.02).evolve(**s, softening=0.05, steps=1).metrics
 
@@ -196,7 +214,10 @@ def test_a_resumed_run_keeps_its_angle_and_its_bits(tmp_path, method):
     whole = sim.evolve(**s, softening=0.05, steps=24)
     sim.evolve(**s, softening=0.05, steps=20, checkpoint=tmp_path / "c")
     again = sim.evolve(resume=tmp_path / "c", steps=4)
-    assert np.array_equal(again.final.q, whole.final.q) and again.metrics["approximate"] == whole.metrics["approximate"]
+    assert (
+        np.array_equal(again.final.q, whole.final.q)
+        and again.metrics["approximate"] == whole.metrics["approximate"]
+    )
 
 
 def test_a_run_can_be_saved_and_replayed_with_its_budget(tmp_path):
@@ -227,7 +248,10 @@ def test_a_tree_is_not_symplectic_and_the_report_says_why():
     text = str(sim.explain())
     assert "approximate" in text and "momentum" in text and "not conserved exactly" in text
     assert "symplectic" not in sim.built.program.claims
-    assert sim.built.program.hash != tp.compile(gravity, dt=0.02, approximate=1e-2, sizes={"n": 100}).built.program.hash
+    assert (
+        sim.built.program.hash
+        != tp.compile(gravity, dt=0.02, approximate=1e-2, sizes={"n": 100}).built.program.hash
+    )
 
 
 def test_a_program_with_a_tree_prints_and_parses_back():
@@ -248,7 +272,9 @@ def test_a_tree_has_no_meaning_on_numbers_but_by_compiled_code():
 # --- what is recognised ---------------------------------------------------------------------------
 def found_in(potential):
     @tp.hamiltonian
-    def system(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"] = 1.0, k: float = 1.0, e: float = 0.1):
+    def system(
+        q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"] = 1.0, k: float = 1.0, e: float = 0.1
+    ):
         d = q[:, None] - q[None, :]
         return (p**2).sum() / 2 + potential(q, (d**2).sum(-1), m[:, None], m[None, :], k, e)
 
@@ -292,13 +318,17 @@ def test_anything_else_is_not(name):
 @pytest.mark.parametrize("name", YES)
 def test_what_is_found_is_stepped_as_the_exact_sum_is(name):
     @tp.hamiltonian
-    def system(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"] = 1.0, k: float = 1.3, e: float = 0.1):
+    def system(
+        q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"] = 1.0, k: float = 1.3, e: float = 0.1
+    ):
         d = q[:, None] - q[None, :]
         return (p**2).sum() / 2 + YES[name](q, (d**2).sum(-1), m[:, None], m[None, :], k, e)
 
     rng = np.random.default_rng(1)
     start = dict(q=rng.normal(size=(80, 3)), p=np.zeros((80, 3)), m=rng.uniform(0.5, 1.5, 80))
-    near, exact = (tp.compile(system, dt=1e-3, approximate=x).evolve(**start, steps=1).final.p for x in (1e-4, None))
+    near, exact = (
+        tp.compile(system, dt=1e-3, approximate=x).evolve(**start, steps=1).final.p for x in (1e-4, None)
+    )
     assert np.abs(near - exact).max() < 1e-3 * np.abs(exact).max()
 
 
@@ -358,4 +388,8 @@ def test_two_bodies_in_one_place_stop_a_run_as_with_the_direct_sum():
     s["q"][7] = s["q"][31]
     out = tp.compile(gravity, dt=0.01, approximate=1e-3).evolve(**s, steps=3)
     direct = tp.compile(gravity, dt=0.01).evolve(**s, steps=3)
-    assert out.stopped is not None and out.stopped.step == direct.stopped.step and out.stopped.where == direct.stopped.where
+    assert (
+        out.stopped is not None
+        and out.stopped.step == direct.stopped.step
+        and out.stopped.where == direct.stopped.where
+    )

@@ -79,11 +79,13 @@ def moved(name, xs, arg, shape):
         case "element":
             return one.linear(lambda x: np.ravel(x)[arg[0]])
         case "concat":
-            return Dual(np.concatenate([x.v for x in xs], arg[0]),
-                        np.concatenate([x.d for x in xs], arg[0] + 1))  # fmt: skip
+            return Dual(
+                np.concatenate([x.v for x in xs], arg[0]), np.concatenate([x.d for x in xs], arg[0] + 1)
+            )
         case "stack":
-            return Dual(np.reshape([x.v for x in xs], shape),
-                        np.reshape(np.stack([x.d for x in xs], 1), (-1, *shape)))  # fmt: skip
+            return Dual(
+                np.reshape([x.v for x in xs], shape), np.reshape(np.stack([x.d for x in xs], 1), (-1, *shape))
+            )
     raise AssertionError(name)
 
 
@@ -188,8 +190,14 @@ def negated(program):
             return i
         return type(i)(i.op, (*i.operands[:2], -i.args[1]), i.type)
 
-    return type(program)(program.name, (), program.states, program.params, program.energy,
-                         *(tuple(map(turn, program.section(s))) for s in ("init", "step", "final")))  # fmt: skip
+    return type(program)(
+        program.name,
+        (),
+        program.states,
+        program.params,
+        program.energy,
+        *(tuple(map(turn, program.section(s))) for s in ("init", "step", "final")),
+    )
 
 
 def defects(program, z, dt, params=(), t0=0.3):
@@ -241,12 +249,30 @@ def assert_true(program, z, dt=0.05, params=(), literal=False):
 def listing(step, *, init="", final="", energy="", pairs=1, claim="", params="param $dt"):
     """A listing with its states declared, loaded and stored."""
     names = ["q", "p"] if pairs == 1 else [f"{x}{k}" for k in range(1, pairs + 1) for x in "qp"]
-    states = [f"state S{k} {n} " + ("position" if k % 2 == 0 else f"momentum of S{k - 1}")
-              for k, n in enumerate(names)]  # fmt: skip
+    states = [
+        f"state S{k} {n} " + ("position" if k % 2 == 0 else f"momentum of S{k - 1}")
+        for k, n in enumerate(names)
+    ]
     loads = [f"LOAD S{k}, &{n}" for k, n in enumerate(names)]
     stores = [f"STORE &{n}, S{k}" for k, n in enumerate(names)]
-    return "\n".join(["program listing", f"claim {claim}", *states, params, "energy:", energy, "init:",
-                      *loads, init, "step:", step, "final:", final, *stores])  # fmt: skip
+    return "\n".join(
+        [
+            "program listing",
+            f"claim {claim}",
+            *states,
+            params,
+            "energy:",
+            energy,
+            "init:",
+            *loads,
+            init,
+            "step:",
+            step,
+            "final:",
+            final,
+            *stores,
+        ]
+    )
 
 
 HARMONIC = "ELEM T90, sq, S1\nELEM E0, mul, T90, 0.5\nELEM T91, sq, S0\nELEM E1, mul, T91, 0.5"
@@ -352,8 +378,13 @@ def test_a_curl_force_is_volume_preserving_and_not_symplectic():
     certificate, found = assert_true(program, [0.3, 0.1, -0.2, 0.4], dt=0.1)
     assert certificate.volume_preserving and not certificate.symplectic
     assert "curl" in certificate.symplectic.because
-    both = parse(listing(CURL + "GRAD_INIT G1, S1\nPOISSON_J F0, G1, pass\nGRAD_INIT G3, S3\n"
-                         "POISSON_J F2, G3, pass\nSYMP_STEP S0, F0, $dt\nSYMP_STEP S2, F2, $dt", pairs=2))  # fmt: skip
+    both = parse(
+        listing(
+            CURL + "GRAD_INIT G1, S1\nPOISSON_J F0, G1, pass\nGRAD_INIT G3, S3\n"
+            "POISSON_J F2, G3, pass\nSYMP_STEP S0, F0, $dt\nSYMP_STEP S2, F2, $dt",
+            pairs=2,
+        )
+    )
     assert symplectic_defect(both, np.zeros(4), 0.1) == pytest.approx(0.0199, rel=0.01)
     assert not verify(both).symplectic
     rejected(listing(CURL, pairs=2, claim="symplectic"), "curl")
@@ -373,8 +404,10 @@ def test_rows_of_a_coupled_kinetic_energy_do_not_take_turns_with_a_kick():
     """T = p1**2/2 + p2**2/2 + p1*p2/2: drift q1, kick, drift q2."""
     row = "FMA T{k}, S{other}, 0.5, S{own}\nGRAD_INIT G{own}, T{k}\nPOISSON_J F{q}, G{own}, pass\nSYMP_STEP S{q}, F{q}, $dt"
     one, two = row.format(k=0, own=1, other=3, q=0), row.format(k=1, own=3, other=1, q=2)
-    force = ("GRAD_INIT G0, S0\nPOISSON_J F1, G0, negate\nGRAD_INIT G2, S2\nPOISSON_J F3, G2, negate\n"
-             "SYMP_STEP S1, F1, $dt\nSYMP_STEP S3, F3, $dt")  # fmt: skip
+    force = (
+        "GRAD_INIT G0, S0\nPOISSON_J F1, G0, negate\nGRAD_INIT G2, S2\nPOISSON_J F3, G2, negate\n"
+        "SYMP_STEP S1, F1, $dt\nSYMP_STEP S3, F3, $dt"
+    )
     torn = parse(listing("\n".join([one, force, two]), pairs=2))
     certificate, found = assert_true(torn, [0.3, 0.1, -0.2, 0.4], dt=0.1)
     assert found["symplectic"] > 0.004 and not certificate.symplectic
@@ -399,8 +432,14 @@ def henon_force(p, k=10):
 
 def test_henon_heiles_one_pair_after_the_other_is_all_fresh_shears_and_not_symplectic():
     """Kick p1, drift q1, kick p2, drift q2: escapes in a run (numerics.md, 1)."""
-    turns = [henon_force(1), "SYMP_STEP S1, F1, $dt", "GRAD_INIT G1, S1\nPOISSON_J F0, G1, pass\nSYMP_STEP S0, F0, $dt",
-             henon_force(3, 20), "SYMP_STEP S3, F3, $dt", "GRAD_INIT G3, S3\nPOISSON_J F2, G3, pass\nSYMP_STEP S2, F2, $dt"]  # fmt: skip
+    turns = [
+        henon_force(1),
+        "SYMP_STEP S1, F1, $dt",
+        "GRAD_INIT G1, S1\nPOISSON_J F0, G1, pass\nSYMP_STEP S0, F0, $dt",
+        henon_force(3, 20),
+        "SYMP_STEP S3, F3, $dt",
+        "GRAD_INIT G3, S3\nPOISSON_J F2, G3, pass\nSYMP_STEP S2, F2, $dt",
+    ]
     text = "\n".join(turns)
     certificate, found = assert_true(parse(listing(text, pairs=2)), [0.1, 0.35, -0.2, 0.3], dt=0.1)
     assert certificate.volume_preserving and not certificate.symplectic
@@ -422,8 +461,15 @@ def test_an_incomplete_kick_is_rejected():
 
 
 def test_two_lengths_in_one_kick_are_rejected():
-    text = "\n".join([henon_force(1), henon_force(3, 20), "SYMP_STEP S1, F1, $dt", "ELEM T40, mul, $dt, 0.9",
-                      "SYMP_STEP S3, F3, T40"])  # fmt: skip
+    text = "\n".join(
+        [
+            henon_force(1),
+            henon_force(3, 20),
+            "SYMP_STEP S1, F1, $dt",
+            "ELEM T40, mul, $dt, 0.9",
+            "SYMP_STEP S3, F3, T40",
+        ]
+    )
     certificate, found = assert_true(parse(listing(text, pairs=2)), [0.1, 0.35, -0.2, 0.3])
     assert not certificate.symplectic and found["symplectic"] > 1e-4
 
@@ -586,8 +632,10 @@ def test_a_canonical_structure_must_be_one(states, what):
 
 def test_two_momenta_of_each_other_are_no_canonical_pair():
     """a' = -dH/db, b' = -dH/da is a gradient flow; declared as a pair it would pass every local test."""
-    text = ("program p\nstate S0 a momentum of S1\nstate S1 b momentum of S0\nparam $dt\ninit:\nLOAD S0, &a\nLOAD S1, &b\n"
-            "step:\nGRAD_INIT G1, S1\nPOISSON_J F0, G1, negate\nSYMP_STEP S0, F0, $dt\nfinal:\nSTORE &a, S0\nSTORE &b, S1")  # fmt: skip
+    text = (
+        "program p\nstate S0 a momentum of S1\nstate S1 b momentum of S0\nparam $dt\ninit:\nLOAD S0, &a\nLOAD S1, &b\n"
+        "step:\nGRAD_INIT G1, S1\nPOISSON_J F0, G1, negate\nSYMP_STEP S0, F0, $dt\nfinal:\nSTORE &a, S0\nSTORE &b, S1"
+    )
     rejected(text, "has no position")
 
 
@@ -604,8 +652,11 @@ def test_a_flow_that_init_computed_is_stale_in_the_second_step():
 
 def test_a_value_that_is_handed_on_twice_is_not_fresh():
     init = "ELEM T0, mul, 0.0, 0.0\nELEM T1, mul, 0.0, 0.0\nELEM T2, mul, 0.0, 0.0"
-    step = ("GRAD_INIT G0, T2\nPOISSON_J F1, G0, negate\nSYMP_STEP S1, F1, $dt\n" + drift()
-            + "\nELEM T2, mul, T1, 1.0\nELEM T1, mul, T0, 1.0\nELEM T0, mul, S0, 1.0")  # fmt: skip
+    step = (
+        "GRAD_INIT G0, T2\nPOISSON_J F1, G0, negate\nSYMP_STEP S1, F1, $dt\n"
+        + drift()
+        + "\nELEM T2, mul, T1, 1.0\nELEM T1, mul, T0, 1.0\nELEM T0, mul, S0, 1.0"
+    )
     program = parse(listing(step, init=init))
     _, M = run_dual(program, np.array([0.3, 0.7]), 6, 0.1)
     J, _ = poisson(program)
@@ -646,10 +697,14 @@ def test_a_processed_method_whose_final_undoes_its_init_keeps_its_certificate():
 
 
 # --- consistency (numerics.md, 3) --------------------------------------------------------------------
-@pytest.mark.parametrize("change, weight", [
-    ("ELEM T0, neg, S0\nGRAD_INIT G0, T0", -1), ("ELEM T0, mul, S0, 0.9\nGRAD_INIT G0, T0", 0.9),
-    ("ELEM T0, mul, S0, 2.0\nGRAD_INIT G0, T0", 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, weight",
+    [
+        ("ELEM T0, neg, S0\nGRAD_INIT G0, T0", -1),
+        ("ELEM T0, mul, S0, 0.9\nGRAD_INIT G0, T0", 0.9),
+        ("ELEM T0, mul, S0, 2.0\nGRAD_INIT G0, T0", 2),
+    ],
+)
 def test_a_wrong_sign_or_weight_is_symplectic_and_not_consistent(change, weight):
     text = listing(drift() + "\n" + kick().replace("GRAD_INIT G0, S0", change), energy=HARMONIC)
     certificate, found = assert_true(parse(text), [0.3, 0.7])
@@ -750,8 +805,10 @@ def test_a_palindrome_of_weights_with_different_terms_is_not_symmetric():
 
 def test_a_flow_that_depends_on_dt_is_not_symmetric():
     """(1 + dt)*q is another force at -dt; the palindrome hides it."""
-    energy = ("ELEM T90, sq, S1\nELEM E0, mul, T90, 0.5\nELEM T91, sq, S0\nELEM T92, add, $dt, 1.0\n"
-              "ELEM T93, mul, T91, T92\nELEM E1, mul, T93, 0.5")  # fmt: skip
+    energy = (
+        "ELEM T90, sq, S1\nELEM E0, mul, T90, 0.5\nELEM T91, sq, S0\nELEM T92, add, $dt, 1.0\n"
+        "ELEM T93, mul, T91, T92\nELEM E1, mul, T93, 0.5"
+    )
     force = "ELEM T1, add, $dt, 1.0\nELEM T2, mul, T1, S0\nGRAD_INIT G0, T2\nPOISSON_J F1, G0, negate\nSYMP_STEP S1, F1, T0"
     program = parse(listing("\n".join(["ELEM T0, mul, 0.5, $dt", force, drift(), force]), energy=energy))
     certificate, found = assert_true(program, [0.3, 0.7])
@@ -803,12 +860,25 @@ def test_without_momenta_nothing_is_reversed_by_negating_them():
 # --- explicit time (numerics.md, 13) ------------------------------------------------------------------
 def driven(first, second, h="T9"):
     """Leapfrog with the force q*cos(t), whose kicks see the times `first` and `second`."""
-    force = ("TIME T{a}, {c}\nELEM T{b}, cos, T{a}\nELEM T{d}, mul, S0, T{b}\nGRAD_INIT G0.{v}, T{d}\n"
-             "POISSON_J F1.{v}, G0.{v}, negate\nSYMP_STEP S1, F1.{v}, " + h)  # fmt: skip
-    energy = ("ELEM T90, sq, S1\nELEM E0, mul, T90, 0.5\nTIME T91, 0.0\nELEM T92, cos, T91\nELEM T93, sq, S0\n"
-              "ELEM T94, mul, T93, T92\nELEM E1, mul, T94, 0.5")  # fmt: skip
-    return listing("\n".join(["ELEM T9, mul, 0.5, $dt", force.format(a=10, b=11, d=12, v=1, c=first), drift(),
-                              force.format(a=20, b=21, d=22, v=2, c=second)]), energy=energy)  # fmt: skip
+    force = (
+        "TIME T{a}, {c}\nELEM T{b}, cos, T{a}\nELEM T{d}, mul, S0, T{b}\nGRAD_INIT G0.{v}, T{d}\n"
+        "POISSON_J F1.{v}, G0.{v}, negate\nSYMP_STEP S1, F1.{v}, " + h
+    )
+    energy = (
+        "ELEM T90, sq, S1\nELEM E0, mul, T90, 0.5\nTIME T91, 0.0\nELEM T92, cos, T91\nELEM T93, sq, S0\n"
+        "ELEM T94, mul, T93, T92\nELEM E1, mul, T94, 0.5"
+    )
+    return listing(
+        "\n".join(
+            [
+                "ELEM T9, mul, 0.5, $dt",
+                force.format(a=10, b=11, d=12, v=1, c=first),
+                drift(),
+                force.format(a=20, b=21, d=22, v=2, c=second),
+            ]
+        ),
+        energy=energy,
+    )
 
 
 def test_time_advances_inside_exactly_one_sub_flow():
@@ -828,8 +898,10 @@ def test_a_frozen_clock_is_not_symmetric(first, second):
 
 
 def test_a_flow_that_reads_two_times_is_neither_symmetric_nor_reversible():
-    force = ("TIME T{a}, 0.0\nTIME T{b}, 1.0\nELEM T{c}, mul, T{a}, S0\nELEM T{d}, mul, T{b}, 0.5\nELEM T{e}, add, T{c}, T{d}\n"
-             "POISSON_J F1.{v}, T{e}, force\nSYMP_STEP S1, F1.{v}, T9")  # fmt: skip
+    force = (
+        "TIME T{a}, 0.0\nTIME T{b}, 1.0\nELEM T{c}, mul, T{a}, S0\nELEM T{d}, mul, T{b}, 0.5\nELEM T{e}, add, T{c}, T{d}\n"
+        "POISSON_J F1.{v}, T{e}, force\nSYMP_STEP S1, F1.{v}, T9"
+    )
     kinetic = "ELEM T90, sq, S1\nELEM E0, mul, T90, 0.5"
     names = [dict(zip("abcde", range(n, n + 5)), v=v) for v, n in ((1, 10), (2, 20))]
     text = listing(
@@ -974,8 +1046,20 @@ def spring(q: tp.Vec[2], mass=2.0):
     return -q * (q @ q)
 
 
-SYSTEMS = [oscillator, pendulum, kepler, henon_heiles, coupled, relativistic, chain, three_bodies, two_pairs,
-           driven_pendulum, breathing, spring]  # fmt: skip
+SYSTEMS = [
+    oscillator,
+    pendulum,
+    kepler,
+    henon_heiles,
+    coupled,
+    relativistic,
+    chain,
+    three_bodies,
+    two_pairs,
+    driven_pendulum,
+    breathing,
+    spring,
+]
 
 
 @pytest.mark.requirement("S2-42", "S3-14", "S2-57")
@@ -1090,18 +1174,23 @@ def random_block(rng, timed):
             return {1: ("add", V1[1], push), 3: V1[3]}
         return dict(V1) if both < 0.85 else {1: push}
     wrong = [
-        dict(TWISTED),                                       # a curl
-        {0: Q2}, {0: KINETIC[0]}, {2: KINETIC[2]},           # a row alone
-        {1: V1[1]}, {3: V1[3]},                              # an incomplete kick
-        {k: times(-1, e) for k, e in V1.items()},            # the wrong sign
+        dict(TWISTED),  # a curl
+        {0: Q2},
+        {0: KINETIC[0]},
+        {2: KINETIC[2]},  # a row alone
+        {1: V1[1]},
+        {3: V1[3]},  # an incomplete kick
+        {k: times(-1, e) for k, e in V1.items()},  # the wrong sign
         {k: times(0.9, e) for k, e in V1.items()},
-        {1: V1[1], 3: times(0.9, V1[3])},                    # not one scalar
-        {1: ("mul", P1, Q1)}, {1: ("mul", P2, Q1)},          # holds momenta
-        {0: P1, 3: Q2}, {0: P1, 1: Q1},                      # halves of two flows
+        {1: V1[1], 3: times(0.9, V1[3])},  # not one scalar
+        {1: ("mul", P1, Q1)},
+        {1: ("mul", P2, Q1)},  # holds momenta
+        {0: P1, 3: Q2},
+        {0: P1, 1: Q1},  # halves of two flows
         {0: ("mul", P1, Q2), 3: times(0.5, ("mul", P1, P1))},  # the flow of p1**2*q2/2: right, and not of H
         {0: ("mul", P1, Q2), 3: ("mul", P1, P1)},
         {k: ("mul", ("add", "$dt", "1.0"), e) for k, e in V1.items()},
-    ]  # fmt: skip
+    ]
     return rng.choice(wrong)
 
 
@@ -1207,8 +1296,11 @@ def test_a_line_taken_out_or_doubled_or_swapped_is_never_certified_wrongly(scale
     assert any("SCALE" in x for x in lines) == (scale == "auto")
     lost = 0
     for k in range(lines.index("init:"), len(lines)):
-        for changed in ([*lines[:k], *lines[k + 1 :]], [*lines[: k + 1], *lines[k:]],
-                        [*lines[:k], *reversed(lines[k : k + 2]), *lines[k + 2 :]]):  # fmt: skip
+        for changed in (
+            [*lines[:k], *lines[k + 1 :]],
+            [*lines[: k + 1], *lines[k:]],
+            [*lines[:k], *reversed(lines[k : k + 2]), *lines[k + 2 :]],
+        ):
             try:
                 certificate, _ = assert_true(parse("\n".join(changed)), [0.4, -0.3, 0.2, 0.6])
                 lost += not (certificate.symplectic and certificate.consistent)
@@ -1219,7 +1311,9 @@ def test_a_line_taken_out_or_doubled_or_swapped_is_never_certified_wrongly(scale
 
 def mutated(rng, lines, begin):
     """A listing with one operand exchanged for another that is written there, or one word or number changed."""
-    k = rng.choice([k for k in range(begin, len(lines)) if lines[k].startswith("  ") and "OAD" not in lines[k]])
+    k = rng.choice(
+        [k for k in range(begin, len(lines)) if lines[k].startswith("  ") and "OAD" not in lines[k]]
+    )
     op, *operands = re.split(r"(?<=[A-Z]) |, ", lines[k].partition("  ;")[0].strip(), maxsplit=1)
     operands = operands[0].split(", ")
     n = rng.randrange(1, len(operands))
@@ -1260,22 +1354,36 @@ def test_a_scaled_program_with_another_operand_is_never_certified_wrongly(method
 
 # --- no honest energy is refused -------------------------------------------------------------------------
 V = {
-    "nothing": lambda q: 0.0, "cyclic": lambda q: q[0] ** 2, "yukawa": lambda q: -tp.exp(-tp.norm(q)) / tp.norm(q),
-    "plummer": lambda q: -1 / (1 + q @ q) ** 0.5, "odd power": lambda q: (q @ q) ** 1.5, "power": lambda q: (1 + q @ q) ** 0.7,
-    "deep power": lambda q: (1 + q @ q) ** -2.5, "inverse cube": lambda q: (q[0] ** 2 + 0.1) ** -3 + q[1],
+    "nothing": lambda q: 0.0,
+    "cyclic": lambda q: q[0] ** 2,
+    "yukawa": lambda q: -tp.exp(-tp.norm(q)) / tp.norm(q),
+    "plummer": lambda q: -1 / (1 + q @ q) ** 0.5,
+    "odd power": lambda q: (q @ q) ** 1.5,
+    "power": lambda q: (1 + q @ q) ** 0.7,
+    "deep power": lambda q: (1 + q @ q) ** -2.5,
+    "inverse cube": lambda q: (q[0] ** 2 + 0.1) ** -3 + q[1],
     "Lennard-Jones": lambda q: 4 * (1 / (q @ q) ** 6 - 1 / (q @ q) ** 3),
     "Lennard-Jones in r": lambda q: 4 * ((1 / tp.norm(q)) ** 12 - (1 / tp.norm(q)) ** 6),
-    "Morse": lambda q: (1 - tp.exp(-q[0])) ** 2, "where": lambda q: tp.where(q[0] < 0, q[0] ** 2 * q[1], q[0] ** 4),
-    "where of a vector": lambda q: tp.where(q < 0, q**2, q**4).sum(), "abs": lambda q: abs(q[0]) ** 3,
-    "min": lambda q: tp.minimum(q[0] ** 2, q[1] ** 2), "log": lambda q: tp.log(1 + q[0] ** 2 + q[1] ** 2 / 0.7**2) / 2,
-    "tanh": lambda q: tp.tanh(q[0] * q[1]) + tp.sinh(q[0]) * tp.cosh(q[1]), "angle": lambda q: tp.arctan2(q[1], q[0]) ** 2,
-    "Toda": lambda q: tp.sum(tp.exp(q - tp.roll(q, 1))), "product": lambda q: tp.prod(tp.sin(q)),
-    "matrix": lambda q: q @ (np.arange(9.0).reshape(3, 3) @ q), "largest": lambda q: np.max(q) ** 2,
+    "Morse": lambda q: (1 - tp.exp(-q[0])) ** 2,
+    "where": lambda q: tp.where(q[0] < 0, q[0] ** 2 * q[1], q[0] ** 4),
+    "where of a vector": lambda q: tp.where(q < 0, q**2, q**4).sum(),
+    "abs": lambda q: abs(q[0]) ** 3,
+    "min": lambda q: tp.minimum(q[0] ** 2, q[1] ** 2),
+    "log": lambda q: tp.log(1 + q[0] ** 2 + q[1] ** 2 / 0.7**2) / 2,
+    "tanh": lambda q: tp.tanh(q[0] * q[1]) + tp.sinh(q[0]) * tp.cosh(q[1]),
+    "angle": lambda q: tp.arctan2(q[1], q[0]) ** 2,
+    "Toda": lambda q: tp.sum(tp.exp(q - tp.roll(q, 1))),
+    "product": lambda q: tp.prod(tp.sin(q)),
+    "matrix": lambda q: q @ (np.arange(9.0).reshape(3, 3) @ q),
+    "largest": lambda q: np.max(q) ** 2,
     "ratio": lambda q: (q[0] + q[1]) / (q[0] * q[0] + q[1] * q[1] + 1),
-    "nested roots": lambda q: tp.sqrt(1 + tp.sqrt(1 + q @ q)) / (2 + tp.sin(q[0])), "cbrt": lambda q: tp.cbrt(1 + q @ q),
-    "thirds": lambda q: (q[0] / 3 + q[1] / 7) ** 2 * 0.1, "clip": lambda q: np.clip(q, -1, 1).sum() + np.mean(q**2),
-    "high power": lambda q: (q[0] + 2 * q[1] + q[2]) ** 20, "walls": lambda q: (tp.diff(q, prepend=0, append=0) ** 2).sum(),
-}  # fmt: skip
+    "nested roots": lambda q: tp.sqrt(1 + tp.sqrt(1 + q @ q)) / (2 + tp.sin(q[0])),
+    "cbrt": lambda q: tp.cbrt(1 + q @ q),
+    "thirds": lambda q: (q[0] / 3 + q[1] / 7) ** 2 * 0.1,
+    "clip": lambda q: np.clip(q, -1, 1).sum() + np.mean(q**2),
+    "high power": lambda q: (q[0] + 2 * q[1] + q[2]) ** 20,
+    "walls": lambda q: (tp.diff(q, prepend=0, append=0) ** 2).sum(),
+}
 
 
 @pytest.mark.parametrize("name", V)
@@ -1288,7 +1396,9 @@ def test_no_honest_energy_is_refused(name):
 
     certificate = tp.compile(system, dt=0.01, backend="python").certificate
     missing = {claim: verdict.because for claim, verdict in certificate.items() if not verdict}
-    if name.startswith("where") or name == "angle":  # that its branches meet is not shown; an angle jumps by 2 pi
+    if (
+        name.startswith("where") or name == "angle"
+    ):  # that its branches meet is not shown; an angle jumps by 2 pi
         assert "may jump" in missing.pop("consistent")
     assert not missing
 
@@ -1308,8 +1418,10 @@ def test_a_jump_of_the_energy_is_not_certified_as_consistent(V):
 
 def test_a_choice_between_two_forces_is_not_taken_for_one_of_them():
     """where(c, a, b) is c*a + (1 - c)*b, and c is not 1."""
-    energy = ("ELEM T90, sq, S1\nELEM E0, mul, T90, 0.5\nELEM T91:bool[], lt, S0, 0.0\nELEM T92, sq, S0\nELEM T93, mul, T92, S0\n"
-              "ELEM E1, where, T91, T92, T93")  # fmt: skip
+    energy = (
+        "ELEM T90, sq, S1\nELEM E0, mul, T90, 0.5\nELEM T91:bool[], lt, S0, 0.0\nELEM T92, sq, S0\nELEM T93, mul, T92, S0\n"
+        "ELEM E1, where, T91, T92, T93"
+    )
     both = "ELEM T0:bool[], lt, S0, {c}\nELEM T1, mul, S0, 2.0\nELEM T2, sq, S0\nELEM T3, mul, T2, {k}\nELEM T4, where, T0, T1, T3"
     force = "\nGRAD_INIT G0, T4\nPOISSON_J F1, G0, negate\nSYMP_STEP S1, F1, $dt"
 

@@ -170,11 +170,21 @@ def test_compiled_henon_heiles_agrees_with_numbers_by_hand():
 def field_program(step, states="x y", types=""):
     """A program that maps fields; `step` ends in MAP."""
     names = states.split()
-    return parse("\n".join([
-        "program fields", *(f"state S{k} {n}{' ' + types if types else ''} field" for k, n in enumerate(names)), "param $dt",
-        "init:", *(f"LOAD S{k}{':' + types if types else ''}, &{n}" for k, n in enumerate(names)), "step:", step,
-        "final:", *(f"STORE &{n}, S{k}" for k, n in enumerate(names)),
-    ]))  # fmt: skip
+    return parse(
+        "\n".join(
+            [
+                "program fields",
+                *(f"state S{k} {n}{' ' + types if types else ''} field" for k, n in enumerate(names)),
+                "param $dt",
+                "init:",
+                *(f"LOAD S{k}{':' + types if types else ''}, &{n}" for k, n in enumerate(names)),
+                "step:",
+                step,
+                "final:",
+                *(f"STORE &{n}, S{k}" for k, n in enumerate(names)),
+            ]
+        )
+    )
 
 
 @pytest.mark.requirement("S3-09")
@@ -186,7 +196,9 @@ def test_sq_is_sugar_for_a_product():
     assert vm.run(once, start, 1, dt=1.0)["x"] == 1.1 * 1.1
 
 
-@pytest.mark.parametrize("test, chosen", [("lt, 0.001, 7.25", 2.0), ("eq, 1.0, 0.1", 3.0), ("ne, 5.0, 7.0", 2.0)])
+@pytest.mark.parametrize(
+    "test, chosen", [("lt, 0.001, 7.25", 2.0), ("eq, 1.0, 0.1", 3.0), ("ne, 5.0, 7.0", 2.0)]
+)
 def test_two_constants_are_compared_as_numbers(test, chosen):
     program = field_program(f"ELEM T0:bool[], {test}\nELEM T1, where, T0, 2.0, 3.0\nMAP S0, T1")
     assert vm.run(program, {"x": 0.0, "y": 0.0}, 1, dt=1.0)["x"] == chosen
@@ -219,8 +231,10 @@ def test_time_is_t0_plus_n_dt_from_the_integer_n():
 
 
 def test_time_in_init_is_the_start_and_in_final_the_end():
-    text = ("program p\nstate S0 x field\nstate S1 y field\nparam $dt\ninit:\nLOAD S0, &x\nLOAD S1, &y\nTIME T0, 0.0\nMAP S0, T0\n"
-            "step:\nfinal:\nTIME T1, 0.0\nMAP S1, T1\nSTORE &x, S0\nSTORE &y, S1")  # fmt: skip
+    text = (
+        "program p\nstate S0 x field\nstate S1 y field\nparam $dt\ninit:\nLOAD S0, &x\nLOAD S1, &y\nTIME T0, 0.0\nMAP S0, T0\n"
+        "step:\nfinal:\nTIME T1, 0.0\nMAP S1, T1\nSTORE &x, S0\nSTORE &y, S1"
+    )
     assert vm.run(parse(text), {"x": 9.0, "y": 9.0}, 3, dt=0.5, t0=1.0) == {"x": 1.0, "y": 2.5}
 
 
@@ -230,18 +244,33 @@ ARRAYS = [  # one instruction on x = [[1, 2, 3], [4, 5, 6]], y = 10*x
     ("MOVE T0:f64[2, 3], flip, S0, (1,)", [[3, 2, 1], [6, 5, 4]]),
     ("MOVE T0:f64[2, 3], roll, S0, ((1,1),)", [[3, 1, 2], [6, 4, 5]]),
     ("MOVE T1:f64[3, 2], permute, S0, (1,0)\nMOVE T0:f64[2, 3], reshape, T1", [[1, 4, 2], [5, 3, 6]]),
-    ("MOVE T1:f64[1, 2], slice, S0, ((1,2,1),(0,3,2))\nMOVE T0:f64[2, 3], pad, T1, ((1,0,0),(0,1,0))", [[0, 0, 0], [4, 6, 0]]),
+    (
+        "MOVE T1:f64[1, 2], slice, S0, ((1,2,1),(0,3,2))\nMOVE T0:f64[2, 3], pad, T1, ((1,0,0),(0,1,0))",
+        [[0, 0, 0], [4, 6, 0]],
+    ),
     ("SUM T1:f64[3], S0, (0,)\nMOVE T0:f64[2, 3], expand, T1", [[5, 7, 9], [5, 7, 9]]),
     ("SUM T1, S0, (0,1)\nMOVE T0:f64[2, 3], expand, T1", [[21] * 3] * 2),
-    ("MAX T1:f64[2], S0, (1,)\nMOVE T2:f64[2, 1], reshape, T1\nMOVE T0:f64[2, 3], expand, T2", [[3] * 3, [6] * 3]),
+    (
+        "MAX T1:f64[2], S0, (1,)\nMOVE T2:f64[2, 1], reshape, T1\nMOVE T0:f64[2, 3], expand, T2",
+        [[3] * 3, [6] * 3],
+    ),
     ("MIN T1, S0, (0,1)\nMOVE T0:f64[2, 3], expand, T1", [[1] * 3] * 2),
-    ("MOVE T1, element, S0, (4,)\nMOVE T0:f64[2, 3], stack, T1, 0.0, T1, 1.0, T1, T1", [[5, 0, 5], [1, 5, 5]]),
-    ("MOVE T1:f64[1, 3], slice, S1, ((0,1,1),(0,3,1))\nMOVE T2:f64[1, 3], slice, S0, ((0,1,1),(0,3,1))\n"
-     "MOVE T0:f64[2, 3], concat, T1, T2, (0,)", [[10, 20, 30], [1, 2, 3]]),
-    ("MOVE T1:f64[1, 3], expand, 7.0\nMOVE T2:f64[1, 3], slice, S0, ((0,1,1),(0,3,1))\n"
-     "MOVE T0:f64[2, 3], concat, T1, T2, (0,)", [[7, 7, 7], [1, 2, 3]]),
+    (
+        "MOVE T1, element, S0, (4,)\nMOVE T0:f64[2, 3], stack, T1, 0.0, T1, 1.0, T1, T1",
+        [[5, 0, 5], [1, 5, 5]],
+    ),
+    (
+        "MOVE T1:f64[1, 3], slice, S1, ((0,1,1),(0,3,1))\nMOVE T2:f64[1, 3], slice, S0, ((0,1,1),(0,3,1))\n"
+        "MOVE T0:f64[2, 3], concat, T1, T2, (0,)",
+        [[10, 20, 30], [1, 2, 3]],
+    ),
+    (
+        "MOVE T1:f64[1, 3], expand, 7.0\nMOVE T2:f64[1, 3], slice, S0, ((0,1,1),(0,3,1))\n"
+        "MOVE T0:f64[2, 3], concat, T1, T2, (0,)",
+        [[7, 7, 7], [1, 2, 3]],
+    ),
     ("ELEM T1:bool[2, 3], lt, S0, 3.5\nELEM T0:f64[2, 3], where, T1, S0, -1.0", [[1, 2, 3], [-1, -1, -1]]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.requirement("S3-10")
@@ -274,19 +303,43 @@ def test_a_long_sum_has_one_order_chosen_from_its_length():
 
 # --- gradients ---------------------------------------------------------------------------------------
 POINTS = {  # where each function is smooth, and what it is
-    "neg": ((0.7,), lambda x: -x), "abs": ((-0.7,), mpmath.fabs), "sign": ((-0.7,), mpmath.sign),
-    "floor": ((1.3,), mpmath.floor), "rint": ((1.3,), mpmath.nint), "image": ((0.7, 1.9, 0.4), lambda x, y, s: x - y - s), "sqrt": ((0.7,), mpmath.sqrt), "rsqrt": ((0.7,), lambda x: 1 / mpmath.sqrt(x)),
-    "cbrt": ((0.7,), mpmath.cbrt), "sin": ((0.7,), mpmath.sin), "cos": ((0.7,), mpmath.cos), "tan": ((0.7,), mpmath.tan),
-    "asin": ((0.7,), mpmath.asin), "acos": ((0.7,), mpmath.acos), "atan": ((0.7,), mpmath.atan),
-    "sinh": ((0.7,), mpmath.sinh), "cosh": ((0.7,), mpmath.cosh), "tanh": ((0.7,), mpmath.tanh),
-    "exp": ((0.7,), mpmath.exp), "expm1": ((0.7,), mpmath.expm1), "log": ((0.7,), mpmath.log),
-    "log1p": ((0.7,), mpmath.log1p), "erf": ((0.7,), mpmath.erf), "add": ((0.7, 1.9), lambda x, y: x + y),
-    "sub": ((0.7, 1.9), lambda x, y: x - y), "mul": ((0.7, 1.9), lambda x, y: x * y),
-    "div": ((0.7, 1.9), lambda x, y: x / y), "pow": ((0.7, 1.9), mpmath.power), "atan2": ((0.7, 1.9), mpmath.atan2),
-    "hypot": ((0.7, 1.9), mpmath.hypot), "turn": ((0.7, 1.9), lambda x, y: x), "turn_low": ((0.7, 1.9), lambda x, y: y),
-    "min": ((0.7, 1.9), min), "max": ((0.7, 1.9), max),
-    "fma": ((0.7, 1.9, 0.4), lambda x, y, z: x * y + z), "sq": ((0.7,), lambda x: x * x),
-}  # fmt: skip
+    "neg": ((0.7,), lambda x: -x),
+    "abs": ((-0.7,), mpmath.fabs),
+    "sign": ((-0.7,), mpmath.sign),
+    "floor": ((1.3,), mpmath.floor),
+    "rint": ((1.3,), mpmath.nint),
+    "image": ((0.7, 1.9, 0.4), lambda x, y, s: x - y - s),
+    "sqrt": ((0.7,), mpmath.sqrt),
+    "rsqrt": ((0.7,), lambda x: 1 / mpmath.sqrt(x)),
+    "cbrt": ((0.7,), mpmath.cbrt),
+    "sin": ((0.7,), mpmath.sin),
+    "cos": ((0.7,), mpmath.cos),
+    "tan": ((0.7,), mpmath.tan),
+    "asin": ((0.7,), mpmath.asin),
+    "acos": ((0.7,), mpmath.acos),
+    "atan": ((0.7,), mpmath.atan),
+    "sinh": ((0.7,), mpmath.sinh),
+    "cosh": ((0.7,), mpmath.cosh),
+    "tanh": ((0.7,), mpmath.tanh),
+    "exp": ((0.7,), mpmath.exp),
+    "expm1": ((0.7,), mpmath.expm1),
+    "log": ((0.7,), mpmath.log),
+    "log1p": ((0.7,), mpmath.log1p),
+    "erf": ((0.7,), mpmath.erf),
+    "add": ((0.7, 1.9), lambda x, y: x + y),
+    "sub": ((0.7, 1.9), lambda x, y: x - y),
+    "mul": ((0.7, 1.9), lambda x, y: x * y),
+    "div": ((0.7, 1.9), lambda x, y: x / y),
+    "pow": ((0.7, 1.9), mpmath.power),
+    "atan2": ((0.7, 1.9), mpmath.atan2),
+    "hypot": ((0.7, 1.9), mpmath.hypot),
+    "turn": ((0.7, 1.9), lambda x, y: x),
+    "turn_low": ((0.7, 1.9), lambda x, y: y),
+    "min": ((0.7, 1.9), min),
+    "max": ((0.7, 1.9), max),
+    "fma": ((0.7, 1.9, 0.4), lambda x, y, z: x * y + z),
+    "sq": ((0.7,), lambda x: x * x),
+}
 NOT_NUMBERS = {"cast", "where"}  # a conversion, and a choice by a condition that is not a number
 
 
@@ -427,14 +480,29 @@ def test_energies_are_the_terms_that_the_program_declares():
     assert machine.energies(machine.start({"q": 3.0, "p": 2.0}, {}, 0.1)) == [2.0, 4.5]
 
 
-@pytest.mark.parametrize("call, kind, what", [
-    (lambda p: vm.run(p, {"q": 1.0}, 1, dt=0.1), InputError, "`p` is missing"),
-    (lambda p: vm.run(parse(HENON_HEILES), {"x": 1.0, "px": 0.0, "y": 0.0, "py": 0.0}, 1), InputError, "parameter `dt`"),
-    (lambda p: vm.run(p, {"q": [1.0], "p": 0.0}, 1, dt=0.1), ShapeError, "`q` is a scalar"),
-    (lambda p: vm.run(p, {"q": 1.0, "p": 0.0}, -1, dt=0.1), InputError, "steps=-1"),
-    (lambda p: vm.run(parse(KEPLER), {"q": [1.0, 2.0, 3.0], "p": [0.0, 1.0]}, 1, {"mu": 1.0}, dt=0.1), ShapeError, "`q` has 3 numbers"),
-    (lambda p: vm.run(parse(KEPLER), {"q": [1.0, 2.0], "p": [0.0, 1.0]}, 1, dt=0.1), InputError, "`mu` is missing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, kind, what",
+    [
+        (lambda p: vm.run(p, {"q": 1.0}, 1, dt=0.1), InputError, "`p` is missing"),
+        (
+            lambda p: vm.run(parse(HENON_HEILES), {"x": 1.0, "px": 0.0, "y": 0.0, "py": 0.0}, 1),
+            InputError,
+            "parameter `dt`",
+        ),
+        (lambda p: vm.run(p, {"q": [1.0], "p": 0.0}, 1, dt=0.1), ShapeError, "`q` is a scalar"),
+        (lambda p: vm.run(p, {"q": 1.0, "p": 0.0}, -1, dt=0.1), InputError, "steps=-1"),
+        (
+            lambda p: vm.run(parse(KEPLER), {"q": [1.0, 2.0, 3.0], "p": [0.0, 1.0]}, 1, {"mu": 1.0}, dt=0.1),
+            ShapeError,
+            "`q` has 3 numbers",
+        ),
+        (
+            lambda p: vm.run(parse(KEPLER), {"q": [1.0, 2.0], "p": [0.0, 1.0]}, 1, dt=0.1),
+            InputError,
+            "`mu` is missing",
+        ),
+    ],
+)
 def test_what_a_run_lacks_is_named(call, kind, what):
     with pytest.raises(TinyPhysicsError, match=what) as caught:
         call(tp.compile(oscillator, dt=0.1).tpir)

@@ -1,4 +1,5 @@
 """Are pairs of float64 what they should be?  Arithmetic, functions and sums against mpmath, and what no rule may touch."""
+
 from __future__ import annotations
 
 import math
@@ -34,7 +35,9 @@ def pair_of(u, shape=()):
     known = {v: Pair(v, UOp.var(f"{v.arg}.low", v.shape)) for v in u.leaves}
     (p,) = widen([u], known)
     roots = [p] if isinstance(p, UOp) else [p.high, p.rest]
-    return lambda **env: evaluate(graph_rewrite(roots, exact), {k.replace("_", "."): v for k, v in env.items()})
+    return lambda **env: evaluate(
+        graph_rewrite(roots, exact), {k.replace("_", "."): v for k, v in env.items()}
+    )
 
 
 # --- functions ---------------------------------------------------------------------------------------
@@ -59,13 +62,35 @@ def test_special_values_are_those_of_float64(name, x, want):
     if math.isfinite(want) and want:
         assert abs(high - want) <= math.ulp(want) and abs(low) <= math.ulp(high)
     else:
-        assert high == want and math.copysign(1.0, high) == math.copysign(1.0, want) or high != high and want != want
+        assert (
+            high == want
+            and math.copysign(1.0, high) == math.copysign(1.0, want)
+            or high != high
+            and want != want
+        )
         assert low == 0.0 or high != high
 
 
 def test_every_function_of_the_front_end_has_one_for_pairs():
-    on_numbers = ELEMENTWISE - {Ops.CUSTOM, Ops.RANDOM, Ops.FAR, Ops.SELDOM, Ops.CAST, Ops.BITCAST, Ops.WHERE, Ops.TURN, Ops.TURN_LOW, Ops.AND,
-                                Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI, *ARCS}  # fmt: skip
+    on_numbers = ELEMENTWISE - {
+        Ops.CUSTOM,
+        Ops.RANDOM,
+        Ops.FAR,
+        Ops.SELDOM,
+        Ops.CAST,
+        Ops.BITCAST,
+        Ops.WHERE,
+        Ops.TURN,
+        Ops.TURN_LOW,
+        Ops.AND,
+        Ops.OR,
+        Ops.XOR,
+        Ops.NOT,
+        Ops.SHL,
+        Ops.SHR,
+        Ops.MULHI,
+        *ARCS,
+    }
     assert set(ARITHMETIC) | set(COMPARISONS) == on_numbers
 
 
@@ -85,7 +110,12 @@ LOWS = [0.0, 2.0**-60, -(2.0**-60)]
 @pytest.mark.parametrize("how", ["lt", "le", "eq", "ne"])
 def test_comparisons_look_at_both_words(how):
     compare = {"lt": X < Y, "le": X <= Y, "eq": X.eq(Y), "ne": X.ne(Y)}[how]
-    means = {"lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b}[how]
+    means = {
+        "lt": lambda a, b: a < b,
+        "le": lambda a, b: a <= b,
+        "eq": lambda a, b: a == b,
+        "ne": lambda a, b: a != b,
+    }[how]
     f = pair_of(compare)
     for a in CLOSE[:4]:
         for b in CLOSE[:4]:
@@ -109,16 +139,28 @@ def rounded(x):
     return below + (rest > Fraction(1, 2) or rest == Fraction(1, 2) and below % 2)
 
 
-@pytest.mark.parametrize("u, means", [
-    (X.floor(), math.floor), (X.rint(), rounded), (abs(X), abs), (X.cast(i64), math.trunc),
-    (X.sign(), lambda x: (x > 0) - (x < 0)), (X.minimum(1.0), lambda x: min(x, 1)), (X.maximum(1.0), lambda x: max(x, 1)),
-], ids=["floor", "rint", "abs", "cast", "sign", "min", "max"])  # fmt: skip
+@pytest.mark.parametrize(
+    "u, means",
+    [
+        (X.floor(), math.floor),
+        (X.rint(), rounded),
+        (abs(X), abs),
+        (X.cast(i64), math.trunc),
+        (X.sign(), lambda x: (x > 0) - (x < 0)),
+        (X.minimum(1.0), lambda x: min(x, 1)),
+        (X.maximum(1.0), lambda x: max(x, 1)),
+    ],
+    ids=["floor", "rint", "abs", "cast", "sign", "min", "max"],
+)
 def test_whole_numbers_and_signs_see_the_second_word(u, means):
     f = pair_of(u)
     for high in CLOSE:
         for low in LOWS:
             if high + low == high:
-                assert sum(map(Fraction, f(x=high, x_low=low))) == means(Fraction(high) + Fraction(low)), (high, low)
+                assert sum(map(Fraction, f(x=high, x_low=low))) == means(Fraction(high) + Fraction(low)), (
+                    high,
+                    low,
+                )
 
 
 def test_a_fraction_has_two_words():

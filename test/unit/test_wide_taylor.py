@@ -1,4 +1,5 @@
 """Does a solution follow its Taylor series to thirty digits, on every backend alike?"""
+
 import math
 
 import mpmath
@@ -64,8 +65,12 @@ def test_rates_see_the_time_in_two_words():
 @pytest.mark.parametrize("backend", ["c", "numpy", "python"])
 def test_every_backend_has_the_same_bits(backend):
     start = dict(q=np.array([2.0, 0.5]), p=np.array([0.0, 1.0]))
-    runs = [tp.compile(pendulum, dt=0.25, method="taylor", precision="dd", tolerance=1e-20, backend=b)
-            .evolve(**start, steps=2, save_every=1) for b in ("llvm", backend)]  # fmt: skip
+    runs = [
+        tp.compile(pendulum, dt=0.25, method="taylor", precision="dd", tolerance=1e-20, backend=b).evolve(
+            **start, steps=2, save_every=1
+        )
+        for b in ("llvm", backend)
+    ]
     assert runs[0].hash == runs[1].hash and (runs[0].words("q").arrays["q.low"] != 0.0).any()
     assert (runs[0].words("q").arrays["q.low"] == runs[1].words("q").arrays["q.low"]).all()
 
@@ -85,8 +90,13 @@ def test_who_looks_who_else_runs_and_where_it_stopped_changes_nothing(tmp_path):
 
 
 def test_events_are_found_with_the_digits_of_a_float64():
-    found = [tp.compile(pendulum, method="taylor", precision=p, tolerance=1e-15)
-             .evolve(q=1.0, p=0.0, until=10.0, events={"down": lambda q: q}).events("down").t for p in ("float64", "dd")]  # fmt: skip
+    found = [
+        tp.compile(pendulum, method="taylor", precision=p, tolerance=1e-15)
+        .evolve(q=1.0, p=0.0, until=10.0, events={"down": lambda q: q})
+        .events("down")
+        .t
+        for p in ("float64", "dd")
+    ]
     assert found[0] == pytest.approx(found[1], abs=1e-13) and len(found[0]) == 3
 
 

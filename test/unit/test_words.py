@@ -1,4 +1,5 @@
 """What if a state has more than one word?  Declared, printed and read back, run alike everywhere."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -44,14 +45,24 @@ final:
 def test_error_words_print_and_read_back():
     program = tpir.parse(ADDING)
     assert str(program) == ADDING and tpir.parse(str(program)) == program
-    assert program.states[1].low_of == 0 and program.states[1].role == "error" and program.states[1].conjugate is None
+    assert (
+        program.states[1].low_of == 0
+        and program.states[1].role == "error"
+        and program.states[1].conjugate is None
+    )
     tpir.verify(program)
 
 
-@pytest.mark.parametrize("wrong, says", [
-    ("error of S1", "does not stand after"), ("error", "does not stand after"), ("error of S7", "does not stand after"),
-    ("f32[3] error of S0", "is f32[2], its error word"), ("f64[2] error of S0", "is f32[2], its error word"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong, says",
+    [
+        ("error of S1", "does not stand after"),
+        ("error", "does not stand after"),
+        ("error of S7", "does not stand after"),
+        ("f32[3] error of S0", "is f32[2], its error word"),
+        ("f64[2] error of S0", "is f32[2], its error word"),
+    ],
+)
 def test_an_error_word_follows_its_state_and_is_like_it(wrong, says):
     text = wrong if "[" in wrong else f"f32[2] {wrong}"
     with pytest.raises(VerifyError, match=says.replace("[", r"\[").replace("]", r"\]")):

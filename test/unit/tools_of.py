@@ -1,4 +1,5 @@
 """The files of tools/, which is not a package."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -10,8 +11,12 @@ from types import ModuleType
 def tool(name: str) -> ModuleType:
     full = f"tinyphysics_tools_{name}"
     if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, Path(__file__).parents[2] / "tools" / f"{name}.py")
+        spec = importlib.util.spec_from_file_location(
+            full, Path(__file__).parents[2] / "tools" / f"{name}.py"
+        )
         assert spec is not None and spec.loader is not None
-        sys.modules[full] = module = importlib.util.module_from_spec(spec)  # its dataclasses look for it there
+        sys.modules[full] = module = importlib.util.module_from_spec(
+            spec
+        )  # its dataclasses look for it there
         spec.loader.exec_module(module)
     return sys.modules[full]

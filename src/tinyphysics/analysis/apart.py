@@ -1,4 +1,5 @@
 """Is a part of the energy a potential, though another mixes q and p?  Then it need not be solved for: it is a kick."""
+
 from __future__ import annotations
 
 from tinyphysics.analysis.separable import signed_sum, terms
@@ -20,4 +21,9 @@ def apart(system: System) -> Fact:
     if not potential:
         return Fact.no("a potential apart", because="every term holds momenta")
     rest = [(u, minus) for u, minus in found if not (u.leaves & q and not u.leaves & p)]
-    return Fact.yes("a potential apart", because="some terms hold no momenta", V=signed_sum(potential), rest=signed_sum(rest))
+    return Fact.yes(
+        "a potential apart",
+        because="some terms hold no momenta",
+        V=signed_sum(potential),
+        rest=signed_sum(rest),
+    )

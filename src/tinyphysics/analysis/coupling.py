@@ -1,4 +1,5 @@
 """Which states and parameters does each term read?"""
+
 from __future__ import annotations
 
 from tinyphysics.facts import Fact

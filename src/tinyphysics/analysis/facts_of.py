@@ -1,4 +1,5 @@
 """Every question that is asked about a system, in the order in which the report prints the answers."""
+
 from __future__ import annotations
 
 from tinyphysics.analysis.coupling import reads
@@ -27,10 +28,25 @@ def facts_of(system: System) -> Facts:
     pairs = pairwise(system)
     sums = [Fact.yes("linked", because=system.linked)] if system.linked else []
     if system.motion is not None:
-        sums.append(Fact.yes("Legendre", because="L is quadratic in the velocities: H is explicit, with momenta dL/dv"))
+        sums.append(
+            Fact.yes(
+                "Legendre", because="L is quadratic in the velocities: H is explicit, with momenta dL/dv"
+            )
+        )
     kinetic = [kinetic_quadratic(system, split.T)] if split else []
     parts_of = [] if split else [shears(system)]
-    return Facts((
-        *sums, split, *parts_of, *kinetic, polynomial(system), quadratic(system), explicit_time(system, parts),
-        smooth(system), even_in_p(system), reads(system, parts), *([] if pairs is None else [pairs]),
-    ))  # fmt: skip
+    return Facts(
+        (
+            *sums,
+            split,
+            *parts_of,
+            *kinetic,
+            polynomial(system),
+            quadratic(system),
+            explicit_time(system, parts),
+            smooth(system),
+            even_in_p(system),
+            reads(system, parts),
+            *([] if pairs is None else [pairs]),
+        )
+    )

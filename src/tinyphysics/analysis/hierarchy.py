@@ -3,6 +3,7 @@
 Shown is the form. Which body is central, in which order the others are, and whether what they do to each other besides
 is small, is a matter of the state, and measured there. Anything else in the potential counts as a perturbation.
 """
+
 from __future__ import annotations
 
 from tinyphysics.analysis.inverse_distance import inverse_distance
@@ -28,17 +29,26 @@ def hierarchy(system: System, facts: Facts) -> Fact:
         return Fact.no(NAME, because="it depends on time explicitly", site=system.site)
     found = inverse_distance(system, split.V)
     if not found:
-        return Fact.no(NAME, because=f"no sum over pairs of -G*m[i]*m[j]/r was found: {found.because}", site=found.site)
+        return Fact.no(
+            NAME, because=f"no sum over pairs of -G*m[i]*m[j]/r was found: {found.because}", site=found.site
+        )
     n = system.q[0].shape[0]
     if not 2 <= n <= COMPONENTS:
-        return Fact.no(NAME, because=f"there are {n} bodies; orbits are written out for 2 to {COMPONENTS}", site=found.site)
+        return Fact.no(
+            NAME,
+            because=f"there are {n} bodies; orbits are written out for 2 to {COMPONENTS}",
+            site=found.site,
+        )
     moving = masses(system, split.T)
     if not moving:
         return Fact.no(NAME, because=moving.because)
     (p,), (inverse,) = system.p, moving.inverse
     m = found.masses
     if not same(inverse * m.reshape((n, 1)).expand(p.shape), UOp.const(1.0, p.dtype, p.shape)):
-        return Fact.no(NAME, because=f"the masses in the potential, {m}, are not shown to be those of p**2/2m",
-                       site=found.site)  # fmt: skip
+        return Fact.no(
+            NAME,
+            because=f"the masses in the potential, {m}, are not shown to be those of p**2/2m",
+            site=found.site,
+        )
     (G,) = simplify([-found.factor])
     return Fact.yes(NAME, because=f"p**2/2m and {found.because}", site=found.site, masses=m, G=G)

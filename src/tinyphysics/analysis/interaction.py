@@ -4,6 +4,7 @@ T and the addends of V that are sums of oscillators, each of one number of q, ar
 are coupled, by springs or a magnetic field, are solved as one matrix. Whatever else there is in V is the rest. Addends are
 not opened further than sums, signs and factors that no state enters: (q*q - 1)**2 is the rest.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -83,16 +84,24 @@ def by_numbers(system: System, facts: Facts) -> Fact:
         return Fact.no(NAME, because=facts["T quadratic"].because, site=facts["T quadratic"].site)
     q, pairs, normal = frozenset(system.q), list(system.pairs), Normal()
     if oscillators(split.T, pairs, normal) is None:
-        return Fact.no(NAME, because=f"T couples momenta with each other, which is solved for {MOST_COUPLED} numbers at most",
-                       site=system.sites.get(split.T))  # fmt: skip
+        return Fact.no(
+            NAME,
+            because=f"T couples momenta with each other, which is solved for {MOST_COUPLED} numbers at most",
+            site=system.sites.get(split.T),
+        )
     low, rest = parted(split.V, q, system)
     solved = [x for x in low if oscillators(x[0], pairs, normal) is not None]
     tied = [x for x in low if not any(x is y for y in solved)]
     rest = [x for x in addends(split.V, q) if not any(x[0] is y[0] for y in solved)]
     other = tied[0][0] if tied else None
     if not any(degrees(u, q)[u] == 2 for u, _ in solved):
-        why = "no addend of V is quadratic" if other is None else (
-            f"{other} couples positions with each other, which is solved for {MOST_COUPLED} numbers at most")
+        why = (
+            "no addend of V is quadratic"
+            if other is None
+            else (
+                f"{other} couples positions with each other, which is solved for {MOST_COUPLED} numbers at most"
+            )
+        )
         return Fact.no(NAME, because=why, site=None if other is None else system.sites.get(other))
     if not any(u.leaves & q for u, _ in rest):
         return Fact.no(NAME, because=ALL)
@@ -100,8 +109,14 @@ def by_numbers(system: System, facts: Facts) -> Fact:
     found = oscillators(linear, pairs, normal)
     if found is None:
         return Fact.no(NAME, because="the quadratic addends are not shown to be oscillators together")
-    return Fact.yes(NAME, because=f"{signed_sum(solved)} is solved with T; the rest, {signed_sum(rest)}, kicks",
-                    linear=linear, rest=signed_sum(rest), oscillators=tuple(found), coupled=other)  # fmt: skip
+    return Fact.yes(
+        NAME,
+        because=f"{signed_sum(solved)} is solved with T; the rest, {signed_sum(rest)}, kicks",
+        linear=linear,
+        rest=signed_sum(rest),
+        oscillators=tuple(found),
+        coupled=other,
+    )
 
 
 def coupled(system: System) -> Fact:
@@ -120,5 +135,11 @@ def coupled(system: System) -> Fact:
         return Fact.no(NAME, because="no addend with positions is quadratic")
     if not any(u.leaves & q for u, _ in rest):
         return Fact.no(NAME, because=ALL)
-    return Fact.yes(NAME, because=f"{signed_sum(low)} is solved as one matrix; the rest, {signed_sum(rest)}, kicks",
-                    linear=signed_sum(low), rest=signed_sum(rest), oscillators=(), coupled=None)  # fmt: skip
+    return Fact.yes(
+        NAME,
+        because=f"{signed_sum(low)} is solved as one matrix; the rest, {signed_sum(rest)}, kicks",
+        linear=signed_sum(low),
+        rest=signed_sum(rest),
+        oscillators=(),
+        coupled=None,
+    )

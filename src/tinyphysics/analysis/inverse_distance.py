@@ -2,6 +2,7 @@
 
 The factors are guessed from the graph, put together again, and shown to give what was written; what is not shown is a no.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -42,7 +43,11 @@ def one_number(u: UOp) -> UOp | None:
     if u.op not in ELEMENTWISE:
         return None
     parts = [one_number(s) for s in u.src]
-    return None if any(p is None for p in parts) else UOp(u.op, u.dtype, (), tuple(p for p in parts if p is not None), u.arg)
+    return (
+        None
+        if any(p is None for p in parts)
+        else UOp(u.op, u.dtype, (), tuple(p for p in parts if p is not None), u.arg)
+    )
 
 
 def ones(u: UOp) -> UOp:
@@ -55,8 +60,14 @@ def everywhere(u: UOp, n: int) -> UOp:
 
 def roots(x: UOp, q: UOp) -> list[UOp]:
     """What square roots are taken of that hold q."""
-    halves = [u.src[0] for u in toposort([x]) if u.op in (Ops.SQRT, Ops.RSQRT)
-              or u.op is Ops.POW and u.src[1].op is Ops.CONST and abs(u.src[1].arg) == 0.5]  # fmt: skip
+    halves = [
+        u.src[0]
+        for u in toposort([x])
+        if u.op in (Ops.SQRT, Ops.RSQRT)
+        or u.op is Ops.POW
+        and u.src[1].op is Ops.CONST
+        and abs(u.src[1].arg) == 0.5
+    ]
     return [u for u in dict.fromkeys(halves) if q in u.leaves and u.shape == x.shape]
 
 
@@ -89,7 +100,11 @@ def attraction(term: UOp, q: UOp, free: frozenset[UOp]) -> Fact | str:
         distance = (d * d).sum(-1)
         (left,) = simplify(substitute([square], {q: UOp.const(0.0, q.dtype, q.shape)}))
         softening = one_number(left)
-        if softening is None or not softening.leaves <= free or not same(square, distance + everywhere(softening, n)):
+        if (
+            softening is None
+            or not softening.leaves <= free
+            or not same(square, distance + everywhere(softening, n))
+        ):
             continue
         (w,) = simplify(substitute([x], {square: ones(square)}))
         if not w.leaves <= free or (found := weights(w, n)) is None:
@@ -98,15 +113,20 @@ def attraction(term: UOp, q: UOp, free: frozenset[UOp]) -> Fact | str:
         if same(x, everywhere(c, n) * m[:, None] * m[None, :] / (distance + everywhere(softening, n)).sqrt()):
             (factor,) = simplify([outside * c])
             masses = f"{m}[i]*{m}[j]" if m.leaves else "1"
-            return Fact.yes(NAME, because=f"{factor} times the sum over pairs of {masses}/sqrt(r**2 + {softening})",
-                            factor=factor, masses=m, softening=softening)  # fmt: skip
+            return Fact.yes(
+                NAME,
+                because=f"{factor} times the sum over pairs of {masses}/sqrt(r**2 + {softening})",
+                factor=factor,
+                masses=m,
+                softening=softening,
+            )
     return f"{x} is not shown to be over the distance of two points"
 
 
 def inverse_distance(system: System, V: UOp) -> Fact:
     """The one such sum of a potential, with `rest`: what else is in it."""
     if len(system.q) != 1 or system.q[0].ndim != 2 or system.q[0].shape[1] != 3:
-        return Fact.no(NAME, because="its positions are not points in space, q: tp.Array[\"n\", 3]")
+        return Fact.no(NAME, because='its positions are not points in space, q: tp.Array["n", 3]')
     (q,) = system.q
     free = frozenset(p.var for p in system.parameters)
     terms = list(addends(V))

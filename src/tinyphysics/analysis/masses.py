@@ -2,6 +2,7 @@
 
 Shown by dT/dp = w p with w free of the state: then w is 1/m, number by number. Anything else is a no.
 """
+
 from __future__ import annotations
 
 from tinyphysics.facts import Fact

@@ -1,4 +1,5 @@
 """Which parts of a system draw random numbers, and from which streams?"""
+
 from __future__ import annotations
 
 from tinyphysics.facts import Fact
@@ -7,11 +8,19 @@ from tinyphysics.system import System
 
 
 def drawn(system: System, parts: dict[str, UOp]) -> Fact:
-    found = {name: list(dict.fromkeys(u.arg[1] for u in toposort([part]) if u.op is Ops.RANDOM))
-             for name, part in parts.items()}  # fmt: skip
-    told = [f"{name} draws from {'stream' if len(streams) == 1 else 'streams'} {', '.join(map(str, streams))}"
-            for name, streams in found.items() if streams]  # fmt: skip
+    found = {
+        name: list(dict.fromkeys(u.arg[1] for u in toposort([part]) if u.op is Ops.RANDOM))
+        for name, part in parts.items()
+    }
+    told = [
+        f"{name} draws from {'stream' if len(streams) == 1 else 'streams'} {', '.join(map(str, streams))}"
+        for name, streams in found.items()
+        if streams
+    ]
     if not told:
         return Fact.no("random numbers", because="nothing draws any")
-    site = next((system.sites[u] for u in toposort(list(parts.values())) if u.op is Ops.RANDOM and u in system.sites), None)
+    site = next(
+        (system.sites[u] for u in toposort(list(parts.values())) if u.op is Ops.RANDOM and u in system.sites),
+        None,
+    )
     return Fact.yes("random numbers", because="; ".join(told), site=site)

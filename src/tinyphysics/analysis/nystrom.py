@@ -3,6 +3,7 @@
 The degree is an upper bound, so a T that is not written as a polynomial of p is a no. What multiplies the p's
 (masses, parameters, whole matrices) is free, but for time: a T that depends on t moves while V acts.
 """
+
 from __future__ import annotations
 
 from tinyphysics.facts import Fact
@@ -18,7 +19,9 @@ def kinetic_quadratic(system: System, T: UOp) -> Fact:
     degree = found[T]
     if degree is None:
         culprit = next(u for u in toposort([T]) if found[u] is None)
-        return Fact.no(NAME, because=f"{culprit} is not a polynomial of the momenta", site=system.sites.get(culprit))
+        return Fact.no(
+            NAME, because=f"{culprit} is not a polynomial of the momenta", site=system.sites.get(culprit)
+        )
     if degree > 2:
         return Fact.no(NAME, because=f"the degree in the momenta may be {degree}")
     if system.time is not None and system.time in T.leaves:

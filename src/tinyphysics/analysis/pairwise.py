@@ -3,6 +3,7 @@
 rules/pairs.py has recognised them when the energy was traced; a double sum that is left is named, with what was not
 shown of it.
 """
+
 from __future__ import annotations
 
 from tinyphysics.facts import Fact
@@ -25,5 +26,8 @@ def pairwise(system: System) -> Fact | None:
         how = "a sum over neighbours within a cutoff, by a list; each pair is computed once, for both"
         return Fact.yes("pairs", because=how, site=system.sites.get(pairs[0]))
     n = pairs[0].src[0].shape[pairs[0].src[0].arg[0]]
-    return Fact.yes("pairs", because=f"a sum over i < j, {n * (n - 1) // 2:,} pairs; each is computed once, for both",
-                    site=system.sites.get(pairs[0]))  # fmt: skip
+    return Fact.yes(
+        "pairs",
+        because=f"a sum over i < j, {n * (n - 1) // 2:,} pairs; each is computed once, for both",
+        site=system.sites.get(pairs[0]),
+    )

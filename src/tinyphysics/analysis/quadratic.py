@@ -4,6 +4,7 @@ The degree is an upper bound: terms that cancel are still counted. For degree <=
 (cross terms of q and p included), the linear part and the constant are given as functions of the
 parameters.
 """
+
 from __future__ import annotations
 
 from tinyphysics.facts import Fact
@@ -23,8 +24,11 @@ def polynomial(system: System) -> Fact:
     degree = found[system.energy]
     if degree is None:
         culprit = next(u for u in toposort([system.energy]) if found[u] is None)
-        return Fact.no("polynomial", because=f"{culprit} is not a polynomial of the state",
-                       site=system.sites.get(culprit))  # fmt: skip
+        return Fact.no(
+            "polynomial",
+            because=f"{culprit} is not a polynomial of the state",
+            site=system.sites.get(culprit),
+        )
     return Fact.yes("polynomial", because=f"degree {degree} at most", degree=degree)
 
 
@@ -37,8 +41,9 @@ def quadratic(system: System) -> Fact:
         return Fact.no("quadratic", because=f"the degree may be {bound.degree}")
     count = sum(u.size for u in (*system.q, *system.p))
     if count > MOST_COMPONENTS:
-        return Fact.no("quadratic", because=f"degree 2 at most, but {count} components are too "
-                       "many to write out")  # fmt: skip
+        return Fact.no(
+            "quadratic", because=f"degree 2 at most, but {count} components are too many to write out"
+        )
     states = [e for u in (*system.q, *system.p) for e in elements(u)]
     ((energy,),) = unroll([system.energy])
     slope = gradient(energy, states)
@@ -50,6 +55,11 @@ def quadratic(system: System) -> Fact:
     if any(u.leaves & moving for row in [*hessian, linear, [constant]] for u in row):
         return Fact.no("quadratic", because="the second derivatives could not be shown to be constant")
     clocked = any(system.time in u.leaves for row in hessian for u in row)
-    return Fact.yes("quadratic", because=f"degree {bound.degree} at most: Hessian of {len(states)} x "
-                    f"{len(states)}, {'a function of t' if clocked else 'constant'}", hessian=hessian,
-                    linear=linear, constant=constant)  # fmt: skip
+    return Fact.yes(
+        "quadratic",
+        because=f"degree {bound.degree} at most: Hessian of {len(states)} x "
+        f"{len(states)}, {'a function of t' if clocked else 'constant'}",
+        hessian=hessian,
+        linear=linear,
+        constant=constant,
+    )

@@ -2,6 +2,7 @@
 
 A missed yes costs speed and a wrong yes costs physics, so anything not shown to split is a no.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -13,8 +14,19 @@ from tinyphysics.system import System
 x, y, z = (UPat.var(name) for name in "xyz")
 n = UPat.const("n")
 
-LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.PAD, Ops.ELEMENT,
-          Ops.TRIU, Ops.GATHER, Ops.SCATTER)  # fmt: skip
+LINEAR = (
+    Ops.RESHAPE,
+    Ops.EXPAND,
+    Ops.PERMUTE,
+    Ops.SLICE,
+    Ops.FLIP,
+    Ops.ROLL,
+    Ops.PAD,
+    Ops.ELEMENT,
+    Ops.TRIU,
+    Ops.GATHER,
+    Ops.SCATTER,
+)
 
 
 def power_of_product(x: UOp, y: UOp, n: UOp) -> UOp | None:
@@ -98,5 +110,6 @@ def separable(system: System) -> Fact:
             site = system.sites.get(term)
             return Fact.no("separable", because=f"{term} mixes q and p", site=site or system.site)
         (kinetic if term.leaves & p else potential).append((term, minus))
-    return Fact.yes("separable", because="no term mixes q and p",
-                    T=signed_sum(kinetic), V=signed_sum(potential))  # fmt: skip
+    return Fact.yes(
+        "separable", because="no term mixes q and p", T=signed_sum(kinetic), V=signed_sum(potential)
+    )

@@ -3,6 +3,7 @@
 T(p) and V(q) are two of them. A product such as x*py is another: it moves y and px, and holds neither. What is a shear is a
 question about numbers, not about arrays: w*(q[0]*p[1] - q[1]*p[0]) are two.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ from tinyphysics.rules.vjp import gradient
 from tinyphysics.system import System
 from tinyphysics.util import in_order
 
-MOST_COMPONENTS = 64  # positions of a system whose terms are looked at number by number; the verifier's limit too
+MOST_COMPONENTS = (
+    64  # positions of a system whose terms are looked at number by number; the verifier's limit too
+)
 Term = tuple[UOp, bool]  # and whether it is subtracted
 Held = frozenset[UOp]  # states, or numbers of them
 
@@ -41,9 +44,16 @@ def shears(system: System) -> Fact:
         for u, sign, held in pieces(term, minus, system, partner):
             pair = next(((a, b) for a, b in partner.items() if a in held and b in held), None)
             if pair is not None:
-                few = "" if not pair[0].shape else f"; beyond {MOST_COMPONENTS} positions numbers are not looked at"
-                return Fact.no("shears", because=f"{u} holds {pair[0]} and {pair[1]}{few}",
-                               site=system.sites.get(term) or system.site)  # fmt: skip
+                few = (
+                    ""
+                    if not pair[0].shape
+                    else f"; beyond {MOST_COMPONENTS} positions numbers are not looked at"
+                )
+                return Fact.no(
+                    "shears",
+                    because=f"{u} holds {pair[0]} and {pair[1]}{few}",
+                    site=system.sites.get(term) or system.site,
+                )
             if why := tangled(u, system):
                 return Fact.no("shears", because=why, site=system.sites.get(term) or system.site)
             for k, (items, other) in enumerate(groups):
@@ -56,8 +66,12 @@ def shears(system: System) -> Fact:
     parts = [("V", signed_sum(potential))] if potential else []
     parts += [(f"M{k}", signed_sum(items)) for k, (items, _) in enumerate(groups)]
     parts += [("T", signed_sum(kinetic))] if kinetic else []
-    return Fact.yes("shears", because=f"{len(parts)} parts, each of which moves nothing that it holds: "
-                    f"{', '.join(name for name, _ in parts)}", parts=tuple(parts))  # fmt: skip
+    return Fact.yes(
+        "shears",
+        because=f"{len(parts)} parts, each of which moves nothing that it holds: "
+        f"{', '.join(name for name, _ in parts)}",
+        parts=tuple(parts),
+    )
 
 
 def conjugates(system: System) -> dict[UOp, UOp]:
@@ -70,7 +84,9 @@ def conjugates(system: System) -> dict[UOp, UOp]:
     return out
 
 
-def pieces(term: UOp, minus: bool, system: System, partner: dict[UOp, UOp]) -> Iterator[tuple[UOp, bool, Held]]:
+def pieces(
+    term: UOp, minus: bool, system: System, partner: dict[UOp, UOp]
+) -> Iterator[tuple[UOp, bool, Held]]:
     """The term as it is where its states are no pair; else what it says number by number."""
     whole = term.leaves & frozenset((*system.q, *system.p))
     small = sum(u.size for u in system.q) <= MOST_COMPONENTS and not chooses(term)
@@ -100,6 +116,10 @@ def tangled(energy: UOp, system: System) -> str:
     except TraceError as error:
         return error.what
     reads = {p: g.leaves for (q, p), g in zip(system.pairs, slopes)} | {
-        q: g.leaves for (q, p), g in zip(system.pairs, slopes[len(system.q) :])}  # fmt: skip
-    return "" if in_order([s for s, held in reads.items() if held], reads) else (
-        f"in {energy} what moves a position and what moves a momentum hold each other")
+        q: g.leaves for (q, p), g in zip(system.pairs, slopes[len(system.q) :])
+    }
+    return (
+        ""
+        if in_order([s for s, held in reads.items() if held], reads)
+        else (f"in {energy} what moves a position and what moves a momentum hold each other")
+    )

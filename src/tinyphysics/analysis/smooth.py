@@ -3,6 +3,7 @@
 One-sided: functions that may jump or have a kink are named, whether or not they do here. Poles and roots are
 left to the run, which stops where they are met.
 """
+
 from __future__ import annotations
 
 from tinyphysics.facts import Fact
@@ -10,7 +11,12 @@ from tinyphysics.ir import Ops, UOp, toposort
 from tinyphysics.rules.cutoffs import CUT, SHIFTED, SWITCHED, cutoffs, within_cutoffs
 from tinyphysics.system import System
 
-JUMPS = (Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.WHERE)  # a choice between values may be continuous; that is not examined
+JUMPS = (
+    Ops.SIGN,
+    Ops.FLOOR,
+    Ops.RINT,
+    Ops.WHERE,
+)  # a choice between values may be continuous; that is not examined
 AT_CUTOFF = {
     CUT: "at the cutoff the energy jumps, and a jump exerts no force: shift= ends that, switch= the jump of the force too",
     SHIFTED: "at the cutoff the force jumps, which limits the order to 1 there: switch= makes it continuous",

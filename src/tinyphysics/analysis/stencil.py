@@ -3,6 +3,7 @@
 Shown by a walk over the gradient: sites are only shifted (ROLL), combined element by element, and weighed by numbers
 that are the same everywhere. What is not of that form is a no.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,9 @@ def uniform(system: System) -> Fact:
     """A yes carries the derivatives."""
     assert system.energy is not None
     if len(system.q) != 1 or system.q[0].size < 2:
-        return Fact.no("uniform", because="there is more than one field" if len(system.q) > 1 else "there is no lattice")
+        return Fact.no(
+            "uniform", because="there is more than one field" if len(system.q) > 1 else "there is no lattice"
+        )
     states = [*system.q, *system.p]
     shape = system.q[0].shape
     slopes = gradient(system.energy, states)
@@ -44,9 +47,14 @@ def uniform(system: System) -> Fact:
             continue
         flat = u.op is Ops.CONST or u.op is Ops.EXPAND and u.src[0].size == 1
         if u.shape != shape or not (flat or u.op is Ops.ROLL or u.op in ELEMENT_BY_ELEMENT):
-            return Fact.no("uniform", because=f"{u.op.value} of shape {u.shape} treats sites differently",
-                           site=system.sites.get(u))  # fmt: skip
-    return Fact.yes("uniform", because=f"every site of {' x '.join(map(str, shape))} is treated alike", slopes=slopes)
+            return Fact.no(
+                "uniform",
+                because=f"{u.op.value} of shape {u.shape} treats sites differently",
+                site=system.sites.get(u),
+            )
+    return Fact.yes(
+        "uniform", because=f"every site of {' x '.join(map(str, shape))} is treated alike", slopes=slopes
+    )
 
 
 def stencils(fact: Fact, system: System, parameters: Mapping[str, Sequence[float]]) -> Stencils:

@@ -3,6 +3,7 @@
 The fastest small vibration about a state has the square of its frequency as the largest eigenvalue of M^-1 V'', where
 M^-1 is the second derivative of T. Both products with a vector are derivatives of a gradient along it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -41,8 +42,14 @@ def stiffness(system: System, T: UOp | None, V: UOp | None) -> Stiffness:
         bends = simplify(jvp(pulls, list(system.q), along_q))
         moves = simplify(jvp(gradient(T, list(system.p)), list(system.p), along_p))
     own = tuple(Parameter(str(v.arg), v) for v in (*along_q, *along_p))
-    return Stiffness(replace(system, parameters=(*system.parameters, *own)), tuple(str(v.arg) for v in along_q),
-                     tuple(str(v.arg) for v in along_p), tuple(bends), tuple(moves), T is not None)  # fmt: skip
+    return Stiffness(
+        replace(system, parameters=(*system.parameters, *own)),
+        tuple(str(v.arg) for v in along_q),
+        tuple(str(v.arg) for v in along_p),
+        tuple(bends),
+        tuple(moves),
+        T is not None,
+    )
 
 
 def directions(system: System, states: Sequence[UOp]) -> list[UOp]:

@@ -1,4 +1,5 @@
 """Is H even in p?  Then negating the momenta runs time backwards (p -> -p is a reversing symmetry)."""
+
 from __future__ import annotations
 
 from tinyphysics.facts import Fact

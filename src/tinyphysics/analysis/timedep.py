@@ -1,4 +1,5 @@
 """Does the system depend on time explicitly, and in which part?  Then energy is not conserved."""
+
 from __future__ import annotations
 
 from tinyphysics.facts import Fact
@@ -13,5 +14,10 @@ def explicit_time(system: System, parts: dict[str, UOp]) -> Fact:
     inside = [name for name, u in parts.items() if system.time in u.leaves]
     if not inside:
         return Fact.no("explicit time", because="t is an argument, and nothing depends on it")
-    return Fact.yes("explicit time", because=f"{' and '.join(inside)} depends on t"
-                    if len(inside) == 1 else f"{' and '.join(inside)} depend on t", inside=inside)  # fmt: skip
+    return Fact.yes(
+        "explicit time",
+        because=f"{' and '.join(inside)} depends on t"
+        if len(inside) == 1
+        else f"{' and '.join(inside)} depend on t",
+        inside=inside,
+    )

@@ -1,4 +1,5 @@
 """The NumPy backend: an array operation per node, exact to the last bit; transparent and slow."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -50,9 +51,13 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
     zh, zl = two_sum(tl, vl)
     out = vh + to_odd(zh, zl)
     size = [np.abs(x) for x in (p, a, b, c)]
-    plain = (size[0] > 1e-120) & (size[0] < 1e120) & (size[1] < 1e120) & (size[2] < 1e120) & (
-        (c == 0) | (size[3] > 1e-120) & (size[3] < 1e120)
-    )  # fmt: skip
+    plain = (
+        (size[0] > 1e-120)
+        & (size[0] < 1e120)
+        & (size[1] < 1e120)
+        & (size[2] < 1e120)
+        & ((c == 0) | (size[3] > 1e-120) & (size[3] < 1e120))
+    )
     for i in zip(*np.nonzero(~plain)):
         out[i] = fma_exact(float(a[i]), float(b[i]), float(c[i]))
     return out
@@ -77,10 +82,18 @@ def shift(x: Array, n: Array, d: DType, left: bool) -> Array:
 
 
 BINARY: dict[Ops, Callable[[Array, Array], Array]] = {
-    Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.DIV: np.divide,
-    Ops.LT: np.less, Ops.LE: np.less_equal, Ops.EQ: np.equal, Ops.NE: np.not_equal,
-    Ops.AND: np.bitwise_and, Ops.OR: np.bitwise_or, Ops.XOR: np.bitwise_xor,
-}  # fmt: skip
+    Ops.ADD: np.add,
+    Ops.SUB: np.subtract,
+    Ops.MUL: np.multiply,
+    Ops.DIV: np.divide,
+    Ops.LT: np.less,
+    Ops.LE: np.less_equal,
+    Ops.EQ: np.equal,
+    Ops.NE: np.not_equal,
+    Ops.AND: np.bitwise_and,
+    Ops.OR: np.bitwise_or,
+    Ops.XOR: np.bitwise_xor,
+}
 
 
 def operation(u: UOp, a: Sequence[Array]) -> Array:
@@ -135,7 +148,12 @@ def rooted(u: UOp, given: Sequence[Array], careful: bool) -> Any:
     x, known = np.array(a[: k.n], np.float64), dict(zip((*k.scale, *k.given), a[k.n :]))
     one = Evaluator(k.roots, careful)
     active = np.ones(x.shape[1], bool)
-    before, left, count, seen = np.full(len(active), FIRST), np.zeros(len(active)), np.zeros(len(active)), ~active
+    before, left, count, seen = (
+        np.full(len(active), FIRST),
+        np.zeros(len(active)),
+        np.zeros(len(active)),
+        ~active,
+    )
     for _ in range(k.most):
         values = [np.broadcast_to(v, len(active)) for v in one(dict(zip(k.x, x)) | known | {BEFORE: before})]
         x = np.where(active, values[: k.n], x)
@@ -171,9 +189,19 @@ class ArraysLoader:
         weights = [Evaluator([row[k] for row in f.weights.values()]) for k in range(f.stages)]
 
         def call(
-            source: Array, out: Array, uniform: Array, own: Array, flags: Array, series: Array, begin: int,
-            end: int, members: int, first: int, rows: int, stride: int,
-        ) -> None:  # fmt: skip
+            source: Array,
+            out: Array,
+            uniform: Array,
+            own: Array,
+            flags: Array,
+            series: Array,
+            begin: int,
+            end: int,
+            members: int,
+            first: int,
+            rows: int,
+            stride: int,
+        ) -> None:
             here = slice(begin, end)
             env = {
                 p: (own[k, here] if varying[k] else uniform[k : k + 1]).astype(NUMPY_DTYPE[p.dtype.name])

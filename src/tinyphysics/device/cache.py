@@ -3,6 +3,7 @@
 The directory holds machine code, so it must belong to the user and to nobody else. Files appear by an
 atomic rename and carry a checksum: a torn, foreign or damaged file is ignored and written again.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -19,7 +20,11 @@ CHECKSUM = 16  # bytes in front of the content
 def directory() -> Path | None:
     """The cache directory, or None where there cannot be a safe one."""
     given = os.environ.get("TINYPHYSICS_CACHE")
-    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinyphysics"
+    base = (
+        Path(given)
+        if given
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinyphysics"
+    )
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = base.stat()

@@ -1,4 +1,5 @@
 """The C backend: sections compiled by the C compiler that is there, loaded as a shared library."""
+
 from __future__ import annotations
 
 import ctypes
@@ -17,8 +18,16 @@ from tinyphysics.errors import BackendError
 from tinyphysics.util import digest
 
 # contraction off, integers that wrap, and nothing that would let the compiler reorder a sum
-FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fwrapv", "-fno-math-errno", "-std=c11",
-         "-shared", "-fPIC")  # fmt: skip
+FLAGS = (
+    "-O3",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fwrapv",
+    "-fno-math-errno",
+    "-std=c11",
+    "-shared",
+    "-fPIC",
+)
 NAMES = ("cc", "gcc", "clang")
 
 
@@ -44,13 +53,18 @@ def build(source: str, flags: Sequence[str] = FLAGS) -> bytes:
         file, library = Path(folder, "kernel.c"), Path(folder, "kernel.so")
         file.write_text(source)
         try:
-            done = subprocess.run([*command, *flags, str(file), "-o", str(library), "-lm"],
-                                  capture_output=True, text=True, timeout=600)  # fmt: skip
+            done = subprocess.run(
+                [*command, *flags, str(file), "-o", str(library), "-lm"],
+                capture_output=True,
+                text=True,
+                timeout=600,
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BackendError(f"`{command[0]}` could not be run: {error}") from error
         if done.returncode or not library.exists():
-            raise BackendError(f"`{command[0]}` failed: {done.stderr.strip()[:600]}",
-                               fix="Try another compiler: CC=gcc.")  # fmt: skip
+            raise BackendError(
+                f"`{command[0]}` failed: {done.stderr.strip()[:600]}", fix="Try another compiler: CC=gcc."
+            )
         body = library.read_bytes()
     cache.write(key, body)
     return body

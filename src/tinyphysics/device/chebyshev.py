@@ -4,6 +4,7 @@ With A = L K L of eigenvalues from 0 to `largest`, cos(sqrt(A) t) and sin(sqrt(A
 polynomials whose coefficients are Bessel functions: as many terms as the fastest mode turns by radians, halved, and some.
 A mode of frequency 0 needs no decision: a polynomial of 0 is what it is.
 """
+
 from __future__ import annotations
 
 import math
@@ -102,7 +103,9 @@ def springs(k: Rows, w: Rows, n: int) -> Springs:
         masses.append(Fraction(row[i]))
     for i, row in enumerate(k):
         if row.get(i, 0) < sum(abs(c) for j, c in row.items() if j != i):
-            raise NoModes(f"the springs at {i} are not shown to pull back: other entries of its row outweigh its own")
+            raise NoModes(
+                f"the springs at {i} are not shown to pull back: other entries of its row outweigh its own"
+            )
     largest = max((m * sum(map(abs, row.values())) for m, row in zip(masses, k)), default=Fraction(0))
     width = max((len(row) for row in k), default=0) or 1
     columns, weights = np.zeros((width, n), np.int64), np.zeros((width, n))

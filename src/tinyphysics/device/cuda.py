@@ -3,6 +3,7 @@
 One primary context and one stream for each device, in whose order everything is done; other libraries that use the device
 share the context. What was freed is kept for the next of its size. Runs have one device, or all (device/cuda_many.py).
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -51,7 +52,9 @@ def open_library() -> Any:
     try:
         return ctypes.CDLL(LIBRARY)
     except OSError as error:
-        raise BackendError(f"the backend `cuda` needs the driver of an NVIDIA GPU: {error}", fix=INSTALL) from error
+        raise BackendError(
+            f"the backend `cuda` needs the driver of an NVIDIA GPU: {error}", fix=INSTALL
+        ) from error
 
 
 @once
@@ -149,14 +152,18 @@ def devices() -> list[Found]:
     """Every device that the driver shows."""
     version = driver_version()
     if version < OLDEST:
-        raise BackendError(f"the NVIDIA driver is of CUDA {dotted(version)}, too old to read our PTX",
-                           fix=f"Install one of CUDA {OLDEST // 1000} or later.")  # fmt: skip
+        raise BackendError(
+            f"the NVIDIA driver is of CUDA {dotted(version)}, too old to read our PTX",
+            fix=f"Install one of CUDA {OLDEST // 1000} or later.",
+        )
     out = []
     for k in range(number("cuDeviceGetCount")):
         handle = number("cuDeviceGet", k)
         name = ctypes.create_string_buffer(256)
         ask("cuDeviceGetName", name, 256, handle)
-        major, minor = (number("cuDeviceGetAttribute", a, handle) for a in (CAPABILITY_MAJOR, CAPABILITY_MINOR))
+        major, minor = (
+            number("cuDeviceGetAttribute", a, handle) for a in (CAPABILITY_MAJOR, CAPABILITY_MINOR)
+        )
         out.append(Found(k, handle, name.value.decode(), (major, minor)))
     return out
 
@@ -165,19 +172,25 @@ def usable() -> list[Found]:
     try:
         every = devices()
     except DeviceError as error:  # 100: a driver without a device
-        raise BackendError(f"the NVIDIA driver finds no GPU: {error.what}", fix="Look at `nvidia-smi`.") from error
+        raise BackendError(
+            f"the NVIDIA driver finds no GPU: {error.what}", fix="Look at `nvidia-smi`."
+        ) from error
     found = [f for f in every if not f.lacks]
     if not found:
         what = "; ".join(f"{f.name} ({f.lacks})" for f in every) or "none is there"
-        raise BackendError(f"no GPU can run the backend `cuda`: {what}", fix="Choose another backend, or leave backend= out.")
+        raise BackendError(
+            f"no GPU can run the backend `cuda`: {what}", fix="Choose another backend, or leave backend= out."
+        )
     return found
 
 
 def chosen(wanted: int) -> Found:
     found = usable()
     if not 0 <= wanted < len(found):
-        raise BackendError(f"there is no CUDA device {wanted} (TINYPHYSICS_CUDA_DEVICE)",
-                           fix=f"They count from 0, {ALL} is all; {plural(len(found), 'device')} can run.")  # fmt: skip
+        raise BackendError(
+            f"there is no CUDA device {wanted} (TINYPHYSICS_CUDA_DEVICE)",
+            fix=f"They count from 0, {ALL} is all; {plural(len(found), 'device')} can run.",
+        )
     return found[wanted]
 
 
@@ -217,7 +230,9 @@ class Device:
 def device() -> Device:
     """The one that this thread works with."""
     place = _on.get()
-    with _opening:  # of two threads that ask at once the second gets the first one's: they must share a stream
+    with (
+        _opening
+    ):  # of two threads that ask at once the second gets the first one's: they must share a stream
         return opened(max(CUDA_DEVICE.value, 0) if place is None else place)
 
 
@@ -241,7 +256,9 @@ def opened(place: int) -> Device:
     ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), found.handle)
     ask("cuCtxSetCurrent", context)
     _here.device = None  # whichever this thread had before
-    ask("cuStreamCreate", ctypes.byref(stream), 0)  # one that waits for the default stream, where other libraries work
+    ask(
+        "cuStreamCreate", ctypes.byref(stream), 0
+    )  # one that waits for the default stream, where other libraries work
     processors = number("cuDeviceGetAttribute", PROCESSORS, found.handle)
     return Device(place, found.number, found.name, found.capability, processors, context, stream)
 
@@ -306,9 +323,12 @@ def allocate(size: int) -> int:
 
 def out_of_memory(size: int) -> DeviceError:
     free, whole = memory()
-    return DeviceError(f"`{device().name}` has no memory for {size / 2**20:,.1f} MiB more: "
-                       f"{free / 2**20:,.1f} of {whole / 2**20:,.1f} MiB are free", OUT_OF_MEMORY,
-                       "Run fewer members at once, save less often, or end what else uses the GPU.")  # fmt: skip
+    return DeviceError(
+        f"`{device().name}` has no memory for {size / 2**20:,.1f} MiB more: "
+        f"{free / 2**20:,.1f} of {whole / 2**20:,.1f} MiB are free",
+        OUT_OF_MEMORY,
+        "Run fewer members at once, save less often, or end what else uses the GPU.",
+    )
 
 
 def upload(a: Any) -> Buffer:
@@ -330,7 +350,13 @@ def write_at(pointer: int, a: Any) -> None:
         return
     assert a.flags.c_contiguous
     counted(a.nbytes)
-    call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(pointer), Pointer(a.ctypes.data), Bytes(a.nbytes), device().stream)
+    call(
+        "cuMemcpyHtoDAsync_v2",
+        ctypes.c_uint64(pointer),
+        Pointer(a.ctypes.data),
+        Bytes(a.nbytes),
+        device().stream,
+    )
     synchronise()
 
 
@@ -344,7 +370,13 @@ def read_at(pointer: int, out: Any) -> Any:
     if out.nbytes:
         assert out.flags.c_contiguous
         counted(out.nbytes)
-        call("cuMemcpyDtoHAsync_v2", Pointer(out.ctypes.data), ctypes.c_uint64(pointer), Bytes(out.nbytes), device().stream)
+        call(
+            "cuMemcpyDtoHAsync_v2",
+            Pointer(out.ctypes.data),
+            ctypes.c_uint64(pointer),
+            Bytes(out.nbytes),
+            device().stream,
+        )
         synchronise()
     return out
 
@@ -364,7 +396,9 @@ def copy(source: Buffer, out: Buffer) -> Buffer:
 
 def between(to: int, source: int, size: int) -> None:
     if size:
-        call("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_uint64(source), Bytes(size), device().stream)
+        call(
+            "cuMemcpyDtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_uint64(source), Bytes(size), device().stream
+        )
 
 
 def zero(b: Buffer) -> Buffer:
@@ -453,7 +487,9 @@ def assemble(ptx: str) -> bytes:
         return ctypes.string_at(code.value, size.value)
     except DeviceError as error:
         said = errors.value.decode(errors="replace").strip()[:600]
-        raise DeviceError(f"`{device().name}` did not assemble the kernel: {said or error.what}", error.code) from error
+        raise DeviceError(
+            f"`{device().name}` did not assemble the kernel: {said or error.what}", error.code
+        ) from error
     finally:
         call("cuLinkDestroy", state)
 
@@ -482,7 +518,10 @@ def launch(f: Function, blocks: int, threads: int, args: Sequence[Any], shared: 
     """Queues a kernel; its arguments are ctypes values and buffers."""
     if not blocks:
         return
-    values = [ctypes.c_uint64(a.pointer) if isinstance(a, Buffer) else ctypes.c_uint64(0) if a is None else a for a in args]
+    values = [
+        ctypes.c_uint64(a.pointer) if isinstance(a, Buffer) else ctypes.c_uint64(0) if a is None else a
+        for a in args
+    ]
     pointers = (Pointer * len(values))(*[ctypes.cast(ctypes.pointer(v), Pointer) for v in values])
     d = device()
     with d.lock:

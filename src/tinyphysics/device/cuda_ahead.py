@@ -4,6 +4,7 @@ When points have gone too far, a word on the device says in which step and where
 and does nothing while it is set: what was queued behind is as if it had not been. The host looks at it now and
 then, makes the list, and goes on from there; so a list is made exactly when it would be if the host looked every time.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -35,10 +36,16 @@ def acts(section: LoopSection) -> tuple[Act, ...]:
     return tuple(out)
 
 
-def swapped(held: Mapping[str, Any], every: Sequence[Act], begin: int, steps: int, end: int) -> dict[str, Any]:
+def swapped(
+    held: Mapping[str, Any], every: Sequence[Act], begin: int, steps: int, end: int
+) -> dict[str, Any]:
     """What names stand for so many steps later, from one place in a step to another."""
     out = dict(held)
-    done = [*every[begin:], *(a for _ in range(steps - 1) for a in every), *every[:end]] if steps else every[begin:end]
+    done = (
+        [*every[begin:], *(a for _ in range(steps - 1) for a in every), *every[:end]]
+        if steps
+        else every[begin:end]
+    )
     for act in done:
         for a, b in act.swaps:
             out[a], out[b] = out[b], out[a]

@@ -3,6 +3,7 @@
 Rows of components, members as lanes, a thread for each chunk of them. Only what somebody looks at comes back: frames,
 observables, a word that says whether any number is none.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -108,7 +109,9 @@ class Tools:
             return []
         marks, word = cuda.zero(cuda.Buffer(members)), cuda.zero(cuda.Buffer(4))
         kind = KINDS[rows.dtype.name]
-        self.launch(f"bad_{kind}", members, rows.buffer, *whole(rows.rows, rows.lanes, members, LOST), marks, word)
+        self.launch(
+            f"bad_{kind}", members, rows.buffer, *whole(rows.rows, rows.lanes, members, LOST), marks, word
+        )
         if not cuda.read(word, np.zeros(1, np.int32))[0]:
             return []
         return np.flatnonzero(cuda.read(marks, np.zeros(members, np.int8))).tolist()
@@ -116,14 +119,28 @@ class Tools:
     def gather(self, source: Rows, which: Sequence[int]) -> Rows:
         out = empty(source.rows, len(which), source.dtype)
         chosen = cuda.upload(np.array(which, np.int64))
-        self.launch(f"gather_{source.word}", len(which), source.buffer, *whole(source.lanes), out.buffer, *whole(out.lanes),
-                    chosen, *whole(source.rows, len(which)))  # fmt: skip
+        self.launch(
+            f"gather_{source.word}",
+            len(which),
+            source.buffer,
+            *whole(source.lanes),
+            out.buffer,
+            *whole(out.lanes),
+            chosen,
+            *whole(source.rows, len(which)),
+        )
         return out
 
     def fill(self, rows: Rows, which: Sequence[int], well: int) -> None:
         chosen = cuda.upload(np.array(which, np.int64))
-        self.launch(f"fill_{rows.word}", len(which), rows.buffer, *whole(rows.lanes), chosen,
-                    *whole(well, rows.rows, len(which)))  # fmt: skip
+        self.launch(
+            f"fill_{rows.word}",
+            len(which),
+            rows.buffer,
+            *whole(rows.lanes),
+            chosen,
+            *whole(well, rows.rows, len(which)),
+        )
 
     def planes(self, array: DeviceArray, planes: cuda.Buffer, strides: Sequence[int], into: bool) -> None:
         """An array into a buffer of loop nests, or out of one; strides are those of the buffer (emit/ptx_moves.py)."""
@@ -135,8 +152,14 @@ class Tools:
             self.layouts[known] = cuda.upload(np.array([known], np.int64)) if array.ndim else cuda.Buffer(8)
         layout = self.layouts[known]
         second = ctypes.c_uint64(layout.pointer + 8 * array.ndim)
-        self.launch(f"{'into' if into else 'from'}_{word}", array.size, *((own, planes) if into else (planes, own)), layout,
-                    second, *whole(array.ndim, array.size))  # fmt: skip
+        self.launch(
+            f"{'into' if into else 'from'}_{word}",
+            array.size,
+            *((own, planes) if into else (planes, own)),
+            layout,
+            second,
+            *whole(array.ndim, array.size),
+        )
 
     def into_rows(self, source: Any, out: Rows, first: int, numbers: int, members: int) -> None:
         """(members, numbers) into rows from the first on; the last member fills up their lanes."""
@@ -163,7 +186,13 @@ class CudaEngine(KernelEngine):
     """An engine (runtime/engine.py)."""
 
     def __init__(
-        self, program: Any, loader: Any, tools: Tools, probe: Any = None, kernel: Any = None, seed: Seed = PORTABLE
+        self,
+        program: Any,
+        loader: Any,
+        tools: Tools,
+        probe: Any = None,
+        kernel: Any = None,
+        seed: Seed = PORTABLE,
     ) -> None:
         super().__init__(program, loader, probe, 1, kernel, seed)
         self.tools = tools
@@ -175,7 +204,9 @@ class CudaEngine(KernelEngine):
         return cuda.available() // (8 * SHARE)
 
     # --- calls --------------------------------------------------------------------------------
-    def call(self, name: str, m: Lanes, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None) -> None:
+    def call(
+        self, name: str, m: Lanes, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None
+    ) -> None:
         """One section on every member; those whose guard fires again, carefully."""
         if not m.members:
             return
@@ -196,16 +227,37 @@ class CudaEngine(KernelEngine):
         return bool(self.loader.guarded[name])  # type: ignore[attr-defined]
 
     def launched(
-        self, name: str, careful: bool, m: OnDevice, source: Rows, out: Rows, marks: Any, series: Any, rows: int, stride: int
+        self,
+        name: str,
+        careful: bool,
+        m: OnDevice,
+        source: Rows,
+        out: Rows,
+        marks: Any,
+        series: Any,
+        rows: int,
+        stride: int,
     ) -> None:
         f, shape = self.function(name, careful, m, None)
         self.launches += 1
-        cuda.launch(f, grid(source.lanes // shape.lanes, m.form.threads), m.form.threads, [
-            source.buffer, out.buffer, m.uniform, m.varying, marks, series,
-            *whole(0, source.lanes, source.lanes, m.steps, rows, stride),
-        ])  # fmt: skip
+        cuda.launch(
+            f,
+            grid(source.lanes // shape.lanes, m.form.threads),
+            m.form.threads,
+            [
+                source.buffer,
+                out.buffer,
+                m.uniform,
+                m.varying,
+                marks,
+                series,
+                *whole(0, source.lanes, source.lanes, m.steps, rows, stride),
+            ],
+        )
 
-    def function(self, name: str, careful: bool, m: Lanes, quick: VectorShape | None) -> tuple[Any, VectorShape]:
+    def function(
+        self, name: str, careful: bool, m: Lanes, quick: VectorShape | None
+    ) -> tuple[Any, VectorShape]:
         assert isinstance(m, OnDevice)
         known = (name, careful, m.mask, m.form.members)
         if known not in self._ready:
@@ -255,7 +307,10 @@ class CudaEngine(KernelEngine):
 
     def patience(self, m: Lanes, work: float) -> int:
         """Steps of so many operations, in the time that a processor needs for them."""
-        return max(LEAST_BLOCK, int(FASTER * work / (self.kernel.section("step").operations * max(m.members, ALONE) + 1)))
+        return max(
+            LEAST_BLOCK,
+            int(FASTER * work / (self.kernel.section("step").operations * max(m.members, ALONE) + 1)),
+        )
 
     def rows(self, m: Lanes) -> int:
         return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.lanes)))
@@ -264,11 +319,22 @@ class CudaEngine(KernelEngine):
         one = math.lcm(*self.tuner.possible(members))  # every form that the run may have divides the lanes
         return -(-members // one) * one
 
-    def begun(self, carried: Rows, params: Arrays, members: int, dt: float, t0: float, steps: int) -> OnDevice:
+    def begun(
+        self, carried: Rows, params: Arrays, members: int, dt: float, t0: float, steps: int
+    ) -> OnDevice:
         uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, carried.lanes)
         there = None if varying is None else cuda.upload(varying)
-        return OnDevice(carried, steps, members, cuda.upload(uniform), there, mask, None, uniform,
-                        self.tuner.form(members, mask))  # fmt: skip
+        return OnDevice(
+            carried,
+            steps,
+            members,
+            cuda.upload(uniform),
+            there,
+            mask,
+            None,
+            uniform,
+            self.tuner.form(members, mask),
+        )
 
     def start(
         self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
@@ -283,7 +349,11 @@ class CudaEngine(KernelEngine):
                 if is_blank(v):
                     source.clear(at, size)
                 else:
-                    there = ctypes.c_uint64(v.pointer) if isinstance(v, DeviceArray) else cuda.upload(np.asarray(v, dtype))
+                    there = (
+                        ctypes.c_uint64(v.pointer)
+                        if isinstance(v, DeviceArray)
+                        else cuda.upload(np.asarray(v, dtype))
+                    )
                     self.tools.into_rows(there, source, at, size, members)
                 at += size
             self.call("init", m, source, m.carried, 1)
@@ -295,7 +365,14 @@ class CudaEngine(KernelEngine):
         return m.carried.numpy()[:, : m.members]
 
     def resume(
-        self, rows: Sequence[Any], params: Arrays, members: int, dt: float, t0: float, steps: int, threads: int | None
+        self,
+        rows: Sequence[Any],
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
+        threads: int | None,
     ) -> OnDevice:
         carried: Any = np.empty((len(rows), self.lanes(members)), rows[0].dtype)
         for k, row in enumerate(rows):
@@ -332,7 +409,9 @@ class CudaEngine(KernelEngine):
         varying = m.varying
         if varying is not None:
             rows = len(self.kernel.params)
-            whole_rows = Rows(varying, rows, m.carried.lanes, np.dtype(f"f{varying.size // (rows * m.carried.lanes)}"))
+            whole_rows = Rows(
+                varying, rows, m.carried.lanes, np.dtype(f"f{varying.size // (rows * m.carried.lanes)}")
+            )
             varying = self.tools.gather(whole_rows, who).buffer
         return replace(m, carried=self.tools.gather(m.carried, who), members=len(who), varying=varying)
 
@@ -384,4 +463,3 @@ class CudaEngine(KernelEngine):
             out[name] = DeviceArray(there.pointer, (m.members, *shape), dtype, there)
             at += prod(shape)
         return out
-

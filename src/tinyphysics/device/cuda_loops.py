@@ -3,6 +3,7 @@
 Many steps are queued as one graph; since buffers change places, a graph is of as many steps as bring them back. Only what
 somebody looks at comes here: frames, observables, a flag that says whether a guard fired or a number is none.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -95,8 +96,18 @@ class Place(Memory):
         held |= {near.spec.name("asked"): cuda.zero(cuda.Buffer(8)) for near in lists.values()}
         tree = None if self.tree is None else self.tree.copy(self.tree.own)
         clock = cuda.zero(cuda.Buffer(CLOCK))
-        return replace(self, own=own, held=held, lists=lists, tree=tree, clock=clock, time=0, flags=cuda.Buffer(8), graphs={},
-                       pace=replace(self.pace))  # fmt: skip
+        return replace(
+            self,
+            own=own,
+            held=held,
+            lists=lists,
+            tree=tree,
+            clock=clock,
+            time=0,
+            flags=cuda.Buffer(8),
+            graphs={},
+            pace=replace(self.pace),
+        )
 
     def put(self, other: Memory) -> None:
         assert isinstance(other, Place)
@@ -133,7 +144,14 @@ class CudaLoopEngine(LoopEngine):
         return {name: cuda.upload(a) for name, a in super().parameters(params, k).items()}
 
     def memory(
-        self, state: Arrays, params: Arrays, k: int, dt: float, t0: float, scratch: Scratch, shared: dict[str, Any]
+        self,
+        state: Arrays,
+        params: Arrays,
+        k: int,
+        dt: float,
+        t0: float,
+        scratch: Scratch,
+        shared: dict[str, Any],
     ) -> Place:
         kernel = self.kernel
         own: dict[str, Any] = {n: on_device(kernel.buffers[n]) for n in self.kept}
@@ -194,11 +212,21 @@ class CudaLoopEngine(LoopEngine):
         cuda.write(one.held[name], here)
 
     # --- calls --------------------------------------------------------------------------------
-    def launch(self, calls: Sequence[Call], m: Place, workspace: cuda.Buffer, ahead: int, flags: Any = None) -> None:
-        with cuda.device().lock:  # runs of other threads use the workspace, too: between two nests, not within one
+    def launch(
+        self, calls: Sequence[Call], m: Place, workspace: cuda.Buffer, ahead: int, flags: Any = None
+    ) -> None:
+        with (
+            cuda.device().lock
+        ):  # runs of other threads use the workspace, too: between two nests, not within one
             for c in calls:
                 buffers = [m.held.get(name, workspace) for name in c.buffers]
-                given = [*buffers, m.shared, m.flags if flags is None else flags, m.clock, ctypes.c_int64(ahead)]
+                given = [
+                    *buffers,
+                    m.shared,
+                    m.flags if flags is None else flags,
+                    m.clock,
+                    ctypes.c_int64(ahead),
+                ]
                 cuda.launch(c.function, c.blocks, c.block, given)
         self.launches += len(calls)
 
@@ -249,7 +277,9 @@ class CudaLoopEngine(LoopEngine):
                 if m.lists and cuda.read(m.clock, np.zeros(2, np.int64))[1]:
                     return  # a list is waited for: there is nothing to look at yet
                 self.launch(calls[:1], m, f.workspace, ahead)
-                if m.lists and cuda.read(m.clock, np.zeros(2, np.int64))[1]:  # a list is waited for: nothing was stored
+                if (
+                    m.lists and cuda.read(m.clock, np.zeros(2, np.int64))[1]
+                ):  # a list is waited for: nothing was stored
                     return
                 m.tree.prepare(m.held)
                 calls = calls[1:]
@@ -284,7 +314,15 @@ class CudaLoopEngine(LoopEngine):
             done, begin = step - first, number + 1
 
     def queue_ahead(
-        self, f: Loaded, s: LoopSection, m: Place, now: int, begin: int, count: int, period: int, careful: bool
+        self,
+        f: Loaded,
+        s: LoopSection,
+        m: Place,
+        now: int,
+        begin: int,
+        count: int,
+        period: int,
+        careful: bool,
     ) -> None:
         """So many steps, the first of them from its act `begin` on; by graphs where as many are left as one has."""
         k = 0
@@ -307,7 +345,9 @@ class CudaLoopEngine(LoopEngine):
         count = min(NODES // max(each, 1), steps // 2) // period * period
         return count if count * each >= WORTH else 0
 
-    def graph(self, f: Loaded, s: LoopSection, m: Place, count: int, careful: bool, clocked: bool) -> cuda.Graph:
+    def graph(
+        self, f: Loaded, s: LoopSection, m: Place, count: int, careful: bool, clocked: bool
+    ) -> cuda.Graph:
         """So many steps, from where the buffers lie now."""
         key = (s.name, careful, count, *(b.pointer for b in m.held.values()))
         if key not in m.graphs:
@@ -347,7 +387,10 @@ class CudaLoopEngine(LoopEngine):
 
     def block(self, members: int) -> int:
         each = self.launches_of(self.loaded(False), self.kernel.sections["step"])
-        most = BLOCK_WORK / (self.work("step") * max(members, 1) + 1), BLOCK_LAUNCHES / (each * max(members, 1) + 1)
+        most = (
+            BLOCK_WORK / (self.work("step") * max(members, 1) + 1),
+            BLOCK_LAUNCHES / (each * max(members, 1) + 1),
+        )
         return max(1, int(min(most)))
 
     def observe(self, m: Grids, one: Memory) -> dict[str, Any]:
@@ -367,8 +410,12 @@ class CudaLoopEngine(LoopEngine):
 
     def outputs(self, scratch: Scratch) -> dict[str, Any]:
         k = self.kernel
-        return {name: from_planes(read(scratch[buffer], k.buffers[buffer]), k.buffers[buffer], shape, k.components)
-                for name, (buffer, _, shape) in k.outputs.items()}  # fmt: skip
+        return {
+            name: from_planes(
+                read(scratch[buffer], k.buffers[buffer]), k.buffers[buffer], shape, k.components
+            )
+            for name, (buffer, _, shape) in k.outputs.items()
+        }
 
     def synchronised_there(self, m: Grids) -> dict[str, DeviceArray]:
         """Each output on the device, (members, shape...)."""

@@ -2,6 +2,7 @@
 
 A member is the same whoever runs it, so the parts are put together as if one had run them all.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +57,9 @@ class ManyGpus:
 
     @property
     def room(self) -> int:
-        return len(self.engines) * int(min(self.each(dict.fromkeys(self.engines), lambda e, _: e.room).values()))
+        return len(self.engines) * int(
+            min(self.each(dict.fromkeys(self.engines), lambda e, _: e.room).values())
+        )
 
     def each(self, parts: Mapping[int, Any], work: Callable[[Any, Any], Any]) -> dict[int, Any]:
         """The work on every part, side by side."""
@@ -83,7 +86,10 @@ class ManyGpus:
         """Arrays of the parts as arrays of all members."""
         order = np.argsort(np.concatenate([m.who[place] for place in found]))
         names = next(iter(found.values()))
-        return {name: np.take(np.concatenate([f[name] for f in found.values()], axis), order, axis) for name in names}
+        return {
+            name: np.take(np.concatenate([f[name] for f in found.values()], axis), order, axis)
+            for name in names
+        }
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
@@ -110,30 +116,54 @@ class ManyGpus:
         self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Parts:
         who = self.shared_out(members)
-        own = self.each(who, lambda e, w: e.start({n: np.asarray(v)[w] for n, v in state.items()}, self.of(w, params),
-                                                  len(w), dt, t0))  # fmt: skip
+        own = self.each(
+            who,
+            lambda e, w: e.start(
+                {n: np.asarray(v)[w] for n, v in state.items()}, self.of(w, params), len(w), dt, t0
+            ),
+        )
         return Parts(own, who)
 
     def held(self, m: Parts) -> Any:
         return self.joined(m, self.each(m.own, lambda e, own: {"rows": e.held(own)}), 1)["rows"]
 
     def resume(
-        self, rows: Sequence[Any], params: Arrays, members: int, dt: float, t0: float, steps: int, threads: int | None
+        self,
+        rows: Sequence[Any],
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
+        threads: int | None,
     ) -> Parts:
         who = self.shared_out(members)
-        own = self.each(who, lambda e, w: e.resume([row[w] for row in rows], self.of(w, params), len(w), dt, t0, steps, None))
+        own = self.each(
+            who,
+            lambda e, w: e.resume([row[w] for row in rows], self.of(w, params), len(w), dt, t0, steps, None),
+        )
         return Parts(own, who)
 
     def registers(self, m: Parts) -> dict[str, Any]:
         return self.together(m, self.each(m.own, lambda e, own: e.registers(own)))
 
     def restored(
-        self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
+        self,
+        registers: Arrays,
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
         threads: int | None = None,
-    ) -> Parts:  # fmt: skip
+    ) -> Parts:
         who = self.shared_out(members)
-        own = self.each(who, lambda e, w: e.restored({n: v[w] for n, v in registers.items()}, self.of(w, params), len(w),
-                                                     dt, t0, steps))  # fmt: skip
+        own = self.each(
+            who,
+            lambda e, w: e.restored(
+                {n: v[w] for n, v in registers.items()}, self.of(w, params), len(w), dt, t0, steps
+            ),
+        )
         return Parts(own, who)
 
     def tell(self, m: Parts, name: str, value: float) -> None:
@@ -144,7 +174,9 @@ class ManyGpus:
 
     def coefficients(self, m: Parts) -> tuple[Any, Any]:
         """Of series in loops."""
-        found = self.joined(m, self.each(m.own, lambda e, own: dict(zip(("rows", "low"), e.coefficients(own)))))
+        found = self.joined(
+            m, self.each(m.own, lambda e, own: dict(zip(("rows", "low"), e.coefficients(own))))
+        )
         return found["rows"], found["low"]
 
     def snapshot(self, m: Parts) -> Parts:
@@ -154,7 +186,9 @@ class ManyGpus:
         """Members by the order in which they are asked for."""
         wanted = np.asarray(members)
         who = {place: np.flatnonzero(np.isin(wanted, w)) for place, w in m.who.items()}
-        there = {place: np.searchsorted(m.who[place], wanted[w]).tolist() for place, w in who.items() if len(w)}
+        there = {
+            place: np.searchsorted(m.who[place], wanted[w]).tolist() for place, w in who.items() if len(w)
+        }
         own = {}
         for place, local in there.items():
             with cuda.on(place):
@@ -181,12 +215,16 @@ class ManyGpus:
 
     def bad(self, m: Parts) -> list[int]:
         found = self.each(m.own, lambda e, own: e.bad(own))
-        return sorted(int(m.who[place][k]) for place, local in found.items() for k in local if k < len(m.who[place]))
+        return sorted(
+            int(m.who[place][k]) for place, local in found.items() for k in local if k < len(m.who[place])
+        )
 
     def first_bad(self, m: Parts, k: int) -> tuple[str, int] | None:
         place = next(p for p, w in m.who.items() if k in w)
         with cuda.on(place):
-            found: tuple[str, int] | None = self.engines[place].first_bad(m.own[place], int(np.searchsorted(m.who[place], k)))
+            found: tuple[str, int] | None = self.engines[place].first_bad(
+                m.own[place], int(np.searchsorted(m.who[place], k))
+            )
         return found
 
     def synchronised(self, m: Parts) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 The order is that of ir/near.py, to the last bit. What comes here is how many blocks and rows there are, to see whether there
 was room for them; in open space also how far the points reach.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -119,7 +120,17 @@ class DeviceList:
         at, keys, slots = words(d * n), words(n), words(d * BLOCK * self.blocks)
         k("keys", n, new["ref"], self.plane, given.numbers, given.whole, new["images"], at, keys)
         keys = ordered(k, keys, n, given.index, given.index + given.bits)
-        k("placed", BLOCK * self.blocks, keys, (1 << given.index) - 1, at, new["order"], new["inverse"], slots, n)
+        k(
+            "placed",
+            BLOCK * self.blocks,
+            keys,
+            (1 << given.index) - 1,
+            at,
+            new["order"],
+            new["inverse"],
+            slots,
+            n,
+        )
         return slots
 
     def extremes(self, points: cuda.Buffer) -> Array:
@@ -189,9 +200,13 @@ class Given:
         self.here[floats + d + 1 :] = fixed
         self.there = words(len(self.here))
         places = (0, floats, floats + d + 1, floats + d + 1 + 2 * len(near.shape))
-        self.numbers, self.whole, self.shape, self.cuts = (ctypes.c_uint64(self.there.pointer + 8 * p) for p in places)
+        self.numbers, self.whole, self.shape, self.cuts = (
+            ctypes.c_uint64(self.there.pointer + 8 * p) for p in places
+        )
         if self.domain.cell is not None:
-            self.sent(widths(self.domain.cell), self.domain.cell, np.ravel(inverse(self.domain.cell)).tolist())
+            self.sent(
+                widths(self.domain.cell), self.domain.cell, np.ravel(inverse(self.domain.cell)).tolist()
+            )
 
     def reaching(self, extremes: Array) -> None:
         """In open space the axes are as long as points reach."""

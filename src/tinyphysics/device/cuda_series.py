@@ -3,6 +3,7 @@
 What is kept of a member (device/series.py) is there a column of rows. What a thread needs while it goes along the orders
 is memory of the device, too, for as many threads as run at once: rows of a warp, one warp after another.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -58,7 +59,12 @@ class CudaSeriesEngine:
     workers, program, kernel = 1, None, None
 
     def __init__(
-        self, plan: SeriesPlan, states: Sequence[StateDecl], clock: str, load: Callable[[], DeviceCode], tools: Tools
+        self,
+        plan: SeriesPlan,
+        states: Sequence[StateDecl],
+        clock: str,
+        load: Callable[[], DeviceCode],
+        tools: Tools,
     ) -> None:
         self.plan, self.own, self.tools, self.launches = plan, states, tools, 0
         self.states = (*states, StateDecl(clock, "auxiliary", Type(shape=(CLOCK,))))
@@ -90,8 +96,19 @@ class CudaSeriesEngine:
     def call(self, f: cuda.Function, m: Columns, out: cuda.Buffer, blocks: int, count: int) -> None:
         self.launches += 1
         row, own = (1, 0) if m.alike else (m.state.lanes, 1)
-        cuda.launch(f, blocks, THREADS, [m.state.buffer, m.constants, self.tables, out, ctypes.c_double(m.until),
-                                         *whole(count, m.members, m.state.lanes, row, own)])  # fmt: skip
+        cuda.launch(
+            f,
+            blocks,
+            THREADS,
+            [
+                m.state.buffer,
+                m.constants,
+                self.tables,
+                out,
+                ctypes.c_double(m.until),
+                *whole(count, m.members, m.state.lanes, row, own),
+            ],
+        )
 
     # --- what the runtime asks ----------------------------------------------------------------
     def begun(self, state: Rows, params: Mapping[str, Any], members: int, until: float) -> Columns:
@@ -104,9 +121,14 @@ class CudaSeriesEngine:
         return Columns(state, cuda.upload(fixed), alike, until, members)
 
     def start(
-        self, state: Mapping[str, Any], params: Mapping[str, Any], members: int, dt: float, t0: float,
+        self,
+        state: Mapping[str, Any],
+        params: Mapping[str, Any],
+        members: int,
+        dt: float,
+        t0: float,
         threads: int | None = None,
-    ) -> Columns:  # fmt: skip
+    ) -> Columns:
         rows = empty(self.numbers, -(-members // WARP) * WARP, np.float64)
         if members:
             cuda.zero(rows.buffer)
@@ -124,9 +146,15 @@ class CudaSeriesEngine:
         return self.begun(rows, params, members, t0)
 
     def restored(
-        self, registers: Mapping[str, Any], params: Mapping[str, Any], members: int, dt: float, t0: float, steps: int,
+        self,
+        registers: Mapping[str, Any],
+        params: Mapping[str, Any],
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
         threads: int | None = None,
-    ) -> Columns:  # fmt: skip
+    ) -> Columns:
         rows: Any = np.zeros((self.numbers, -(-members // WARP) * WARP))
         rows[:, :members] = np.asarray(registers["S0"], np.float64).reshape(members, self.numbers).T
         return self.begun(sent(rows), params, members, t0)
@@ -151,7 +179,9 @@ class CudaSeriesEngine:
         m.until = value
 
     def patience(self, m: Columns, work: float) -> int:
-        operations = self.plan.order**2 * sum(len(s.out) for level in self.plan.sums for s in level) * QUAD + 1
+        operations = (
+            self.plan.order**2 * sum(len(s.out) for level in self.plan.sums for s in level) * QUAD + 1
+        )
         return max(LEAST, int(FASTER * work / (operations * max(m.members, ALONE))))
 
     def snapshot(self, m: Columns) -> Columns:
@@ -164,7 +194,9 @@ class CudaSeriesEngine:
         if not m.alike:
             own = Rows(constants, constants.size // (8 * m.state.lanes), m.state.lanes, np.dtype(np.float64))
             constants = self.tools.gather(own, members).buffer
-        return replace(m, state=self.tools.gather(m.state, members), constants=constants, members=len(members))
+        return replace(
+            m, state=self.tools.gather(m.state, members), constants=constants, members=len(members)
+        )
 
     def overwrite(self, m: Columns, members: Sequence[int], well: int) -> None:
         self.tools.fill(m.state, members, well)

@@ -1,4 +1,5 @@
 """How are whole numbers on a CUDA device sorted and summed up?  By launches of kernels (emit/ptx_sort.py)."""
+
 from __future__ import annotations
 
 import ctypes

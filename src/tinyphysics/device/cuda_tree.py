@@ -2,6 +2,7 @@
 
 There the points that were stored are read back once. From then on the device makes its trees alone (emit/ptx_tree_build.py).
 """
+
 from __future__ import annotations
 
 import os

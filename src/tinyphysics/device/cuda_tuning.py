@@ -3,6 +3,7 @@
 What was fastest is kept for later processes, by the program, the device and its driver. No bit depends on it: a member is the
 same whoever computes it. Runs that are not much longer than the trying take the estimate, or what was kept.
 """
+
 from __future__ import annotations
 
 import json
@@ -81,7 +82,10 @@ def fastest(forms: Sequence[Form], milliseconds: Callable[[Form], float]) -> For
 
 def key(program: str, section: str, varying: tuple[bool, ...], members: int, device: str, driver: int) -> str:
     """Under which a form is kept; ensembles of about one size share it."""
-    return digest(repr(["form", 1, program, section, varying, members.bit_length(), device, driver]).encode()) + ".form"
+    return (
+        digest(repr(["form", 1, program, section, varying, members.bit_length(), device, driver]).encode())
+        + ".form"
+    )
 
 
 def kept(name: str) -> Form | None:
@@ -103,7 +107,9 @@ class Tuner:
     def __init__(self, engine: Any) -> None:
         self.engine = engine
         self.long: set[int] = set()  # members of runs that are worth trying before them
-        self.forms: dict[tuple[int, tuple[bool, ...]], Form | None] = {}  # by members and which parameters vary
+        self.forms: dict[
+            tuple[int, tuple[bool, ...]], Form | None
+        ] = {}  # by members and which parameters vary
         self.used: dict[int, Form] = {}  # the last, by members
         self.lock = RLock()
 
@@ -134,7 +140,9 @@ class Tuner:
 
     def one_step(self, members: int) -> float:
         """Seconds, at least."""
-        return seconds(self.engine.kernel.section(self.engine.loop).operations, members, cuda.device().processors)
+        return seconds(
+            self.engine.kernel.section(self.engine.loop).operations, members, cuda.device().processors
+        )
 
     def expect(self, members: int, steps: int) -> None:
         long = CUDA_TUNE.value > 1 or CUDA_TUNE.value == 1 and is_long(self.one_step(members), steps)
@@ -162,7 +170,9 @@ class Tuner:
             milliseconds = self.engine.trial(m, steps_of_a_try(self.one_step(m.members), most))
         except BackendError:  # no room for a copy: the run itself may need none
             return None
-        found = fastest(candidates(m.form, m.members, m.carried.lanes, cuda.device().processors), milliseconds)
+        found = fastest(
+            candidates(m.form, m.members, m.carried.lanes, cuda.device().processors), milliseconds
+        )
         if found is not None:
             keep(self.name(m.members, m.mask), found)
         return found

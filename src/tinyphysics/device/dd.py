@@ -3,6 +3,7 @@
 Only +, -, *, / and the square root of floats are used, each correctly rounded on every machine, and matrix products
 whose terms and sums are exact: the bits of a result depend on nothing but the numbers.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -146,7 +147,9 @@ def of_fractions(rows: Sequence[Any]) -> DD:
     """An array of rational numbers, nested or not."""
     a = np.array(rows, object)
     pairs = [of_fraction(x) for x in a.reshape(-1)]
-    return DD(np.array([h for h, _ in pairs]).reshape(a.shape), np.array([x for _, x in pairs]).reshape(a.shape))
+    return DD(
+        np.array([h for h, _ in pairs]).reshape(a.shape), np.array([x for _, x in pairs]).reshape(a.shape)
+    )
 
 
 # --- products of matrices -------------------------------------------------------------------------------
@@ -162,7 +165,9 @@ def slices(x: DD, axis: int, width: int, count: int) -> list[Any]:
     high, low, e = x.high, x.low, exponents(x.high, axis)
     out = []
     for k in range(count):
-        magic = np.ldexp(1.5, e - (k + 1) * width + 52)  # adding it rounds to a multiple of 2**(e - (k + 1)*width)
+        magic = np.ldexp(
+            1.5, e - (k + 1) * width + 52
+        )  # adding it rounds to a multiple of 2**(e - (k + 1)*width)
         part = (high + magic) - magic
         out.append(part)
         high, low = two_sum(high - part, low)  # the difference is exact
@@ -178,7 +183,9 @@ class Sliced:
 
     def __init__(self, a: DD) -> None:
         self.shape, inner = a.shape, a.shape[-1]
-        self.width = (53 - max(inner - 1, 1).bit_length()) // 2 - 1  # a part is rounded to nearest: one bit for its sign
+        self.width = (
+            53 - max(inner - 1, 1).bit_length()
+        ) // 2 - 1  # a part is rounded to nearest: one bit for its sign
         self.parts = slices(a, 1, self.width, -(-(BITS + 4) // self.width))
 
     def __matmul__(self, b: DD) -> DD:
@@ -204,7 +211,11 @@ def dot(a: DD, b: DD) -> DD:
 
 
 # --- angles ---------------------------------------------------------------------------------------------
-TWO_PI = (6.283185307179586, 2.4492935982947064e-16, -5.989539619436679e-33)  # three words, each of what the others leave
+TWO_PI = (
+    6.283185307179586,
+    2.4492935982947064e-16,
+    -5.989539619436679e-33,
+)  # three words, each of what the others leave
 TERMS = 14  # of a sine or cosine below pi/8
 
 
@@ -255,7 +266,11 @@ def expm1(x: DD) -> DD:
         out = out.scaled(2.0) + out * out
     first = np.floor(k / 2)
     with np.errstate(over="ignore", invalid="ignore"):
-        grown = (out + 1.0).scaled(np.ldexp(1.0, first.astype(int))).scaled(np.ldexp(1.0, (k - first).astype(int)))
+        grown = (
+            (out + 1.0)
+            .scaled(np.ldexp(1.0, first.astype(int)))
+            .scaled(np.ldexp(1.0, (k - first).astype(int)))
+        )
         return where(k == 0.0, out, grown - 1.0)
 
 

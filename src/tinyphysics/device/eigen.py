@@ -4,6 +4,7 @@ Vectors in floats are refined in double-double: all separated pairs at once (Ogi
 between neighbours by rotations (Jacobi 1846), which need no gap. Up to MOST_ROTATED rows the floats are from rotations
 too, and the bits of a result depend on the matrix alone; beyond, they are LAPACK's.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ from tinyphysics.device.dd import DD, matmul, where
 MOST_ROTATED = 96
 SWEEPS = 30  # more than any matrix was seen to need; a bound tells if they were too few
 REFINEMENTS = 5
-LARGEST_TURN = 2.0**-20  # of a vector towards another in one refinement: what would turn by more is left to rotations
+LARGEST_TURN = (
+    2.0**-20
+)  # of a vector towards another in one refinement: what would turn by more is left to rotations
 
 
 @dataclass(frozen=True, eq=False)

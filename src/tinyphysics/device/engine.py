@@ -3,6 +3,7 @@
 The same for every backend that can call a section of a kernel: a `Loader` turns a section into a
 function. A chunk in which a guard fired has stored nothing; it is done again with the careful section.
 """
+
 from __future__ import annotations
 
 import os
@@ -33,7 +34,9 @@ THREAD_WORK = 4e6  # operations that are worth a second thread
 CHUNKS_PER_THREAD = 8  # the slower core takes fewer
 ROOM = 1 << 19  # numbers in the loop states that run as one tile: some megabytes, which a cache holds
 ROWS_BYTES = 4e6  # of observables that one call fills
-QUICK_WORK = 4e6  # operations done by code that is made quickly: a few milliseconds, less than good code takes to make
+QUICK_WORK = (
+    4e6  # operations done by code that is made quickly: a few milliseconds, less than good code takes to make
+)
 
 
 Parts = Sequence[tuple[Section, VectorShape]]  # sections that are compiled together, each for its shape
@@ -71,9 +74,14 @@ class KernelEngine:
     room = ROOM
 
     def __init__(
-        self, program: Any, loader: Loader, probe: Program | None = None, threads: int | None = None,
-        kernel: Any = None, seed: Seed = PORTABLE,
-    ) -> None:  # fmt: skip
+        self,
+        program: Any,
+        loader: Loader,
+        probe: Program | None = None,
+        threads: int | None = None,
+        kernel: Any = None,
+        seed: Seed = PORTABLE,
+    ) -> None:
         """With a kernel or its outline given, nothing is asked of the program but its states.
 
         `seed` is what roots begin with under math="fast", if the loader's machine has one.
@@ -86,7 +94,9 @@ class KernelEngine:
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
         self.numbers = len(self.kernel.carried)
         self._functions: dict[Any, Any] = {}
-        self._ready: dict[Any, tuple[Any, VectorShape]] = {}  # the same by what a call knows of itself: found sooner
+        self._ready: dict[
+            Any, tuple[Any, VectorShape]
+        ] = {}  # the same by what a call knows of itself: found sooner
         self._lock = threading.RLock()
         self._shapes: dict[int, VectorShape] = {}  # by the number of members
         self._work: dict[str, float] = {}  # operations done so far, by section
@@ -104,14 +114,18 @@ class KernelEngine:
         return self.loader.found
 
     # --- functions ----------------------------------------------------------------------------
-    def function(self, name: str, careful: bool, m: Lanes, quick: VectorShape | None) -> tuple[Any, VectorShape]:
+    def function(
+        self, name: str, careful: bool, m: Lanes, quick: VectorShape | None
+    ) -> tuple[Any, VectorShape]:
         """A section as a function, and its shape. A run needs several, and one module is cheaper than many."""
         known = (name, careful, m.mask, m.members, quick is None)
         if known not in self._ready:
             self._ready[known] = self.loaded(name, careful, m, quick)
         return self._ready[known]
 
-    def loaded(self, name: str, careful: bool, m: Lanes, quick: VectorShape | None) -> tuple[Any, VectorShape]:
+    def loaded(
+        self, name: str, careful: bool, m: Lanes, quick: VectorShape | None
+    ) -> tuple[Any, VectorShape]:
         def shape(loops: bool) -> VectorShape:
             return quick or self.shape_of(m, loops)
 
@@ -162,11 +176,22 @@ class KernelEngine:
                 self.launch(f, m, source, out, flags, begin, end, rows, stride, series)
 
     def spread(
-        self, f: Any, shape: VectorShape, m: Lanes, source: Any, out: Any, flags: Any,
-        rows: int, stride: int, series: Any, work: float,
-    ) -> None:  # fmt: skip
+        self,
+        f: Any,
+        shape: VectorShape,
+        m: Lanes,
+        source: Any,
+        out: Any,
+        flags: Any,
+        rows: int,
+        stride: int,
+        series: Any,
+        work: float,
+    ) -> None:
         chunks = source.shape[1] // shape.lanes
-        workers = 1 if work < 2 * THREAD_WORK else min(m.threads or self.workers, chunks, int(work // THREAD_WORK))
+        workers = (
+            1 if work < 2 * THREAD_WORK else min(m.threads or self.workers, chunks, int(work // THREAD_WORK))
+        )
         if workers <= 1:
             self.launch(f, m, source, out, flags, 0, source.shape[1], rows, stride, series)
             return
@@ -181,18 +206,43 @@ class KernelEngine:
                 job.result()
 
     def launch(
-        self, f: Any, m: Lanes, source: Any, out: Any, flags: Any, begin: int, end: int, rows: int, stride: int,
+        self,
+        f: Any,
+        m: Lanes,
+        source: Any,
+        out: Any,
+        flags: Any,
+        begin: int,
+        end: int,
+        rows: int,
+        stride: int,
         series: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         with self._lock:
             self.launches += 1
-        f(source, out, m.uniform, m.varying, flags, series, begin, end, source.shape[1], m.steps, rows, stride)
+        f(
+            source,
+            out,
+            m.uniform,
+            m.varying,
+            flags,
+            series,
+            begin,
+            end,
+            source.shape[1],
+            m.steps,
+            rows,
+            stride,
+        )
 
     # --- what the runtime asks ----------------------------------------------------------------
     def block(self, members: int) -> int:
         """Steps of some tens of milliseconds: vectors do many members at once."""
         lanes = self.shape(members).lanes
-        return max(LEAST_BLOCK, int(lanes * BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)))
+        return max(
+            LEAST_BLOCK,
+            int(lanes * BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)),
+        )
 
     def rows(self, m: Lanes) -> int:
         """Rows of observables that one call should fill, so that they stay in a cache."""
@@ -222,7 +272,14 @@ class KernelEngine:
         return m.carried[:, : m.members]
 
     def resume(
-        self, rows: Sequence[Any], params: Arrays, members: int, dt: float, t0: float, steps: int, threads: int | None
+        self,
+        rows: Sequence[Any],
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
+        threads: int | None,
     ) -> Lanes:
         """A loop from what was held of it after so many steps."""
         lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
@@ -235,12 +292,20 @@ class KernelEngine:
 
     def registers(self, m: Lanes) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
-        return {name: np.ascontiguousarray(m.carried[rows, : m.members].T) for name, rows in self.places.items()}
+        return {
+            name: np.ascontiguousarray(m.carried[rows, : m.members].T) for name, rows in self.places.items()
+        }
 
     def restored(
-        self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
+        self,
+        registers: Arrays,
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
         threads: int | None = None,
-    ) -> Lanes:  # fmt: skip
+    ) -> Lanes:
         """A loop from its registers after so many steps."""
         rows = [row for name in self.places for row in registers[name].reshape(members, -1).T]
         return self.resume(rows, params, members, dt, t0, steps, threads)
@@ -287,7 +352,9 @@ class KernelEngine:
         lanes = self.shape(m.members).lanes
         who = [*members, *[members[-1]] * (-len(members) % lanes)]
         varying = None if m.varying is None else np.ascontiguousarray(m.varying[:, who])
-        return Lanes(np.ascontiguousarray(m.carried[:, who]), m.steps, len(who), m.uniform, varying, m.mask, 1)
+        return Lanes(
+            np.ascontiguousarray(m.carried[:, who]), m.steps, len(who), m.uniform, varying, m.mask, 1
+        )
 
     def overwrite(self, m: Lanes, members: Sequence[int], well: int) -> None:
         m.carried[:, members] = m.carried[:, well : well + 1]
@@ -300,7 +367,9 @@ class KernelEngine:
         """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
         k = self.kernel
         if k.has("look"):
-            series = np.empty((rows, sum(prod(shape) for _, shape in k.observed.values()), m.carried.shape[1]))
+            series = np.empty(
+                (rows, sum(prod(shape) for _, shape in k.observed.values()), m.carried.shape[1])
+            )
             for row in series:
                 self.advance(m, stride)
                 self.call("look", m, self.left(m), row, 1)
@@ -403,7 +472,10 @@ def parameters(
     rows: dict[int, Any] = {}
     for slot, p in enumerate(params):
         name, _, index = str(p.arg)[1:].partition(".")
-        if name in ("dt", "t0"):  # dt is there twice if the states are not float64: for them, and for the clock
+        if name in (
+            "dt",
+            "t0",
+        ):  # dt is there twice if the states are not float64: for them, and for the clock
             uniform[slot] = dt if name == "dt" else t0
             continue
         values = given[name].reshape(len(given[name]), -1)[:, int(index or 0)]
@@ -434,9 +506,18 @@ def pointer(a: Any) -> Any:
 def calling(f: Callable[..., None]) -> Callable[..., None]:
     """A C function as one that takes arrays."""
 
-    def call(source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any, *numbers: int) -> None:
+    def call(
+        source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any, *numbers: int
+    ) -> None:
         given = pointer(source)
-        f(given, given if out is source else pointer(out), pointer(uniform), pointer(varying), pointer(flags),
-          pointer(series), *numbers)  # fmt: skip
+        f(
+            given,
+            given if out is source else pointer(out),
+            pointer(uniform),
+            pointer(varying),
+            pointer(flags),
+            pointer(series),
+            *numbers,
+        )
 
     return call

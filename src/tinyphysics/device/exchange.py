@@ -3,6 +3,7 @@
 torch, CuPy and JAX speak it; of others `__cuda_array_interface__` is read. Work of theirs that is queued on the default
 stream is waited for by ours.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -26,11 +27,17 @@ NAME = b"dltensor"
 
 class DLTensor(ctypes.Structure):
     _fields_ = [
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device", ctypes.c_int32), ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("offset", ctypes.c_uint64),
-    ]  # fmt: skip
+    ]
 
 
 DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -76,13 +83,20 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.pointer, False), "version": 3,
-                "stream": DEFAULT_STREAM}  # fmt: skip
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
+            "version": 3,
+            "stream": DEFAULT_STREAM,
+        }
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CUDA, self.number
 
-    def __dlpack__(self, *, dl_device: tuple[int, int] | None = None, copy: bool | None = None, **_: Any) -> Any:
+    def __dlpack__(
+        self, *, dl_device: tuple[int, int] | None = None, copy: bool | None = None, **_: Any
+    ) -> Any:
         """There is nothing that a reader's stream has to wait for."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"{self!r} is not there: write .numpy() for a copy here")
@@ -90,8 +104,22 @@ class DeviceArray:
             return self.copy().__dlpack__()
         cuda.synchronise()
         numbers = (ctypes.c_int64 * max(len(self.shape), 1))(*self.shape)
-        m = Managed(DLTensor(self.pointer, CUDA, self.number, len(self.shape), CODES[self.dtype.kind],
-                             8 * self.dtype.itemsize, 1, numbers, None, 0), None, RETURNED)  # fmt: skip
+        m = Managed(
+            DLTensor(
+                self.pointer,
+                CUDA,
+                self.number,
+                len(self.shape),
+                CODES[self.dtype.kind],
+                8 * self.dtype.itemsize,
+                1,
+                numbers,
+                None,
+                0,
+            ),
+            None,
+            RETURNED,
+        )
         _lent[ctypes.addressof(m)] = (m, numbers, self)
         return new_capsule(ctypes.addressof(m), NAME, ctypes.cast(DROPPED, ctypes.c_void_p))
 
@@ -252,7 +280,9 @@ def taken(name: str, value: Any) -> DeviceArray:
     shape = tuple(t.shape[k] for k in range(t.ndim))
     kinds = {code: kind for kind, code in CODES.items()}
     if t.code not in kinds or t.lanes != 1:
-        raise InputError(f"`{name}` has a type of numbers that is not known here", fix="Pass float64 or float32.")
+        raise InputError(
+            f"`{name}` has a type of numbers that is not known here", fix="Pass float64 or float32."
+        )
     check_whole(name, shape, [t.strides[k] for k in range(t.ndim)] if t.strides else None)
     return DeviceArray((t.data or 0) + t.offset, shape, f"{kinds[t.code]}{t.bits // 8}", (capsule, value))
 
@@ -262,7 +292,10 @@ def by_interface(name: str, value: Any) -> DeviceArray:
     told = value.__cuda_array_interface__
     dtype, shape, pointer = np.dtype(told["typestr"]), tuple(told["shape"]), int(told["data"][0])
     if dtype.kind not in CODES or told.get("mask") is not None:
-        raise InputError(f"`{name}` has a type of numbers that is not known here, or a mask", fix="Pass float64 or float32.")
+        raise InputError(
+            f"`{name}` has a type of numbers that is not known here, or a mask",
+            fix="Pass float64 or float32.",
+        )
     if pointer:
         check_number(name, cuda.owner_of(pointer))
     strides = told.get("strides")
@@ -274,14 +307,18 @@ def by_interface(name: str, value: Any) -> DeviceArray:
 
 def check_number(name: str, number: int) -> None:
     if number != cuda.device().number:
-        raise InputError(f"`{name}` is on GPU {number}, and kernels run on GPU {cuda.device().number}",
-                         fix="Move it, or let TINYPHYSICS_CUDA_DEVICE name that one among those that can run.")  # fmt: skip
+        raise InputError(
+            f"`{name}` is on GPU {number}, and kernels run on GPU {cuda.device().number}",
+            fix="Move it, or let TINYPHYSICS_CUDA_DEVICE name that one among those that can run.",
+        )
 
 
 def check_whole(name: str, shape: tuple[int, ...], strides: Sequence[float] | None) -> None:
     whole = [prod(shape[k + 1 :]) for k in range(len(shape))]
     if strides and any(n > 1 and strides[k] != whole[k] for k, n in enumerate(shape)):
-        raise InputError(f"`{name}` does not lie in one piece", fix=f"Pass {name}.contiguous(), or a copy of it.")
+        raise InputError(
+            f"`{name}` does not lie in one piece", fix=f"Pass {name}.contiguous(), or a copy of it."
+        )
 
 
 def given_back(a: DeviceArray, like: Any) -> Any:

@@ -1,4 +1,5 @@
 """How does the virtual machine run an ensemble?  Member by member, in plain Python: the reference engine."""
+
 from __future__ import annotations
 
 import math
@@ -16,8 +17,15 @@ from tinyphysics.tpir.lattice import OVERFLOW
 from tinyphysics.tpir.vm import Loop, Machine
 
 Arrays = Mapping[str, Any]
-NUMPY_DTYPE = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32,
-               "u64": np.uint64, "u32": np.uint32, "bool": np.bool_}  # fmt: skip
+NUMPY_DTYPE = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "i64": np.int64,
+    "i32": np.int32,
+    "u64": np.uint64,
+    "u32": np.uint32,
+    "bool": np.bool_,
+}
 LOST = int(OVERFLOW)  # a whole number that left the range of its state
 
 
@@ -80,14 +88,22 @@ class Host:
     def registers(self, m: Members) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
         return {
-            name: np.array([loop.slots[slot] for loop in m.loops], NUMPY_DTYPE[dtype.name]).reshape(len(m.loops), -1)
+            name: np.array([loop.slots[slot] for loop in m.loops], NUMPY_DTYPE[dtype.name]).reshape(
+                len(m.loops), -1
+            )
             for name, slot, dtype, _ in self.carried
         }
 
     def restored(
-        self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
+        self,
+        registers: Arrays,
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
         threads: int | None = None,
-    ) -> Members:  # fmt: skip
+    ) -> Members:
         """A loop from its registers after so many steps; what depends on parameters alone is computed again."""
         states = enumerate(self.machine.program.states)
         state = {s.name: registers[f"S{i}"].reshape(members, *s.type.shape) for i, s in states}
@@ -172,6 +188,8 @@ class Host:
         """What `final` gives, as arrays (members, shape...); the loop is not touched."""
         finals = [self.machine.final(loop) for loop in m.loops]
         return {
-            name: np.array([f[name] for f in finals], NUMPY_DTYPE[t.dtype.name]).reshape(len(finals), *t.shape)
+            name: np.array([f[name] for f in finals], NUMPY_DTYPE[t.dtype.name]).reshape(
+                len(finals), *t.shape
+            )
             for name, t in self.machine.outputs.items()
         }

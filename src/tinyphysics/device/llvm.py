@@ -1,4 +1,5 @@
 """From LLVM IR text to a function that can be called: code generation without passes, objects cached."""
+
 from __future__ import annotations
 
 import ctypes

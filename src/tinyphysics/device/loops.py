@@ -2,6 +2,7 @@
 
 A run whose guard fired is done again from where it began, with the nests that are right for any argument.
 """
+
 from __future__ import annotations
 
 import os
@@ -49,16 +50,24 @@ class LoopEngine:
     workers = 1  # and spreads each nest over threads by itself
 
     def __init__(
-        self, program: Program, loader: LoopLoader, probe: Program | None = None, threads: int | None = None,
-        lists: Builder | None = None, trees: Callable[[], Functions] | None = None, seed: Seed = PORTABLE,
-    ) -> None:  # fmt: skip
+        self,
+        program: Program,
+        loader: LoopLoader,
+        probe: Program | None = None,
+        threads: int | None = None,
+        lists: Builder | None = None,
+        trees: Callable[[], Functions] | None = None,
+        seed: Seed = PORTABLE,
+    ) -> None:
         self.program, self.loader, self.lists_by, self.trees_by = program, loader, lists, trees
         self.kernel = build_loops(program, seed=seed)
         self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self.probe = None if probe is None else type(self)(probe, loader, None, threads, lists, trees, seed)
         # the probe's too: it may draw where a step does not
-        self.scalars = tuple(dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ()))))
+        self.scalars = tuple(
+            dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ())))
+        )
         self.launches = 0
         self.compiling = 0.0
         self._functions: dict[bool, Mapping[str, Any]] = {}
@@ -66,9 +75,13 @@ class LoopEngine:
         self._lock = threading.RLock()
         stored = {s.buffer for n in self.kernel.sections["init"].nests for p in n.pieces for s in p.stores}
         swapped = {x for name in ("init", "step") for s in self.kernel.sections[name].swaps for x in s}
-        kept = {*self.kernel.inputs.values(), *swapped, *(b for b in stored if not b.startswith(("init.", "near"))),
-                *(s.name(what) for s in self.kernel.lists.values() for what in ("limit", "shifts")),
-                *(b.name for b in (self.kernel.tree.buffers() if self.kernel.tree else ()))}
+        kept = {
+            *self.kernel.inputs.values(),
+            *swapped,
+            *(b for b in stored if not b.startswith(("init.", "near"))),
+            *(s.name(what) for s in self.kernel.lists.values() for what in ("limit", "shifts")),
+            *(b.name for b in (self.kernel.tree.buffers() if self.kernel.tree else ())),
+        }
         self.kept = [n for n in self.kernel.buffers if n in kept]
 
     @property
@@ -116,7 +129,12 @@ class LoopEngine:
         for name, buffer in kernel.flat.items():
             b, source = kernel.buffers[buffer], kernel.arrays[name]
             out[buffer] = aligned(b)
-            to_planes(from_planes(given[source], kernel.buffers[source], b.axes, kernel.components), b, 0, out[buffer])
+            to_planes(
+                from_planes(given[source], kernel.buffers[source], b.axes, kernel.components),
+                b,
+                0,
+                out[buffer],
+            )
         return out
 
     @cached_property
@@ -130,7 +148,14 @@ class LoopEngine:
         return out
 
     def memory(
-        self, state: Arrays, params: Arrays, k: int, dt: float, t0: float, scratch: Scratch, shared: dict[str, Any]
+        self,
+        state: Arrays,
+        params: Arrays,
+        k: int,
+        dt: float,
+        t0: float,
+        scratch: Scratch,
+        shared: dict[str, Any],
     ) -> Memory:
         kernel = self.kernel
         own = {n: aligned(kernel.buffers[n]) for n in self.kept}
@@ -146,20 +171,30 @@ class LoopEngine:
         out = np.zeros(len(self.scalars))
         for slot, p in enumerate(self.scalars):
             name = str(p.arg)[1:]
-            out[slot] = dt if name == "dt" else t0 if name == "t0" else params[name][k if len(params[name]) > 1 else 0]
+            out[slot] = (
+                dt
+                if name == "dt"
+                else t0
+                if name == "t0"
+                else params[name][k if len(params[name]) > 1 else 0]
+            )
         return out
 
     def addresses(self, own: Mapping[str, Any], scratch: Scratch) -> Any:
         """Where every buffer is; a list says itself where it has what it made."""
         made = {s.name(what) for s in self.kernel.lists.values() for what in MADE}
-        places = [0 if n in made else (own[n] if n in own else scratch[n]).ctypes.data for n in self.kernel.buffers]
+        places = [
+            0 if n in made else (own[n] if n in own else scratch[n]).ctypes.data for n in self.kernel.buffers
+        ]
         return np.array(places, np.uintp)
 
     def listed(self, m: Memory, scratch: Scratch) -> Memory:
         """With the lists of neighbours and the tree that the kernel asks for, still to be made."""
         for number, spec in self.kernel.lists.items():
             assert self.lists_by is not None
-            own = {what: m.own[spec.name(what)] for what in ("limit", "shifts")} | {"points": scratch[spec.name("points")]}
+            own = {what: m.own[spec.name(what)] for what in ("limit", "shifts")} | {
+                "points": scratch[spec.name("points")]
+            }
             m.attach(number, NearList(spec, domain_of(spec, *m.given), own, self.lists_by), self.slots)
         if (spec := self.kernel.tree) is not None:
             assert self.trees_by is not None
@@ -184,7 +219,15 @@ class LoopEngine:
         return not flags[0]
 
     def passes(
-        self, section: str, m: Memory, first: int, steps: int, flags: Any, pool: Any, workers: int, careful: bool
+        self,
+        section: str,
+        m: Memory,
+        first: int,
+        steps: int,
+        flags: Any,
+        pool: Any,
+        workers: int,
+        careful: bool,
     ) -> int:
         """Several steps at once on slabs of rows, then around their edges; how many steps were done."""
         s, f = self.kernel.sections[section], self.functions(careful)
@@ -194,8 +237,10 @@ class LoopEngine:
         cuts = wave.slabs(workers * PARTS_PER_THREAD)
         done = 0
         while done + wave.steps <= steps:
-            halves = ((f[f"part.sweep.{section}"], list(zip(cuts, cuts[1:]))),
-                      (f[f"part.edge.{section}"], [(c, c) for c in cuts[:-1]]))  # fmt: skip
+            halves = (
+                (f[f"part.sweep.{section}"], list(zip(cuts, cuts[1:]))),
+                (f[f"part.edge.{section}"], [(c, c) for c in cuts[:-1]]),
+            )
             for call, ranges in halves:
                 jobs = [pool.submit(call, m.table, m.uniform, flags, a, b, first + done) for a, b in ranges]
                 for job in jobs:
@@ -209,19 +254,27 @@ class LoopEngine:
             self._work[section] = float(self.kernel.sections[section].work)
         return self._work[section]
 
-    def step(self, section: str, m: Memory, now: int, flags: Any, pool: Any, workers: int, careful: bool) -> None:
+    def step(
+        self, section: str, m: Memory, now: int, flags: Any, pool: Any, workers: int, careful: bool
+    ) -> None:
         s = self.kernel.sections[section]
         f = self.functions(careful)
         for turn in s.sequence():
             for k in range(turn.begin, turn.end):
                 nest, call = s.nests[k], f[f"part.{section}.{k}"]
                 end = nest.extent
-                pieces = min(end, workers * PARTS_PER_THREAD) if nest.items * nest.operations > THREAD_WORK / 4 else 1
+                pieces = (
+                    min(end, workers * PARTS_PER_THREAD)
+                    if nest.items * nest.operations > THREAD_WORK / 4
+                    else 1
+                )
                 cuts = [end * i // pieces for i in range(pieces + 1)]
                 if pieces == 1:
                     call(m.table, m.uniform, flags, 0, end, now)
                     continue
-                jobs = [pool.submit(call, m.table, m.uniform, flags, a, b, now) for a, b in zip(cuts, cuts[1:])]
+                jobs = [
+                    pool.submit(call, m.table, m.uniform, flags, a, b, now) for a, b in zip(cuts, cuts[1:])
+                ]
                 for job in jobs:
                     job.result()
             for a, b in turn.swaps:
@@ -257,9 +310,15 @@ class LoopEngine:
         return max(1, int(ROWS_BYTES / (one * max(len(m.members), 1) + 1)))
 
     def start(
-        self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None,
+        self,
+        state: Arrays,
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        threads: int | None = None,
         chosen: Any = None,
-    ) -> Grids:  # fmt: skip
+    ) -> Grids:
         """Members at the beginning of a run; `chosen` is what trees chose when it really began."""
         scratch = self.scratch()
         varies = any(len(params[name]) > 1 for name in self.kernel.arrays)
@@ -303,8 +362,12 @@ class LoopEngine:
             for one in m.members:
                 for name, value in self.observe(m, one).items():
                     out[name].append(value)
-        return {name: np.array(v, NUMPY_DTYPE[k.outputs[name][1].name]).reshape(rows, len(m.members), *k.outputs[name][2])
-                for name, v in out.items()}  # fmt: skip
+        return {
+            name: np.array(v, NUMPY_DTYPE[k.outputs[name][1].name]).reshape(
+                rows, len(m.members), *k.outputs[name][2]
+            )
+            for name, v in out.items()
+        }
 
     def observe(self, m: Grids, one: Memory) -> dict[str, Any]:
         """The probe's values, from the synchronised state where it lies."""
@@ -317,18 +380,26 @@ class LoopEngine:
         own |= {buffer: one.own[buffer] for buffer in p.kernel.arrays.values()}
         own |= p.tables(own)
         scratch = m.watching
-        own |= {s.name(what): scratch[s.name(what)] for s in p.kernel.lists.values() for what in ("limit", "shifts")}
+        own |= {
+            s.name(what): scratch[s.name(what)]
+            for s in p.kernel.lists.values()
+            for what in ("limit", "shifts")
+        }
         table = p.addresses(own, scratch)
         values = dict(zip(self.scalars, one.uniform))
-        look = p.listed(Memory(own, table, np.array([values[q] for q in p.kernel.params]), one.given), scratch)
+        look = p.listed(
+            Memory(own, table, np.array([values[q] for q in p.kernel.params]), one.given), scratch
+        )
         p.careful_run("init", look, m.steps, 1)
         p.careful_run("final", look, m.steps, 1)
         return p.outputs(scratch)
 
     def outputs(self, scratch: Scratch) -> dict[str, Any]:
         k = self.kernel
-        return {name: from_planes(scratch[buffer], k.buffers[buffer], shape, k.components)
-                for name, (buffer, _, shape) in k.outputs.items()}  # fmt: skip
+        return {
+            name: from_planes(scratch[buffer], k.buffers[buffer], shape, k.components)
+            for name, (buffer, _, shape) in k.outputs.items()
+        }
 
     def bad(self, m: Grids) -> list[int]:
         """The members with a number that is not finite."""
@@ -352,8 +423,10 @@ class LoopEngine:
             self.careful_run("final", one, m.steps, 1)
             found.append(self.outputs(m.scratch))
         k = self.kernel.outputs
-        return {name: np.array([f[name] for f in found], NUMPY_DTYPE[d.name]).reshape(len(found), *shape)
-                for name, (_, d, shape) in k.items()}  # fmt: skip
+        return {
+            name: np.array([f[name] for f in found], NUMPY_DTYPE[d.name]).reshape(len(found), *shape)
+            for name, (_, d, shape) in k.items()
+        }
 
     def held(self, m: Grids) -> Any:
         raise AssertionError("this engine keeps the states of its members itself")
@@ -364,11 +437,21 @@ class LoopEngine:
     def registers(self, m: Grids) -> dict[str, Any]:
         """All that the loop carries, by the names of the program: (members, numbers)."""
         k = self.kernel
-        out = {name: np.array([from_planes(self.contents(one, name), k.buffers[name], shape, k.components).reshape(-1)
-                               for one in m.members])
-               for name, (_, shape) in loop_registers(self.program).items()}  # fmt: skip
-        points = {f"near{number}": [one.lists[number].points.T.ravel() for one in m.members] for number in k.lists}
-        trees = {} if k.tree is None else {"tree": [one.tree.chosen for one in m.members if one.tree is not None]}
+        out = {
+            name: np.array(
+                [
+                    from_planes(self.contents(one, name), k.buffers[name], shape, k.components).reshape(-1)
+                    for one in m.members
+                ]
+            )
+            for name, (_, shape) in loop_registers(self.program).items()
+        }
+        points = {
+            f"near{number}": [one.lists[number].points.T.ravel() for one in m.members] for number in k.lists
+        }
+        trees = (
+            {} if k.tree is None else {"tree": [one.tree.chosen for one in m.members if one.tree is not None]}
+        )
         return out | {name: np.array(rows) for name, rows in (points | trees).items()}
 
     def measured(self, m: Grids) -> list[dict[str, float]]:
@@ -376,9 +459,15 @@ class LoopEngine:
         return [one.tree.measured() for one in m.members if one.tree is not None and one.tree.angle > 0.0]
 
     def restored(
-        self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
+        self,
+        registers: Arrays,
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
         threads: int | None = None,
-    ) -> Grids:  # fmt: skip
+    ) -> Grids:
         """A loop from its registers after so many steps; what depends on parameters alone is computed again."""
         shapes = loop_registers(self.program)
         whole = {name: registers[name].reshape(members, *shape) for name, (_, shape) in shapes.items()}

@@ -2,6 +2,7 @@
 
 Components of points are planes of their own, so that a loop along the points reads neighbours in memory.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -61,10 +62,14 @@ class Memory:
     own: dict[str, Any]
     table: Any  # addresses, in the order of the kernel's buffers
     uniform: Any
-    given: tuple[Arrays, int] = field(default_factory=lambda: ({}, 0))  # all parameters, and which member this is
+    given: tuple[Arrays, int] = field(
+        default_factory=lambda: ({}, 0)
+    )  # all parameters, and which member this is
     lists: dict[int, Any] = field(default_factory=dict)  # device/near.py, or device/cuda_near.py
     tree: TreePull | None = None
-    calls: list[Any] = field(default_factory=list)  # what nests call when a list must be made; kept alive here
+    calls: list[Any] = field(
+        default_factory=list
+    )  # what nests call when a list must be made; kept alive here
     slots: Mapping[str, int] = field(default_factory=dict)
     stopped: BaseException | None = None  # what went wrong in a call
 

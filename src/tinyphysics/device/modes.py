@@ -4,6 +4,7 @@ With W = L L^T and L^T K L = Q diag(lambda) Q^T each mode is x' = y, y' = -lambd
 lambda is exactly 0, falls as t**2/2. What a splitting makes of it in n steps is the n-th power of a two by two matrix,
 whose angle is known from its trace.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -124,7 +125,9 @@ class Change:
     def area(self) -> float:
         """By how much a mode changes areas, at most, where that can be told: 0 in exact arithmetic."""
         with np.errstate(invalid="ignore", over="ignore"):
-            off = np.abs((self.xx * self.yy - self.xy * self.yx - 1.0).high) / np.maximum(1.0, self.xx.high**2)
+            off = np.abs((self.xx * self.yy - self.xy * self.yx - 1.0).high) / np.maximum(
+                1.0, self.xx.high**2
+            )
         return float(np.nanmax(off, initial=0.0))
 
 
@@ -157,7 +160,9 @@ class Modes:
         if not len(moving):
             return 0.0
         least = float(moving.min())
-        return self.wrong * (abs(t) / (2.0 * least) + 1.0 / least**2) + float(moving.max()) * abs(t) * 2.0**-102
+        return (
+            self.wrong * (abs(t) / (2.0 * least) + 1.0 / least**2) + float(moving.max()) * abs(t) * 2.0**-102
+        )
 
     def exact(self, h: Fraction, n: int) -> Change:
         """Of the flow after a time n*h."""
@@ -172,13 +177,19 @@ class Modes:
         s, fall = s / omega, where(turning, less / square, -(less / square))
         half = t * t * DD(0.5)
         ones = DD(np.ones(self.size))
-        s, c, fall = where(self.zero, ones * t, s), where(self.zero, ones, c), where(self.zero, ones * half, fall)
+        s, c, fall = (
+            where(self.zero, ones * t, s),
+            where(self.zero, ones, c),
+            where(self.zero, ones * half, fall),
+        )
         value = where(self.zero, DD(np.zeros(self.size)), self.values)
         return Change(c, s, -fall, -(value * s), c, -s)
 
     def check(self, largest: float, t: float) -> None:
         if (self.values.high > 0.0).any() and largest > LARGEST or self.phase_error(t) > PHASE:
-            raise NoModes(f"a phase of up to {largest:.1e} radians would be known to {self.phase_error(t):.0e} only")
+            raise NoModes(
+                f"a phase of up to {largest:.1e} radians would be known to {self.phase_error(t):.0e} only"
+            )
 
     def method(self, m: StepMatrix, h: Fraction, n: int) -> Change:
         """Of n steps of a splitting."""
@@ -195,10 +206,15 @@ class Modes:
             raise Unstable("a mode that runs away would turn: the step is too long for it")
         size = quarter.abs()
         s, c = size.sqrt(), where(turning, DD(1.0) - size, DD(1.0) + size).sqrt()
-        safe_s, safe_c = where(turning, s, DD(np.full(self.size, 0.6))), where(turning, c, DD(np.full(self.size, 0.8)))
+        safe_s, safe_c = (
+            where(turning, s, DD(np.full(self.size, 0.6))),
+            where(turning, c, DD(np.full(self.size, 0.8))),
+        )
         half = where(turning, angle(safe_s, safe_c), area(where(turning, DD(np.ones(self.size)), s)))
         theta = half.scaled(2.0) * DD(float(n))
-        close = float((1.0 / c.high[~self.zero]).max(initial=1.0))  # near the limit an angle follows omega faster
+        close = float(
+            (1.0 / c.high[~self.zero]).max(initial=1.0)
+        )  # near the limit an angle follows omega faster
         self.check(float(np.abs(theta.high[~self.zero]).max(initial=0.0)), close * float(n * h))
         sn, cn, less = both(turning & ~self.zero, theta)
         ratio = sn / (s * c).scaled(2.0)  # sin(n theta)/sin(theta)
@@ -217,7 +233,14 @@ class Modes:
             return ones * DD(*of_fraction(x))
 
         fall = h * h * (m.fall * n + m.drift * m.kick * Fraction(n * (n - 1), 2))
-        still = Change(ones, number(n * h * m.drift), number(-fall), DD(np.zeros(self.size)), ones, number(-n * h * m.kick))
+        still = Change(
+            ones,
+            number(n * h * m.drift),
+            number(-fall),
+            DD(np.zeros(self.size)),
+            ones,
+            number(-n * h * m.kick),
+        )
         return Change(*(where(self.zero, a, b) for a, b in zip(still.parts, change.parts)))
 
     def apply(self, change: Change, q: Any, p: Any) -> tuple[Any, Any]:
@@ -258,15 +281,21 @@ def root_of(w: DD) -> tuple[DD, DD, float]:
     e = eigen(w)
     least = float(e.values.high.min())
     if least <= 4.0 * e.wrong:
-        raise NoModes(f"the matrix of the momenta is not shown to be definite: its least eigenvalue is {least:.3g}")
+        raise NoModes(
+            f"the matrix of the momenta is not shown to be definite: its least eigenvalue is {least:.3g}"
+        )
     r = e.values.sqrt()
     return e.vectors * r[None, :], (e.vectors / r[None, :]).T(), 4.0 * e.wrong / least
 
 
 def modes(
-    k: Sequence[Sequence[Fraction]], w: Sequence[Sequence[Fraction]], f: Sequence[Fraction], b: Sequence[Fraction],
-    nullity: int, swapped: bool = False,
-) -> Modes:  # fmt: skip
+    k: Sequence[Sequence[Fraction]],
+    w: Sequence[Sequence[Fraction]],
+    f: Sequence[Fraction],
+    b: Sequence[Fraction],
+    nullity: int,
+    swapped: bool = False,
+) -> Modes:
     """The modes of a system whose w is definite; `nullity` of them are known to be exactly 0."""
     n = len(w)
     diagonal = all(x == 0 for i, row in enumerate(w) for j, x in enumerate(row) if i != j)
@@ -287,8 +316,10 @@ def modes(
     wrong = e.wrong + whole * (off + n * 2.0**-100)
     zero = np.zeros(n, bool)
     zero[np.argsort(np.abs(e.values.high), kind="stable")[:nullity]] = True
-    for here, too in ((np.abs(e.values.high[zero]) > wrong, "is not close to 0, though it is 0"),
-                      (np.abs(e.values.high[~zero]) < 8.0 * wrong, "cannot be told from 0")):  # fmt: skip
+    for here, too in (
+        (np.abs(e.values.high[zero]) > wrong, "is not close to 0, though it is 0"),
+        (np.abs(e.values.high[~zero]) < 8.0 * wrong, "cannot be told from 0"),
+    ):
         if here.any():
             raise NoModes(f"the square of a frequency {too}: it is known to {wrong:.0e}")
     values = where(zero, DD(np.zeros(n)), e.values)

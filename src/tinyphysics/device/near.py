@@ -3,6 +3,7 @@
 The order is that of ir/near.py, to the last bit. Which blocks a row is given changes no bit: what is too far away
 adds nothing, so a list may hold more than it must, never less.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ from tinyphysics.ir.near import (
     reach,
     skin_of,
     widths,
-)  # fmt: skip
+)
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import slabs
 from tinyphysics.ir.uop import toposort
@@ -48,7 +49,9 @@ class Domain:
     curve: int = COLUMNS
 
 
-Builder = Callable[[int, bool, bool], Callable[..., int]]  # for points with d coordinates, in a cell, a straight one
+Builder = Callable[
+    [int, bool, bool], Callable[..., int]
+]  # for points with d coordinates, in a cell, a straight one
 
 
 def domain_of(spec: ListSpec, params: Mapping[str, Any], member: int) -> Domain:
@@ -198,12 +201,24 @@ class NearList:
         way = [self.domain.skin / x + 1e-9 if x > 0.0 else 0.0 for x in lengths]
         numbers = np.array([*lengths, *cell.ravel(), far, *way])
         counts = [x.shape[1] for x in levels]
-        scratch = [np.empty(size + 1, np.int64) for size in (counts[1], counts[0], counts[0], BLOCK * counts[0])]
+        scratch = [
+            np.empty(size + 1, np.int64) for size in (counts[1], counts[0], counts[0], BLOCK * counts[0])
+        ]
         room = self.filled
         while True:
             blocks = np.empty(room + room // 32 + BLOCK, np.int32)
-            room = self.build(at.ctypes.data, stride, n, *(x.ctypes.data for x in levels), *counts, numbers.ctypes.data,
-                              *(x.ctypes.data for x in scratch), starts.ctypes.data, blocks.ctypes.data, len(blocks))
+            room = self.build(
+                at.ctypes.data,
+                stride,
+                n,
+                *(x.ctypes.data for x in levels),
+                *counts,
+                numbers.ctypes.data,
+                *(x.ctypes.data for x in scratch),
+                starts.ctypes.data,
+                blocks.ctypes.data,
+                len(blocks),
+            )
             if room <= len(blocks):
                 self.filled = room
                 return blocks
@@ -214,7 +229,9 @@ class NearList:
         cuts, out = slabs(n, True), np.zeros(count, np.int64)
         for k, (a, b) in enumerate(zip(cuts, cuts[1:])):
             seen = blocks[starts[a] : starts[b]] >> FIRST
-            out[2 * k : 2 * k + 2] = (int(seen.min()) * BLOCK, (int(seen.max()) + 1) * BLOCK) if len(seen) else (0, 0)
+            out[2 * k : 2 * k + 2] = (
+                (int(seen.min()) * BLOCK, (int(seen.max()) + 1) * BLOCK) if len(seen) else (0, 0)
+            )
         out[:2] = 0, -(-n // BLOCK) * BLOCK
         return out
 

@@ -1,4 +1,5 @@
 """Loop nests by NumPy: the index space of a nest as arrays, node by node, exact to the last bit; slow."""
+
 from __future__ import annotations
 
 import ctypes
@@ -58,8 +59,13 @@ class Interpreter:
                 self.map(env)
                 CALL(int(table[self.slots[call_of(self.nest.evaluation)]]))()
                 return
-            {"map": self.map, "lanes": self.lanes, "sequence": self.sequence, "pairs": self.pairs,
-             "scatter": self.scatter}[self.nest.kind](env)  # fmt: skip
+            {
+                "map": self.map,
+                "lanes": self.lanes,
+                "sequence": self.sequence,
+                "pairs": self.pairs,
+                "scatter": self.scatter,
+            }[self.nest.kind](env)
 
     # --- values -------------------------------------------------------------------------------
     def place(self, buffer: str, plane: int, index: Sequence[Array]) -> Array:
@@ -139,7 +145,9 @@ class Interpreter:
             rows = self.memory[s.buffer].reshape(b.planes, b.plane)
             for k in range(1, parts):
                 here = slice(spans[2 * k], spans[2 * k + 1])
-                rows[s.plane, here] = self.combine(s, rows[s.plane, here], rows[k * (b.planes // parts) + s.plane, here])
+                rows[s.plane, here] = self.combine(
+                    s, rows[s.plane, here], rows[k * (b.planes // parts) + s.plane, here]
+                )
 
     def lanes(self, env: dict[UOp, Array]) -> None:
         outer = list(self.nest.sizes[:-1])
@@ -185,10 +193,14 @@ class Interpreter:
             for name in dict.fromkeys(s.buffer for s in p.stores):
                 own, step = [s for s in p.stores if s.buffer == name], self.kernel.buffers[name].plane
                 shifts = self.evaluate([s.shift for s in own if s.shift is not None], here)
-                places = [self.place(s.buffer, s.plane, self.evaluate(s.index, here)) + shift * step
-                          for s, shift in zip(own, shifts)]  # fmt: skip
+                places = [
+                    self.place(s.buffer, s.plane, self.evaluate(s.index, here)) + shift * step
+                    for s, shift in zip(own, shifts)
+                ]
                 values = self.evaluate([s.value for s in own], here)
-                at, what = (np.stack([np.broadcast_to(a, shape) for a in x], -1).ravel() for x in (places, values))
+                at, what = (
+                    np.stack([np.broadcast_to(a, shape) for a in x], -1).ravel() for x in (places, values)
+                )
                 np.add.at(self.memory[name], at, what)  # one after the other, in this order
             self.guards(p, here)
 
@@ -221,13 +233,14 @@ class Interpreter:
                 if len(here[j_var]):
                     self.guards(piece, here)
 
-
     def partners(self, i: int, size: int) -> Array:
         """The columns of a row: all after it, or those of its blocks in a list."""
         if self.nest.near is None:
             return np.arange(i + 1, size)
         starts, blocks = self.starts, self.blocks
-        js = (blocks[starts[i] : starts[i + 1], None].astype(np.int64) >> FIRST) * PAIR_LANES + np.arange(PAIR_LANES)
+        js = (blocks[starts[i] : starts[i + 1], None].astype(np.int64) >> FIRST) * PAIR_LANES + np.arange(
+            PAIR_LANES
+        )
         return js[(js > i) & (js < size)]
 
 

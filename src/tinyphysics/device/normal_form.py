@@ -3,6 +3,7 @@
 With H'' = L L^T the state w = L^T z moves by w' = B w, where B = L^T J L is antisymmetric: -B**2 = G has no negative
 eigenvalue, and exp(t B) = cos(sqrt(G) t) + B sin(sqrt(G) t)/sqrt(G).
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -55,8 +56,16 @@ def normal_form(s: Sequence[Sequence[Fraction]], b: Sequence[Fraction]) -> Norma
         raise NoModes(f"the square of a frequency cannot be told from 0: it is known to {wrong:.0e}")
     nothing = DD(np.zeros(size))
     into, back = Sliced(g.vectors.T()), Sliced(g.vectors)
-    modes = Modes(g.values, np.zeros(size, bool), DD(np.ones(size)), (into, into), (back, back), (nothing, nothing), wrong,
-                  skew=g.askew)  # fmt: skip
+    modes = Modes(
+        g.values,
+        np.zeros(size, bool),
+        DD(np.ones(size)),
+        (into, into),
+        (back, back),
+        (nothing, nothing),
+        wrong,
+        skew=g.askew,
+    )
     force = matmul(inverse.T(), of_fractions([[x] for x in b]))
     rest = -matmul(inverse, force)[:, 0]
     return NormalForm(modes, Sliced(L.T()), Sliced(inverse), Sliced(B), rest)

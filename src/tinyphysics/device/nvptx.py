@@ -1,4 +1,5 @@
 """From LLVM IR to PTX, the text that NVIDIA's driver assembles; kept by content: a machine without LLVM can use it."""
+
 from __future__ import annotations
 
 import re
@@ -30,7 +31,9 @@ def target_machine(ll: Any, name: str) -> Any:
         ll.initialize_all_targets()
         ll.initialize_all_asmprinters()
         _ready = True
-    return ll.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=name, features="+ptx78", opt=3)
+    return ll.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(
+        cpu=name, features="+ptx78", opt=3
+    )
 
 
 def parsed(ll: Any, text: str) -> Any:
@@ -45,8 +48,10 @@ def compiled(text: str, capability: tuple[int, int] = DEFAULT) -> str:
         try:
             ll = llvm.binding()
         except ImportError as error:
-            raise BackendError("the PTX of this kernel is not in the cache, and LLVM, which would make it, is not here",
-                               fix=CARRY) from error  # fmt: skip
+            raise BackendError(
+                "the PTX of this kernel is not in the cache, and LLVM, which would make it, is not here",
+                fix=CARRY,
+            ) from error
         out: str = target_machine(ll, processor(capability)).emit_assembly(parsed(ll, text))
         return out
 

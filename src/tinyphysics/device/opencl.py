@@ -1,4 +1,5 @@
 """The OpenCL device: which one is there, programs built for it, and arrays copied there and back."""
+
 from __future__ import annotations
 
 import ctypes
@@ -110,14 +111,18 @@ def chosen(number: int) -> Found:
     every = list(devices())
     usable = [f for f in every if not f.lacks]
     if not every:
-        raise BackendError("an OpenCL driver is installed, but finds no device",
-                           fix="PoCL finds none where it may not write: set POCL_CACHE_DIR.")  # fmt: skip
+        raise BackendError(
+            "an OpenCL driver is installed, but finds no device",
+            fix="PoCL finds none where it may not write: set POCL_CACHE_DIR.",
+        )
     if not usable:
         told = "; ".join(f"{f.name} ({f.lacks})" for f in every)
         raise BackendError(f"no OpenCL device has the float64 that the backend needs: {told}", fix=INSTALL)
     if not 0 <= number < len(usable):
-        raise BackendError(f"there is no OpenCL device {number} (TINYPHYSICS_OPENCL_DEVICE)",
-                           fix=f"They count from 0; {plural(len(usable), 'device')} can run: see tp doctor.")  # fmt: skip
+        raise BackendError(
+            f"there is no OpenCL device {number} (TINYPHYSICS_OPENCL_DEVICE)",
+            fix=f"They count from 0; {plural(len(usable), 'device')} can run: see tp doctor.",
+        )
     return usable[number]
 
 
@@ -211,9 +216,17 @@ def on_lanes(kernel: Any, lanes: int) -> Callable[..., None]:
     """The kernel of a section as a function of arrays: their columns from `begin` to `end` go there and come back."""
 
     def call(
-        source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any,
-        begin: int, end: int, members: int, *numbers: int,
-    ) -> None:  # fmt: skip
+        source: Any,
+        out: Any,
+        uniform: Any,
+        varying: Any,
+        flags: Any,
+        series: Any,
+        begin: int,
+        end: int,
+        members: int,
+        *numbers: int,
+    ) -> None:
         here, count = slice(begin, end), end - begin
 
         def part(a: Any) -> Any:
@@ -253,7 +266,13 @@ def on_loops(
             for turn in section.sequence():
                 for n in range(turn.begin, turn.end):
                     share = spans[n]
-                    args = [*(held[name] for name in touched[n]), shared, raised, np.int64(share), np.int64(first + k)]
+                    args = [
+                        *(held[name] for name in touched[n]),
+                        shared,
+                        raised,
+                        np.int64(share),
+                        np.int64(first + k),
+                    ]
                     enqueue(kernels[n], -(-section.nests[n].extent // share), args)
                 for a, b in turn.swaps:
                     i, j = slots[a], slots[b]

@@ -3,6 +3,7 @@
 Between two calls the loop states of all members are here, and only those of one piece there. Where all fit, nothing is
 cut and the engine's own states are passed on. A member is the same whoever runs beside it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -81,13 +82,21 @@ class InPieces:
         return Pieces(held, parts, params, dt, t0)
 
     def restored(
-        self, registers: Arrays, params: Arrays, members: int, dt: float, t0: float, steps: int,
+        self,
+        registers: Arrays,
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
         threads: int | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         parts = self.cut(members)
         if len(parts) < 2:
             return self.engine.restored(registers, params, members, dt, t0, steps, threads)
-        return Pieces([{name: v[who] for name, v in registers.items()} for who in parts], parts, params, dt, t0)
+        return Pieces(
+            [{name: v[who] for name, v in registers.items()} for who in parts], parts, params, dt, t0
+        )
 
     def registers(self, m: Any) -> Any:
         return self.joined(m.held) if isinstance(m, Pieces) else self.engine.registers(m)
@@ -155,12 +164,18 @@ class InPieces:
         for k, who in enumerate(m.who):
             for name, v in self.engine.synchronised_there(self.load(m, k)).items():
                 if name in names:
-                    out.setdefault(name, empty((m.members, *v.shape[1:]), v.dtype))[who] = v[: who.stop - who.start]
+                    out.setdefault(name, empty((m.members, *v.shape[1:]), v.dtype))[who] = v[
+                        : who.stop - who.start
+                    ]
         return out
 
     def rows_of(self, m: Any, name: str) -> Any:
         """Where a register of all members is on the device; None if it is nowhere in one piece."""
-        return None if isinstance(m, Pieces) or not hasattr(self.engine, "rows_of") else self.engine.rows_of(m, name)
+        return (
+            None
+            if isinstance(m, Pieces) or not hasattr(self.engine, "rows_of")
+            else self.engine.rows_of(m, name)
+        )
 
     def synchronised(self, m: Any) -> Any:
         if not isinstance(m, Pieces):

@@ -3,6 +3,7 @@
 The rank modulo a prime is never above the true one; vectors that the prime suggests are tried in whole numbers. Where
 both agree the answer is proved; else the matrix is eliminated in whole numbers.
 """
+
 from __future__ import annotations
 
 import math

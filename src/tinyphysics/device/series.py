@@ -3,6 +3,7 @@
 Of each member there are the coefficients of its states, a row for each order and padded to whole vectors, the error words of
 the states, and the clock: time in two words, the length of the step that is next, steps done.
 """
+
 from __future__ import annotations
 
 import time
@@ -58,7 +59,12 @@ class SeriesEngine:
     workers = 1
 
     def __init__(
-        self, plan: SeriesPlan, states: Sequence[StateDecl], clock: str, load: Callable[[], Code], threads: int
+        self,
+        plan: SeriesPlan,
+        states: Sequence[StateDecl],
+        clock: str,
+        load: Callable[[], Code],
+        threads: int,
     ) -> None:
         self.plan, self.threads = plan, threads
         self.states = (*states, StateDecl(clock, "auxiliary", Type(shape=(CLOCK,))))
@@ -72,19 +78,32 @@ class SeriesEngine:
         self.made, self.found = self.code.made, self.code.found
 
     def start(
-        self, state: Mapping[str, Any], params: Mapping[str, Any], members: int, dt: float, t0: float,
+        self,
+        state: Mapping[str, Any],
+        params: Mapping[str, Any],
+        members: int,
+        dt: float,
+        t0: float,
         threads: int | None = None,
-    ) -> Rows:  # fmt: skip
+    ) -> Rows:
         rows = np.zeros((members, self.size))
-        flat = np.concatenate([np.asarray(state[s.name], np.float64).reshape(members, -1) for s in self.own], axis=1)
+        flat = np.concatenate(
+            [np.asarray(state[s.name], np.float64).reshape(members, -1) for s in self.own], axis=1
+        )
         rows[:, : flat.shape[1]] = flat
         rows[:, -CLOCK:] = state[self.states[-1].name]
         return Rows(rows, self.constants(params), t0, threads or self.threads)
 
     def restored(
-        self, registers: Mapping[str, Any], params: Mapping[str, Any], members: int, dt: float, t0: float, steps: int,
+        self,
+        registers: Mapping[str, Any],
+        params: Mapping[str, Any],
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
         threads: int | None = None,
-    ) -> Rows:  # fmt: skip
+    ) -> Rows:
         rows = np.array(registers["S0"], np.float64).reshape(members, self.size)
         return Rows(rows, self.constants(params), t0, threads or self.threads)
 
@@ -96,14 +115,18 @@ class SeriesEngine:
 
     def coefficients(self, m: Rows) -> tuple[Any, Any]:
         """(members, order, numbers), and the error words."""
-        rows = m.state[:, :-CLOCK].reshape(m.members, self.plan.order + 2, self.padded)[:, :, : len(self.plan.states)]
+        rows = m.state[:, :-CLOCK].reshape(m.members, self.plan.order + 2, self.padded)[
+            :, :, : len(self.plan.states)
+        ]
         return rows[:, :-1], rows[:, -1]
 
     def tell(self, m: Rows, name: str, value: float) -> None:
         m.until = value
 
     def patience(self, m: Rows, work: float) -> int:
-        operations = self.plan.order**2 * sum(len(s.out) for level in self.plan.sums for s in level) * QUAD + 1
+        operations = (
+            self.plan.order**2 * sum(len(s.out) for level in self.plan.sums for s in level) * QUAD + 1
+        )
         return max(64, int(work / (operations * max(m.members, 1))))
 
     def snapshot(self, m: Rows) -> Rows:
@@ -120,7 +143,14 @@ class SeriesEngine:
         def run(some: range) -> None:
             scratch = np.zeros(self.code.scratch)
             for k in some:
-                f(m.state[k], m.constants[k if len(m.constants) > 1 else 0], self.tables, scratch, m.until, count)
+                f(
+                    m.state[k],
+                    m.constants[k if len(m.constants) > 1 else 0],
+                    self.tables,
+                    scratch,
+                    m.until,
+                    count,
+                )
                 if out is not None:
                     out[k] = scratch[: out.shape[1]]
 

@@ -1,4 +1,5 @@
 """A Taylor step in loops, with NumPy: what emit/series.py writes, operation by operation, to the last bit; slow."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -44,13 +45,17 @@ class Orders:
                 for n, q in enumerate(group.out):
                     for u, x in zip(q, self.first(group, n) if k == 0 else self.later(group, n, k)):
                         self.put(u, x, k)
-        return [self.known[r][k] if self.plan.moves(r) else self.constant[r] if k == 0 else np.float64(0.0)
-                for r in self.plan.rates]  # fmt: skip
+        return [
+            self.known[r][k] if self.plan.moves(r) else self.constant[r] if k == 0 else np.float64(0.0)
+            for r in self.plan.rates
+        ]
 
     def combined(self, u: UOp, k: int) -> Any:
         scales = u.op in (Ops.MUL, Ops.DIV)
-        a: list[Any] = [self.known[s][k] if self.plan.moves(s) else self.constant[s] if k == 0 or scales else None
-                        for s in u.src]  # fmt: skip
+        a: list[Any] = [
+            self.known[s][k] if self.plan.moves(s) else self.constant[s] if k == 0 or scales else None
+            for s in u.src
+        ]
         if u.op is Ops.NEG or u.op is Ops.SUB and a[0] is None:
             return -a[-1]
         if any(x is None for x in a):
@@ -73,7 +78,11 @@ class Orders:
                 total = fma64(self.quad(row, j), self.quad(row, k - j), total)
             centre = self.quad(row, k // 2)
             total = fma64(self.tables[order + k] * centre, centre, total + total)
-            return total if s.kind == "square" else (self.quad(s.operands[0][n], k) - total) * self.inverse[s.out[n]]
+            return (
+                total
+                if s.kind == "square"
+                else (self.quad(s.operands[0][n], k) - total) * self.inverse[s.out[n]]
+            )
         if s.kind == "product":
             a, b = s.operands
             for j in range(k + 1):
@@ -87,7 +96,9 @@ class Orders:
         assert s.exponent is not None
         table = 2 * order + exponents(self.plan).index(s.exponent) * order**2 + k * order
         for j in range(1, k + 1):
-            total = fma64(self.tables[table + j] * self.quad(s.operands[0][n], j), self.quad(s.out[n], k - j), total)
+            total = fma64(
+                self.tables[table + j] * self.quad(s.operands[0][n], j), self.quad(s.out[n], k - j), total
+            )
         return total * self.inverse[s.out[n]]
 
 

@@ -3,6 +3,7 @@
 Frequencies and phases are double-double, the transform is NumPy's: a result is right to rounding, and its last bits
 are those of a library.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -69,8 +70,11 @@ def even_axes(shape: tuple[int, ...], *weights: Weights) -> Halves:
         back = [-s if a == axis else s for a, s in enumerate(shift)]
         return tuple((s + n // 2) % n - n // 2 for s, n in zip(back, shape))
 
-    return tuple(axis == len(shape) - 1 or all(w.get(flipped(shift, axis)) == c for w in weights for shift, c in w.items())
-                 for axis in range(len(shape)))  # fmt: skip
+    return tuple(
+        axis == len(shape) - 1
+        or all(w.get(flipped(shift, axis)) == c for w in weights for shift, c in w.items())
+        for axis in range(len(shape))
+    )
 
 
 def crossed(shift: tuple[int, ...], shape: tuple[int, ...], half: Halves) -> DD:
@@ -121,8 +125,12 @@ class Waves:
             drift, kick, fall = (n * h, n * h, (n * h) ** 2 / 2) if m is None else falling(m, h, n)
             for name, x in (("drift", drift), ("kick", kick), ("fall", fall), ("qq", 1), ("pp", 1)):
                 some[name][self.zero] = float(x)
-        parts = {"qq": some["qq"], "pp": some["pp"], "qp": self.inverse_mass.high * some["drift"],
-                 "pq": -(self.stiffness.high * some["kick"])}  # fmt: skip
+        parts = {
+            "qq": some["qq"],
+            "pp": some["pp"],
+            "qp": self.inverse_mass.high * some["drift"],
+            "pq": -(self.stiffness.high * some["kick"]),
+        }
         return {name: self.unfolded(x) for name, x in parts.items()} | self.constants(some)
 
     def flowing(self, t: Fraction) -> dict[str, Any]:
@@ -137,7 +145,10 @@ class Waves:
             far = self.square.abs().sqrt() * DD(*of_fraction(abs(t)))
             grown, _, short = hyperbola(where(growing, far, DD(np.zeros(far.shape))))
             ratio = np.where(growing, (grown if t > 0 else -grown).rounded() / omega, ratio)
-            fall, less = (np.where(growing, x, y) for x, y in ((-short.rounded() / omega**2, fall), (short.rounded(), less)))
+            fall, less = (
+                np.where(growing, x, y)
+                for x, y in ((-short.rounded() / omega**2, fall), (short.rounded(), less))
+            )
         cosine = 1.0 - less
         return {"qq": cosine, "pp": cosine.copy(), "drift": ratio, "kick": ratio.copy(), "fall": fall}
 
@@ -156,16 +167,25 @@ class Waves:
 
         x, s, turns = in_blocks(angles, self.square)
         if ((s <= 0.0) | (s >= 1.0) | (x >= limit**2))[~self.zero].any():
-            raise Unstable(f"omega*dt is {float(np.sqrt(x.max())):.4g}, and the method turns below {limit:.4g} only")
+            raise Unstable(
+                f"omega*dt is {float(np.sqrt(x.max())):.4g}, and the method turns below {limit:.4g} only"
+            )
         close = 1.0 / np.sqrt(1.0 - s.max(initial=0.0, where=~self.zero))  # an angle follows omega faster
         if (phase := close * self.phase_error(float(n * h))) > PHASE:
             raise NoModes(f"phases would be known to {phase:.0e} only")
         sine, less = turned(turns)
         p, hh = np.where(self.zero, 1.0, x), float(h)
         ratio = sine / np.where(self.zero, 1.0, 2.0 * np.sqrt(s * (1.0 - s)))
-        b, c, skew = (np.polyval([float(w) for w in reversed(k)] or [0.0], p) * ratio for k in (m.b, m.c, m.uneven))
-        return {"qq": 1.0 - less + skew * p, "pp": 1.0 - less - skew * p, "drift": b * hh, "kick": c * hh,
-                "fall": (less / p - skew) * hh * hh}  # fmt: skip
+        b, c, skew = (
+            np.polyval([float(w) for w in reversed(k)] or [0.0], p) * ratio for k in (m.b, m.c, m.uneven)
+        )
+        return {
+            "qq": 1.0 - less + skew * p,
+            "pp": 1.0 - less - skew * p,
+            "drift": b * hh,
+            "kick": c * hh,
+            "fall": (less / p - skew) * hh * hh,
+        }
 
     def unfolded(self, x: Any) -> Any:
         """Of all waves, from half of them along the axes where the others are the same."""
@@ -180,7 +200,10 @@ class Waves:
         at = (0,) * len(self.shape)
         w, k = float(self.inverse_mass.high[at]), float(self.stiffness.high[at])
         drift, kick, fall = (float(some[name][at]) for name in ("drift", "kick", "fall"))
-        return {"q": drift * self.drift - w * fall * self.force, "p": -kick * self.force - k * fall * self.drift}
+        return {
+            "q": drift * self.drift - w * fall * self.force,
+            "p": -kick * self.force - k * fall * self.drift,
+        }
 
     def apply(self, change: Mapping[str, Any], q: Any, p: Any) -> tuple[Any, Any]:
         """Fields (members, shape...) after the change."""
@@ -263,14 +286,20 @@ def by_table(x: Any) -> tuple[DD, DD]:
     d = x - k / FINE  # exact
     square = DD(*two_product(d, d))
     d4 = square.high * square.high
-    s = DD(d) - square * (DD(*of_fraction(Fraction(1, 6))) * DD(d)) + DD(d * d4 * (1 / 120 - square.high / 5040))
+    s = (
+        DD(d)
+        - square * (DD(*of_fraction(Fraction(1, 6))) * DD(d))
+        + DD(d * d4 * (1 / 120 - square.high / 5040))
+    )
     short = DD(square.high * d4 * (1 / 720 - square.high / 40320))
     less = square * (DD(0.5) - square * DD(*of_fraction(Fraction(1, 24)))) + short
     sine, cosine = (entry[k] for entry in table())
     return sine - sine * less + cosine * s, cosine - cosine * less - sine * s
 
 
-def waves(shape: tuple[int, ...], stiffness: Weights, inverse_mass: Weights, force: Fraction, drift: Fraction) -> Waves:
+def waves(
+    shape: tuple[int, ...], stiffness: Weights, inverse_mass: Weights, force: Fraction, drift: Fraction
+) -> Waves:
     """The modes of a lattice; a NoModes where a frequency cannot be told from 0."""
     half = even_axes(shape, stiffness, inverse_mass)
     k, w = spectrum(stiffness, shape, half), spectrum(inverse_mass, shape, half)

@@ -3,6 +3,7 @@
 The opening angle is chosen once in a run, at its first evaluation: the widest of a ladder with which the forces on a
 sample of points are within the budget. It is kept with the run, and so is the error that was measured.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +69,9 @@ def softening_of(spec: TreeSpec, params: Mapping[str, Any], member: int) -> floa
             env[str(v.arg)] = float(given[member if len(given) > 1 else 0])
     square = float(evaluate([spec.softening], env)[0])
     if not square >= 0.0:
-        raise InputError(f"the square of the softening is {square:g}", fix="With approximate= it is zero or positive.")
+        raise InputError(
+            f"the square of the softening is {square:g}", fix="With approximate= it is zero or positive."
+        )
     return square
 
 
@@ -95,8 +98,9 @@ def joined(below: Array) -> Array:
     mass = in_turn(children[MASS])
     moment = [in_turn(children[MASS] * children[k]) for k in range(3)]
     heavy = mass > 0.0
-    centre = np.stack([np.where(heavy, x / np.where(heavy, mass, 1.0), 0.5 * (a + b))
-                       for x, a, b in zip(moment, low, high)])  # fmt: skip
+    centre = np.stack(
+        [np.where(heavy, x / np.where(heavy, mass, 1.0), 0.5 * (a + b)) for x, a, b in zip(moment, low, high)]
+    )
     d = children[:3] - centre[:, None]
     out = np.empty((PLANES, len(mass)))
     out[:3], out[MASS], out[BOX : BOX + 3], out[BOX + 3 :] = centre, mass, low, high
@@ -156,7 +160,9 @@ def planted(q: Array, m: Array, f: Functions) -> Tree:
 class TreePull:
     """The tree of one member, in buffers that its nests read."""
 
-    def __init__(self, spec: TreeSpec, softening: float, own: dict[str, Array], f: Functions, threads: int) -> None:
+    def __init__(
+        self, spec: TreeSpec, softening: float, own: dict[str, Array], f: Functions, threads: int
+    ) -> None:
         self.spec, self.softening, self.own, self.f, self.threads = spec, softening, own, f, threads
         self.angle = 0.0  # not chosen yet
         self.error = (0.0, 0.0)  # rms and largest, as they were measured
@@ -185,8 +191,10 @@ class TreePull:
         q, m = self.planes(POINTS), self.planes(MASSES)[0]
         if (m < 0.0).any():
             i = int(np.flatnonzero(m < 0.0)[0])
-            raise InputError(f"the mass of body {i} is {m[i]:g}",
-                             fix="A tree sums masses, none of them negative: leave approximate= out.")  # fmt: skip
+            raise InputError(
+                f"the mass of body {i} is {m[i]:g}",
+                fix="A tree sums masses, none of them negative: leave approximate= out.",
+            )
         with np.errstate(all="ignore"):  # a number that is not finite stops the run, later
             tree = planted(q, m, self.f)
             if self.angle == 0.0:
@@ -208,10 +216,27 @@ class TreePull:
         cuts = [len(groups) * k // parts for k in range(parts + 1)]
 
         def part(k: int) -> int:
-            stack, whole, opened = (np.empty(size, np.int64) for size in (STACK, wide + GROUP, tree.leaves + GROUP))
-            return self.f.walk(tree.points.ctypes.data, room, tree.nodes.ctypes.data, wide, tree.leaves, root_of(tree),
-                               tree.kids.ctypes.data, angle * angle, self.softening, groups.ctypes.data, cuts[k], cuts[k + 1],
-                               out.ctypes.data, stack.ctypes.data, whole.ctypes.data, opened.ctypes.data)  # fmt: skip
+            stack, whole, opened = (
+                np.empty(size, np.int64) for size in (STACK, wide + GROUP, tree.leaves + GROUP)
+            )
+            return self.f.walk(
+                tree.points.ctypes.data,
+                room,
+                tree.nodes.ctypes.data,
+                wide,
+                tree.leaves,
+                root_of(tree),
+                tree.kids.ctypes.data,
+                angle * angle,
+                self.softening,
+                groups.ctypes.data,
+                cuts[k],
+                cuts[k + 1],
+                out.ctypes.data,
+                stack.ctypes.data,
+                whole.ctypes.data,
+                opened.ctypes.data,
+            )
 
         if parts == 1:
             return out, part(0)
@@ -224,11 +249,16 @@ class TreePull:
         error = self.errors(tree)
         for angle in angles():
             rms, most = error(angle)
-            if rms <= self.spec.budget or not rms < np.inf:  # a force that is not finite will stop the run, which says where
+            if (
+                rms <= self.spec.budget or not rms < np.inf
+            ):  # a force that is not finite will stop the run, which says where
                 self.angle, self.error = angle, (rms, most)
                 return
-        raise PlanError(f"approximate={self.spec.budget:g} is not met: with an opening angle of {angle:.2g} the forces "
-                        f"are off by {rms:.1e}", fix="Allow more, or leave approximate= out for the direct sum.")  # fmt: skip
+        raise PlanError(
+            f"approximate={self.spec.budget:g} is not met: with an opening angle of {angle:.2g} the forces "
+            f"are off by {rms:.1e}",
+            fix="Allow more, or leave approximate= out for the direct sum.",
+        )
 
     def errors(self, tree: Tree) -> Callable[[float], tuple[float, float]]:
         """The error with an opening angle, rms and largest, of the forces on a sample of points."""
@@ -257,7 +287,13 @@ class TreePull:
         with np.errstate(all="ignore"):
             tree = planted(self.planes(POINTS), self.planes(MASSES)[0], self.f)
             rms, most = self.errors(tree)(self.angle)
-        return {"angle": self.angle, "rms": self.error[0], "max": self.error[1], "last_rms": rms, "last_max": most}
+        return {
+            "angle": self.angle,
+            "rms": self.error[0],
+            "max": self.error[1],
+            "last_rms": rms,
+            "last_max": most,
+        }
 
     def summed(self, tree: Tree, places: Array) -> Array:
         """The pull on the points at some places, by every other: (3, places)."""
@@ -266,8 +302,17 @@ class TreePull:
         ids[: len(places)] = places
         targets = np.ascontiguousarray(tree.points[:3, ids])
         out = np.empty((3, room))
-        self.f.direct(tree.points.ctypes.data, tree.points.shape[1], n, targets.ctypes.data, ids.ctypes.data, room,
-                      room // GROUP, self.softening, out.ctypes.data)  # fmt: skip
+        self.f.direct(
+            tree.points.ctypes.data,
+            tree.points.shape[1],
+            n,
+            targets.ctypes.data,
+            ids.ctypes.data,
+            room,
+            room // GROUP,
+            self.softening,
+            out.ctypes.data,
+        )
         return out[:, : len(places)]
 
 

@@ -3,6 +3,7 @@
 The arithmetic is spelt out, fused multiply-adds included, so any compiler that is told not to contract
 gives the bits of every other backend.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,8 +19,15 @@ from tinyphysics.tpir.kernel import NOW, Section
 
 CHUNK = 32  # lanes of doubles; 64 spills, 16 leaves latency uncovered
 
-TYPE = {"f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t", "u64": "uint64_t",
-        "u32": "uint32_t", "bool": "int"}  # fmt: skip
+TYPE = {
+    "f64": "double",
+    "f32": "float",
+    "i64": "int64_t",
+    "i32": "int32_t",
+    "u64": "uint64_t",
+    "u32": "uint32_t",
+    "bool": "int",
+}
 PRELUDE = """#include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -29,9 +37,11 @@ static inline int32_t f32_to_i32(float x) { int32_t b; memcpy(&b, &x, 4); return
 static inline float i32_to_f32(int32_t b) { float x; memcpy(&x, &b, 4); return x; }
 #define div_f32(a, b) ((a) / (b))
 """
-ARGUMENTS = ("{S}const {T} *in, {S}{R} *out, {S}const double *uniform, {S}const {P} *varying, {S}signed char *flags, "
-             "{S}double *series, int64_t {begin}, int64_t {end}, int64_t members, int64_t first, int64_t steps, "
-             "int64_t stride")  # fmt: skip
+ARGUMENTS = (
+    "{S}const {T} *in, {S}{R} *out, {S}const double *uniform, {S}const {P} *varying, {S}signed char *flags, "
+    "{S}double *series, int64_t {begin}, int64_t {end}, int64_t members, int64_t first, int64_t steps, "
+    "int64_t stride"
+)
 
 
 @dataclass(frozen=True)
@@ -50,12 +60,29 @@ class Dialect:
 
 
 C = Dialect(
-    PRELUDE, "void", "", "static const", "#pragma GCC ivdep",
-    "memcpy({a}, {at}, sizeof {a});", "memcpy({at}, {a}, sizeof {a});", "",
-)  # fmt: skip
+    PRELUDE,
+    "void",
+    "",
+    "static const",
+    "#pragma GCC ivdep",
+    "memcpy({a}, {at}, sizeof {a});",
+    "memcpy({at}, {a}, sizeof {a});",
+    "",
+)
 
-INFIX = {Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.DIV: "/", Ops.AND: "&", Ops.OR: "|", Ops.XOR: "^",
-         Ops.LT: "<", Ops.LE: "<=", Ops.EQ: "==", Ops.NE: "!="}  # fmt: skip
+INFIX = {
+    Ops.ADD: "+",
+    Ops.SUB: "-",
+    Ops.MUL: "*",
+    Ops.DIV: "/",
+    Ops.AND: "&",
+    Ops.OR: "|",
+    Ops.XOR: "^",
+    Ops.LT: "<",
+    Ops.LE: "<=",
+    Ops.EQ: "==",
+    Ops.NE: "!=",
+}
 
 
 def literal(u: UOp) -> str:
@@ -115,7 +142,9 @@ def expression(u: UOp, a: Sequence[str]) -> str:
 class Names:
     """C names of nodes: variables as they are stored, everything else numbered in order."""
 
-    def __init__(self, careful: bool = False, helpers: dict[str, str] | None = None, local: str = "static") -> None:
+    def __init__(
+        self, careful: bool = False, helpers: dict[str, str] | None = None, local: str = "static"
+    ) -> None:
         self.table: dict[UOp, str] = {}
         self.local = local  # before a function
         self.careful = careful  # which form functions have that are called
@@ -137,7 +166,6 @@ class Names:
             out.append(f"{indent}const {TYPE[u.dtype.name]} {self.table[u]} = {text};")
         return out
 
-
     def solved(self, u: UOp, indent: str) -> list[str]:
         """One number of a solution; the others come from the same call."""
         which, n, *_ = u.arg
@@ -145,7 +173,9 @@ class Names:
         name = name_of(u, self.careful)
         if call not in self.table:
             if name not in self.helpers:
-                self.helpers[name] = c_function(u, self.careful, Names(self.careful, self.helpers, self.local), TYPE)
+                self.helpers[name] = c_function(
+                    u, self.careful, Names(self.careful, self.helpers, self.local), TYPE
+                )
             self.table[call] = f"g{len(self.table)}"
             args = ", ".join([self.table[call], *(self.of(s) for s in u.src)])
             out.append(f"{indent}double {self.table[call]}[{outputs(n)}]; {name}({args});")
@@ -155,19 +185,28 @@ class Names:
 
 
 def function(
-    f: Section, params: Sequence[UOp], varying: Sequence[bool], chunk: int, name: str = "", dialect: Dialect = C
+    f: Section,
+    params: Sequence[UOp],
+    varying: Sequence[bool],
+    chunk: int,
+    name: str = "",
+    dialect: Dialect = C,
 ) -> str:
     """One section as a C function; with a chunk of 1 the lane loop disappears."""
     T = TYPE[f.loads[0].dtype.name] if f.loads else "double"
     lane = "l" if chunk > 1 else "0"
     R = TYPE[f.roots[0].dtype.name] if f.roots else T  # of what it gives: a probe makes doubles of floats
-    P = next((TYPE[p.dtype.name] for slot, p in enumerate(params) if varying[slot]), T)  # of parameters, one for all
+    P = next(
+        (TYPE[p.dtype.name] for slot, p in enumerate(params) if varying[slot]), T
+    )  # of parameters, one for all
     begin, end = ("start", "stop") if dialect.share else ("begin", "end")
     given = ARGUMENTS.format(T=T, R=R, P=P, S=dialect.space, begin=begin, end=end)
     out = [f"{dialect.function} {name or f.name}({given}) {{"]
     if dialect.share:
         out.append("  " + dialect.share.format(n=chunk))
-    out += ["  (void)uniform; (void)varying; (void)flags; (void)series; (void)first; (void)steps; (void)stride;"]
+    out += [
+        "  (void)uniform; (void)varying; (void)flags; (void)series; (void)first; (void)steps; (void)stride;"
+    ]
     needed = f.needed
     helpers: dict[str, str] = {}
     outer = Names(f.careful, helpers, dialect.local)
@@ -181,7 +220,11 @@ def function(
     for c, u in shared.items():
         outer.table[c] = outer.of(u)
     # what a stage is weighed by, the same for all members or a row for each stage
-    apart = {v for v, row in f.weights.items() if any(u in own or u in f.invariants and u not in shared for u in row)}
+    apart = {
+        v
+        for v, row in f.weights.items()
+        if any(u in own or u in f.invariants and u not in shared for u in row)
+    }
     for k, (v, row) in enumerate(f.weights.items()):
         if v not in apart:
             out.append(f"  const {TYPE[v.dtype.name]} w{k}[] = {{{', '.join(map(outer.of, row))}}};")
@@ -195,7 +238,9 @@ def function(
         out.append(f"    {word} seen[{chunk}] = {{0}};")
     for slot, p in enumerate(params):
         if p in needed and varying[slot]:
-            out.append(f"    {dialect.space}const {P} *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */")
+            out.append(
+                f"    {dialect.space}const {P} *p{slot} = varying + {slot}*members + lane;  /* {p.arg} */"
+            )
 
     def inner(indent: str) -> Names:
         names = Names(f.careful, helpers, dialect.local)
@@ -225,7 +270,10 @@ def function(
         body += [f"{deeper}seen[{lane}] |= {names.of(g)};" for g in guards]
         values = [names.of(u) for u in roots]
         if store and store[0].startswith("s"):  # all old values are read before the first is replaced
-            body += [f"{deeper}const {TYPE[u.dtype.name]} n{k} = {v};" for k, (u, v) in enumerate(zip(roots, values))]
+            body += [
+                f"{deeper}const {TYPE[u.dtype.name]} n{k} = {v};"
+                for k, (u, v) in enumerate(zip(roots, values))
+            ]
             values = [f"n{k}" for k in range(len(values))]
         body += [f"{deeper}{where} {by} {v};" for where, v in zip(store, values)]
         if chunk == 1:
@@ -234,8 +282,10 @@ def function(
         return [*mark, f"{indent}for (int l = 0; l < {chunk}; l++) {{", *body, f"{indent}}}"]
 
     def stored(name: str, count: int) -> list[str]:
-        return ["    " + dialect.store.format(a=f"{name}{k}", at=f"out + {k}*members + lane", n=chunk)
-                for k in range(count)]  # fmt: skip
+        return [
+            "    " + dialect.store.format(a=f"{name}{k}", at=f"out + {k}*members + lane", n=chunk)
+            for k in range(count)
+        ]
 
     for k, (v, row) in enumerate(f.weights.items()):
         if v in apart:
@@ -250,15 +300,24 @@ def function(
             out.append("    for (int64_t i = 0; i < steps; i++) {")
             clock = "first + i"
         if f.going is not None:
-            out += ["      int on = 0;", "      {", *lanes("      ", [f.going], (), ["on"], "|="), "      }",
-                    "      if (!on) break;"]  # fmt: skip
+            out += [
+                "      int on = 0;",
+                "      {",
+                *lanes("      ", [f.going], (), ["on"], "|="),
+                "      }",
+                "      if (!on) break;",
+            ]
         if NOW in needed:
             out.append(f"      const double now = (double)({clock});")
         if f.stages > 1:
             out.append(f"      for (int s = 0; s < {f.stages}; s++) {{")
         out += lanes("      ", f.roots, f.guards, state)
         for t in f.tails:
-            out += [f"      if ((s + 1) % {t.period} == 0) {{", *lanes("        ", t.roots, t.guards, state), "      }"]
+            out += [
+                f"      if ((s + 1) % {t.period} == 0) {{",
+                *lanes("        ", t.roots, t.guards, state),
+                "      }",
+            ]
         out.append("    }" if f.stages == 1 else "    }}")
         if f.watched:
             if NOW in needed:
@@ -281,8 +340,11 @@ def function(
 
 def flag(chunk: int) -> list[str]:
     """A chunk in which a guard fired stores nothing but a mark."""
-    return ["    int64_t any = 0;", f"    for (int l = 0; l < {chunk}; l++) any |= seen[l];",
-            "    if (any) { flags[lane] = 1; continue; }"]  # fmt: skip
+    return [
+        "    int64_t any = 0;",
+        f"    for (int l = 0; l < {chunk}; l++) any |= seen[l];",
+        "    if (any) { flags[lane] = 1; continue; }",
+    ]
 
 
 def module(

@@ -1,4 +1,5 @@
 """Loop nests as a complete C program: reads arrays, runs them, prints the hash of the state."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -51,11 +52,15 @@ def each(shape: Shape, body: str) -> str:
 def complete_loops(k: LoopKernel, program: Program, host: LoopHost = HERE) -> str:
     """`./a.out STEPS DT T0 parameters... < arrays` runs one member and prints the hash of its state."""
     if k.tree is not None:
-        raise PlanError("a program that sums through a tree is no complete C program",
-                        fix="Leave approximate= out to see the direct sum.")  # fmt: skip
+        raise PlanError(
+            "a program that sums through a tree is no complete C program",
+            fix="Leave approximate= out to see the direct sum.",
+        )
     if k.lists:
-        raise PlanError("a program that sums over neighbours is no complete C program: this library makes its lists",
-                        fix='Look at sim.ir("llvm"), or sum over all pairs.')  # fmt: skip
+        raise PlanError(
+            "a program that sums over neighbours is no complete C program: this library makes its lists",
+            fix='Look at sim.ir("llvm"), or sum over all pairs.',
+        )
     slots = {name: i for i, name in enumerate(k.buffers)}
     order = [str(p.arg)[1:] for p in k.params]
     given = [n for n in order if n not in ("dt", "t0")]
@@ -71,16 +76,22 @@ def complete_loops(k: LoopKernel, program: Program, host: LoopHost = HERE) -> st
         b, listed = k.buffers[buffer], ", ".join(literal(x) for x in u.src)
         t = TYPE[b.dtype.name]
         copy = f"(({t} *)buffers[{slots[buffer]}])[{place(b, u.shape, k.components)}] = *from++;"
-        lines.append(f"  {{ static const {t} list[] = {{{listed}}}; const {t} *from = list;\n  {each(u.shape, copy)} }}")
+        lines.append(
+            f"  {{ static const {t} list[] = {{{listed}}}; const {t} *from = list;\n  {each(u.shape, copy)} }}"
+        )
     for name in [*k.arrays, *k.inputs]:
         shape, targets = shapes[name], [{**k.arrays, **k.inputs}[name]]
         targets += [k.flat[name]] if name in k.flat else []
         t = TYPE[k.buffers[targets[0]].dtype.name]
-        stores = [f"(({t} *)buffers[{slots[b]}])[{place(k.buffers[b], shape, k.components)}] = x;" for b in targets]
+        stores = [
+            f"(({t} *)buffers[{slots[b]}])[{place(k.buffers[b], shape, k.components)}] = x;" for b in targets
+        ]
         read = f"{t} x; if (fread(&x, sizeof x, 1, stdin) != 1) return 3;"
         lines.append(f"  /* {name} */\n" + each(shape, f"{{ {read} {' '.join(stores)} }}"))
-    lines.append("  if (steps > 0) { init(buffers, uniform, flags, 0, 1); step(buffers, uniform, flags, 0, steps); "
-                 "final(buffers, uniform, flags, steps, 1); }")  # fmt: skip
+    lines.append(
+        "  if (steps > 0) { init(buffers, uniform, flags, 0, 1); step(buffers, uniform, flags, 0, steps); "
+        "final(buffers, uniform, flags, steps, 1); }"
+    )
     lines += [f"  {host.wait}"] if host.wait else []
     for name, (buffer, dtype, shape) in k.outputs.items():
         t, source = TYPE[dtype.name], k.inputs[name]
@@ -94,8 +105,10 @@ def complete_loops(k: LoopKernel, program: Program, host: LoopHost = HERE) -> st
     usage = " ".join(["STEPS", "DT", "T0", *given])
     arrays = ", ".join(f"{name} {list(shapes[name])}" for name in [*k.arrays, *k.inputs])
     body, numbers = "\n".join(lines), max(len(order), 1)
-    above, local = ("".join(f"{indent}{line.format(n=numbers)}\n" for line in part)
-                    for indent, part in (("", host.above), ("  ", host.local)))  # fmt: skip
+    above, local = (
+        "".join(f"{indent}{line.format(n=numbers)}\n" for line in part)
+        for indent, part in (("", host.above), ("  ", host.local))
+    )
     return f"""/* {program.name}: {host.command}
    usage: {usage} < arrays; the arrays are raw numbers, row by row: {arrays} */
 #include <stdio.h>

@@ -1,4 +1,5 @@
 """A kernel as a complete C program: reads a state, runs it, prints the state and its hash."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -101,7 +102,9 @@ def complete_program(k: Kernel, program: Program, host: Host = HERE) -> str:
     given = [n for n in order if n not in ("dt", "t0")]
     inputs = [str(v.arg)[1:] for v in k.inputs]
     words = low_words(program)
-    read = [j for j in range(len(inputs)) if j not in words]  # what is given; an error word is the rest of its number
+    read = [
+        j for j in range(len(inputs)) if j not in words
+    ]  # what is given; an error word is the rest of its number
     fill = []
     for slot, name in enumerate(order):
         source = {"dt": "dt", "t0": "t0"}.get(name) or f"atof(argv[{4 + given.index(name)}])"
@@ -109,7 +112,9 @@ def complete_program(k: Kernel, program: Program, host: Host = HERE) -> str:
     first = 4 + len(given)
     places = {j: f"argv[{first + n}]" for n, j in enumerate(read)}
     for j, name in enumerate(inputs):
-        number = "atof" if T in ("double", "float") else "atoll"  # a state of whole numbers is given in its units
+        number = (
+            "atof" if T in ("double", "float") else "atoll"
+        )  # a state of whole numbers is given in its units
         value = f"{number}({places[j]})" if j in places else f"atof({places[words[j]]}) - in[{words[j]}]"
         fill.append(f"  in[{j}] = {value};  /* {name} */")
     show, at = [], 0
@@ -122,14 +127,22 @@ def complete_program(k: Kernel, program: Program, host: Host = HERE) -> str:
         at += prod(shape)
 
     def go(name: str, arrays: str, first: str = "0", steps: str = "1") -> str:
-        return f"    {host.call.format(name=name)}{arrays}, uniform, 0, flags, 0, 0, 1, 1, {first}, {steps}, 1);"
+        return (
+            f"    {host.call.format(name=name)}{arrays}, uniform, 0, flags, 0, 0, 1, 1, {first}, {steps}, 1);"
+        )
 
-    calls = [go("init", "in, state"), *([go(enter, "state, state")] if enter else []),
-             go("step", "state, state", "0", "steps"), *([go(leave, "state, state")] if leave else []),
-             go("final", "state, out", "steps")]  # fmt: skip
-    memory = [f"double uniform[{max(len(order), 1)}];",
-              f"{T} in[{max(len(inputs), 1)}], state[{max(len(k.carried), 1)}], out[{max(outputs, 1)}];",
-              "signed char flags[1] = {0};"]  # fmt: skip
+    calls = [
+        go("init", "in, state"),
+        *([go(enter, "state, state")] if enter else []),
+        go("step", "state, state", "0", "steps"),
+        *([go(leave, "state, state")] if leave else []),
+        go("final", "state, out", "steps"),
+    ]
+    memory = [
+        f"double uniform[{max(len(order), 1)}];",
+        f"{T} in[{max(len(inputs), 1)}], state[{max(len(k.carried), 1)}], out[{max(outputs, 1)}];",
+        "signed char flags[1] = {0};",
+    ]
     above = "".join(f"{host.shared} {line}\n" for line in memory) if host.shared else ""
     local = "" if host.shared else "".join(f"  {line}\n" for line in memory)
     usage = " ".join(["STEPS", "DT", "T0", *given, *(inputs[j] for j in read)])

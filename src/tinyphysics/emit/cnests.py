@@ -3,6 +3,7 @@
 The loops are those of the nest, written out; the compiler may vectorise them as it likes, since no two
 iterations of a map share a number and sums are taken in the order that is spelt out.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -77,9 +78,18 @@ class NestText:
 
     def values(self, nodes: Sequence[UOp], level: int | None = None) -> None:
         for u in nodes:
-            if u in self.names or u.op in (Ops.CONST, Ops.VAR) or level is not None and self.level(u) != level:
+            if (
+                u in self.names
+                or u.op in (Ops.CONST, Ops.VAR)
+                or level is not None
+                and self.level(u) != level
+            ):
                 continue
-            text = self.place(u.arg[0], u.arg[1], u.src) if u.op is Ops.LOAD else expression(u, [self.of(s) for s in u.src])
+            text = (
+                self.place(u.arg[0], u.arg[1], u.src)
+                if u.op is Ops.LOAD
+                else expression(u, [self.of(s) for s in u.src])
+            )
             self.count += 1
             self.names[u] = f"v{self.count}"
             self.line(f"const {TYPE[u.dtype.name]} v{self.count} = {text};")
@@ -119,7 +129,9 @@ class NestText:
         names = {x: a, y: b}
         for u in toposort([graph]):
             if u not in names:
-                names[u] = literal(u) if u.op is Ops.CONST else f"({expression(u, [names[v] for v in u.src])})"
+                names[u] = (
+                    literal(u) if u.op is Ops.CONST else f"({expression(u, [names[v] for v in u.src])})"
+                )
         return names[graph]
 
     def identity(self, s: Store) -> str:
@@ -131,8 +143,10 @@ class NestText:
             self.line(f"seen |= {self.of(g)};")
 
     def fold(self, s: Store, acc: str, lanes: int) -> None:
-        self.line(f"for (int w = {lanes // 2}; w; w /= 2) for (int l = 0; l < w; l++) {acc}[l] = "
-                  f"{self.combined(s, f'{acc}[l]', f'{acc}[l + w]')};")  # fmt: skip
+        self.line(
+            f"for (int w = {lanes // 2}; w; w /= 2) for (int l = 0; l < w; l++) {acc}[l] = "
+            f"{self.combined(s, f'{acc}[l]', f'{acc}[l + w]')};"
+        )
 
     # --- kinds --------------------------------------------------------------------------------
     def write(self) -> list[str]:
@@ -245,8 +259,10 @@ class NestText:
             planes = (str(s.plane), f"slab*{b.planes // parts} + {s.plane}")
             to, source = (self.place(s.buffer, plane, ()) for plane in planes)
             t = TYPE[b.dtype.name]
-            self.line(f"for (int64_t j = spans[2*slab]; j < spans[2*slab + 1]; j++) {{ {t} *a = &{to} + j; "
-                      f"*a = {self.combined(s, '*a', f'(&{source})[j]')}; }}")  # fmt: skip
+            self.line(
+                f"for (int64_t j = spans[2*slab]; j < spans[2*slab + 1]; j++) {{ {t} *a = &{to} + j; "
+                f"*a = {self.combined(s, '*a', f'(&{source})[j]')}; }}"
+            )
         self.close()
 
     def buffer(self, name: str) -> str:
@@ -328,7 +344,9 @@ class NestText:
             starts, blocks = (self.buffer(f"near{self.nest.near}.{what}") for what in ("starts", "blocks"))
             self.line(f"const int64_t *starts = {starts}; const int32_t *blocks = {blocks};")
             self.open("for (int64_t e = starts[i]; e < starts[i + 1]; e++)")
-            self.line(f"const int64_t block = (int64_t)(blocks[e] >> {FIRST}) << 3, from = block > i ? block : i + 1;")
+            self.line(
+                f"const int64_t block = (int64_t)(blocks[e] >> {FIRST}) << 3, from = block > i ? block : i + 1;"
+            )
             self.line(f"const int64_t to = block + {PAIR_LANES} < {size} ? block + {PAIR_LANES} : {size};")
             self.independent()
             self.open("for (int64_t j = from; j < to; j++)")
@@ -373,9 +391,12 @@ def driver(kernel: LoopKernel, section: LoopSection) -> str:
     if (wave := wavefront(section, kernel.buffers)) is not None:
         before = [*sweep(section, wave), *edge(section, wave)]
         arguments = "buffers, uniform, flags, 0"
-        lines += [f"  for (; k + {wave.steps} <= steps; k += {wave.steps}) {{",
-                  f"    part_sweep_{section.name}({arguments}, {wave.extent}, first + k);",
-                  f"    part_edge_{section.name}({arguments}, 0, first + k);", "  }"]  # fmt: skip
+        lines += [
+            f"  for (; k + {wave.steps} <= steps; k += {wave.steps}) {{",
+            f"    part_sweep_{section.name}({arguments}, {wave.extent}, first + k);",
+            f"    part_edge_{section.name}({arguments}, 0, first + k);",
+            "  }",
+        ]
     lines.append("  for (; k < steps; k++) {")
     lines += [f"    for (int s = 1; s <= {section.passes}; s++) {{"] if section.rolled else []
     for turn in section.turns:
@@ -385,35 +406,50 @@ def driver(kernel: LoopKernel, section: LoopSection) -> str:
             lines.append(f"    part_{section.name}_{n}(buffers, uniform, flags, 0, {extent}, first + k);")
         for a, b in turn.swaps:
             i, j = slots.index(a), slots.index(b)
-            lines.append(f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */")
+            lines.append(
+                f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */"
+            )
         lines += ["    }"] if turn.period > 1 else []
     lines += ["    }"] if section.rolled else []
-    return "\n".join([*before, *lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
+    return "\n".join(
+        [*before, *lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"]
+    )
 
 
 def stage(section: LoopSection, wave: Wavefront, s: int, lo: str, hi: str) -> str:
-    return f"part_{section.name}_{s % wave.nests}(buffers, uniform, flags, {lo}, {hi}, now + {s // wave.nests});"
+    return (
+        f"part_{section.name}_{s % wave.nests}(buffers, uniform, flags, {lo}, {hi}, now + {s // wave.nests});"
+    )
 
 
 def sweep(section: LoopSection, wave: Wavefront) -> list[str]:
     """Several steps on a slab of rows, each nest some rows behind the one before it."""
-    lines = [f"void part_sweep_{section.name}({ARGUMENTS}) {{",
-             f"  for (int64_t r = lo; r < hi; r += {wave.rows}) {{"]  # fmt: skip
+    lines = [
+        f"void part_sweep_{section.name}({ARGUMENTS}) {{",
+        f"  for (int64_t r = lo; r < hi; r += {wave.rows}) {{",
+    ]
     for s in range(wave.stages):
         lag = wave.lag(s)
-        lines += [f"    {{ int64_t a = r - {lag}, b = a + {wave.rows};",
-                  f"      a = a < lo + {lag} ? lo + {lag} : a; b = b > hi - {lag} ? hi - {lag} : b;",
-                  f"      if (a < b) {stage(section, wave, s, 'a', 'b')} }}"]  # fmt: skip
+        lines += [
+            f"    {{ int64_t a = r - {lag}, b = a + {wave.rows};",
+            f"      a = a < lo + {lag} ? lo + {lag} : a; b = b > hi - {lag} ? hi - {lag} : b;",
+            f"      if (a < b) {stage(section, wave, s, 'a', 'b')} }}",
+        ]
     return [*lines, "  }", "}"]
 
 
 def edge(section: LoopSection, wave: Wavefront) -> list[str]:
     """The rows around an edge that the sweeps of both sides have left, stage by stage."""
-    lines = [f"void part_edge_{section.name}({ARGUMENTS}) {{",
-             f"  const int64_t end = lo ? lo : {wave.extent}; (void)hi;"]  # fmt: skip
+    lines = [
+        f"void part_edge_{section.name}({ARGUMENTS}) {{",
+        f"  const int64_t end = lo ? lo : {wave.extent}; (void)hi;",
+    ]
     for s in range(1, wave.stages):
         lag = wave.lag(s)
-        lines += [f"  {stage(section, wave, s, f'end - {lag}', 'end')}", f"  {stage(section, wave, s, 'lo', f'lo + {lag}')}"]
+        lines += [
+            f"  {stage(section, wave, s, f'end - {lag}', 'end')}",
+            f"  {stage(section, wave, s, 'lo', f'lo + {lag}')}",
+        ]
     return [*lines, "}"]
 
 

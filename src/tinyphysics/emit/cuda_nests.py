@@ -4,6 +4,7 @@ What runs is PTX made from LLVM IR (emit/ptx_nests.py); this says the same to a 
 Sums are taken in the order that the nest says. No thread waits for another: accumulators that several threads fill are folded
 by a launch of their own, and a pair is computed by both of its points, once for each of its two sums.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -241,8 +242,10 @@ def launches(kernel: LoopKernel, nest: Nest, name: str) -> list[Launch]:
             return [f.kernel_of(name, every, f.in_turn)]
         case "lanes":
             f, g = text(), text()
-            return [f.kernel_of(name, rows * LANES, f.accumulate, WORKSPACE),
-                    g.kernel_of(f"{name}_fold", rows, g.combine, WORKSPACE)]  # fmt: skip
+            return [
+                f.kernel_of(name, rows * LANES, f.accumulate, WORKSPACE),
+                g.kernel_of(f"{name}_fold", rows, g.combine, WORKSPACE),
+            ]
         case "pairs":
             f = text()
             return [f.kernel_of(name, nest.sizes[0], f.of_pairs)]
@@ -255,8 +258,10 @@ def launches(kernel: LoopKernel, nest: Nest, name: str) -> list[Launch]:
 
 def call(kernel: LoopKernel, launch: Launch) -> str:
     slots = list(kernel.buffers)
-    given = [f"({TYPE[kernel.buffers[b].dtype.name]} *)buffers[{slots.index(b)}]" if b != WORKSPACE else b
-             for b in launch.buffers]  # fmt: skip
+    given = [
+        f"({TYPE[kernel.buffers[b].dtype.name]} *)buffers[{slots.index(b)}]" if b != WORKSPACE else b
+        for b in launch.buffers
+    ]
     blocks = -(-launch.threads // BLOCK)
     return f"{launch.name}<<<{blocks}, {BLOCK}>>>({', '.join([*given, 'uniform', 'flags', 'first + k'])});"
 
@@ -264,15 +269,20 @@ def call(kernel: LoopKernel, launch: Launch) -> str:
 def driver(kernel: LoopKernel, section: LoopSection, made: Sequence[Sequence[Launch]]) -> str:
     """What this machine does: it queues the kernels of so many steps, and lets buffers change places."""
     slots = list(kernel.buffers)
-    lines = [f"static void {section.name}(void **buffers, const double *uniform, signed char *flags, int64_t first, "
-             "int64_t steps) {", "  for (int64_t k = 0; k < steps; k++) {"]  # fmt: skip
+    lines = [
+        f"static void {section.name}(void **buffers, const double *uniform, signed char *flags, int64_t first, "
+        "int64_t steps) {",
+        "  for (int64_t k = 0; k < steps; k++) {",
+    ]
     lines += [f"    for (int s = 1; s <= {section.passes}; s++) {{"] if section.rolled else []
     for turn in section.turns:
         lines += [f"    if (s % {turn.period} == 0) {{"] if turn.period > 1 else []
         lines += [f"    {call(kernel, launch)}" for nest in made[turn.begin : turn.end] for launch in nest]
         for a, b in turn.swaps:
             i, j = slots.index(a), slots.index(b)
-            lines.append(f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */")
+            lines.append(
+                f"    {{ void *x = buffers[{i}]; buffers[{i}] = buffers[{j}]; buffers[{j}] = x; }}  /* {a}, {b} */"
+            )
         lines += ["    }"] if turn.period > 1 else []
     lines += ["    }"] if section.rolled else []
     return "\n".join([*lines, "  }", "  (void)buffers; (void)uniform; (void)flags; (void)first;", "}"])
@@ -295,7 +305,10 @@ def module(kernel: LoopKernel, careful: bool = False) -> str:
     """CUDA C of every nest and section."""
     sections = (kernel.careful if careful else kernel.sections).values()
     largest = max((room(nest) for s in sections for nest in s.nests), default=0)
-    out = [CUDA.prelude + ALLOCATING, *([f"static __managed__ double {WORKSPACE}[{largest}];"] if largest else [])]
+    out = [
+        CUDA.prelude + ALLOCATING,
+        *([f"static __managed__ double {WORKSPACE}[{largest}];"] if largest else []),
+    ]
     for section in sections:
         made = [launches(kernel, nest, part_name(section.name, k)) for k, nest in enumerate(section.nests)]
         out += [launch.text for nest in made for launch in nest]
@@ -304,17 +317,22 @@ def module(kernel: LoopKernel, careful: bool = False) -> str:
 
 
 DEVICE = LoopHost(
-    COMMAND, module, "managed({count}, sizeof({t}))",
-    ("static __managed__ double uniform[{n}];", "static __managed__ signed char flags[1];"), (),
+    COMMAND,
+    module,
+    "managed({count}, sizeof({t}))",
+    ("static __managed__ double uniform[{n}];", "static __managed__ signed char flags[1];"),
+    (),
     'if (cudaDeviceSynchronize() != cudaSuccess) { fprintf(stderr, "the device failed\\n"); return 1; }',
-)  # fmt: skip
+)
 
 
 def complete_cuda_loops(k: LoopKernel, program: Program) -> str:
     """A program that runs on a GPU and prints the hash of its state, like that of emit/cloops.py."""
     if k.lists or k.tree is not None:
         what = "sums over neighbours" if k.lists else "sums through a tree"
-        raise PlanError(f'ir("cuda"): a program that {what} is no complete program: this library makes the '
-                        f"{'lists' if k.lists else 'tree'} between launches",
-                        fix='Look at sim.ir("ptx") or sim.ir("llvm"), or sum over all pairs.')  # fmt: skip
+        raise PlanError(
+            f'ir("cuda"): a program that {what} is no complete program: this library makes the '
+            f"{'lists' if k.lists else 'tree'} between launches",
+            fix='Look at sim.ir("ptx") or sim.ir("llvm"), or sum over all pairs.',
+        )
     return complete_loops(k, program, DEVICE)

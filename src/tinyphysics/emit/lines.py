@@ -1,4 +1,5 @@
 """What is a function of LLVM IR written with that no graph gives?  Lines, names by number, labels."""
+
 from __future__ import annotations
 
 

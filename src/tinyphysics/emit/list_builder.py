@@ -4,6 +4,7 @@ For every 64 points: which 512 are near, which 64 of those; then for each 8 of t
 8 hold one within reach. A row is given blocks in ascending order, from its own on, each with what is to be heeded
 in it (tpir/lists.py). Nothing here is part of the meaning of a program: a list may hold too much.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -12,8 +13,10 @@ from tinyphysics.emit.lines import Lines
 from tinyphysics.tpir.lists import FIRST, MASKED, MIXED, NOT_ACROSS, WAY
 
 V, B, W = "<8 x double>", "<8 x i1>", "<8 x i64>"
-ARGUMENTS = ("ptr %f, i64 %stride, i64 %n, ptr %b1, ptr %b2, ptr %b3, i64 %n1, i64 %n2, i64 %n3, ptr %numbers, "
-             "ptr %c2, ptr %c1, ptr %seen, ptr %ways, ptr %starts, ptr %blocks, i64 %room")  # fmt: skip
+ARGUMENTS = (
+    "ptr %f, i64 %stride, i64 %n, ptr %b1, ptr %b2, ptr %b3, i64 %n1, i64 %n2, i64 %n3, ptr %numbers, "
+    "ptr %c2, ptr %c1, ptr %seen, ptr %ways, ptr %starts, ptr %blocks, i64 %room"
+)
 
 
 class Code(Lines):
@@ -82,7 +85,12 @@ class Geometry:
     def __init__(self, c: Code, d: int, periodic: bool, straight: bool) -> None:
         self.c, self.d, self.periodic, self.straight = c, d, periodic, straight
         axes = range(d)
-        names = [*(f"length{k}" for k in axes), *(f"cell{k}" for k in range(d * d)), "reach", *(f"way{k}" for k in axes)]
+        names = [
+            *(f"length{k}" for k in axes),
+            *(f"cell{k}" for k in range(d * d)),
+            "reach",
+            *(f"way{k}" for k in axes),
+        ]
         self.number = {name: c.item("%numbers", str(k), "double") for k, name in enumerate(names)}
         self.square = c.new(f"fmul double {self.number['reach']}, {self.number['reach']}")
         self.wide = {name: self.splat(x) for name, x in self.number.items()}
@@ -95,7 +103,9 @@ class Geometry:
 
     def box(self, array: str, count: str, i: str) -> list[str]:
         """low and high of a box along each axis; arrays lie one behind the other."""
-        places = [self.c.new(f"add i64 {self.c.new(f'mul i64 {count}, {k}')}, {i}") for k in range(2 * self.d)]
+        places = [
+            self.c.new(f"add i64 {self.c.new(f'mul i64 {count}, {k}')}, {i}") for k in range(2 * self.d)
+        ]
         return [self.c.item(array, p, "double") for p in places]
 
     def close(self, a: list[str], b: list[str]) -> str:
@@ -128,7 +138,11 @@ class Geometry:
     def rows(self, own: list[str], j: str, across: bool) -> tuple[str, str]:
         """For eight rows and eight points: (has a row one within reach?  the way across the edge, or MIXED)."""
         c, d = self.c, self.d
-        some, least, most = f"<{', '.join(['i1 false'] * 8)}>", self.far, c.new(f"fneg {V} {self.far}") if across else ""
+        some, least, most = (
+            f"<{', '.join(['i1 false'] * 8)}>",
+            self.far,
+            c.new(f"fneg {V} {self.far}") if across else "",
+        )
         beyond = most
         for other in range(8):
             parts, code = [], ""
@@ -138,7 +152,11 @@ class Geometry:
                 if across:
                     turn = c.call("rint", V, x)
                     x = c.new(f"fsub {V} {x}, {turn}")  # the code is 9*kx + 3*ky + kz
-                    code = turn if not code else c.new(f"fadd {V} {c.new(f'fmul {V} {code}, {self.three}')}, {turn}")
+                    code = (
+                        turn
+                        if not code
+                        else c.new(f"fadd {V} {c.new(f'fmul {V} {code}, {self.three}')}, {turn}")
+                    )
                 parts.append(x)
             total = ""
             for k in range(d):
@@ -211,14 +229,19 @@ def module(d: int, periodic: bool, straight: bool) -> str:
         c.loop(group, "0", c.get(many2), near_64)
         first = c.new(f"mul i64 {b}, 8")
         places = [c.new(f"add i64 {c.new(f'mul i64 %stride, {a}')}, {first}") for a in range(d)]
-        rows = [c.new(f"load {V}, ptr {c.new(f'getelementptr double, ptr %f, i64 {at}')}, align 8") for at in places]
+        rows = [
+            c.new(f"load {V}, ptr {c.new(f'getelementptr double, ptr %f, i64 {at}')}, align 8")
+            for at in places
+        ]
 
         def look(q: str, j: str, across: bool) -> None:
             mask, way = g.rows(rows, c.new(f"shl i64 {j}, 3"), across)
             c.line(f"store i64 {mask}, ptr {c.new(f'getelementptr i64, ptr %seen, i64 {q}')}")
             if way:
                 eighth = c.new(f"shl i64 {q}, 3")
-                c.line(f"store {W} {way}, ptr {c.new(f'getelementptr i64, ptr %ways, i64 {eighth}')}, align 8")
+                c.line(
+                    f"store {W} {way}, ptr {c.new(f'getelementptr i64, ptr %ways, i64 {eighth}')}, align 8"
+                )
 
         def points(q: str) -> None:
             found = c.item("%c1", q)
@@ -244,15 +267,23 @@ def module(d: int, periodic: bool, straight: bool) -> str:
             def keep() -> None:
                 begin = c.new(f"shl i64 {j}, 3")
                 end = c.new(f"add i64 {begin}, 8")
-                cut = c.new(f"or i1 {c.new(f'icmp sle i64 {begin}, {i}')}, {c.new(f'icmp sgt i64 {end}, %n')}")
+                cut = c.new(
+                    f"or i1 {c.new(f'icmp sle i64 {begin}, {i}')}, {c.new(f'icmp sgt i64 {end}, %n')}"
+                )
                 way = c.item("%ways", c.new(f"add i64 {c.new(f'shl i64 {q}, 3')}, {place}"))
-                way = c.new(f"select i1 {c.new(f'trunc i64 {found} to i1')}, i64 {way}, i64 {NOT_ACROSS << WAY}")
+                way = c.new(
+                    f"select i1 {c.new(f'trunc i64 {found} to i1')}, i64 {way}, i64 {NOT_ACROSS << WAY}"
+                )
                 flags = c.new(f"or i64 {c.new(f'select i1 {cut}, i64 {MASKED}, i64 0')}, {way}")
                 value = c.new(f"or i64 {c.new(f'shl i64 {j}, {FIRST}')}, {flags}")
                 so_far = c.get(many)
-                c.when(c.new(f"icmp slt i64 {so_far}, %room"), lambda: c.line(
-                    f"store i32 {c.new(f'trunc i64 {value} to i32')}, ptr "
-                    f"{c.new(f'getelementptr i32, ptr %blocks, i64 {so_far}')}"))  # fmt: skip
+                c.when(
+                    c.new(f"icmp slt i64 {so_far}, %room"),
+                    lambda: c.line(
+                        f"store i32 {c.new(f'trunc i64 {value} to i32')}, ptr "
+                        f"{c.new(f'getelementptr i32, ptr %blocks, i64 {so_far}')}"
+                    ),
+                )
                 c.put(many, c.new(f"add i64 {so_far}, 1"))
 
             c.when(c.new(f"and i1 {bit}, {c.new(f'icmp sge i64 {j}, {after}')}"), keep)
@@ -264,8 +295,21 @@ def module(d: int, periodic: bool, straight: bool) -> str:
     total = c.get(many)
     c.line(f"store i64 {total}, ptr {c.new('getelementptr i64, ptr %starts, i64 %n')}")
     c.line(f"ret i64 {total}")
-    declared = ["declare double @llvm.maxnum.f64(double, double)", "declare double @llvm.minnum.f64(double, double)",
-                f"declare {V} @llvm.rint.v8f64({V})", f"declare {V} @llvm.minnum.v8f64({V}, {V})",
-                f"declare {V} @llvm.maxnum.v8f64({V}, {V})"]  # fmt: skip
-    return "\n".join([*declared, f"define i64 @build({ARGUMENTS}) #0 {{", "entry:", *c.lines, "}",
-                      'attributes #0 = { nounwind "prefer-vector-width"="512" }', ""])  # fmt: skip
+    declared = [
+        "declare double @llvm.maxnum.f64(double, double)",
+        "declare double @llvm.minnum.f64(double, double)",
+        f"declare {V} @llvm.rint.v8f64({V})",
+        f"declare {V} @llvm.minnum.v8f64({V}, {V})",
+        f"declare {V} @llvm.maxnum.v8f64({V}, {V})",
+    ]
+    return "\n".join(
+        [
+            *declared,
+            f"define i64 @build({ARGUMENTS}) #0 {{",
+            "entry:",
+            *c.lines,
+            "}",
+            'attributes #0 = { nounwind "prefer-vector-width"="512" }',
+            "",
+        ]
+    )

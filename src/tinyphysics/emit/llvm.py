@@ -4,6 +4,7 @@ One function per section, all with one signature. A chunk of W*U members is load
 asked, and stored. Operations are written U times, one beside the other, because the latency of one vector
 hides behind the others. No pass runs on this text: the graph is already simplified.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +20,10 @@ from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import NOW, Section, early
 
 # %series takes what is watched, a row for each `stride` steps; elsewhere steps is what counts and stride is 1
-ARGUMENTS = ("ptr %in, ptr %out, ptr %uniform, ptr %varying, ptr %flags, ptr %series, "
-             "i64 %begin, i64 %end, i64 %members, i64 %first, i64 %steps, i64 %stride")  # fmt: skip
+ARGUMENTS = (
+    "ptr %in, ptr %out, ptr %uniform, ptr %varying, ptr %flags, ptr %series, "
+    "i64 %begin, i64 %end, i64 %members, i64 %first, i64 %steps, i64 %stride"
+)
 
 
 SET_MODE = """  %saved = alloca i32, align 4
@@ -29,8 +32,10 @@ SET_MODE = """  %saved = alloca i32, align 4
   store i32 8064, ptr %plain
   call void @llvm.x86.sse.ldmxcsr(ptr %plain)"""  # 0x1f80: round to nearest, keep subnormals
 RESTORE_MODE = "  call void @llvm.x86.sse.ldmxcsr(ptr %saved)"
-X86_MODE = {"@llvm.x86.sse.ldmxcsr": "declare void @llvm.x86.sse.ldmxcsr(ptr)",
-            "@llvm.x86.sse.stmxcsr": "declare void @llvm.x86.sse.stmxcsr(ptr)"}  # fmt: skip
+X86_MODE = {
+    "@llvm.x86.sse.ldmxcsr": "declare void @llvm.x86.sse.ldmxcsr(ptr)",
+    "@llvm.x86.sse.stmxcsr": "declare void @llvm.x86.sse.stmxcsr(ptr)",
+}
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,10 @@ class Frame:
     closing: tuple[str, ...] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
     head: tuple[str, ...] = (
-        "  br label %chunk", "chunk:", "  %lane = phi i64 [ %begin, %entry ], [ %lane.next, %next ]",
-    )  # fmt: skip
+        "  br label %chunk",
+        "chunk:",
+        "  %lane = phi i64 [ %begin, %entry ], [ %lane.next, %next ]",
+    )
     step: str = ""  # lanes from one chunk to the next; else those of one
     again: str = "chunk"  # where the next one begins
 
@@ -81,14 +88,20 @@ def function(
     for c, u in common.items():
         shared[c] = w.ref(u, shared)
     envs = [dict(shared) for _ in U]
-    apart = {v: row for v, row in f.weights.items() if any(u in own or u in f.invariants and u not in common for u in row)}
+    apart = {
+        v: row
+        for v, row in f.weights.items()
+        if any(u in own or u in f.invariants and u not in common for u in row)
+    }
     for slot in stacked(f, shape):
         for r in U:
             t = f.loads[slot].dtype
             w.lines.append(f"  %k{slot}.{r} = alloca {w.type(t)}, align {w.width * t.bits // 8}")
     for v in f.weights:  # room on the stack for what a stage is weighed by
         rows = f.stages * (len(U) if v in apart else 1)
-        w.lines.append(f"  %{v.arg} = alloca [{rows} x {w.type(v.dtype)}], align {w.width * v.dtype.bits // 8}")
+        w.lines.append(
+            f"  %{v.arg} = alloca [{rows} x {w.type(v.dtype)}], align {w.width * v.dtype.bits // 8}"
+        )
     table(w, {v: row for v, row in f.weights.items() if v not in apart}, envs[:1])
     w.lines += frame.head
     for slot, p in enumerate(params):
@@ -119,10 +132,22 @@ def function(
     for slot, u in enumerate(f.roots):
         for r in U:
             store(w, "%out", slot, r, u.dtype, ends[slot][r] if ends else w.ref(u, envs[r]))
-    w.lines += ["  br label %next", "next:", f"  %lane.next = add i64 %lane, {frame.step or shape.lanes}",
-                "  %more = icmp slt i64 %lane.next, %end",
-                f"  br i1 %more, label %{frame.again}, label %exit", "exit:"]  # fmt: skip
-    return [f"{frame.define} @{f.name}({ARGUMENTS}) #0 {{", "entry:", *w.lines, *frame.closing, "  ret void", "}"], w.declared
+    w.lines += [
+        "  br label %next",
+        "next:",
+        f"  %lane.next = add i64 %lane, {frame.step or shape.lanes}",
+        "  %more = icmp slt i64 %lane.next, %end",
+        f"  br i1 %more, label %{frame.again}, label %exit",
+        "exit:",
+    ]
+    return [
+        f"{frame.define} @{f.name}({ARGUMENTS}) #0 {{",
+        "entry:",
+        *w.lines,
+        *frame.closing,
+        "  ret void",
+        "}",
+    ], w.declared
 
 
 def is_packed(f: Section, shape: VectorShape, clock: bool) -> bool:
@@ -139,9 +164,14 @@ def set_clock(w: Writer, envs: list[dict[UOp, str]], step: str, wanted: bool) ->
 
 
 def watched_lines(
-    w: Writer, roots: Sequence[UOp], guards: Sequence[UOp], envs: list[dict[UOp, str]], seen: list[str],
-    kept: Mapping[UOp, tuple[UOp, int]] | None = None, in_turn: bool = False,
-) -> list[str]:  # fmt: skip
+    w: Writer,
+    roots: Sequence[UOp],
+    guards: Sequence[UOp],
+    envs: list[dict[UOp, str]],
+    seen: list[str],
+    kept: Mapping[UOp, tuple[UOp, int]] | None = None,
+    in_turn: bool = False,
+) -> list[str]:
     """The roots, with every guard folded into what was seen so far as soon as it is known.
 
     As a word per lane: masks of single bits are slow without AVX-512. `kept` are the roots whose old and new
@@ -172,9 +202,14 @@ def stacked(f: Section, shape: VectorShape) -> list[int]:
 
 
 def loop(
-    w: Writer, f: Section, envs: list[dict[UOp, str]], start: list[list[str]], clock: bool, apart: frozenset[UOp],
+    w: Writer,
+    f: Section,
+    envs: list[dict[UOp, str]],
+    start: list[list[str]],
+    clock: bool,
+    apart: frozenset[UOp],
     shape: VectorShape,
-) -> tuple[list[str], list[list[str]]]:  # fmt: skip
+) -> tuple[list[str], list[list[str]]]:
     """The time loop: (the guards, what the states are after the last step, a name for each copy).
 
     With something to watch there are two: rows outside, `stride` steps inside, the watched expressions
@@ -206,23 +241,38 @@ def loop(
         set_clock(w, envs, w.new(f"add i64 {step}, %done.steps") if f.watched else step, True)
     for v in f.weights:
         for r in U:
-            envs[r][v] = envs[0][v] if r and v not in apart else weight(w, v, "%stage", r, len(U) if v in apart else 1)
+            envs[r][v] = (
+                envs[0][v] if r and v not in apart else weight(w, v, "%stage", r, len(U) if v in apart else 1)
+            )
     guarded = f.guarded
     kept = {f.roots[k]: (f.loads[k], k) for k in on_stack}
     marks = [f"%sg.{r}" if guarded else "" for r in U]
     seen = watched_lines(w, f.roots, f.guards, envs, marks, kept, shape.in_turn)
     values = [[w.ref(u, envs[r]) if k in slots else "" for r in U] for k, u in enumerate(f.roots)]
     if f.stages > 1:
-        w.lines += ["  %stage.up = add i64 %stage, 1", f"  %last = icmp eq i64 %stage.up, {f.stages}",
-                    "  %stage.next = select i1 %last, i64 0, i64 %stage.up", "  %whole = zext i1 %last to i64"]  # fmt: skip
+        w.lines += [
+            "  %stage.up = add i64 %stage, 1",
+            f"  %last = icmp eq i64 %stage.up, {f.stages}",
+            "  %stage.next = select i1 %last, i64 0, i64 %stage.up",
+            "  %whole = zext i1 %last to i64",
+        ]
     if f.tails:
-        values, seen = tails(w, f, [shared[r] | {x: envs[r][x] for x in (*f.weights, NOW) if x in envs[r]} for r in U],
-                             values, seen)  # fmt: skip
+        values, seen = tails(
+            w,
+            f,
+            [shared[r] | {x: envs[r][x] for x in (*f.weights, NOW) if x in envs[r]} for r in U],
+            values,
+            seen,
+        )
     close_phis(w, inner, [values[k] for k in slots], seen)
     count = "%stride" if f.watched else "%steps"
     after = "look" if f.watched else "done"
-    w.lines += [f"  %i.next = add i64 %i, {'%whole' if f.stages > 1 else '1'}", f"  %again = icmp slt i64 %i.next, {count}",
-                f"  br i1 %again, label %loop, label %{after}", f"{after}:"]  # fmt: skip
+    w.lines += [
+        f"  %i.next = add i64 %i, {'%whole' if f.stages > 1 else '1'}",
+        f"  %again = icmp slt i64 %i.next, {count}",
+        f"  br i1 %again, label %loop, label %{after}",
+        f"{after}:",
+    ]
     for k in on_stack:  # read again, so that it need not stay in a register
         values[k] = [w.new(f"load {w.type(f.roots[k].dtype)}, ptr %k{k}.{r}") for r in U]
     if not f.watched:
@@ -240,19 +290,26 @@ def loop(
         for r in U:
             store(w, "%series", w.new(f"add i64 {row}, {slot}"), r, u.dtype, w.ref(u, envs[r]))
     close_phis(w, outer, [values[k] for k in slots], seen)
-    w.lines += ["  %more.rows = icmp slt i64 %j.next, %steps",
-                "  br i1 %more.rows, label %row, label %done", "done:"]  # fmt: skip
+    w.lines += [
+        "  %more.rows = icmp slt i64 %j.next, %steps",
+        "  br i1 %more.rows, label %row, label %done",
+        "done:",
+    ]
     return seen, values
 
 
 def tails(
     w: Writer, f: Section, envs: list[dict[UOp, str]], values: list[list[str]], seen: list[str]
-) -> tuple[list[list[str]], list[str]]:  # fmt: skip
+) -> tuple[list[list[str]], list[str]]:
     """What is done after every so many stages: a branch each. (what becomes of the loads, the guards)."""
     U, block = range(len(envs)), "loop"
     for k, t in enumerate(f.tails):
-        w.lines += [f"  %turn{k} = urem i64 %stage.up, {t.period}", f"  %due{k} = icmp eq i64 %turn{k}, 0",
-                    f"  br i1 %due{k}, label %tail{k}, label %after{k}", f"tail{k}:"]  # fmt: skip
+        w.lines += [
+            f"  %turn{k} = urem i64 %stage.up, {t.period}",
+            f"  %due{k} = icmp eq i64 %turn{k}, 0",
+            f"  br i1 %due{k}, label %tail{k}, label %after{k}",
+            f"tail{k}:",
+        ]
         here = [envs[r] | {v: values[slot][r] for slot, v in enumerate(f.loads)} for r in U]
         noted = watched_lines(w, t.roots, t.guards, here, list(seen) or [""] * len(envs))
         found = [[w.ref(u, here[r]) for r in U] for u in t.roots]
@@ -261,7 +318,10 @@ def tails(
         def either(t: str, old: str, new: str, k: int = k, block: str = block) -> str:
             return old if old == new else w.new(f"phi {t} [ {old}, %{block} ], [ {new}, %tail{k} ]")
 
-        values = [[either(w.type(v.dtype), *pair) for pair in zip(old, new)] for v, old, new in zip(f.loads, values, found)]
+        values = [
+            [either(w.type(v.dtype), *pair) for pair in zip(old, new)]
+            for v, old, new in zip(f.loads, values, found)
+        ]
         seen = [either(w.type(w.word), a, b) for a, b in zip(seen, noted)]
         block = f"after{k}"
     return values, seen
@@ -286,8 +346,12 @@ def while_loop(
         one = w.new(f"call i1 {name}({w.type(bool_)} {one})")
     elif len(envs) == 1:  # alone, it goes on wherever a step is done
         envs[0][f.going] = "true"
-    w.lines += ["  %room = icmp slt i64 %i, %steps", f"  %on = and i1 {one}, %room",
-                "  br i1 %on, label %body, label %done", "body:"]  # fmt: skip
+    w.lines += [
+        "  %room = icmp slt i64 %i, %steps",
+        f"  %on = and i1 {one}, %room",
+        "  br i1 %on, label %body, label %done",
+        "body:",
+    ]
     marks = [f"%sg.{r}" if f.guards else "" for r in U]
     seen = watched_lines(w, f.roots, f.guards, envs, list(marks))
     close_phis(w, phis, [[w.ref(u, envs[r]) for r in U] for u in f.roots], seen)
@@ -315,9 +379,16 @@ Phis = tuple[list[tuple[int, str]], list[int], str, str]
 
 
 def open_phis(
-    w: Writer, f: Section, slots: Sequence[int], envs: list[dict[UOp, str]], start: list[list[str]], prefix: str,
-    before: str, latch: str, guards: list[str] | None = None,
-) -> Phis:  # fmt: skip
+    w: Writer,
+    f: Section,
+    slots: Sequence[int],
+    envs: list[dict[UOp, str]],
+    start: list[list[str]],
+    prefix: str,
+    before: str,
+    latch: str,
+    guards: list[str] | None = None,
+) -> Phis:
     """The loaded variables as they go round a loop; their next values are filled in by `close_phis`."""
     lines: list[tuple[int, str]] = []
     for slot in slots:
@@ -357,9 +428,14 @@ def raise_flag(w: Writer, seen: list[str]) -> None:
         w.declared[name] = f"declare {word} {name}({t})"
         one = w.new(f"call {word} {name}({t} {one})")
     bad = w.new(f"icmp ne {word} {one}, 0")
-    w.lines += [f"  br i1 {bad}, label %flag, label %keep", "flag:",
-                "  %flag.at = getelementptr i8, ptr %flags, i64 %lane",
-                "  store i8 1, ptr %flag.at", "  br label %next", "keep:"]  # fmt: skip
+    w.lines += [
+        f"  br i1 {bad}, label %flag, label %keep",
+        "flag:",
+        "  %flag.at = getelementptr i8, ptr %flags, i64 %lane",
+        "  store i8 1, ptr %flag.at",
+        "  br label %next",
+        "keep:",
+    ]
 
 
 def address(w: Writer, base: str, slot: int | str, r: int, d: DType) -> str:

@@ -1,4 +1,5 @@
 """How does each kind of nest run in LLVM IR?  Maps, sums in strided accumulators, sums one after the other."""
+
 from __future__ import annotations
 
 from tinyphysics.emit.llvm import TYPE
@@ -258,7 +259,9 @@ def scatter(f: NestWriter) -> None:
         t = TYPE[b.dtype.name]
 
         def clear(i: str, name: str = name, t: str = t) -> None:
-            f.line(f"store {t} zeroinitializer, ptr {f.new(f'getelementptr {t}, ptr {f.pointer[name]}, i64 {i}')}")
+            f.line(
+                f"store {t} zeroinitializer, ptr {f.new(f'getelementptr {t}, ptr {f.pointer[name]}, i64 {i}')}"
+            )
 
         f.loop("0", str(b.size), 1, clear)
     outside = dict(f.scalar)

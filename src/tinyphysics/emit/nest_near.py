@@ -3,6 +3,7 @@
 Most blocks count in full and lie across the edge of the cell in one way, or not at all: there the point of the row is
 shifted once for the eight. The others are done as they are written, with a mask.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -25,7 +26,9 @@ def near(f: NestWriter) -> None:
     starts, blocks, spans = (f.array(name + what) for what in ("starts", "blocks", "spans"))
     outside = dict(f.scalar)
     plain, whole = Block(f, piece.inside, width, []), Block(f, piece, width, [])
-    points = [u for u in toposort(plain.roots) if u.op is Ops.SUB and u.src[1].op is Ops.VAR and shifts_in(u.src[1])]
+    points = [
+        u for u in toposort(plain.roots) if u.op is Ops.SUB and u.src[1].op is Ops.VAR and shifts_in(u.src[1])
+    ]
     shifts = f.array(name + "shifts") if points else ""
     for k, s in enumerate(whole.rows):
         f.line(f"%row{k} = alloca [{PAIR_LANES} x {TYPE[s.value.dtype.name]}], align 64")
@@ -61,7 +64,11 @@ def near(f: NestWriter) -> None:
             n = f.labels
             f.line(f"br i1 {f.new(f'icmp eq i64 {flags}, 0')}, label %plain{n}, label %other{n}")
             f.label(f"plain{n}")
-            way = f.new(f"and i64 {f.new(f'ashr i64 {e}, {WAY}')}, {(1 << (FIRST - WAY)) - 1}") if points else ""
+            way = (
+                f.new(f"and i64 {f.new(f'ashr i64 {e}, {WAY}')}, {(1 << (FIRST - WAY)) - 1}")
+                if points
+                else ""
+            )
             seen = shifted(f, points, shifts, way, own, width)
             first, from_plain = plain.add([own], j, False, sums, lambda v: seen), f.block
             f.line(f"br label %both{n}")
@@ -69,8 +76,10 @@ def near(f: NestWriter) -> None:
             second, from_other = whole.add([other], j, True, sums), f.block
             f.line(f"br label %both{n}")
             f.label(f"both{n}")
-            return [f.new(f"phi {kind} [ {a}, %{from_plain} ], [ {b}, %{from_other} ]")
-                    for (kind, _), a, b in zip(start, first, second)]  # fmt: skip
+            return [
+                f.new(f"phi {kind} [ {a}, %{from_plain} ], [ {b}, %{from_other} ]")
+                for (kind, _), a, b in zip(start, first, second)
+            ]
 
         sums = f.carrying(number(starts, i), number(starts, f.new(f"add i64 {i}, 1")), 1, start, entry)
         whole.store([other], sums)
@@ -88,18 +97,27 @@ def fold(f: NestWriter) -> None:
     def slab(k: str) -> None:
         twice = f.new(f"shl i64 {k}, 1")
         places = [twice, f.new(f"add i64 {twice}, 1")]
-        begin, end = (f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {spans}, i64 {p}')}") for p in places)
+        begin, end = (
+            f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {spans}, i64 {p}')}") for p in places
+        )
         for s in piece.stores:
             b, t = f.kernel.buffers[s.buffer], TYPE[s.value.dtype.name]
             other = f.new(f"add i64 {f.new(f'mul i64 {k}, {b.planes // parts}')}, {s.plane}")
-            to, source = (f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar) for plane in (s.plane, other))
+            to, source = (
+                f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar) for plane in (s.plane, other)
+            )
 
             def add(j: str, s: Store = s, t: str = t, to: str = to, source: str = source) -> None:
                 f.w.width = width
                 at = [f.new(f"getelementptr {t}, ptr {x}, i64 {j}") for x in (to, source)]
-                old, new = (f.new(f"load {f.w.type(s.value.dtype)}, ptr {x}, align {BYTES[s.value.dtype.name]}") for x in at)
+                old, new = (
+                    f.new(f"load {f.w.type(s.value.dtype)}, ptr {x}, align {BYTES[s.value.dtype.name]}")
+                    for x in at
+                )
                 total = f.combined(s, old, new)
-                f.line(f"store {f.w.type(s.value.dtype)} {total}, ptr {at[0]}, align {BYTES[s.value.dtype.name]}")
+                f.line(
+                    f"store {f.w.type(s.value.dtype)} {total}, ptr {at[0]}, align {BYTES[s.value.dtype.name]}"
+                )
                 f.w.width = 1
 
             f.loop(begin, end, width, add)
@@ -112,7 +130,9 @@ def shifted(f: NestWriter, points: Sequence[UOp], shifts: str, way: str, row: Ro
     out: Names = {}
     for u in points:
         point, shift = u.src
-        plane = f.kernel.buffers[f"near{f.nest.near}.shifts"].plane * int(str(shift.arg).removeprefix("@shift"))
+        plane = f.kernel.buffers[f"near{f.nest.near}.shifts"].plane * int(
+            str(shift.arg).removeprefix("@shift")
+        )
         t = TYPE[u.dtype.name]
         at = f.new(f"getelementptr {t}, ptr {shifts}, i64 {f.new(f'add i64 {way}, {plane}')}")
         moved = f.new(f"fsub {t} {row.scalar[point]}, {f.new(f'load {t}, ptr {at}')}")

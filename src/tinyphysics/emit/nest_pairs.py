@@ -4,6 +4,7 @@ Where eight columns are one vector, two rows are done together: what they read a
 are fewer registers, what waits for the divider is begun a block ahead: otherwise a processor would have to look past
 a whole block to find the next division that it could begin. Neither changes the order of a sum.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -69,16 +70,25 @@ class Block:
         """(type, first value) of what goes round the loop over columns: sums of rows, and what the guards have seen."""
         f = self.f
         f.w.width = self.width
-        out = [(f.w.type(s.value.dtype), f.identity(s)) for _ in range(rows) for _ in self.vectors for s in self.rows]
+        out = [
+            (f.w.type(s.value.dtype), f.identity(s))
+            for _ in range(rows)
+            for _ in self.vectors
+            for s in self.rows
+        ]
         if self.piece.guards:
             out.append((f.w.type(i64), f.w.constant(UOp.const(0, i64))))
         f.w.width = 1
         return out
 
     def add(
-        self, rows: Sequence[Row], j: str, masked: bool, sums: list[str],
+        self,
+        rows: Sequence[Row],
+        j: str,
+        masked: bool,
+        sums: list[str],
         known: Callable[[int], Names] = lambda v: {},
-    ) -> list[str]:  # fmt: skip
+    ) -> list[str]:
         """The sums after it. Columns get their rows in order, after everything that is read was read."""
         f, out = self.f, list(sums)
         for v in self.vectors:
@@ -152,13 +162,20 @@ def pairs(f: NestWriter) -> None:
         if whole:
             rows = f.new(f"sub i64 {high}, {low}")
             rest = f.new(f"add i64 {low}, {f.new(f'and i64 {rows}, {-TOGETHER}')}")
-            f.loop(low, rest, TOGETHER, lambda i: some_rows([i, *(f.new(f"add i64 {i}, {r}") for r in range(1, TOGETHER))]))
+            f.loop(
+                low,
+                rest,
+                TOGETHER,
+                lambda i: some_rows([i, *(f.new(f"add i64 {i}, {r}") for r in range(1, TOGETHER))]),
+            )
         f.loop(rest, high, 1, lambda i: some_rows([i]))
 
     def some_rows(indices: Sequence[str]) -> None:
         rows = [block.row(i) for i in indices]
         first = f.new(f"and i64 {f.new(f'add i64 {indices[0]}, 1')}, {-PAIR_LANES}")
-        inner = f.new(f"add i64 {first}, {PAIR_LANES}")  # above both rows: the second is at most in the block before
+        inner = f.new(
+            f"add i64 {first}, {PAIR_LANES}"
+        )  # above both rows: the second is at most in the block before
         last = size // PAIR_LANES * PAIR_LANES
         begins = f.new(f"icmp slt i64 {inner}, {last}")
         stop = f.new(f"select i1 {begins}, i64 {last}, i64 {inner}")
@@ -172,7 +189,9 @@ def pairs(f: NestWriter) -> None:
             sums = f.carrying(inner, stop, PAIR_LANES, start, finish)
         if size % PAIR_LANES:
             start = list(zip(kinds, sums))
-            sums = f.carrying(stop, str(size), PAIR_LANES, start, lambda j, sums: block.add(rows, j, True, sums))
+            sums = f.carrying(
+                stop, str(size), PAIR_LANES, start, lambda j, sums: block.add(rows, j, True, sums)
+            )
         block.store(rows, sums)
 
     f.loop("%lo", "%hi", 1, slab)
@@ -219,7 +238,9 @@ def begun_early(roots: Sequence[UOp], x: UOp) -> list[UOp]:
         for s in u.src if u.op is not Ops.LOAD else ():
             if s in users:
                 users[s][u] = None
-    done = dict.fromkeys(u for u in value_nodes([u for u in nodes if u.op in (Ops.SQRT, Ops.DIV, Ops.SEED)]) if u in users)
+    done = dict.fromkeys(
+        u for u in value_nodes([u for u in nodes if u.op in (Ops.SQRT, Ops.DIV, Ops.SEED)]) if u in users
+    )
     for u in nodes:  # and what needs nothing else, if there is not more to carry after it
         below = [s for s in u.src if s in users] if u.op is not Ops.LOAD else []
         if below and u not in done and all(s in done and len(users[s]) == 1 for s in below):

@@ -4,6 +4,7 @@ Maps along one short axis are written out, vector by vector, each when it is fir
 from shuffling two vectors: read from memory, a vector that lies across two that were just stored would wait until
 both have reached the cache. A vector in which the pieces of a nest meet is computed for each of them, and blended.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -16,8 +17,12 @@ from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.tpir.kernel import NOW
 from tinyphysics.tpir.nests import LoopKernel, LoopSection, Nest, Piece
 
-MOST_OPERATIONS = 600  # of one step, in vectors: more would not fit where a processor keeps its decoded instructions
-MOST_VECTORS = 48  # of the state: most of them lie on the stack where there are sixteen registers, and that is as good
+MOST_OPERATIONS = (
+    600  # of one step, in vectors: more would not fit where a processor keeps its decoded instructions
+)
+MOST_VECTORS = (
+    48  # of the state: most of them lie on the stack where there are sixteen registers, and that is as good
+)
 
 Row = tuple[str, int]  # a plane of a buffer
 
@@ -45,7 +50,9 @@ def fits(kernel: LoopKernel, section: LoopSection, width: int) -> bool:
     if n < 2 * width or any(nest.kind != "map" or nest.sizes != (n,) for nest in section.nests):
         return False
     stored = {(s.buffer, s.plane): None for nest in section.nests for p in nest.pieces for s in p.stores}
-    names = {name for name, _ in stored} | {name for pair in section.swaps for name in pair}  # what a step changes
+    names = {name for name, _ in stored} | {
+        name for pair in section.swaps for name in pair
+    }  # what a step changes
     work, rows = 0, dict(stored)
     for nest in section.nests:
         (x,) = nest.variables
@@ -95,7 +102,9 @@ class Chain:
     shared: list[Names]
     rows: dict[Row, list[str]]
     done: dict[tuple[int, int], list[str]] = field(default_factory=dict)  # (nest, vector) -> its stores
-    known: dict[tuple[int, UOp, int], str] = field(default_factory=dict)  # (nest, node, place of the first lane)
+    known: dict[tuple[int, UOp, int], str] = field(
+        default_factory=dict
+    )  # (nest, node, place of the first lane)
     guards: list[str] = field(default_factory=list)
     often: list[dict[UOp, None]] = field(default_factory=list)
 
@@ -127,7 +136,9 @@ class Chain:
             for p in overlapping(nest, first, self.width):
                 values = [self.value(k, s.value, first) for s in p.stores]
                 self.watch(k, p, first)
-                out = [self.blended(old, new, p, first, s.value) for old, new, s in zip(out, values, p.stores)] or values
+                out = [
+                    self.blended(old, new, p, first, s.value) for old, new, s in zip(out, values, p.stores)
+                ] or values
             self.done[k, b] = out
         return self.done[k, b]
 
@@ -177,7 +188,9 @@ class Chain:
     def blended(self, old: str, new: str, p: Piece, first: int, value: UOp) -> str:
         self.w.width = self.width
         t = self.w.type(value.dtype)
-        inside = ", ".join(f"i1 {'true' if p.lo <= first + lane < p.hi else 'false'}" for lane in range(self.width))
+        inside = ", ".join(
+            f"i1 {'true' if p.lo <= first + lane < p.hi else 'false'}" for lane in range(self.width)
+        )
         return self.w.new(f"select <{self.width} x i1> <{inside}>, {t} {new}, {t} {old}")
 
 
@@ -213,8 +226,12 @@ def driver(
     for g in chain.guards:
         seen = w.new(f"or <{width} x i64> {seen}, {g}")
     w.width = width
-    carried = [f"  {rows[row][b]} = phi {w.type(kernel.buffers[row[0]].dtype)} "
-               f"[ {begun[row][b]}, %entry ], [ {after[row][b]}, %body ]" for row in stored for b in vectors]  # fmt: skip
+    carried = [
+        f"  {rows[row][b]} = phi {w.type(kernel.buffers[row[0]].dtype)} "
+        f"[ {begun[row][b]}, %entry ], [ {after[row][b]}, %body ]"
+        for row in stored
+        for b in vectors
+    ]
     if chain.guards:
         carried.append(f"  %seen = phi <{width} x i64> [ zeroinitializer, %entry ], [ {seen}, %body ]")
     w.lines[phis:phis] = carried
@@ -226,8 +243,15 @@ def driver(
     if chain.guards:
         raise_flag(w, width)
     given = "ptr %buffers, ptr %uniform, ptr %flags, i64 %first, i64 %steps"
-    return [f"define void @{section.name}({given}) #0 {{", "entry:", *([SET_MODE] if x86 else []), *w.lines,
-            *([RESTORE_MODE] if x86 else []), "  ret void", "}"], w.declared  # fmt: skip
+    return [
+        f"define void @{section.name}({given}) #0 {{",
+        "entry:",
+        *([SET_MODE] if x86 else []),
+        *w.lines,
+        *([RESTORE_MODE] if x86 else []),
+        "  ret void",
+        "}",
+    ], w.declared
 
 
 def lanes_share(f: NestWriter, width: int) -> Names:
@@ -262,7 +286,9 @@ def load(w: Writer, kernel: LoopKernel, base: str, name: str, b: int, width: int
     return w.new(f"load <{width} x {e}>, ptr {at}, align {BYTES[kernel.buffers[name].dtype.name]}")
 
 
-def store(w: Writer, kernel: LoopKernel, base: str, name: str, value: str, b: int, width: int, n: int) -> None:
+def store(
+    w: Writer, kernel: LoopKernel, base: str, name: str, value: str, b: int, width: int, n: int
+) -> None:
     """A vector, or of the last the lanes that there are."""
     e = TYPE[kernel.buffers[name].dtype.name]
     size = BYTES[kernel.buffers[name].dtype.name]

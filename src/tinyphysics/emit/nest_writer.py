@@ -3,6 +3,7 @@
 Addresses along the innermost loop are pointers to a row plus an offset, so that loads and stores are of whole
 vectors; what the lanes share is computed outside of the loop that it does not change with.
 """
+
 from __future__ import annotations
 
 import math
@@ -98,9 +99,13 @@ class NestWriter:
         self.carrying(begin, end, step, [], nothing_carried)
 
     def carrying(
-        self, begin: str, end: str, step: int, start: Sequence[tuple[str, str]],
+        self,
+        begin: str,
+        end: str,
+        step: int,
+        start: Sequence[tuple[str, str]],
         body: Callable[[str, list[str]], list[str]],
-    ) -> list[str]:  # fmt: skip
+    ) -> list[str]:
         """A loop that carries values round, given as (type, first value); returns their names after it."""
         self.labels += 1
         n, before = self.labels, self.block
@@ -170,7 +175,9 @@ class NestWriter:
 
     def one(self, u: UOp, env: Names) -> None:
         if u.op is Ops.LOAD:
-            env[u] = self.new(f"load {TYPE[u.dtype.name]}, ptr {self.address(u.arg[0], u.arg[1], u.src, env)}")
+            env[u] = self.new(
+                f"load {TYPE[u.dtype.name]}, ptr {self.address(u.arg[0], u.arg[1], u.src, env)}"
+            )
         elif u.op is not Ops.VAR:
             self.w.operation(u, env)
 
@@ -292,18 +299,24 @@ class NestWriter:
             env[x] = self.new(f"add {self.w.type(i64)} {first}, <{steps}>")
         for u in nodes:
             if u in self.on_stack and width > 1:
-                env[u] = self.new(f"load {self.w.type(u.dtype)}, ptr {self.on_stack[u]}, align {width * BYTES[u.dtype.name]}")
+                env[u] = self.new(
+                    f"load {self.w.type(u.dtype)}, ptr {self.on_stack[u]}, align {width * BYTES[u.dtype.name]}"
+                )
             if u in env or u.op in (Ops.CONST, Ops.VAR):
                 continue
             if u.op is Ops.LOAD:
-                env[u] = self.vector_load(u, env, index_env, x) if width > 1 else self.scalar_load(u, index_env, x)
+                env[u] = (
+                    self.vector_load(u, env, index_env, x) if width > 1 else self.scalar_load(u, index_env, x)
+                )
             else:
                 self.w.operation(u, env)
         return env, index_env
 
     def scalar_load(self, u: UOp, env: Names, x: UOp) -> str:
         if self.contiguous(u.src, x):
-            return self.new(f"load {TYPE[u.dtype.name]}, ptr {self.vector_address(u.arg[0], u.arg[1], u.src, env, x)}")
+            return self.new(
+                f"load {TYPE[u.dtype.name]}, ptr {self.vector_address(u.arg[0], u.arg[1], u.src, env, x)}"
+            )
         for i in u.src:
             self.index_value(i, env)
         return self.new(f"load {TYPE[u.dtype.name]}, ptr {self.address(u.arg[0], u.arg[1], u.src, env)}")
@@ -348,13 +361,18 @@ class NestWriter:
     def fold(self, s: Store, acc: str, lanes: int) -> str:
         """Accumulators in memory, combined in halves."""
         t = TYPE[s.value.dtype.name]
-        values = [self.new(f"load {t}, ptr {self.new(f'getelementptr {t}, ptr {acc}, i64 {k}')}") for k in range(lanes)]
+        values = [
+            self.new(f"load {t}, ptr {self.new(f'getelementptr {t}, ptr {acc}, i64 {k}')}")
+            for k in range(lanes)
+        ]
         while len(values) > 1:
             half = len(values) // 2
             values = [self.combined(s, values[k], values[k + half]) for k in range(half)]
         return values[0]
 
-    def outer_loops(self, inside: Callable[[], None], count: int, first: tuple[str, str] = ("%lo", "%hi")) -> None:
+    def outer_loops(
+        self, inside: Callable[[], None], count: int, first: tuple[str, str] = ("%lo", "%hi")
+    ) -> None:
         """Loops over the outer variables, each with what changes at its level."""
         nodes = toposort([u for p in self.nest.pieces for u in p.roots])
         self.begin()
@@ -385,4 +403,6 @@ class NestWriter:
             return str(p.lo), str(p.hi)
         low = self.new(f"icmp sgt i64 %lo, {p.lo}")
         high = self.new(f"icmp slt i64 %hi, {p.hi}")
-        return self.new(f"select i1 {low}, i64 %lo, i64 {p.lo}"), self.new(f"select i1 {high}, i64 %hi, i64 {p.hi}")
+        return self.new(f"select i1 {low}, i64 %lo, i64 {p.lo}"), self.new(
+            f"select i1 {high}, i64 %hi, i64 {p.hi}"
+        )

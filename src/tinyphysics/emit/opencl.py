@@ -4,6 +4,7 @@ Contraction is off, and the double division, square root and fma of OpenCL are c
 device that has them gives the bits of every other backend. Nothing is shared between work-items but a
 flag that all of them may raise: sums are taken in the order that the nest spells out.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -36,10 +37,15 @@ typedef uint uint32_t;
 #endif
 """
 OPENCL = Dialect(
-    PRELUDE, "__kernel void", "__global ", "__constant", "",
-    "for (int l = 0; l < {n}; l++) {a}[l] = ({at})[l];", "for (int l = 0; l < {n}; l++) ({at})[l] = {a}[l];",
+    PRELUDE,
+    "__kernel void",
+    "__global ",
+    "__constant",
+    "",
+    "for (int l = 0; l < {n}; l++) {a}[l] = ({at})[l];",
+    "for (int l = 0; l < {n}; l++) ({at})[l] = {a}[l];",
     "const int64_t begin = start + (int64_t)get_global_id(0)*{n}, end = min(begin + {n}, stop);",
-)  # fmt: skip
+)
 
 
 def section_name(f: Section) -> str:
@@ -73,5 +79,7 @@ def part(kernel: LoopKernel, nest: Nest, name: str) -> str:
 def nests_module(kernel: LoopKernel, careful: bool = False) -> str:
     """OpenCL C of every nest; their order, and which buffers change places after a step, is the host's."""
     sections = kernel.careful if careful else kernel.sections
-    texts = [part(kernel, nest, part_name(s.name, k)) for s in sections.values() for k, nest in enumerate(s.nests)]
+    texts = [
+        part(kernel, nest, part_name(s.name, k)) for s in sections.values() for k, nest in enumerate(s.nests)
+    ]
     return "\n".join([PRELUDE, *texts]) + "\n"

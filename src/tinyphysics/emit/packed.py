@@ -2,6 +2,7 @@
 
 Only where one member runs alone: an ensemble fills the lanes with members. Nothing here decides a bit.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -77,7 +78,9 @@ class Body:
         if all(x is not None for x in at) and len(sources) <= 2 and len({len(s) for s in sources}) == 1:
             s = self.type(p[0], len(sources[0]))
             a, b = self.vectors[sources[0]], self.vectors[sources[1]] if len(sources) > 1 else "poison"
-            lanes = ", ".join(f"i32 {x[1] + len(x[0]) * (x[0] is not sources[0])}" for x in at if x is not None)
+            lanes = ", ".join(
+                f"i32 {x[1] + len(x[0]) * (x[0] is not sources[0])}" for x in at if x is not None
+            )
             return w.new(f"shufflevector {s} {a}, {s} {b}, <{len(p)} x i32> <{lanes}>")
         out = "poison"
         for k, u in enumerate(p):
@@ -140,7 +143,9 @@ def loop(w: Writer, f: Section, env: dict[UOp, str], start: Sequence[str]) -> li
     before = Body(w, packs, dict(env), {})
     for p in packs.found():  # what no step changes lies in vectors before the first
         for xs in before.operands(p):
-            if all(x.op is Ops.CONST or x in env for x in xs) and not (xs[0].op is Ops.CONST and len(set(xs)) == 1):
+            if all(x.op is Ops.CONST or x in env for x in xs) and not (
+                xs[0].op is Ops.CONST and len(set(xs)) == 1
+            ):
                 before.vector(xs)
     loads = [tuple(f.loads[k] for k in slots) for slots in held]
     given = dict(zip(f.loads, start))
@@ -195,10 +200,18 @@ def loop(w: Writer, f: Section, env: dict[UOp, str], start: Sequence[str]) -> li
     for (line, text), name in zip(phis, after):
         w.lines[line] = f"{text}[ {name}, %loop ]"
     if f.stages > 1:
-        w.lines += ["  %stage.up = add i64 %stage, 1", f"  %last = icmp eq i64 %stage.up, {f.stages}",
-                    "  %stage.next = select i1 %last, i64 0, i64 %stage.up", "  %whole = zext i1 %last to i64"]  # fmt: skip
-    w.lines += [f"  %i.next = add i64 %i, {'%whole' if f.stages > 1 else '1'}", "  %again = icmp slt i64 %i.next, %steps",
-                "  br i1 %again, label %loop, label %done", "done:"]  # fmt: skip
+        w.lines += [
+            "  %stage.up = add i64 %stage, 1",
+            f"  %last = icmp eq i64 %stage.up, {f.stages}",
+            "  %stage.next = select i1 %last, i64 0, i64 %stage.up",
+            "  %whole = zext i1 %last to i64",
+        ]
+    w.lines += [
+        f"  %i.next = add i64 %i, {'%whole' if f.stages > 1 else '1'}",
+        "  %again = icmp slt i64 %i.next, %steps",
+        "  br i1 %again, label %loop, label %done",
+        "done:",
+    ]
     for slots in held:
         p = tuple(f.roots[k] for k in slots)
         for lane, k in enumerate(slots):

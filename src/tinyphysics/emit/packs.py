@@ -5,6 +5,7 @@ operations are followed down as long as all rows have the same one; pairs of bod
 what combines packs lane by lane is a pack again. A pack holds operations of which none needs another, so that every lane
 has the bits that it had alone. What does not fit stays a scalar: a missed pack costs speed, and no grouping can cost bits.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -41,7 +42,9 @@ class Packs:
         u = p[0]
         if u.op in LEAVES or u.op not in MINIMAL or len(set(p)) < len(p) or any(x in self.lane for x in p):
             return False
-        kinds = {(x.op, x.dtype, x.arg if x.op is not Ops.CAST else None, tuple(s.dtype for s in x.src)) for x in p}
+        kinds = {
+            (x.op, x.dtype, x.arg if x.op is not Ops.CAST else None, tuple(s.dtype for s in x.src)) for x in p
+        }
         mask = sum(self.bit[x] for x in p)
         return len(kinds) == 1 and not any(self.below[x] & mask for x in p)
 

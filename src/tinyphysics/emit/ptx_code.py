@@ -2,6 +2,7 @@
 
 LLVM makes PTX of it without a pass, so a variable in memory would stay there: what changes in a loop is a phi.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -52,10 +53,15 @@ class Code(Lines):
 
     # --- ways through it ----------------------------------------------------------------------------
     def loop(
-        self, begin: str, end: str, carried: Sequence[tuple[str, str]], body: Callable[[str, Values], Values],
+        self,
+        begin: str,
+        end: str,
+        carried: Sequence[tuple[str, str]],
+        body: Callable[[str, Values], Values],
         step: str | int = 1,
-    ) -> Values:  # fmt: skip
+    ) -> Values:
         """What is carried, (type, value) before, after a loop from begin to end."""
+
         def more(values: Values) -> str:
             return self.is_("slt", values[0], end)
 
@@ -66,7 +72,10 @@ class Code(Lines):
         return self.while_(more, [("i64", begin), *carried], once)[1:]
 
     def while_(
-        self, more: Callable[[Values], str], carried: Sequence[tuple[str, str]], body: Callable[[Values], Values]
+        self,
+        more: Callable[[Values], str],
+        carried: Sequence[tuple[str, str]],
+        body: Callable[[Values], Values],
     ) -> Values:
         before, head, inside, out = self.block, *(self.label(kind) for kind in ("head", "body", "out"))
         self.line(f"br label %{head}")
@@ -76,8 +85,10 @@ class Code(Lines):
         self.line(f"br i1 {more(names)}, label %{inside}, label %{out}")
         self.at(inside)
         after = body(names)
-        phis = [f"  {name} = phi {t} [ {first}, %{before} ], [ {later}, %{self.block} ]"
-                for name, (t, first), later in zip(names, carried, after)]  # fmt: skip
+        phis = [
+            f"  {name} = phi {t} [ {first}, %{before} ], [ {later}, %{self.block} ]"
+            for name, (t, first), later in zip(names, carried, after)
+        ]
         self.line(f"br label %{head}")
         self.lines[top:top] = phis
         self.at(out)
@@ -99,5 +110,7 @@ def kernel(name: str, arguments: Sequence[str], body: Callable[[Code], None]) ->
         c.line(f"%{s} = zext i32 {c.new(f'call i32 @llvm.nvvm.read.ptx.sreg.{s}.x()')} to i64")
     c.line(f"%thread = add i64 {c.times('%ctaid', '%ntid')}, %tid")
     c.when(c.is_("slt", "%thread", "%count"), lambda: body(c))
-    given = ", ".join(f"{ARRAY} %{a[1:]}" if a.startswith("*") else f"i64 %{a}" for a in (*arguments, "count"))
+    given = ", ".join(
+        f"{ARRAY} %{a[1:]}" if a.startswith("*") else f"i64 %{a}" for a in (*arguments, "count")
+    )
     return [f"define ptx_kernel void @{name}({given}) #0 {{", "entry:", *c.lines, "  ret void", "}"]

@@ -4,6 +4,7 @@ A root must be the nearest number. A reciprocal, of x sqrt x and of every d, mus
 digits, and be the nearest number where d is just below a power of two: elsewhere that is not needed for a quotient to be the
 nearest one (tools/rounded.c).
 """
+
 from __future__ import annotations
 
 import math
@@ -34,7 +35,10 @@ def serves_not(r: Rounding, d: str, z: str) -> list[str]:
     wrong = differs(w, r.reciprocal(d, z), nearest)
     digits = w.new(f"and i32 {w.new(f'bitcast float {d} to i32')}, {MANTISSA}")
     rough = w.new(f"fcmp ugt float {r.size(r.less(constant(1.0), d, z))}, {constant(RESIDUE)}")
-    return [w.new(f"and i1 {wrong}, {w.new(f'icmp uge i32 {digits}, {NEAR_POWER}')}"), w.new(f"and i1 {rough}, {finite}")]
+    return [
+        w.new(f"and i1 {wrong}, {w.new(f'icmp uge i32 {digits}, {NEAR_POWER}')}"),
+        w.new(f"and i1 {rough}, {finite}"),
+    ]
 
 
 def module() -> str:

@@ -4,6 +4,7 @@ For every block all blocks near it are found from the largest boxes down, in asc
 have a point of it within reach. By that a row is given its blocks, and a block its rows (emit/ptx_near.py reads both).
 What is found decides no bit: a list may hold too much, never too little. What does not fit is counted and left out.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,8 +18,12 @@ from tinyphysics.ir.near import BLOCK
 from tinyphysics.tpir.lists import FIRST
 
 LANE = BLOCK.bit_length() - 1
-INTRINSICS = ["declare double @llvm.rint.f64(double)", "declare double @llvm.minnum.f64(double, double)",
-              "declare double @llvm.maxnum.f64(double, double)", "declare i64 @llvm.ctpop.i64(i64)"]  # fmt: skip
+INTRINSICS = [
+    "declare double @llvm.rint.f64(double)",
+    "declare double @llvm.minnum.f64(double, double)",
+    "declare double @llvm.maxnum.f64(double, double)",
+    "declare i64 @llvm.ctpop.i64(i64)",
+]
 INFINITE = {"double": 0x7FF << 52, "float": (0xFF << 23) * ((1 << 32) + 1)}  # in every 64 bits
 
 
@@ -87,16 +92,21 @@ def near(c: Code, s: Space, fill: bool) -> None:
         least = c.is_("eq", level, 0)
         hit = c.both(close, least)
         if fill:
-            c.when(c.both(hit, c.is_("slt", found, "%room")),
-                   lambda: c.put("%near", found, c.new(f"trunc i64 {i} to i32"), "i32"))  # fmt: skip
+            c.when(
+                c.both(hit, c.is_("slt", found, "%room")),
+                lambda: c.put("%near", found, c.new(f"trunc i64 {i} to i32"), "i32"),
+            )
         down = c.both(close, c.new(f"xor i1 {least}, true"))
         after = c.add(i, 1)
         edge = c.is_("eq", c.new(f"and i64 {after}, {BLOCK - 1}"), 0)
         up = c.both(edge, c.is_("slt", level, top))
         passed_level = c.select(up, c.add(level, 1), level)
         passed = c.select(up, c.new(f"lshr i64 {after}, {LANE}"), after)
-        return [c.select(down, c.sub(level, 1), passed_level), c.select(down, c.times(i, BLOCK), passed),
-                c.add(found, c.new(f"zext i1 {hit} to i64"))]  # fmt: skip
+        return [
+            c.select(down, c.sub(level, 1), passed_level),
+            c.select(down, c.times(i, BLOCK), passed),
+            c.add(found, c.new(f"zext i1 {hit} to i64")),
+        ]
 
     begin = c.get("%starts", "%thread") if fill else "0"
     found = c.while_(there, [("i64", top), ("i64", "0"), ("i64", begin)], look)[2]
@@ -156,6 +166,7 @@ def mirrored(c: Code) -> None:
 
 def each_eighth(c: Code, block: str, counts: Callable[[str], str], use: Callable[[str, str], None]) -> None:
     """Of those near a block that count, the ones of this thread: (place, number)."""
+
     def entry(e: str, _: Values) -> Values:
         other = number(c, e)
         c.when(counts(other), lambda: use(e, other))
@@ -185,6 +196,7 @@ def through(
     c: Code, block: str, begin: str, counts: Callable[[str], str], use: Callable[[str, str, str], str]
 ) -> str:
     """What a number has become after all blocks near a block that count: (their number, rows, what it was)."""
+
     def entry(e: str, v: Values) -> Values:
         other, rows = number(c, e), c.new(f"zext i8 {c.get('%rows', e, 'i8')} to i64")
         return [use(other, c.select(counts(other), rows, "0"), v[0])]
@@ -194,7 +206,10 @@ def through(
 
 def kept(c: Code, condition: str, to: str, array: str, value: str, most: str) -> str:
     """A number stored if it counts and there is room; the place of the next."""
-    c.when(c.both(condition, c.is_("slt", to, most)), lambda: c.put(array, to, c.new(f"trunc i64 {value} to i32"), "i32"))
+    c.when(
+        c.both(condition, c.is_("slt", to, most)),
+        lambda: c.put(array, to, c.new(f"trunc i64 {value} to i32"), "i32"),
+    )
     return c.add(to, c.new(f"zext i1 {condition} to i64"))
 
 
@@ -268,12 +283,39 @@ def kernels(s: Space) -> list[list[str]]:
     return [kernel(name, arguments, body) for name, (arguments, body) in of.items()]
 
 
-NAMES = (*ptx_sort.NAMES, "extremes", "keys", "placed", "blocks", "boxes", "near_count", "near_fill", "seen", "mirrored",
-         "rows_count", "rows_fill", "columns_count", "columns_fill", "totals", "nowhere")  # fmt: skip
+NAMES = (
+    *ptx_sort.NAMES,
+    "extremes",
+    "keys",
+    "placed",
+    "blocks",
+    "boxes",
+    "near_count",
+    "near_fill",
+    "seen",
+    "mirrored",
+    "rows_count",
+    "rows_fill",
+    "columns_count",
+    "columns_fill",
+    "totals",
+    "nowhere",
+)
 
 
 def module(d: int, single: bool, periodic: bool, straight: bool, morton: bool) -> str:
     s = Space(d, single, periodic, straight, morton)
     text = [line for lines in kernels(s) for line in lines]
-    return "\n".join([HEAD, *DECLARED, *ptx_order.INTRINSICS, *INTRINSICS, ptx_sort.BARRIER, *ptx_sort.kernels(), *text,
-                      "attributes #0 = { nounwind }", ""])  # fmt: skip
+    return "\n".join(
+        [
+            HEAD,
+            *DECLARED,
+            *ptx_order.INTRINSICS,
+            *INTRINSICS,
+            ptx_sort.BARRIER,
+            *ptx_sort.kernels(),
+            *text,
+            "attributes #0 = { nounwind }",
+            "",
+        ]
+    )

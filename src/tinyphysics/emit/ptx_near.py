@@ -4,6 +4,7 @@ As i it has the blocks of eight that its row of the list gives it; as j the rows
 order, slab by slab (device/cuda_near.py turns the list round). What is too far away adds nothing, so blocks are
 done as they are written, with a mask. Slabs are added at once: there is nothing left to fold.
 """
+
 from __future__ import annotations
 
 from tinyphysics.emit.llvm import TYPE

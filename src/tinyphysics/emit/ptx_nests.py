@@ -4,6 +4,7 @@ Neighbours along the innermost loop are neighbouring threads, so that what a war
 a bit: sums are taken in the order that the nest says. Accumulators that different threads fill are combined by a launch
 of their own, so no thread ever waits for another.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -47,12 +48,15 @@ NUMBER = 8  # bytes of each
 TRIPLE = 'target triple = "nvptx64-nvidia-cuda"'
 LOOK = "look"  # the section that looks for numbers that are none
 # the steps that a graph has done are counted on the device
-TICK, TICKING = "tick", """define ptx_kernel void @tick(ptr addrspace(1) %clock, i64 %steps) {
+TICK, TICKING = (
+    "tick",
+    """define ptx_kernel void @tick(ptr addrspace(1) %clock, i64 %steps) {
   %was = load i64, ptr addrspace(1) %clock
   %is = add i64 %was, %steps
   store i64 %is, ptr addrspace(1) %clock
   ret void
-}"""
+}""",
+)
 # behind the clock a word says where a run waits for a list of neighbours: the step, and the number of what is done in it
 HALT, GO_ON = "halt", "go_on"
 HALTING = f"""define ptx_kernel void @halt(ptr addrspace(1) %clock, ptr addrspace(1) %asked, i64 %ahead, i64 %number) {{
@@ -80,12 +84,15 @@ define ptx_kernel void @go_on(ptr addrspace(1) %clock, ptr addrspace(1) %asked) 
   store i8 0, ptr addrspace(1) %asked
   ret void
 }}"""
-TICKING_UNLESS_HALTED = TICKING.replace("  %is = add i64 %was, %steps", """\
+TICKING_UNLESS_HALTED = TICKING.replace(
+    "  %is = add i64 %was, %steps",
+    """\
   %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
   %word = load i64, ptr addrspace(1) %word.at
   %runs = icmp eq i64 %word, 0
   %more = select i1 %runs, i64 %steps, i64 0
-  %is = add i64 %was, %more""")
+  %is = add i64 %was, %more""",
+)
 
 
 @dataclass(frozen=True)
@@ -105,17 +112,23 @@ class NestsModule:
 def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = False) -> NestsModule:
     """Every nest of a kernel, and those that look at its states; do the device's `estimates` serve (ptx_rounded.py)?"""
     if kernel.tree is not None and kernel.tree.shape[0] > MOST:
-        raise BackendError(f"the backend `cuda` sums through trees of up to {MOST:,} points", fix="Choose another.")
+        raise BackendError(
+            f"the backend `cuda` sums through trees of up to {MOST:,} points", fix="Choose another."
+        )
     sections = {s.name: list(s.nests) for s in (kernel.careful if careful else kernel.sections).values()}
     sections[LOOK] = [look(kernel, buffer) for buffer in kernel.inputs.values()]
     declared: dict[str, str] = {}
-    texts: dict[str, str] = {}  # what differs in the names of buffers alone is one kernel, with the name that it got first
+    texts: dict[
+        str, str
+    ] = {}  # what differs in the names of buffers alone is one kernel, with the name that it got first
     launches: dict[str, list[list[Launch]]] = {}
     for name, nests in sections.items():
         launches[name] = []
         for n, nest in enumerate(nests):
             made = kernels(kernel, nest, part_name(name, n), estimates)
-            launches[name].append([replace(k.launch, name=texts.setdefault(k.body, k.launch.name)) for k in made])
+            launches[name].append(
+                [replace(k.launch, name=texts.setdefault(k.body, k.launch.name)) for k in made]
+            )
             for k in made:
                 declared |= k.declared
     written = [f"define ptx_kernel void @{name}{body}" for body, name in texts.items()]
@@ -126,7 +139,12 @@ def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = Fa
 
 def wants_estimates(kernel: LoopKernel) -> bool:
     """Is there a nest that is faster where those of the device serve?"""
-    return any(rounds(nest) for sections in (kernel.sections, kernel.careful) for s in sections.values() for nest in s.nests)
+    return any(
+        rounds(nest)
+        for sections in (kernel.sections, kernel.careful)
+        for s in sections.values()
+        for nest in s.nests
+    )
 
 
 def room(nest: Nest) -> int:
@@ -140,7 +158,9 @@ def look(kernel: LoopKernel, buffer: str) -> Nest:
     b = kernel.buffers[buffer]
     variables = tuple(UOp.var(f"@i{k}", (), i64) for k in range(len(b.axes)))
     numbers = [UOp(Ops.LOAD, b.dtype, (), variables, (buffer, plane)) for plane in range(b.planes)]
-    guards = tuple((u - u).ne(0.0) if b.dtype.is_float else u.eq(UOp.const(int(OVERFLOW), b.dtype)) for u in numbers)
+    guards = tuple(
+        (u - u).ne(0.0) if b.dtype.is_float else u.eq(UOp.const(int(OVERFLOW), b.dtype)) for u in numbers
+    )
     return Nest("map", variables, b.axes, (Piece(0, b.axes[-1] if b.axes else 1, (), guards),))
 
 
@@ -154,8 +174,12 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[
         case "sequence":
             made = [Threads(kernel, nest, name, prod(nest.sizes), used, sequence)]
         case "lanes":
-            made = [Threads(kernel, nest, name, rows * LANES, [*used, WORKSPACE], accumulate, BLOCK, RESIDENT // BLOCK),
-                    Threads(kernel, nest, f"{name}_fold", rows, [*used, WORKSPACE], fold)]  # fmt: skip
+            made = [
+                Threads(
+                    kernel, nest, name, rows * LANES, [*used, WORKSPACE], accumulate, BLOCK, RESIDENT // BLOCK
+                ),
+                Threads(kernel, nest, f"{name}_fold", rows, [*used, WORKSPACE], fold),
+            ]
         case "pairs" if nest.near is not None:
             made = [Threads(kernel, nest, name, nest.sizes[0], [*used, *listed_as(nest, *LISTED)], near)]
         case "list":
@@ -169,8 +193,10 @@ def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[
             made = [Threads(kernel, nest, name, nest.sizes[0], used, mapped), *planting(kernel, nest, name)]
         case "scatter":
             largest = max(kernel.buffers[b].size for b in written(nest))
-            made = [Threads(kernel, nest, f"{name}_clear", largest, used, clear),
-                    Threads(kernel, nest, name, 1, used, scatter)]  # fmt: skip
+            made = [
+                Threads(kernel, nest, f"{name}_clear", largest, used, clear),
+                Threads(kernel, nest, name, 1, used, scatter),
+            ]
         case _:
             raise AssertionError(nest.kind)
     return [m.written() for m in made]
@@ -258,7 +284,9 @@ def accumulate(f: NestWriter, t: str) -> None:
     guarded = False
     for p in f.nest.pieces:
         env = dict(f.scalar)
-        several(f, [u for u in toposort([*(s.value for s in p.stores), *p.guards]) if x not in u.leaves], [env])
+        several(
+            f, [u for u in toposort([*(s.value for s in p.stores), *p.guards]) if x not in u.leaves], [env]
+        )
         skipped = f.new(f"and i64 {f.new(f'sub i64 {lane}, {p.lo}')}, {LANES - 1}")
         first = f.new(f"add i64 {skipped}, {p.lo}")
         count = f.new(f"udiv i64 {f.new(f'sub i64 {p.hi + LANES - 1}, {first}')}, {LANES}")
@@ -299,7 +327,9 @@ def clear(f: NestWriter, _: str) -> None:
         f.line(f"br i1 {f.new(f'icmp slt i64 %thread, {b.size}')}, label %clear{n}, label %next{n}")
         f.label(f"clear{n}")
         kind = TYPE[b.dtype.name]
-        f.line(f"store {kind} zeroinitializer, ptr {f.new(f'getelementptr {kind}, ptr {f.pointer[name]}, i64 %thread')}")
+        f.line(
+            f"store {kind} zeroinitializer, ptr {f.new(f'getelementptr {kind}, ptr {f.pointer[name]}, i64 %thread')}"
+        )
         f.line(f"br label %next{n}")
         f.label(f"next{n}")
 

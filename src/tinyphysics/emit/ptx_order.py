@@ -2,6 +2,7 @@
 
 The order decides bits: it is that of ir/near.py, made of the same operations, each rounded to nearest.
 """
+
 from __future__ import annotations
 
 import struct
@@ -50,6 +51,7 @@ def coordinate(c: Code, s: Space, k: int, i: str) -> str:
 
 def extremes(c: Code, s: Space) -> None:
     """The least and the largest coordinates of some points."""
+
     def one(i: str, v: Values) -> Values:
         xs = [coordinate(c, s, k, i) for k in range(s.d)]
         low = [c.select(c.new(f"fcmp olt double {x}, {a}"), x, a, "double") for x, a in zip(xs, v)]
@@ -100,6 +102,7 @@ def part(c: Code, x: str, parts: str) -> str:
 
 def furrows(c: Code, at: list[str], depth: str) -> str:
     """Columns that follow each other like the furrows of a field, and so do points in them."""
+
     def turned(column: str, place: str, last: str) -> str:
         odd = c.new(f"trunc i64 {column} to i1")
         return c.select(odd, c.sub(last, place), place)
@@ -140,7 +143,12 @@ def placed(c: Code, s: Space) -> None:
         c.put("%order", "%thread", i)
         c.put("%inverse", i, "%thread")
         for k in range(s.d):
-            c.put("%slots", c.add(first, k * BLOCK), c.get("%at", c.add(c.times("%n", k), i), "double"), "double")
+            c.put(
+                "%slots",
+                c.add(first, k * BLOCK),
+                c.get("%at", c.add(c.times("%n", k), i), "double"),
+                "double",
+            )
 
     def nobody() -> None:
         for k in range(s.d):

@@ -4,6 +4,7 @@ A pair is computed twice, once for each of its points, so that no thread adds to
 all j > k, in eight accumulators. Point k as j: its pairs with all i < k, slab by slab. Each sum is taken in the nest's
 order. All threads of a warp are at the same partner, which they read together.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,17 +21,26 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.tpir.nests import Nest, Store
 
 WARP = 32
-RESIDENT = 512  # threads for which a processor must have registers: what 65,536 points give each of an H200's 132
+RESIDENT = (
+    512  # threads for which a processor must have registers: what 65,536 points give each of an H200's 132
+)
 LARGE = 256  # threads of a block where float32 is rounded side by side: 1.20, 1.14, 1.14 ps a pair with 128, 256, 512
 SPREAD = 1 << 14  # points; fewer are spread over more processors, a warp each
 VECTOR = 16  # bytes that one load brings
 AT_A_TIME = 1024  # partners whose sums are computed again if one of them is in doubt
-MOST_WORDS, FEWER = 40, 2  # registers of accumulators beside which TOGETHER partners fit into 128; else so many
+MOST_WORDS, FEWER = (
+    40,
+    2,
+)  # registers of accumulators beside which TOGETHER partners fit into 128; else so many
 
 
 def rounds(nest: Nest) -> bool:
     """Has a sum over all pairs roots or quotients that can be rounded side by side?"""
-    return nest.kind == "pairs" and nest.near is None and any(is_special(u) for u in toposort(nest.pieces[0].roots))
+    return (
+        nest.kind == "pairs"
+        and nest.near is None
+        and any(is_special(u) for u in toposort(nest.pieces[0].roots))
+    )
 
 
 def pair_block(nest: Nest, estimates: bool) -> int:
@@ -52,8 +62,10 @@ class Side:
     estimates: bool = False  # do those of the device serve (ptx_rounded.py)?
 
     def __post_init__(self) -> None:
-        parts = [apart(s.value, self.other) if self.f.kernel.contracts and s.combine is Ops.ADD else (s.value, [])
-                 for s in self.stores]  # fmt: skip
+        parts = [
+            apart(s.value, self.other) if self.f.kernel.contracts and s.combine is Ops.ADD else (s.value, [])
+            for s in self.stores
+        ]
         self.stores = [replace(s, value=value) for s, (value, _) in zip(self.stores, parts)]
         self.factors = [own for _, own in parts]
         self.special = Sums(self.stores, self.guards)
@@ -61,7 +73,11 @@ class Side:
         self.point: Names = dict(self.f.scalar)
         self.point[self.own] = "%thread"
         everything = toposort([*self.roots, *(u for own in self.factors for u in own)])
-        several(self.f, [u for u in everything if self.own in u.leaves and self.other not in u.leaves], [self.point])
+        several(
+            self.f,
+            [u for u in everything if self.own in u.leaves and self.other not in u.leaves],
+            [self.point],
+        )
         self.kinds = [TYPE[s.value.dtype.name] for s in self.stores]
 
     def whole(self, k: int, total: str) -> str:
@@ -102,7 +118,9 @@ class Side:
                     for k in range(n):
                         envs[r + k][u] = f.new(f"extractelement <{n} x {t}> {vector}, i64 {k}")
 
-    def block(self, first: str, end: str | None, sums: list[str], lanes: int, doubt: str | None = None) -> list[str]:
+    def block(
+        self, first: str, end: str | None, sums: list[str], lanes: int, doubt: str | None = None
+    ) -> list[str]:
         """The sums after eight partners; partner r goes to accumulator r modulo `lanes`.
 
         With a `doubt` they are rounded side by side, and what is returned ends with whether that has to be done again.
@@ -138,8 +156,13 @@ class Side:
     def over(self, begin: str, stop: str, end: str | None, sums: list[str], lanes: int) -> list[str]:
         """Blocks of eight partners from `begin` to `stop`; with an `end`, those that do not count are left out."""
         kinds = [t for t in self.kinds for _ in range(lanes)] + [TYPE[bool_.name]]
-        return self.f.carrying(begin, stop, PAIR_LANES, list(zip(kinds, sums)),
-                               lambda first, sums: self.block(first, end, sums, lanes))  # fmt: skip
+        return self.f.carrying(
+            begin,
+            stop,
+            PAIR_LANES,
+            list(zip(kinds, sums)),
+            lambda first, sums: self.block(first, end, sums, lanes),
+        )
 
     def over_all(self, begin: str, stop: str, sums: list[str], lanes: int) -> list[str]:
         """Likewise, of partners that all count: where the device's estimates serve, some at a time, and again if in doubt."""
@@ -151,8 +174,13 @@ class Side:
         def some(first: str, sums: list[str]) -> list[str]:
             beyond = f.new(f"add i64 {first}, {AT_A_TIME}")
             last = f.new(f"select i1 {f.new(f'icmp slt i64 {beyond}, {stop}')}, i64 {beyond}, i64 {stop}")
-            *quick, doubt = f.carrying(first, last, PAIR_LANES, [*zip(kinds, sums), (flag, "false")],
-                                       lambda at, found: self.block(at, None, found[:-1], lanes, found[-1]))  # fmt: skip
+            *quick, doubt = f.carrying(
+                first,
+                last,
+                PAIR_LANES,
+                [*zip(kinds, sums), (flag, "false")],
+                lambda at, found: self.block(at, None, found[:-1], lanes, found[-1]),
+            )
             for t, total in zip(kinds[:-1], quick):  # infinity less itself is no number, either
                 nothing = f.new(f"fsub {t} {total}, {total}")
                 doubt = f.new(f"or i1 {doubt}, {f.new(f'fcmp uno {t} {nothing}, {nothing}')}")
@@ -164,7 +192,10 @@ class Side:
             after = f.block
             f.line(f"br label %{on}")
             f.label(on)
-            return [f.new(f"phi {t} [ {a}, %{before} ], [ {b}, %{after} ]") for t, a, b in zip(kinds, quick, exact)]
+            return [
+                f.new(f"phi {t} [ {a}, %{before} ], [ {b}, %{after} ]")
+                for t, a, b in zip(kinds, quick, exact)
+            ]
 
         return f.carrying(begin, stop, AT_A_TIME, list(zip(kinds, sums)), some)
 
@@ -227,7 +258,9 @@ def as_second(side: Side, size: int) -> None:
     f.w.declared[name] = f"{name} = internal addrspace(4) constant [{count} x i64] [{numbers}]"
 
     def cut(k: str) -> str:
-        return f.new(f"load i64, ptr addrspace(4) {f.new(f'getelementptr i64, ptr addrspace(4) {name}, i64 {k}')}")
+        return f.new(
+            f"load i64, ptr addrspace(4) {f.new(f'getelementptr i64, ptr addrspace(4) {name}, i64 {k}')}"
+        )
 
     def less(a: str, b: str, how: str = "slt") -> str:
         return f.new(f"select i1 {f.new(f'icmp {how} i64 {a}, {b}')}, i64 {a}, i64 {b}")

@@ -14,6 +14,7 @@ Whether these are the nearest numbers depends on the estimates alone, and there 
 argument that is 4 times as large has half the estimate, and 2^23 for quotients. A device is asked for all of them
 (emit/ptx_estimates.py). That nothing else is needed is what tools/rounded.c goes through.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -123,11 +124,15 @@ class Sums:
         kept = set(self.roots)
 
         def divides(d: UOp) -> bool:
-            return d not in kept and all(u in self.shown and u.op is Ops.DIV and u.src[1] is d and u.src[0] is not d
-                                         for u in users[d])  # fmt: skip
+            return d not in kept and all(
+                u in self.shown and u.op is Ops.DIV and u.src[1] is d and u.src[0] is not d for u in users[d]
+            )
 
-        self.shown -= {u for u in self.special if u.op is Ops.SQRT and
-                       (u in kept or not all(root_in(d) is u and divides(d) for d in users[u]))}  # fmt: skip
+        self.shown -= {
+            u
+            for u in self.special
+            if u.op is Ops.SQRT and (u in kept or not all(root_in(d) is u and divides(d) for d in users[u]))
+        }
 
     def number(self, r: Rounding, u: UOp, env: Names, estimates: dict[UOp, str]) -> str:
         """A root or a quotient."""

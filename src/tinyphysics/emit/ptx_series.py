@@ -3,6 +3,7 @@
 The numbers of members lie side by side, so that the threads of a warp read one line: of what is kept of a member the rows
 are as long as the ensemble, of what a thread needs for itself they are a warp. Neither changes a bit.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,8 +18,10 @@ from tinyphysics.rules.transcendental import lower
 WARP = 32  # threads
 NAMES = ("advance", "look")
 # rows of states, constants and what comes out; of constants that all members share a row has one number and %own is 0
-ARGUMENTS = ("ptr %states, ptr %fixed, ptr %tables, ptr %room, double %until, i64 %count, i64 %members, i64 %lanes, "
-             "i64 %row, i64 %own")  # fmt: skip
+ARGUMENTS = (
+    "ptr %states, ptr %fixed, ptr %tables, ptr %room, double %until, i64 %count, i64 %members, i64 %lanes, "
+    "i64 %row, i64 %own"
+)
 WARPS = (f"  %warp = udiv i64 %thread, {WARP}", f"  %inside = urem i64 %thread, {WARP}")
 
 
@@ -82,22 +85,38 @@ class PtxSeriesWriter(SeriesWriter):
         body = list(self.w.lines)
         self.w.lines.clear()
         return [
-            f"{KERNEL} @{name}({ARGUMENTS}) #0 {{", "begin:", *WHERE, *WARPS,
-            "  %any = icmp slt i64 %thread, %members", "  br i1 %any, label %entry, label %over", "entry:",
+            f"{KERNEL} @{name}({ARGUMENTS}) #0 {{",
+            "begin:",
+            *WHERE,
+            *WARPS,
+            "  %any = icmp slt i64 %thread, %members",
+            "  br i1 %any, label %entry, label %over",
+            "entry:",
             "  %member = phi i64 [ %thread, %begin ], [ %member.next, %next ]",
-            "  %state = getelementptr double, ptr %states, i64 %member", "  %mine = mul i64 %own, %member",
-            "  %constants = getelementptr double, ptr %fixed, i64 %mine", *scratch, *body,
-            "  br label %next", "next:", "  %member.next = add i64 %member, %grid",
-            "  %more = icmp slt i64 %member.next, %members", "  br i1 %more, label %entry, label %over", "over:",
-            "  ret void", "}",
-        ]  # fmt: skip
+            "  %state = getelementptr double, ptr %states, i64 %member",
+            "  %mine = mul i64 %own, %member",
+            "  %constants = getelementptr double, ptr %fixed, i64 %mine",
+            *scratch,
+            *body,
+            "  br label %next",
+            "next:",
+            "  %member.next = add i64 %member, %grid",
+            "  %more = icmp slt i64 %member.next, %members",
+            "  br i1 %more, label %entry, label %over",
+            "over:",
+            "  ret void",
+            "}",
+        ]
 
     def module(self, x86: bool = False) -> str:
         assert not x86
         self.between = str(WARP)
         self.advance(False)
-        own = [f"  %first = mul i64 %warp, {self.scratch * WARP}", "  %place = add i64 %first, %inside",
-               "  %scratch = getelementptr double, ptr %room, i64 %place"]  # fmt: skip
+        own = [
+            f"  %first = mul i64 %warp, {self.scratch * WARP}",
+            "  %place = add i64 %first, %inside",
+            "  %scratch = getelementptr double, ptr %room, i64 %place",
+        ]
         whole = self.kernel("advance", own)
         self.between = "%lanes"  # what is looked at is a member's
         self.looking(False)

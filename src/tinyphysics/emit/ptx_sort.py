@@ -3,6 +3,7 @@
 A pass of the sort is by eight bits: every thread counts the digits of its own numbers, what was counted is summed up digit by
 digit and thread by thread, and that is where each number goes. Numbers of one digit stay in order.
 """
+
 from __future__ import annotations
 
 from functools import partial
@@ -77,8 +78,10 @@ def move(c: Code) -> None:
 
 
 def kernels() -> list[str]:
-    return [*kernel("sums", ["*numbers", "n", "each", "*out"], sums),
-            *kernel("spread", ["*numbers", "n", "each", "*before"], spread),
-            *kernel("sweep", ["*numbers", "n", "each", "*out"], sweep),
-            *kernel("digits", ["*keys", "n", "each", "shift", "*counters"], digits),
-            *kernel("move", ["*keys", "n", "each", "shift", "*counters", "*out"], move)]  # fmt: skip
+    return [
+        *kernel("sums", ["*numbers", "n", "each", "*out"], sums),
+        *kernel("spread", ["*numbers", "n", "each", "*before"], spread),
+        *kernel("sweep", ["*numbers", "n", "each", "*out"], sweep),
+        *kernel("digits", ["*keys", "n", "each", "shift", "*counters"], digits),
+        *kernel("move", ["*keys", "n", "each", "shift", "*counters", "*out"], move),
+    ]

@@ -3,6 +3,7 @@
 Arguments are the buffers that a nest touches, then parameters, flags, the number of the step that a graph began with, and
 how many steps after it this is. A thread looks once whether it is needed, and keeps sums in registers.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -57,7 +58,9 @@ class Threads:
     buffers: Sequence[str]
     body: Callable[[NestWriter, str], None]  # of a number's type: i32 where all are that small
     block: int = BLOCK
-    resident: int = 0  # blocks that a processor needs room for: with more of them, threads have fewer registers
+    resident: int = (
+        0  # blocks that a processor needs room for: with more of them, threads have fewer registers
+    )
 
     def written(self) -> Kernel:
         f = NestWriter(self.kernel, {}, self.nest, 1)
@@ -77,9 +80,10 @@ class Threads:
         self.body(f, self.word)
         f.line("br label %leave")
         f.label("leave")
-        attributes = f'"nvvm.maxntid"="{self.block}"' + (f' "nvvm.minctasm"="{self.resident}"' if self.resident else "")
-        text = [f"({', '.join(given)}) nounwind {attributes} {{", "entry:", *f.w.lines,
-                "  ret void", "}"]  # fmt: skip
+        attributes = f'"nvvm.maxntid"="{self.block}"' + (
+            f' "nvvm.minctasm"="{self.resident}"' if self.resident else ""
+        )
+        text = [f"({', '.join(given)}) nounwind {attributes} {{", "entry:", *f.w.lines, "  ret void", "}"]
         launch = Launch(self.name, self.count, self.block, tuple(self.buffers), clocked)
         return Kernel(launch, "\n".join(text), f.w.declared)
 
@@ -150,16 +154,23 @@ def any_of(f: NestWriter, guards: Sequence[UOp], env: Names, seen: str = "false"
 def put(f: NestWriter, s: Store, value: str, env: Names) -> None:
     for i in s.index:
         f.index_value(i, env)
-    f.line(f"store {TYPE[f.kernel.buffers[s.buffer].dtype.name]} {value}, ptr {f.address(s.buffer, s.plane, s.index, env)}")
+    f.line(
+        f"store {TYPE[f.kernel.buffers[s.buffer].dtype.name]} {value}, ptr {f.address(s.buffer, s.plane, s.index, env)}"
+    )
 
 
 Sums = list[str]
 
 
 def in_turn(
-    f: NestWriter, stores: Sequence[Store], guards: Sequence[UOp], count: str | int, at: Callable[[str], Names],
-    sums: Sums | None = None, counts: Callable[[Names], str] | None = None,
-) -> Sums:  # fmt: skip
+    f: NestWriter,
+    stores: Sequence[Store],
+    guards: Sequence[UOp],
+    count: str | int,
+    at: Callable[[str], Names],
+    sums: Sums | None = None,
+    counts: Callable[[Names], str] | None = None,
+) -> Sums:
     """So many items combined one after the other, some under way at a time; `at` is the environment of an item.
 
     What is carried are the sums, and last whether a guard was seen. An item may not count.
@@ -184,12 +195,16 @@ def in_turn(
                     out[k] = f.combined(s, out[k], value)
                 if guards:
                     seen = any_of(f, guards, env)
-                    out[-1] = f.new(f"or i1 {out[-1]}, {f.new(f'and i1 {seen}, {inside}') if inside else seen}")
+                    out[-1] = f.new(
+                        f"or i1 {out[-1]}, {f.new(f'and i1 {seen}, {inside}') if inside else seen}"
+                    )
             return out
 
         return body
 
-    whole: str | int = count - count % together if isinstance(count, int) else f.new(f"and i64 {count}, {-together}")
+    whole: str | int = (
+        count - count % together if isinstance(count, int) else f.new(f"and i64 {count}, {-together}")
+    )
     if whole != 0:
         sums = f.carrying("0", str(whole), together, list(zip(kinds, sums)), some(together))
     if whole != count:

@@ -4,6 +4,7 @@ Each of the eight looks at one child of a node, and a vote says which of them ar
 taken as a whole come first in a sum, then the points of leaves (emit/tree_walk.py), so the tree is walked twice and no list
 is kept. What is left of a level is eight bits, and the levels above are in the same word.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -74,10 +75,14 @@ class Walk:
         own = c.new(f"add i64 {first}, {self.lane}")
         there = c.new(f"icmp slt i64 {own}, {size}")
         place = c.new(f"add i64 {begin}, {first}")
-        row = c.row(NODES, NODE, c.new(f"add i64 {begin}, {c.new(f'select i1 {there}, i64 {own}, i64 {first}')}"))
+        row = c.row(
+            NODES, NODE, c.new(f"add i64 {begin}, {c.new(f'select i1 {there}, i64 {own}, i64 {first}')}")
+        )
         square = "0.0"
         for k in range(3):
-            away = c.call("maxnum", c.op("fsub", self.sides[k], row(k)), c.op("fsub", row(k), self.sides[3 + k]))
+            away = c.call(
+                "maxnum", c.op("fsub", self.sides[k], row(k)), c.op("fsub", row(k), self.sides[3 + k])
+            )
             away = c.call("maxnum", away, "0.0")
             square = c.fma(away, away, square)
         small = c.new(f"fcmp olt double {row(SIZE)}, {c.op('fmul', self.angle, square)}")

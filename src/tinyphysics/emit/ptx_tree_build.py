@@ -3,6 +3,7 @@
 Sizes depend on the number of points alone, so all of it is launches that nobody waits for. Every number is that of
 device/tree.py: sums of eight are taken in turn, and what is the smallest or largest does not depend on an order.
 """
+
 from __future__ import annotations
 
 import math
@@ -90,6 +91,7 @@ def reaching(n: int) -> Iterator[tuple[int, Body]]:
 
 def reach(many: int, threads: int, source: str, out: str) -> Body:
     """Every so manieth of the points, or of boxes."""
+
     def body(f: NestWriter, _: str) -> None:
         c = Numbers(f)
         start = [("double", x) for x in [INFINITE] * 3 + [MINUS_INFINITE] * 3]
@@ -149,7 +151,11 @@ def rows(f: NestWriter, _: str) -> None:
     there = c.new(f"icmp slt i64 %thread, {n}")
     who = c.get(ORDER, c.chosen(there, "%thread", "0", "i64"), "i32")
     values = [*(coordinate(c, k, who) for k in range(3)), c.get(MASSES, who, "double")]
-    c.put_row(ROWS, "%thread", [c.chosen(there, x, nothing) for x, nothing in zip(values, [constant(NOWHERE)] * 3 + ["0.0"])])
+    c.put_row(
+        ROWS,
+        "%thread",
+        [c.chosen(there, x, nothing) for x, nothing in zip(values, [constant(NOWHERE)] * 3 + ["0.0"])],
+    )
 
 
 def in_turn(c: Numbers, values: list[str]) -> str:
@@ -161,11 +167,14 @@ def in_turn(c: Numbers, values: list[str]) -> str:
 
 def joining(level: int) -> Body:
     """A thread for each node: what its children are together."""
+
     def body(f: NestWriter, _: str) -> None:
         c = Numbers(f)
         begin, _size = levels_of(f.nest.sizes[0])[level]
         first = c.ints("shl", "%thread", "3")
-        at, mass, moments, low, high = zip(*(child(c, level, c.ints("or", first, str(k))) for k in range(GROUP)))
+        at, mass, moments, low, high = zip(
+            *(child(c, level, c.ints("or", first, str(k))) for k in range(GROUP))
+        )
         lows, highs = list(low[0]), list(high[0])
         for a, b in zip(low[1:], high[1:]):
             lows = [c.extreme("lt", x, y) for x, y in zip(lows, a)]
@@ -184,7 +193,9 @@ def joining(level: int) -> Body:
             parts = [c.op("fmul", "3.0", c.op("fmul", c.op("fmul", m, x[a]), x[b])) for m, x in zip(mass, d)]
             second.append(in_turn(c, [c.op("fadd", p, m[k]) for p, m in zip(parts, moments)]))
         trace = c.op("fmul", "0.5", in_turn(c, [second[0], second[3], second[5]]))
-        reach = [c.extreme("gt", c.op("fsub", x, a), c.op("fsub", b, x)) for x, a, b in zip(centre, lows, highs)]
+        reach = [
+            c.extreme("gt", c.op("fsub", x, a), c.op("fsub", b, x)) for x, a, b in zip(centre, lows, highs)
+        ]
         size = in_turn(c, [c.op("fmul", x, x) for x in reach])
         place = c.ints("add", "%thread", str(begin))
         c.put_row(NODES, place, [*centre, whole, *second, trace, size])
@@ -209,7 +220,10 @@ def child(c: Numbers, level: int, index: str) -> tuple[list[str], str, list[str]
     place = c.ints("add", c.less(index, str(count - 1)), str(begin))
     row, box = c.row(NODES, NODE, place), c.row(BOXES, SIDES, place)
     values = [c.chosen(there, row(k), "0.0") for k in range(MOMENTS + 6)]
-    low, high = ([c.chosen(there, box(s + k), edge) for k in range(3)] for s, edge in ((0, INFINITE), (3, MINUS_INFINITE)))
+    low, high = (
+        [c.chosen(there, box(s + k), edge) for k in range(3)]
+        for s, edge in ((0, INFINITE), (3, MINUS_INFINITE))
+    )
     return values[:3], values[MASS], values[MOMENTS:], low, high
 
 

@@ -4,6 +4,7 @@ Few points: each counts who comes before it. Many: in passes by six bits. A thre
 each other, what was counted is summed up digit by digit and thread by thread, and that is where each key goes, without the
 digit that it was sorted by. Which way is taken changes no order: of equal keys the first stays first.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -99,6 +100,7 @@ def digits(source: str) -> Body:
 
 def sums(level: int) -> Body:
     """Of the numbers of a level, part by part: the next one."""
+
     def body(f: NestWriter, _: str) -> None:
         c = Numbers(f)
         below, above = f"{COUNTERS}{level - 1}", f"{COUNTERS}{level}"
@@ -117,6 +119,7 @@ def sums(level: int) -> Body:
 
 def spread(level: int) -> Body:
     """Each number of a level becomes the sum of all before it; those before a thread's own are known in the next one."""
+
     def body(f: NestWriter, _: str) -> None:
         c = Numbers(f)
         sizes = parts_of(DIGITS * shares(f.nest.sizes[0])[1])

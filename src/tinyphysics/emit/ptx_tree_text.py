@@ -2,6 +2,7 @@
 
 All but the opening angle lies in the workspace that nests share: a tree lives as long as one evaluation.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -12,8 +13,17 @@ from tinyphysics.tpir.tree import BOX, GROUP, PLANES, levels_of
 from tinyphysics.util import prod
 
 ROWS, NODES, BOXES = "rows", "nodes", "boxes"  # points in their order, nodes, and what these reach across
-ORDER, OTHER_ORDER, KEYS, OTHER_KEYS = "order", "other order", "keys", "other keys"  # sorted from one into the other
-FRAME, REACH, OTHER_REACH = "frame", "reach", "other reach"  # where keys are counted from; the boxes of parts of the points
+ORDER, OTHER_ORDER, KEYS, OTHER_KEYS = (
+    "order",
+    "other order",
+    "keys",
+    "other keys",
+)  # sorted from one into the other
+FRAME, REACH, OTHER_REACH = (
+    "frame",
+    "reach",
+    "other reach",
+)  # where keys are counted from; the boxes of parts of the points
 COUNTERS = "counters"
 ROW, NODE, SIDES, CORNER = 4, BOX, PLANES - BOX, 4  # numbers of a point, of a node, of a box and of the frame
 LINE = 256  # bytes that arrays are aligned to
@@ -47,8 +57,16 @@ def arrays_of(n: int) -> tuple[dict[str, int], int]:
     """(where in the workspace each array is, bytes of all)."""
     wide = levels_of(n)[-1][0] + GROUP
     around, reach = -(-n // GROUP) * GROUP, 8 * SIDES * -(-n // PART)
-    sizes = {ROWS: 8 * ROW * around, NODES: 8 * NODE * wide, BOXES: 8 * SIDES * wide, ORDER: 4 * n, KEYS: 8 * n,
-             FRAME: 8 * CORNER, REACH: reach, OTHER_REACH: reach}  # fmt: skip
+    sizes = {
+        ROWS: 8 * ROW * around,
+        NODES: 8 * NODE * wide,
+        BOXES: 8 * SIDES * wide,
+        ORDER: 4 * n,
+        KEYS: 8 * n,
+        FRAME: 8 * CORNER,
+        REACH: reach,
+        OTHER_REACH: reach,
+    }
     if not ranked(n):
         sizes |= {OTHER_ORDER: 4 * n, OTHER_KEYS: 8 * n}
         sizes |= {f"{COUNTERS}{k}": 4 * size for k, size in enumerate(parts_of(DIGITS * shares(n)[1]))}
@@ -64,15 +82,21 @@ class Numbers:
 
     def __init__(self, f: NestWriter) -> None:
         self.f, self.new = f, f.new
-        places, _ = arrays_of(prod(f.nest.sizes))  # here, where every path comes by; what nobody uses leaves no trace
-        self.arrays = {x: self.new(f"getelementptr i8, ptr {f.pointer[WORKSPACE]}, i64 {at}") for x, at in places.items()}
+        places, _ = arrays_of(
+            prod(f.nest.sizes)
+        )  # here, where every path comes by; what nobody uses leaves no trace
+        self.arrays = {
+            x: self.new(f"getelementptr i8, ptr {f.pointer[WORKSPACE]}, i64 {at}") for x, at in places.items()
+        }
 
     # --- arithmetic ---------------------------------------------------------------------------
     def op(self, name: str, a: str, b: str) -> str:
         return self.new(f"{name} double {a}, {b}")
 
     def call(self, name: str, *args: str) -> str:
-        self.f.w.declared[f"@llvm.{name}.f64"] = f"declare double @llvm.{name}.f64({', '.join(['double'] * len(args))})"
+        self.f.w.declared[f"@llvm.{name}.f64"] = (
+            f"declare double @llvm.{name}.f64({', '.join(['double'] * len(args))})"
+        )
         return self.new(f"call double @llvm.{name}.f64({', '.join(f'double {a}' for a in args)})")
 
     def fma(self, a: str, b: str, c: str) -> str:
@@ -111,7 +135,9 @@ class Numbers:
 
     def extreme(self, how: str, a: str, b: str) -> str:
         """The smaller ("lt") or larger ("gt") of two; what is no number stays."""
-        better = self.new(f"or i1 {self.new(f'fcmp o{how} double {b}, {a}')}, {self.new(f'fcmp uno double {b}, {b}')}")
+        better = self.new(
+            f"or i1 {self.new(f'fcmp o{how} double {b}, {a}')}, {self.new(f'fcmp uno double {b}, {b}')}"
+        )
         return self.chosen(better, b, a)
 
     def ones(self, name: str, x: str) -> str:
@@ -147,7 +173,9 @@ class Numbers:
                 even = k // 2 * 2
                 at = self.new(f"getelementptr double, ptr {begin}, i64 {even}")
                 two = self.new(f"load <2 x double>, ptr {at}, align 16")
-                found[even], found[even + 1] = (self.new(f"extractelement <2 x double> {two}, i64 {j}") for j in (0, 1))
+                found[even], found[even + 1] = (
+                    self.new(f"extractelement <2 x double> {two}, i64 {j}") for j in (0, 1)
+                )
             return found[k]
 
         return number
@@ -161,11 +189,16 @@ class Numbers:
         """One of some whole numbers that are known."""
         items = ", ".join(f"i64 {x}" for x in numbers)
         self.f.w.declared[name] = f"{name} = internal addrspace(4) constant [{len(numbers)} x i64] [{items}]"
-        return self.new(f"load i64, ptr addrspace(4) {self.new(f'getelementptr i64, ptr addrspace(4) {name}, i64 {k}')}")
+        return self.new(
+            f"load i64, ptr addrspace(4) {self.new(f'getelementptr i64, ptr addrspace(4) {name}, i64 {k}')}"
+        )
 
 
 def looping(
-    f: NestWriter, start: Sequence[tuple[str, str]], more: Callable[[list[str]], str], body: Callable[[list[str]], list[str]]
+    f: NestWriter,
+    start: Sequence[tuple[str, str]],
+    more: Callable[[list[str]], str],
+    body: Callable[[list[str]], list[str]],
 ) -> list[str]:
     """While `more` of what is carried; given as (type, first value)."""
     f.labels += 1
@@ -186,16 +219,23 @@ def looping(
 
 
 def in_eights(
-    f: NestWriter, begin: str, end: str, start: Sequence[tuple[str, str]], body: Callable[[list[str], list[str]], list[str]],
+    f: NestWriter,
+    begin: str,
+    end: str,
+    start: Sequence[tuple[str, str]],
+    body: Callable[[list[str], list[str]], list[str]],
     step: int = 1,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """A loop in which the loads of eight turns wait beside each other; the body has the numbers of some turns."""
     kinds = [kind for kind, _ in start]
 
     def some(many: int) -> Callable[[str, list[str]], list[str]]:
         def turns(i: str, carried: list[str]) -> list[str]:
             after = f.new(f"add i64 {i}, {many * step}")
-            return [after, *body([f.new(f"add i64 {i}, {k * step}") if k else i for k in range(many)], carried[1:])]
+            return [
+                after,
+                *body([f.new(f"add i64 {i}, {k * step}") if k else i for k in range(many)], carried[1:]),
+            ]
 
         return turns
 

@@ -1,4 +1,5 @@
 """How is an instruction for 1/sqrt x written in LLVM IR, for any number of lanes?  By the intrinsics of each machine."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -48,8 +49,10 @@ def lanes(w: Writing, element: str, a: str, full: int, call: Callable[[str], str
     while len(pieces) > 1:
         half = f"<{w.width // len(pieces)} x {element}>"
         both = ", ".join(f"i32 {k}" for k in range(2 * w.width // len(pieces)))
-        pieces = [w.new(f"shufflevector {half} {x}, {half} {y}, <{2 * w.width // len(pieces)} x i32> <{both}>")
-                  for x, y in zip(pieces[0::2], pieces[1::2])]  # fmt: skip
+        pieces = [
+            w.new(f"shufflevector {half} {x}, {half} {y}, <{2 * w.width // len(pieces)} x i32> <{both}>")
+            for x, y in zip(pieces[0::2], pieces[1::2])
+        ]
     return pieces[0]
 
 
@@ -83,9 +86,17 @@ def rsqrt14(w: Writing, d: DType, a: str, told: bool) -> str:
 # --- NVIDIA --------------------------------------------------------------------------------------
 def ptx(w: Writing, d: DType, a: str, told: bool) -> str:
     assert w.width == 1, "a thread has one lane"
-    t, name = ("double", "@llvm.nvvm.rsqrt.approx.ftz.d") if d is f64 else ("float", "@llvm.nvvm.rsqrt.approx.ftz.f")
+    t, name = (
+        ("double", "@llvm.nvvm.rsqrt.approx.ftz.d")
+        if d is f64
+        else ("float", "@llvm.nvvm.rsqrt.approx.ftz.f")
+    )
     w.declared[name] = f"declare {t} {name}({t})"
     return w.new(f"call {t} {name}({t} {a})")
 
 
-WAYS: dict[str, Callable[[Writing, DType, str, bool], str]] = {"rsqrtps": rsqrtps, "rsqrt14": rsqrt14, "ptx": ptx}
+WAYS: dict[str, Callable[[Writing, DType, str, bool], str]] = {
+    "rsqrtps": rsqrtps,
+    "rsqrt14": rsqrt14,
+    "ptx": ptx,
+}

@@ -3,6 +3,7 @@
 One member at a time: its own numbers fill the vectors. What is linear is written out twice, for the first coefficient and
 for all others. No pass runs on this text.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -23,13 +24,17 @@ ARGUMENTS = "ptr %state, ptr %constants, ptr %tables, ptr %scratch, double %unti
 class SeriesWriter:
     """The text of one module; numbers lie as device/series.py says."""
 
-    def __init__(self, plan: SeriesPlan, update: Sequence[UOp], look: UOp, time: Sequence[UOp], length: UOp) -> None:
+    def __init__(
+        self, plan: SeriesPlan, update: Sequence[UOp], look: UOp, time: Sequence[UOp], length: UOp
+    ) -> None:
         self.plan, self.update, self.look, self.time, self.length = plan, update, look, time, length
         self.w, self.v = Writer(1, careful=True), Writer(QUAD, careful=True)
         self.v.lines, self.v.declared = self.w.lines, self.w.declared
         self.labels = 0
         self.padded = -(-len(plan.states) // QUAD) * QUAD
-        self.low = (plan.order + 1) * self.padded  # where error words are, in numbers from the beginning of a member
+        self.low = (
+            plan.order + 1
+        ) * self.padded  # where error words are, in numbers from the beginning of a member
         self.clock = self.low + self.padded
         self.constant = {u: k for k, u in enumerate(plan.constants)}
         self.index = {s: k for k, s in enumerate(plan.states)}
@@ -45,7 +50,9 @@ class SeriesWriter:
         self.row = plan.order * QUAD  # numbers of a quad
         self.inverses = len(plan.stored) * self.row
         self.temporaries = self.inverses + len(self.inverse) * QUAD
-        self.scratch = max(self.temporaries + len(self.temporary) * QUAD, self.padded)  # numbers that are wanted
+        self.scratch = max(
+            self.temporaries + len(self.temporary) * QUAD, self.padded
+        )  # numbers that are wanted
 
     # --- small things ---------------------------------------------------------------------------------------
     def new(self, text: str) -> str:
@@ -147,8 +154,14 @@ class SeriesWriter:
     def combined(self, u: UOp, zero: bool) -> str:
         """A linear operation; what does not move is a factor of every coefficient, and an addend of the first alone."""
         scales = u.op in (Ops.MUL, Ops.DIV)
-        names = [self.value(s) if self.plan.moves(s) else self.load("%constants", self.constant[s]) if zero or scales else ""
-                 for s in u.src]  # fmt: skip
+        names = [
+            self.value(s)
+            if self.plan.moves(s)
+            else self.load("%constants", self.constant[s])
+            if zero or scales
+            else ""
+            for s in u.src
+        ]
         if u.op is Ops.NEG or u.op is Ops.SUB and not names[0]:
             return self.new(f"fneg double {names[-1]}")
         if not all(names):
@@ -195,7 +208,9 @@ class SeriesWriter:
         k = self.k
         if s.kind in ("square", "root"):
             first = 0 if s.kind == "square" else 1
-            half = self.new(f"lshr i64 {self.new(f'add i64 {k}, 1')}, 1")  # pairs of different coefficients: j below that
+            half = self.new(
+                f"lshr i64 {self.new(f'add i64 {k}, 1')}, 1"
+            )  # pairs of different coefficients: j below that
             count = self.new(f"sub i64 {half}, {first}")
             outer = self.new(f"sub i64 {half}, 1")
             rows = s.operands[0] if s.kind == "square" else s.out
@@ -214,7 +229,9 @@ class SeriesWriter:
                 centre = self.quad(rows[n], middle)
                 whole = self.fma(self.new(f"fmul {VECTOR} {even}, {centre}"), centre, twice)
                 if s.kind == "root":
-                    whole = self.solved(s, n, self.new(f"fsub {VECTOR} {self.quad(s.operands[0][n], k)}, {whole}"))
+                    whole = self.solved(
+                        s, n, self.new(f"fsub {VECTOR} {self.quad(s.operands[0][n], k)}, {whole}")
+                    )
                 self.put(s.out[n], whole, k)
             return
         if s.kind == "product":
@@ -227,7 +244,9 @@ class SeriesWriter:
         end = self.new(f"add i64 {k}, 1")
         if s.kind == "quotient":
             a, b = s.operands
-            sums = self.loop(1, end, lambda j, back: [(self.quad(b[n], j), self.quad(s.out[n], back)) for n in which])
+            sums = self.loop(
+                1, end, lambda j, back: [(self.quad(b[n], j), self.quad(s.out[n], back)) for n in which]
+            )
             for n, x in zip(which, sums):
                 self.put(s.out[n], self.solved(s, n, self.new(f"fsub {VECTOR} {self.quad(a[n], k)}, {x}")), k)
             return
@@ -237,8 +256,13 @@ class SeriesWriter:
             one = self.load("%tables", self.new(f"add i64 {table}, {j}"))
             put = self.new(f"insertelement {VECTOR} poison, double {one}, i64 0")
             wide = self.new(f"shufflevector {VECTOR} {put}, {VECTOR} poison, <4 x i32> zeroinitializer")
-            return [(self.new(f"fmul {VECTOR} {wide}, {self.quad(s.operands[0][n], j)}"), self.quad(s.out[n], back))
-                    for n in which]  # fmt: skip
+            return [
+                (
+                    self.new(f"fmul {VECTOR} {wide}, {self.quad(s.operands[0][n], j)}"),
+                    self.quad(s.out[n], back),
+                )
+                for n in which
+            ]
 
         for n, x in zip(which, self.loop(1, end, weighed)):
             self.put(s.out[n], self.solved(s, n, x), k)
@@ -275,7 +299,10 @@ class SeriesWriter:
         self.line(f"  br label %{head}")
         self.line(f"{after}:")
         phis = [f"  {j} = phi i64 [ {start}, %{before} ], [ {following}, %{body} ]"]
-        phis += [f"  {name} = phi {VECTOR} [ zeroinitializer, %{before} ], [ {x}, %{body} ]" for name, x in zip(names, sums)]
+        phis += [
+            f"  {name} = phi {VECTOR} [ zeroinitializer, %{before} ], [ {x}, %{body} ]"
+            for name, x in zip(names, sums)
+        ]
         self.w.lines[mark] = "\n".join(phis)
         return names
 
@@ -322,7 +349,9 @@ class SeriesWriter:
             env[v] = self.load("%state", self.plus_name(i, k * self.padded), VECTOR)
         out = self.expression(self.v, roots, env)
         for name, offset in zip(out, where):
-            self.store(name, "%state" if offset >= 0 else "%scratch", self.plus_name(i, max(offset, 0)), VECTOR)
+            self.store(
+                name, "%state" if offset >= 0 else "%scratch", self.plus_name(i, max(offset, 0)), VECTOR
+            )
         self.line(f"  {i}.next = add i64 {i}, {QUAD}")
         self.line(f"  br label %{head}")
         self.line(f"{after}:")
@@ -354,8 +383,15 @@ class SeriesWriter:
         self.line("  br i1 %k.go, label %order, label %finish.pre")
         self.line("order:")
         self.one_order("%k")
-        for text in ("  br label %order.end", "order.end:", "  %k.next = add i64 %k, 1", "  br label %orders", "finish.pre:",
-                     "  br label %finish", "finish:"):  # fmt: skip
+        for text in (
+            "  br label %order.end",
+            "order.end:",
+            "  %k.next = add i64 %k, 1",
+            "  br label %orders",
+            "finish.pre:",
+            "  br label %finish",
+            "finish:",
+        ):
             self.line(text)
         env = {UOp.var("now"): now[0]}
         for v in sorted(self.length.leaves, key=lambda v: str(v.arg)):

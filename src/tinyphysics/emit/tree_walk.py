@@ -5,6 +5,7 @@ eight points of a leaf the tree is walked once: a node that is small for its dis
 moments; of the others the children are looked at, and of leaves the points. All of it is part of the meaning of
 a program: it has one order, whatever runs it and on however many threads.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -63,7 +64,9 @@ class Writer(Code):
         is_set = self.new(f"icmp ne {W} {self.ints('and', x, self.whole(bit))}, zeroinitializer")
         return self.new(f"select {B} {is_set}, {W} {a}, {W} {b}")
 
-    def carrying(self, end: str, start: Sequence[str], body: Callable[[str, list[str]], list[str]]) -> list[str]:
+    def carrying(
+        self, end: str, start: Sequence[str], body: Callable[[str, list[str]], list[str]]
+    ) -> list[str]:
         """A loop from 0 whose body is one block."""
         before, inside, out = (self.label(k) for k in ("before", "turn", "done"))
         self.line(f"br label %{before}")
@@ -77,7 +80,10 @@ class Writer(Code):
         following = self.new(f"add i64 %{number}, 1")
         self.lines[place:place] = [
             f"  %{number} = phi i64 [ 0, %{before} ], [ {following}, %{inside} ]",
-            *(f"  %{x} = phi {V} [ {a}, %{before} ], [ {b}, %{inside} ]" for x, a, b in zip(names, start, new)),
+            *(
+                f"  %{x} = phi {V} [ {a}, %{before} ], [ {b}, %{inside} ]"
+                for x, a, b in zip(names, start, new)
+            ),
         ]
         self.line(f"br i1 {self.new(f'icmp slt i64 {following}, {end}')}, label %{inside}, label %{out}")
         self.at(out)
@@ -210,7 +216,9 @@ def direct() -> list[str]:
         lanes = Lanes(c, x, ids, softening)
 
         def turn(j: str, sums: list[str]) -> list[str]:
-            return lanes.point([c.wide("%p", "%stride", k, j) for k in range(3)], c.wide("%p", "%stride", 3, j), j, sums)
+            return lanes.point(
+                [c.wide("%p", "%stride", k, j) for k in range(3)], c.wide("%p", "%stride", 3, j), j, sums
+            )
 
         sums = c.carrying("%n", ["zeroinitializer"] * 3, turn)
         for k, s in enumerate(sums):
@@ -218,8 +226,13 @@ def direct() -> list[str]:
 
     each(c, "0", "%blocks", eight)
     c.line("ret void")
-    return function("direct", "void", "ptr %p, i64 %stride, i64 %n, ptr %targets, ptr %ids, i64 %room, i64 %blocks, "
-                    "double %softening, ptr %out", c)  # fmt: skip
+    return function(
+        "direct",
+        "void",
+        "ptr %p, i64 %stride, i64 %n, ptr %targets, ptr %ids, i64 %room, i64 %blocks, "
+        "double %softening, ptr %out",
+        c,
+    )
 
 
 def walk() -> list[str]:
@@ -303,14 +316,32 @@ def walk() -> list[str]:
 
     each(c, "%from", "%to", group)
     c.line(f"ret i64 {c.get(total)}")
-    return function("walk", "i64", "ptr %p, i64 %stride, ptr %nodes, i64 %wide, i64 %leaves, i64 %root, ptr %kids, "
-                    "double %angle, double %softening, ptr %groups, i64 %from, i64 %to, ptr %out, ptr %stack, "
-                    "ptr %whole, ptr %opened", c)  # fmt: skip
+    return function(
+        "walk",
+        "i64",
+        "ptr %p, i64 %stride, ptr %nodes, i64 %wide, i64 %leaves, i64 %root, ptr %kids, "
+        "double %angle, double %softening, ptr %groups, i64 %from, i64 %to, ptr %out, ptr %stack, "
+        "ptr %whole, ptr %opened",
+        c,
+    )
 
 
 def module() -> str:
-    declared = [f"declare {V} @llvm.{name}.v8f64({', '.join([V] * count)})"
-                for name, count in (("fma", 3), ("sqrt", 1), ("maxnum", 2), ("minnum", 2))]  # fmt: skip
-    declared += [f"declare void @llvm.masked.compressstore.v8i64({W}, ptr, {B})", "declare i8 @llvm.ctpop.i8(i8)"]
-    return "\n".join([*declared, *keys(), *direct(), *walk(),
-                      'attributes #0 = { nounwind "prefer-vector-width"="512" }', ""])  # fmt: skip
+    declared = [
+        f"declare {V} @llvm.{name}.v8f64({', '.join([V] * count)})"
+        for name, count in (("fma", 3), ("sqrt", 1), ("maxnum", 2), ("minnum", 2))
+    ]
+    declared += [
+        f"declare void @llvm.masked.compressstore.v8i64({W}, ptr, {B})",
+        "declare i8 @llvm.ctpop.i8(i8)",
+    ]
+    return "\n".join(
+        [
+            *declared,
+            *keys(),
+            *direct(),
+            *walk(),
+            'attributes #0 = { nounwind "prefer-vector-width"="512" }',
+            "",
+        ]
+    )

@@ -1,4 +1,5 @@
 """What is an operation in LLVM IR?  One line, for a number or for the lanes of a vector."""
+
 from __future__ import annotations
 
 import struct
@@ -18,8 +19,16 @@ from tinyphysics.util import digest
 
 TYPE = {"f64": "double", "f32": "float", "i64": "i64", "i32": "i32", "u64": "i64", "u32": "i32", "bool": "i1"}
 FLOAT = {Ops.ADD: "fadd", Ops.SUB: "fsub", Ops.MUL: "fmul", Ops.DIV: "fdiv"}
-INTEGER = {Ops.ADD: "add", Ops.SUB: "sub", Ops.MUL: "mul", Ops.AND: "and", Ops.OR: "or", Ops.XOR: "xor",
-           Ops.SHL: "shl", Ops.SHR: "lshr"}  # fmt: skip
+INTEGER = {
+    Ops.ADD: "add",
+    Ops.SUB: "sub",
+    Ops.MUL: "mul",
+    Ops.AND: "and",
+    Ops.OR: "or",
+    Ops.XOR: "xor",
+    Ops.SHL: "shl",
+    Ops.SHR: "lshr",
+}
 FLOAT_COMPARE = {Ops.LT: "fcmp olt", Ops.LE: "fcmp ole", Ops.EQ: "fcmp oeq", Ops.NE: "fcmp une"}
 SIGNED_COMPARE = {Ops.LT: "icmp slt", Ops.LE: "icmp sle", Ops.EQ: "icmp eq", Ops.NE: "icmp ne"}
 UNSIGNED_COMPARE = SIGNED_COMPARE | {Ops.LT: "icmp ult", Ops.LE: "icmp ule"}
@@ -93,7 +102,13 @@ class Writer:
         t, d = self.type(u.dtype), u.dtype
         source = u.src[0].dtype
         if u.op in COMPARE:
-            table = FLOAT_COMPARE if source.is_float else SIGNED_COMPARE if source.kind == "i" else UNSIGNED_COMPARE
+            table = (
+                FLOAT_COMPARE
+                if source.is_float
+                else SIGNED_COMPARE
+                if source.kind == "i"
+                else UNSIGNED_COMPARE
+            )
             env[u] = self.new(f"{table[u.op]} {self.type(source)} {a[0]}, {a[1]}")
         elif u.op is Ops.WHERE:
             env[u] = self.new(f"select {self.type(bool_)} {a[0]}, {t} {a[1]}, {t} {a[2]}")
@@ -102,8 +117,13 @@ class Writer:
         elif u.op is Ops.SQRT:
             env[u] = self.call("sqrt", u, a)
         elif u.op is Ops.NEG:
-            env[u] = self.new(f"fneg {t} {a[0]}" if d.is_float else f"sub {t} zeroinitializer, {a[0]}"
-                              if self.width > 1 else f"sub {t} 0, {a[0]}")  # fmt: skip
+            env[u] = self.new(
+                f"fneg {t} {a[0]}"
+                if d.is_float
+                else f"sub {t} zeroinitializer, {a[0]}"
+                if self.width > 1
+                else f"sub {t} 0, {a[0]}"
+            )
         elif u.op is Ops.NOT:
             ones = self.constant(UOp.const(True, bool_) if d is bool_ else UOp.const(-1, d))
             env[u] = self.new(f"xor {t} {a[0]}, {ones}")

@@ -4,6 +4,7 @@ Two unknowns by Cramer's rule: quotients of polynomials, so that a mass matrix M
 three it loses hundreds of times more digits than the condition of the matrix asks for; so from there on by
 elimination, the largest pivot brought up by choices. What chooses is not shown to be smooth.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -22,8 +23,11 @@ Rows = list[list[UOp]]
 def square(a: UOp, what: str) -> Rows:
     """The entries of a matrix, or of many along leading axes."""
     if a.ndim < 2 or a.shape[-1] != a.shape[-2] or not 1 <= a.shape[-1] <= LARGEST:
-        raise ShapeError(f"{what} of shape {a.shape}", site=user_site(),
-                         fix=f"A matrix has up to {LARGEST} rows and as many columns.")  # fmt: skip
+        raise ShapeError(
+            f"{what} of shape {a.shape}",
+            site=user_site(),
+            fix=f"A matrix has up to {LARGEST} rows and as many columns.",
+        )
     n = a.shape[-1]
     return [[a[..., i, j] for j in range(n)] for i in range(n)]
 
@@ -65,8 +69,10 @@ def solved(m: Rows, right: Rows) -> Rows:
     if n <= CRAMER:
         d = expanded(m)
         inverse = [[cofactor(m, j, i) for j in range(n)] for i in range(n)]
-        return [[UOp.sum_of(inverse[i][k] * right[k][c] for k in range(n)) / d for c in range(len(right[0]))]
-                for i in range(n)]  # fmt: skip
+        return [
+            [UOp.sum_of(inverse[i][k] * right[k][c] for k in range(n)) / d for c in range(len(right[0]))]
+            for i in range(n)
+        ]
     upper, y, _ = eliminated(m, right)
     x: Rows = [[] for _ in range(n)]
     for i in reversed(range(n)):
@@ -108,8 +114,11 @@ def solve(a: Any, b: Any) -> UOp:
     m, right = square(as_uop(a), "solve"), as_uop(b)
     n = len(m)
     if right.ndim not in (1, 2) or right.shape[0] != n:
-        raise ShapeError(f"solve with a right side of shape {right.shape}", site=user_site(),
-                         fix=f"It has {n} rows, one for each row of the matrix.")  # fmt: skip
+        raise ShapeError(
+            f"solve with a right side of shape {right.shape}",
+            site=user_site(),
+            fix=f"It has {n} rows, one for each row of the matrix.",
+        )
     if right.ndim == 1:
         x = solved(m, [[right[i]] for i in range(n)])
         out: UOp = NUMPY["stack"]([row[0] for row in x], -1)

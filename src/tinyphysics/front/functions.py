@@ -1,4 +1,5 @@
 """Which functions may an energy use?  tp.* and NumPy's names, on symbols; on numbers they give numbers."""
+
 from __future__ import annotations
 
 import sys
@@ -82,8 +83,11 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> U
     x = as_uop(x)
     of_matrix = x.ndim != 1 if axis is None else isinstance(axis, tuple)
     if ord not in (None, 2) or ord == 2 and of_matrix:
-        raise TraceError(f"norm of order {ord!r}", site=user_site(),
-                         fix="Only the Euclidean norm exists: np.linalg.norm(q).")  # fmt: skip
+        raise TraceError(
+            f"norm of order {ord!r}",
+            site=user_site(),
+            fix="Only the Euclidean norm exists: np.linalg.norm(q).",
+        )
     return (x * x).sum(axis, keepdims).sqrt()
 
 
@@ -167,8 +171,11 @@ def cross(a: Any, b: Any) -> UOp:
     if a.shape[-1:] == b.shape[-1:] == (2,):
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
     if a.shape[-1:] != (3,) or b.shape[-1:] != (3,):
-        raise ShapeError(f"cross of shapes {a.shape} and {b.shape}", site=user_site(),
-                         fix="Both need a last axis of length 3.")  # fmt: skip
+        raise ShapeError(
+            f"cross of shapes {a.shape} and {b.shape}",
+            site=user_site(),
+            fix="Both need a last axis of length 3.",
+        )
     rows = []
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
@@ -180,8 +187,11 @@ def _stack(items: Sequence[Any], axis: int = 0) -> UOp:
     rows = [as_uop(x) for x in items]
     shape = rows[0].shape if rows else ()
     if any(r.shape != shape for r in rows):
-        raise ShapeError(f"stack of shapes {', '.join(str(r.shape) for r in rows)}", site=user_site(),
-                         fix="All must have one shape; np.concatenate joins arrays of different lengths.")  # fmt: skip
+        raise ShapeError(
+            f"stack of shapes {', '.join(str(r.shape) for r in rows)}",
+            site=user_site(),
+            fix="All must have one shape; np.concatenate joins arrays of different lengths.",
+        )
     at = axis_of(axis, len(shape) + 1)
     return _concatenate([r.reshape(*shape[:at], 1, *shape[at:]) for r in rows], at)
 
@@ -197,8 +207,11 @@ def _concatenate(items: Sequence[Any], axis: int | None = 0) -> UOp:
     at = axis_of(axis, rows[0].ndim)
     rest = {r.shape[:at] + r.shape[at + 1 :] for r in rows}
     if len(rest) > 1:
-        raise ShapeError(f"concatenate of shapes {', '.join(str(r.shape) for r in rows)}",
-                         site=user_site(), fix="All axes but the joined one must agree.")  # fmt: skip
+        raise ShapeError(
+            f"concatenate of shapes {', '.join(str(r.shape) for r in rows)}",
+            site=user_site(),
+            fix="All axes but the joined one must agree.",
+        )
     size = sum(r.shape[at] for r in rows)
     shape = (*rows[0].shape[:at], size, *rows[0].shape[at + 1 :])
     if all(r.shape == (1,) for r in rows):
@@ -282,8 +295,11 @@ def einsum(subscripts: str, *operands: Any) -> UOp:
         len(n) == a.ndim and len(set(n)) == len(n) and n.isalpha() for n, a in zip(names, arrays)
     )
     if not plain or len(set(right)) < len(right) or not set(right) <= set(left) - {","}:
-        raise TraceError(f"einsum({subscripts!r}) is not one of the plain cases", site=user_site(),
-                         fix="One letter per axis, none twice in an operand or in the result, no ellipsis.")  # fmt: skip
+        raise TraceError(
+            f"einsum({subscripts!r}) is not one of the plain cases",
+            site=user_site(),
+            fix="One letter per axis, none twice in an operand or in the result, no ellipsis.",
+        )
     letters = "".join(dict.fromkeys("".join(names)))
     if not arrow:
         right = "".join(sorted(c for c in letters if "".join(names).count(c) == 1))

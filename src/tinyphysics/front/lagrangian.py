@@ -1,4 +1,5 @@
 """From a Lagrangian L(q, v) to a System: its momenta are dL/dv, its energy is found by the Legendre transform."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -44,8 +45,11 @@ def momentum_names(d: Definition, pairs: Sequence[tuple[str, str]]) -> list[str]
     names = ["p"] if len(pairs) == 1 else [f"p_{q}" for q, _ in pairs]
     for name in names:
         if any(a.name == name for a in d.arguments):
-            raise TraceError(f"`{d.name}` has an argument `{name}`, which is the momentum here", site=d.site,
-                             fix="Choose another name for it.")  # fmt: skip
+            raise TraceError(
+                f"`{d.name}` has an argument `{name}`, which is the momentum here",
+                site=d.site,
+                fix="Choose another name for it.",
+            )
     check_free(names, d.site)
     return names
 
@@ -62,8 +66,11 @@ def trace_lagrangian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Map
         p.append(UOp.var(name, symbols[q].shape, symbols[q].dtype))
         states += [State(q, symbols[q], "position", d[q].space.unit), State(name, p[-1], "momentum")]
         if symbols[rate] not in L.leaves:
-            raise TraceError(f"the Lagrangian of `{d.name}` does not depend on `{rate}`, so `{q}` has no momentum",
-                             site=d.site, fix=f"Add the kinetic energy, for example {rate} @ {rate} / 2.")  # fmt: skip
+            raise TraceError(
+                f"the Lagrangian of `{d.name}` does not depend on `{rate}`, so `{q}` has no momentum",
+                site=d.site,
+                fix=f"Add the kinetic energy, for example {rate} @ {rate} / 2.",
+            )
     try:
         found = legendre(L, v, p)
     except NotExplicit as reason:
@@ -73,8 +80,14 @@ def trace_lagrangian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Map
             fix="Write a Lagrangian that is quadratic in each velocity, or its energy H(q, p) with @tp.hamiltonian.",
         ) from None
     return System(
-        d.name, "hamiltonian", tuple(states),
+        d.name,
+        "hamiltonian",
+        tuple(states),
         tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*names, "t")),
-        time=symbols.get("t"), energy=found.energy, sites=sites, site=d.site, function=d.function,
+        time=symbols.get("t"),
+        energy=found.energy,
+        sites=sites,
+        site=d.site,
+        function=d.function,
         motion=Motion(L, tuple(v), found.momenta, found.velocities),
-    )  # fmt: skip
+    )

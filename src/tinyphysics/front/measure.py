@@ -1,4 +1,5 @@
 """What may a ready-made observable ask?  The system itself, so that it fits whatever its arguments are called."""
+
 from __future__ import annotations
 
 import inspect

@@ -4,6 +4,7 @@
 What is made of it element by element has the same domain; `pair_sum` consumes it. There the particles are put
 in the order of the list, so that neighbours are close together in memory, and the sum is taken in that order.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -48,19 +49,31 @@ def pair_distance2(
     points = as_uop(q)
     n, d = points.shape if points.ndim == 2 else (0, 0)
     if not 1 <= d <= MOST_DIMENSIONS:
-        raise ShapeError(f"pair_distance2 of shape {points.shape}", site=user_site(),
-                         fix="The points are (n, d) with d from 1 to 3: q: tp.Array[\"n\", 3].")  # fmt: skip
+        raise ShapeError(
+            f"pair_distance2 of shape {points.shape}",
+            site=user_site(),
+            fix='The points are (n, d) with d from 1 to 3: q: tp.Array["n", 3].',
+        )
     if not points.leaves:
-        raise TraceError("pair_distance2 of numbers", site=user_site(),
-                         fix="It stands for the pairs of a state, inside an energy.")  # fmt: skip
+        raise TraceError(
+            "pair_distance2 of numbers",
+            site=user_site(),
+            fix="It stands for the pairs of a state, inside an energy.",
+        )
     if cutoff is None:
-        raise TraceError("pair_distance2 without a cutoff", site=user_site(),
-                         fix="Pass cutoff=2.5; for all pairs write d = q[:, None] - q[None, :].")  # fmt: skip
+        raise TraceError(
+            "pair_distance2 without a cutoff",
+            site=user_site(),
+            fix="Pass cutoff=2.5; for all pairs write d = q[:, None] - q[None, :].",
+        )
     lengths = {"cutoff": cutoff, "skin": NO_SKIN if skin is None else skin, "switch": switch}
     scalars = {name: scalar(name, x) for name, x in lengths.items() if x is not None}
     if switch is not None and shift:
-        raise TraceError("shift= and switch= together", site=user_site(),
-                         fix="switch= takes the energy to zero at the cutoff: leave shift= out.")  # fmt: skip
+        raise TraceError(
+            "shift= and switch= together",
+            site=user_site(),
+            fix="switch= takes the energy to zero at the cutoff: leave shift= out.",
+        )
     cell = () if box is None else (checked_box(as_uop(box), d),)
     sources = (points, scalars["cutoff"], scalars["skin"], *cell)
     extra = () if switch is None else (scalars["switch"],)
@@ -74,7 +87,9 @@ def pair_distance2(
 def scalar(name: str, x: Any) -> UOp:
     u = as_uop(x)
     if u.shape or not u.dtype.is_float:
-        raise ShapeError(f"{name}={x!r} is not one length", site=user_site(), fix=f"Pass {name}=2.5 or a parameter.")
+        raise ShapeError(
+            f"{name}={x!r} is not one length", site=user_site(), fix=f"Pass {name}=2.5 or a parameter."
+        )
     if u.op is Ops.CONST and not 0.0 <= u.arg < float("inf") and u.arg != NO_SKIN:
         raise InputError(f"{name}={x!r} is not a length", site=user_site(), fix=f"Pass {name}=2.5.")
     return u
@@ -84,8 +99,11 @@ def checked_box(box: UOp, d: int) -> UOp:
     if box.shape == ():
         return box.expand((d,))
     if box.shape not in ((d,), (d, d)):
-        raise ShapeError(f"a box of shape {box.shape} for points with {d} coordinates", site=user_site(),
-                         fix=f"Pass one length, {d} lengths, or {d} vectors as rows.")  # fmt: skip
+        raise ShapeError(
+            f"a box of shape {box.shape} for points with {d} coordinates",
+            site=user_site(),
+            fix=f"Pass one length, {d} lengths, or {d} vectors as rows.",
+        )
     return box
 
 
@@ -93,15 +111,21 @@ def partner_table(exclude: Any, n: int) -> UOp:
     """For each particle the partners that it does not see, -1 where there is none."""
     if isinstance(exclude, UOp):
         if exclude.ndim != 2 or exclude.shape[0] != n:
-            raise ShapeError(f"exclude= of shape {exclude.shape}", site=user_site(),
-                             fix=f"As a parameter it has a row of partners for each of the {n} particles.")  # fmt: skip
+            raise ShapeError(
+                f"exclude= of shape {exclude.shape}",
+                site=user_site(),
+                fix=f"As a parameter it has a row of partners for each of the {n} particles.",
+            )
         return exclude
     pairs = exclude.tolist() if hasattr(exclude, "tolist") else list(exclude)
     partners: list[list[float]] = [[] for _ in range(n)]
     for pair in pairs:
         if len(pair) != 2 or any(int(k) != k or not 0 <= k < n for k in pair) or pair[0] == pair[1]:
-            raise InputError(f"exclude= holds {tuple(pair)!r}", site=user_site(),
-                             fix=f"It is a list of pairs (i, j) of two different indices below {n}.")  # fmt: skip
+            raise InputError(
+                f"exclude= holds {tuple(pair)!r}",
+                site=user_site(),
+                fix=f"It is a list of pairs (i, j) of two different indices below {n}.",
+            )
         i, j = int(pair[0]), int(pair[1])
         for a, b in ((i, j), (j, i)):
             if b not in partners[a]:
@@ -115,11 +139,16 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     """The sum over pairs of what was made of a `pair_distance2`."""
     distances = [u for u in toposort([x]) if is_distance(u)]
     if len(distances) > 1:
-        raise TraceError("a pair sum over two domains", site=user_site(),
-                         fix="Make one pair_distance2 and use it throughout; a second one has a sum of its own.")  # fmt: skip
+        raise TraceError(
+            "a pair sum over two domains",
+            site=user_site(),
+            fix="Make one pair_distance2 and use it throughout; a second one has a sum of its own.",
+        )
     (r2,) = distances
     if x.shape != r2.shape:
-        raise ShapeError(f"pair_sum of shape {x.shape} over pairs of shape {r2.shape}", site=user_site(), fix=HOW)
+        raise ShapeError(
+            f"pair_sum of shape {x.shape} over pairs of shape {r2.shape}", site=user_site(), fix=HOW
+        )
     _, _, own_shift, boxed, switched, excluded, curve = r2.arg
     points, cutoff, skin, *rest = r2.src
     cell, rest = rest[:boxed], rest[boxed:]
@@ -134,9 +163,10 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
         x = x * smooth_step(r2, on[0].expand(r2.shape), whole)
     if not same(x, turned(x)):
         raise TraceError(
-            "the energy of a pair (i, j) is not shown to be that of (j, i)", site=user_site(),
+            "the energy of a pair (i, j) is not shown to be that of (j, i)",
+            site=user_site(),
             fix="With a cutoff a pair has no first particle: write m[:, None]*m[None, :], or m[:, None] + m[None, :].",
-        )  # fmt: skip
+        )
     few = points.shape[0] <= FEW
     domain = (points, cutoff, skin, *cell)
     way = (curve,) if curve else ()
@@ -249,9 +279,10 @@ class Arranged:
             inner = tuple("" if k in u.arg[1] else next(left) for k in range(u.src[0].ndim))
             return u.replace((self.at(u.src[0], inner),))
         raise TraceError(
-            f"`{u}` is a table of all pairs, in a sum over neighbours", site=user_site(),
+            f"`{u}` is a table of all pairs, in a sum over neighbours",
+            site=user_site(),
             fix="Choose by type, eps[types[:, None], types[None, :]], or make it of a number of each particle.",
-        )  # fmt: skip
+        )
 
 
 def before(u: UOp, labels: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -297,7 +328,11 @@ def turned(x: UOp) -> UOp:
             return turn(u.src[0].reshape((1,) * (u.ndim - u.src[0].ndim) + u.src[0].shape)).expand(across)
         if u.op is Ops.GATHER and len(u.src) == 3 and u.src[1].ndim == 2:
             a, b = u.src[1:]
-            return u if turn(a) is b and turn(b) is a else UOp(u.op, u.dtype, across, (u.src[0], turn(a), turn(b)))
+            return (
+                u
+                if turn(a) is b and turn(b) is a
+                else UOp(u.op, u.dtype, across, (u.src[0], turn(a), turn(b)))
+            )
         if u.op is Ops.REDUCE and min(u.arg[1]) > 1:
             return UOp(u.op, u.dtype, across, (turn(u.src[0]),), u.arg)
         if 1 in u.shape[:2]:  # the numbers stay where they are
@@ -310,4 +345,3 @@ def turned(x: UOp) -> UOp:
 def left_over(roots: Sequence[UOp]) -> UOp | None:
     """A `pair_distance2` that no sum has consumed."""
     return next((u for u in toposort(roots) if is_distance(u)), None)
-

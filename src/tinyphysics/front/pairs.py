@@ -1,4 +1,5 @@
 """How is an energy between all pairs written?  As an expression of i and j, summed over i < j; never stored."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -29,8 +30,11 @@ def pair_sum(x: Any, *, shift: bool = False, switch: Any = None) -> UOp:
     if left_over([u]) is not None:
         return near_sum(u, shift, switch)
     if shift or switch is not None:
-        raise TraceError("shift= and switch= of a sum without a cutoff", site=user_site(),
-                         fix="They belong to r2 = tp.pair_distance2(q, cutoff=2.5).")  # fmt: skip
+        raise TraceError(
+            "shift= and switch= of a sum without a cutoff",
+            site=user_site(),
+            fix="They belong to r2 = tp.pair_distance2(q, cutoff=2.5).",
+        )
     return u.triu().sum()
 
 
@@ -39,8 +43,11 @@ def triu(x: Any, k: int = 0) -> UOp:
     """NumPy's upper triangle, without the diagonal: np.triu(x, 1)."""
     u: UOp = as_uop(x)
     if k != 1 or u.ndim < 2:
-        raise ShapeError(f"triu(x, {k}) of shape {u.shape}", site=user_site(),
-                         fix="Only np.triu(x, 1) of a square exists: the pairs i < j.")  # fmt: skip
+        raise ShapeError(
+            f"triu(x, {k}) of shape {u.shape}",
+            site=user_site(),
+            fix="Only np.triu(x, 1) of a square exists: the pairs i < j.",
+        )
     return u.triu()
 
 

@@ -4,6 +4,7 @@
 (seed, stream, step, index), whatever computes it. The seed is that of the run, the index counts the numbers of the
 call, member after member. Streams are numbered in the order of the calls, from 2**31 on; `stream=` chooses another.
 """
+
 from __future__ import annotations
 
 import zlib
@@ -35,8 +36,11 @@ class Draws:
 
     def stream(self) -> int:
         if self.count == self.most:
-            raise TraceError(f"more than {self.most} draws in one function", site=user_site(),
-                             fix="Draw arrays: tp.random.normal((n, 3)).")  # fmt: skip
+            raise TraceError(
+                f"more than {self.most} draws in one function",
+                site=user_site(),
+                fix="Draw arrays: tp.random.normal((n, 3)).",
+            )
         self.count += 1
         return self.first + self.count - 1
 
@@ -64,12 +68,18 @@ def drawing(draws: Draws) -> Iterator[None]:
 def _draw(kind: str, shape: Any, stream: int | None) -> UOp:
     draws = DRAWS.get()
     if draws is None:
-        raise TraceError("random numbers outside of a function that is traced", site=user_site(),
-                         fix="Draw inside a @tp.map or an observable; on the host, "
-                         "tinyphysics.physics.draws.normal(n, seed=1) has the same bits.")  # fmt: skip
+        raise TraceError(
+            "random numbers outside of a function that is traced",
+            site=user_site(),
+            fix="Draw inside a @tp.map or an observable; on the host, "
+            "tinyphysics.physics.draws.normal(n, seed=1) has the same bits.",
+        )
     if draws.refused:
-        raise TraceError(f"random numbers here: {draws.refused}", site=user_site(),
-                         fix="Noise belongs in a step: write the step as a @tp.map, and draw there.")  # fmt: skip
+        raise TraceError(
+            f"random numbers here: {draws.refused}",
+            site=user_site(),
+            fix="Noise belongs in a step: write the step as a @tp.map, and draw there.",
+        )
     if stream is None:
         stream = draws.stream()
     elif isinstance(stream, bool) or not hasattr(stream, "__index__") or not 0 <= whole(stream) < AUTOMATIC:
@@ -77,8 +87,11 @@ def _draw(kind: str, shape: Any, stream: int | None) -> UOp:
     try:
         sizes = tuple(whole(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     except TypeError:
-        raise ShapeError(f"a draw of shape {shape!r}", site=user_site(),
-                         fix="Pass a shape, for example q.shape, (n, 3) or ().") from None  # fmt: skip
+        raise ShapeError(
+            f"a draw of shape {shape!r}",
+            site=user_site(),
+            fix="Pass a shape, for example q.shape, (n, 3) or ().",
+        ) from None
     if min(sizes, default=1) < 1:
         raise ShapeError(f"a draw of shape {sizes}", site=user_site(), fix="Sizes are 1 or more.")
     return rules.draw(kind, whole(stream), sizes)

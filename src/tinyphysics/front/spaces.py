@@ -1,4 +1,5 @@
 """What shape and unit does an argument have?  Read from its annotation: none, tp.Vec[3], tp.Array["n", 3]."""
+
 from __future__ import annotations
 
 import inspect
@@ -43,8 +44,11 @@ class Space:
 def _size(n: Any) -> Size:
     if isinstance(n, str) and n.isidentifier() or isinstance(n, int) and n > 0 and n is not True:
         return n
-    raise ShapeError(f"{n!r} is not a size", site=user_site(),
-                     fix='A size is a positive integer or a letter: tp.Vec[3], tp.Vec["n"].')  # fmt: skip
+    raise ShapeError(
+        f"{n!r} is not a size",
+        site=user_site(),
+        fix='A size is a positive integer or a letter: tp.Vec[3], tp.Vec["n"].',
+    )
 
 
 class Vec:

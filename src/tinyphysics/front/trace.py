@@ -1,4 +1,5 @@
 """From a Python function to a System: it is called once, on symbols, and what it returns is the graph."""
+
 from __future__ import annotations
 
 import inspect
@@ -47,8 +48,11 @@ class Definition:
 
 def definition(function: Callable[..., Any]) -> Definition:
     if not hasattr(function, "__code__"):
-        raise TraceError(f"a {type(function).__name__} is not a function that can be traced",
-                         site=user_site(), fix="Write def H(q, p): return ...")  # fmt: skip
+        raise TraceError(
+            f"a {type(function).__name__} is not a function that can be traced",
+            site=user_site(),
+            fix="Write def H(q, p): return ...",
+        )
     code = inspect.unwrap(function).__code__
     site = Site(code.co_filename, code.co_firstlineno)
     notes = annotations(function, site)
@@ -57,8 +61,9 @@ def definition(function: Callable[..., Any]) -> Definition:
         if p.kind is p.POSITIONAL_ONLY:
             first.append(name)
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise TraceError(f"`{function.__name__}` takes *{name}", site=site,
-                             fix="Name every state and parameter.")  # fmt: skip
+            raise TraceError(
+                f"`{function.__name__}` takes *{name}", site=site, fix="Name every state and parameter."
+            )
         default = None if p.default is p.empty else p.default
         arguments.append(Argument(name, space_of(notes.get(name, p.empty), name, site), default))
 
@@ -96,7 +101,9 @@ def run(d: Definition, symbols: dict[str, UOp], draws: Draws) -> tuple[Any, Site
                     site = Site(file, trace.tb_lineno)
                 trace = trace.tb_next
             why = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".!")
-            raise TraceError(f"`{d.name}` failed while it was traced: {why}", site=site, fix=TO_WRITE) from error
+            raise TraceError(
+                f"`{d.name}` failed while it was traced: {why}", site=site, fix=TO_WRITE
+            ) from error
 
 
 def symbol(a: Argument, sizes: Mapping[str, int]) -> UOp:
@@ -105,15 +112,19 @@ def symbol(a: Argument, sizes: Mapping[str, int]) -> UOp:
 
 def parameter(a: Argument, sizes: Mapping[str, int], site: Site | None) -> Parameter:
     if a.name in RESERVED:
-        raise TraceError(f"`{a.name}` means {RESERVED[a.name]} and cannot name a parameter", site=site,
-                         fix="Choose another name.")  # fmt: skip
+        raise TraceError(
+            f"`{a.name}` means {RESERVED[a.name]} and cannot name a parameter",
+            site=site,
+            fix="Choose another name.",
+        )
     shape = a.space.bound(sizes)
     default = a.default.tolist() if hasattr(a.default, "tolist") else a.default
     if default is not None and as_uop(default).shape not in ((), shape):
         raise ShapeError(
             f"the default of `{a.name}` has shape {as_uop(default).shape}, its annotation says {shape}",
             site=site,
-            fix=f"Annotate it: {a.name}: tp.Vec[{len(default)}] = ..." if shape == ()
+            fix=f"Annotate it: {a.name}: tp.Vec[{len(default)}] = ..."
+            if shape == ()
             else "Give one number for all, or an array of the annotated shape.",
         )
     return Parameter(a.name, symbol(a, sizes), default, a.space.unit)
@@ -123,11 +134,17 @@ def check_free(states: Sequence[str], site: Site | None) -> None:
     """A TraceError if a state has a name that evolve() has another use for."""
     for name in states:
         if name in RESERVED:
-            raise TraceError(f"`{name}` means {RESERVED[name]} and cannot name a state", site=site,
-                             fix="Choose another name.")  # fmt: skip
+            raise TraceError(
+                f"`{name}` means {RESERVED[name]} and cannot name a state",
+                site=site,
+                fix="Choose another name.",
+            )
         if name in SHOWN:
-            raise TraceError(f"a state named `{name}` would be hidden: out.{name} is another thing", site=site,
-                             fix=other_name(name))  # fmt: skip
+            raise TraceError(
+                f"a state named `{name}` would be hidden: out.{name} is another thing",
+                site=site,
+                fix=other_name(name),
+            )
 
 
 def numbers(value: Any, name: str, site: Site | None) -> UOp:
@@ -136,11 +153,17 @@ def numbers(value: Any, name: str, site: Site | None) -> UOp:
         raise TraceError(f"`{name}` returns nothing", site=site, fix="End it with `return <the value>`.")
     u = as_uop(value)
     if not u.dtype.is_float:
-        raise TraceError(f"`{name}` returns a condition, `{u}`, not a number", site=site,
-                         fix="Choose numbers with tp.where(condition, 1.0, 0.0).")  # fmt: skip
+        raise TraceError(
+            f"`{name}` returns a condition, `{u}`, not a number",
+            site=site,
+            fix="Choose numbers with tp.where(condition, 1.0, 0.0).",
+        )
     if left_over([u]) is not None:
-        raise TraceError(f"`{name}` returns distances of pairs that no sum has consumed", site=site,
-                         fix="Sum them: tp.pair_sum(energy_of(r2)) with r2 = tp.pair_distance2(...).")  # fmt: skip
+        raise TraceError(
+            f"`{name}` returns distances of pairs that no sum has consumed",
+            site=site,
+            fix="Sum them: tp.pair_sum(energy_of(r2)) with r2 = tp.pair_distance2(...).",
+        )
     return u
 
 
@@ -170,8 +193,13 @@ def over_pairs(energy: UOp, sites: Sites) -> UOp:
 def used_components(roots: Sequence[UOp], state: UOp) -> list[bool]:
     """Which numbers of a state the expressions really contain."""
     order = toposort(roots)
-    other = dict.fromkeys(s for u in order if state in u.leaves for s in u.src
-                          if state not in s.leaves and s.op is not Ops.CONST)  # fmt: skip
+    other = dict.fromkeys(
+        s
+        for u in order
+        if state in u.leaves
+        for s in u.src
+        if state not in s.leaves and s.op is not Ops.CONST
+    )
     # what does not contain it need not be written out: a sum over pairs of positions is long
     roots = substitute(roots, {s: UOp.var(f"@{i}", s.shape, s.dtype) for i, s in enumerate(other)})
     (scalars,) = [[u for group in unroll(roots) for u in group]]
@@ -224,39 +252,58 @@ def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp
     """What an energy function returns, with the lines that its nodes come from."""
     value, sites = run(d, symbols, Draws(refused=IN_ENERGY))
     energy = over_pairs(scalar_energy(value, d.name, d.site), sites)
-    sites.table |= {u: line for u in toposort([energy]) if u not in sites.table and (line := sites.of(u)) is not None}
+    sites.table |= {
+        u: line for u in toposort([energy]) if u not in sites.table and (line := sites.of(u)) is not None
+    }
     return energy, sites.table
 
 
 def checked_pairs(d: Definition, pairs: Sequence[tuple[str, str]], second: str) -> list[str]:
     """The names of all states, or a TraceError; `second` says what goes with a position."""
     if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
-        raise TraceError(f"pairs={pairs!r} is not a list of pairs", site=d.site,
-                         fix=f"pairs= names the arguments: [(position, {second}), ...].")  # fmt: skip
+        raise TraceError(
+            f"pairs={pairs!r} is not a list of pairs",
+            site=d.site,
+            fix=f"pairs= names the arguments: [(position, {second}), ...].",
+        )
     names = [n for pair in pairs for n in pair]
     for n in names:
         if not any(a.name == n for a in d.arguments):
-            raise TraceError(f"`{d.name}` has no argument `{n}`", site=d.site,
-                             fix=f"pairs= names its arguments: [(position, {second}), ...].")  # fmt: skip
+            raise TraceError(
+                f"`{d.name}` has no argument `{n}`",
+                site=d.site,
+                fix=f"pairs= names its arguments: [(position, {second}), ...].",
+            )
         if n == "t" or names.count(n) > 1:
-            raise TraceError(f"`{n}` is {'the time' if n == 't' else 'in two pairs'}, not a state of its own",
-                             site=d.site, fix=f"Write def {d.name}(q, {LETTER[second]}, t, ...): states first.")  # fmt: skip
+            raise TraceError(
+                f"`{n}` is {'the time' if n == 't' else 'in two pairs'}, not a state of its own",
+                site=d.site,
+                fix=f"Write def {d.name}(q, {LETTER[second]}, t, ...): states first.",
+            )
     check_free(names, d.site)
     return names
 
 
-def check_shapes(d: Definition, pairs: Sequence[tuple[str, str]], symbols: Mapping[str, UOp], second: str) -> None:
+def check_shapes(
+    d: Definition, pairs: Sequence[tuple[str, str]], symbols: Mapping[str, UOp], second: str
+) -> None:
     for q, p in pairs:
         if symbols[q].shape != symbols[p].shape:
-            raise ShapeError(f"`{q}` has shape {symbols[q].shape} and `{p}` {symbols[p].shape}",
-                             site=d.site, fix=f"A position and its {second} have one shape.")  # fmt: skip
+            raise ShapeError(
+                f"`{q}` has shape {symbols[q].shape} and `{p}` {symbols[p].shape}",
+                site=d.site,
+                fix=f"A position and its {second} have one shape.",
+            )
 
 
 def pair_of(d: Definition, second: str) -> list[tuple[str, str]]:
     """The first two arguments."""
     if len(d.arguments) < 2:
-        raise TraceError(f"`{d.name}` needs a position and a {second}", site=d.site,
-                         fix=f"Write def {d.name}(q, {LETTER[second]}, ...).")  # fmt: skip
+        raise TraceError(
+            f"`{d.name}` needs a position and a {second}",
+            site=d.site,
+            fix=f"Write def {d.name}(q, {LETTER[second]}, ...).",
+        )
     return [(d.arguments[0].name, d.arguments[1].name)]
 
 
@@ -271,10 +318,16 @@ def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Ma
     energy, sites = traced_energy(d, symbols)
     check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
     return System(
-        d.name, "hamiltonian", tuple(states),
+        d.name,
+        "hamiltonian",
+        tuple(states),
         tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*names, "t")),
-        time=symbols.get("t"), energy=energy, sites=sites, site=d.site, function=d.function,
-    )  # fmt: skip
+        time=symbols.get("t"),
+        energy=energy,
+        sites=sites,
+        site=d.site,
+        function=d.function,
+    )
 
 
 def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
@@ -296,27 +349,38 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
 def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     q_name = d.arguments[0].name
     if q_name == "p" or any(a.name == "p" for a in d.arguments):
-        raise TraceError(f"`{d.name}` takes `p`, but a force is a function of position here", site=d.site,
-                         fix="`p` is the momentum of the state and cannot be an argument; name the position q, "
-                         "and a parameter otherwise.")  # fmt: skip
+        raise TraceError(
+            f"`{d.name}` takes `p`, but a force is a function of position here",
+            site=d.site,
+            fix="`p` is the momentum of the state and cannot be an argument; name the position q, "
+            "and a parameter otherwise.",
+        )
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     q = symbols[q_name]
     value, sites = run(d, symbols, Draws(refused=IN_FORCES))
     force = numbers(value, d.name, d.site)
     if force.shape != q.shape and force.op is not Ops.CONST:
-        raise ShapeError(f"`{d.name}` returns a force of shape {force.shape}, `{q_name}` has {q.shape}",
-                         site=d.site, fix=f"Return one force for each number of `{q_name}`.")  # fmt: skip
+        raise ShapeError(
+            f"`{d.name}` returns a force of shape {force.shape}, `{q_name}` has {q.shape}",
+            site=d.site,
+            fix=f"Return one force for each number of `{q_name}`.",
+        )
     states = (
         State(q_name, q, "position", d[q_name].space.unit),
         State("p", UOp.var("p", q.shape), "momentum"),
     )
     names = (q_name, "t")
     return System(
-        d.name, "forces", states,
+        d.name,
+        "forces",
+        states,
         tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in names),
-        time=symbols.get("t"), forces=(force.expand(q.shape),), sites=sites.table, site=d.site,
+        time=symbols.get("t"),
+        forces=(force.expand(q.shape),),
+        sites=sites.table,
+        site=d.site,
         function=d.function,
-    )  # fmt: skip
+    )
 
 
 def forces(function: Callable[..., Any]) -> System | Family:
@@ -330,15 +394,24 @@ def forces(function: Callable[..., Any]) -> System | Family:
 def trace_potential(d: Definition, positions: Sequence[str], sizes: Mapping[str, int]) -> System:
     for n in positions:
         if n == "t" or not any(a.name == n for a in d.arguments):
-            raise TraceError(f"`{d.name}` has no position `{n}`", site=d.site,
-                             fix="positions= names its arguments: [\"q\", ...].")  # fmt: skip
+            raise TraceError(
+                f"`{d.name}` has no position `{n}`",
+                site=d.site,
+                fix='positions= names its arguments: ["q", ...].',
+            )
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     energy, sites = traced_energy(d, symbols)
     return System(
-        d.name, "potential", tuple(State(n, symbols[n], "position", d[n].space.unit) for n in positions),
+        d.name,
+        "potential",
+        tuple(State(n, symbols[n], "position", d[n].space.unit) for n in positions),
         tuple(parameter(a, sizes, d.site) for a in d.arguments if a.name not in (*positions, "t")),
-        time=symbols.get("t"), energy=energy, sites=sites, site=d.site, function=d.function,
-    )  # fmt: skip
+        time=symbols.get("t"),
+        energy=energy,
+        sites=sites,
+        site=d.site,
+        function=d.function,
+    )
 
 
 def potential(function: Any = None, *, positions: Sequence[str] | None = None) -> Any:
@@ -365,29 +438,42 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     value, sites = run(d, symbols, Draws() if kind == "map" else Draws(refused=IN_RATES))
     if isinstance(value, Mapping):
-        raise TraceError(f"`{d.name}` returns a dict", site=d.site,
-                         fix=f"Return the new {what}s in order: return {', '.join(map(str, value))}.")  # fmt: skip
+        raise TraceError(
+            f"`{d.name}` returns a dict",
+            site=d.site,
+            fix=f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
+        )
     given = value if isinstance(value, (tuple, list)) else (value,)
     new = tuple(numbers(v, d.name, d.site) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
-        raise TraceError(f"`{d.name}` returns {len(new)} {what}s but takes {plural(len(arguments), 'argument')}",
-                         site=d.site, fix="Return one new value for each state, in order; "
-                         "np.stack makes one state of a list of arrays.")  # fmt: skip
+        raise TraceError(
+            f"`{d.name}` returns {len(new)} {what}s but takes {plural(len(arguments), 'argument')}",
+            site=d.site,
+            fix="Return one new value for each state, in order; "
+            "np.stack makes one state of a list of arrays.",
+        )
     states = []
     for a, u in zip(arguments, new):
         if u.shape != symbols[a.name].shape and u.op is not Ops.CONST:
-            raise ShapeError(f"`{d.name}` returns shape {u.shape} for `{a.name}`, which has "
-                             f"{symbols[a.name].shape}", site=d.site,
-                             fix="Return one new value per state, in the order of the arguments and in its shape; "
-                             "np.stack makes one of components.")  # fmt: skip
+            raise ShapeError(
+                f"`{d.name}` returns shape {u.shape} for `{a.name}`, which has {symbols[a.name].shape}",
+                site=d.site,
+                fix="Return one new value per state, in the order of the arguments and in its shape; "
+                "np.stack makes one of components.",
+            )
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
     return System(
-        d.name, kind, tuple(states),
+        d.name,
+        kind,
+        tuple(states),
         tuple(parameter(a, sizes, d.site) for a in arguments[len(new) :]),
-        time=symbols.get("t"), sites=sites.table, site=d.site, function=d.function,
+        time=symbols.get("t"),
+        sites=sites.table,
+        site=d.site,
+        function=d.function,
         update=tuple(u.expand(s.var.shape) for s, u in zip(states, new)),
-    )  # fmt: skip
+    )
 
 
 def map_(function: Callable[..., Any]) -> System | Family:
@@ -420,8 +506,11 @@ def ode(function: Callable[..., Any]) -> System | Family:
 
 
 def read_only(self: Any, name: str, value: Any) -> None:
-    raise TraceError(f"`self.{name} = ...` inside energy()", site=user_site(),
-                     fix="Set attributes in __init__; an energy computes and returns.")  # fmt: skip
+    raise TraceError(
+        f"`self.{name} = ...` inside energy()",
+        site=user_site(),
+        fix="Set attributes in __init__; an energy computes and returns.",
+    )
 
 
 def symbolic(model: Any, symbols: Mapping[str, UOp]) -> Any:
@@ -457,22 +546,29 @@ class PhysicsSystem:
     """
 
     def energy(self, q: Any, p: Any) -> Any:
-        raise TraceError(f"{type(self).__name__} has no energy", site=user_site(),
-                         fix="Define energy(self, q, p).")  # fmt: skip
+        raise TraceError(
+            f"{type(self).__name__} has no energy", site=user_site(), fix="Define energy(self, q, p)."
+        )
 
     def traced(self) -> System | Family:
         """The system of this model as it stands: later changes of its attributes do not reach it."""
         method = self.energy.__func__  # type: ignore[attr-defined]
         own = definition(method)
         if len(own.arguments) < 3:
-            raise TraceError(f"{type(self).__name__}.energy needs q and p", site=own.site,
-                             fix="Write def energy(self, q, p).")  # fmt: skip
+            raise TraceError(
+                f"{type(self).__name__}.energy needs q and p",
+                site=own.site,
+                fix="Write def energy(self, q, p).",
+            )
         attributes = attributes_of(self)
         for a in attributes:
             if a.name == "t" or any(a.name == b.name for b in own.arguments):
                 what = "the time" if a.name == "t" else "an argument of energy()"
-                raise TraceError(f"`self.{a.name}` has the name of {what}", site=own.site,
-                                 fix="Rename the attribute: states, parameters and t share their names.")  # fmt: skip
+                raise TraceError(
+                    f"`self.{a.name}` has the name of {what}",
+                    site=own.site,
+                    fix="Rename the attribute: states, parameters and t share their names.",
+                )
 
         def call(symbols: dict[str, UOp]) -> Any:
             given = {a.name: symbols[a.name] for a in own.arguments[1:]}
@@ -496,7 +592,12 @@ class PhysicsSystem:
         return self.traced() + other
 
 
-OPTIONS = {"observable": "observe", "event": "events", "invariant": "project", "function": "time"}  # where each is given
+OPTIONS = {
+    "observable": "observe",
+    "event": "events",
+    "invariant": "project",
+    "function": "time",
+}  # where each is given
 
 
 def observable(

@@ -1,4 +1,5 @@
 """The expression graph: nodes, rules over them, their text and their meaning on numbers."""
+
 from tinyphysics.ir.dtype import DType as DType
 from tinyphysics.ir.dtype import bool_ as bool_
 from tinyphysics.ir.dtype import f32 as f32

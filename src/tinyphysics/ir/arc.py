@@ -5,6 +5,7 @@ each is q -> -q, p -> -p. What is left, an angle of at most a quarter turn, is t
 a drift for tan(x/2)/w, a kick for sin(x)/w, and the drift again. So its determinant is 1 whatever is rounded, and an
 oscillation neither grows nor dies. With a b < 0 the functions are hyperbolic, with a b = 0 the times are h/2 and h.
 """
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """The seven number types of the IR and what rounding to each of them means."""
+
 from __future__ import annotations
 
 import math
@@ -40,7 +41,6 @@ bool_ = DType("bool", "b", 1)
 
 DTYPES: dict[str, DType] = {d.name: d for d in (f64, f32, i64, i32, u64, u32, bool_)}
 PRIORITY = (bool_, i32, u32, i64, u64, f32, f64)  # the later one wins in a mixed expression
-
 
 
 def named(name: str) -> DType:

@@ -1,4 +1,5 @@
 """A graph as a physicist would write it: for messages and reports, not for reading back."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -8,10 +9,18 @@ from tinyphysics.ir.ops import CHOSEN, COMPARE, Ops
 LONGEST = 400  # characters; what is longer is cut with an ellipsis
 
 SYMBOL = {  # Python's precedence: & and | bind tighter than a comparison
-    Ops.EQ: ("==", 1), Ops.NE: ("!=", 1), Ops.LT: ("<", 1), Ops.LE: ("<=", 1), Ops.OR: ("|", 2),
-    Ops.AND: ("&", 3), Ops.ADD: ("+", 4), Ops.SUB: ("-", 4), Ops.MUL: ("*", 5), Ops.DIV: ("/", 4.9),
+    Ops.EQ: ("==", 1),
+    Ops.NE: ("!=", 1),
+    Ops.LT: ("<", 1),
+    Ops.LE: ("<=", 1),
+    Ops.OR: ("|", 2),
+    Ops.AND: ("&", 3),
+    Ops.ADD: ("+", 4),
+    Ops.SUB: ("-", 4),
+    Ops.MUL: ("*", 5),
+    Ops.DIV: ("/", 4.9),
     Ops.POW: ("**", 7),
-}  # fmt: skip
+}
 ATOM = 9
 
 
@@ -55,8 +64,15 @@ def written(i: Any) -> Any:
 
 def is_distance(u: Any) -> bool:
     """The squared distance of neighbours, as front/near.py makes it."""
-    return u.arg[0] == "sum" and u.arg[1] == (2,) and u.src[0].op is Ops.MUL and u.src[0].src[0] is u.src[0].src[1] and bool(
-        u.src[0].src[0].op in (Ops.IMAGE, Ops.SUB) and any(_in_order(s) for s in u.src[0].src[0].src[:2]))  # fmt: skip
+    return (
+        u.arg[0] == "sum"
+        and u.arg[1] == (2,)
+        and u.src[0].op is Ops.MUL
+        and u.src[0].src[0] is u.src[0].src[1]
+        and bool(
+            u.src[0].src[0].op in (Ops.IMAGE, Ops.SUB) and any(_in_order(s) for s in u.src[0].src[0].src[:2])
+        )
+    )
 
 
 def _in_order(u: Any) -> bool:

@@ -2,6 +2,7 @@
 
 Graph nodes and rule patterns both inherit from Arithmetic, so a pattern looks like what it matches.
 """
+
 from __future__ import annotations
 
 from typing import Any, Self

@@ -5,6 +5,7 @@ products, quotients, comparisons and integers, which every machine rounds alike.
 that eight points of a column are about a cube; columns follow each other like the furrows of a field, and so do
 the points in them. The other order is that of Morton: the bits of the places along each axis in turn.
 """
+
 from __future__ import annotations
 
 import math
@@ -82,7 +83,9 @@ def bits(parts: Sequence[int], n: int) -> tuple[int, int]:
     return index, min(24, 62 - index - math.prod(parts).bit_length())
 
 
-def fractions(points: Sequence[Row], cell: Sequence[Row] | None) -> tuple[list[list[float]], list[list[float]], list[float]]:
+def fractions(
+    points: Sequence[Row], cell: Sequence[Row] | None
+) -> tuple[list[list[float]], list[list[float]], list[float]]:
     """(places between 0 and 1 along each axis; periods from the origin; lengths of the axes)."""
     d = len(points[0]) if points else 1
     whole = [[x if math.isfinite(x) else 0.0 for x in p] for p in points]
@@ -165,13 +168,17 @@ def skin_of(cutoff: float, skin: float, cell: Sequence[Row] | None) -> float:
         return SKIN * cutoff if skin < 0.0 else skin
     if not all(math.isfinite(x) for row in cell for x in row) or not determinant(cell) > 0.0:
         what = "left-handed" if determinant(cell) < 0.0 else "singular"
-        raise InputError(f"the cell {[list(row) for row in cell]} is {what}",
-                         fix="Its rows are the vectors of the box, right-handed; lengths are positive.")  # fmt: skip
+        raise InputError(
+            f"the cell {[list(row) for row in cell]} is {what}",
+            fix="Its rows are the vectors of the box, right-handed; lengths are positive.",
+        )
     room = min(widths(cell)) / 2.0 - cutoff
     if room < max(skin, 0.0):
         more = f" + skin {skin:g}" if skin > 0.0 else ""
-        raise InputError(f"cutoff {cutoff:g}{more} is over half the width of the box, {min(widths(cell)) / 2.0:g}",
-                         fix="A particle would see two images of another: enlarge the box or lower the cutoff.")  # fmt: skip
+        raise InputError(
+            f"cutoff {cutoff:g}{more} is over half the width of the box, {min(widths(cell)) / 2.0:g}",
+            fix="A particle would see two images of another: enlarge the box or lower the cutoff.",
+        )
     return min(SKIN * cutoff, room) if skin < 0.0 else skin
 
 

@@ -1,4 +1,5 @@
 """The operations of the IR: fewer than a hundred, in groups that share one meaning each."""
+
 from __future__ import annotations
 
 from enum import Enum
@@ -8,15 +9,15 @@ class Ops(Enum):
     __hash__ = object.__hash__  # members are singletons; Enum's own hash is a Python call
 
     # leaves
-    CONST = "const"      # arg: the number; every element of the shape has it
-    VAR = "var"          # arg: its name; a state, a parameter, the time
-    RANGE = "range"      # 0, 1, ... along the one axis of its shape
+    CONST = "const"  # arg: the number; every element of the shape has it
+    VAR = "var"  # arg: its name; a state, a parameter, the time
+    RANGE = "range"  # 0, 1, ... along the one axis of its shape
     # one argument
     NEG = "neg"
     ABS = "abs"
     SIGN = "sign"
     FLOOR = "floor"
-    RINT = "rint"        # to the nearest integer, ties to even
+    RINT = "rint"  # to the nearest integer, ties to even
     SQRT = "sqrt"
     RSQRT = "rsqrt"
     CBRT = "cbrt"
@@ -35,7 +36,7 @@ class Ops(Enum):
     LOG1P = "log1p"
     ERF = "erf"
     NOT = "not"
-    CAST = "cast"        # value conversion to the node's dtype
+    CAST = "cast"  # value conversion to the node's dtype
     BITCAST = "bitcast"  # same bits, another dtype of the same width
     # two arguments
     ADD = "add"
@@ -45,7 +46,7 @@ class Ops(Enum):
     POW = "pow"
     ATAN2 = "atan2"
     HYPOT = "hypot"
-    TURN = "turn"        # of an angle in two words, less whole turns if it is large, the first word
+    TURN = "turn"  # of an angle in two words, less whole turns if it is large, the first word
     TURN_LOW = "turn_low"  # and the second
     MIN = "min"
     MAX = "max"
@@ -57,18 +58,18 @@ class Ops(Enum):
     OR = "or"
     XOR = "xor"
     SHL = "shl"
-    SHR = "shr"          # logical: zeros come in from the left
-    MULHI = "mulhi"      # high half of the product of two u32
+    SHR = "shr"  # logical: zeros come in from the left
+    MULHI = "mulhi"  # high half of the product of two u32
     # three arguments
-    FMA = "fma"          # a*b + c, rounded once
+    FMA = "fma"  # a*b + c, rounded once
     WHERE = "where"
-    SELDOM = "seldom"    # as where; the first choice is needed so seldom that a kernel begins without it
-    IMAGE = "image"      # (a - s) - b, where s is a whole number of periods: it moves as the box does
+    SELDOM = "seldom"  # as where; the first choice is needed so seldom that a kernel begins without it
+    IMAGE = "image"  # (a - s) - b, where s is a whole number of periods: it moves as the box does
     # of the flow of a*p*p/2 + b*q*q/2 for a time h; sources: a, b, h; what they are is said in ir/arc.py
-    ARC_SIGN = "arc_sign"    # 1, or -1 if half turns are taken out of it
+    ARC_SIGN = "arc_sign"  # 1, or -1 if half turns are taken out of it
     ARC_DRIFT = "arc_drift"  # what is left is a drift for this time, a kick, and the same drift
-    ARC_KICK = "arc_kick"    # and this is the time of the kick
-    ARC_LAG = "arc_lag"      # q less this times the slope b*q is the mean of q over the time, for those that begin at rest
+    ARC_KICK = "arc_kick"  # and this is the time of the kick
+    ARC_LAG = "arc_lag"  # q less this times the slope b*q is the mean of q over the time, for those that begin at rest
     # about 1/sqrt x, as the machine has it in one instruction; arg: which (target.py), and whether it must
     # not be finite where it is not for x. In kernels of math="fast" alone
     SEED = "seed"
@@ -82,19 +83,21 @@ class Ops(Enum):
     RANDOM = "random"
     # movement: the same numbers in another arrangement
     RESHAPE = "reshape"
-    EXPAND = "expand"    # broadcasting, right-aligned as in NumPy
+    EXPAND = "expand"  # broadcasting, right-aligned as in NumPy
     PERMUTE = "permute"  # arg: axes
-    SLICE = "slice"      # arg: (start, stop, step > 0) per axis
-    PAD = "pad"          # arg: (before, after, between) zeros per axis
-    FLIP = "flip"        # arg: axes
-    ROLL = "roll"        # arg: ((shift, axis), ...)
-    CONCAT = "concat"    # arg: axis
-    STACK = "stack"      # scalars, row-major, into the node's shape
+    SLICE = "slice"  # arg: (start, stop, step > 0) per axis
+    PAD = "pad"  # arg: (before, after, between) zeros per axis
+    FLIP = "flip"  # arg: axes
+    ROLL = "roll"  # arg: ((shift, axis), ...)
+    CONCAT = "concat"  # arg: axis
+    STACK = "stack"  # scalars, row-major, into the node's shape
     ELEMENT = "element"  # arg: row-major index; one number out of an array
-    TRIU = "triu"        # arg: (a, b); zero where the index along axis a is not below that along b; (a, b, k): by a list
+    TRIU = "triu"  # arg: (a, b); zero where the index along axis a is not below that along b; (a, b, k): by a list
     # chosen by indices: sources are the array, then an i64 array for each of its leading axes, all of one shape
-    GATHER = "gather"    # the items there, in the shape of the indices; NaN where an index is outside
-    SCATTER = "scatter"  # the items added there one after the other, to zeros; an index outside makes the first NaN
+    GATHER = "gather"  # the items there, in the shape of the indices; NaN where an index is outside
+    SCATTER = (
+        "scatter"  # the items added there one after the other, to zeros; an index outside makes the first NaN
+    )
     # neighbours of points; arg: (what, number of the list[, way through space])
     #   sources: points, cutoff, skin, and the cell if there is one
     #   order, inverse: an order of the points in which neighbours are close together, as indices, and its inverse
@@ -127,40 +130,138 @@ DRAWN = ("uniform", "normal")  # the kinds of random numbers
 
 Group = frozenset[Ops]
 
-UNARY: Group = frozenset({
-    Ops.NEG, Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.SQRT, Ops.RSQRT, Ops.CBRT, Ops.SIN, Ops.COS, Ops.TAN,
-    Ops.ASIN, Ops.ACOS, Ops.ATAN, Ops.SINH, Ops.COSH, Ops.TANH, Ops.EXP, Ops.EXPM1, Ops.LOG,
-    Ops.LOG1P, Ops.ERF, Ops.NOT, Ops.CAST, Ops.BITCAST,
-})  # fmt: skip
+UNARY: Group = frozenset(
+    {
+        Ops.NEG,
+        Ops.ABS,
+        Ops.SIGN,
+        Ops.FLOOR,
+        Ops.RINT,
+        Ops.SQRT,
+        Ops.RSQRT,
+        Ops.CBRT,
+        Ops.SIN,
+        Ops.COS,
+        Ops.TAN,
+        Ops.ASIN,
+        Ops.ACOS,
+        Ops.ATAN,
+        Ops.SINH,
+        Ops.COSH,
+        Ops.TANH,
+        Ops.EXP,
+        Ops.EXPM1,
+        Ops.LOG,
+        Ops.LOG1P,
+        Ops.ERF,
+        Ops.NOT,
+        Ops.CAST,
+        Ops.BITCAST,
+    }
+)
 COMPARE: Group = frozenset({Ops.LT, Ops.LE, Ops.EQ, Ops.NE})
 BINARY: Group = COMPARE | {
-    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.POW, Ops.ATAN2, Ops.HYPOT, Ops.TURN, Ops.TURN_LOW, Ops.MIN, Ops.MAX,
-    Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.MULHI,
-}  # fmt: skip
+    Ops.ADD,
+    Ops.SUB,
+    Ops.MUL,
+    Ops.DIV,
+    Ops.POW,
+    Ops.ATAN2,
+    Ops.HYPOT,
+    Ops.TURN,
+    Ops.TURN_LOW,
+    Ops.MIN,
+    Ops.MAX,
+    Ops.AND,
+    Ops.OR,
+    Ops.XOR,
+    Ops.SHL,
+    Ops.SHR,
+    Ops.MULHI,
+}
 ARCS: Group = frozenset({Ops.ARC_SIGN, Ops.ARC_DRIFT, Ops.ARC_KICK, Ops.ARC_LAG})
 TERNARY: Group = frozenset({Ops.FMA, Ops.WHERE, Ops.SELDOM, Ops.IMAGE}) | ARCS
 ELEMENTWISE: Group = UNARY | BINARY | TERNARY | {Ops.CUSTOM, Ops.RANDOM, Ops.FAR}
-MOVEMENT: Group = frozenset({
-    Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
-    Ops.STACK, Ops.ELEMENT, Ops.TRIU, Ops.GATHER, Ops.SCATTER,
-})  # fmt: skip
+MOVEMENT: Group = frozenset(
+    {
+        Ops.RESHAPE,
+        Ops.EXPAND,
+        Ops.PERMUTE,
+        Ops.SLICE,
+        Ops.PAD,
+        Ops.FLIP,
+        Ops.ROLL,
+        Ops.CONCAT,
+        Ops.STACK,
+        Ops.ELEMENT,
+        Ops.TRIU,
+        Ops.GATHER,
+        Ops.SCATTER,
+    }
+)
 CHOSEN: Group = frozenset({Ops.GATHER, Ops.SCATTER})  # linear in the first source; the others are indices
 ORBITS: Group = frozenset({Ops.JACOBI, Ops.KEPLER, Ops.PULL})
 LEAVES: Group = frozenset({Ops.CONST, Ops.VAR, Ops.RANGE})
-COMMUTATIVE: Group = frozenset({
-    Ops.ADD, Ops.MUL, Ops.MIN, Ops.MAX, Ops.EQ, Ops.NE, Ops.AND, Ops.OR, Ops.XOR, Ops.HYPOT,
-    Ops.MULHI,
-})  # fmt: skip
+COMMUTATIVE: Group = frozenset(
+    {
+        Ops.ADD,
+        Ops.MUL,
+        Ops.MIN,
+        Ops.MAX,
+        Ops.EQ,
+        Ops.NE,
+        Ops.AND,
+        Ops.OR,
+        Ops.XOR,
+        Ops.HYPOT,
+        Ops.MULHI,
+    }
+)
 
 # what a transcendental function is rewritten to before it reaches a machine
-MINIMAL: Group = LEAVES | MOVEMENT | COMPARE | {
-    Ops.ADD, Ops.SUB, Ops.MUL, Ops.DIV, Ops.FMA, Ops.SQRT, Ops.NEG, Ops.WHERE, Ops.CAST, Ops.BITCAST,
-    Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR, Ops.MULHI, Ops.REDUCE, Ops.NEAR, Ops.TREE,
-    Ops.SOLVED,
-}  # fmt: skip
+MINIMAL: Group = (
+    LEAVES
+    | MOVEMENT
+    | COMPARE
+    | {
+        Ops.ADD,
+        Ops.SUB,
+        Ops.MUL,
+        Ops.DIV,
+        Ops.FMA,
+        Ops.SQRT,
+        Ops.NEG,
+        Ops.WHERE,
+        Ops.CAST,
+        Ops.BITCAST,
+        Ops.AND,
+        Ops.OR,
+        Ops.XOR,
+        Ops.NOT,
+        Ops.SHL,
+        Ops.SHR,
+        Ops.MULHI,
+        Ops.REDUCE,
+        Ops.NEAR,
+        Ops.TREE,
+        Ops.SOLVED,
+    }
+)
 
 ARITY: dict[Ops, int] = (
-    {op: 0 for op in LEAVES} | {op: 1 for op in UNARY} | {op: 2 for op in BINARY}
-    | {op: 3 for op in TERNARY} | {op: 1 for op in MOVEMENT - CHOSEN - {Ops.CONCAT, Ops.STACK}}
-    | {Ops.REDUCE: 1, Ops.RANDOM: 5, Ops.FAR: 7, Ops.TREE: 3, Ops.JACOBI: 2, Ops.KEPLER: 4, Ops.PULL: 3, Ops.SEED: 1}
-)  # fmt: skip
+    {op: 0 for op in LEAVES}
+    | {op: 1 for op in UNARY}
+    | {op: 2 for op in BINARY}
+    | {op: 3 for op in TERNARY}
+    | {op: 1 for op in MOVEMENT - CHOSEN - {Ops.CONCAT, Ops.STACK}}
+    | {
+        Ops.REDUCE: 1,
+        Ops.RANDOM: 5,
+        Ops.FAR: 7,
+        Ops.TREE: 3,
+        Ops.JACOBI: 2,
+        Ops.KEPLER: 4,
+        Ops.PULL: 3,
+        Ops.SEED: 1,
+    }
+)

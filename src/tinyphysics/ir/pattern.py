@@ -1,4 +1,5 @@
 """Rules as tables: patterns that look like the expressions they match, and what to put in their place."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence

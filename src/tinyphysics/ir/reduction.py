@@ -7,6 +7,7 @@ one after the other, and more in 32 strided accumulators that are folded in halv
 A sum over pairs i < j has an order of its own. Over j: eight accumulators, by j modulo 8, folded in halves.
 Over i: one after the other, in slabs of rows whose number depends on the size alone; then the slabs.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -110,7 +111,10 @@ def pair_tree(u: UOp, k: int, items: list[Any], pairs: str) -> Tree | None:
         stride *= size
     at = k // stride % kept[place]
     if pairs == "rows":
-        lanes = [[items[j] for j in range(at + 1, len(items)) if j % PAIR_LANES == lane] for lane in range(PAIR_LANES)]
+        lanes = [
+            [items[j] for j in range(at + 1, len(items)) if j % PAIR_LANES == lane]
+            for lane in range(PAIR_LANES)
+        ]
         return ("in halves", [sequence(x) if x else None for x in lanes]) if any(lanes) else None
     cuts = slabs(len(items), bool(near))
     parts = [items[lo : min(hi, at)] for lo, hi in zip(cuts, cuts[1:]) if lo < min(hi, at)]

@@ -1,4 +1,5 @@
 """Apply a table of rules to a whole graph until none fits, and say which rule fired where."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -23,9 +24,7 @@ class EndlessRewrite(RuntimeError):
     """Two rules undo each other: a bug in a table, never the user's."""
 
 
-def graph_rewrite(
-    roots: Sequence[UOp], rules: PatternMatcher, fired: Fired | None = None
-) -> list[UOp]:
+def graph_rewrite(roots: Sequence[UOp], rules: PatternMatcher, fired: Fired | None = None) -> list[UOp]:
     """The roots with every node rewritten, sources first, to a fixpoint."""
     done: dict[UOp, UOp] = {}
     becomes: dict[UOp, UOp] = {}  # rewritten once; what it became is still to be finished

@@ -1,4 +1,5 @@
 """Is a graph well formed for its stage?  One table per stage, checked after every pass in tests."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -58,8 +59,9 @@ def permutes(u: UOp) -> bool:
 
 def slices(u: UOp) -> bool:
     old, bounds = u.src[0].shape, u.arg
-    inside = all(0 <= a and step > 0 and (a >= b or range(a, b, step)[-1] < n)
-                 for (a, b, step), n in zip(bounds, old))  # fmt: skip
+    inside = all(
+        0 <= a and step > 0 and (a >= b or range(a, b, step)[-1] < n) for (a, b, step), n in zip(bounds, old)
+    )
     return inside and len(bounds) == len(old) and u.shape == tuple(len(range(*b)) for b in bounds)
 
 
@@ -116,8 +118,11 @@ def lists(u: UOp) -> bool:
     if len(u.src) not in (3, 4) or any(s.shape for s in u.src[1:3]):
         return False
     boxed = len(u.src) == 3 or u.src[3].shape in ((d,), (d, d))
-    return boxed and (u.shape == q.shape and u.dtype is q.dtype if u.arg[0] == "images" else
-                      u.shape == q.shape[:1] and u.dtype is i64)  # fmt: skip
+    return boxed and (
+        u.shape == q.shape and u.dtype is q.dtype
+        if u.arg[0] == "images"
+        else u.shape == q.shape[:1] and u.dtype is i64
+    )
 
 
 def orbits(u: UOp) -> bool:
@@ -125,9 +130,16 @@ def orbits(u: UOp) -> bool:
     n = u.shape[0] if len(u.shape) == 2 and u.shape[1] == 3 else 0
     rows, each = ([u.shape], (n,))
     wanted = {
-        Ops.JACOBI: [*rows, each], Ops.KEPLER: [*rows, *rows, each, ()], Ops.PULL: [*rows, *rows, each],
-    }[u.op]  # fmt: skip
-    if u.op is Ops.JACOBI and sorted(u.arg[1:]) != list(range(n)) or u.op is Ops.KEPLER and u.arg not in ((0,), (1,)):
+        Ops.JACOBI: [*rows, each],
+        Ops.KEPLER: [*rows, *rows, each, ()],
+        Ops.PULL: [*rows, *rows, each],
+    }[u.op]
+    if (
+        u.op is Ops.JACOBI
+        and sorted(u.arg[1:]) != list(range(n))
+        or u.op is Ops.KEPLER
+        and u.arg not in ((0,), (1,))
+    ):
         return False
     return n > 1 and [s.shape for s in u.src] == wanted and all(s.dtype is u.dtype for s in u.src)
 
@@ -137,14 +149,24 @@ def pulls(u: UOp) -> bool:
     if u.src[0].ndim != 2 or u.src[0].shape[1] != 3:
         return False
     q, m, square = u.src
-    return u.shape == q.shape and m.shape == q.shape[:1] and square.shape == () and all(s.dtype is u.dtype for s in u.src)
+    return (
+        u.shape == q.shape
+        and m.shape == q.shape[:1]
+        and square.shape == ()
+        and all(s.dtype is u.dtype for s in u.src)
+    )
 
 
 def solves(u: UOp) -> bool:
     """SOLVE: vectors of one length, and perhaps a square matrix."""
     n, (_, rounds) = u.shape, u.arg
     wanted = [n, n, n, *([n + n] if len(u.src) == 4 else [])]
-    return len(n) == 1 and rounds > 0 and [s.shape for s in u.src] == wanted and all(s.dtype is u.dtype for s in u.src)
+    return (
+        len(n) == 1
+        and rounds > 0
+        and [s.shape for s in u.src] == wanted
+        and all(s.dtype is u.dtype for s in u.src)
+    )
 
 
 def reduces(u: UOp) -> bool:

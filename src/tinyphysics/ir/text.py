@@ -1,4 +1,5 @@
 """A graph as text that reads back: one node a line, sources by number, roots at the end."""
+
 from __future__ import annotations
 
 import ast

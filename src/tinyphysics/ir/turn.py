@@ -1,4 +1,5 @@
 """Which angle of one turn is a large one?  With all the digits of pi that it takes, as two float64."""
+
 from __future__ import annotations
 
 import math

@@ -3,6 +3,7 @@
 The user holds these nodes while a function is traced, so everything Python or NumPy may try on them
 is either right or raises a TraceError that says what to write instead.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -195,8 +196,11 @@ class UOp(Arithmetic):
             known = prod(n for n in new if n != -1)
             new = tuple(self.size // max(known, 1) if n == -1 else n for n in new)
         if prod(new) != self.size:
-            raise ShapeError(f"{self.size} numbers of shape {self.shape} do not fit {new}", site=user_site(),
-                             fix="The sizes must multiply to the same number; one of them may be -1.")  # fmt: skip
+            raise ShapeError(
+                f"{self.size} numbers of shape {self.shape} do not fit {new}",
+                site=user_site(),
+                fix="The sizes must multiply to the same number; one of them may be -1.",
+            )
         return self if new == self.shape else UOp(Ops.RESHAPE, self.dtype, new, (self,))
 
     def ravel(self) -> UOp:
@@ -207,8 +211,9 @@ class UOp(Arithmetic):
     def permute(self, axes: Sequence[int]) -> UOp:
         axes = tuple(axis_of(a, self.ndim) for a in axes)
         if sorted(axes) != list(range(self.ndim)):
-            raise ShapeError(f"axes {axes} of an array with {self.ndim}", site=user_site(),
-                             fix="Name every axis once.")  # fmt: skip
+            raise ShapeError(
+                f"axes {axes} of an array with {self.ndim}", site=user_site(), fix="Name every axis once."
+            )
         if axes == tuple(range(self.ndim)):
             return self
         return UOp(Ops.PERMUTE, self.dtype, tuple(self.shape[a] for a in axes), (self,), axes)
@@ -227,8 +232,7 @@ class UOp(Arithmetic):
     def pad(self, widths: Sequence[tuple[int, int, int]]) -> UOp:
         """Zeros (before, after, between) the entries of each axis."""
         shape = tuple(
-            lo + hi + (n + between * (n - 1) if n else 0)
-            for n, (lo, hi, between) in zip(self.shape, widths)
+            lo + hi + (n + between * (n - 1) if n else 0) for n, (lo, hi, between) in zip(self.shape, widths)
         )
         return self if shape == self.shape else UOp(Ops.PAD, self.dtype, shape, (self,), tuple(widths))
 
@@ -251,8 +255,11 @@ class UOp(Arithmetic):
         """Zero where the index along axis a is not below that along b: each pair once; with a third number, by a list."""
         a, b = axis_of(a, self.ndim), axis_of(b, self.ndim)
         if self.shape[a] != self.shape[b]:
-            raise ShapeError(f"pairs of shape {self.shape}", site=user_site(),
-                             fix="A pair expression is square: q[:, None] - q[None, :].")  # fmt: skip
+            raise ShapeError(
+                f"pairs of shape {self.shape}",
+                site=user_site(),
+                fix="A pair expression is square: q[:, None] - q[None, :].",
+            )
         return UOp(Ops.TRIU, self.dtype, self.shape, (self,), (a, b, *near))
 
     def gather(self, indices: Sequence[UOp]) -> UOp:
@@ -275,8 +282,11 @@ class UOp(Arithmetic):
         axes = range(self.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         normal = tuple(sorted(axis_of(a, self.ndim) for a in axes))
         if len(set(normal)) < len(normal) or kind != "sum" and not self.size:
-            raise ShapeError(f"{kind} of shape {self.shape} along axes {normal}", site=user_site(),
-                             fix="Name an axis once, and take extremes of something.")  # fmt: skip
+            raise ShapeError(
+                f"{kind} of shape {self.shape} along axes {normal}",
+                site=user_site(),
+                fix="Name an axis once, and take extremes of something.",
+            )
         shape = tuple(n for i, n in enumerate(self.shape) if i not in normal)
         out = UOp(Ops.REDUCE, self.dtype, shape, (self,), (kind, normal)) if normal else self
         if keepdims:
@@ -305,8 +315,11 @@ class UOp(Arithmetic):
     def dot(self, o: Any) -> UOp:
         other = self.lift(o)
         if max(self.ndim, other.ndim) > 2:
-            raise ShapeError(f"dot of shapes {self.shape} and {other.shape}", site=user_site(),
-                             fix="Write a @ b, or np.einsum.")  # fmt: skip
+            raise ShapeError(
+                f"dot of shapes {self.shape} and {other.shape}",
+                site=user_site(),
+                fix="Write a @ b, or np.einsum.",
+            )
         return self * other if () in (self.shape, other.shape) else matmul(self, other)
 
     def __mod__(self, o: Any) -> UOp:
@@ -327,14 +340,20 @@ class UOp(Arithmetic):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TraceError(f"`{self}` is a scalar and has no length", site=user_site(),
-                             fix="Annotate the argument: tp.Vec[3] has three elements.")  # fmt: skip
+            raise TraceError(
+                f"`{self}` is a scalar and has no length",
+                site=user_site(),
+                fix="Annotate the argument: tp.Vec[3] has three elements.",
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[UOp]:
         if not self.shape:
-            raise TraceError(f"`{self}` is a scalar and cannot be iterated", site=user_site(),
-                             fix="Annotate the argument: tp.Vec[3] has three elements.")  # fmt: skip
+            raise TraceError(
+                f"`{self}` is a scalar and cannot be iterated",
+                site=user_site(),
+                fix="Annotate the argument: tp.Vec[3] has three elements.",
+            )
         return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, key: Any) -> UOp:
@@ -430,21 +449,52 @@ ON_CONDITIONS = {Ops.MUL: Ops.AND, Ops.MIN: Ops.AND, Ops.MAX: Ops.OR}  # numbers
 def _on_dtype(op: Ops, dtype: DType) -> Ops:
     """The operation that op is on operands of dtype, if it is one."""
     if op in BITS and dtype.is_float:
-        raise TraceError(f"`{BITS[op]}` works on conditions, not on numbers", site=user_site(),
-                         fix="Bracket the comparisons: (q > 0) & (q < 1). A power is q**2.")  # fmt: skip
+        raise TraceError(
+            f"`{BITS[op]}` works on conditions, not on numbers",
+            site=user_site(),
+            fix="Bracket the comparisons: (q > 0) & (q < 1). A power is q**2.",
+        )
     if dtype is bool_ and op not in BITS and op not in COMPARE and op is not Ops.WHERE:
         if op not in ON_CONDITIONS:
-            raise TraceError(f"`{op.value}` of conditions", site=user_site(),
-                             fix="Make them numbers first: tp.where(q > 0, 1.0, 0.0).")  # fmt: skip
+            raise TraceError(
+                f"`{op.value}` of conditions",
+                site=user_site(),
+                fix="Make them numbers first: tp.where(q > 0, 1.0, 0.0).",
+            )
         return ON_CONDITIONS[op]
     return op
 
 
-FLOAT_ONLY = frozenset({
-    Ops.DIV, Ops.POW, Ops.SQRT, Ops.RSQRT, Ops.CBRT, Ops.SIN, Ops.COS, Ops.TAN, Ops.ASIN, Ops.ACOS,
-    Ops.ATAN, Ops.SINH, Ops.COSH, Ops.TANH, Ops.EXP, Ops.EXPM1, Ops.LOG, Ops.LOG1P, Ops.ERF,
-    Ops.ATAN2, Ops.HYPOT, Ops.FMA, Ops.FLOOR, Ops.RINT, Ops.IMAGE, *ARCS,
-})  # fmt: skip
+FLOAT_ONLY = frozenset(
+    {
+        Ops.DIV,
+        Ops.POW,
+        Ops.SQRT,
+        Ops.RSQRT,
+        Ops.CBRT,
+        Ops.SIN,
+        Ops.COS,
+        Ops.TAN,
+        Ops.ASIN,
+        Ops.ACOS,
+        Ops.ATAN,
+        Ops.SINH,
+        Ops.COSH,
+        Ops.TANH,
+        Ops.EXP,
+        Ops.EXPM1,
+        Ops.LOG,
+        Ops.LOG1P,
+        Ops.ERF,
+        Ops.ATAN2,
+        Ops.HYPOT,
+        Ops.FMA,
+        Ops.FLOOR,
+        Ops.RINT,
+        Ops.IMAGE,
+        *ARCS,
+    }
+)
 
 
 def as_uop(x: Any, dtype: DType = f64) -> UOp:
@@ -460,20 +510,35 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
         rows = [as_uop(item, dtype) for item in x]
         shape = rows[0].shape if rows else ()
         if any(r.shape != shape for r in rows):
-            raise ShapeError(f"a list of shapes {', '.join(str(r.shape) for r in rows)}", site=user_site(),
-                             fix="The rows of an array have one shape.")  # fmt: skip
+            raise ShapeError(
+                f"a list of shapes {', '.join(str(r.shape) for r in rows)}",
+                site=user_site(),
+                fix="The rows of an array have one shape.",
+            )
         return UOp.stack([e for r in rows for e in elements(r)], (len(rows), *shape))
     if hasattr(x, "tolist"):  # a NumPy array or number
         found = None if dtype.is_int else two_values(x)
-        return as_uop(x.tolist(), dtype) if found is None else on_diagonal(x.shape, *(as_uop(v, dtype) for v in found))
-    raise TraceError(f"a {type(x).__name__} cannot be part of an energy", site=user_site(),
-                     fix="Use numbers, arrays of numbers, and the arguments of the function.")  # fmt: skip
+        return (
+            as_uop(x.tolist(), dtype)
+            if found is None
+            else on_diagonal(x.shape, *(as_uop(v, dtype) for v in found))
+        )
+    raise TraceError(
+        f"a {type(x).__name__} cannot be part of an energy",
+        site=user_site(),
+        fix="Use numbers, arrays of numbers, and the arguments of the function.",
+    )
 
 
 def two_values(x: Any) -> tuple[Any, Any] | None:
     """What an array holds on and off its diagonal, if it is made of np.eye(n): two numbers, one of them 0."""
     sizes = [n for n in getattr(x, "shape", ()) if n != 1]
-    if len(sizes) != 2 or sizes[0] != sizes[1] or getattr(x.dtype, "kind", "") not in "biuf" or x.itemsize > 8:
+    if (
+        len(sizes) != 2
+        or sizes[0] != sizes[1]
+        or getattr(x.dtype, "kind", "") not in "biuf"
+        or x.itemsize > 8
+    ):
         return None
     n, values = sizes[0], x.reshape(-1)
     on, off = values[0].item(), values[1].item()
@@ -538,8 +603,11 @@ def broadcast_shape(*shapes: Shape) -> Shape:
 def axis_of(axis: int, ndim: int) -> int:
     """The axis, counted from the front."""
     if not -ndim <= axis < ndim:
-        raise ShapeError(f"axis {axis} of a {ndim}-dimensional array", site=user_site(),
-                         fix="Axes are counted from 0, or from -1 at the end.")  # fmt: skip
+        raise ShapeError(
+            f"axis {axis} of a {ndim}-dimensional array",
+            site=user_site(),
+            fix="Axes are counted from 0, or from -1 at the end.",
+        )
     return operator.index(axis) % ndim
 
 
@@ -557,8 +625,11 @@ def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
     keys = tuple(part for k in keys for part in _index_keys(u, k))
     used = sum(k is not None and k is not Ellipsis for k in keys)
     if used > u.ndim:
-        raise ShapeError(f"{used} indices for `{u}`, which has shape {u.shape}", site=user_site(),
-                         fix="Annotate the argument with its shape, for example tp.Vec[3].")  # fmt: skip
+        raise ShapeError(
+            f"{used} indices for `{u}`, which has shape {u.shape}",
+            site=user_site(),
+            fix="Annotate the argument with its shape, for example tp.Vec[3].",
+        )
     if not any(k is Ellipsis for k in keys):
         keys = (*keys, Ellipsis)
     at = next(i for i, k in enumerate(keys) if k is Ellipsis)
@@ -582,8 +653,11 @@ def index(u: UOp, keys: tuple[Any, ...]) -> UOp:
         else:
             i = int(k)
             if not -n <= i < n:
-                raise ShapeError(f"index {i} is out of range for `{u}`, which has {n} there", site=user_site(),
-                                 fix=f"Indices go from 0 to {n - 1}, or from -{n} to -1.")  # fmt: skip
+                raise ShapeError(
+                    f"index {i} is out of range for `{u}`, which has {n} there",
+                    site=user_site(),
+                    fix=f"Indices go from 0 to {n - 1}, or from -{n} to -1.",
+                )
             bounds.append((i % n, i % n + 1, 1))
         axis += 1
     return u.slice(bounds).flip(flips).reshape(tuple(shape))
@@ -609,9 +683,10 @@ def _index_keys(u: UOp, k: Any) -> tuple[Any, ...]:
     raise TraceError(
         f"`{u}` is indexed with a {'condition' if mask else type(k).__name__}",
         site=user_site(),
-        fix="A condition chooses between values: tp.where(q > 0, q, 0.0)." if mask else
-        "Indices are whole numbers, slices, and arrays or symbols of whole numbers.",
-    )  # fmt: skip
+        fix="A condition chooses between values: tp.where(q > 0, q, 0.0)."
+        if mask
+        else "Indices are whole numbers, slices, and arrays or symbols of whole numbers.",
+    )
 
 
 def places(k: UOp, n: int, u: UOp) -> UOp:
@@ -619,8 +694,11 @@ def places(k: UOp, n: int, u: UOp) -> UOp:
     if k.op is Ops.STACK and all(x.op is Ops.CONST for x in k.src):
         known = [int(x.arg) for x in k.src]
         if bad := [i for i in known if not -n <= i < n]:
-            raise ShapeError(f"index {bad[0]} is out of range for `{u}`, which has {n} there", site=user_site(),
-                             fix=f"Indices go from 0 to {n - 1}, or from -{n} to -1.")  # fmt: skip
+            raise ShapeError(
+                f"index {bad[0]} is out of range for `{u}`, which has {n} there",
+                site=user_site(),
+                fix=f"Indices go from 0 to {n - 1}, or from -{n} to -1.",
+            )
         return UOp.stack([UOp.const(i % n, i64) for i in known], k.shape)
     if k.dtype.is_float:
         near = (-float(FARTHEST) < k) & (k < float(FARTHEST))
@@ -647,7 +725,8 @@ def _chosen(u: UOp, keys: tuple[Any, ...]) -> UOp:
         step = slice(run.start, run.stop if run.stop >= 0 else None, run.step)
         return v[(*[slice(None)] * axes[0], step)]
     chosen = v.permute([*axes, *rest]).gather(
-        [places(k, v.shape[a], u).expand(shape) for k, a in zip(arrays, axes)])  # fmt: skip
+        [places(k, v.shape[a], u).expand(shape) for k, a in zip(arrays, axes)]
+    )
     before = axes[0] if together else 0
     new = len(shape)
     order = [*range(new, new + before), *range(new), *range(new + before, chosen.ndim)]
@@ -668,8 +747,11 @@ def _run(k: UOp, n: int) -> range | None:
 
 def matmul(a: UOp, b: UOp) -> UOp:
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
-        raise ShapeError(f"`@` of shapes {a.shape} and {b.shape}", site=user_site(),
-                         fix="The last axis of the left must match the right; use * for scalars.")  # fmt: skip
+        raise ShapeError(
+            f"`@` of shapes {a.shape} and {b.shape}",
+            site=user_site(),
+            fix="The last axis of the left must match the right; use * for scalars.",
+        )
     if b.ndim == 1:
         return (a * b).sum(-1)
     if a.ndim == 1:
@@ -690,8 +772,11 @@ def _numpy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         takes.bind(*args, **given)
     except TypeError as error:
         build = "Symbols are not written into arrays: build the array with np.stack, or write a + b."
-        raise TraceError(f"np.{name}: {error}", site=user_site(),
-                         fix=build if "out" in given else f"On symbols it takes {takes}.") from None  # fmt: skip
+        raise TraceError(
+            f"np.{name}: {error}",
+            site=user_site(),
+            fix=build if "out" in given else f"On symbols it takes {takes}.",
+        ) from None
     return function(*args, **given)
 
 

@@ -3,6 +3,7 @@
 A scalar is a Python number, an array a flat row-major list. Nothing here raises on data: division
 by zero, overflow and domains outside the reals give the IEEE answers, as they do on hardware.
 """
+
 from __future__ import annotations
 
 import math
@@ -297,26 +298,21 @@ def source_index(u: UOp) -> list[int | None]:
             return [u.arg]
         case Ops.EXPAND:
             new = len(shape) - len(old)
-            return [
-                sum(i * s for i, s, n in zip(at[new:], step, old) if n != 1) for at in where
-            ]
+            return [sum(i * s for i, s, n in zip(at[new:], step, old) if n != 1) for at in where]
         case Ops.PERMUTE:
             return [sum(i * step[a] for i, a in zip(at, u.arg)) for at in where]
         case Ops.SLICE:
             return [sum((b[0] + i * b[2]) * s for i, b, s in zip(at, u.arg, step)) for at in where]
         case Ops.FLIP:
             return [
-                sum((n - 1 - i if a in u.arg else i) * s
-                    for a, (i, n, s) in enumerate(zip(at, old, step)))
+                sum((n - 1 - i if a in u.arg else i) * s for a, (i, n, s) in enumerate(zip(at, old, step)))
                 for at in where
-            ]  # fmt: skip
+            ]
         case Ops.ROLL:
             shift = dict.fromkeys(range(len(old)), 0)
             for s, a in u.arg:
                 shift[a] += s
-            return [
-                sum((i - shift[a]) % old[a] * step[a] for a, i in enumerate(at)) for at in where
-            ]
+            return [sum((i - shift[a]) % old[a] * step[a] for a, i in enumerate(at)) for at in where]
         case Ops.TRIU:
             a, b = u.arg[:2]
             return [i if at[a] < at[b] else None for i, at in enumerate(where)]

@@ -1,15 +1,44 @@
 """Physics in the user's own language: only what tinyphysics.front offers, NumPy, and random bits."""
+
 from importlib import import_module
 from typing import Any
 
-FILES = ("additions", "bonding", "cells", "chains", "correlations", "fields", "fluids", "io", "molecular", "observables",
-         "orbits", "particles", "starts", "zoo")  # fmt: skip
+FILES = (
+    "additions",
+    "bonding",
+    "cells",
+    "chains",
+    "correlations",
+    "fields",
+    "fluids",
+    "io",
+    "molecular",
+    "observables",
+    "orbits",
+    "particles",
+    "starts",
+    "zoo",
+)
 OBSERVABLES = {  # what is passed to observe= has its place here too: tp.physics.temperature(kB=1.0)
-    **dict.fromkeys(("kinetic_energy", "potential_energy", "energy_terms", "temperature", "virial", "pressure",
-                     "velocity", "momentum", "angular_momentum", "centre_of_mass", "structure_factor"), "observables"),
+    **dict.fromkeys(
+        (
+            "kinetic_energy",
+            "potential_energy",
+            "energy_terms",
+            "temperature",
+            "virial",
+            "pressure",
+            "velocity",
+            "momentum",
+            "angular_momentum",
+            "centre_of_mass",
+            "structure_factor",
+        ),
+        "observables",
+    ),
     "orbital_elements": "orbits",
     **dict.fromkeys(("msd", "vacf", "radial_distribution"), "correlations"),  # of frames, after a run
-}  # fmt: skip
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
 """What is added to a system that moves?  Potentials for sums such as `gravity + oblateness` and `chain + trap`."""
+
 # mypy: ignore-errors
 # a shape, as in q: Array["n", 3], is no type to mypy
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """Who is bonded to whom?  From a list of bonds: chains, angles, dihedrals, and the pairs that do not interact otherwise."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -24,8 +25,10 @@ def checked(bonds: Any, n: int | None = None) -> list[tuple[int, int]]:
         if i != i // 1 or j != j // 1 or i == j or min(i, j) < 0:
             raise InputError(f"bond {row} is ({i:g}, {j:g})", fix=WHOLE)
         if n is not None and max(i, j) >= n:
-            raise InputError(f"bond {row} is ({i:g}, {j:g}), of {n} atoms",
-                             fix=f"The last atom is {n - 1}: they are counted from 0.")  # fmt: skip
+            raise InputError(
+                f"bond {row} is ({i:g}, {j:g}), of {n} atoms",
+                fix=f"The last atom is {n - 1}: they are counted from 0.",
+            )
     return [(int(i), int(j)) for i, j in rows.tolist()]
 
 

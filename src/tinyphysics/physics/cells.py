@@ -1,4 +1,5 @@
 """Which periodic box?  One length (a cube), one for each direction, or vectors as rows; and distances inside it."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -54,7 +55,9 @@ def wave_vectors(box: Any, longest: float, dimensions: int = 3) -> Any:
     edges = cell(box, dimensions)
     reciprocal = 2 * np.pi * np.linalg.inv(edges).T
     most = np.floor(longest * np.linalg.norm(edges, axis=1) / (2 * np.pi)).astype(int)
-    counts = np.stack(np.meshgrid(*[np.arange(-m, m + 1) for m in most], indexing="ij"), -1).reshape(-1, dimensions)
+    counts = np.stack(np.meshgrid(*[np.arange(-m, m + 1) for m in most], indexing="ij"), -1).reshape(
+        -1, dimensions
+    )
     first = np.array([next((c for c in row if c), 0) for row in counts.tolist()])
     counts = counts[first > 0]
     k = counts @ reciprocal

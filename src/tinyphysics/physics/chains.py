@@ -1,4 +1,5 @@
 """Which chains are there?  Springs that are linear, Fermi-Pasta-Ulam-Tsingou or Toda, and their normal modes."""
+
 # mypy: ignore-errors
 # a shape, as in q: Vec["n"], is no type to mypy
 from __future__ import annotations

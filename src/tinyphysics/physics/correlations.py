@@ -3,6 +3,7 @@
 Frames have shape (frames, bodies, dimensions), with any axes between for the members of an ensemble; averages are taken over
 bodies, members and origins of time. Positions are unwrapped, as a run gives them.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -19,13 +20,19 @@ def as_frames(x: Any, what: str, dimensions: int | None) -> Any:
     """(frames, bodies of all members, dimensions)."""
     a = np.asarray(x, float)
     if a.ndim < 1 or len(a) < 1 or a.size == 0:
-        raise InputError(f"{what} of shape {a.shape} has no frames", fix="Pass out.q, of a run with save_every=.")
+        raise InputError(
+            f"{what} of shape {a.shape} has no frames", fix="Pass out.q, of a run with save_every=."
+        )
     d = dimensions or (a.shape[-1] if a.ndim >= 3 or a.ndim == 2 and a.shape[1] in (2, 3) else 1)
     if not np.isfinite(a).all():
-        raise InputError(f"{what} is not finite: a member of the run stopped",
-                         fix="Leave that member, or the frames after it, out.")  # fmt: skip
+        raise InputError(
+            f"{what} is not finite: a member of the run stopped",
+            fix="Leave that member, or the frames after it, out.",
+        )
     if a[0].size % d:
-        raise InputError(f"{what} of shape {a.shape} is not bodies of {d} coordinates", fix="Pass dimensions=.")
+        raise InputError(
+            f"{what} of shape {a.shape} is not bodies of {d} coordinates", fix="Pass dimensions=."
+        )
     return a.reshape(len(a), -1, d)
 
 
@@ -54,7 +61,9 @@ def msd(q: Any, origins: str = "all", dimensions: int | None = None) -> Any:
     n = len(a)
     square = (a**2).sum((1, 2))
     ends = np.concatenate([[0.0], np.cumsum(square)])
-    both = ends[n] - ends[:n] + ends[n - np.arange(n)]  # squares at t0 and at t0 + lag, over the origins of each lag
+    both = (
+        ends[n] - ends[:n] + ends[n - np.arange(n)]
+    )  # squares at t0 and at t0 + lag, over the origins of each lag
     out = (both - 2 * autocorrelation(a).sum((1, 2))) / (n - np.arange(n)) / a.shape[1]
     out[0] = 0.0
     return np.maximum(out, 0.0)
@@ -71,15 +80,21 @@ def structure_factor(q: Any, k: Any, dimensions: int | None = None) -> Any:
     """|sum of exp(i k.q)|**2/n of every frame, (frames, waves); for frames of one member."""
     a, waves = as_frames(q, "q", dimensions), np.atleast_2d(np.asarray(k, float))
     if waves.shape[1:] != a.shape[2:]:
-        raise InputError(f"k has shape {np.shape(k)}; a body has {a.shape[2]} coordinates",
-                         fix=f"Pass wave vectors of shape (count, {a.shape[2]}).")  # fmt: skip
+        raise InputError(
+            f"k has shape {np.shape(k)}; a body has {a.shape[2]} coordinates",
+            fix=f"Pass wave vectors of shape (count, {a.shape[2]}).",
+        )
     return np.stack([np.abs(np.exp(1j * (frame @ waves.T)).sum(0)) ** 2 / a.shape[1] for frame in a])
 
 
 def radial_distribution(
-    q: Any, box: Any = None, bins: int = 100, longest: float | None = None, volume_of_all: float | None = None,
+    q: Any,
+    box: Any = None,
+    bins: int = 100,
+    longest: float | None = None,
+    volume_of_all: float | None = None,
     between: tuple[Any, Any] | None = None,
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple[Any, Any]:
     """(r, g): pairs at a distance, over what they would be if all were anywhere; the mean over all frames.
 
     q is (frames, bodies, d), or one frame (bodies, d). In a box distances are those of nearest images, and go to
@@ -89,18 +104,24 @@ def radial_distribution(
     a = np.asarray(q, float)
     a = a[None] if a.ndim == 2 else a
     if a.ndim != 3 or a.shape[2] not in (1, 2, 3) or a.shape[1] < 2 or not np.isfinite(a).all():
-        raise InputError(f"q of shape {np.shape(q)} is not frames of bodies, or not finite",
-                         fix="Pass out.q of shape (frames, bodies, 3); of an ensemble, out.q[:, member].")  # fmt: skip
+        raise InputError(
+            f"q of shape {np.shape(q)} is not frames of bodies, or not finite",
+            fix="Pass out.q of shape (frames, bodies, 3); of an ensemble, out.q[:, member].",
+        )
     frames, n, d = a.shape
     edges = None if box is None else cell(box, d)
     if edges is None and (longest is None or volume_of_all is None):
-        raise InputError("g(r) without a box needs its longest distance and a volume",
-                         fix="Pass box=, or longest= and volume_of_all=.")  # fmt: skip
+        raise InputError(
+            "g(r) without a box needs its longest distance and a volume",
+            fix="Pass box=, or longest= and volume_of_all=.",
+        )
     half = np.inf if edges is None else float(widths(edges).min()) / 2
     reach = half if longest is None else float(longest)
     if not 0 < reach <= half * (1 + 1e-12):
-        raise InputError(f"longest={reach:g} is not between 0 and half of the smallest width of the box, {half:g}",
-                         fix="Beyond it a body would see another one and its image.")  # fmt: skip
+        raise InputError(
+            f"longest={reach:g} is not between 0 and half of the smallest width of the box, {half:g}",
+            fix="Beyond it a body would see another one and its image.",
+        )
     at = np.linspace(0.0, reach, bins + 1)
     counts = np.zeros(bins)
     one, two = (np.arange(n), None) if between is None else two_kinds(between, n)
@@ -117,8 +138,10 @@ def two_kinds(between: Any, n: int) -> tuple[Any, Any]:
     one, two = (np.unique(np.asarray(k, int)) for k in between)
     bad = len(one) == 0 or len(two) == 0 or min(one[0], two[0]) < 0 or max(one[-1], two[-1]) >= n
     if bad or len(np.intersect1d(one, two)):
-        raise InputError("between= names nobody, somebody who is not there, or one body on both sides",
-                         fix="Pass two lists of numbers from 0; for one kind, its bodies alone: q[:, which].")  # fmt: skip
+        raise InputError(
+            "between= names nobody, somebody who is not there, or one body on both sides",
+            fix="Pass two lists of numbers from 0; for one kind, its bodies alone: q[:, which].",
+        )
     return one, two
 
 

@@ -2,6 +2,7 @@
 
 Row i is the address (seed, stream, step, i): it does not depend on how many rows are drawn.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -3,6 +3,7 @@
 A field has one canonical pair at each point of a lattice. With a spacing dx the energies here are those of the
 continuum divided by dx (by dx*dx in two dimensions), so that the momentum at a point is the rate of the field there.
 """
+
 # mypy: ignore-errors
 # a shape, as in u: Array["h", "w"], is no type to mypy
 from __future__ import annotations
@@ -59,9 +60,13 @@ def standing_wave(shape: tuple[int, int], waves: tuple[int, int] = (0, 1), ampli
 
 
 def plane_wave(
-    shape: tuple[int, int], waves: tuple[int, int] = (0, 1), amplitude: float = 1.0,
-    c: float = 1.0, mass: float = 0.0, dx: float = 1.0,
-) -> Any:  # fmt: skip
+    shape: tuple[int, int],
+    waves: tuple[int, int] = (0, 1),
+    amplitude: float = 1.0,
+    c: float = 1.0,
+    mass: float = 0.0,
+    dx: float = 1.0,
+) -> Any:
     """(field, rate): cos(k.x - omega t) at t = 0; it moves the way the waves point."""
     omega = lattice_frequency(shape, waves, c, mass, dx)
     turns = phases(shape, waves)

@@ -5,6 +5,7 @@ equilibrium (Bhatnagar, Gross & Krook 1954; Qian, d'Humieres & Lallemand 1992), 
 stream, and bounce back half-way between fluid and wall (Ladd 1994). Viscosity (tau - 1/2)/3, sound speed
 1/sqrt(3), in units of the lattice.
 """
+
 # mypy: ignore-errors
 # a shape, as in f: Array[9, "h", "w"], is no type to mypy
 from __future__ import annotations
@@ -88,18 +89,27 @@ def bgk(f: Any, solid: Any, tau: Any, g: list[Any], lid: Any, lattice: list[tupl
 
 @map_
 def fluid(
-    f: Array[9, "h", "w"], solid: Array["h", "w"] = 0.0, tau: float = 0.8,
-    gx: float = 0.0, gy: float = 0.0, lid: float = 0.0,
-):  # fmt: skip
+    f: Array[9, "h", "w"],
+    solid: Array["h", "w"] = 0.0,
+    tau: float = 0.8,
+    gx: float = 0.0,
+    gy: float = 0.0,
+    lid: float = 0.0,
+):
     """D2Q9 on a periodic sheet with walls: f[k, y, x]."""
     return bgk(f, solid, tau, [gy, gx], lid, D2Q9)
 
 
 @map_
 def fluid3(
-    f: Array[19, "d", "h", "w"], solid: Array["d", "h", "w"] = 0.0, tau: float = 0.8,
-    gx: float = 0.0, gy: float = 0.0, gz: float = 0.0, lid: float = 0.0,
-):  # fmt: skip
+    f: Array[19, "d", "h", "w"],
+    solid: Array["d", "h", "w"] = 0.0,
+    tau: float = 0.8,
+    gx: float = 0.0,
+    gy: float = 0.0,
+    gz: float = 0.0,
+    lid: float = 0.0,
+):
     """D3Q19 in a periodic box with walls: f[k, z, y, x]."""
     return bgk(f, solid, tau, [gz, gy, gx], lid, D3Q19)
 

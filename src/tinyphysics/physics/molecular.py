@@ -4,6 +4,7 @@ The energy of a pair is a function of its squared distance, for `pair_sum` over 
 positions and a list of indices, a row for each term, and give one energy a row; in a box they are those of
 nearest images. Nothing has a unit: whatever is used for length, energy and mass, the rest follows (docs/molecular.md).
 """
+
 # mypy: ignore-errors
 # a shape, as in q: Array["n", 3], is no type to mypy
 from __future__ import annotations
@@ -47,12 +48,16 @@ def lorentz_berthelot(epsilon: Any, sigma: Any) -> tuple[Any, Any]:
     """
     e, s = np.asarray(epsilon, float), np.asarray(sigma, float)
     if e.ndim != 1 or e.shape != s.shape or not ((e >= 0) & (e < math.inf) & (s >= 0) & (s < math.inf)).all():
-        raise InputError(f"epsilon={epsilon!r} and sigma={sigma!r} are not one number from 0 on for each type",
-                         fix="lorentz_berthelot([1.0, 0.5], [1.0, 1.2]) is of two types.")  # fmt: skip
+        raise InputError(
+            f"epsilon={epsilon!r} and sigma={sigma!r} are not one number from 0 on for each type",
+            fix="lorentz_berthelot([1.0, 0.5], [1.0, 1.2]) is of two types.",
+        )
     return np.sqrt(e[:, None] * e), (s[:, None] + s) / 2
 
 
-def lennard_jones_tail(density: float, cutoff: float, epsilon: float = 1.0, sigma: float = 1.0) -> tuple[float, float]:
+def lennard_jones_tail(
+    density: float, cutoff: float, epsilon: float = 1.0, sigma: float = 1.0
+) -> tuple[float, float]:
     """(energy of an atom, pressure) that a cutoff leaves out of the full potential, if g(r) = 1 beyond it.
 
     For a potential that is cut; `shift` also lowers each pair within the cutoff, which is not counted here.
@@ -120,7 +125,9 @@ def fene_bonds(q: Any, bonds: Any, k: Any, longest: Any, box: Any = None) -> Any
     """
     whole = longest * longest
     share = bond_lengths2(q, bonds, box) / whole
-    inside = where(share < 1.0, share, math.nan * share)  # the force alone would be finite beyond, and pull outwards
+    inside = where(
+        share < 1.0, share, math.nan * share
+    )  # the force alone would be finite beyond, and pull outwards
     return -0.5 * k * whole * log1p(-inside)
 
 
@@ -134,7 +141,9 @@ def bond_angles(q: Any, angles: Any, box: Any = None) -> Any:
     a, b = (separation(q[angles[:, end]], middle, box) for end in (0, 2))
     n = cross(a, b)
     least = ON_A_LINE * (a * a).sum(-1) * (b * b).sum(-1)
-    return arctan2(sqrt(maximum((n * n).sum(-1), least)), (a * b).sum(-1))  # arccos would lose half of the digits
+    return arctan2(
+        sqrt(maximum((n * n).sum(-1), least)), (a * b).sum(-1)
+    )  # arccos would lose half of the digits
 
 
 def harmonic_angles(q: Any, angles: Any, k: Any, theta0: Any, box: Any = None) -> Any:
@@ -183,9 +192,14 @@ def kinetic(p: Any, m: Any) -> Any:
 
 @hamiltonian
 def liquid(
-    q: Array["n", 3], p: Array["n", 3], box: Vec[3], m: Vec["n"] = 1.0, epsilon: float = 1.0, sigma: float = 1.0,
+    q: Array["n", 3],
+    p: Array["n", 3],
+    box: Vec[3],
+    m: Vec["n"] = 1.0,
+    epsilon: float = 1.0,
+    sigma: float = 1.0,
     cutoff: float = 2.5,
-):  # fmt: skip
+):
     """Lennard-Jones atoms of one kind, cut and shifted: the forces are those of the potential that is only cut."""
     r2 = pair_distance2(q, box=box, cutoff=cutoff, shift=True)
     return kinetic(p, m) + pair_sum(lennard_jones(r2, epsilon, sigma))
@@ -193,9 +207,16 @@ def liquid(
 
 @hamiltonian
 def mixture(
-    q: Array["n", 3], p: Array["n", 3], box: Vec[3], types: Vec["n"], epsilon: Array["t", "t"], sigma: Array["t", "t"],
-    m: Vec["n"] = 1.0, cutoff: float = 2.5, switch: float = 2.0,
-):  # fmt: skip
+    q: Array["n", 3],
+    p: Array["n", 3],
+    box: Vec[3],
+    types: Vec["n"],
+    epsilon: Array["t", "t"],
+    sigma: Array["t", "t"],
+    m: Vec["n"] = 1.0,
+    cutoff: float = 2.5,
+    switch: float = 2.0,
+):
     """Lennard-Jones atoms of several kinds, counted from 0; tables as `lorentz_berthelot` makes them."""
     r2 = pair_distance2(q, box=box, cutoff=cutoff, switch=switch)
     pair = types[:, None], types[None, :]
@@ -204,9 +225,16 @@ def mixture(
 
 @hamiltonian
 def metal(
-    q: Array["n", 3], p: Array["n", 3], box: Vec[3], m: Vec["n"] = 1.0, depth: float = 1.0, a: float = 6.0, r0: float = 1.0,
-    cutoff: float = 2.5, switch: float = 2.0,
-):  # fmt: skip
+    q: Array["n", 3],
+    p: Array["n", 3],
+    box: Vec[3],
+    m: Vec["n"] = 1.0,
+    depth: float = 1.0,
+    a: float = 6.0,
+    r0: float = 1.0,
+    cutoff: float = 2.5,
+    switch: float = 2.0,
+):
     """Morse atoms of one kind, the energy of a pair taken to zero from `switch` to `cutoff`."""
     r2 = pair_distance2(q, box=box, cutoff=cutoff, switch=switch)
     return kinetic(p, m) + pair_sum(morse(r2, depth, a, r0))
@@ -214,10 +242,19 @@ def metal(
 
 @hamiltonian
 def salt(
-    q: Array["n", 3], p: Array["n", 3], box: Vec[3], charge: Vec["n"], types: Vec["n"],
-    A: Array["t", "t"], B: Array["t", "t"], C: Array["t", "t"], cutoff: float,
-    m: Vec["n"] = 1.0, dielectric: float = 78.3, k: float = COULOMB,
-):  # fmt: skip
+    q: Array["n", 3],
+    p: Array["n", 3],
+    box: Vec[3],
+    charge: Vec["n"],
+    types: Vec["n"],
+    A: Array["t", "t"],
+    B: Array["t", "t"],
+    C: Array["t", "t"],
+    cutoff: float,
+    m: Vec["n"] = 1.0,
+    dielectric: float = 78.3,
+    k: float = COULOMB,
+):
     """Ions with Buckingham's energy by type, shifted, and a reaction field; kJ/mol, nm and e unless k says otherwise."""
     r2 = pair_distance2(q, box=box, cutoff=cutoff, shift=True)
     pair = types[:, None], types[None, :]
@@ -229,9 +266,15 @@ def salt(
 
 @hamiltonian
 def polymer(
-    q: Array["n", 3], p: Array["n", 3], box: Vec[3], bonds: Array["b", 2], m: Vec["n"] = 1.0, k: float = 30.0,
-    longest: float = 1.5, cutoff: float = WCA,
-):  # fmt: skip
+    q: Array["n", 3],
+    p: Array["n", 3],
+    box: Vec[3],
+    bonds: Array["b", 2],
+    m: Vec["n"] = 1.0,
+    k: float = 30.0,
+    longest: float = 1.5,
+    cutoff: float = WCA,
+):
     """Kremer & Grest 1990: beads that repel each other, chained by FENE bonds; a bond is about 0.97 long."""
     r2 = pair_distance2(q, box=box, cutoff=cutoff, shift=True)
     return kinetic(p, m) + pair_sum(lennard_jones(r2)) + fene_bonds(q, bonds, k, longest, box).sum()
@@ -239,10 +282,23 @@ def polymer(
 
 @hamiltonian
 def alkane(
-    q: Array["n", 3], p: Array["n", 3], box: Vec[3], bonds: Array["b", 2], angles: Array["a", 3], dihedrals: Array["d", 4],
-    partners: Array["n", "x"], m: Vec["n"], epsilon: float, sigma: float, k_bond: float, r0: float, k_angle: float,
-    theta0: float, c: Vec[6], cutoff: float,
-):  # fmt: skip
+    q: Array["n", 3],
+    p: Array["n", 3],
+    box: Vec[3],
+    bonds: Array["b", 2],
+    angles: Array["a", 3],
+    dihedrals: Array["d", 4],
+    partners: Array["n", "x"],
+    m: Vec["n"],
+    epsilon: float,
+    sigma: float,
+    k_bond: float,
+    r0: float,
+    k_angle: float,
+    theta0: float,
+    c: Vec[6],
+    cutoff: float,
+):
     """Chains of united atoms: bonds, angles, dihedrals, and Lennard-Jones between all but `partners` (bonding.partners)."""
     r2 = pair_distance2(q, box=box, cutoff=cutoff, shift=True, exclude=partners)
     bonded = (

@@ -5,6 +5,7 @@ the system for its positions, momenta and masses, so that it does not matter wha
 shape (n, 1), (n, 2) or (n, 3) is n bodies; 2 or 3 numbers are one body; any other array is bodies on a line, one a
 number; `dimensions=` says otherwise.
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -32,8 +33,10 @@ def bodies(s: Subject, arrays: Any, dimensions: int | None) -> Any:
     d = {dimensions or dimensions_of(a.shape) for a in arrays}
     if len(d) > 1 or any(a.size % next(iter(d)) for a in arrays):
         told = ", ".join(f"`{q.arg}` {q.shape}" for q in s.positions)
-        raise InputError(f"the states of `{s.name}` are not bodies of one space: {told}",
-                         fix="Say how many numbers are one body: dimensions=3.")  # fmt: skip
+        raise InputError(
+            f"the states of `{s.name}` are not bodies of one space: {told}",
+            fix="Say how many numbers are one body: dimensions=3.",
+        )
     rows = [reshape(a, (-1, next(iter(d)))) for a in arrays]
     return rows[0] if len(rows) == 1 else concatenate(rows)
 
@@ -44,7 +47,10 @@ def number(s: Subject, value: Any, what: str) -> Any:
         return value
     found = s.parameter(value)
     if found is None:
-        raise InputError(f"`{s.name}` has no parameter `{value}`", fix=f"Pass {what}= a number, or the name of a parameter.")
+        raise InputError(
+            f"`{s.name}` has no parameter `{value}`",
+            fix=f"Pass {what}= a number, or the name of a parameter.",
+        )
     return found
 
 
@@ -74,8 +80,10 @@ def potential_energy(s: Subject, term: int | None = None) -> Any:
     """The terms of H that hold none, or one of them; they are counted from 0 as they were written."""
     terms = s.potential
     if term is not None and not -len(terms) <= term < len(terms):
-        raise InputError(f"`{s.name}` has {len(terms)} terms without momenta, none is number {term}",
-                         fix="Count from 0, as they were written; energy_terms() gives all.")  # fmt: skip
+        raise InputError(
+            f"`{s.name}` has {len(terms)} terms without momenta, none is number {term}",
+            fix="Count from 0, as they were written; energy_terms() gives all.",
+        )
     if not terms:
         return 0.0
     return sum(terms[1:], start=terms[0]) if term is None else terms[term]
@@ -101,8 +109,10 @@ def thermal(s: Subject, drift: str, constraints: int, dimensions: int | None) ->
     n, d = p.shape
     freedom = n * d - constraints - (d if drift == "removed" else 0)
     if freedom < 1:
-        raise InputError(f"`{s.name}` has {freedom} degrees of freedom after its drift is removed: no temperature",
-                         fix='Pass drift="kept" where momentum is not conserved.')  # fmt: skip
+        raise InputError(
+            f"`{s.name}` has {freedom} degrees of freedom after its drift is removed: no temperature",
+            fix='Pass drift="kept" where momentum is not conserved.',
+        )
     if drift == "kept":
         return total(w * p * p), freedom, n, d
     m = 1.0 / w
@@ -131,13 +141,19 @@ def virial(s: Subject, box: str | None = None) -> Any:
 
 @measure
 def pressure(
-    s: Subject, box: str | None = None, drift: str = "removed", constraints: int = 0, dimensions: int | None = None
+    s: Subject,
+    box: str | None = None,
+    drift: str = "removed",
+    constraints: int = 0,
+    dimensions: int | None = None,
 ) -> Any:
     """(n kB T + W/d)/volume, T as in temperature and W as in virial; the box is a parameter of the system."""
     length = box_of(s, box)
     if length is None:
-        raise InputError(f"the pressure of `{s.name}` needs its volume: it has no parameter {' or '.join(BOX)}",
-                         fix='Make the box a parameter, and name it: pressure(box="side").')  # fmt: skip
+        raise InputError(
+            f"the pressure of `{s.name}` needs its volume: it has no parameter {' or '.join(BOX)}",
+            fix='Make the box a parameter, and name it: pressure(box="side").',
+        )
     twice, freedom, n, d = thermal(s, drift, constraints, dimensions)
     return (n * twice / freedom + s.work_of_scaling([length]) / d) / volume_of(length, d)
 
@@ -148,7 +164,9 @@ def velocity(s: Subject, of: str | None = None) -> Any:
     """dH/dp, in the shape of the momentum: what a velocity autocorrelation is computed from."""
     names = [p.arg for p in s.momenta]
     if of is None and len(names) > 1 or of not in (None, *names):
-        raise InputError(f"which velocity of `{s.name}`", fix=f"Pass of= one of its momenta: {', '.join(names)}.")
+        raise InputError(
+            f"which velocity of `{s.name}`", fix=f"Pass of= one of its momenta: {', '.join(names)}."
+        )
     return s.velocities[0 if of is None else names.index(of)]
 
 
@@ -170,8 +188,10 @@ def angular_momentum(s: Subject, about: str = "origin", dimensions: int | None =
     """The sum of q x p: a vector in space, a number in the plane; about the origin or the centre of mass."""
     q, p = bodies(s, s.positions, dimensions), bodies(s, s.momenta, dimensions)
     if q.shape[1] not in (2, 3):
-        raise InputError(f"`{s.name}` has no angular momentum: its bodies move in {q.shape[1]} dimension",
-                         fix="Say how many numbers are one body: dimensions=3.")  # fmt: skip
+        raise InputError(
+            f"`{s.name}` has no angular momentum: its bodies move in {q.shape[1]} dimension",
+            fix="Say how many numbers are one body: dimensions=3.",
+        )
     if about not in ("origin", "centre"):
         raise InputError(f"about={about!r}", fix='about is "origin" or "centre" (of mass).')
     if about == "centre":
@@ -188,7 +208,9 @@ def structure_factor(s: Subject, k: Any, dimensions: int | None = None) -> Any:
     q, waves = bodies(s, s.positions, dimensions), np.atleast_2d(np.asarray(k, float))
     n, d = q.shape
     if waves.ndim != 2 or waves.shape[1] != d or not np.isfinite(waves).all():
-        raise InputError(f"k has shape {np.shape(k)}; the bodies of `{s.name}` have {d} coordinates",
-                         fix=f"Pass finite wave vectors of shape (count, {d}).")  # fmt: skip
+        raise InputError(
+            f"k has shape {np.shape(k)}; the bodies of `{s.name}` have {d} coordinates",
+            fix=f"Pass finite wave vectors of shape (count, {d}).",
+        )
     phase = sum((q[:, None, c] * waves[None, :, c] for c in range(d)), start=0.0)
     return (cos(phase).sum(0) ** 2 + sin(phase).sum(0) ** 2) / n

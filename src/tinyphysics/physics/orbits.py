@@ -1,4 +1,5 @@
 """On which ellipse does a body move?  Orbital elements of few bodies, traced: osculating, from q and p at one time."""
+
 from __future__ import annotations
 
 import math
@@ -25,14 +26,20 @@ def orbital_elements(
     q, p, w = (bodies(s, x, dimensions) for x in (s.positions, s.momenta, s.inverse_masses))
     n, d = q.shape
     if d not in (2, 3):
-        raise InputError(f"the bodies of `{s.name}` move in {d} dimension: no orbits", fix="Pass dimensions=3.")
+        raise InputError(
+            f"the bodies of `{s.name}` move in {d} dimension: no orbits", fix="Pass dimensions=3."
+        )
     if not all(s.shown_equal(w[:, c], w[:, 0]) for c in range(1, d)):
-        raise InputError(f"the bodies of `{s.name}` are not shown to have one mass for all directions",
-                         fix="Write the kinetic energy as ((p**2).sum(-1) / (2*m)).sum().")  # fmt: skip
+        raise InputError(
+            f"the bodies of `{s.name}` are not shown to have one mass for all directions",
+            fix="Write the kinetic energy as ((p**2).sum(-1) / (2*m)).sum().",
+        )
     m, v = (1.0 / w)[:, 0], w * p
     if about == "origin":
         if mu is None:
-            raise InputError("orbits about the origin need mu = G M of what is there", fix='Pass mu="mu", or a number.')
+            raise InputError(
+                "orbits about the origin need mu = G M of what is there", fix='Pass mu="mu", or a number.'
+            )
         return elements(space(q), space(v), number(s, mu, "mu") + 0.0 * m)
     strength = number(s, G, "G")
     if about == "barycentre":
@@ -42,8 +49,10 @@ def orbital_elements(
         far = [x - ((m[:, None] * x).sum(0)[None, :] - m[:, None] * x) / rest for x in (q, v)]
         return elements(space(far[0]), space(far[1]), strength * whole + 0.0 * m)
     if not isinstance(about, int) or not -n <= about < n or n < 2:
-        raise InputError(f"about={about!r}: `{s.name}` has {n} bodies",
-                         fix='about is the number of a body, "barycentre" or "origin".')  # fmt: skip
+        raise InputError(
+            f"about={about!r}: `{s.name}` has {n} bodies",
+            fix='about is the number of a body, "barycentre" or "origin".',
+        )
     others = [k for k in range(n) if k != about % n]
     q, v = (take(x, others, 0) - x[about][None, :] for x in (q, v))
     return elements(space(q), space(v), strength * (take(m, others, 0) + m[about]))
@@ -74,7 +83,11 @@ def elements(r: Any, v: Any, mu: Any) -> Any:
     h = outer(r, v)
     tilt, spin = hypot(h[0], h[1]), sqrt(inner(h, h))
     flat = tilt <= ROUND * spin  # no node: angles are counted from x
-    node = [where(flat, 1.0, -h[1] / where(flat, 1.0, tilt)), where(flat, 0.0, h[0] / where(flat, 1.0, tilt)), 0.0]
+    node = [
+        where(flat, 1.0, -h[1] / where(flat, 1.0, tilt)),
+        where(flat, 0.0, h[0] / where(flat, 1.0, tilt)),
+        0.0,
+    ]
     up = [x / spin for x in h]
     ahead = outer(up, node)  # in the plane of the orbit, a quarter turn after the node
     to_pericentre = [x / mu - y / distance for x, y in zip(outer(v, h), r)]
@@ -85,10 +98,18 @@ def elements(r: Any, v: Any, mu: Any) -> Any:
     along, across = inner(r, node), inner(r, ahead)
     size = hypot(x, y)
     cosine, sine = (along * x + across * y) / (distance * size), (across * x - along * y) / (distance * size)
-    return stack([
-        a, e, arctan2(tilt, h[2]), turned(where(flat, 0.0, arctan2(node[1], node[0]))), turned(pericentre),
-        mean_anomaly(e, cosine, sine), period(a, mu),
-    ], -1)  # fmt: skip
+    return stack(
+        [
+            a,
+            e,
+            arctan2(tilt, h[2]),
+            turned(where(flat, 0.0, arctan2(node[1], node[0]))),
+            turned(pericentre),
+            mean_anomaly(e, cosine, sine),
+            period(a, mu),
+        ],
+        -1,
+    )
 
 
 def mean_anomaly(e: Any, cosine: Any, sine: Any) -> Any:

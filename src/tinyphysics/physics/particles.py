@@ -2,6 +2,7 @@
 
 A start is a dict of states and parameters for evolve: `sim.evolve(**plummer(1000, seed=1), steps=100)`.
 """
+
 # mypy: ignore-errors
 # a shape, as in q: Array["n", 3], is no type to mypy
 from __future__ import annotations
@@ -30,7 +31,12 @@ def gravity(q: Array["n", 3], p: Array["n", 3], m: Vec["n"] = 1.0, G: float = 1.
 
 @hamiltonian
 def coulomb(
-    q: Array["n", 3], p: Array["n", 3], charge: Vec["n"] = 1.0, m: Vec["n"] = 1.0, k: float = 1.0, softening: float = 0.0
+    q: Array["n", 3],
+    p: Array["n", 3],
+    charge: Vec["n"] = 1.0,
+    m: Vec["n"] = 1.0,
+    k: float = 1.0,
+    softening: float = 0.0,
 ):
     """Charges: those of one sign repel each other."""
     apart = q[:, None] - q[None, :]

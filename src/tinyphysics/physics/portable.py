@@ -3,6 +3,7 @@
 NumPy's sin and power do not: they follow the processor and the library. Initial conditions are made with
 the functions of this file, so that a seed or a mode number means one state.
 """
+
 from __future__ import annotations
 
 import math

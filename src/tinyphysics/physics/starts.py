@@ -3,6 +3,7 @@
 Positions come with their box, an array of its edges; momenta are those of the masses. A seed means one state: draws
 by Philox, and +, *, / and sqrt alone, so that the bits do not depend on the machine.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -43,12 +44,16 @@ def positive(name: str, value: Any) -> float:
 
 def counted(name: str, value: Any, least: int = 1) -> int:
     if not hasattr(value, "__index__") or isinstance(value, bool) or index(value) < least:
-        raise InputError(f"{name}={value!r} is not a whole number from {least} on", fix=f"Pass {name}={max(least, 10)}.")
+        raise InputError(
+            f"{name}={value!r} is not a whole number from {least} on", fix=f"Pass {name}={max(least, 10)}."
+        )
     return index(value)
 
 
 # --- positions --------------------------------------------------------------------------------------
-def lattice(kind: str, cells: Any = None, *, count: int | None = None, density: float = 1.0) -> tuple[Any, Any]:
+def lattice(
+    kind: str, cells: Any = None, *, count: int | None = None, density: float = 1.0
+) -> tuple[Any, Any]:
     """(positions, box) of a lattice with so many particles per volume; `cells` along each axis, or particles in all.
 
     >>> q, box = lattice("fcc", 2, density=4.0)
@@ -60,8 +65,10 @@ def lattice(kind: str, cells: Any = None, *, count: int | None = None, density: 
     edges, sites = LATTICES[kind]
     d = len(edges)
     if (cells is None) == (count is None):
-        raise InputError("give either cells or count=",
-                         fix=f'lattice("{kind}", 5) or lattice("{kind}", count={len(sites) * 5**d}).')  # fmt: skip
+        raise InputError(
+            "give either cells or count=",
+            fix=f'lattice("{kind}", 5) or lattice("{kind}", count={len(sites) * 5**d}).',
+        )
     if count is not None:
         cells = cells_for(kind, counted("count", count), len(sites), d)
     shape = tuple(counted("cells", n) for n in (cells if isinstance(cells, (tuple, list)) else (cells,) * d))
@@ -80,9 +87,11 @@ def cells_for(kind: str, count: int, sites: int, d: int) -> int:
     while sites * (n + 1) ** d <= count:
         n += 1
     if sites * n**d != count:
-        raise InputError(f"no {kind} lattice of equal edges has {count} sites",
-                         fix=f"Its neighbours have {sites * n**d} and {sites * (n + 1) ** d}; or choose the cells "
-                         "along each axis.")  # fmt: skip
+        raise InputError(
+            f"no {kind} lattice of equal edges has {count} sites",
+            fix=f"Its neighbours have {sites * n**d} and {sites * (n + 1) ** d}; or choose the cells "
+            "along each axis.",
+        )
     return n
 
 
@@ -96,7 +105,9 @@ def random_liquid(
     """
     n = counted("n", n, 0)
     if (density is None) == (box is None):
-        raise InputError("give either density or box=", fix=f"random_liquid({n}, density=0.5) or box=[10.0, 10.0, 10.0].")
+        raise InputError(
+            "give either density or box=", fix=f"random_liquid({n}, density=0.5) or box=[10.0, 10.0, 10.0]."
+        )
     if density is not None:
         box = np.full(3, float(cube_root(n / positive("density", density))))
     box = np.array([positive("box", x) for x in np.atleast_1d(np.asarray(box, float)).tolist()])
@@ -108,8 +119,10 @@ def random_liquid(
     for i in range(n):
         for k in itertools.count():
             if k == ATTEMPTS:
-                raise InputError(f"no place for particle {i} of {n} at distance={distance} in a box of {box.tolist()}",
-                                 fix="Take a smaller distance and sim.minimise, or start from a lattice.")  # fmt: skip
+                raise InputError(
+                    f"no place for particle {i} of {n} at distance={distance} in a box of {box.tolist()}",
+                    fix="Take a smaller distance and sim.minimise, or start from a lattice.",
+                )
             if k == len(trials):
                 trials.append(anywhere(n, box, seed, k))
             if grid.takes(trials[k][i]):
@@ -152,9 +165,16 @@ class Grid:
 
 # --- velocities -------------------------------------------------------------------------------------
 def maxwell(
-    n: int, temperature: float, m: Any = 1.0, seed: int = 0, *, kB: float = 1.0, dimensions: int = 3,
-    drift: bool = False, exact: bool = False,
-) -> Any:  # fmt: skip
+    n: int,
+    temperature: float,
+    m: Any = 1.0,
+    seed: int = 0,
+    *,
+    kB: float = 1.0,
+    dimensions: int = 3,
+    drift: bool = False,
+    exact: bool = False,
+) -> Any:
     """(n, dimensions) momenta of n particles with masses m at a temperature, normal with variance m kB T.
 
     The drift of the centre of mass is taken out, which leaves dimensions*(n - 1) degrees of freedom; `drift=True`
@@ -163,7 +183,9 @@ def maxwell(
     n, d = counted("n", n, 0), counted("dimensions", dimensions)
     mass = np.broadcast_to(np.asarray(m, float), (n,)) if np.ndim(m) == 0 or np.shape(m) == (n,) else None
     if mass is None or not np.all((mass > 0) & np.isfinite(mass)):
-        raise InputError(f"m={m!r} are not the masses of {n} particles", fix=f"Pass one positive number, or {n} of them.")
+        raise InputError(
+            f"m={m!r} are not the masses of {n} particles", fix=f"Pass one positive number, or {n} of them."
+        )
     hot = 0.0 if temperature == 0 else positive("temperature", temperature)
     unit = positive("kB", kB) * hot
     numbers = normal((n * d + 1) // 2, seed, VELOCITIES).ravel()[: n * d].reshape(n, d)
@@ -173,7 +195,10 @@ def maxwell(
     free = d * (n if drift else n - 1)
     if exact and hot:
         if free < 1:
-            raise InputError(f"{n} particles without a drift have no temperature", fix="Pass drift=True, or more particles.")
+            raise InputError(
+                f"{n} particles without a drift have no temperature",
+                fix="Pass drift=True, or more particles.",
+            )
         twice = math.fsum((p * p / mass[:, None]).ravel().tolist())  # the kinetic energy
         p = p * math.sqrt(free * unit / twice)
     return p

@@ -1,4 +1,5 @@
 """Which systems does `tp demo` know?  Ten, each with a start, a step and a reason to look at it."""
+
 # mypy: ignore-errors
 # a shape, as in q: Vec[2], is no type to mypy
 from __future__ import annotations

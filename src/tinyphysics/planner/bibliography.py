@@ -1,10 +1,13 @@
 """Where is a method written down?  Every source by its key; explain(), the docs and sim.cite() read this table."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 # as every BibTeX reads them
-ACCENTS = str.maketrans({"À": "{\\`A}", "í": "{\\'\\i}", "ú": "{\\'u}", "é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'})
+ACCENTS = str.maketrans(
+    {"À": "{\\`A}", "í": "{\\'\\i}", "ú": "{\\'u}", "é": "{\\'e}", "ä": '{\\"a}', "ö": '{\\"o}'}
+)
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,20 @@ class Work:
     def bibtex(self) -> str:
         """The entry; the line above it is outside of every entry, where BibTeX reads nothing."""
         kind = "techreport" if self.institution else "article"
-        fields = {"author": " and ".join(self.authors), "title": f"{{{self.title}}}", "journal": self.journal,
-                  "volume": self.volume, "pages": self.pages.replace("-", "--"), "institution": self.institution,
-                  "number": self.number, "year": str(self.year), "doi": self.doi}  # fmt: skip
-        lines = ",\n".join(f"  {name} = {{{value.translate(ACCENTS)}}}" for name, value in fields.items() if value)
+        fields = {
+            "author": " and ".join(self.authors),
+            "title": f"{{{self.title}}}",
+            "journal": self.journal,
+            "volume": self.volume,
+            "pages": self.pages.replace("-", "--"),
+            "institution": self.institution,
+            "number": self.number,
+            "year": str(self.year),
+            "doi": self.doi,
+        }
+        lines = ",\n".join(
+            f"  {name} = {{{value.translate(ACCENTS)}}}" for name, value in fields.items() if value
+        )
         return f"% {self.short}\n@{kind}{{{self.key},\n{lines}\n}}"
 
 

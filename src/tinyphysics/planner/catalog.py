@@ -1,4 +1,5 @@
 """Every method that exists, in one table: what each needs, keeps, costs and stands, and how its step is made."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -34,16 +35,22 @@ class Method:
     source: str = ""  # a key of planner/bibliography.py
     needs: tuple[str, ...] = ()  # rows of planner/needs.py; a splitting has those of every splitting too
     kicks: int = 0  # of one step, where they are known without its weights
-    processor: Callable[[], list[tuple[str, float]]] | None = None  # before the first step, undone where one looks
+    processor: Callable[[], list[tuple[str, float]]] | None = (
+        None  # before the first step, undone where one looks
+    )
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
     slopes: int = 0  # that a collocation solves for
-    lengths: str = ""  # of the steps that one is made of, where equations are solved: a row of synth/coefficients.py
+    lengths: str = (
+        ""  # of the steps that one is made of, where equations are solved: a row of synth/coefficients.py
+    )
     turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
     mollified: bool = False  # kicks see means of positions
     points: int = 0  # of a quadrature of the Lagrangian, none for the trapezoidal rule; or of an energy between two ends
     kind: str = ""  # the family, of a method that is nothing of these
-    adaptive: bool = False  # does it choose its own steps?  Then dt is that of the times at which one may look
+    adaptive: bool = (
+        False  # does it choose its own steps?  Then dt is that of the times at which one may look
+    )
     tolerance: float = 0.0  # of a step that chooses its own length, if none is asked for
     composed: str = ""  # the scheme of synth/schemes.py that its steps are composed by
 
@@ -127,12 +134,22 @@ class Method:
 def solved(name: str, summary: str) -> Method:
     """A method of synth/schemes.py: its weights are solved for when a step is made of it."""
     s = SCHEMES[name]
-    return Method(name, s.order, summary, sequence=lambda: drifts_and_kicks(name), symmetric=True,
-                  source="" if s.source == FOUND else s.source, needs=NEEDS.get(s.kind, ()),
-                  kicks=s.kicks)  # fmt: skip
+    return Method(
+        name,
+        s.order,
+        summary,
+        sequence=lambda: drifts_and_kicks(name),
+        symmetric=True,
+        source="" if s.source == FOUND else s.source,
+        needs=NEEDS.get(s.kind, ()),
+        kicks=s.kicks,
+    )
 
 
-NEEDS = {"nystrom": ("quadratic T",), "force gradient": ("quadratic T", "force gradients")}  # of schemes, by their kind
+NEEDS = {
+    "nystrom": ("quadratic T",),
+    "force gradient": ("quadratic T", "force gradients"),
+}  # of schemes, by their kind
 
 # fmt: off
 METHODS: tuple[Method, ...] = (
@@ -308,7 +325,9 @@ def limit_of(m: Method) -> float | None:
 
 def tolerance_of(m: Method, goal: Goal) -> float:
     """The error of a step that a method with its own steps is asked for: rounding, where it can do that."""
-    return goal.tolerance or (TOLERANCE.get(goal.precision, m.tolerance) if m.kind == "Taylor" else m.tolerance)
+    return goal.tolerance or (
+        TOLERANCE.get(goal.precision, m.tolerance) if m.kind == "Taylor" else m.tolerance
+    )
 
 
 def is_adaptive(kind: str, method: str) -> bool:

@@ -1,4 +1,5 @@
 """Which method does this system get?  The first that applies, and why the others were turned down."""
+
 from __future__ import annotations
 
 from tinyphysics.errors import PlanError
@@ -35,20 +36,26 @@ from tinyphysics.system import System
 from tinyphysics.util import did_you_mean
 
 ON_ORBITS = "aba104"  # the one that is named where any of them might do
-IN_ANOTHER_TIME = 6  # the order where t is a state: an orbit may be right and its period wrong, which low orders get
+IN_ANOTHER_TIME = (
+    6  # the order where t is a state: an orbit may be right and its period wrong, which low orders get
+)
 KEPT_ORBITS = "leapfrogs that begin with a drift stay on Kepler orbits, but for the time"
 OFF_ORBITS = "leaves Kepler orbits"
-FOR_RATES = (Alternative("dop853", "slopes alone; by name, where rates have corners"),
-             Alternative("radau", "solves for its stages; by name, where many steps are short and little moves"))  # fmt: skip
+FOR_RATES = (
+    Alternative("dop853", "slopes alone; by name, where rates have corners"),
+    Alternative("radau", "solves for its stages; by name, where many steps are short and little moves"),
+)
 
 
 def named(name: str) -> Method:
     if name not in names():
-        raise PlanError(f"there is no method `{name}`",
-                        fix=f"{did_you_mean(name, names())}Methods: {', '.join(names())}.")  # fmt: skip
+        raise PlanError(
+            f"there is no method `{name}`", fix=f"{did_you_mean(name, names())}Methods: {', '.join(names())}."
+        )
     if name in CHOICES:
-        raise PlanError(f"`{name}` is not one method: it lets the planner choose",
-                        fix=f"Methods: {', '.join(BY_NAME)}.")  # fmt: skip
+        raise PlanError(
+            f"`{name}` is not one method: it lets the planner choose", fix=f"Methods: {', '.join(BY_NAME)}."
+        )
     return BY_NAME[ALIASES.get(name, name)]
 
 
@@ -62,44 +69,67 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     forbidden = {named(n).name for n in goal.forbid}
     if system.kind == "map":
         if goal.method != "auto" or goal.order is not None:
-            raise PlanError(f"`{system.name}` is an explicit map and is run as it is written",
-                            fix="Leave method= and order= out.")  # fmt: skip
+            raise PlanError(
+                f"`{system.name}` is an explicit map and is run as it is written",
+                fix="Leave method= and order= out.",
+            )
         return Plan(MAP.name, 0, route_of(system, facts).default)
-    if system.kind == "ode" and (goal.method == "symplectic" or goal.method == "auto" and goal.order is not None):
-        raise PlanError(f"`{system.name}` is given by derivatives, and nothing is certified for them",
-                        fix='Leave method= and order= out, or choose method="dop853".')  # fmt: skip
+    if system.kind == "ode" and (
+        goal.method == "symplectic" or goal.method == "auto" and goal.order is not None
+    ):
+        raise PlanError(
+            f"`{system.name}` is given by derivatives, and nothing is certified for them",
+            fix='Leave method= and order= out, or choose method="dop853".',
+        )
     if goal.method not in CHOICES or system.kind == "ode":
         m = TAYLOR if goal.method == "auto" else asked_for(goal)
         if goal.order is not None and m is TAYLOR:
             found = order_for(goal.tolerance or m.tolerance)
-            raise PlanError(f"`taylor` has the order that its tolerance asks for, {found} here",
-                            fix="Leave order= out; tolerance=1e-8 has a lower one.")  # fmt: skip
+            raise PlanError(
+                f"`taylor` has the order that its tolerance asks for, {found} here",
+                fix="Leave order= out; tolerance=1e-8 has a lower one.",
+            )
         if goal.order not in (None, m.order):
-            raise PlanError(f"`{m.name}` has order {m.order}, not {goal.order}",
-                            fix="Leave order= out, or choose by order alone.")  # fmt: skip
+            raise PlanError(
+                f"`{m.name}` has order {m.order}, not {goal.order}",
+                fix="Leave order= out, or choose by order alone.",
+            )
         if m.name in forbidden:
             raise PlanError(f"`{m.name}` is asked for and forbidden", fix="Leave it out of forbid=.")
         if system.levels and m.kind != PACES:
             raise one_pace(m.name)
         why = objection(m, system, facts)
         if why and m.orbits is not None:
-            raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=facts[HIERARCHY].site,
-                            fix="A splitting into kicks and drifts needs no orbits: leave method= out, or choose order=4.")
+            raise PlanError(
+                f"`{m.name}` does not apply to `{system.name}`: {why}",
+                site=facts[HIERARCHY].site,
+                fix="A splitting into kicks and drifts needs no orbits: leave method= out, or choose order=4.",
+            )
         if why and m.turns is not None:
-            raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}", site=quadratic_part(system, facts).site,
-                            fix="A splitting into kicks and drifts needs no quadratic part: leave method= out.")
+            raise PlanError(
+                f"`{m.name}` does not apply to `{system.name}`: {why}",
+                site=quadratic_part(system, facts).site,
+                fix="A splitting into kicks and drifts needs no quadratic part: leave method= out.",
+            )
         if why:
-            raise PlanError(f"`{m.name}` does not apply to `{system.name}`: {why}",
-                            site=facts["separable"].site if "separable" in facts else None,
-                            fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
-                            'order=. Without a certificate, method="rk4".' if system.energy is not None else
-                            'method="dop853" applies, with steps of its own, and "rk4" with a dt.')  # fmt: skip
+            raise PlanError(
+                f"`{m.name}` does not apply to `{system.name}`: {why}",
+                site=facts["separable"].site if "separable" in facts else None,
+                fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
+                'order=. Without a certificate, method="rk4".'
+                if system.energy is not None
+                else 'method="dop853" applies, with steps of its own, and "rk4" with a dt.',
+            )
         if system.levels:
             return at_paces(m, system, facts, goal)
         order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order
         by_itself = goal.method == "auto"
-        return Plan(m.name, order, route_of(system, facts).default if by_itself else "asked for by name",
-                    FOR_RATES if by_itself else ())  # fmt: skip
+        return Plan(
+            m.name,
+            order,
+            route_of(system, facts).default if by_itself else "asked for by name",
+            FOR_RATES if by_itself else (),
+        )
     if system.levels:
         paced = PACED.get(2 if goal.order is None else goal.order)
         if paced is None or paced.name in forbidden:
@@ -109,8 +139,9 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         return turned(goal)
     order = (2 if system.clock is None else IN_ANOTHER_TIME) if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
-        raise PlanError(f"there is no certified method of order {order}",
-                        fix=f"Orders: {', '.join(map(str, ORDERS))}.")  # fmt: skip
+        raise PlanError(
+            f"there is no certified method of order {order}", fix=f"Orders: {', '.join(map(str, ORDERS))}."
+        )
     order = next(o for o in ORDERS if o >= order)
     quadratic = is_quadratic(system, facts)
     turned_down, chosen = [], None
@@ -134,15 +165,31 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
         chosen = compared.method
         named_there = (chosen.name, compared.turned_down.method)
         turned_down = [compared.turned_down, *(a for a in turned_down if a.method not in named_there)]
-    best = [next((m for m in of_order(o, quadratic, system, facts, goal) if not objection(m, system, facts)), None)
-            for o in ORDERS if o != order]  # fmt: skip
+    best = [
+        next(
+            (m for m in of_order(o, quadratic, system, facts, goal) if not objection(m, system, facts)), None
+        )
+        for o in ORDERS
+        if o != order
+    ]
     best = [m for m in dict.fromkeys(best) if m is not chosen]
-    turned_down += [Alternative(m.name, f"order {m.order}, {'about ' if m.slopes else ''}{m.stages} force evaluation"
-                                f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
-                                f"{'asked for' if goal.order else 'the default'}") for m in best if m]  # fmt: skip
+    turned_down += [
+        Alternative(
+            m.name,
+            f"order {m.order}, {'about ' if m.slopes else ''}{m.stages} force evaluation"
+            f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
+            f"{'asked for' if goal.order else 'the default'}",
+        )
+        for m in best
+        if m
+    ]
     if HIERARCHY in facts and facts[HIERARCHY]:
-        turned_down.append(Alternative(ON_ORBITS, "on Kepler orbits, by name only: the first state must be a hierarchy, and "
-                                       "is not known yet"))  # fmt: skip
+        turned_down.append(
+            Alternative(
+                ON_ORBITS,
+                "on Kepler orbits, by name only: the first state must be a hierarchy, and is not known yet",
+            )
+        )
     why = reason(system, facts, goal, chosen, quadratic)
     if compared is not None and compared.because:
         why = f"{why}; {compared.because}"
@@ -173,39 +220,64 @@ def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Go
 def turned(goal: Goal) -> Plan:
     """The plan where the splitting into kicks and drifts would not stay bounded."""
     order = goal.order or INTERACTION.order
-    own, other = BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"], BY_NAME[BY_ORDER[order]]
+    own, other = (
+        BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"],
+        BY_NAME[BY_ORDER[order]],
+    )
     why = f"omega*dt = {goal.stiff:.4g} of the quadratic part is above the limit of {other.name}, {other.limit:.4g}"
-    others = [Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")
-              for m in METHODS if m.turns is not None and m.order > own.order and not m.mollified]  # fmt: skip
-    return Plan(own.name, own.order, f"{why}, so it is solved, not stepped", (
-        Alternative(other.name, f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"), *others,
-        Alternative("interaction_mollified", "by name: where a turn of omega*dt = k pi must be stood"),
-    ))  # fmt: skip
+    others = [
+        Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")
+        for m in METHODS
+        if m.turns is not None and m.order > own.order and not m.mollified
+    ]
+    return Plan(
+        own.name,
+        own.order,
+        f"{why}, so it is solved, not stepped",
+        (
+            Alternative(
+                other.name, f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"
+            ),
+            *others,
+            Alternative("interaction_mollified", "by name: where a turn of omega*dt = k pi must be stood"),
+        ),
+    )
 
 
 def one_pace(what: str) -> PlanError:
     orders = " and ".join(map(str, PACED))
-    return PlanError(f"{what} kicks all parts at one pace, and some are said to be fast and slow",
-                     fix=f"Leave tp.fast and tp.slow out, or method= and order=: orders {orders} have paces.")  # fmt: skip
+    return PlanError(
+        f"{what} kicks all parts at one pace, and some are said to be fast and slow",
+        fix=f"Leave tp.fast and tp.slow out, or method= and order=: orders {orders} have paces.",
+    )
 
 
 def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
     """The plan for fast and slow parts."""
     why = objection(method, system, facts)
     if why is not None:
-        raise PlanError(f"`{method.name}` does not apply to `{system.name}`: {why}",
-                        fix="Leave tp.fast and tp.slow out: then all parts have one pace.")  # fmt: skip
+        raise PlanError(
+            f"`{method.name}` does not apply to `{system.name}`: {why}",
+            fix="Leave tp.fast and tp.slow out: then all parts have one pace.",
+        )
     paces = len(system.levels)
     if goal.is_accurate:
-        raise PlanError("goals do not go with fast and slow parts yet: they are stepped as you say",
-                        fix="Choose dt yourself, or leave tp.fast and tp.slow out.")  # fmt: skip
+        raise PlanError(
+            "goals do not go with fast and slow parts yet: they are stepped as you say",
+            fix="Choose dt yourself, or leave tp.fast and tp.slow out.",
+        )
     if not goal.inner:
-        return Plan(method.name, method.order, "fast and slow parts; provisional: the first state says how many fast kicks "
-                    "there are in a step")  # fmt: skip
+        return Plan(
+            method.name,
+            method.order,
+            "fast and slow parts; provisional: the first state says how many fast kicks there are in a step",
+        )
     if len(goal.inner) != paces - 1:
         example = "10" if paces == 2 else f"({', '.join(['10', *['4'] * (paces - 2)])})"
-        raise PlanError(f"`{system.name}` has {paces} paces, and inner= says how many kicks of each go into one of the next",
-                        fix=f"Pass inner={example}.")  # fmt: skip
+        raise PlanError(
+            f"`{system.name}` has {paces} paces, and inner= says how many kicks of each go into one of the next",
+            fix=f"Pass inner={example}.",
+        )
     kicks = " times ".join(map(str, goal.inner))
     each = "a step" if not method.composed else "each of the steps that it is composed of"
     return Plan(method.name, method.order, f"fast and slow parts: {kicks} fast kicks in {each}")

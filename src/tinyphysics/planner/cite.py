@@ -1,4 +1,5 @@
 """Where does the method come from?  The sources of what was chosen, as BibTeX."""
+
 from __future__ import annotations
 
 from tinyphysics.plan import Goal, Plan

@@ -4,6 +4,7 @@ On the extended space H + p_t is zero all along if p_t begins as -H. So the flow
 H with dt = g ds; and so is that of ln(T + p_t) - ln(-V), for which g is 1/(-V) and which splits (Mikkola & Tanikawa 1999,
 Preto & Tremaine 1999). A step in s is a step of an ordinary system: all that is known about those holds for it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -32,18 +33,26 @@ def in_another_time(system: System | Family, time: Any) -> System | Family:
 
 def transformed(system: System, time: Any) -> System:
     if not (isinstance(time, UOp) or callable(time) or isinstance(time, str) and time in WAYS):
-        raise PlanError(f"there is no time {time!r}",
-                        fix=f"time may be {one_of(WAYS)}, or a function of the positions: lambda q: ...")  # fmt: skip
+        raise PlanError(
+            f"there is no time {time!r}",
+            fix=f"time may be {one_of(WAYS)}, or a function of the positions: lambda q: ...",
+        )
     if system.energy is None:
-        raise PlanError(f"time= transforms an energy, and `{system.name}` is given by its {system.kind}",
-                        fix="Write it as a Hamiltonian, or leave time= out.")  # fmt: skip
+        raise PlanError(
+            f"time= transforms an energy, and `{system.name}` is given by its {system.kind}",
+            fix="Write it as a Hamiltonian, or leave time= out.",
+        )
     if system.levels:
-        raise PlanError("time= does not go with fast and slow parts", fix="Leave tp.fast, tp.slow and inner= out.")
+        raise PlanError(
+            "time= does not go with fast and slow parts", fix="Leave tp.fast, tp.slow and inner= out."
+        )
     taken = [*(s.name for s in system.states), *(p.name for p in system.parameters)]
     for name in (TIME, MOMENTUM):
         if name in taken:
-            raise InputError(f"`{system.name}` has a `{name}` of its own, and time= adds a state of that name",
-                             fix=f"Call it something else: {system.name}.rename({name}=\"other\").")  # fmt: skip
+            raise InputError(
+                f"`{system.name}` has a `{name}` of its own, and time= adds a state of that name",
+                fix=f'Call it something else: {system.name}.rename({name}="other").',
+            )
     t = UOp.var(TIME) if system.time is None else system.time
     p_t = UOp.var(MOMENTUM)
     if not isinstance(time, str):
@@ -56,33 +65,51 @@ def transformed(system: System, time: Any) -> System:
         rate = 1.0 / depth
         energy = log(T + p_t) - log(depth) if way == "logarithmic" else (T + p_t) / depth
     pair = (State(TIME, t, "position"), State(MOMENTUM, p_t, "momentum"))
-    return replace(system, states=(*system.states, *pair), energy=energy, time=None,
-                   clock=Clock(way, TIME, MOMENTUM, rate, system))  # fmt: skip
+    return replace(
+        system,
+        states=(*system.states, *pair),
+        energy=energy,
+        time=None,
+        clock=Clock(way, TIME, MOMENTUM, rate, system),
+    )
 
 
 def parts(system: System, way: str) -> tuple[UOp, UOp]:
     """T and V, of which the one is positive and the other must be negative wherever it goes."""
     split = separable(system)
     if not split:
-        raise PlanError(f'time="{way}" needs H = T(p) + V(q), and H of `{system.name}` is not shown to be that: '
-                        f"{split.because}", site=split.site,
-                        fix="Give dt/ds as a function of the positions: time=lambda q: ...")  # fmt: skip
+        raise PlanError(
+            f'time="{way}" needs H = T(p) + V(q), and H of `{system.name}` is not shown to be that: '
+            f"{split.because}",
+            site=split.site,
+            fix="Give dt/ds as a function of the positions: time=lambda q: ...",
+        )
     T, V = split.T, split.V
     if not V.leaves & frozenset(system.q):
-        raise PlanError(f'time="{way}" takes dt/ds from the potential, and `{system.name}` has none',
-                        fix="Leave time= out.")  # fmt: skip
+        raise PlanError(
+            f'time="{way}" takes dt/ds from the potential, and `{system.name}` has none',
+            fix="Leave time= out.",
+        )
     if way == "logarithmic" and system.time is not None and system.time in T.leaves:
-        raise PlanError(f'time="{way}": T of `{system.name}` depends on t, so that ln(T + p_t) mixes t and p',
-                        fix="Leave time= out.")  # fmt: skip
+        raise PlanError(
+            f'time="{way}": T of `{system.name}` depends on t, so that ln(T + p_t) mixes t and p',
+            fix="Leave time= out.",
+        )
     return T, V
 
 
 def traced(system: System, function: Callable[..., Any]) -> UOp:
     """dt/ds, a number that positions and parameters decide."""
-    known = {s.name: s.var for s in system.states if s.role == "position"} | {p.name: p.var for p in system.parameters}
+    known = {s.name: s.var for s in system.states if s.role == "position"} | {
+        p.name: p.var for p in system.parameters
+    }
     rate = observable(function, known, "time", "function")
     if rate.shape:
-        raise InputError(f"time= returns an array of shape {rate.shape}", fix="dt/ds is one number: lambda q: tp.norm(q).")
+        raise InputError(
+            f"time= returns an array of shape {rate.shape}", fix="dt/ds is one number: lambda q: tp.norm(q)."
+        )
     if not rate.leaves & frozenset(system.q):
-        raise InputError("time= returns a number that no position changes", fix="Leave time= out, and choose another dt.")
+        raise InputError(
+            "time= returns a number that no position changes", fix="Leave time= out, and choose another dt."
+        )
     return rate

@@ -1,4 +1,5 @@
 """What does one step cost?  Operations counted on the program, not guessed."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -11,8 +12,26 @@ from tinyphysics.tpir.functions import FUNCTIONS
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Program, Register, Word
 from tinyphysics.util import prod
 
-FREE = ("neg", "GRAD_INIT", "POISSON_J", "MOVE", "LOAD", "STORE", "MAP", "SHIFT", "TIME", "OBSERVE", "NEAR", "ORBIT",
-        "PROPAGATE", "SOLVE", "UNTIL", "ROTATE", "FLOW", "SERIES")  # fmt: skip
+FREE = (
+    "neg",
+    "GRAD_INIT",
+    "POISSON_J",
+    "MOVE",
+    "LOAD",
+    "STORE",
+    "MAP",
+    "SHIFT",
+    "TIME",
+    "OBSERVE",
+    "NEAR",
+    "ORBIT",
+    "PROPAGATE",
+    "SOLVE",
+    "UNTIL",
+    "ROTATE",
+    "FLOW",
+    "SERIES",
+)
 
 
 def kind(i: Instruction) -> str:
@@ -20,8 +39,17 @@ def kind(i: Instruction) -> str:
         return "div"
     if i.op == "ELEM" and isinstance(i.args[0], Word):
         return i.args[0].text
-    return {"SYMP_STEP": "fma", "FMA": "fma", "SUM": "add", "PAIRS": "add", "SCALE": "mul", "NOISE": "random",
-            "KEPLER": "orbit", "PULL": "pull", "JACOBI": "fma"}.get(i.op, i.op)
+    return {
+        "SYMP_STEP": "fma",
+        "FMA": "fma",
+        "SUM": "add",
+        "PAIRS": "add",
+        "SCALE": "mul",
+        "NOISE": "random",
+        "KEPLER": "orbit",
+        "PULL": "pull",
+        "JACOBI": "fma",
+    }.get(i.op, i.op)
 
 
 NEIGHBOURS = 100  # pairs that a list looks at for each particle: an estimate
@@ -30,8 +58,10 @@ CHOSEN = (Word("gather"), Word("scatter"))
 
 def is_constant(index: Operand, program: Program) -> bool:
     """Is an index a list of numbers?  Then what it chooses is known beforehand, and free."""
-    return any(i.dst == index and i.args[:1] == (Word("stack"),) and all(isinstance(x, float) for x in i.args[1:])
-               for _, _, i in program.numbered())  # fmt: skip
+    return any(
+        i.dst == index and i.args[:1] == (Word("stack"),) and all(isinstance(x, float) for x in i.args[1:])
+        for _, _, i in program.numbered()
+    )
 
 
 def choices(i: Instruction, shapes: dict[Operand, tuple[int, ...]]) -> int:
@@ -82,7 +112,9 @@ def work(program: Program, rounds: int) -> int:
     for i in program.step:
         solving = i.op == "SOLVE" or solving and i.op != "UNTIL"
         parts[solving].append(i)
-    once, often = (sum(n * dear(name) for name, n in operations(tuple(own), program).items()) for own in parts.values())
+    once, often = (
+        sum(n * dear(name) for name, n in operations(tuple(own), program).items()) for own in parts.values()
+    )
     return once + rounds * often
 
 

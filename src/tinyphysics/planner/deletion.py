@@ -3,6 +3,7 @@
 What decides is in the compiled system alone. Frame k must have the bits of a run that ends there, so neither the steps of
 a run, nor its frames, observables or members can have a part in it.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -46,7 +47,9 @@ def quadratic(facts: Facts) -> bool:
 
 def nominal(m: Means) -> float:
     """Seconds for the frames of that run."""
-    if m.name == "polynomials":  # a term for two radians, and two radians for two steps, all the way from the beginning
+    if (
+        m.name == "polynomials"
+    ):  # a term for two radians, and two radians for two steps, all the way from the beginning
         return m.build + m.apply * STRIDE * FRAMES * (FRAMES + 1) / 4
     return m.build + m.apply * FRAMES
 
@@ -74,7 +77,9 @@ def decided(system: System, facts: Facts, goal: Goal, requested: str, operations
     try:
         plan_jump(system, facts, asked, requested)
     except PlanError as error:
-        return Choice("loop", why := f"the loop stays: {error.what.splitlines()[0]}", (Row("propagator", "loop", why),))
+        return Choice(
+            "loop", why := f"the loop stays: {error.what.splitlines()[0]}", (Row("propagator", "loop", why),)
+        )
     found = means(system, facts, way)
     taken = next(m for m in found if not m.objection)
     step = loop_seconds(pairs_of(system), operations)
@@ -83,6 +88,8 @@ def decided(system: System, facts: Facts, goal: Goal, requested: str, operations
     if jumps < loop and taken.bits == "exact":
         return Choice(way, f"chosen by the planner: {compared}")
     why = f"its last bits are not in the contract, {taken.bits}" if jumps < loop else compared
-    note = (f'{why}; propagator="{way}" deletes it, for a billion steps at once: '
-            f"sooner from {sooner_from(taken, step)} on")  # fmt: skip
+    note = (
+        f'{why}; propagator="{way}" deletes it, for a billion steps at once: '
+        f"sooner from {sooner_from(taken, step)} on"
+    )
     return Choice("loop", note, (Row("propagator", "loop", note), *cost_rows(found, step)), way)

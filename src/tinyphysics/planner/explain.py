@@ -1,4 +1,5 @@
 """What was found, chosen, proved and turned down, as a report."""
+
 from __future__ import annotations
 
 import math
@@ -30,8 +31,10 @@ PRECISION_NOTE = {
     "compensated": "states are pairs of float32, updated by TwoSum; forces, and dt where it multiplies them, are float32",
     "dd": "pairs of float64, about 32 digits: states and every operation of a step; parameters are float64 numbers",
 }
-IN_SERIES = ("pairs of float64, about 32 digits: states, and all terms of a series but those below a rounding of float64; "
-             "parameters are float64 numbers")  # fmt: skip
+IN_SERIES = (
+    "pairs of float64, about 32 digits: states, and all terms of a series but those below a rounding of float64; "
+    "parameters are float64 numbers"
+)
 
 
 def title(system: System) -> str:
@@ -51,42 +54,82 @@ def title(system: System) -> str:
 
 def approximate_rows(error: float) -> list[Row]:
     return [
-        Row("approximate", f"{error:g}", "forces of 1/r through a tree, nodes with second moments; energies are exact sums"),
-        Row("its error", "measured", "at the first force of a run, against the direct sum for up to 256 bodies: the rms of "
-            'their relative errors is below it, or nothing is run; in out.metrics["approximate"]'),
-        Row("its price", "momentum", "not conserved exactly, nor is angular: action and reaction differ by that error"),
-    ]  # fmt: skip
+        Row(
+            "approximate",
+            f"{error:g}",
+            "forces of 1/r through a tree, nodes with second moments; energies are exact sums",
+        ),
+        Row(
+            "its error",
+            "measured",
+            "at the first force of a run, against the direct sum for up to 256 bodies: the rms of "
+            'their relative errors is below it, or nothing is run; in out.metrics["approximate"]',
+        ),
+        Row(
+            "its price",
+            "momentum",
+            "not conserved exactly, nor is angular: action and reaction differ by that error",
+        ),
+    ]
 
 
 BOXED = 6  # arguments of a NEAR in a box: positions are short there, so that their images are exact
 # what a program on a lattice is, whatever it computes: it was made of shears alone
 LATTICE_ROWS = (
-    Row("bijective", "yes", "to the last bit: a sub-step adds a whole number made of what it does not change"),
+    Row(
+        "bijective", "yes", "to the last bit: a sub-step adds a whole number made of what it does not change"
+    ),
     Row("rewinds", "yes", "to the last bit: the same whole numbers are taken away again, the last one first"),
-    Row("the rest", "up to rounding", "it is said of exact arithmetic, and a move is rounded to a whole number"),
+    Row(
+        "the rest",
+        "up to rounding",
+        "it is said of exact arithmetic, and a move is rounded to a whole number",
+    ),
 )
 
 
 def energy_rows(method: Method) -> list[Row]:
     """What a step by a discrete gradient is, whatever its energy is."""
-    momenta = "angular momenta, but not linear ones:" if method.name == "avf" else "momenta, linear and angular:"
+    momenta = (
+        "angular momenta, but not linear ones:" if method.name == "avf" else "momenta, linear and angular:"
+    )
     return [
-        Row("keeps", "the energy", "to the residual of its equations: one system of them is solved a step, in rounds that "
-            'out.metrics["solver"] counts'),
-        Row("gives up", "symplectic", f"tp.measure_symplectic says by how much; and {momenta} their errors are those of a "
-            "method of its order"),
-        Row("accuracy", "error=", "an energy without error is no state without one: give error=, or halve dt and compare"),
-    ]  # fmt: skip
+        Row(
+            "keeps",
+            "the energy",
+            "to the residual of its equations: one system of them is solved a step, in rounds that "
+            'out.metrics["solver"] counts',
+        ),
+        Row(
+            "gives up",
+            "symplectic",
+            f"tp.measure_symplectic says by how much; and {momenta} their errors are those of a "
+            "method of its order",
+        ),
+        Row(
+            "accuracy",
+            "error=",
+            "an energy without error is no state without one: give error=, or halve dt and compare",
+        ),
+    ]
 
 
 def projection_rows(goal: Goal) -> list[Row]:
     names = ", ".join(name for name, _ in goal.project)
     return [
-        Row("project", names, "every step ends where they are what they were at first, to the residual of their equations: "
-            "along their gradients, positions and momenta in parts of their sizes; a gradient that vanishes moves nothing"),
-        Row("its price", "symplectic", "what the method keeps by itself is lost: it is not symplectic, and momenta that are "
-            "not named drift; an energy without error is no state without one: give error=, or halve dt and compare"),
-    ]  # fmt: skip
+        Row(
+            "project",
+            names,
+            "every step ends where they are what they were at first, to the residual of their equations: "
+            "along their gradients, positions and momenta in parts of their sizes; a gradient that vanishes moves nothing",
+        ),
+        Row(
+            "its price",
+            "symplectic",
+            "what the method keeps by itself is lost: it is not symplectic, and momenta that are "
+            "not named drift; an energy without error is no state without one: give error=, or halve dt and compare",
+        ),
+    ]
 
 
 def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
@@ -95,11 +138,25 @@ def lattice_rows(system: System, goal: Goal, program: Program) -> list[Row]:
     told = ", ".join(f"{name} 2**{math.log2(unit):.0f}" for name, unit in units.items())
     boxed = any(i.op == "NEAR" and len(i.args) == BOXED for i in program.step)
     short = {s.name for s in system.states if boxed and s.role == "position"}
-    reach = ", ".join(f"{name} {(EXACT if name in short else RANGE) * unit:g}" for name, unit in units.items())
-    rows = [Row("units", told, f"beyond {reach} a run stops; what you give is rounded to a whole number of units first")]
+    reach = ", ".join(
+        f"{name} {(EXACT if name in short else RANGE) * unit:g}" for name, unit in units.items()
+    )
+    rows = [
+        Row(
+            "units",
+            told,
+            f"beyond {reach} a run stops; what you give is rounded to a whole number of units first",
+        )
+    ]
     if any(i.op == "NEAR" for i in program.step):
-        rows.append(Row("pair forces", "rounded", "to a unit of force before they are summed, and a box to whole units: the "
-                        "order of a list changes no bit"))  # fmt: skip
+        rows.append(
+            Row(
+                "pair forces",
+                "rounded",
+                "to a unit of force before they are summed, and a box to whole units: the "
+                "order of a list changes no bit",
+            )
+        )
     return rows
 
 
@@ -110,14 +167,25 @@ def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
     note = "" if goal.error is not None else ", by default: energy is not accuracy"
     d = plan.decision
     if d is None:
-        return [Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; not measured yet: pass pilot= to "
-                    "compile, or run it") for name, value in wanted.items()]  # fmt: skip
+        return [
+            Row(
+                name,
+                f"{value:g}",
+                f"a goal{note if name == 'error' else ''}; not measured yet: pass pilot= to "
+                "compile, or run it",
+            )
+            for name, value in wanted.items()
+        ]
     found = {"error": d.error, "energy_drift": d.drift}
     rows = []
     if goal.dt is None:
-        rows.append(Row("dt", f"{d.dt:.6g}", "the longest that meets them; a run takes one that divides its time"))
-    rows += [Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; {found[name]:.1e} in the pilot")
-             for name, value in wanted.items()]  # fmt: skip
+        rows.append(
+            Row("dt", f"{d.dt:.6g}", "the longest that meets them; a run takes one that divides its time")
+        )
+    rows += [
+        Row(name, f"{value:g}", f"a goal{note if name == 'error' else ''}; {found[name]:.1e} in the pilot")
+        for name, value in wanted.items()
+    ]
     how = "linearly" if symplectic(BY_NAME[plan.method]) else "quadratically"
     grown = f", from which errors were taken to grow {how} to {d.reach:g}" if d.reach > d.span else ""
     rows.append(Row("pilot", f"{d.span:g}", f"the time it ran for{grown}; the run itself is measured too"))
@@ -131,30 +199,52 @@ def stability_rows(method: str, frequency: float | None, dt: float | None) -> li
         return []
     x = abs(dt) * frequency
     verdict = f"omega*dt = {x:.3g}"
-    return [Row("stability", verdict, f"the method's limit is {limit:.4g}; the fastest vibration at the state of the pilot "
-                f"has omega = {frequency:.4g}{'' if x <= limit else ': TOO LONG, it will grow without end'}")]  # fmt: skip
+    return [
+        Row(
+            "stability",
+            verdict,
+            f"the method's limit is {limit:.4g}; the fastest vibration at the state of the pilot "
+            f"has omega = {frequency:.4g}{'' if x <= limit else ': TOO LONG, it will grow without end'}",
+        )
+    ]
 
 
 def orbit_rows(h: Hierarchy) -> list[Row]:
     centre, *others = h.order
     return [
-        Row("centre", f"body {centre}", f"Jacobi coordinates, innermost first: {', '.join(map(str, others))}"),
-        Row("eps", f"{h.perturbation:.1e}", "at the first state, the largest ratio of what a body feels besides its orbit to "
-            "what keeps it there"),
-    ]  # fmt: skip
+        Row(
+            "centre", f"body {centre}", f"Jacobi coordinates, innermost first: {', '.join(map(str, others))}"
+        ),
+        Row(
+            "eps",
+            f"{h.perturbation:.1e}",
+            "at the first state, the largest ratio of what a body feels besides its orbit to "
+            "what keeps it there",
+        ),
+    ]
 
 
 def clock_rows(c: Clock) -> list[Row]:
     return [
-        Row("time", c.way, f"dt/ds = {c.rate}; `{c.time}` and its momentum `{c.momentum}`, which begins as -H, are states: "
-            "what is shown below is shown of the space with them"),
-        Row("its price", "the time", "errors of a step are found in t before they are in the energy: halve dt and compare t"),
-    ]  # fmt: skip
+        Row(
+            "time",
+            c.way,
+            f"dt/ds = {c.rate}; `{c.time}` and its momentum `{c.momentum}`, which begins as -H, are states: "
+            "what is shown below is shown of the space with them",
+        ),
+        Row(
+            "its price",
+            "the time",
+            "errors of a step are found in t before they are in the energy: halve dt and compare t",
+        ),
+    ]
 
 
 def stepping(program: Program) -> list[Row]:
-    return [Row("operations", describe(operations(program.step, program)), "a step"),
-            Row("to synchronise", describe(operations(program.final, program)), "a frame")]  # fmt: skip
+    return [
+        Row("operations", describe(operations(program.step, program)), "a step"),
+        Row("to synchronise", describe(operations(program.final, program)), "a frame"),
+    ]
 
 
 def step_rows(method: Method, facts: Facts) -> list[Row]:
@@ -162,14 +252,29 @@ def step_rows(method: Method, facts: Facts) -> list[Row]:
     out = []
     if method.sequence is not None and method.gradients:
         count = sum(part == "W" for part, _ in method.sequence())
-        out.append(Row("force gradients", str(count), "a step: of |dV/dq|**2 in the metric of T, along the force; no "
-                       "Hessian is formed"))  # fmt: skip
+        out.append(
+            Row(
+                "force gradients",
+                str(count),
+                "a step: of |dV/dq|**2 in the metric of T, along the force; no Hessian is formed",
+            )
+        )
     if method.processor is not None:
-        out.append(Row("processor", plural(sum(part == "V" for part, _ in method.processor()), "kick"),
-                       "before the first step, undone on the copy that a frame or an observable sees"))  # fmt: skip
+        out.append(
+            Row(
+                "processor",
+                plural(sum(part == "V" for part, _ in method.processor()), "kick"),
+                "before the first step, undone on the copy that a frame or an observable sees",
+            )
+        )
     if method.kind == "discrete gradient":
         out += energy_rows(method)
-    if method.splits and "explicit time" in facts and facts["explicit time"] and len(facts["explicit time"].inside) > 1:
+    if (
+        method.splits
+        and "explicit time" in facts
+        and facts["explicit time"]
+        and len(facts["explicit time"].inside) > 1
+    ):
         out.append(Row("time", "a third part", "T and V both depend on it: it advances between them"))
     return out
 
@@ -192,29 +297,54 @@ def equation_rows(step: Step) -> list[Row]:
     count = plural(first.unknown.size, "unknown") + (f", {len(solves)} times" if len(solves) > 1 else "")
     if step.going is not None:
         how = "by Newton's method, with the exact slopes where an attempt begins"
-        return [Row("equations", count, f"{how}; one that is not solved in {first.rounds} rounds is done again, shorter")]
-    how = ("by Newton's method, with the slopes of one state in a step" if first.matrix is not None else
-           "their residuals are taken off: for that dt times the steepest slope must be below 1")  # fmt: skip
-    return [Row("equations", count, f"{how}; until corrections get no smaller, {first.rounds} rounds at most")]
+        return [
+            Row(
+                "equations",
+                count,
+                f"{how}; one that is not solved in {first.rounds} rounds is done again, shorter",
+            )
+        ]
+    how = (
+        "by Newton's method, with the slopes of one state in a step"
+        if first.matrix is not None
+        else "their residuals are taken off: for that dt times the steepest slope must be below 1"
+    )
+    return [
+        Row("equations", count, f"{how}; until corrections get no smaller, {first.rounds} rounds at most")
+    ]
 
 
 def explain(
-    system: System, facts: Facts, goal: Goal, plan: Plan, step: Step, program: Program,
-    certificate: Certificate, target: Target, why: str, units: tuple[Row, ...] = (), loop: tuple[Row, ...] = (),
-) -> Report:  # fmt: skip
+    system: System,
+    facts: Facts,
+    goal: Goal,
+    plan: Plan,
+    step: Step,
+    program: Program,
+    certificate: Certificate,
+    target: Target,
+    why: str,
+    units: tuple[Row, ...] = (),
+    loop: tuple[Row, ...] = (),
+) -> Report:
     method = BY_NAME.get(plan.method, FLOW_METHOD if step.jump is not None else MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
     if plan.order:
         rough = "smooth" in facts and not facts["smooth"]
-        chosen.append(Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference))
+        chosen.append(
+            Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference)
+        )
     chosen += step_rows(method, facts)
     chosen += equation_rows(step)
     if system.clock is not None:
         chosen += clock_rows(system.clock)
     if goal.dt is not None:
         of = "" if system.clock is None else "of s, not of t; "
-        what = "of the times at which one may look; steps have their own lengths" if method.adaptive else (
-            f"{of}a run-time value: changing it does not recompile")
+        what = (
+            "of the times at which one may look; steps have their own lengths"
+            if method.adaptive
+            else (f"{of}a run-time value: changing it does not recompile")
+        )
         chosen.append(Row("dt", f"{goal.dt:g}", what))
     if method.adaptive:
         chosen.append(tolerance_row(method, goal))
@@ -222,11 +352,15 @@ def explain(
         chosen += goal_rows(goal, plan)
     if system.kind == "map" and system.parameters:
         names = ", ".join(p.name for p in system.parameters)
-        chosen.append(Row("parameters", names, "the map returns no new value for them: they stay as they are given"))
+        chosen.append(
+            Row("parameters", names, "the map returns no new value for them: they stay as they are given")
+        )
     if goal.project:
         chosen += projection_rows(goal)
     if goal.precision != "float64":
-        chosen.append(Row("precision", goal.precision, IN_SERIES if method.adaptive else PRECISION_NOTE[goal.precision]))
+        chosen.append(
+            Row("precision", goal.precision, IN_SERIES if method.adaptive else PRECISION_NOTE[goal.precision])
+        )
     if goal.math == "fast":
         chosen += fast_rows(goal.precision)
     if goal.precision == "lattice":
@@ -243,7 +377,13 @@ def explain(
         chosen += propagator_rows(system, facts, goal)
     chosen += [*loop, *units]
     chosen += [Row("turned down", a.method, a.because) for a in plan.turned_down]
-    given = "Lagrangian" if system.motion is not None else "energy" if system.kind == "hamiltonian" else system.kind
+    given = (
+        "Lagrangian"
+        if system.motion is not None
+        else "energy"
+        if system.kind == "hamiltonian"
+        else system.kind
+    )
     level = f"level {system.level}: given by its {given}"
     none = system.kind == "map" or step.jump is not None or method.adaptive
     solves = any(isinstance(part, Solve) for part in step.body)
@@ -254,19 +394,39 @@ def explain(
         *([] if step.jump is not None else stepping(program)),
         Row("state", plural(sum(s.var.size for s in system.states), "number"), level),
     ]
-    return Report(title(system), (
-        Section("facts", tuple(
-            Row(f.name, "yes" if f else "no", f.because, str(f.site) if f.site else "") for f in facts
-        )),
-        Section("plan", tuple(chosen)),
-        Section("certificate", tuple(
-            Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items()
-        ) + (LATTICE_ROWS if goal.precision == "lattice" else ()) + ((NOT_OF_BITS,) if goal.math == "fast" else ())),
-        Section("cost", tuple(cost)),
-        Section("machine", (
-            Row("backend", target.backend, f"{why}; {target.device}"),
-            Row("bits", "exact" if target.bit_exact else "not in the contract",
-                f"program {program.hash}"),
-            *(loop_rows(program) if target.backend != "python" and step.jump is None and in_loops(program, 1) else []),
-        ), machine=True),
-    ))  # fmt: skip
+    return Report(
+        title(system),
+        (
+            Section(
+                "facts",
+                tuple(
+                    Row(f.name, "yes" if f else "no", f.because, str(f.site) if f.site else "") for f in facts
+                ),
+            ),
+            Section("plan", tuple(chosen)),
+            Section(
+                "certificate",
+                tuple(Row(name, "yes" if v else "not shown", v.because) for name, v in certificate.items())
+                + (LATTICE_ROWS if goal.precision == "lattice" else ())
+                + ((NOT_OF_BITS,) if goal.math == "fast" else ()),
+            ),
+            Section("cost", tuple(cost)),
+            Section(
+                "machine",
+                (
+                    Row("backend", target.backend, f"{why}; {target.device}"),
+                    Row(
+                        "bits",
+                        "exact" if target.bit_exact else "not in the contract",
+                        f"program {program.hash}",
+                    ),
+                    *(
+                        loop_rows(program)
+                        if target.backend != "python" and step.jump is None and in_loops(program, 1)
+                        else []
+                    ),
+                ),
+                machine=True,
+            ),
+        ),
+    )

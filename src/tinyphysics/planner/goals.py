@@ -4,6 +4,7 @@ Candidates are whatever the catalogue has for the system. Each is handed to `run
 state is what halving the step shows, the energy is looked at in every step. The longest step that meets every goal
 times the operations of a step is a candidate's price; the lowest is taken. No clock is looked at.
 """
+
 from __future__ import annotations
 
 import math
@@ -46,25 +47,39 @@ def check_goals(kind: str, name: str, goal: Goal) -> None:
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < value < 1.0:
-            raise InputError(f"{word}={value!r} is not a relative error between 0 and 1", fix=f"Pass {word}=1e-6.")
+            raise InputError(
+                f"{word}={value!r} is not a relative error between 0 and 1", fix=f"Pass {word}=1e-6."
+            )
     if kind == "map":
-        raise PlanError(f"`{name}` is a map: it has no step that could be made accurate",
-                        fix="Leave energy_drift=, error= and pilot= out.")  # fmt: skip
+        raise PlanError(
+            f"`{name}` is a map: it has no step that could be made accurate",
+            fix="Leave energy_drift=, error= and pilot= out.",
+        )
     if kind == "ode":
-        raise PlanError(f"energy_drift=, error= and pilot= are for energies and forces, and `{name}` is given by derivatives",
-                        fix="Leave them out: the default method keeps to rounding, or to tolerance=.")  # fmt: skip
+        raise PlanError(
+            f"energy_drift=, error= and pilot= are for energies and forces, and `{name}` is given by derivatives",
+            fix="Leave them out: the default method keeps to rounding, or to tolerance=.",
+        )
     if goal.energy_drift is not None and kind == "forces":
-        raise PlanError(f"energy_drift= for `{name}`, which is given by its forces: no energy is known for it",
-                        fix="Ask for error= alone, or write it as a Hamiltonian.")  # fmt: skip
+        raise PlanError(
+            f"energy_drift= for `{name}`, which is given by its forces: no energy is known for it",
+            fix="Ask for error= alone, or write it as a Hamiltonian.",
+        )
     if goal.is_accurate and goal.precision in ("compensated", "dd", "lattice"):
-        raise PlanError(f"goals do not go with precision={goal.precision!r} yet: what is measured is float64",
-                        fix="Leave precision= out, or choose dt yourself.")  # fmt: skip
+        raise PlanError(
+            f"goals do not go with precision={goal.precision!r} yet: what is measured is float64",
+            fix="Leave precision= out, or choose dt yourself.",
+        )
     if goal.is_accurate and goal.inner:
-        raise PlanError("goals do not go with inner= yet: fast and slow parts are stepped as you say",
-                        fix="Choose dt yourself, or leave tp.fast and tp.slow out.")  # fmt: skip
+        raise PlanError(
+            "goals do not go with inner= yet: fast and slow parts are stepped as you say",
+            fix="Choose dt yourself, or leave tp.fast and tp.slow out.",
+        )
     if goal.approximate is not None and goal.is_accurate:
-        raise PlanError("goals do not go with approximate=: halving the step does not show the error of a tree",
-                        fix="Leave one of the two out.")  # fmt: skip
+        raise PlanError(
+            "goals do not go with approximate=: halving the step does not show the error of a tree",
+            fix="Leave one of the two out.",
+        )
 
 
 # --- candidates ---------------------------------------------------------------------------------------------
@@ -73,8 +88,15 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
     forbidden = {named(n).name for n in goal.forbid}
     if goal.method not in CHOICES:
         return [asked_for(goal)]
-    able = [m for m in METHODS if symplectic(m) and m.orbits is None and not m.mollified and m.order >= 2
-            and m.family != "exponential"]  # beyond its bound it is refused, and pilots begin with long steps
+    able = [
+        m
+        for m in METHODS
+        if symplectic(m)
+        and m.orbits is None
+        and not m.mollified
+        and m.order >= 2
+        and m.family != "exponential"
+    ]  # beyond its bound it is refused, and pilots begin with long steps
     # what need not be solved for costs less, and so does what has no copies
     able = [m for m in able if not (m.slopes and splits(system, facts)) and m.kind != "doubled"]
     if goal.order is not None:
@@ -85,8 +107,10 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
         why = {m.name: "forbidden" if m.name in forbidden else objection(m, system, facts) for m in able}
         reasons = "\n  ".join(f"{name}: {because}" for name, because in why.items())
         what = "" if goal.order is None else f" of order {goal.order}"
-        raise PlanError(f"no certified method{what} applies to `{system.name}`. Tried:\n  {reasons}",
-                        fix='method="rk4" applies to any energy, without a certificate.')  # fmt: skip
+        raise PlanError(
+            f"no certified method{what} applies to `{system.name}`. Tried:\n  {reasons}",
+            fix='method="rk4" applies to any energy, without a certificate.',
+        )
     return fit
 
 
@@ -96,7 +120,11 @@ def told(t: Trial) -> str:
     if not math.isfinite(t.error) and t.verdict:
         return f"dt = {t.dt:.3g}: {t.verdict}"
     energy = "" if t.drift is None else f", energy drift {t.drift:.1e}"
-    seen = f"dt = {t.dt:.3g}: error {t.error:.1e}{energy}" if math.isfinite(t.error) else f"dt = {t.dt:.3g}: not finite"
+    seen = (
+        f"dt = {t.dt:.3g}: error {t.error:.1e}{energy}"
+        if math.isfinite(t.error)
+        else f"dt = {t.dt:.3g}: not finite"
+    )
     return f"{seen}; {t.verdict}" if t.verdict else seen
 
 
@@ -115,33 +143,58 @@ def decide(
             worse = m.stages * steps[m.name] / (BY_NAME[best.method].stages * course.span / abs(best.dt))
             if course.dt is not None or worse > FINALISTS or len(trials) >= MOST_FINALISTS:
                 why = f"not piloted: about {worse:.2g} times the work of {best.method}"
-                trials.append(Trial(m.name, course.span / steps[m.name], math.inf, None, math.inf, False, why))
+                trials.append(
+                    Trial(m.name, course.span / steps[m.name], math.inf, None, math.inf, False, why)
+                )
                 continue
         if course.dt is not None:
             t = with_dt(m, goal, course, run, operations(m))
         else:
-            t = longest(m, goal, course, run, operations(m), steps[m.name], math.inf if best is None else best.work)
+            t = longest(
+                m, goal, course, run, operations(m), steps[m.name], math.inf if best is None else best.work
+            )
             felt = frequency_felt(t, course, felt)
         trials.append(t)
         if t.meets and (best is None or t.work < best.work):
             best = t
     if best is None:
         raise PlanError(refused(system, goal, course, trials), fix=remedy(goal, course, trials))
-    return Decision(best.method, best.dt, best.error, best.drift, course.span, course.reach, course.frequency, tuple(trials))
+    return Decision(
+        best.method,
+        best.dt,
+        best.error,
+        best.drift,
+        course.span,
+        course.reach,
+        course.frequency,
+        tuple(trials),
+    )
 
 
 def decided(decision: Decision) -> Plan:
     """The plan that follows from what was measured."""
     work = next(t.work for t in decision.trials if t.method == decision.method)
-    turned = tuple(Alternative(t.method, told(t) if not t.meets else f"{told(t)}; {t.work / work:.2g} times the operations")
-                   for t in decision.trials if t.method != decision.method)  # fmt: skip
-    return Plan(decision.method, BY_NAME[decision.method].order, "the least work that was measured to meet the goals",
-                turned, decision)  # fmt: skip
+    turned = tuple(
+        Alternative(
+            t.method, told(t) if not t.meets else f"{told(t)}; {t.work / work:.2g} times the operations"
+        )
+        for t in decision.trials
+        if t.method != decision.method
+    )
+    return Plan(
+        decision.method,
+        BY_NAME[decision.method].order,
+        "the least work that was measured to meet the goals",
+        turned,
+        decision,
+    )
 
 
 def provisional(plan: Plan) -> Plan:
     """The plan before anything was measured."""
-    return Plan(plan.method, plan.order, "provisional: a method and a step are chosen by pilots when a state is known")
+    return Plan(
+        plan.method, plan.order, "provisional: a method and a step are chosen by pilots when a state is known"
+    )
 
 
 def step_for(decision: Decision, reach: float) -> tuple[float, int]:
@@ -152,7 +205,9 @@ def step_for(decision: Decision, reach: float) -> tuple[float, int]:
     m = BY_NAME[decision.method]
     further = max(abs(reach / decision.reach), 1.0) ** (1 if symplectic(m) else 2)
     exact = abs(reach / decision.dt) * further ** (1 / m.order)
-    steps = 2 * max(1, math.ceil(exact / 2 * (1 - 1e-9)))  # even: the run is compared with one of half as many more
+    steps = 2 * max(
+        1, math.ceil(exact / 2 * (1 - 1e-9))
+    )  # even: the run is compared with one of half as many more
     return reach / steps, steps
 
 
@@ -168,7 +223,11 @@ def remedy(goal: Goal, course: Course, trials: list[Trial]) -> str:
         if t.rounded:
             lowest[t.rounded] = min(t.measured(t.rounded), lowest.get(t.rounded, math.inf))
     if lowest:
-        wider = ', or choose dt yourself with precision="dd"' if "dd" in PRECISIONS and goal.precision != "dd" else ""
+        wider = (
+            ', or choose dt yourself with precision="dd"'
+            if "dd" in PRECISIONS and goal.precision != "dd"
+            else ""
+        )
         less = " and ".join(f"{name}={3 * value:.0e}" for name, value in lowest.items())
         return f"The rounding of {goal.precision} is in the way: ask for {less} or more, or for a shorter time{wider}."
     if course.dt is not None:

@@ -1,4 +1,5 @@
 """How does a system move when it is fast?  With T = sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m."""
+
 from __future__ import annotations
 
 import math
@@ -25,7 +26,9 @@ def relativistic(system: System | Family) -> System | Family:
     """The same with fast particles; the speed of light is its parameter c, 1 if it has none."""
     if isinstance(system, Family):
         family = system
-        return replace(family, build=lambda sizes: fast(family.build(sizes)), shapes={**family.shapes, LIGHT: ()})
+        return replace(
+            family, build=lambda sizes: fast(family.build(sizes)), shapes={**family.shapes, LIGHT: ()}
+        )
     return fast(system)
 
 
@@ -37,7 +40,9 @@ def fast(system: System) -> System:
     if system.kind != "hamiltonian":
         raise refused(system, f"it is given by its {system.kind}")
     if system.motion is not None:
-        raise refused(system, "it is given by its Lagrangian, whose velocities would not be those of fast particles")
+        raise refused(
+            system, "it is given by its Lagrangian, whose velocities would not be those of fast particles"
+        )
     if system.levels:
         raise refused(system, "it has fast and slow parts")
     split = separable(system)
@@ -82,7 +87,10 @@ def of_particles(system: System, p: UOp, w: UOp, c: UOp) -> UOp:
     if p.shape and p.shape[-1] <= SPACE:
         first = of_rows(w)
         if first is None:
-            raise refused(system, f"the components of {p.arg} are not shown to have one mass: they may not be one particle's")
+            raise refused(
+                system,
+                f"the components of {p.arg} are not shown to have one mass: they may not be one particle's",
+            )
         squares, w = squares.sum(-1), first
     (m,) = simplify([1.0 / w])
     energies = relativistic_energy(squares, m.expand(squares.shape), c.expand(squares.shape))

@@ -4,6 +4,7 @@ The Legendre transform gives H: kicks and drifts where the mass matrix is consta
 that matrix in every round and solve for positions and momenta. A variational method solves for velocities alone, and divides
 by nothing; in exact arithmetic it is the same map as those stages. Operations of both are counted on their programs.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -39,17 +40,26 @@ class Choice:
 
 def program_of(system: System, facts: Facts, goal: Goal, method: Method) -> Program:
     with unrounded() if method.family == "variational" else nullcontext():
-        return lower(step_of(Job(system, facts, method, goal)), system.sites, goal.dt, goal.precision, goal.backwards)
+        return lower(
+            step_of(Job(system, facts, method, goal)), system.sites, goal.dt, goal.precision, goal.backwards
+        )
 
 
 def cost(program: Program, method: Method) -> int:
     return work(program, ROUNDS.get(method.family, 1))
 
 
-def by_cost(system: System, facts: Facts, goal: Goal, chosen: Method, forbidden: Collection[str]) -> Choice | None:
+def by_cost(
+    system: System, facts: Facts, goal: Goal, chosen: Method, forbidden: Collection[str]
+) -> Choice | None:
     """The cheaper of the chosen method, which is one of H, and of that of L; None where there are no two."""
     other = BY_NAME.get(SPLIT if chosen.splits and chosen.order == 2 else OF_L.get(chosen.order, ""))
-    plain = goal.precision == "float64" and goal.scale == "off" and goal.approximate is None and system.clock is None
+    plain = (
+        goal.precision == "float64"
+        and goal.scale == "off"
+        and goal.approximate is None
+        and system.clock is None
+    )
     if system.motion is None or other is None or other.name in forbidden or not plain:
         return None
     count = sum(x.size for x in system.q) * max(1, other.points)
@@ -60,14 +70,26 @@ def by_cost(system: System, facts: Facts, goal: Goal, chosen: Method, forbidden:
     h, ell = cost(ours, chosen), cost(theirs, other)
     numbers = f"about {h:,} operations a step by H, {ell:,} by L"
     if ell >= h:
-        return Choice(chosen, numbers, Alternative(other.name, f"of L itself, about {ell:,} operations a step"))
+        return Choice(
+            chosen, numbers, Alternative(other.name, f"of L itself, about {ell:,} operations a step")
+        )
     shown = certified(theirs)
     if shown and ell * MARGIN <= h:
-        return Choice(other, numbers, Alternative(chosen.name, f"by H, about {h:,} operations a step, twice as many or more"))
+        return Choice(
+            other,
+            numbers,
+            Alternative(chosen.name, f"by H, about {h:,} operations a step, twice as many or more"),
+        )
     if shown and not certified(ours):
-        return Choice(other, numbers, Alternative(chosen.name, f"by H, about {h:,} operations a step, and not certified"))
+        return Choice(
+            other,
+            numbers,
+            Alternative(chosen.name, f"by H, about {h:,} operations a step, and not certified"),
+        )
     why = "not half of what it costs by H" if shown else "it is not certified"
-    return Choice(chosen, numbers, Alternative(other.name, f"of L itself, about {ell:,} operations a step; {why}"))
+    return Choice(
+        chosen, numbers, Alternative(other.name, f"of L itself, about {ell:,} operations a step; {why}")
+    )
 
 
 def certified(program: Program) -> bool:

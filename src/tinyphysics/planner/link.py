@@ -3,6 +3,7 @@
 Kicks of potentials commute, so that a sum is stepped as if its energy had been written by one hand, with the same bits.
 What two parts say about the same momentum must be the same function: added, it would count twice.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +26,23 @@ def linked(whole: Sum) -> System | Family:
 
     def build(sizes: Mapping[str, int]) -> System:
         given = {n: size if isinstance(size, int) else sizes[size] for n, size in known.items()}
-        return link([part.bind({n: given[n] for n in part.letters}) if isinstance(part, Family) else part
-                     for part in whole.parts], whole.ranks, whole.apart)  # fmt: skip
+        return link(
+            [
+                part.bind({n: given[n] for n in part.letters}) if isinstance(part, Family) else part
+                for part in whole.parts
+            ],
+            whole.ranks,
+            whole.apart,
+        )
 
     letters = tuple(dict.fromkeys(n for n in known.values() if isinstance(n, str)))
     if not letters:
         return build({})
-    shapes = {name: tuple(known.get(n, n) if isinstance(n, str) else n for n in shape)
-              for part in reversed(whole.parts) for name, shape in shapes_of(part).items()}  # fmt: skip
+    shapes = {
+        name: tuple(known.get(n, n) if isinstance(n, str) else n for n in shape)
+        for part in reversed(whole.parts)
+        for name, shape in shapes_of(part).items()
+    }
     return Family(whole.name, "hamiltonian", letters, build, shapes)
 
 
@@ -50,8 +60,10 @@ def sizes_in_common(parts: Sequence[System | Family]) -> dict[str, int | str]:
         for name, shape in shapes_of(part).items():
             other = first.setdefault(name, shape)
             if len(shape) != len(other):
-                raise ShapeError(f"`{name}` has {len(shape)} axes in `{part.name}` and {len(other)} elsewhere in the sum",
-                                 fix=another_name(part, name))  # fmt: skip
+                raise ShapeError(
+                    f"`{name}` has {len(shape)} axes in `{part.name}` and {len(other)} elsewhere in the sum",
+                    fix=another_name(part, name),
+                )
             for mine, theirs in zip(shape, other):
                 size = out.get(theirs, theirs) if isinstance(theirs, str) else theirs
                 if isinstance(mine, str):
@@ -64,11 +76,17 @@ def sizes_in_common(parts: Sequence[System | Family]) -> dict[str, int | str]:
 def check_kinds(parts: Sequence[System | Family]) -> None:
     for part in parts:
         if part.kind not in WITH_ENERGY:
-            raise PlanError(f"`{part.name}` is given by its {part.kind}, and what is added in a sum of systems are energies",
-                            site=site_of(part), fix="Write its energy: @tp.hamiltonian or @tp.potential.")  # fmt: skip
+            raise PlanError(
+                f"`{part.name}` is given by its {part.kind}, and what is added in a sum of systems are energies",
+                site=site_of(part),
+                fix="Write its energy: @tp.hamiltonian or @tp.potential.",
+            )
     if all(part.kind == "potential" for part in parts):
-        raise PlanError(f"nothing moves in `{' + '.join(x.name for x in parts)}`: a potential has no kinetic energy",
-                        site=site_of(parts[0]), fix="Add a system that moves: def free(q, p): return p @ p / 2.")  # fmt: skip
+        raise PlanError(
+            f"nothing moves in `{' + '.join(x.name for x in parts)}`: a potential has no kinetic energy",
+            site=site_of(parts[0]),
+            fix="Add a system that moves: def free(q, p): return p @ p / 2.",
+        )
 
 
 def another_name(part: System | Family, name: str) -> str:
@@ -93,12 +111,20 @@ def link(parts: Sequence[System], ranks: Sequence[int | None], apart: bool = Fal
     times = [part.time for part in parts if part.time is not None]
     axes = {name: shape for part in reversed(parts) for name, shape in part.axes.items()}
     return System(
-        " + ".join(part.name for part in parts), "hamiltonian", tuple(states.values()), tuple(parameters.values()),
-        time=times[0] if times else None, energy=energy,
-        sites={u: site for part in reversed(parts) for u, site in part.sites.items()}, site=parts[0].site, axes=axes,
-        linked=in_common(parts, counted, summed), levels=levels_of(parts, ranks), motion=motion_of(parts),
+        " + ".join(part.name for part in parts),
+        "hamiltonian",
+        tuple(states.values()),
+        tuple(parameters.values()),
+        time=times[0] if times else None,
+        energy=energy,
+        sites={u: site for part in reversed(parts) for u, site in part.sites.items()},
+        site=parts[0].site,
+        axes=axes,
+        linked=in_common(parts, counted, summed),
+        levels=levels_of(parts, ranks),
+        motion=motion_of(parts),
         parts=tuple((part.name, signed_sum(V)) for part in parts if (V := potential_of(part))),
-    )  # fmt: skip
+    )
 
 
 def motion_of(parts: Sequence[System]) -> Motion | None:
@@ -129,7 +155,9 @@ def states_of(parts: Sequence[System]) -> dict[str, State]:
                     raise PlanError(
                         f"`{s.name}` is the {s.role} that goes with `{other.name}` in `{part.name}`, and the "
                         f"{out[s.name].role} that goes with `{partner[s.name]}` elsewhere in the sum",
-                        site=part.site, fix=another_name(part, s.name))  # fmt: skip
+                        site=part.site,
+                        fix=another_name(part, s.name),
+                    )
     return out
 
 
@@ -137,19 +165,29 @@ def check_moved(part: System, states: dict[str, State]) -> None:
     positions = [s.name for s in states.values() if s.role == "position"]
     for s in part.states:
         if s.name not in positions:
-            raise PlanError(f"`{part.name}` is a potential of `{s.name}`, and no part of the sum moves that",
-                            site=part.site, fix=f"Positions here: {one_of(positions)}. If it is one of them: "
-                            f"{part.name}.rename({s.name}=\"{positions[0]}\").")  # fmt: skip
+            raise PlanError(
+                f"`{part.name}` is a potential of `{s.name}`, and no part of the sum moves that",
+                site=part.site,
+                fix=f"Positions here: {one_of(positions)}. If it is one of them: "
+                f'{part.name}.rename({s.name}="{positions[0]}").',
+            )
         agree(s, states[s.name], part)
 
 
 def agree(mine: State | Parameter, other: State | Parameter, part: System) -> None:
     if mine.var.shape != other.var.shape:
-        raise ShapeError(f"`{mine.name}` has shape {mine.var.shape} in `{part.name}` and {other.var.shape} elsewhere "
-                         "in the sum", site=part.site, fix=another_name(part, mine.name))  # fmt: skip
+        raise ShapeError(
+            f"`{mine.name}` has shape {mine.var.shape} in `{part.name}` and {other.var.shape} elsewhere "
+            "in the sum",
+            site=part.site,
+            fix=another_name(part, mine.name),
+        )
     if mine.unit != other.unit and mine.unit is not None and other.unit is not None:
-        raise PlanError(f"`{mine.name}` is in {mine.unit} in `{part.name}` and in {other.unit} elsewhere in the sum",
-                        site=part.site, fix="Write both in one unit.")  # fmt: skip
+        raise PlanError(
+            f"`{mine.name}` is in {mine.unit} in `{part.name}` and in {other.unit} elsewhere in the sum",
+            site=part.site,
+            fix="Write both in one unit.",
+        )
 
 
 # --- parameters -------------------------------------------------------------------------------------
@@ -159,8 +197,11 @@ def parameters_of(parts: Sequence[System], states: dict[str, State]) -> dict[str
     for part in parts:
         for x in part.parameters:
             if x.name in states:
-                raise PlanError(f"`{x.name}` is a parameter of `{part.name}` and a state elsewhere in the sum",
-                                site=part.site, fix=another_name(part, x.name))  # fmt: skip
+                raise PlanError(
+                    f"`{x.name}` is a parameter of `{part.name}` and a state elsewhere in the sum",
+                    site=part.site,
+                    fix=another_name(part, x.name),
+                )
             known = out.setdefault(x.name, x)
             agree(x, known, part)
             if None in (x.default, known.default):  # one of them wants it to be given
@@ -168,8 +209,10 @@ def parameters_of(parts: Sequence[System], states: dict[str, State]) -> dict[str
             elif x.default != known.default:
                 raise PlanError(
                     f"`{x.name}` is {x.default} in `{part.name}` unless it is given, and {known.default} elsewhere "
-                    "in the sum", site=part.site, fix=f"{another_name(part, x.name)} If they are one, give them one default.",
-                )  # fmt: skip
+                    "in the sum",
+                    site=part.site,
+                    fix=f"{another_name(part, x.name)} If they are one, give them one default.",
+                )
     return out
 
 
@@ -214,15 +257,19 @@ def once(p: UOp, owners: Sequence[System], part: System, apart: bool) -> bool:
         if not apart:
             raise PlanError(
                 f"`{first.name}` and `{part.name}` move `{p.arg}` in different ways: {signed_sum(theirs)} and "
-                f"{signed_sum(mine)} are not shown to be the same kinetic energy", site=part.site,
+                f"{signed_sum(mine)} are not shown to be the same kinetic energy",
+                site=part.site,
                 fix=f"Write one of them as a @tp.potential. {another_name(part, str(p.arg))} If both are meant to add up: "
                 f"tp.split({first.name}, {part.name}).",
-            )  # fmt: skip
+            )
         both = next((x for x in mine for y in theirs if same(signed_sum([x]), signed_sum([y]))), None)
         if both is not None:
-            raise PlanError(f"{signed_sum([both])} is in `{first.name}` and in `{part.name}`, which differ in other terms "
-                            f"with `{p.arg}`: it is not known whether it should count once or twice", site=part.site,
-                            fix=f"Leave it out of `{part.name}`.")  # fmt: skip
+            raise PlanError(
+                f"{signed_sum([both])} is in `{first.name}` and in `{part.name}`, which differ in other terms "
+                f"with `{p.arg}`: it is not known whether it should count once or twice",
+                site=part.site,
+                fix=f"Leave it out of `{part.name}`.",
+            )
     return False
 
 
@@ -230,9 +277,12 @@ def check_kinetic(T: UOp, part: System) -> None:
     """A PlanError unless nothing is left of T without momenta: what several parts have once must hold no potential."""
     rest = substitute([T], {p: UOp.const(0.0, p.dtype, p.shape) for p in part.p})[0]
     if not same(rest, UOp.const(0.0)):
-        raise PlanError(f"`{part.name}` shares a momentum with other parts of the sum, and {T} is not shown to be nothing "
-                        "without it: counted once, potential energy would be lost", site=part.site,
-                        fix="Write kinetic and potential energy as two terms: p @ p / 2 + V(q).")  # fmt: skip
+        raise PlanError(
+            f"`{part.name}` shares a momentum with other parts of the sum, and {T} is not shown to be nothing "
+            "without it: counted once, potential energy would be lost",
+            site=part.site,
+            fix="Write kinetic and potential energy as two terms: p @ p / 2 + V(q).",
+        )
 
 
 def mixes(system: System) -> Callable[[UOp], bool]:
@@ -253,8 +303,11 @@ def levels_of(parts: Sequence[System], ranks: Sequence[int | None]) -> tuple[UOp
     for part, rank in zip(parts, ranks):
         own = potential_of(part)
         if own and rank is None and any(r is not None for r in ranks):
-            raise PlanError(f"`{part.name}` is neither fast nor slow, and other parts of the sum are", site=part.site,
-                            fix=f"Write tp.fast({part.name}) or tp.slow({part.name}).")  # fmt: skip
+            raise PlanError(
+                f"`{part.name}` is neither fast nor slow, and other parts of the sum are",
+                site=part.site,
+                fix=f"Write tp.fast({part.name}) or tp.slow({part.name}).",
+            )
         if own and rank is not None:
             by_rank.setdefault(rank, []).extend(own)
     return tuple(signed_sum(by_rank[r]) for r in sorted(by_rank)) if len(by_rank) > 1 else ()

@@ -4,6 +4,7 @@ A pilot may be shorter than the run. Between the two the error of a symplectic m
 time, as the phase of regular motion does (else quadratically), and the energy error not at all (else linearly). In
 chaos errors grow faster: that is why the run itself is measured too.
 """
+
 from __future__ import annotations
 
 import math
@@ -25,7 +26,9 @@ NEAR = 1.1  # a step that could be so much longer is long enough
 MOST_TRIES = 10
 MOST_STEPS = 1 << 19  # of one pilot
 CHEAPEST = 1.4  # a method whose next pilot would cost so much more than the best is not tried further
-PARTED = 1e-2  # an error above it may be that of two runs which have parted: then a shorter step may still help
+PARTED = (
+    1e-2  # an error above it may be that of two runs which have parted: then a shorter step may still help
+)
 STUCK = 2  # times that a smaller error has not fallen with the step: it is one of rounding, which chaos makes larger
 
 
@@ -124,7 +127,9 @@ def frequency_felt(t: Trial, course: Course, before: float | None) -> float | No
     if m.sequence is None or m.limit is None or t.error > PARTED:
         return before
     turns = course.reach / t.dt
-    x = longest_below(lambda x: phase_error(m, x) * turns <= max(t.error, FLOOR * x * turns), min(m.limit, 3.0))
+    x = longest_below(
+        lambda x: phase_error(m, x) * turns <= max(t.error, FLOOR * x * turns), min(m.limit, 3.0)
+    )
     return x / t.dt
 
 
@@ -169,7 +174,11 @@ class Search:
     @property
     def least(self) -> int:
         """The fewest steps with which the method is stable at the state."""
-        return multiple((self.course.frequency or 0.0) * self.course.span / self.m.limit) if self.m.limit else LOOKS
+        return (
+            multiple((self.course.frequency or 0.0) * self.course.span / self.m.limit)
+            if self.m.limit
+            else LOOKS
+        )
 
     @property
     def most(self) -> int:
@@ -219,10 +228,16 @@ class Search:
         if self.stuck < STUCK:
             return False
         error, drift = asked(self.goal)
-        self.rounded = "error" if drift is None or trial.error / error >= (trial.drift or 0.0) / drift else "energy_drift"
+        self.rounded = (
+            "error"
+            if drift is None or trial.error / error >= (trial.drift or 0.0) / drift
+            else "energy_drift"
+        )
         lowest = min(self.missed, key=lambda t: t.measured(self.rounded))
         self.near = n, off, lowest
-        self.verdict = f"rounding: no step brings {self.rounded} below about {lowest.measured(self.rounded):.1e}"
+        self.verdict = (
+            f"rounding: no step brings {self.rounded} below about {lowest.measured(self.rounded):.1e}"
+        )
         return True
 
     @property
@@ -233,7 +248,9 @@ class Search:
         return replace(self.near[2], verdict=self.verdict, rounded=self.rounded)
 
 
-def longest(m: Method, goal: Goal, course: Course, run: Runner, operations: int, first: int, best: float) -> Trial:
+def longest(
+    m: Method, goal: Goal, course: Course, run: Runner, operations: int, first: int, best: float
+) -> Trial:
     """The longest step of a method that was measured to meet the goals, or the one that came nearest.
 
     The step is never longer than the method's own limit allows at the state. The first pilot has `first` steps; `best`

@@ -1,4 +1,5 @@
 """What do the loops of an array program cost?  Nests, operations and bytes of one step, and which of the two decides."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -30,18 +31,34 @@ def loop_rows(program: Program) -> list[Row]:
     kinds = ", ".join(f"{n.kind} over {' x '.join(map(str, n.sizes)) or 'numbers'}" for n in step.nests)
     work = step.work
     wave = wavefront(step, kernel.buffers)
-    size = (sum(step.passes // t.period * moved([n], kernel) for t in step.turns for n in step.nests[t.begin : t.end])
-            if wave is None else moved(step.nests, kernel) // wave.steps)  # fmt: skip
+    size = (
+        sum(
+            step.passes // t.period * moved([n], kernel)
+            for t in step.turns
+            for n in step.nests[t.begin : t.end]
+        )
+        if wave is None
+        else moved(step.nests, kernel) // wave.steps
+    )
     bound = "memory" if work < BALANCE * size / 8 else "arithmetic"
     rows = [
         Row("loop nests", str(len(step.nests)), kinds),
-        Row("in memory", f"{kernel.bytes:,} bytes", f"{plural(len(kernel.buffers), 'buffer')}, some in one place"),
-        Row("a step", f"{work:,} operations, {size:,} bytes",
-            f"by estimate, {bound} is the bound where the arrays do not fit a cache"),
-    ]  # fmt: skip
+        Row(
+            "in memory",
+            f"{kernel.bytes:,} bytes",
+            f"{plural(len(kernel.buffers), 'buffer')}, some in one place",
+        ),
+        Row(
+            "a step",
+            f"{work:,} operations, {size:,} bytes",
+            f"by estimate, {bound} is the bound where the arrays do not fit a cache",
+        ),
+    ]
     if step.rolled:
         slower = "".join(f", of which {t.end - t.begin} after every {t.period}" for t in step.turns[1:])
         rows.append(Row("passes in a step", str(step.passes), f"a loop over its nests{slower}"))
     if wave is not None:
-        rows.append(Row("steps in a pass", str(wave.steps), f"nests follow each other by {plural(wave.reach, 'row')}"))
+        rows.append(
+            Row("steps in a pass", str(wave.steps), f"nests follow each other by {plural(wave.reach, 'row')}")
+        )
     return rows

@@ -1,4 +1,5 @@
 """Why may a method not be used for a system?  One question for each word that the catalogue uses under `needs`."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -41,7 +42,11 @@ def two_clocks(m: Method, system: System, facts: Facts) -> Reason:
     if system.kind != "hamiltonian":
         return None
     time = facts["explicit time"]
-    if time and len(time.inside) > 1 and not (m.sequence and in_three_parts(m.sequence(), m.processor is not None)):
+    if (
+        time
+        and len(time.inside) > 1
+        and not (m.sequence and in_three_parts(m.sequence(), m.processor is not None))
+    ):
         return "T and V both depend on t; then time is a third part, and only compositions of leapfrogs have three"
     return None
 
@@ -82,7 +87,11 @@ def one_pace(m: Method, system: System, facts: Facts) -> Reason:
 def kinetic_clock(m: Method, system: System, facts: Facts) -> Reason:
     if system.time is None or "separable" not in facts or not facts["separable"]:
         return None
-    return "T depends on t, and time advances in the drifts" if system.time in facts["separable"].T.leaves else None
+    return (
+        "T depends on t, and time advances in the drifts"
+        if system.time in facts["separable"].T.leaves
+        else None
+    )
 
 
 def not_linear(m: Method, system: System, facts: Facts) -> Reason:
@@ -91,7 +100,11 @@ def not_linear(m: Method, system: System, facts: Facts) -> Reason:
     if not facts["quadratic"]:
         return f"H is not shown to be of degree 2: {facts['quadratic'].because}"
     size = len(facts["quadratic"].linear)
-    return None if size <= MOST_NUMBERS else f"{size} numbers have a matrix too large to write out: {MOST_NUMBERS} at most"
+    return (
+        None
+        if size <= MOST_NUMBERS
+        else f"{size} numbers have a matrix too large to write out: {MOST_NUMBERS} at most"
+    )
 
 
 def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
@@ -120,12 +133,20 @@ def not_polynomial(m: Method, system: System, facts: Facts) -> Reason:
     if not facts["polynomial"]:
         return f"its mean along a line is computed exactly of polynomials only, and {facts['polynomial'].because}"
     degree = facts["polynomial"].degree
-    return None if degree <= MOST_DEGREES else f"the degree of H may be {degree}, and quadratures go up to {MOST_DEGREES}"
+    return (
+        None
+        if degree <= MOST_DEGREES
+        else f"the degree of H may be {degree}, and quadratures go up to {MOST_DEGREES}"
+    )
 
 
 def many_numbers(m: Method, system: System, facts: Facts) -> Reason:
     size = sum(s.var.size for s in system.states)
-    return None if size <= MOST_INCREMENTS else f"{size} numbers have as many quotients, each of H: {MOST_INCREMENTS} at most"
+    return (
+        None
+        if size <= MOST_INCREMENTS
+        else f"{size} numbers have as many quotients, each of H: {MOST_INCREMENTS} at most"
+    )
 
 
 def all_mixed(m: Method, system: System, facts: Facts) -> Reason:

@@ -3,6 +3,7 @@
 The rates are round numbers, half of what was measured on an H200 and on one core of Zen 3; they decide where a run is done,
 which changes no bit of it.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -42,4 +43,6 @@ def there(w: Work, processors: int, used: bool = True) -> float:
     """Seconds on a GPU; `used`: it has a context already."""
     busy = w.all / (PROCESSOR_RATE * processors)
     waiting = LATENCY * w.operations * w.steps
-    return LAUNCH + (0.0 if used else CONTEXT) + max(busy, waiting) + 2 * 8.0 * w.numbers * w.members / COPY_RATE
+    return (
+        LAUNCH + (0.0 if used else CONTEXT) + max(busy, waiting) + 2 * 8.0 * w.numbers * w.members / COPY_RATE
+    )

@@ -1,4 +1,5 @@
 """How many fast kicks go into a slow one, and which parts are fast?  Decided by how fast each part of an energy vibrates."""
+
 from __future__ import annotations
 
 import math
@@ -30,10 +31,12 @@ def kicks(name: str, frequencies: Sequence[float], dt: float) -> tuple[int, ...]
         out.append(max(1, math.ceil(omega * h / aim * (1 - 1e-9))))
         h /= out[-1]
     if math.prod(out) > MOST_KICKS:
-        raise PlanError(f"the fastest part of `{name}` vibrates with omega = {frequencies[0]:.4g}: it would need "
-                        f"{math.prod(out):,} kicks in a step of {abs(dt):g}",
-                        fix=f"Shorten dt below {NEAR * math.pi / frequencies[0]:.2g}, where no resonance is near; "
-                        "or say inner= yourself.")  # fmt: skip
+        raise PlanError(
+            f"the fastest part of `{name}` vibrates with omega = {frequencies[0]:.4g}: it would need "
+            f"{math.prod(out):,} kicks in a step of {abs(dt):g}",
+            fix=f"Shorten dt below {NEAR * math.pi / frequencies[0]:.2g}, where no resonance is near; "
+            "or say inner= yourself.",
+        )
     return tuple(reversed(out))
 
 
@@ -71,12 +74,23 @@ class Split:
         return f"tp.compile({' + '.join(told)}, dt={self.dt:g}, inner={self.inner})"
 
     def __str__(self) -> str:
-        lines = [f"  {word}  omega = {p.frequency:.4g}  {p.name}"
-                 for word, group in (("fast", self.fast), ("slow", self.slow)) for p in group]  # fmt: skip
+        lines = [
+            f"  {word}  omega = {p.frequency:.4g}  {p.name}"
+            for word, group in (("fast", self.fast), ("slow", self.slow))
+            for p in group
+        ]
         if not self.pays:
-            return "\n".join([f"one pace: nothing is slow enough for one of its own, {APART:g} times slower", *lines])
-        written = [] if self.in_parts else ["  fast_part: the kinetic energy and the fast terms, as a @tp.hamiltonian; "
-                                            "slow_part: the others, as a @tp.potential"]  # fmt: skip
+            return "\n".join(
+                [f"one pace: nothing is slow enough for one of its own, {APART:g} times slower", *lines]
+            )
+        written = (
+            []
+            if self.in_parts
+            else [
+                "  fast_part: the kinetic energy and the fast terms, as a @tp.hamiltonian; "
+                "slow_part: the others, as a @tp.potential"
+            ]
+        )
         return "\n".join(["two paces", *lines, *written, f"  {self.expression}"])
 
 
@@ -110,4 +124,10 @@ def proposed(pieces: Sequence[Piece], dt: float | None, in_parts: bool) -> Split
 def split_rows(split: Split) -> list[Row]:
     """For explain(): parts by pace, and what to write."""
     told = "; ".join(f"{p.name}: omega = {p.frequency:.4g}" for p in (*split.fast, *split.slow))
-    return [Row("paces", "two" if split.pays else "one", told + (f"; proposed: {split.expression}" if split.pays else ""))]
+    return [
+        Row(
+            "paces",
+            "two" if split.pays else "one",
+            told + (f"; proposed: {split.expression}" if split.pays else ""),
+        )
+    ]

@@ -4,6 +4,7 @@ The model is one oscillator that all levels pull at: curvature 1 from the fastes
 half period of the fast motion feeds it, however fine the inner steps are (C-16): just below dt*omega = pi, 2 pi, ... lie
 tongues in which powers of the step grow.
 """
+
 from __future__ import annotations
 
 import math
@@ -23,7 +24,9 @@ Matrix = tuple[float, float, float, float]
 ONE: Matrix = (1.0, 0.0, 0.0, 1.0)
 
 
-def radius(inner: Sequence[int], x: float, curvatures: Sequence[float], weights: Sequence[float] = (1.0,)) -> float:
+def radius(
+    inner: Sequence[int], x: float, curvatures: Sequence[float], weights: Sequence[float] = (1.0,)
+) -> float:
     """Of one step of length x, in which oscillators of these curvatures are kicked each at its pace, the fastest first.
 
     `weights` are of the steps that it is composed of.
@@ -51,7 +54,12 @@ def one_step(inner: Sequence[int], x: float, curvatures: Sequence[float]) -> Mat
 
 
 def product(a: Matrix, b: Matrix) -> Matrix:
-    return a[0] * b[0] + a[1] * b[2], a[0] * b[1] + a[1] * b[3], a[2] * b[0] + a[3] * b[2], a[2] * b[1] + a[3] * b[3]
+    return (
+        a[0] * b[0] + a[1] * b[2],
+        a[0] * b[1] + a[1] * b[3],
+        a[2] * b[0] + a[3] * b[2],
+        a[2] * b[1] + a[3] * b[3],
+    )
 
 
 def power(a: Matrix, n: int) -> Matrix:
@@ -62,7 +70,11 @@ def power(a: Matrix, n: int) -> Matrix:
 
 
 def grid(
-    inner: Sequence[int], middle: Sequence[float], xs: Sequence[float], ys: Sequence[float], weights: Sequence[float] = (1.0,)
+    inner: Sequence[int],
+    middle: Sequence[float],
+    xs: Sequence[float],
+    ys: Sequence[float],
+    weights: Sequence[float] = (1.0,),
 ) -> list[list[float]]:
     """Spectral radii: a row for each y, the frequency of the slowest over the fastest; x is dt in half fast periods.
 
@@ -72,8 +84,10 @@ def grid(
 
     def largest(x: float, y: float) -> float:
         """In a cell of the picture: tongues are thin where the slow part is weak."""
-        return max(radius(inner, (x + k * cell / LOOKS) * math.pi, [1.0, *(m * m for m in middle), y * y], weights)
-                   for k in range(-(LOOKS // 2), LOOKS // 2))  # fmt: skip
+        return max(
+            radius(inner, (x + k * cell / LOOKS) * math.pi, [1.0, *(m * m for m in middle), y * y], weights)
+            for k in range(-(LOOKS // 2), LOOKS // 2)
+        )
 
     return [[largest(x, y) for x in xs] for y in ys]
 
@@ -81,12 +95,18 @@ def grid(
 def axes(x: float, y: float) -> tuple[list[float], list[float]]:
     """The middles of the cells of a picture that holds the point (x, y)."""
     right, top = max(2.2, 1.2 * x), max(0.6, 1.2 * y)
-    return ([right * (k + 0.5) / WIDTH for k in range(WIDTH)],
-            [top * (HEIGHT - k - 0.5) / HEIGHT for k in range(HEIGHT)])  # fmt: skip
+    return (
+        [right * (k + 0.5) / WIDTH for k in range(WIDTH)],
+        [top * (HEIGHT - k - 0.5) / HEIGHT for k in range(HEIGHT)],
+    )
 
 
 def tongue_rows(
-    inner: Sequence[int], frequencies: Sequence[float], fastest: float, dt: float, weights: Sequence[float] = (1.0,)
+    inner: Sequence[int],
+    frequencies: Sequence[float],
+    fastest: float,
+    dt: float,
+    weights: Sequence[float] = (1.0,),
 ) -> list[Row]:
     """The picture, row by row, and what is in it."""
     x, y = abs(dt) * fastest / math.pi, frequencies[-1] / fastest
@@ -94,15 +114,23 @@ def tongue_rows(
     middle = [f / fastest for f in frequencies[1:-1]]
     column = min(range(WIDTH), key=lambda k: abs(xs[k] - x))
     line = min(range(HEIGHT), key=lambda k: abs(ys[k] - y))
-    rows = [Row("tongues", f"X is this step; # grows by more than {STRONG:g} in a step, + by less, . is bounded: of an "
-                "oscillator that both pull at")]  # fmt: skip
+    rows = [
+        Row(
+            "tongues",
+            f"X is this step; # grows by more than {STRONG:g} in a step, + by less, . is bounded: of an "
+            "oscillator that both pull at",
+        )
+    ]
     for k, radii in enumerate(grid(inner, middle, xs, ys, weights)):
         marks = ["#" if r > STRONG else "+" if r > 1 else "." for r in radii]
         if k == line:
             marks[column] = "X"
         rows.append(Row(f"{ys[k]:.2f}", "".join(marks)))
-    return [*rows, Row("dt", ruler(xs)),
-            Row("", "dt over half the fast period; upwards, the slow frequency over the fast one")]  # fmt: skip
+    return [
+        *rows,
+        Row("dt", ruler(xs)),
+        Row("", "dt over half the fast period; upwards, the slow frequency over the fast one"),
+    ]
 
 
 def ruler(xs: Sequence[float]) -> str:
@@ -119,18 +147,26 @@ def ruler(xs: Sequence[float]) -> str:
 def radius_row(found: float | None, own: float, positions: int, why_not: str) -> Row:
     if found is None:
         return Row("spectral radius", "not measured", why_not)
-    told = f"1 + {found - 1:.1e}" if 1 + 5e-4 > found > 1 + 5e-7 else f"{found:.3f}" if found > 1 + 5e-7 else "1"
+    told = (
+        f"1 + {found - 1:.1e}" if 1 + 5e-4 > found > 1 + 5e-7 else f"{found:.3f}" if found > 1 + 5e-7 else "1"
+    )
     if grows(found, own):
         verdict = "GROWS without end: this step is in a resonance"
     elif own > 1 + 5e-7:
         verdict = f"as the motion itself, which runs away here by {own:.4g} in a step: no resonance"
     else:
         verdict = "bounded"
-    return Row("spectral radius", told, f"of the step, linear about this state ({plural(positions, 'position')}): {verdict}")
+    return Row(
+        "spectral radius",
+        told,
+        f"of the step, linear about this state ({plural(positions, 'position')}): {verdict}",
+    )
 
 
 SMALL = 1e-5  # of a radius: zero modes are defective, and their eigenvalues known to the root of a rounding
-FREE = 1.2  # times the logarithm of the motion's own growth, which a step of finite length does not meet exactly
+FREE = (
+    1.2  # times the logarithm of the motion's own growth, which a step of finite length does not meet exactly
+)
 
 
 def grows(found: float, own: float) -> bool:

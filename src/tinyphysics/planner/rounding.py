@@ -5,6 +5,7 @@ count: an update rounds the state itself, by up to half a unit in its last place
 it, is off by as much of its own, of which dt enters the state. Both are relative to the terms of H, where the state
 changes at rates of about 1 per unit of time. What the method does to the energy is not in it, nor are biased roundings.
 """
+
 from __future__ import annotations
 
 import math
@@ -35,8 +36,16 @@ def roundings(precision: str, units: Units = ()) -> tuple[float, float]:
 def updates(step: Step) -> int:
     """How often a state is written in one step."""
     blocks = [b.moves if isinstance(b, Solve) else b for b in step.body]
-    return sum(len(b.shears) if isinstance(b, Block) else len(b) if isinstance(b, tuple) else
-               3 if isinstance(b, Turn) else 1 for b in blocks)  # fmt: skip
+    return sum(
+        len(b.shears)
+        if isinstance(b, Block)
+        else len(b)
+        if isinstance(b, tuple)
+        else 3
+        if isinstance(b, Turn)
+        else 1
+        for b in blocks
+    )
 
 
 def per_root_step(step: Step, precision: str, dt: float | None, units: Units = ()) -> float:
@@ -52,10 +61,20 @@ def by_lists(step: Step) -> bool:
 
 
 def rounding_rows(step: Step, goal: Goal) -> list[Row]:
-    if goal.precision == "lattice" and by_lists(step):  # pair forces are rounded too, to a unit that the size decides
+    if goal.precision == "lattice" and by_lists(
+        step
+    ):  # pair forces are rounded too, to a unit that the size decides
         return []
-    walk, found = per_root_step(step, goal.precision, goal.dt, goal.lattice), roundings(goal.precision, goal.lattice)
+    walk, found = (
+        per_root_step(step, goal.precision, goal.dt, goal.lattice),
+        roundings(goal.precision, goal.lattice),
+    )
     state, force = (round(math.log2(u)) for u in found)
-    return [Row("rounding", f"{walk:.1e} sqrt(n)",
-                f"expected relative error of energies after n steps, a random walk: {updates(step)} updates a step round "
-                f"states to 2**{state}, forces to 2**{force} times dt")]  # fmt: skip
+    return [
+        Row(
+            "rounding",
+            f"{walk:.1e} sqrt(n)",
+            f"expected relative error of energies after n steps, a random walk: {updates(step)} updates a step round "
+            f"states to 2**{state}, forces to 2**{force} times dt",
+        )
+    ]

@@ -3,6 +3,7 @@
 The planner takes the reason for its default from here, the docs print the table, and a golden test runs some
 systems through it. A row of the second table says how the sums of a program are evaluated.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -107,4 +108,3 @@ def route_of(system: System, facts: Facts) -> Route:
 
 def form_of(program: Program) -> Form:
     return next(f for f in FORMS if f.holds(program))
-

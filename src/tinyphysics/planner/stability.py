@@ -3,6 +3,7 @@
 For H = p*p/2 + q*q/2 a step of length x is a matrix of determinant 1, so powers of it stay bounded as long as
 |trace| <= 2. What a Runge-Kutta method multiplies exp(ix) by stays bounded as long as it is no larger than 1.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

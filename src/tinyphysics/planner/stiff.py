@@ -4,6 +4,7 @@ Shown for the numbers that are known when a system is compiled: dt, and the para
 quadratic part the curvature of all of V along its stiffest number is at most the largest there is (Rayleigh), so that a
 kick and a drift beyond omega*dt = 2 multiply what lies along it. Anything not shown leaves the default what it was.
 """
+
 from __future__ import annotations
 
 import math
@@ -37,11 +38,25 @@ OTHER = frozenset({Ops.NEAR, Ops.TREE, Ops.RANDOM, Ops.CUSTOM})  # what is not e
 
 def may_be(system: System, goal: Goal) -> bool:
     """Is it a question at all?  Only where leapfrog would be taken because nothing else was asked for."""
-    plain = (goal.method in CHOICES and goal.order in (None, *SOLVED) and not goal.forbid and not goal.is_accurate
-             and goal.precision == "float64" and goal.scale == "off" and goal.approximate is None
-             and goal.propagator in (None, "loop") and not goal.inner and not goal.backwards)  # fmt: skip
-    return (plain and goal.dt is not None and system.kind == "hamiltonian" and not system.levels
-            and sum(q.size for q in system.q) <= MOST_NUMBERS)  # fmt: skip
+    plain = (
+        goal.method in CHOICES
+        and goal.order in (None, *SOLVED)
+        and not goal.forbid
+        and not goal.is_accurate
+        and goal.precision == "float64"
+        and goal.scale == "off"
+        and goal.approximate is None
+        and goal.propagator in (None, "loop")
+        and not goal.inner
+        and not goal.backwards
+    )
+    return (
+        plain
+        and goal.dt is not None
+        and system.kind == "hamiltonian"
+        and not system.levels
+        and sum(q.size for q in system.q) <= MOST_NUMBERS
+    )
 
 
 @lru_cache(maxsize=64)  # steps are tried one after the other
@@ -58,7 +73,9 @@ def stiffest(system: System, goal: Goal) -> float:
         return 0.0
     assert system.energy is not None and goal.dt is not None
     values = defaults(system.parameters)
-    if any(p.name not in values for p in system.parameters) or any(u.op in OTHER for u in toposort([system.energy])):
+    if any(p.name not in values for p in system.parameters) or any(
+        u.op in OTHER for u in toposort([system.energy])
+    ):
         return 0.0
     found = quadratic(system)
     pairs = curvatures(found.oscillators, values) if found and found.oscillators else None

@@ -1,4 +1,5 @@
 """Which backend does a program get when none is asked for, and in which form?  Compiled, number by number or in loops."""
+
 from __future__ import annotations
 
 from tinyphysics.errors import BackendError, PlanError
@@ -34,8 +35,10 @@ def checked(backend: str) -> str:
     there = one_of(["auto", "gpu", *BUILT])
     if backend in PLANNED:
         raise BackendError(f"the backend `{backend}` does not exist yet", fix=f"Backends: {there}.")
-    raise BackendError(f"there is no backend `{backend}`",
-                       fix=f"{did_you_mean(backend, [*BUILT, *PLANNED])}Backends: {there}.")  # fmt: skip
+    raise BackendError(
+        f"there is no backend `{backend}`",
+        fix=f"{did_you_mean(backend, [*BUILT, *PLANNED])}Backends: {there}.",
+    )
 
 
 def by_lists(program: Program) -> bool:
@@ -65,8 +68,11 @@ def arcs(program: Program) -> int:
             return 1
         return len(set(how.args[1:])) if how is not None and how.args[0] == Word("stack") else prod(shape)
 
-    return sum(OF_AN_ARC * max(different(x, i.type.shape) for x in i.args[1:3])
-               for i in program.init if i.op == "ELEM" and str(i.args[0]) in names)  # fmt: skip
+    return sum(
+        OF_AN_ARC * max(different(x, i.type.shape) for x in i.args[1:3])
+        for i in program.init
+        if i.op == "ELEM" and str(i.args[0]) in names
+    )
 
 
 def lanes_enough(axis: int, count: int, members: int, short: int = FEW) -> bool:
@@ -96,8 +102,10 @@ def in_loops(program: Program, members: int) -> bool:
 def in_series(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step in loops over the coefficients of its series."""
     if requested not in ("auto", *WITH_SERIES):
-        raise PlanError(f"the backend `{requested}` does not run Taylor series in loops, and this one is long",
-                        fix=f"Choose {one_of(WITH_SERIES)}, or a method of kicks and drifts.")  # fmt: skip
+        raise PlanError(
+            f"the backend `{requested}` does not run Taylor series in loops, and this one is long",
+            fix=f"Choose {one_of(WITH_SERIES)}, or a method of kicks and drifts.",
+        )
     return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 
 
@@ -105,27 +113,37 @@ def written_out(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step that is always written out number by number."""
     count, _ = written(program)
     if count > LARGEST:
-        raise PlanError(f"one step of `{program.name}` is {count:,} operations when written out, more than {LARGEST:,}",
-                        fix='method="taylor" has loops for sums, products and roots; so have kicks and drifts.')  # fmt: skip
+        raise PlanError(
+            f"one step of `{program.name}` is {count:,} operations when written out, more than {LARGEST:,}",
+            fix='method="taylor" has loops for sums, products and roots; so have kicks and drifts.',
+        )
     return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
 
 
 def choose_target(program: Program, requested: str, precision: str = "float64") -> tuple[Target, str]:
     """(the target, why)."""
     if requested in WITHOUT_TREES and approximates(program):
-        raise PlanError(f"the backend `{requested}` does not sum through a tree",
-                        fix="Leave approximate= out, or choose llvm, c, numpy or cuda.")  # fmt: skip
+        raise PlanError(
+            f"the backend `{requested}` does not sum through a tree",
+            fix="Leave approximate= out, or choose llvm, c, numpy or cuda.",
+        )
     if requested != "auto":
         target = BUILT[requested]
         there = [p.name for p in PRECISIONS.values() if {d.name for d in p.formats} <= set(target.dtypes)]
         if precision not in there:
-            raise PlanError(f"the backend `{requested}` does not run {precision}: there its bits are not those of the others",
-                            fix=f"Choose precision={one_of(there)}, or another backend.")  # fmt: skip
+            raise PlanError(
+                f"the backend `{requested}` does not run {precision}: there its bits are not those of the others",
+                fix=f"Choose precision={one_of(there)}, or another backend.",
+            )
         if requested in WITHOUT_LISTS and by_lists(program):
-            raise BackendError(f"the backend `{requested}` does not make lists of neighbours yet",
-                               fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].")  # fmt: skip
+            raise BackendError(
+                f"the backend `{requested}` does not make lists of neighbours yet",
+                fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].",
+            )
         return target, "asked for"
     count, part = written(program)
     if count - arcs(program) > MOST_OPERATIONS * FEW // few(program) and (why := loops_refuse(program)):
-        return BUILT["python"], f"auto: a {part} of {count:,} operations is too long to be written out, and {why}"
+        return BUILT[
+            "python"
+        ], f"auto: a {part} of {count:,} operations is too long to be written out, and {why}"
     return BUILT["llvm"], "auto"

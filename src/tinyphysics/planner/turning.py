@@ -4,6 +4,7 @@ About the place where the rest has the curvature c w**2, a step is a matrix of d
 kicks by weight * dt * c w**2. It is bounded as long as |trace| <= 2 (its spectral radius is 1). Two oscillations that the
 rest couples grow together where the sum of their turns is near 2 k pi; where the difference is, they only exchange energy.
 """
+
 from __future__ import annotations
 
 import math
@@ -41,7 +42,9 @@ def defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
     return {p.name: flat(p.default) for p in parameters if p.default is not None}
 
 
-def curvatures(oscillators: Sequence[Oscillator], values: Mapping[str, Any]) -> list[tuple[float, float]] | None:
+def curvatures(
+    oscillators: Sequence[Oscillator], values: Mapping[str, Any]
+) -> list[tuple[float, float]] | None:
     """(a, b) of every number; None where something is not known."""
     roots = [u for o in oscillators for u in (o.a, o.b)]
     known = all(v.op is not Ops.VAR or v.arg in values for v in toposort(roots))
@@ -70,8 +73,10 @@ def half_trace(m: Method, x: float, c: float) -> float:
         h = float(weight) * x
         if part == "L":
             cos, sin = math.cos(h), math.sin(h)
-            q, p = ((cos * q[0] + sin * p[0], cos * q[1] + sin * p[1]),
-                    (cos * p[0] - sin * q[0], cos * p[1] - sin * q[1]))  # fmt: skip
+            q, p = (
+                (cos * q[0] + sin * p[0], cos * q[1] + sin * p[1]),
+                (cos * p[0] - sin * q[0], cos * p[1] - sin * q[1]),
+            )
         else:
             mean = 1.0 if not m.mollified or not h else math.sin(h) / h
             k = h * c * mean * mean
@@ -94,18 +99,25 @@ class Resonance:
     safe: float | None
 
     def __str__(self) -> str:
-        what = f"omega*dt = {self.turn:.6g}" if self.other is None else f"(omega + omega')*dt = {self.turn:.6g}"
+        what = (
+            f"omega*dt = {self.turn:.6g}" if self.other is None else f"(omega + omega')*dt = {self.turn:.6g}"
+        )
         period = math.pi if self.other is None else 2 * math.pi
         k = round(self.turn / period) * (1 if self.other is None else 2)
-        safe = ('no step near by is safe: method="interaction_mollified"' if self.safe is None
-                else f"the nearest safe step is dt = {self.safe:.6g}")  # fmt: skip
+        safe = (
+            'no step near by is safe: method="interaction_mollified"'
+            if self.safe is None
+            else f"the nearest safe step is dt = {self.safe:.6g}"
+        )
         return f"{what} is {off(self.turn, period):.2g} from {k} pi; {safe}"
 
 
 Bends = tuple[float, float]  # the least and the largest curvature of the rest, in the metric of T
 
 
-def grows(m: Method, omega: Sequence[float], dt: float, bends: Bends | None) -> tuple[float, float | None] | None:
+def grows(
+    m: Method, omega: Sequence[float], dt: float, bends: Bends | None
+) -> tuple[float, float | None] | None:
     """The first oscillation, or pair of them, that may grow.
 
     Where the curvature of the rest is not known, all that is near to a multiple of pi may.
@@ -149,8 +161,14 @@ def rows(step: Step, dt: float | None) -> list[Row]:
     """How far the quadratic part turns in a step, with the parameters as they are if a run gives no others."""
     if step.coupled:
         size = sum(s.var.size for s in step.states)
-        return [Row("matrix", f"{size} x {size + 1}", "of each turn, two words of every number: made where a run begins, "
-                    "which then looks for resonances")]  # fmt: skip
+        return [
+            Row(
+                "matrix",
+                f"{size} x {size + 1}",
+                "of each turn, two words of every number: made where a run begins, "
+                "which then looks for resonances",
+            )
+        ]
     if dt is None or step.name not in BY_NAME:
         return []
     known = curvatures([o for _, _, o in step.oscillators], defaults(step.parameters))
@@ -160,10 +178,21 @@ def rows(step: Step, dt: float | None) -> list[Row]:
     m = BY_NAME[step.name]
     found = resonance(m, omega, dt)
     x = omega[-1] * abs(dt)
-    turn = Row("turn", f"omega*dt = {x:.4g}", f"of the fastest oscillation, omega = {omega[-1]:.6g}; leapfrog's limit is 2")
+    turn = Row(
+        "turn",
+        f"omega*dt = {x:.4g}",
+        f"of the fastest oscillation, omega = {omega[-1]:.6g}; leapfrog's limit is 2",
+    )
     if m.mollified:
         return [turn, Row("resonances", "mollified", "kicks see means of positions over a step: none grows")]
     if found is None:
-        return [turn, Row("resonances", "none near", f"every turn is more than {NEAR:g} from a multiple of pi; a run looks "
-                          "at the curvature of the rest where one is near")]  # fmt: skip
+        return [
+            turn,
+            Row(
+                "resonances",
+                "none near",
+                f"every turn is more than {NEAR:g} from a multiple of pi; a run looks "
+                "at the curvature of the rest where one is near",
+            ),
+        ]
     return [turn, Row("resonances", "NEAR", str(found))]

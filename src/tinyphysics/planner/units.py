@@ -1,4 +1,5 @@
 """Is a step shorter in other units?  Asked for by scale="auto", decided by counting the operations of the programs."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -44,9 +45,16 @@ def in_best_units(step: Step) -> tuple[Step, Row]:
             cheaper.append((price(count), other, program, count))
     for _, other, program, count in sorted(cheaper, key=lambda x: x[0]):
         if shown(certificate_of(program)) >= shown(certificate_of(plain)):
-            return other, Row("scaled", told(other), f"{describe(count)} a step instead of {describe(before)}; "
-                              "frames are in your variables")  # fmt: skip
-    why = "no units were found with fewer operations" if not cheaper else "less could be certified in other units"
+            return other, Row(
+                "scaled",
+                told(other),
+                f"{describe(count)} a step instead of {describe(before)}; frames are in your variables",
+            )
+    why = (
+        "no units were found with fewer operations"
+        if not cheaper
+        else "less could be certified in other units"
+    )
     return step, Row("scaled", "no", why)
 
 

@@ -4,6 +4,7 @@ A float is a rational number, so sums, products and quotients of parameters are 
 null space is decided, not guessed. Roots and functions of parameters are rational numbers of 60 digits, each of which
 is computed once: what cancels whatever their values are still cancels.
 """
+
 from __future__ import annotations
 
 import math
@@ -115,7 +116,11 @@ def power(x: Rational, y: Rational) -> Rational:
         return 0
     if x <= 0:
         raise NotAffine("the power of a number that is not above 0")
-    return root(x) if y == Fraction(1, 2) else Fraction(CONTEXT.exp(CONTEXT.multiply(decimal(y), CONTEXT.ln(decimal(x)))))
+    return (
+        root(x)
+        if y == Fraction(1, 2)
+        else Fraction(CONTEXT.exp(CONTEXT.multiply(decimal(y), CONTEXT.ln(decimal(x)))))
+    )
 
 
 def root(x: Rational) -> Rational:
@@ -123,7 +128,11 @@ def root(x: Rational) -> Rational:
         raise NotAffine("the root of a negative number")
     f = Fraction(x)
     a, b = math.isqrt(f.numerator), math.isqrt(f.denominator)
-    return Fraction(a, b) if a * a == f.numerator and b * b == f.denominator else Fraction(CONTEXT.sqrt(decimal(x)))
+    return (
+        Fraction(a, b)
+        if a * a == f.numerator and b * b == f.denominator
+        else Fraction(CONTEXT.sqrt(decimal(x)))
+    )
 
 
 def logarithm(x: Rational) -> Rational:

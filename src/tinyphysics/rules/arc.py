@@ -3,6 +3,7 @@
 w = sqrt(a b) and w h are rounded, and an angle of a million turns would lose the digits that count: so what is lost is
 kept in a second word, and sine and cosine see both.
 """
+
 from __future__ import annotations
 
 import math
@@ -15,7 +16,9 @@ from tinyphysics.step import Oscillator
 
 SHORT = 1.0  # the square of an angle up to which a series gives what a difference would lose
 TERMS = 9  # of it: the next one is below 2**-60 of the first
-SERIES = [float(Fraction((-1) ** k, math.factorial(2 * k + 3))) for k in range(TERMS)]  # (x - sin x)/x**3, in x**2
+SERIES = [
+    float(Fraction((-1) ** k, math.factorial(2 * k + 3))) for k in range(TERMS)
+]  # (x - sin x)/x**3, in x**2
 
 
 def two_words(a: UOp, b: UOp, h: UOp) -> tuple[UOp, UOp, UOp]:
@@ -58,8 +61,12 @@ def arcs(a: UOp, b: UOp, h: UOp) -> dict[Ops, UOp]:
     lag = far.where((1.0 - mean) / far.where(b, 1.0), a * h * h * polynomial(SERIES, z))
     one = w.lift(1.0)
     sign = (z - z).eq(0.0).where(flips.where(-one, one), w.lift(math.nan))
-    return {Ops.ARC_SIGN: sign, Ops.ARC_DRIFT: still.where(h * 0.5, drift), Ops.ARC_KICK: still.where(h, kick),
-            Ops.ARC_LAG: lag}  # fmt: skip
+    return {
+        Ops.ARC_SIGN: sign,
+        Ops.ARC_DRIFT: still.where(h * 0.5, drift),
+        Ops.ARC_KICK: still.where(h, kick),
+        Ops.ARC_LAG: lag,
+    }
 
 
 def expand(u: UOp) -> UOp:

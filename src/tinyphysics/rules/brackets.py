@@ -1,4 +1,5 @@
 """What is the Poisson bracket of two functions of the state?  And what does a splitting conserve instead of its energy?"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,7 +19,10 @@ def bracket(f: UOp, g: UOp, pairs: Pairs) -> UOp:
     """{f, g} = sum of df/dq dg/dp - df/dp dg/dq."""
     states = [s for pair in pairs for s in pair]
     slopes = [gradient(u, states) for u in (f, g)]
-    if any(u.op in PIECES for u in toposort([x for s in slopes for x in s])) and sum(s.size for s in states) <= FEW:
+    if (
+        any(u.op in PIECES for u in toposort([x for s in slopes for x in s]))
+        and sum(s.size for s in states) <= FEW
+    ):
         states = [x for q, p in pairs for both in zip(elements(q), elements(p)) for x in both]
         slopes = [gradient(unroll([u])[0][0], states) for u in (f, g)]  # number by number the zeros disappear
     products = []

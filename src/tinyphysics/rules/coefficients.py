@@ -3,6 +3,7 @@
 Printed by tools/coefficients.py, which says what each polynomial approximates; the comment beside it is
 the largest relative error that it leaves in its function. Change the tool, not this file.
 """
+
 from __future__ import annotations
 
 # fmt: off

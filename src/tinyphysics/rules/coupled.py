@@ -3,6 +3,7 @@
 A matrix that is rounded once would turn by a little too much or too little, and grow or shrink by as little, at every step
 the same: so what the rounding has lost is handed in as well.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -21,7 +22,13 @@ def matrix_shape(states: Sequence[UOp]) -> tuple[int, int, int]:
 
 def flowed(states: Sequence[UOp], matrix: UOp) -> list[UOp]:
     """The states after the flow: positions and momenta in the order of the matrix."""
-    columns = UOp(Ops.CONCAT, matrix.dtype, (sum(u.size for u in states),), tuple(u.reshape((u.size,)) for u in states), 0)
+    columns = UOp(
+        Ops.CONCAT,
+        matrix.dtype,
+        (sum(u.size for u in states),),
+        tuple(u.reshape((u.size,)) for u in states),
+        0,
+    )
     size = columns.shape[0]
     high, low = (matrix[k, :, :size] for k in range(2))
     row = columns.reshape((1, size)).expand((size, size))

@@ -1,4 +1,5 @@
 """How does a user add an operation of their own, with its derivative?"""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -3,6 +3,7 @@
 A sum over neighbours says which, as the third number of its axes: front/near.py builds it so, and tests measure it.
 Elsewhere it is as smooth as what was written; how many periods there are to the nearest image moves nothing.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -2,13 +2,27 @@
 
 Terms that cancel are still counted.
 """
+
 from __future__ import annotations
 
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
 
-LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.PAD, Ops.ELEMENT,
-          Ops.STACK, Ops.CONCAT, Ops.TRIU, Ops.GATHER, Ops.SCATTER)  # fmt: skip
+LINEAR = (
+    Ops.RESHAPE,
+    Ops.EXPAND,
+    Ops.PERMUTE,
+    Ops.SLICE,
+    Ops.FLIP,
+    Ops.ROLL,
+    Ops.PAD,
+    Ops.ELEMENT,
+    Ops.STACK,
+    Ops.CONCAT,
+    Ops.TRIU,
+    Ops.GATHER,
+    Ops.SCATTER,
+)
 
 
 def degrees(energy: UOp, states: frozenset[UOp]) -> dict[UOp, int | None]:

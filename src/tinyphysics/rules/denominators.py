@@ -4,6 +4,7 @@ A division takes as long as eight products. What all numerators share is divided
 m*dx/r**3 in each direction, is f = m/r**3, then f*dx. Each quotient may change in its last bit, so what steps or
 compares on one keeps it as it was written: floor(x/d) must find x = 3*d.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -2,6 +2,7 @@
 
 Not here, because they are wrong: x*0 -> 0 (NaN, inf, -0.0) and x+0.0 -> x (-0.0). See real.py.
 """
+
 from __future__ import annotations
 
 import math
@@ -23,9 +24,13 @@ c = UPat.const("c")
 # May an operation on constants be rounded to a constant?  Not where the program will have more digits than float64.
 ROUNDED: ContextVar[bool] = ContextVar("ROUNDED", default=True)
 RATIONAL: dict[Ops, Callable[..., Fraction]] = {
-    Ops.NEG: lambda a: -a, Ops.ADD: lambda a, b: a + b, Ops.SUB: lambda a, b: a - b, Ops.MUL: lambda a, b: a * b,
-    Ops.DIV: lambda a, b: a / b, Ops.FMA: lambda a, b, c: a * b + c,
-}  # fmt: skip
+    Ops.NEG: lambda a: -a,
+    Ops.ADD: lambda a, b: a + b,
+    Ops.SUB: lambda a, b: a - b,
+    Ops.MUL: lambda a, b: a * b,
+    Ops.DIV: lambda a, b: a / b,
+    Ops.FMA: lambda a, b, c: a * b + c,
+}
 NEVER_ROUNDED = (Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.MIN, Ops.MAX, Ops.WHERE, Ops.CAST, Ops.BITCAST)
 
 

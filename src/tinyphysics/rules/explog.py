@@ -4,15 +4,25 @@ exp: x = k ln2 + r, e**r by a polynomial, and 2**k as two factors, so that the o
 or into the subnormal numbers is the last multiplication. log: x = 2**k m with m in [1/sqrt2, sqrt2), and
 log m = 2 atanh((m-1)/(m+1)), summed as in fdlibm (Sun Microsystems 1993) to lose nothing near 1.
 """
+
 from __future__ import annotations
 
 import math
 
 from tinyphysics.ir import UOp
 from tinyphysics.rules.floats import (
-    Format, bits, estrin, format_of, infinity, magnitude, nan, normalised, polynomial, power_of_two,
+    Format,
+    bits,
+    estrin,
+    format_of,
+    infinity,
+    magnitude,
+    nan,
+    normalised,
+    polynomial,
+    power_of_two,
     with_sign_of,
-)  # fmt: skip
+)
 
 
 def far_out(F: Format) -> float:

@@ -4,6 +4,7 @@ An instruction gives y, near 1/sqrt x: then x y**2 = 1 - e, and y (1 - e)**-1/2 
 on the machine, so bits do too; how near the result is does not, and is stated here. Where a machine's instruction is not
 for an x, the result is infinite or NaN, and the kernel repeats exactly (rules/transcendental.py).
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -29,15 +30,21 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "x/y":       (1.5, 1.5),  # where y is a number or made of parameters
 }
 # fmt: on
-NEAR_ZERO = (2.0**-76, 2.0**-31)  # of sin and cos, absolutely: where they are almost 0 this is more than those
+NEAR_ZERO = (
+    2.0**-76,
+    2.0**-31,
+)  # of sin and cos, absolutely: where they are almost 0 this is more than those
 WANTED = (2.0**-53, 2.0**-20.7)  # the largest relative error that a series may leave
 
 # on [-1, 1], a power is nearly a sum of lower ones: x**5 = 5/4 x**3 - 5/16 x + T5(x)/16; the last number is what is left.
 # A constant is one rounding more, which float64 would feel and needs for no seed: 4 has none.
 INSTEAD: dict[int, tuple[dict[int, float], float]] = {
-    1: ({}, 1.0), 2: ({0: 1 / 2}, 1 / 2), 3: ({1: 3 / 4}, 1 / 4), 4: ({2: 0.8284}, 0.1716),
+    1: ({}, 1.0),
+    2: ({0: 1 / 2}, 1 / 2),
+    3: ({1: 3 / 4}, 1 / 4),
+    4: ({2: 0.8284}, 0.1716),
     5: ({3: 5 / 4, 1: -5 / 16}, 1 / 16),
-}  # fmt: skip
+}
 
 
 @lru_cache(maxsize=32)
@@ -53,7 +60,9 @@ def series(power: Fraction, reach: float, wanted: float) -> tuple[float, ...]:
     for first in sorted(INSTEAD):  # of the powers that are left out
         lower, left = INSTEAD[first]
         if float(c[first]) * reach**first * left <= wanted:
-            return tuple(float(c[k]) + float(c[first]) * lower.get(k, 0.0) * reach ** (first - k) for k in range(first))
+            return tuple(
+                float(c[k]) + float(c[first]) * lower.get(k, 0.0) * reach ** (first - k) for k in range(first)
+            )
     raise AssertionError(f"no series is short enough for a seed that is off by {reach}")
 
 

@@ -4,6 +4,7 @@ x/(y sqrt y) and x/sqrt y become products with y**-1.5 and y**-0.5 (rules/fast.p
 by a number or a parameter one with its reciprocal, and what is the same in every step is multiplied together once.
 Each product rounds on its own, so a result differs from the exact one in its last bits.
 """
+
 from __future__ import annotations
 
 from collections import Counter
@@ -83,19 +84,30 @@ def inverse_roots(roots: Sequence[UOp]) -> list[UOp]:
                 if k % 2 or x in wanted and wanted[x] != {3}:
                     one = out.op is Ops.CONST and out.arg == 1.0
                     out = inverse(x, k) if one else out * inverse(x, k)
-            rest = product_of({new[x]: k // 2 for x, k in below[u].items() if k % 2 == 0 and (
-                x not in wanted or wanted[x] == {3})})  # fmt: skip
+            rest = product_of(
+                {
+                    new[x]: k // 2
+                    for x, k in below[u].items()
+                    if k % 2 == 0 and (x not in wanted or wanted[x] == {3})
+                }
+            )
             new[u] = out if rest is None else out / rest
     done = [new[r] for r in roots]
     here = dict.fromkeys(toposort(done))
-    beside = {u: u.src[0] * u.src[0].rsqrt() for u in here if u.op is Ops.SQRT and u.src[0].rsqrt() in here and u not in kept}
+    beside = {
+        u: u.src[0] * u.src[0].rsqrt()
+        for u in here
+        if u.op is Ops.SQRT and u.src[0].rsqrt() in here and u not in kept
+    }
     return substitute(done, beside) if beside else done
 
 
 # --- what is the same in every step ----------------------------------------------------------------
 def is_fixed(u: UOp) -> bool:
     """A number, or made of scalar parameters alone."""
-    return all(v.op is Ops.VAR and str(v.arg).startswith("$") and not v.shape for v in u.leaves) and bool(u.leaves)
+    return all(v.op is Ops.VAR and str(v.arg).startswith("$") and not v.shape for v in u.leaves) and bool(
+        u.leaves
+    )
 
 
 def reciprocals(roots: Sequence[UOp]) -> list[UOp]:

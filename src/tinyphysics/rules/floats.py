@@ -1,4 +1,5 @@
 """What does a function need to know about float64 and float32 to be written once for both?"""
+
 from __future__ import annotations
 
 import math

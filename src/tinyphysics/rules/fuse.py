@@ -3,6 +3,7 @@
 Users of a node are counted below the given roots alone, so nothing that is attached later (an
 observable, a check) can change what is fused.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -3,6 +3,7 @@
 The gradient is affine in the state, so it is read off once, for all rows. Cross terms of q and p, the linear part and
 arrays of any shape are included.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,10 @@ class Hessian:
         """Of (first, second), where False stands for positions and True for momenta."""
         n = self.pairs
         own, other = n * first, n * second
-        return [{k - other: x for k, x in row.items() if other <= k < other + n} for row in self.rows[own : own + n]]
+        return [
+            {k - other: x for k, x in row.items() if other <= k < other + n}
+            for row in self.rows[own : own + n]
+        ]
 
     @property
     def mixes(self) -> bool:
@@ -57,7 +61,9 @@ def dense(rows: Sequence[Row], n: int) -> list[list[Fraction]]:
     return [[Fraction(row.get(k, 0)) for k in range(n)] for row in rows]
 
 
-def hessian(energy: UOp, q: Sequence[UOp], p: Sequence[UOp], parameters: Mapping[str, Sequence[float]]) -> Hessian:
+def hessian(
+    energy: UOp, q: Sequence[UOp], p: Sequence[UOp], parameters: Mapping[str, Sequence[float]]
+) -> Hessian:
     """Of an energy whose degree was shown to be 2 at most; a NotAffine where a coefficient is not known exactly."""
     states = [*q, *p]
     env: dict[str, Sequence[Any]] = dict(parameters)

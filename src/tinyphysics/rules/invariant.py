@@ -1,4 +1,5 @@
 """What can be done once instead of at every step?  What no state changes, and divisions by it."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

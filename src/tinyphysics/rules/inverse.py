@@ -1,10 +1,16 @@
 """How are asin, acos, atan and atan2 computed?  One polynomial each, and identities for large arguments."""
+
 from __future__ import annotations
 
 from tinyphysics.ir import UOp
 from tinyphysics.rules.floats import (
-    bits, flipped, format_of, magnitude, polynomial, with_sign_of,
-)  # fmt: skip
+    bits,
+    flipped,
+    format_of,
+    magnitude,
+    polynomial,
+    with_sign_of,
+)
 
 
 def asin_terms(x: UOp) -> tuple[UOp, UOp, UOp]:

@@ -4,6 +4,7 @@ Of bodies in an order, innermost first, body k is seen from the centre of mass o
 of mass of all. Their velocities go with them: the momentum that belongs to row k is its velocity times m_k M_(k-1)/M_k,
 where M_k is the mass of the first k + 1. Both ways are chains of one multiplication and one addition per body.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -4,6 +4,7 @@ If a = a0 + a1 s + a2 s**2 + ..., then (ab)_k is a sum of products, (a/b)_k and 
 term, and any other function u of a has u' = g a' with g the row of rules/partials.py: k u_k is a sum of products of g and
 j a_j. Expressions are scalars, and shared ones are computed once, because equal nodes are one object.
 """
+
 from __future__ import annotations
 
 import math
@@ -16,8 +17,27 @@ from tinyphysics.rules.partials import partials
 
 # what has corners or jumps, where a series of one side is not that of the other
 ROUGH = frozenset({Ops.ABS, Ops.SIGN, Ops.FLOOR, Ops.RINT, Ops.MIN, Ops.MAX, Ops.IMAGE})
-REFUSED = ROUGH | {Ops.RANDOM, Ops.NEAR, Ops.TREE, Ops.FAR, Ops.SELDOM, Ops.GATHER, Ops.SCATTER, Ops.TURN, Ops.TURN_LOW}
-LATENCY = {Ops.ADD: 4, Ops.SUB: 4, Ops.MUL: 4, Ops.FMA: 4, Ops.NEG: 1, Ops.WHERE: 2, Ops.DIV: 14, Ops.SQRT: 20}
+REFUSED = ROUGH | {
+    Ops.RANDOM,
+    Ops.NEAR,
+    Ops.TREE,
+    Ops.FAR,
+    Ops.SELDOM,
+    Ops.GATHER,
+    Ops.SCATTER,
+    Ops.TURN,
+    Ops.TURN_LOW,
+}
+LATENCY = {
+    Ops.ADD: 4,
+    Ops.SUB: 4,
+    Ops.MUL: 4,
+    Ops.FMA: 4,
+    Ops.NEG: 1,
+    Ops.WHERE: 2,
+    Ops.DIV: 14,
+    Ops.SQRT: 20,
+}
 OF_A_FUNCTION = 80  # cycles, of sin, exp and the like
 CHAINS = (4, 12)  # products beyond which a sum is done in two, and in three parts
 Coefficient = UOp | None  # None is zero, and costs nothing
@@ -75,7 +95,11 @@ class Series:
             return RULES[u.op](self, u, k)
         if k == 0:
             return self.value(u)
-        parts = [self.along(s, g, k) for s, g in zip(u.src, partials(u)) if g is not None and s.leaves & self.leaves]
+        parts = [
+            self.along(s, g, k)
+            for s, g in zip(u.src, partials(u))
+            if g is not None and s.leaves & self.leaves
+        ]
         return self.times(self.dot([p for part in parts for p in part]), Fraction(1, k))
 
     def along(self, a: UOp, g: UOp, k: int) -> list[Product]:
@@ -338,9 +362,14 @@ def with_powers(roots: Sequence[UOp], moving: frozenset[UOp]) -> list[UOp]:
     return [table[r] for r in roots]
 
 
-def solution(states: Sequence[UOp], rates: Sequence[UOp], start: Sequence[UOp], order: int,
-             clock: tuple[UOp, UOp] | None = None,
-             opened: bool = True) -> tuple[list[list[UOp]], Series]:  # fmt: skip
+def solution(
+    states: Sequence[UOp],
+    rates: Sequence[UOp],
+    start: Sequence[UOp],
+    order: int,
+    clock: tuple[UOp, UOp] | None = None,
+    opened: bool = True,
+) -> tuple[list[list[UOp]], Series]:
     """The coefficients 0 to `order` of each state along the solution of state' = rate that begins at `start`.
 
     `clock` is the variable that stands for time in the rates, and the time now. If they are not opened, sums of products are

@@ -1,4 +1,5 @@
 """How does everything change along one direction?  Forward mode, as a graph: one rule per op."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,8 +11,19 @@ from tinyphysics.rules.linear import solved
 from tinyphysics.rules.partials import partials, times
 from tinyphysics.rules.solve import equations, part
 
-LINEAR = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.PAD, Ops.FLIP, Ops.ROLL, Ops.CONCAT,
-          Ops.STACK, Ops.ELEMENT, Ops.TRIU)  # fmt: skip
+LINEAR = (
+    Ops.RESHAPE,
+    Ops.EXPAND,
+    Ops.PERMUTE,
+    Ops.SLICE,
+    Ops.PAD,
+    Ops.FLIP,
+    Ops.ROLL,
+    Ops.CONCAT,
+    Ops.STACK,
+    Ops.ELEMENT,
+    Ops.TRIU,
+)
 
 
 def reduce(u: UOp, t: UOp) -> UOp:
@@ -41,9 +53,7 @@ def push(u: UOp, tangents: Sequence[UOp | None]) -> UOp | None:
         return None
     if u.op in CHOSEN:  # an index does not move
         return None if tangents[0] is None else u.replace((tangents[0], *u.src[1:]))
-    full = tuple(
-        UOp.const(0.0, s.dtype, s.shape) if t is None else t for s, t in zip(u.src, tangents)
-    )
+    full = tuple(UOp.const(0.0, s.dtype, s.shape) if t is None else t for s, t in zip(u.src, tangents))
     return u.replace(full) if u.op in LINEAR else reduce(u, full[0])
 
 
@@ -61,14 +71,20 @@ def along_root(u: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:
 def _along(u: UOp, moving: tuple[UOp | None, ...]) -> list[UOp]:
     eq = equations(u)
     n = eq.n
-    by_unknown = [jvp(eq.residuals, eq.unknowns, [UOp.const(float(j == k)) for j in range(n)]) for k in range(n)]
-    ways = [UOp.const(0.0, y.dtype) if t is None else UOp.var(f"d{k}", (), y.dtype)
-            for k, (y, t) in enumerate(zip(eq.given, moving))]  # fmt: skip
+    by_unknown = [
+        jvp(eq.residuals, eq.unknowns, [UOp.const(float(j == k)) for j in range(n)]) for k in range(n)
+    ]
+    ways = [
+        UOp.const(0.0, y.dtype) if t is None else UOp.var(f"d{k}", (), y.dtype)
+        for k, (y, t) in enumerate(zip(eq.given, moving))
+    ]
     by_known = jvp(eq.residuals, eq.given, ways)
     matrix = [[by_unknown[k][i] for k in range(n)] for i in range(n)]
     table = {x: part(u, k) for k, x in enumerate(eq.unknowns)} | dict(zip(eq.given, u.src[2 * n :]))
     table |= {way: t for way, t in zip(ways, moving) if t is not None}
-    flat = substitute([*(x for row in matrix for x in row), *by_known], table)  # as they are: rules round constants
+    flat = substitute(
+        [*(x for row in matrix for x in row), *by_known], table
+    )  # as they are: rules round constants
     rows = [flat[i * n : (i + 1) * n] for i in range(n)]
     return [-row[0] for row in solved(rows, [[x] for x in flat[n * n :]])]
 
@@ -84,6 +100,4 @@ def jvp(outputs: Sequence[UOp], inputs: Sequence[UOp], tangents: Sequence[UOp]) 
     tangent: dict[UOp, UOp | None] = {}
     for u in toposort(outputs):
         tangent[u] = given[u] if u in given else push(u, [tangent[s] for s in u.src])
-    return [
-        UOp.const(0.0, u.dtype, u.shape) if (t := tangent[u]) is None else t for u in outputs
-    ]
+    return [UOp.const(0.0, u.dtype, u.shape) if (t := tangent[u]) is None else t for u in outputs]

@@ -4,6 +4,7 @@ Then p = M v + b and H = (p - b).M^-1 (p - b)/2 + V, with M, b and V functions o
 inverted: it is taken apart as L D L^T, so that H is a sum of squares, each over a number of its own. No row is exchanged for
 another, which would be a choice and not smooth; a kinetic energy is positive, and then none need be.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -83,7 +84,9 @@ def as_sum(x: UOp) -> UOp:
 def of_matrix(L: UOp, offsets: Sequence[UOp], v: Sequence[UOp], p: Sequence[UOp]) -> UOp:
     numbers = [e for x in v for e in elements(x)]
     if len(numbers) > MOST_COMPONENTS:
-        raise NotExplicit(f"the mass matrix of {len(numbers)} x {len(numbers)} is too large to be written out")
+        raise NotExplicit(
+            f"the mass matrix of {len(numbers)} x {len(numbers)} is too large to be written out"
+        )
     ((scalar,),) = unroll([L])
     M = [simplify(gradient(g, numbers)) for g in gradient(scalar, numbers)]
     right = [y - b for x, c in zip(p, offsets) for y, b in zip(elements(x), components(c))]

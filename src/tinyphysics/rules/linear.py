@@ -1,4 +1,5 @@
 """How is a small linear system written out?  Elimination on expressions, for matrices close enough to 1 to need no pivots."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -3,6 +3,7 @@
 An entry is a whole number of 2**-bits. Rounding, the remainder of the series and what squaring makes of both are added
 up as the work is done, so that the bound holds whatever the matrix is: definite, defective, or growing.
 """
+
 from __future__ import annotations
 
 import math
@@ -101,10 +102,14 @@ def exponential_with(a: Matrix, t: Fraction, bits: int) -> Fixed:
     for k in range(1, terms + 1):
         term = times(term, x)
         term = Fixed([[(2 * c + k) // (2 * k) for c in row] for row in term.rows], bits, term.error // k + 2)
-        out = Fixed([[p + q for p, q in zip(u, v)] for u, v in zip(out.rows, term.rows)], bits, out.error + term.error)
+        out = Fixed(
+            [[p + q for p, q in zip(u, v)] for u, v in zip(out.rows, term.rows)], bits, out.error + term.error
+        )
         if not any(map(any, term.rows)) and k > 1:
             break
-    out = Fixed(out.rows, bits, out.error + 2)  # the rest of the series is less than its first term left out, twice
+    out = Fixed(
+        out.rows, bits, out.error + 2
+    )  # the rest of the series is less than its first term left out, twice
     for _ in range(halvings):
         out = times(out, out)
     return out
@@ -129,7 +134,10 @@ def finite_series(a: Matrix, t: Fraction) -> list[list[Fraction]] | None:
         return None
     for k in range(1, n + 1):
         columns = list(zip(*a))
-        term = [[sum((x * c[j] for j, x in enumerate(row) if x), Fraction(0)) * t / k for c in columns] for row in term]
+        term = [
+            [sum((x * c[j] for j, x in enumerate(row) if x), Fraction(0)) * t / k for c in columns]
+            for row in term
+        ]
         if not any(map(any, term)):
             return out
         out = [[x + y for x, y in zip(u, v)] for u, v in zip(out, term)]
@@ -142,8 +150,13 @@ def balance(a: Matrix) -> list[int]:
     Of what leads round in a circle alone: a column that nothing answers to may have any unit.
     """
     n, e = len(a), [0] * len(a)
-    size = [[abs(x).numerator.bit_length() - x.denominator.bit_length() if x and i != j else None
-             for j, x in enumerate(row)] for i, row in enumerate(a)]  # fmt: skip
+    size = [
+        [
+            abs(x).numerator.bit_length() - x.denominator.bit_length() if x and i != j else None
+            for j, x in enumerate(row)
+        ]
+        for i, row in enumerate(a)
+    ]
     for _ in range(SWEEPS):
         moved = False
         for i in range(n):
@@ -158,7 +171,9 @@ def balance(a: Matrix) -> list[int]:
 
 
 def scaled(a: Matrix, e: Sequence[int]) -> list[list[Fraction]]:
-    return [[x * Fraction(2) ** (e[i] - e[j]) if x else x for j, x in enumerate(row)] for i, row in enumerate(a)]
+    return [
+        [x * Fraction(2) ** (e[i] - e[j]) if x else x for j, x in enumerate(row)] for i, row in enumerate(a)
+    ]
 
 
 def unscaled(m: Fixed, e: Sequence[int]) -> Fixed:
@@ -187,7 +202,9 @@ def precise(make: Callable[[int], Fixed], wanted: int) -> Fixed:
 def power(factors: Sequence[Matrix], n: int, wanted: int = WANTED) -> Fixed:
     """The n-th power of a product, its factors in the order in which they act; every entry right to 2**-wanted."""
     size = len(factors[0])
-    e = balance([[sum((abs(f[i][j]) for f in factors), Fraction(0)) for j in range(size)] for i in range(size)])
+    e = balance(
+        [[sum((abs(f[i][j]) for f in factors), Fraction(0)) for j in range(size)] for i in range(size)]
+    )
     balanced = [scaled(f, e) for f in factors]
     return precise(lambda bits: unscaled(power_with(balanced, n, bits), e), wanted)
 

@@ -4,6 +4,7 @@ One-sided: equal forms prove equality wherever both sides are defined; unequal f
 Constants are the exact rationals that their bits are, compared to within a few roundings: taken for simple
 fractions, 1e20*(1.0000000000000002*x - x) would be nothing. Exponents are taken for simple fractions.
 """
+
 from __future__ import annotations
 
 import math
@@ -225,7 +226,9 @@ class Normal:
             case Ops.REDUCE if u.arg[0] == "pairs":
                 kept = self.triangle(u.arg[2], u.src[0].shape, src[0])
                 return self.sum_over(("sum", u.arg[1]), u, kept)
-            case Ops.REDUCE if u.arg[0] == "sum" and len(u.arg[1]) == 1 and u.src[0].shape[u.arg[1][0]] <= FEW:
+            case Ops.REDUCE if (
+                u.arg[0] == "sum" and len(u.arg[1]) == 1 and u.src[0].shape[u.arg[1][0]] <= FEW
+            ):
                 (axis,), x = u.arg[1], u.src[0]
                 return reduce(add, (self.form(component(x, axis, k)) for k in range(x.shape[axis])), {})
             case Ops.REDUCE if u.arg[0] == "sum":
@@ -325,7 +328,9 @@ class Normal:
         if found is not None or not 1 < u.size <= MOST_COMPONENTS or any(map(chooses, (u, v))):
             return found
         ratios = set()
-        for x, y in zip(*(graph_rewrite(numbers, exact) for numbers in unroll([u, v]))):  # indices are numbers here
+        for x, y in zip(
+            *(graph_rewrite(numbers, exact) for numbers in unroll([u, v]))
+        ):  # indices are numbers here
             if not self.form(y):
                 if self.form(x):
                     return None

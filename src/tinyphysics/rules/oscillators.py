@@ -3,6 +3,7 @@
 H = sum of a*p*p/2 + g*p + b*q*q/2 + f*q, where no state enters a, b, f and g: b is what the slope in q does along a
 direction of ones, f the slope at q = 0, and that b*q + f is the slope is shown. What is not shown is not one.
 """
+
 from __future__ import annotations
 
 from tinyphysics.ir.ops import CHOSEN, Ops
@@ -14,13 +15,20 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.step import Oscillator
 
-PIECES = frozenset({Ops.PAD, Ops.CONCAT, Ops.STACK, Ops.ELEMENT}) | CHOSEN  # what indexing leaves in a derivative
+PIECES = (
+    frozenset({Ops.PAD, Ops.CONCAT, Ops.STACK, Ops.ELEMENT}) | CHOSEN
+)  # what indexing leaves in a derivative
 Affine = tuple[UOp, UOp]  # (curvature, slope at the origin)
 
 
 def affine(slope: UOp, x: UOp, states: frozenset[UOp], normal: Normal) -> Affine | None:
     """(c, d) with slope = c*x + d, number by number, where no state enters c and d; None if that is not shown."""
-    if any(u.op in PIECES for u in toposort([slope])) and 1 <= x.size <= MOST_COMPONENTS and x.shape and not chooses(slope):
+    if (
+        any(u.op in PIECES for u in toposort([slope]))
+        and 1 <= x.size <= MOST_COMPONENTS
+        and x.shape
+        and not chooses(slope)
+    ):
         return by_numbers(slope, x, states, normal)
     ones, zeros = (UOp.const(v, x.dtype, x.shape) for v in (1.0, 0.0))
     (c,) = simplify(jvp([slope], [x], [ones]))
@@ -63,5 +71,9 @@ def oscillators(energy: UOp, pairs: list[tuple[UOp, UOp]], normal: Normal) -> li
 
 
 def vanishes(u: UOp, normal: Normal) -> bool:
-    return not normal.form(u) or u.size <= MOST_COMPONENTS and not chooses(u) and not any(
-        normal.form(x) for x in unroll([u])[0])  # fmt: skip
+    return (
+        not normal.form(u)
+        or u.size <= MOST_COMPONENTS
+        and not chooses(u)
+        and not any(normal.form(x) for x in unroll([u])[0])
+    )

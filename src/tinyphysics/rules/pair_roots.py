@@ -4,6 +4,7 @@ A root and a division of float64 take a divider 34 cycles for eight pairs on AVX
 x**-1.5 is made of (rules/power.py) takes it a third of that. Alone, a root and a division are done sooner, and so they are
 among the neighbours of a list: those sums have an order of their own, so that every pair would have to be asked.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -30,7 +31,12 @@ def pair_roots(roots: Sequence[UOp]) -> list[UOp]:
     new: dict[UOp, UOp] = {}
     for u in toposort(roots):
         src = tuple(new[s] for s in u.src)
-        if u.op is Ops.REDUCE and u.arg[0] == "pairs" and len(u.arg[2]) == 2 and u.src[0].shape[u.arg[1][0]] > COMPONENTS:
+        if (
+            u.op is Ops.REDUCE
+            and u.arg[0] == "pairs"
+            and len(u.arg[2]) == 2
+            and u.src[0].shape[u.arg[1][0]] > COMPONENTS
+        ):
             src = tuple(graph_rewrite(src, inverse_cubes))
         new[u] = u.replace(src)
     return [new[r] for r in roots]

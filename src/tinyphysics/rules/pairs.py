@@ -5,6 +5,7 @@ nothing: each pair is computed once, and what a derivative of it moves obeys the
 graph; where it is not, the double sum stays as it was written. Like all of rules/real.py this holds wherever both
 sides are defined: 0 * (1/r) is taken for 0 where a mask of i and j makes the 0.
 """
+
 from __future__ import annotations
 
 import math
@@ -92,7 +93,9 @@ class Exchange:
     def along_both(self, u: UOp, i: int, j: int) -> UOp:
         source, shape = u.src[0] if u.src else u, self.shape(u.shape, i, j)
         match u.op:
-            case Ops.RESHAPE if [source.shape[k] for k in long(source.shape)] == [u.shape[k] for k in long(u.shape)]:
+            case Ops.RESHAPE if [source.shape[k] for k in long(source.shape)] == [
+                u.shape[k] for k in long(u.shape)
+            ]:
                 place = dict(zip(long(u.shape), long(source.shape)))
                 return self.at(source, place[i], place[j]).reshape(shape)
             case Ops.PERMUTE:
@@ -105,7 +108,9 @@ class Exchange:
                 return UOp(Ops.CONCAT, u.dtype, shape, tuple(self.at(s, i, j) for s in u.src), u.arg)
             case Ops.SLICE if all(u.arg[k] == (0, source.shape[k], 1) for k in (i, j)):
                 inner = self.at(source, i, j)
-                return inner.slice([(0, n, 1) if k in (i, j) else cut for k, (n, cut) in enumerate(zip(inner.shape, u.arg))])
+                return inner.slice(
+                    [(0, n, 1) if k in (i, j) else cut for k, (n, cut) in enumerate(zip(inner.shape, u.arg))]
+                )
         raise Unproved
 
 
@@ -224,7 +229,11 @@ def shown(u: UOp, items: UOp, i: int, j: int) -> tuple[UOp, UOp] | str:
         if infinite(diagonal):
             raise Infinite(u)
         (apart,) = graph_rewrite([Masked(False).at(items, i, j)], exact + nothing)
-        return (apart, diagonal) if symmetric(apart, i, j) else "it is not shown that the two of a pair can be exchanged"
+        return (
+            (apart, diagonal)
+            if symmetric(apart, i, j)
+            else "it is not shown that the two of a pair can be exchanged"
+        )
     except Unproved:
         return ""  # no expression of i and j: a field on a square
 

@@ -1,4 +1,5 @@
 """What is the derivative of each element-wise operation?  One row per op, shared by vjp and jvp."""
+
 from __future__ import annotations
 
 import math
@@ -126,7 +127,9 @@ def partials(u: UOp) -> Partials:
             )
         return tuple(as_uop(d, u.dtype) for d in found)
     if u.op in (Ops.FAR, Ops.SELDOM):  # both are made by rules/kepler.py alone
-        raise TraceError("a Kepler orbit has no derivative rule yet", fix="Differentiate a method of kicks and drifts.")
+        raise TraceError(
+            "a Kepler orbit has no derivative rule yet", fix="Differentiate a method of kicks and drifts."
+        )
     if not u.dtype.is_float or u.op not in PARTIALS:  # integers, bits and comparisons are locally constant
         return (None,) * len(u.src)
     return PARTIALS[u.op](u)

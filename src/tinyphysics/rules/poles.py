@@ -5,6 +5,7 @@ some order, and it is followed from there to the energy: sums keep the highest, 
 takes its order off, and a function that is bounded, or has different limits, hides it. A pole whose order is not shown to be
 above zero in the end is a complaint. That two poles of one sum cancel is not looked at.
 """
+
 from __future__ import annotations
 
 import math
@@ -26,7 +27,18 @@ ONE, HALF = Fraction(1), Fraction(1, 2)
 LOST = Fraction(-1_000_000)  # nothing is known of its order
 MOST_NUMBERS = 24  # of all that moves, up to which arrays are taken apart
 ROOTS = {Ops.SQRT: HALF, Ops.CBRT: Fraction(1, 3)}
-SAME = (Ops.NEG, Ops.ABS, Ops.CAST, Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SLICE, Ops.FLIP, Ops.ROLL, Ops.ELEMENT)
+SAME = (
+    Ops.NEG,
+    Ops.ABS,
+    Ops.CAST,
+    Ops.RESHAPE,
+    Ops.EXPAND,
+    Ops.PERMUTE,
+    Ops.SLICE,
+    Ops.FLIP,
+    Ops.ROLL,
+    Ops.ELEMENT,
+)
 SUMS = (Ops.ADD, Ops.SUB, Ops.HYPOT, Ops.IMAGE)
 SLOWER = (Ops.LOG, Ops.LOG1P, Ops.SINH, Ops.COSH)  # infinite where its argument is, whichever sign that has
 MOST_COMPONENTS = 16  # of a variable that is tried at one and zero
@@ -61,7 +73,9 @@ def cancelled(roots: Sequence[UOp]) -> list[UOp]:
     for u in toposort(roots):
         for a, b in (u.src, u.src[::-1]) if u.op is Ops.MUL else ():
             parts, terms = factors(a), summands(b)
-            if len(terms) > 1 and any(t.op is Ops.DIV and any(t.src[1] is x for x in parts) for _, t in terms):
+            if len(terms) > 1 and any(
+                t.op is Ops.DIV and any(t.src[1] is x for x in parts) for _, t in terms
+            ):
                 found = [times(parts, t) * sign for sign, t in terms]
                 table[u] = sum(found[1:], found[0])
                 break
@@ -110,7 +124,12 @@ def apart(roots: Sequence[UOp], moving: frozenset[UOp]) -> tuple[list[UOp], dict
                     single.setdefault(s, []).append(u)
                 else:
                     whole.add(s)
-    to = {e: UOp.var(f"{x.arg}[{e.arg}]", (), x.dtype) for x, own in single.items() if x not in whole for e in own}
+    to = {
+        e: UOp.var(f"{x.arg}[{e.arg}]", (), x.dtype)
+        for x, own in single.items()
+        if x not in whole
+        for e in own
+    }
     return substitute(list(roots), to), {v: e for e, v in to.items()}
 
 
@@ -142,7 +161,13 @@ class Search:
                 return scaled(src[0], ROOTS[op])
             case Ops.GATHER | Ops.SCATTER:
                 return src[0]
-            case op if op in SUMS or op in SAME or op in MOVEMENT or op is Ops.REDUCE and u.arg[0] in ("sum", "pairs"):
+            case op if (
+                op in SUMS
+                or op in SAME
+                or op in MOVEMENT
+                or op is Ops.REDUCE
+                and u.arg[0] in ("sum", "pairs")
+            ):
                 return merged(*src)
             case op if op in SLOWER:
                 ends = self.zeros(u.src[0]) if op is Ops.LOG else {u: None} if op is Ops.LOG1P else {}
@@ -159,7 +184,9 @@ class Search:
         return together(self.poles[a], {z: self.less(order, a, z) for z, order in self.zeros(b).items()})
 
     def product(self, a: UOp, b: UOp) -> Poles:
-        sides = [{z: self.less(order, y, z) for z, order in self.poles[x].items()} for x, y in ((a, b), (b, a))]
+        sides = [
+            {z: self.less(order, y, z) for z, order in self.poles[x].items()} for x, y in ((a, b), (b, a))
+        ]
         return together(*sides)
 
     def less(self, order: Order, factor: UOp, zero: UOp) -> Order:
@@ -188,7 +215,9 @@ class Search:
                 return self.most(u.src[0], zero, common)
         e = ROOTS.get(u.op) or exponent(u)
         inner = self.most(u.src[0], zero, common) if e is not None and e > 0 else None
-        return Fraction(0) if self.lasts(u, zero, common) else None if inner is None or e is None else inner * e
+        return (
+            Fraction(0) if self.lasts(u, zero, common) else None if inner is None or e is None else inner * e
+        )
 
     def lasts(self, u: UOp, zero: UOp, common: frozenset[UOp]) -> bool:
         """Is u another number than zero there?  At least for some values of what the zero does not depend on."""
@@ -262,8 +291,12 @@ def exponent(u: UOp) -> Fraction | None:
 def is_number(u: UOp) -> bool:
     """Is it shown to be finite, and not zero whatever its parameters are?"""
     bad = [x for x in toposort([u]) if x.op is Ops.CONST and x.dtype.is_float and not math.isfinite(x.arg)]
-    zero = [x for x in toposort([u]) if x.op in (Ops.DIV, Ops.POW, Ops.RSQRT, Ops.LOG) and any(
-        s.op is Ops.CONST and s.arg == 0 for s in x.src)]  # fmt: skip
+    zero = [
+        x
+        for x in toposort([u])
+        if x.op in (Ops.DIV, Ops.POW, Ops.RSQRT, Ops.LOG)
+        and any(s.op is Ops.CONST and s.arg == 0 for s in x.src)
+    ]
     try:
         return not bad and not zero and bool(Normal().form(u))
     except TooLarge:

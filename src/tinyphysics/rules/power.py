@@ -4,6 +4,7 @@ x**y is exp(y log x) with the logarithm in two words, as y multiplies its error 
 half exponents that are constants need no logarithm: they are products, a root and a reciprocal, in two
 words where one would not do.
 """
+
 from __future__ import annotations
 
 import math
@@ -13,9 +14,18 @@ from dataclasses import dataclass
 from tinyphysics.ir import Ops, UOp, f32, f64, u32
 from tinyphysics.rules.explog import decomposed, exp_sum
 from tinyphysics.rules.floats import (
-    DOUBLE, bits, estrin, flipped, format_of, infinity, magnitude, nan, normalised, polynomial,
+    DOUBLE,
+    bits,
+    estrin,
+    flipped,
+    format_of,
+    infinity,
+    magnitude,
+    nan,
+    normalised,
+    polynomial,
     with_sign_of,
-)  # fmt: skip
+)
 
 LARGEST_PRODUCT = 16  # constant exponents up to here, in halves, are multiplied out
 

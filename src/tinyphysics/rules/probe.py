@@ -3,6 +3,7 @@
 One-sided the other way round: a yes is a difference far beyond rounding at two points; a no says nothing. Short expressions,
 whose normal forms cost little, and large arrays, whose values cost much, are not looked at.
 """
+
 from __future__ import annotations
 
 import math
@@ -27,7 +28,9 @@ def worth_it(order: Sequence[UOp]) -> bool:
     """Long enough for symbols to cost something, short enough for numbers not to, and made of what has values."""
     if len(order) < FEWEST or sum(x.size for x in order) > MOST:
         return False
-    return not any(x.op in (Ops.NEAR, Ops.TREE, Ops.CUSTOM) or x.op is Ops.VAR and not x.dtype.is_float for x in order)
+    return not any(
+        x.op in (Ops.NEAR, Ops.TREE, Ops.CUSTOM) or x.op is Ops.VAR and not x.dtype.is_float for x in order
+    )
 
 
 def values_at(roots: Sequence[UOp], order: Sequence[UOp], first: int) -> list[list[float]] | None:

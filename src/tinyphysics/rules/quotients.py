@@ -3,6 +3,7 @@
 A derivative of 1/r**12 - 1/r**6 divides by several powers of one number. Divisions are dear, products are not; each
 product rounds once more, so a result may differ from the quotient in its last bits.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -26,7 +27,12 @@ def factors(u: UOp) -> Powers:
         x, k = waiting.pop()
         if x.op is Ops.MUL and x.dtype.is_float:
             waiting += [(s, k) for s in reversed(x.src)]
-        elif x.op is Ops.POW and x.src[1].op is Ops.CONST and float(x.src[1].arg).is_integer() and 0 < x.src[1].arg <= 64:
+        elif (
+            x.op is Ops.POW
+            and x.src[1].op is Ops.CONST
+            and float(x.src[1].arg).is_integer()
+            and 0 < x.src[1].arg <= 64
+        ):
             waiting.append((x.src[0], k * int(x.src[1].arg)))
         else:
             out[x] = out.get(x, 0) + k
@@ -55,7 +61,9 @@ def product_of(powers: Powers) -> UOp | None:
 
 def shared_quotients(roots: Sequence[UOp]) -> list[UOp]:
     """Quotients by several powers of one number as products with powers of its reciprocal."""
-    found: dict[UOp, tuple[UOp, int, Powers]] = {}  # quotient -> base, how often it is divided by, what is left above
+    found: dict[
+        UOp, tuple[UOp, int, Powers]
+    ] = {}  # quotient -> base, how often it is divided by, what is left above
     order = toposort(roots)
     kept = as_written(order)
     for u in order:

@@ -5,6 +5,7 @@ that it gives them there: no fused multiply-add, and its own polynomials. The in
 member after member, so that a member draws the same however many run beside it. float32 numbers use 32-bit
 operations and the leading bits of the same words: what is drawn is the float64 number to float32 precision.
 """
+
 from __future__ import annotations
 
 import math
@@ -62,8 +63,7 @@ def philox4x32(counter: tuple[UOp, UOp, UOp, UOp], key: tuple[UOp, UOp]) -> tupl
     for n in range(ROUNDS):
         k, m = (x + x.lift(n * w % 2**32) for x, w in zip(key, WEYL))
         left, right = a.lift(MULTIPLIERS[0]), c.lift(MULTIPLIERS[1])
-        a, b, c, d = (c.alu(Ops.MULHI, right) ^ b ^ k, c * right,
-                      a.alu(Ops.MULHI, left) ^ d ^ m, a * left)  # fmt: skip
+        a, b, c, d = (c.alu(Ops.MULHI, right) ^ b ^ k, c * right, a.alu(Ops.MULHI, left) ^ d ^ m, a * left)
     return a, b, c, d
 
 

@@ -2,6 +2,7 @@
 
 One-sided, as every analysis here: the interval holds every value there is, and may be wider. Rounding is not looked at.
 """
+
 from __future__ import annotations
 
 import math

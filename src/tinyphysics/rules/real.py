@@ -3,6 +3,7 @@
 They are applied to derivatives once, on the step, before anything watches it: what comes out is the
 program whose bits are promised. Products are never opened: (q1 - q0)**2 expanded is a cancelling sum.
 """
+
 from __future__ import annotations
 
 import math
@@ -20,8 +21,18 @@ from tinyphysics.rules.quotients import factors, product_of
 x, y, z, w = (UPat.var(name) for name in "xyzw")
 a, b = UPat.const("a"), UPat.const("b")
 
-MOVES = (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.ROLL, Ops.SLICE, Ops.PAD, Ops.ELEMENT,
-         Ops.GATHER, Ops.SCATTER)  # fmt: skip
+MOVES = (
+    Ops.RESHAPE,
+    Ops.EXPAND,
+    Ops.PERMUTE,
+    Ops.FLIP,
+    Ops.ROLL,
+    Ops.SLICE,
+    Ops.PAD,
+    Ops.ELEMENT,
+    Ops.GATHER,
+    Ops.SCATTER,
+)
 MOST_ADDENDS = 32
 LARGEST_PRODUCT = 12  # 1/x**12 is one division; larger powers are left to the power function
 
@@ -241,7 +252,9 @@ def chosen_triangle(u: UOp) -> UOp | None:
     """A branch that is a triangle, beside another one or zero: the choice is made inside."""
     condition, *branches = u.src
     found = [b for b in branches if b.op is Ops.TRIU]
-    if not found or any(b.arg != found[0].arg if b.op is Ops.TRIU else not (constant(b) and b.arg == 0) for b in branches):
+    if not found or any(
+        b.arg != found[0].arg if b.op is Ops.TRIU else not (constant(b) and b.arg == 0) for b in branches
+    ):
         return None
     yes, no = (b.src[0] if b.op is Ops.TRIU else b for b in branches)
     return condition.where(yes, no).triu(*found[0].arg)
@@ -348,6 +361,7 @@ identities = PatternMatcher([
 
 real = exact + identities
 
+
 def over_pairs(u: UOp, x: UOp) -> UOp | None:
     """A sum over a triangle as a sum over pairs, which has an order of its own; the rest of the axes after it."""
     kind, axes = u.arg[:2]
@@ -355,13 +369,15 @@ def over_pairs(u: UOp, x: UOp) -> UOp | None:
     if kind != "sum" or not own or len(own) < len(axes):
         return None
     axis = max(own, key=x.arg.index)  # over j, if over both
-    inner = UOp(Ops.REDUCE, u.dtype, x.shape[:axis] + x.shape[axis + 1 :], (x.src[0],), ("pairs", (axis,), x.arg))
+    inner = UOp(
+        Ops.REDUCE, u.dtype, x.shape[:axis] + x.shape[axis + 1 :], (x.src[0],), ("pairs", (axis,), x.arg)
+    )
     left = tuple(a - (a > axis) for a in axes if a != axis)
     return inner.sum(left) if left else inner
 
 
 pairwise = PatternMatcher([(UPat(Ops.REDUCE, name="u", src=(UPat(Ops.TRIU, name="x"),)), over_pairs)])
-products = exact + pairwise + PatternMatcher([(x ** a, power)])  # for what is evaluated as it was written
+products = exact + pairwise + PatternMatcher([(x**a, power)])  # for what is evaluated as it was written
 
 
 def into_scalar(u: UOp, a: UOp, y: UOp) -> UOp | None:

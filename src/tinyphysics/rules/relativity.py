@@ -2,6 +2,7 @@
 
 As p**2/(m + s) with s = sqrt(m**2 + p**2/c**2) it loses no digits where p is small, and its derivative is what it is: p/s.
 """
+
 from __future__ import annotations
 
 from tinyphysics.ir.uop import UOp

@@ -2,6 +2,7 @@
 
 Emitters and engines write the loop around it; what they share is here, so that they share every bit.
 """
+
 from __future__ import annotations
 
 import math
@@ -48,4 +49,6 @@ def _rounds(text: str, careful: bool, n: int, most: int, given: tuple[UOp, ...])
     x, scale = named("x", n), named("w", n)
     r = one_round(x, roots[:n], roots[n:], scale, BEFORE)
     flat = graph_rewrite([*r.x, r.change, r.residual, r.over, *guards], exact)
-    return Rounds(n, most, tuple(x), tuple(scale), given, Round(flat[:n], *flat[n : n + 3]), tuple(flat[n + 3 :]))
+    return Rounds(
+        n, most, tuple(x), tuple(scale), given, Round(flat[:n], *flat[n : n + 3]), tuple(flat[n + 3 :])
+    )

@@ -5,6 +5,7 @@ the force is a polynomial, positions in units of dt or of dt*dt*c take it out of
 for Hénon–Heiles nothing is left to multiply but x*y, x*x and y*y. What is decided here is part of the
 program; the loop keeps its state in these units, and what anyone sees is in the user's.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -58,8 +59,10 @@ def scaled(step: Step) -> Iterator[Step]:
     if step.scales or not pairs or any(q.role != "position" or p.role != "momentum" for q, p in pairs):
         return
     blocks = (*step.init, *step.body, *step.final)
-    if not all(isinstance(b, Block) and all(isinstance(s, Shear) and s.kind in ("pass", "negate") for s in b.shears)
-               for b in blocks):  # fmt: skip
+    if not all(
+        isinstance(b, Block) and all(isinstance(s, Shear) and s.kind in ("pass", "negate") for s in b.shears)
+        for b in blocks
+    ):
         return
     rates = [speed(step, q.var, p.var) for q, p in pairs]
     if any(c is None for c in rates):
@@ -76,8 +79,13 @@ def scaled(step: Step) -> Iterator[Step]:
 def speed(step: Step, q: UOp, p: UOp) -> UOp | None:
     """The c with dT/dp = c*p in every drift, made of parameters alone: one number, or one for each component."""
     parameters = frozenset(x.var for x in step.parameters)
-    drifts = [s.covector for b in (*step.init, *step.body, *step.final) if isinstance(b, Block)
-              for s in b.shears if isinstance(s, Shear) and s.state is q]  # fmt: skip
+    drifts = [
+        s.covector
+        for b in (*step.init, *step.body, *step.final)
+        if isinstance(b, Block)
+        for s in b.shears
+        if isinstance(s, Shear) and s.state is q
+    ]
     if not drifts or any(d is not drifts[0] for d in drifts):
         return None
     c = multiple(drifts[0], p)
@@ -196,7 +204,9 @@ class Units:
     def _push(self, factor: Factor, u: UOp) -> UOp | None:
         if not u.leaves & self.positions:
             return self.product(factor, u)
-        if u.op in CHOSEN and any(s.leaves & self.positions for s in u.src[1:]):  # in other units another item
+        if u.op in CHOSEN and any(
+            s.leaves & self.positions for s in u.src[1:]
+        ):  # in other units another item
             return self.product(factor, u) if self.unit == ONE else None
         if simple(u) or closed(u):
             return self.product(factor / self.unit, u)
@@ -253,9 +263,18 @@ class Units:
         terms = list(addends(e))
         for u, minus in terms:
             found = self.fixed_multiple(u)
-            other = None if found is None else next(
-                (k for k, (v, _) in enumerate(terms) if v is not u and self.cofactor(v, found[1]) is not None), None
-            )  # fmt: skip
+            other = (
+                None
+                if found is None
+                else next(
+                    (
+                        k
+                        for k, (v, _) in enumerate(terms)
+                        if v is not u and self.cofactor(v, found[1]) is not None
+                    ),
+                    None,
+                )
+            )
             if found is None or other is None:
                 out.append((u, minus))
                 continue
@@ -295,7 +314,11 @@ class Units:
         """(operations, those that multiply, the longest chain of them)."""
         (fused,) = fuse(set_aside([u], self.moving)[0])
         work = [x for x in toposort([fused]) if x.leaves & self.moving and _counts(x)]
-        return sum(x.size for x in work), sum(x.size for x in work if x.op in (Ops.MUL, Ops.FMA)), depth(fused)
+        return (
+            sum(x.size for x in work),
+            sum(x.size for x in work if x.op in (Ops.MUL, Ops.FMA)),
+            depth(fused),
+        )
 
 
 class Degrees:
@@ -324,7 +347,12 @@ class Degrees:
             return None
         if u.op is Ops.MUL:
             return sum(known)
-        if u.op in (Ops.ADD, Ops.SUB, Ops.NEG, Ops.STACK) or u.op in MOVEMENT or u.op is Ops.REDUCE and u.arg[0] == "sum":
+        if (
+            u.op in (Ops.ADD, Ops.SUB, Ops.NEG, Ops.STACK)
+            or u.op in MOVEMENT
+            or u.op is Ops.REDUCE
+            and u.arg[0] == "sum"
+        ):
             return max(known)
         return known[0] if u.op is Ops.DIV and not u.src[1].leaves & self.positions else None
 

@@ -4,6 +4,7 @@ Sums of products are what a series costs. Those of one kind that do not wait for
 vector, and their loops run over the coefficients that are there; all else is linear, and written out once for all orders.
 An operand's quad keeps every coefficient of its four numbers, so that both factors of a product are read side by side.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -60,10 +61,18 @@ def plan_of(states: Sequence[UOp], rates: Sequence[UOp], order: int) -> SeriesPl
     for u in toposort(rates):
         if u in known or u.op is Ops.VAR or not u.leaves & moving:
             continue
-        constants |= {s: None for s in u.src if not s.leaves & moving and not (u.op is Ops.POW and s is u.src[1])}
+        constants |= {
+            s: None for s in u.src if not s.leaves & moving and not (u.op is Ops.POW and s is u.src[1])
+        }
         below = max(level[s] for s in u.src if s.leaves & moving)
         fixed = [not s.leaves & moving for s in u.src]
-        if u.op in (Ops.ADD, Ops.SUB, Ops.NEG) or u.op is Ops.MUL and any(fixed) or u.op is Ops.DIV and fixed[1]:
+        if (
+            u.op in (Ops.ADD, Ops.SUB, Ops.NEG)
+            or u.op is Ops.MUL
+            and any(fixed)
+            or u.op is Ops.DIV
+            and fixed[1]
+        ):
             level[u] = below
             linear.setdefault(below, []).append(u)
         elif u.op in KINDS and not (u.op is Ops.POW and u.src[1].op is not Ops.CONST):
@@ -96,9 +105,16 @@ def plan_of(states: Sequence[UOp], rates: Sequence[UOp], order: int) -> SeriesPl
             kept.setdefault(u, []).append((number, lane))
     levels = range(max([*linear, *made, 0]) + 1)
     return SeriesPlan(
-        tuple(states), tuple(rates), order, tuple(constants), tuple(tuple(linear.get(n, ())) for n in levels),
-        tuple(tuple(made.get(n, ())) for n in levels), stored, {u: tuple(at) for u, at in kept.items()}, moving,
-    )  # fmt: skip
+        tuple(states),
+        tuple(rates),
+        order,
+        tuple(constants),
+        tuple(tuple(linear.get(n, ())) for n in levels),
+        tuple(tuple(made.get(n, ())) for n in levels),
+        stored,
+        {u: tuple(at) for u, at in kept.items()},
+        moving,
+    )
 
 
 def operands(u: UOp, kind: str, level: Mapping[UOp, int]) -> tuple[UOp, ...]:

@@ -5,6 +5,7 @@ from round to round until rounding is all that is left of it: there a member sto
 would leave an error of one sign, and the energy would drift by it (Hairer, McLachlan & Razakarivony 2008, BIT 48, 231). What
 has not arrived after the last round is NaN: nothing is accepted silently.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -102,7 +103,9 @@ def one_round(
 
 
 # --- from an open equation to a closed one -----------------------------------------------------------
-def closed(u: UOp, start: Sequence[UOp], scale: Sequence[UOp], residuals: Sequence[UOp], matrix: Sequence[UOp]) -> list[UOp]:
+def closed(
+    u: UOp, start: Sequence[UOp], scale: Sequence[UOp], residuals: Sequence[UOp], matrix: Sequence[UOp]
+) -> list[UOp]:
     """The numbers of a SOLVE, given those of its sources: what does not hold the unknown becomes a source."""
     name, rounds = u.arg
     n = len(start)

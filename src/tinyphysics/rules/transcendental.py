@@ -4,6 +4,7 @@ Every function becomes a short program in the minimal operator set (ir/ops.py), 
 the same bits. What a node becomes depends on the node alone, never on what else is in the graph: adding
 an observable changes no trajectory. float32 functions use 32-bit operations only.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
@@ -139,10 +140,12 @@ near_only: Rows = [
 # fmt: on
 any_argument = PatternMatcher(everywhere + near_and_far)
 small_arguments = PatternMatcher(near_only + everywhere)
-chosen = PatternMatcher([
-    (UPat(Ops.SELDOM, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
-    (UPat(Ops.FAR, name="u"),    lambda u: kepler.far(u.src)[u.arg]),  # four of them are one computation
-])
+chosen = PatternMatcher(
+    [
+        (UPat(Ops.SELDOM, name="u"), lambda u: u.src[0].where(u.src[1], u.src[2])),
+        (UPat(Ops.FAR, name="u"), lambda u: kepler.far(u.src)[u.arg]),  # four of them are one computation
+    ]
+)
 usually = PatternMatcher([(UPat(Ops.SELDOM, name="u"), lambda u: u.src[2])])
 PERIODIC = frozenset({Ops.SIN, Ops.COS, Ops.TAN})
 
@@ -171,7 +174,9 @@ def fast_paths(roots: Sequence[UOp], seen: Collection[UOp] = ()) -> list[tuple[U
             found[u.src[0], turn.too_large] = None
         elif power.is_inverse_cube(u) and u not in seen:
             found[u.src[0], power.too_far] = None
-        elif u.op is Ops.SOLVED and fast_paths(solve.equations(u).roots):  # one of its rounds may have forbidden it
+        elif u.op is Ops.SOLVED and fast_paths(
+            solve.equations(u).roots
+        ):  # one of its rounds may have forbidden it
             found[solve.part(u, 0), solve.strayed] = None
     return list(found)
 
@@ -199,7 +204,9 @@ def conditions(roots: Sequence[UOp]) -> list[UOp]:
 
 def alone(u: UOp) -> UOp:
     """A function of variables x0, x1, ...: what it becomes depends on the function, and on operands that are numbers."""
-    return u.replace(tuple(s if s.op is Ops.CONST else UOp.var(f"x{k}", (), s.dtype) for k, s in enumerate(u.src)))
+    return u.replace(
+        tuple(s if s.op is Ops.CONST else UOp.var(f"x{k}", (), s.dtype) for k, s in enumerate(u.src))
+    )
 
 
 @lru_cache(maxsize=256)
@@ -229,7 +236,10 @@ Paths = Callable[[Sequence[UOp], Collection[UOp]], list[tuple[UOp, Condition]]]
 
 
 def guarded(
-    roots: Sequence[UOp], seen: Collection[UOp] = (), near: PatternMatcher = small_arguments, paths: Paths = fast_paths
+    roots: Sequence[UOp],
+    seen: Collection[UOp] = (),
+    near: PatternMatcher = small_arguments,
+    paths: Paths = fast_paths,
 ) -> tuple[list[UOp], list[UOp]]:
     """As `lower`, but with fast paths alone where functions have one, and the conditions that forbid it.
 

@@ -5,6 +5,7 @@ exact, and the third word keeps the neighbours of k*pi accurate. It touches only
 sine, so it is off the critical path. Beyond the limit, `turns` takes x/(2 pi) modulo 1 in integers from
 the bits of 1/(2 pi) that matter (Payne and Hanek 1983): slow, rare, accurate up to the largest float.
 """
+
 from __future__ import annotations
 
 from tinyphysics.ir import UOp
@@ -96,9 +97,7 @@ def window(pos: UOp, count: int) -> list[UOp]:
     width = pos.dtype.bits
     steps = [8, 4, 2, 1] if width == 64 else [2, 1]
     length = 1280 + width // 2  # of the bit string
-    words = [
-        pos.lift(INVERSE_TURN >> (length - (i + 1) * width)) for i in range(2 * steps[0] + count)
-    ]
+    words = [pos.lift(INVERSE_TURN >> (length - (i + 1) * width)) for i in range(2 * steps[0] + count)]
     for step in steps:
         far = (pos & step * width).ne(0)
         words = [far.where(b, a) for a, b in zip(words, words[step:])]
@@ -120,8 +119,11 @@ def turns(x: UOp) -> tuple[UOp, UOp]:
     b = bits(x) & (F.sign - 1)
     m = (b & ((1 << F.mantissa) - 1)) | (1 << F.mantissa)
     m0, m1 = m & mask, m >> half
-    v = [h for w in reversed(window((b >> F.mantissa) - (F.bias + F.mantissa - half), 3))
-         for h in (w & mask, w >> half)]  # fmt: skip
+    v = [
+        h
+        for w in reversed(window((b >> F.mantissa) - (F.bias + F.mantissa - half), 3))
+        for h in (w & mask, w >> half)
+    ]
     low, high = [m0 * h for h in v], [m1 * h for h in v]
     columns: list[UOp] = []
     for p in range(2, 6):

@@ -1,4 +1,5 @@
 """What does an array expression say about each of its numbers?  Small fixed sizes, element by element."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

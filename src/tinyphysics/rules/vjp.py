@@ -1,4 +1,5 @@
 """How does a scalar change with its inputs?  Reverse mode, as a graph: one rule per op."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -77,7 +78,9 @@ def reduce(u: UOp, g: UOp) -> Cotangents:
 def inverse(order: UOp) -> UOp:
     """Where each point is in the order of a list; of that, the order again."""
     what, *rest = order.arg
-    return UOp(Ops.NEAR, order.dtype, order.shape, order.src, ({"order": "inverse", "inverse": "order"}[what], *rest))
+    return UOp(
+        Ops.NEAR, order.dtype, order.shape, order.src, ({"order": "inverse", "inverse": "order"}[what], *rest)
+    )
 
 
 def gather(u: UOp, g: UOp) -> Cotangents:

@@ -6,6 +6,7 @@ of itself whatever cancels, a product to 5 u**2, a quotient to 10 u**2, a root t
 Everything here is float64 arithmetic in which (s - a) - b is what was lost: no rule of real numbers may touch it.
 What overflows is NaN, not infinity: there is no second word for it.
 """
+
 from __future__ import annotations
 
 import math
@@ -41,7 +42,9 @@ def words(x: Fraction | int) -> tuple[float, float]:
 def number(x: Fraction | int, like: UOp) -> Pair:
     """A constant in the shape of a node."""
     high, low = words(x)
-    return Pair(UOp.const(high, like.dtype, like.shape), UOp.const(low, like.dtype, like.shape) if low else None)
+    return Pair(
+        UOp.const(high, like.dtype, like.shape), UOp.const(low, like.dtype, like.shape) if low else None
+    )
 
 
 # --- without error ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ Each is reduced to a small argument, where the terms of a Taylor series that mat
 pairs and the rest as float64; or it is the float64 function, corrected by one step of Newton's on its inverse. The
 expressions are float64 operations and float64 functions, so every backend computes the same bits.
 """
+
 from __future__ import annotations
 
 import math
@@ -29,7 +30,7 @@ from tinyphysics.rules.wide import (
     two_product,
     two_sum,
     words,
-)  # fmt: skip
+)
 
 LN2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009493393622")
 PI = Fraction("3.14159265358979323846264338327950288419716939937510582097494459230781640629")
@@ -314,8 +315,13 @@ def power(x: Pair, y: Pair) -> Pair:
         return root(x)
     if n == -0.5:
         return over(number(1, x.high), root(x))
-    plain = x.high ** y.high
-    ordinary = (0.0 < abs(plain)) & (abs(plain) < math.inf) & ((x.high - x.high) + (y.high - y.high)).eq(0.0) & x.high.ne(0.0)
+    plain = x.high**y.high
+    ordinary = (
+        (0.0 < abs(plain))
+        & (abs(plain) < math.inf)
+        & ((x.high - x.high) + (y.high - y.high)).eq(0.0)
+        & x.high.ne(0.0)
+    )
     a = chosen(ordinary, magnitude(x), number(1, x.high))
     out = exp(times(y, log(a)))
     out = chosen(plain < 0.0, negative(out), out)

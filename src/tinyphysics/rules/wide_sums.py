@@ -4,6 +4,7 @@ A few are added one after the other. Many are cut into slices first (Rump, Ogita
 above a grid that is the same for all of them is added exactly by any float64 sum, in any order; then what it holds
 above the next, finer grid, and so on. So the sums are the ones that loops, tiles and threads know already.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

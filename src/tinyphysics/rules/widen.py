@@ -1,4 +1,5 @@
 """Which float64 graph computes a graph in pairs of float64?  Every number becomes two, every operation several."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -90,8 +91,10 @@ def one(u: UOp, src: list[Wide]) -> Wide:
         return reduced(u, pairs[0])
     if u.op in MOVEMENT:
         return moved(u, src)
-    raise PlanError(f"`{u.op.value}` is not defined for pairs of float64",
-                    fix='Leave it out of the energy, or choose precision="float64".')  # fmt: skip
+    raise PlanError(
+        f"`{u.op.value}` is not defined for pairs of float64",
+        fix='Leave it out of the energy, or choose precision="float64".',
+    )
 
 
 def moved(u: UOp, src: list[Wide]) -> Pair:

@@ -1,4 +1,5 @@
 """Is a run as accurate as was asked?  Planned by pilots on the user's state, and measured again in the run."""
+
 from __future__ import annotations
 
 import logging
@@ -31,7 +32,9 @@ LOG = logging.getLogger("tinyphysics")
 def piloted(sim: Simulation, pilot: Any) -> None:
     """What `compile(..., pilot=)` does: the plan is made for this state now."""
     if not isinstance(pilot, Mapping):
-        raise InputError(f"pilot={pilot!r} is not a state", fix='Pass pilot={"q": ..., "p": ...}: what evolve is given.')
+        raise InputError(
+            f"pilot={pilot!r} is not a state", fix='Pass pilot={"q": ..., "p": ...}: what evolve is given.'
+        )
     given = dict(pilot)
     t0, until = checked_time(given.pop("t0", 0.0)), given.pop("until", None)
     i = state_of(sim, given, "in pilot={...}")
@@ -70,8 +73,9 @@ def state_of(sim: Simulation, given: Mapping[str, Any], where: str) -> Inputs:
             sim.bind(sim.source, sizes_from(sim.source, given))
         return inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
     except (InputError, ShapeError) as error:
-        raise type(error)(f"{error.what} ({where})", site=error.site,
-                          fix=(error.fix or "").replace("to evolve", where)) from None  # fmt: skip
+        raise type(error)(
+            f"{error.what} ({where})", site=error.site, fix=(error.fix or "").replace("to evolve", where)
+        ) from None
 
 
 def time_of(until: Any, t0: float) -> float:
@@ -86,7 +90,9 @@ def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float |
     """A method, and a step if there is none, that meet the goals from this state on."""
     goal = replace(sim.goal, dt=dt)
     if i.members == 0:
-        raise InputError("an empty ensemble has no state that a plan could be made for", fix="Give it members, or pilot=.")
+        raise InputError(
+            "an empty ensemble has no state that a plan could be made for", fix="Give it members, or pilot=."
+        )
     pilots = Pilots(sim, part(i, sample(i)), t0)
     name = decisions.key(sim.system, goal, pilots.given, t0, reach)
     found = decisions.recall(name)
@@ -99,29 +105,46 @@ def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float |
 def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
     sim = pilots.sim
     if sim.system.levels:
-        raise PlanError("a step is not looked for where parts are fast and slow: it has a resonance to stay away from",
-                        fix='Look at sim.explain(): compile with pilot={"q": ..., "p": ...}.')  # fmt: skip
+        raise PlanError(
+            "a step is not looked for where parts are fast and slow: it has a resonance to stay away from",
+            fix='Look at sim.explain(): compile with pilot={"q": ..., "p": ...}.',
+        )
     course = pilots.course(reach, goal.dt)
     if course is None:
-        raise PlanError(f"nothing pulls at the state of the pilot of `{sim.system.name}`, so that nothing says how long to "
-                        "run it", fix='Pass the time of the run too: pilot={"q": ..., "p": ..., "until": 10.0}.')  # fmt: skip
+        raise PlanError(
+            f"nothing pulls at the state of the pilot of `{sim.system.name}`, so that nothing says how long to "
+            "run it",
+            fix='Pass the time of the run too: pilot={"q": ..., "p": ..., "until": 10.0}.',
+        )
     return decide(sim.system, sim.built.facts, goal, course, pilots.measure, pilots.operations)
 
 
 def step_of_run(
-    sim: Simulation, given: Mapping[str, Any], dt: float | None, steps: Any, until: Any, t0: float, c: Checkpoint | None
+    sim: Simulation,
+    given: Mapping[str, Any],
+    dt: float | None,
+    steps: Any,
+    until: Any,
+    t0: float,
+    c: Checkpoint | None,
 ) -> float:
     """The step of a run with goals; the first one makes the plan."""
     if c is not None:
         if sim.goal.decision is None:
-            raise InputError("resume= with goals for which no plan was made yet",
-                             fix='Pass pilot={"q": ..., "p": ...} to compile: where the run began.')  # fmt: skip
+            raise InputError(
+                "resume= with goals for which no plan was made yet",
+                fix='Pass pilot={"q": ..., "p": ...} to compile: where the run began.',
+            )
         return c.run.dt if dt is None else dt
     if dt is not None:
         dt = checked_step(dt)
     if (steps is None) == (until is None) or dt is None and steps is not None and sim.goal.decision is None:
-        raise InputError("a run whose step is to be found needs an end" if until is None else "give either steps= or until=",
-                         fix="Pass until=10.0; or choose the step yourself: tp.compile(..., dt=0.01).")  # fmt: skip
+        raise InputError(
+            "a run whose step is to be found needs an end"
+            if until is None
+            else "give either steps= or until=",
+            fix="Pass until=10.0; or choose the step yourself: tp.compile(..., dt=0.01).",
+        )
     if sim.goal.decision is None:
         i = inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
         reach = count_steps(steps, until, dt, t0) * abs(dt) if dt is not None else time_of(until, t0)
@@ -165,17 +188,23 @@ def judged(sim: Simulation, out: Trajectory) -> None:
         found["energy_drift"] = Verdict(drift, float(np.max(again.drift("energy"))))
     met = all(v.met for v in found.values())
     out.metrics["goals"] = {
-        "met": met, "members": who if run.given.is_ensemble else None,
+        "met": met,
+        "members": who if run.given.is_ensemble else None,
         **{name: {"asked": v.asked, "measured": v.measured, "met": v.met} for name, v in found.items()},
-    }  # fmt: skip
+    }
     if met:
         return
-    told = " and ".join(f"{name} = {v.measured:.3g}, not {v.asked:g}" for name, v in found.items() if not v.met)
+    told = " and ".join(
+        f"{name} = {v.measured:.3g}, not {v.asked:g}" for name, v in found.items() if not v.met
+    )
     LOG.warning("%s: a goal was missed in the run: %s", sim.system.name, told)
     if sim.checks == "strict":
-        raise PhysicsIntegrityError(f"a goal was missed in the run: {told}", out=out,
-                                    fix="Shorten dt, or pass pilot= with until=: the error may grow faster than linearly, "
-                                    "as it does in chaos; the run is in .out.")  # fmt: skip
+        raise PhysicsIntegrityError(
+            f"a goal was missed in the run: {told}",
+            out=out,
+            fix="Shorten dt, or pass pilot= with until=: the error may grow faster than linearly, "
+            "as it does in chaos; the run is in .out.",
+        )
 
 
 def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) -> float:
@@ -194,20 +223,35 @@ def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) 
     if any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):  # in words, of everyone
         seen = run.encoding.values({name: here(v[-1]) for name, v in out.origin.frames.items()})
         last = {name: seen[name] if run.given.is_ensemble else seen[name][0] for name in last}
-    final = {name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]
-             for name, v in last.items()}  # fmt: skip
+    final = {
+        name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]
+        for name, v in last.items()
+    }
     mine = {name: np.concatenate([v[:-1], final[name]]) for name, v in finer.items()}
     return estimate(apart(mine, finer, pilots.largest(m.name, dt, more)), m.order, more / steps)
 
 
 # --- a step for a method that is chosen --------------------------------------------------------------------
 def suggest_dt(
-    sim: Simulation, given: dict[str, Any], error: float | None, energy_drift: float | None, until: Any, t0: float
+    sim: Simulation,
+    given: dict[str, Any],
+    error: float | None,
+    energy_drift: float | None,
+    until: Any,
+    t0: float,
 ) -> float:
     """What `sim.suggest_dt` returns."""
     i = state_of(sim, given, "to suggest_dt")
-    goal = replace(sim.goal, dt=None, method=sim.compiled.known.method, order=None, forbid=(), decision=None,
-                   error=STATE_ERROR if error is None else error, energy_drift=energy_drift)  # fmt: skip
+    goal = replace(
+        sim.goal,
+        dt=None,
+        method=sim.compiled.known.method,
+        order=None,
+        forbid=(),
+        decision=None,
+        error=STATE_ERROR if error is None else error,
+        energy_drift=energy_drift,
+    )
     check_goals(sim.system.kind, sim.system.name, goal)
     pilots = Pilots(sim, part(i, sample(i)), t0)
     reach = None if until is None else time_of(until, t0)

@@ -4,6 +4,7 @@ A step of the run is one of the grid of times, t0 + n*dt. The engine below runs 
 change nothing once a member has reached the time that is asked for; the state there is a sum of the series of the step
 that covers it, made for whoever looks and never fed back.
 """
+
 from __future__ import annotations
 
 import logging
@@ -38,9 +39,13 @@ class Adapted:
     dt: float
     t0: float
     steps: int = 0
-    start: dict[str, Any] = field(default_factory=dict, repr=False)  # what a run began with: step 0 is its very bits
+    start: dict[str, Any] = field(
+        default_factory=dict, repr=False
+    )  # what a run began with: step 0 is its very bits
     reached: int = 0  # the step of the grid that all have come to
-    seen: dict[str, Any] | None = field(default=None, repr=False)  # the state at this step, once it was asked for
+    seen: dict[str, Any] | None = field(
+        default=None, repr=False
+    )  # the state at this step, once it was asked for
     events: Searching | None = None  # of a run that looks for them
     there: bool = False  # on a GPU, where its states are left
 
@@ -51,16 +56,23 @@ class AdaptiveEngine(LookedAt[Adapted]):
     numbers, room, workers = 0, 0, 1
 
     def __init__(
-        self, inner: Any, names: list[str], look: Look | None, search: Search | None = None,
-        words: list[str] | None = None, advice: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        inner: Any,
+        names: list[str],
+        look: Look | None,
+        search: Search | None = None,
+        words: list[str] | None = None,
+        advice: str = "",
+    ) -> None:
         """`words` are the names under which the states are kept, where each has more than one."""
         self.inner, self.names, self.look, self.search, self.advice = inner, names, look, search, advice
         self.words = words or names
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = f"S{list(self.states).index(CLOCK)}"
         self.in_loops = names[0] + JET not in self.states  # then the engine below keeps them as it likes
-        self.made_by_looking = any(name.endswith(KEPT) for name in self.states)  # coefficients, by what is kept of a step
+        self.made_by_looking = any(
+            name.endswith(KEPT) for name in self.states
+        )  # coefficients, by what is kept of a step
 
     launches = property(lambda self: self.inner.launches)
     compiling = property(lambda self: self.inner.compiling)
@@ -70,13 +82,22 @@ class AdaptiveEngine(LookedAt[Adapted]):
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Adapted:
-        blank = {name: np.broadcast_to(0.0, (members, *shape)) for name, shape in self.states.items()}  # takes no memory
+        blank = {
+            name: np.broadcast_to(0.0, (members, *shape)) for name, shape in self.states.items()
+        }  # takes no memory
         clock = np.zeros((members, *self.states[CLOCK]))
         clock[:, 0] = t0
         own = {name: state.get(name, v) for name, v in (blank | {CLOCK: clock}).items()}
         inner = self.inner.start(own, {**params, str(UNTIL.arg): np.array([t0])}, members, dt, t0, threads)
-        return Adapted(inner, members, dt, t0, start=dict(state), events=self.searching(params, members, t0),
-                       there=isinstance(next(iter(state.values())), DeviceArray))  # fmt: skip
+        return Adapted(
+            inner,
+            members,
+            dt,
+            t0,
+            start=dict(state),
+            events=self.searching(params, members, t0),
+            there=isinstance(next(iter(state.values())), DeviceArray),
+        )
 
     def searching(self, params: States, members: int, since: float) -> Searching | None:
         return None if self.search is None else Searching(self.search, params, np.full(members, since), since)
@@ -96,14 +117,27 @@ class AdaptiveEngine(LookedAt[Adapted]):
         return found
 
     def restored(
-        self, registers: States, params: States, members: int, dt: float, t0: float, steps: int,
+        self,
+        registers: States,
+        params: States,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
         threads: int | None = None,
-    ) -> Adapted:  # fmt: skip
+    ) -> Adapted:
         given = {**params, str(UNTIL.arg): np.array([time_at(steps, dt, t0)])}
         inner = self.inner.restored(registers, given, members, dt, t0, 0, threads)
         self.inner.tell(inner, str(UNTIL.arg), time_at(steps, dt, t0))
-        return Adapted(inner, members, dt, t0, steps, reached=steps,
-                       events=self.searching(params, members, time_at(steps, dt, t0)))  # fmt: skip
+        return Adapted(
+            inner,
+            members,
+            dt,
+            t0,
+            steps,
+            reached=steps,
+            events=self.searching(params, members, time_at(steps, dt, t0)),
+        )
 
     def snapshot(self, m: Adapted) -> Adapted:
         events = m.events if m.events is None else replace(m.events, done=m.events.done.copy())
@@ -151,8 +185,14 @@ class AdaptiveEngine(LookedAt[Adapted]):
         with np.errstate(all="ignore"):
             moved = float(clocks[2, k] * np.abs(second).max() / np.abs(first).max())
         if 0.0 < moved < HARDLY:
-            LOG.warning("%s steps up to t = %g of %g, and the last moved the state by %.0e of itself: %s",
-                        f"{int(clocks[3, k]):,}", clocks[0, k], until, moved, self.advice)  # fmt: skip
+            LOG.warning(
+                "%s steps up to t = %g of %g, and the last moved the state by %.0e of itself: %s",
+                f"{int(clocks[3, k]):,}",
+                clocks[0, k],
+                until,
+                moved,
+                self.advice,
+            )
             self.advice = ""
 
     def coefficients(self, m: Adapted) -> tuple[Any, Any]:
@@ -165,8 +205,10 @@ class AdaptiveEngine(LookedAt[Adapted]):
         count = len(register[CLOCK])
         first = np.concatenate([register[name].reshape(count, -1) for name in self.names], axis=1)
         low = np.concatenate([register[name + LOW].reshape(count, -1) for name in self.names], axis=1)
-        later = [(shown or register)[name + JET][:count].reshape(count, self.states[name + JET][0], -1)
-                 for name in self.names]  # fmt: skip
+        later = [
+            (shown or register)[name + JET][:count].reshape(count, self.states[name + JET][0], -1)
+            for name in self.names
+        ]
         return np.concatenate([first[:, None], np.concatenate(later, axis=2)], axis=1), low
 
     def clocks(self, m: Adapted) -> Any:
@@ -175,10 +217,16 @@ class AdaptiveEngine(LookedAt[Adapted]):
 
     def unfinished(self, m: Adapted, until: float) -> bool:
         """Is there a member whose step does not cover this time?"""
-        if isinstance(self.inner, InPieces) and (found := self.inner.rows_of(m.inner, self.clock)) is not None:
+        if (
+            isinstance(self.inner, InPieces)
+            and (found := self.inner.rows_of(m.inner, self.clock)) is not None
+        ):
             return bool(SLOTS["there"]().behind(*found, until, m.members))
         if m.members < FEW:
-            return any((until - high) - low > h for high, low, h, *_ in self.inner.register(m.inner, self.clock).tolist())
+            return any(
+                (until - high) - low > h
+                for high, low, h, *_ in self.inner.register(m.inner, self.clock).tolist()
+            )
         high, low, h = self.clocks(m)[:3]
         return bool(((until - high) - low > h).any())
 
@@ -198,6 +246,10 @@ class AdaptiveEngine(LookedAt[Adapted]):
             m.seen = m.start
         if m.seen is None:
             self.reach(m)
-            shown = self.inner.named_there(m.inner, self.words) if m.there else self.inner.named(m.inner, self.words)
+            shown = (
+                self.inner.named_there(m.inner, self.words)
+                if m.there
+                else self.inner.named(m.inner, self.words)
+            )
             m.seen = {name: shown[name][: m.members] for name in self.words}
         return m.seen

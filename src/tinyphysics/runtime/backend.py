@@ -1,4 +1,5 @@
 """Which engine runs a program on a target?"""
+
 from __future__ import annotations
 
 import os
@@ -74,14 +75,31 @@ class Engines:
 
 
 def new_engine(
-    target: Target, program: Source, probe: Source | None = None, threads: int | None = None, loops: bool = False
+    target: Target,
+    program: Source,
+    probe: Source | None = None,
+    threads: int | None = None,
+    loops: bool = False,
 ) -> Any:
     """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
-    if target.backend == "llvm" and not loops and isinstance(program, Recipe) and isinstance(probe, Recipe | None):
+    if (
+        target.backend == "llvm"
+        and not loops
+        and isinstance(program, Recipe)
+        and isinstance(probe, Recipe | None)
+    ):
         return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe, target))
-    if target.backend == "cuda" and not loops and isinstance(program, Recipe) and isinstance(probe, Recipe | None):
+    if (
+        target.backend == "cuda"
+        and not loops
+        and isinstance(program, Recipe)
+        and isinstance(probe, Recipe | None)
+    ):
+
         def engine() -> CudaEngine:
-            return CudaEngine(program, CudaLoader(), tools(cuda.device()), None, outlined(program, probe, target))
+            return CudaEngine(
+                program, CudaLoader(), tools(cuda.device()), None, outlined(program, probe, target)
+            )
 
         return on_gpus(engine)
     whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
@@ -128,10 +146,15 @@ def new_series_engine(target: Target, step: Step) -> Any:
     plan = loop_plan(step.states, step.loops)
     states = [StateDecl(s.name, s.role, Type(s.var.dtype, s.var.shape)) for s in step.states]
     if target.backend == "cuda":
-        return on_gpus(lambda: CudaSeriesEngine(plan, states, CLOCK, lambda: series_kernels(plan, loop_parts(plan)),
-                                                tools(cuda.device())))  # fmt: skip
+        return on_gpus(
+            lambda: CudaSeriesEngine(
+                plan, states, CLOCK, lambda: series_kernels(plan, loop_parts(plan)), tools(cuda.device())
+            )
+        )
     load = series_arrays if target.backend == "numpy" else series_code
-    return SeriesEngine(plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), len(os.sched_getaffinity(0)))
+    return SeriesEngine(
+        plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), len(os.sched_getaffinity(0))
+    )
 
 
 series_engine = Engines(new_series_engine, 16)
@@ -140,7 +163,9 @@ series_engine = Engines(new_series_engine, 16)
 def outlined(program: Recipe, probe: Recipe | None, target: Target) -> Outline:
     """What the engine needs of the kernel, without the kernel if it was written out before."""
     key = program.key if probe is None else digest(f"{program.key} {probe.key}".encode())
-    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed_of(target)))
+    return outline(
+        key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed_of(target))
+    )
 
 
 def ready(backend: str) -> None:
@@ -178,12 +203,20 @@ def gpu_here() -> bool:
     return True
 
 
-def placed(target: Target, requested: str, program: Source, w: tuple[int, int], whole: bool) -> tuple[Target, str]:
+def placed(
+    target: Target, requested: str, program: Source, w: tuple[int, int], whole: bool
+) -> tuple[Target, str]:
     """(where a run of so many (members, steps) is done, why), if nobody has said it: the bits are the same.
 
     `whole`: it is an ensemble with steps of one length, in float64 or float32. A run whose bits are its machine's stays here.
     """
-    if requested != "auto" or target.backend != "llvm" or not whole or not target.bit_exact or not worth_a_look(*w):
+    if (
+        requested != "auto"
+        or target.backend != "llvm"
+        or not whole
+        or not target.bit_exact
+        or not worth_a_look(*w)
+    ):
         return target, ""
     used = cuda.opened.cache_info().currsize > 0
     if not gpu_here():
@@ -191,7 +224,10 @@ def placed(target: Target, requested: str, program: Source, w: tuple[int, int], 
     step = build_kernel(made(program)).section("step")
     work = Work(step.operations, *w, len(step.loads))
     cores = len(os.sched_getaffinity(0))
-    seconds, other = here(work, host_cpu().width * MOST_UNROLL, cores), there(work, cuda.device().processors, used)
+    seconds, other = (
+        here(work, host_cpu().width * MOST_UNROLL, cores),
+        there(work, cuda.device().processors, used),
+    )
     told = f"about {seconds:.2g} s on {cores} cores, {other:.2g} s on {cuda.device().name}"
     return (BUILT["cuda"], told) if other < seconds else (target, told)
 
@@ -211,7 +247,12 @@ def transferred(target: Target) -> dict[str, int]:
     return {"transfers": sum(d.transfers for d in every), "bytes_moved": sum(d.moved for d in every)}
 
 
-LOOPS: dict[str, Callable[[], Any]] = {"llvm": LlvmLoops, "c": CLoops, "numpy": ArrayLoops, "opencl": OpenClLoops}
+LOOPS: dict[str, Callable[[], Any]] = {
+    "llvm": LlvmLoops,
+    "c": CLoops,
+    "numpy": ArrayLoops,
+    "opencl": OpenClLoops,
+}
 
 NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed does not"
 
@@ -248,8 +289,10 @@ def seed_at(level: str) -> Seed:
 def listing(program: Program, level: str) -> str:
     """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl" or "ptx", for an ensemble here."""
     if level in ("c", "cuda") and program.math == "fast":
-        raise PlanError(f'ir("{level}") is the text of exact runs, whose hash every backend has',
-                        fix='Leave math= out to see it; ir("llvm"), ir("ptx") and ir("kernel") are of this one.')  # fmt: skip
+        raise PlanError(
+            f'ir("{level}") is the text of exact runs, whose hash every backend has',
+            fix='Leave math= out to see it; ir("llvm"), ir("ptx") and ir("kernel") are of this one.',
+        )
     if in_loops(program, 1):
         return loop_listing(build_loops(program, seed=seed_at(level)), program, level)
     kernel = build_kernel(program, seed_at(level))
@@ -277,8 +320,10 @@ def listing(program: Program, level: str) -> str:
 def series_listing(step: Step, level: str) -> str:
     """A Taylor series in loops, as text."""
     if level not in ("llvm", "asm", "ptx"):
-        raise PlanError(f'ir("{level}"): a Taylor series in loops has no such form',
-                        fix='Look at ir("llvm"), ir("ptx") or ir("tpir").')  # fmt: skip
+        raise PlanError(
+            f'ir("{level}"): a Taylor series in loops has no such form',
+            fix='Look at ir("llvm"), ir("ptx") or ir("tpir").',
+        )
     assert step.loops is not None
     plan = loop_plan(step.states, step.loops)
     if level == "ptx":

@@ -3,6 +3,7 @@
 The file is a line that says what it is, a header of JSON, arrays, and a checksum of all of it. What a loop
 carries is defined by the program, so that a run may go on with another backend than it began with.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -23,7 +24,15 @@ from tinyphysics.util import digest
 
 MAGIC = b"tinyphysics checkpoint 1\n"
 CHECKSUM = 32  # bytes
-FORMATS = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|b1")  # numbers that a program may have, as files hold them
+FORMATS = (
+    "<f8",
+    "<f4",
+    "<i8",
+    "<i4",
+    "<u8",
+    "<u4",
+    "|b1",
+)  # numbers that a program may have, as files hold them
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,11 @@ class Identity:
 
     @property
     def key(self) -> str:
-        return digest(repr([self.program, self.bits, self.dt, self.t0, self.seed, dict(self.start), self.given]).encode())
+        return digest(
+            repr(
+                [self.program, self.bits, self.dt, self.t0, self.seed, dict(self.start), self.given]
+            ).encode()
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +70,9 @@ class Checkpoint:
     is_ensemble: bool
     params: Mapping[str, Any]  # (members or 1, shape...)
     start: Mapping[str, Any]  # (members, shape...) of the states at step 0, where replays begin
-    registers: Mapping[str, Any]  # (members, ...) of all that an engine has to keep to go on; at step 0 nothing
+    registers: Mapping[
+        str, Any
+    ]  # (members, ...) of all that an engine has to keep to go on; at step 0 nothing
     hashes: list[tuple[int, str]] = field(default_factory=list)
     stopped: Mapping[int, Stop] = field(default_factory=dict)  # by the number of the member
     last: Mapping[str, Any] = field(default_factory=dict)  # (stopped, shape...): their last good states
@@ -65,8 +80,10 @@ class Checkpoint:
     @cached_property
     def frozen(self) -> dict[int, tuple[Stop, dict[str, Any]]]:
         """Why a member stopped, and its last good state."""
-        return {k: (stop, {name: v[at] for name, v in self.last.items()})
-                for at, (k, stop) in enumerate(self.stopped.items())}  # fmt: skip
+        return {
+            k: (stop, {name: v[at] for name, v in self.last.items()})
+            for at, (k, stop) in enumerate(self.stopped.items())
+        }
 
 
 # --- the file ---------------------------------------------------------------------------------------
@@ -79,11 +96,17 @@ def written(c: Checkpoint) -> Iterator[Any]:
     """The file, piece by piece, without its checksum."""
     arrays = {name: np.ascontiguousarray(v, v.dtype.newbyteorder("<")) for name, v in arrays_of(c).items()}
     header = {
-        "run": vars(c.run), "version": c.version, "step": c.step, "save_every": c.save_every,
-        "hash_every": c.hash_every, "members": c.members, "is_ensemble": c.is_ensemble,
-        "hashes": c.hashes, "stopped": [[k, s.cause, s.step, s.t, s.member, s.where] for k, s in c.stopped.items()],
+        "run": vars(c.run),
+        "version": c.version,
+        "step": c.step,
+        "save_every": c.save_every,
+        "hash_every": c.hash_every,
+        "members": c.members,
+        "is_ensemble": c.is_ensemble,
+        "hashes": c.hashes,
+        "stopped": [[k, s.cause, s.step, s.t, s.member, s.where] for k, s in c.stopped.items()],
         "arrays": [[name, v.dtype.str, v.shape] for name, v in arrays.items()],
-    }  # fmt: skip
+    }
     text = json.dumps(header).encode()
     yield MAGIC
     yield len(text).to_bytes(8, "little")
@@ -115,8 +138,10 @@ def replacing(path: Path) -> Iterator[Any]:
         settle(path.parent)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise StoreError(f"`{path}` could not be written: {error.strerror or error}",
-                         fix="What was there before is still there.") from error  # fmt: skip
+        raise StoreError(
+            f"`{path}` could not be written: {error.strerror or error}",
+            fix="What was there before is still there.",
+        ) from error
 
 
 def settle(directory: Path) -> None:
@@ -132,18 +157,27 @@ def read(path: Path) -> Checkpoint:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise StoreError(f"the checkpoint `{path}` could not be read: {error.strerror or error}",
-                         fix="Is it the path that was given as checkpoint=?") from error  # fmt: skip
+        raise StoreError(
+            f"the checkpoint `{path}` could not be read: {error.strerror or error}",
+            fix="Is it the path that was given as checkpoint=?",
+        ) from error
     known = MAGIC[: MAGIC.rindex(b" ") + 1]
     if not data.startswith(known):
         raise StoreError(f"`{path}` is not a checkpoint", fix="Pass the path that was given as checkpoint=.")
     if not data.startswith(MAGIC):
-        raise StoreError(f"`{path}` is a checkpoint in the format of another version",
-                         fix="Go on with the version that wrote it, or run again.")  # fmt: skip
+        raise StoreError(
+            f"`{path}` is a checkpoint in the format of another version",
+            fix="Go on with the version that wrote it, or run again.",
+        )
     body = memoryview(data)[:-CHECKSUM]
-    if len(data) < len(MAGIC) + 8 + CHECKSUM or hashlib.blake2b(body, digest_size=CHECKSUM).digest() != data[-CHECKSUM:]:
-        raise StoreError(f"the checkpoint `{path}` is damaged: its checksum is not that of what it holds",
-                         fix="It was cut off or altered. Go on from an older one, or run again.")  # fmt: skip
+    if (
+        len(data) < len(MAGIC) + 8 + CHECKSUM
+        or hashlib.blake2b(body, digest_size=CHECKSUM).digest() != data[-CHECKSUM:]
+    ):
+        raise StoreError(
+            f"the checkpoint `{path}` is damaged: its checksum is not that of what it holds",
+            fix="It was cut off or altered. Go on from an older one, or run again.",
+        )
     return parsed(body)
 
 
@@ -161,11 +195,22 @@ def parsed(data: memoryview) -> Checkpoint:
         here = np.frombuffer(data, dtype, count, at)
         arrays.setdefault(kind, {})[own] = here.astype(here.dtype.newbyteorder("=")).reshape(shape)
         at += here.nbytes
-    stopped = {k: Stop(cause, step, t, member, tuple(where) if where else where)
-               for k, cause, step, t, member, where in h["stopped"]}  # fmt: skip
+    stopped = {
+        k: Stop(cause, step, t, member, tuple(where) if where else where)
+        for k, cause, step, t, member, where in h["stopped"]
+    }
     return Checkpoint(
-        Identity(**h["run"]), h["version"], h["step"], h["save_every"], h["hash_every"],
-        h["members"], h["is_ensemble"],
-        arrays.get("parameter", {}), arrays.get("start", {}), arrays.get("register", {}),
-        [(n, text) for n, text in h["hashes"]], stopped, arrays.get("last", {}),
-    )  # fmt: skip
+        Identity(**h["run"]),
+        h["version"],
+        h["step"],
+        h["save_every"],
+        h["hash_every"],
+        h["members"],
+        h["is_ensemble"],
+        arrays.get("parameter", {}),
+        arrays.get("start", {}),
+        arrays.get("register", {}),
+        [(n, text) for n, text in h["hashes"]],
+        stopped,
+        arrays.get("last", {}),
+    )

@@ -4,6 +4,7 @@ A run to `until` takes the steps that end before it, and then a part of one more
 so that t is `until`. That last part is for whoever looks: what a checkpoint keeps, and a longer run goes on from, is the
 state before it.
 """
+
 from __future__ import annotations
 
 import math
@@ -48,13 +49,21 @@ def begun_in_time(r: Run, given: Mapping[str, Any]) -> Inputs:
     values = {"H": clock.system.energy, "rate": clock.rate}
     if e.precision.wide:
         values[f"{REST}H"] = clock.system.energy
-    seen = {name: v[0] for name, v in looking(first, values, {n: v[None] for n, v in own.states.items()}, [0]).items()}
+    seen = {
+        name: v[0]
+        for name, v in looking(first, values, {n: v[None] for n, v in own.states.items()}, [0]).items()
+    }
     for k in np.flatnonzero(~((seen["rate"] > 0) & np.isfinite(seen["rate"]))).tolist():
         who = f" of member {k}" if own.is_ensemble else ""
-        raise InputError(f"at the first state{who} dt/ds = {seen['rate'][k]:g}, which is no pace for a clock",
-                         fix="Leave time= out, or choose another.")  # fmt: skip
-    words = dict(zip(e.precision.names(clock.momentum), (-seen["H"], -seen[f"{REST}H"]))) if e.precision.wide else \
-        e.stored(clock.momentum, -seen["H"])  # fmt: skip
+        raise InputError(
+            f"at the first state{who} dt/ds = {seen['rate'][k]:g}, which is no pace for a clock",
+            fix="Leave time= out, or choose another.",
+        )
+    words = (
+        dict(zip(e.precision.names(clock.momentum), (-seen["H"], -seen[f"{REST}H"])))
+        if e.precision.wide
+        else e.stored(clock.momentum, -seen["H"])
+    )
     times = e.stored(clock.time, np.full(own.members, r.t0))
     return replace(own, states={**own.states, **times, **words})
 
@@ -66,16 +75,24 @@ def check_rate(system: System, i: Inputs) -> None:
     """
     clock = system.clock
     assert clock is not None
-    known = {p.var: (float(i.params[p.name].min()), float(i.params[p.name].max())) for p in system.parameters
-             if i.params[p.name].size}  # fmt: skip
+    known = {
+        p.var: (float(i.params[p.name].min()), float(i.params[p.name].max()))
+        for p in system.parameters
+        if i.params[p.name].size
+    }
     if range_of(clock.rate, known)[0] >= 0.0:
         return
     if clock.way == "function":
-        raise PlanError(f"time=: dt/ds = {clock.rate} is not shown to be positive everywhere",
-                        fix="Give one that is: a distance, a power of one, 1/(a + b) of such.")  # fmt: skip
-    raise PlanError(f'time="{clock.way}": V of `{system.name}` is not shown to be negative everywhere, with these '
-                    "parameters", fix="Choose the zero of V so that it is, by a constant; or give dt/ds as a function of the "
-                    "positions: time=lambda q: ...")  # fmt: skip
+        raise PlanError(
+            f"time=: dt/ds = {clock.rate} is not shown to be positive everywhere",
+            fix="Give one that is: a distance, a power of one, 1/(a + b) of such.",
+        )
+    raise PlanError(
+        f'time="{clock.way}": V of `{system.name}` is not shown to be negative everywhere, with these '
+        "parameters",
+        fix="Choose the zero of V so that it is, by a constant; or give dt/ds as a function of the "
+        "positions: time=lambda q: ...",
+    )
 
 
 def times_of(r: Run, frames: Mapping[str, Any]) -> Any:
@@ -106,12 +123,16 @@ def steps_until(r: Run, until: Any) -> int:
     assert clock is not None
     end = checked_time(until, "until=10.0")
     if r.given.is_ensemble:
-        raise PlanError("until= with time=, for an ensemble: its members reach a time at different steps",
-                        fix="Pass steps=, and look at out.t, which has a column for each member.")  # fmt: skip
+        raise PlanError(
+            "until= with time=, for an ensemble: its members reach a time at different steps",
+            fix="Pass steps=, and look at out.t, which has a column for each member.",
+        )
     way = math.copysign(1.0, r.dt)
     begin = float(r.encoding.shown(clock.time, r.given.states)[0])
     if way * (end - begin) < 0:
-        raise InputError(f"until={end:g} lies before t = {begin:g}", fix="Time runs forward; use a negative dt to go back.")
+        raise InputError(
+            f"until={end:g} lies before t = {begin:g}", fix="Time runs forward; use a negative dt to go back."
+        )
     steps = FIRST_STEPS
     while True:
         reached, last, stopped = counted(r, clock.time, steps, lambda t: way * t <= way * end)
@@ -119,8 +140,10 @@ def steps_until(r: Run, until: Any) -> int:
             return reached
         pace = (last - begin) / steps
         if steps >= MOST_STEPS or not way * pace > 0:
-            raise InputError(f"t is {last:g} after {steps:,} steps and does not come nearer to until={end:g}",
-                             fix="Pass steps=, or a longer dt.")  # fmt: skip
+            raise InputError(
+                f"t is {last:g} after {steps:,} steps and does not come nearer to until={end:g}",
+                fix="Pass steps=, or a longer dt.",
+            )
         steps = min(max(math.ceil(AHEAD * (end - begin) / pace), 2 * steps), MOST_STEPS)
 
 
@@ -206,4 +229,6 @@ def end_at(r: Run, record: Record, out: Trajectory, until: float) -> None:
     out.final = Frame({name: values[name][-1] for name in names}, record.last, float(out.t[-1]), last)
     out.hash_of = partial(state_hash, last)
     origin = out.origin
-    out.origin = replace(origin, frames={name: v[:, None] for name, v in kept.items()}, steps=out.steps.tolist())
+    out.origin = replace(
+        origin, frames={name: v[:, None] for name, v in kept.items()}, steps=out.steps.tolist()
+    )

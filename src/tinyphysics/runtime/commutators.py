@@ -1,4 +1,5 @@
 """How large is what a splitting neglects?  The first term of the energy that it keeps, where a run begins."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -28,8 +29,12 @@ class Commutators:
 
     @property
     def row(self) -> Row:
-        return Row("commutators", f"{self.relative:.1e}", f"of the energies at the first state, {self.size:.1e}: dt**2 times "
-                   "the nested brackets of the parts, by which the energy that the step keeps differs from H")  # fmt: skip
+        return Row(
+            "commutators",
+            f"{self.relative:.1e}",
+            f"of the energies at the first state, {self.size:.1e}: dt**2 times "
+            "the nested brackets of the parts, by which the energy that the step keeps differs from H",
+        )
 
 
 def commutators(b: Build, r: Run) -> Commutators | None:
@@ -39,10 +44,14 @@ def commutators(b: Build, r: Run) -> Commutators | None:
         return None
     parts = [term.energy for term in b.step.terms]
     try:
-        values = {f"part {k}": u for k, u in enumerate(parts)} | {"error": strang_error(parts, r.system.pairs)}
+        values = {f"part {k}": u for k, u in enumerate(parts)} | {
+            "error": strang_error(parts, r.system.pairs)
+        }
     except TinyPhysicsError:
         return None
-    found: dict[str, Any] = looking(r, values, {name: v[None] for name, v in r.given.states.items()}, [r.schedule.first])
+    found: dict[str, Any] = looking(
+        r, values, {name: v[None] for name, v in r.given.states.items()}, [r.schedule.first]
+    )
     size = np.abs(found["error"][0]) * r.dt**2
     scale = sum(np.abs(found[f"part {k}"][0]) for k in range(len(parts)))
     worst = int(np.argmax(size))

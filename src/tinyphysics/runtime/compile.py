@@ -1,4 +1,5 @@
 """tp.compile: what may be asked for, and what is said about what may not be."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,9 @@ SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with
 
 def choice(name: str, value: Any, built: tuple[Any, ...]) -> None:
     if value not in built:
-        raise PlanError(f"there is no {name} {value!r}", fix=f"{name} may be {one_of([str(v) for v in built])}.")
+        raise PlanError(
+            f"there is no {name} {value!r}", fix=f"{name} may be {one_of([str(v) for v in built])}."
+        )
 
 
 def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
@@ -52,7 +55,11 @@ def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
 
 def checked_budget(approximate: Any, precision: str, scale: str) -> float:
     """A relative error that forces may have."""
-    if isinstance(approximate, bool) or not isinstance(approximate, (int, float)) or not 0.0 < approximate < 1.0:
+    if (
+        isinstance(approximate, bool)
+        or not isinstance(approximate, (int, float))
+        or not 0.0 < approximate < 1.0
+    ):
         raise InputError(f"approximate={approximate!r} is not a relative error", fix="Pass approximate=1e-3.")
     for name, value, plain in (("precision", precision, "float64"), ("scale", scale, "off")):
         if value != plain:
@@ -63,7 +70,9 @@ def checked_budget(approximate: Any, precision: str, scale: str) -> float:
 def check_alone(name: str, others: Mapping[str, Any]) -> None:
     for other, value in others.items():
         if value is not None:
-            raise PlanError(f"{name}= does not go with {other}=", fix=f"Leave {other}= out, and choose dt yourself.")
+            raise PlanError(
+                f"{name}= does not go with {other}=", fix=f"Leave {other}= out, and choose dt yourself."
+            )
 
 
 def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
@@ -82,48 +91,74 @@ def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, 
     """The units of a lattice by the name of a state; "" is any other."""
     if precision != "lattice":
         if lattice is not None:
-            raise PlanError(f"lattice={lattice!r} with precision={precision!r}", fix='Pass precision="lattice" too.')
+            raise PlanError(
+                f"lattice={lattice!r} with precision={precision!r}", fix='Pass precision="lattice" too.'
+            )
         return ()
     if scale != "off":
-        raise PlanError(f"scale={scale!r} does not go with precision=\"lattice\"", fix="Leave scale= out.")
+        raise PlanError(f'scale={scale!r} does not go with precision="lattice"', fix="Leave scale= out.")
     given = {} if lattice is None else dict(lattice) if isinstance(lattice, Mapping) else {"": lattice}
     for name, unit in given.items():
         good = isinstance(name, str) and isinstance(unit, (int, float)) and not isinstance(unit, bool)
         if not good or not SMALLEST_UNIT <= unit <= LARGEST_UNIT or frexp(unit)[0] != 0.5:
             of = f" of `{name}`" if name else ""
-            raise InputError(f"the unit {unit!r}{of} is not a power of two",
-                             fix="Pass lattice=2**-40, or one for each state.")  # fmt: skip
+            raise InputError(
+                f"the unit {unit!r}{of} is not a power of two",
+                fix="Pass lattice=2**-40, or one for each state.",
+            )
     return tuple(sorted((name, float(unit)) for name, unit in given.items()))
 
 
 def checked_tolerance(given: Any, precision: str) -> float:
     least = TOLERANCE.get(precision, TOLERANCE["float64"])
     if isinstance(given, bool) or not isinstance(given, Real) or not least <= float(given) <= LOOSEST:
-        raise InputError(f"tolerance={given!r} is not a relative error between {least:.2g} and {LOOSEST:g}",
-                         fix="Pass tolerance=1e-9, or leave it out.")  # fmt: skip
+        raise InputError(
+            f"tolerance={given!r} is not a relative error between {least:.2g} and {LOOSEST:g}",
+            fix="Pass tolerance=1e-9, or leave it out.",
+        )
     return float(given)
 
 
 def checked_absolute(given: Any, method: str) -> float:
     if isinstance(given, bool) or not isinstance(given, Real) or not 0.0 < float(given) < inf:
-        raise InputError(f"absolute={given!r} is not an error", fix="Pass absolute=1e-9, in the units of the states.")
+        raise InputError(
+            f"absolute={given!r} is not an error", fix="Pass absolute=1e-9, in the units of the states."
+        )
     looks = [m.name for m in METHODS if m.looks_at_each]
     if method not in looks:
-        raise PlanError(f"absolute= is of methods that look at the error of each number, and `{method}` does not",
-                        fix=f"Choose method={one_of([repr(name) for name in looks])}, or leave absolute= out.")  # fmt: skip
+        raise PlanError(
+            f"absolute= is of methods that look at the error of each number, and `{method}` does not",
+            fix=f"Choose method={one_of([repr(name) for name in looks])}, or leave absolute= out.",
+        )
     return float(given)
 
 
 def compile(
-    system: Any, dt: float | None = None, *, method: str = "auto", order: int | None = None,
-    forbid: tuple[str, ...] = (), energy_drift: float | None = None, error: float | None = None,
-    propagator: str | None = None, time: Any = None, kinetics: str = "newtonian",
-    backend: str = "auto", precision: str = "float64", math: str = "exact",
-    sizes: Mapping[str, int] | None = None, pilot: Any = None, checks: str = "on",
-    approximate: float | None = None, inner: int | Sequence[int] | None = None, scale: str = "off",
-    lattice: float | Mapping[str, float] | None = None, tolerance: float | None = None,
-    absolute: float | None = None, project: Any = None,
-) -> Simulation:  # fmt: skip
+    system: Any,
+    dt: float | None = None,
+    *,
+    method: str = "auto",
+    order: int | None = None,
+    forbid: tuple[str, ...] = (),
+    energy_drift: float | None = None,
+    error: float | None = None,
+    propagator: str | None = None,
+    time: Any = None,
+    kinetics: str = "newtonian",
+    backend: str = "auto",
+    precision: str = "float64",
+    math: str = "exact",
+    sizes: Mapping[str, int] | None = None,
+    pilot: Any = None,
+    checks: str = "on",
+    approximate: float | None = None,
+    inner: int | Sequence[int] | None = None,
+    scale: str = "off",
+    lattice: float | Mapping[str, float] | None = None,
+    tolerance: float | None = None,
+    absolute: float | None = None,
+    project: Any = None,
+) -> Simulation:
     """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
 
     precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
@@ -175,13 +210,26 @@ def compile(
             fix="Decorate the function: @tp.hamiltonian, @tp.forces, @tp.ode or @tp.map.",
         )
     if system.kind == "potential":
-        raise PlanError(f"`{system.name}` is a potential: alone it moves nothing",
-                        fix=f"Add it to a system: free + {system.name}.")  # fmt: skip
+        raise PlanError(
+            f"`{system.name}` is a potential: alone it moves nothing",
+            fix=f"Add it to a system: free + {system.name}.",
+        )
     if time is not None:
-        check_alone("time", {"energy_drift": energy_drift, "error": error, "pilot": pilot, "propagator": propagator,
-                             "approximate": approximate, "scale": None if scale == "off" else scale})  # fmt: skip
+        check_alone(
+            "time",
+            {
+                "energy_drift": energy_drift,
+                "error": error,
+                "pilot": pilot,
+                "propagator": propagator,
+                "approximate": approximate,
+                "scale": None if scale == "off" else scale,
+            },
+        )
     if propagator is not None and propagator not in PROPAGATORS:
-        raise PlanError(f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}.")
+        raise PlanError(
+            f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}."
+        )
     choice("kinetics", kinetics, ("newtonian", "relativistic"))
     choice("precision", precision, tuple(PRECISIONS))
     choice("math", math, MATHS)
@@ -214,26 +262,50 @@ def compile(
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
     if not all(isinstance(name, str) for name in forbidden):
         raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
-    goal = Goal(dt, method, order, forbidden, precision, scale, approximate, inner=counts, lattice=units,
-                energy_drift=energy_drift, error=error, propagator=propagator, math=math,
-                tolerance=None if tolerance is None else checked_tolerance(tolerance, precision),
-                absolute=None if absolute is None else checked_absolute(absolute, method))  # fmt: skip
+    goal = Goal(
+        dt,
+        method,
+        order,
+        forbidden,
+        precision,
+        scale,
+        approximate,
+        inner=counts,
+        lattice=units,
+        energy_drift=energy_drift,
+        error=error,
+        propagator=propagator,
+        math=math,
+        tolerance=None if tolerance is None else checked_tolerance(tolerance, precision),
+        absolute=None if absolute is None else checked_absolute(absolute, method),
+    )
     adapts = is_adaptive(source.kind, method)
     if adapts and dt is not None and dt < 0:
-        raise PlanError(f"dt={dt:g}: steps of their own lengths go forward in time",
-                        fix="Write the equations of -t, or choose another method.")  # fmt: skip
+        raise PlanError(
+            f"dt={dt:g}: steps of their own lengths go forward in time",
+            fix="Write the equations of -t, or choose another method.",
+        )
     if adapts and pilot is not None:
         raise PlanError("pilot= chooses a step, and this method chooses its own", fix="Leave pilot= out.")
     if (goal.is_accurate or pilot is not None) and not adapts:
         check_goals(source.kind, source.name, goal)
     if goal.is_accurate and not adapts:
-        goal = replace(goal, energy_drift=None if energy_drift is None else float(energy_drift),
-                       error=None if error is None else float(error))  # fmt: skip
+        goal = replace(
+            goal,
+            energy_drift=None if energy_drift is None else float(energy_drift),
+            error=None if error is None else float(error),
+        )
     elif dt is None and source.kind != "map" and not adapts:
         checked_step(dt)
     if project is not None:
-        check_alone("project", {"propagator": None if propagator == "loop" else propagator, "approximate": approximate,
-                                "tolerance": tolerance})  # fmt: skip
+        check_alone(
+            "project",
+            {
+                "propagator": None if propagator == "loop" else propagator,
+                "approximate": approximate,
+                "tolerance": tolerance,
+            },
+        )
         found = checked_invariants(project, source, Simulation(source, goal, requested, checks).traced)
         goal = replace(goal, project=found, propagator="loop")
     sim = Simulation(source, goal, requested, checks)

@@ -1,4 +1,5 @@
 """A system and what was decided about it: known from the caches, or built now; looked into only where asked."""
+
 from __future__ import annotations
 
 import logging
@@ -58,8 +59,10 @@ class Compiled:
         if self._built is None:
             b = build(self.system, self.goal, self.requested)
             if b.program.hash != self.known.program:
-                raise StoreError("the plan cache knows this system by another program than it compiles to",
-                                 fix="Empty the cache directory that `tp doctor` names.")  # fmt: skip
+                raise StoreError(
+                    "the plan cache knows this system by another program than it compiles to",
+                    fix="Empty the cache directory that `tp doctor` names.",
+                )
             self._built = b
         return self._built
 
@@ -91,8 +94,13 @@ class Compiled:
         """Whoever waits for a loop that can be deleted should know."""
         estimate = steps * members * loop_seconds(0, self.known.operations)
         if self.known.instead and estimate > LONG:
-            LOG.warning('%s: %s steps one by one take %s or more; propagator="%s" makes one jump of them',
-                        self.system.name, f"{steps:,}", seconds(estimate), self.known.instead)  # fmt: skip
+            LOG.warning(
+                '%s: %s steps one by one take %s or more; propagator="%s" makes one jump of them',
+                self.system.name,
+                f"{steps:,}",
+                seconds(estimate),
+                self.known.instead,
+            )
 
     @cached_property
     def adaptive(self) -> bool:
@@ -136,7 +144,9 @@ class Compiled:
         s = self.system
         assert s.energy is not None
         clock = UOp.var("t") if s.time is None else s.time
-        return not loops_refuse(probe(s.states, s.parameters, clock, {"energy": s.energy}, self.encoding.precision))
+        return not loops_refuse(
+            probe(s.states, s.parameters, clock, {"energy": s.energy}, self.encoding.precision)
+        )
 
     def in_loops(self, members: int) -> bool:
         """Does a run of so many members go along the axes of its states?"""

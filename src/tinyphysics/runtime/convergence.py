@@ -3,6 +3,7 @@
 Looked at before the run, at the nodes of every step, or of steps at even distances where there are many. The norm is that
 of A in the units of q and p in which it is smallest, or nearly: a change of units changes nothing about the series.
 """
+
 from __future__ import annotations
 
 from functools import lru_cache
@@ -41,9 +42,11 @@ def check_converges(r: Run, method: str) -> dict[str, Any]:
     worst = float(length[step, who])
     if not worst < CONVERGES:
         of = f" of member {who}" if r.given.is_ensemble and members > 1 else ""
-        raise PlanError(f"`{method}` does not converge: the norm of A(t), integrated over the step at "
-                        f"t = {time_at(int(n[step]), r.dt, r.t0):g}{of}, is {worst:.3g}, and must be below pi",
-                        fix=f"Shorten dt, to {abs(r.dt) * 2.0 / worst:.2g} or less.")  # fmt: skip
+        raise PlanError(
+            f"`{method}` does not converge: the norm of A(t), integrated over the step at "
+            f"t = {time_at(int(n[step]), r.dt, r.t0):g}{of}, is {worst:.3g}, and must be below pi",
+            fix=f"Shorten dt, to {abs(r.dt) * 2.0 / worst:.2g} or less.",
+        )
     looked = "every step" if every == 1 else f"{len(n):,} of {steps:,} steps"
     return {"magnus": {"norm": worst, "limit": CONVERGES, "looked_at": looked}}
 
@@ -53,7 +56,11 @@ def matrices(r: Run, t: Any, members: int) -> Any:
     size, components, f = entries(r.system)
     env: dict[Any, Any] = {} if r.system.time is None else {r.system.time: np.repeat(t, members)}
     for p in r.system.parameters:
-        flat = np.broadcast_to(r.given.params[p.name], (members, *p.var.shape)).reshape(members, -1).astype(np.float64)
+        flat = (
+            np.broadcast_to(r.given.params[p.name], (members, *p.var.shape))
+            .reshape(members, -1)
+            .astype(np.float64)
+        )
         env |= {e: np.tile(flat[:, k], len(t)) for k, e in enumerate(components[p.var])}
     with np.errstate(all="ignore"):
         values = [np.broadcast_to(v, len(t) * members) for v in f(env)]
@@ -86,4 +93,6 @@ def norms(a: Any) -> Any:
             unit[:, k] *= np.sqrt(np.divide(row, column, out=np.ones_like(row), where=good))
     scaled = a * (unit[:, None, :] / unit[:, :, None])
     known = np.isfinite(scaled).all(axis=(-2, -1))
-    return np.where(known, np.linalg.norm(np.where(known[..., None, None], scaled, 0.0), 2, axis=(-2, -1)), np.nan)
+    return np.where(
+        known, np.linalg.norm(np.where(known[..., None, None], scaled, 0.0), 2, axis=(-2, -1)), np.nan
+    )

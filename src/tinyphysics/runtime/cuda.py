@@ -1,4 +1,5 @@
 """How does a program become kernels of an NVIDIA GPU?  LLVM IR from emit/, PTX and machine code by device/."""
+
 from __future__ import annotations
 
 import json
@@ -76,7 +77,9 @@ class CudaLoader:
         try:
             key, guarded = json.loads((cache.read(note) if note else None) or b"null")
             text = cache.read(key) if nvptx.NAME.fullmatch(key) else None
-            return None if text is None else (text.decode(), True, {str(k): bool(v) for k, v in guarded.items()})
+            return (
+                None if text is None else (text.decode(), True, {str(k): bool(v) for k, v in guarded.items()})
+            )
         except (ValueError, TypeError, AttributeError):
             return None
 
@@ -146,7 +149,17 @@ class CudaLoops:
         self.found += kept and found
         self.made += not (kept and found)
         functions = dict(zip(names, built))
-        calls = {section: [[Call(functions[x.name], x.blocks, x.block, x.buffers, x.clocked) for x in nest] for nest in nests]
-                 for section, nests in module.launches.items()}  # fmt: skip
-        return Loaded(calls, calls.pop(ptx_nests.LOOK), functions[ptx_nests.TICK], cuda.Buffer(max(module.workspace, 8)),
-                      *(functions[name] for name in beside[1:]))  # fmt: skip
+        calls = {
+            section: [
+                [Call(functions[x.name], x.blocks, x.block, x.buffers, x.clocked) for x in nest]
+                for nest in nests
+            ]
+            for section, nests in module.launches.items()
+        }
+        return Loaded(
+            calls,
+            calls.pop(ptx_nests.LOOK),
+            functions[ptx_nests.TICK],
+            cuda.Buffer(max(module.workspace, 8)),
+            *(functions[name] for name in beside[1:]),
+        )

@@ -1,4 +1,5 @@
 """A run as an xarray.Dataset: named axes, units as annotated, and attributes that reproduce it."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -28,10 +29,14 @@ def to_xarray(out: Trajectory) -> Any:
     if isinstance(first, Stored) and first.tail is None:
         return valued(xarray.open_zarr(first.store.root, decode_times=False), out)
     if not isinstance(out.origin, Origin) or out.origin.asked is None:
-        raise PlanError("this trajectory does not know its system", fix="Ask before it is saved or sent elsewhere.")
+        raise PlanError(
+            "this trajectory does not know its system", fix="Ask before it is saved or sent elsewhere."
+        )
     if np.ndim(out.t) > 1:
-        raise PlanError("the members of this run have times of their own, and a dataset has one axis of time",
-                        fix="Run one member alone, or make one of out.t, out.q and out.p yourself.")  # fmt: skip
+        raise PlanError(
+            "the members of this run have times of their own, and a dataset has one axis of time",
+            fix="Run one member alone, or make one of out.t, out.q and out.p yourself.",
+        )
     run, values = out.origin.run, out.origin.values
     given = arrays_given(run.given)
     variables: dict[str, Any] = {}

@@ -1,4 +1,5 @@
 """What have pilots shown before?  Decisions, found again by the system, the goals, the state and the time of a run."""
+
 from __future__ import annotations
 
 import json
@@ -18,19 +19,25 @@ _decisions: dict[str, Decision] = {}
 
 def as_data(d: Decision) -> dict[str, Any]:
     """For JSON, which has no infinities."""
-    return asdict(d) | {"trials": [asdict(t) | {"error": str(t.error), "work": str(t.work)} for t in d.trials]}
+    return asdict(d) | {
+        "trials": [asdict(t) | {"error": str(t.error), "work": str(t.work)} for t in d.trials]
+    }
 
 
 def from_data(data: Any) -> Decision:
     """What `as_data` wrote; anything else raises."""
-    trials = tuple(Trial(**t | {"error": float(t["error"]), "work": float(t["work"])}) for t in data["trials"])
+    trials = tuple(
+        Trial(**t | {"error": float(t["error"]), "work": float(t["work"])}) for t in data["trials"]
+    )
     return Decision(**data | {"trials": trials})
 
 
 def key(system: System, goal: Goal, given: Inputs, t0: float, reach: float | None) -> str | None:
     """Of all that pilots decide by; they have the same bits on every backend."""
     state = [state_hash(given.states), state_hash(given.own), given.members]
-    return key_of("decision", roots_of(system), [system.kind, *variables(system), vars(goal), state, t0, reach])
+    return key_of(
+        "decision", roots_of(system), [system.kind, *variables(system), vars(goal), state, t0, reach]
+    )
 
 
 def recall(name: str | None) -> Decision | None:

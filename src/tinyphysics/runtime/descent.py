@@ -5,6 +5,7 @@ energy never rises. Nothing moves further than `move` at once, and where the ene
 trouble are shaken until it is. Sums are folded in halves and shaking is drawn by Philox, so that the result does not
 depend on the machine, nor on who runs beside a member.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -86,7 +87,9 @@ class Search:
 
     def some(self, keep: Any) -> Search:
         parts = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Search(**{n: [a[keep] for a in v] if isinstance(v, list) else v[keep] for n, v in parts.items()})
+        return Search(
+            **{n: [a[keep] for a in v] if isinstance(v, list) else v[keep] for n, v in parts.items()}
+        )
 
     def descent(self) -> Any:
         """Minus the inverse Hessian, as the pairs know it, times the gradient: the two loops of Nocedal 1980."""
@@ -102,7 +105,9 @@ class Search:
     def step(self, f: Any, g: Any, attempt: int) -> None:
         """What the energy and the gradient at the trial points lead to."""
         finite = np.isfinite(f) & np.isfinite(g).all(axis=1)
-        lower = (f <= self.f + DECREASE * self.t * self.slope) & (f < self.f)  # what is promised may be below rounding
+        lower = (f <= self.f + DECREASE * self.t * self.slope) & (
+            f < self.f
+        )  # what is promised may be below rounding
         level = (f <= self.f + LEVEL * np.abs(self.f)) & (largest(g) < largest(self.g))
         accept = finite & (~self.begun | lower | level)
         shake, old = ~self.begun & ~finite, largest(self.g)
@@ -153,7 +158,9 @@ class Search:
         """A place near for the components without a force; for all, if each has one."""
         bad = ~np.isfinite(g)
         bad |= ~bad.any(axis=1)[:, None]
-        noise = 2.0 * uniform(g.shape[1], seed=0, step=attempt)[:, 0] - 1.0  # a member's own, whoever runs beside it
+        noise = (
+            2.0 * uniform(g.shape[1], seed=0, step=attempt)[:, 0] - 1.0
+        )  # a member's own, whoever runs beside it
         return np.where(bad, self.move[:, None] * noise, 0.0)
 
 

@@ -1,4 +1,5 @@
 """What is the hash of a state?  Defined byte by byte, so that every backend can be compared with it."""
+
 from __future__ import annotations
 
 import hashlib
@@ -42,7 +43,8 @@ def leaves(a: Any) -> bytes:
     if 0 < len(data) <= LEAF:
         return hashlib.blake2b(data, digest_size=16).digest()
     return b"".join(
-        hashlib.blake2b(data[start : start + LEAF], digest_size=16).digest() for start in range(0, len(data), LEAF)
+        hashlib.blake2b(data[start : start + LEAF], digest_size=16).digest()
+        for start in range(0, len(data), LEAF)
     )
 
 
@@ -68,7 +70,9 @@ def state_hash(state: Mapping[str, Any], threads: int = 1) -> str:
         if a.size <= step:
             digests = leaves(flat)
         else:
-            digests = b"".join(spread(lambda k: leaves(flat[k * step : (k + 1) * step]), -(-a.size // step), threads))  # noqa: B023
+            digests = b"".join(
+                spread(lambda k: leaves(flat[k * step : (k + 1) * step]), -(-a.size // step), threads)  # noqa: B023
+            )
         parts.append((a.dtype, a.shape, digests))
     return joined(parts)
 
@@ -88,11 +92,19 @@ def digests(arrays: Sequence[Any]) -> Iterator[bytes]:
     for a in arrays:
         a = canonical(a)
         size = a[:1].nbytes
-        parts.append((f"{a.dtype.newbyteorder('<').str}{a.shape[1:]}".encode(), a.reshape(-1).view(np.uint8).data, size))
+        parts.append(
+            (
+                f"{a.dtype.newbyteorder('<').str}{a.shape[1:]}".encode(),
+                a.reshape(-1).view(np.uint8).data,
+                size,
+            )
+        )
     blake2b = hashlib.blake2b
     for k in range(len(arrays[0])):
-        inner = [prefix + blake2b(data[k * size : (k + 1) * size], digest_size=16).digest() if size else prefix
-                 for prefix, data, size in parts]  # fmt: skip
+        inner = [
+            prefix + blake2b(data[k * size : (k + 1) * size], digest_size=16).digest() if size else prefix
+            for prefix, data, size in parts
+        ]
         yield blake2b(b"".join(inner), digest_size=16).digest()
 
 

@@ -3,6 +3,7 @@
 A run keeps each state as one array or as several words, in the formats of its precision and in the order of its
 program; frames, files, hashes and checkpoints hold them so. What a user reads is their value.
 """
+
 from __future__ import annotations
 
 import math
@@ -62,7 +63,11 @@ class Encoding:
                 return SLOTS["there"]().valued(n, self.precision.unit(name))
             value = n * self.precision.unit(name)
             # of a store opened elsewhere it is an array of another library's
-            return np.where(n == LOST, np.nan, value) if isinstance(n, (np.ndarray, np.generic)) else value.where(n != LOST)
+            return (
+                np.where(n == LOST, np.nan, value)
+                if isinstance(n, (np.ndarray, np.generic))
+                else value.where(n != LOST)
+            )
         high, *low = (kept[n] for n in self.precision.names(name))
         if low and isinstance(high, DeviceArray):
             return SLOTS["there"]().total(high, low[0])
@@ -90,7 +95,9 @@ class Encoding:
                 lost[name] = 0.0
             else:
                 value = np.asarray(x, np.float64)
-                lost[name] = float(np.max(np.abs(self.shown(name, self.stored(name, value)) - value), initial=0.0))
+                lost[name] = float(
+                    np.max(np.abs(self.shown(name, self.stored(name, value)) - value), initial=0.0)
+                )
         return {"unit": {name: self.precision.unit(name) for name in given}, "initial_rounding": lost}
 
     def values(self, kept: Arrays) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 """What does the runtime ask of whatever runs a program?"""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -29,9 +30,15 @@ class Engine(Protocol):
     ) -> Any: ...
     def registers(self, m: Any) -> dict[str, Any]: ...
     def restored(
-        self, registers: States, params: States, members: int, dt: float, t0: float, steps: int,
+        self,
+        registers: States,
+        params: States,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
         threads: int | None = None,
-    ) -> Any: ...  # fmt: skip
+    ) -> Any: ...
     def snapshot(self, m: Any) -> Any: ...
     def some(self, m: Any, members: list[int]) -> Any: ...
     def overwrite(self, m: Any, members: list[int], well: int) -> None: ...

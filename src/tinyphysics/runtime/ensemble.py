@@ -1,4 +1,5 @@
 """What did the user pass to a run?  Every state and parameter as an array with a member axis, or an error."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -56,8 +57,10 @@ def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
         with np.errstate(over="ignore", under="ignore"):
             out: Any = np.asarray(value, dtype=np.float64).astype(NUMPY_DTYPE[dtype.name], copy=False)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"`{name}` is not a number or an array of numbers: {str(error).rstrip('.')}",
-                         fix=f"Pass {name}=1.0, or an array of numbers.") from error  # fmt: skip
+        raise InputError(
+            f"`{name}` is not a number or an array of numbers: {str(error).rstrip('.')}",
+            fix=f"Pass {name}=1.0, or an array of numbers.",
+        ) from error
     return out
 
 
@@ -84,20 +87,31 @@ def in_format(dtype: DType) -> str:
     return "" if dtype is f64 else f" in {np.dtype(NUMPY_DTYPE[dtype.name]).name}"
 
 
-def kept(encoding: Encoding, name: str, value: Any, shape: tuple[int, ...]) -> tuple[dict[str, Any], int | None]:
+def kept(
+    encoding: Encoding, name: str, value: Any, shape: tuple[int, ...]
+) -> tuple[dict[str, Any], int | None]:
     """(the words of a state with a leading axis, its length or None if the axis was not given)."""
     if not isinstance(value, Words):
         a, n = with_axis(name, value, shape, f64)
         return encoding.stored(name, a), n
     like = encoding.stored(name, np.zeros(()))
-    same = value.arrays.keys() == like.keys() and all(value.arrays[w].dtype == v.dtype for w, v in like.items())
+    same = value.arrays.keys() == like.keys() and all(
+        value.arrays[w].dtype == v.dtype for w, v in like.items()
+    )
     if not same:
         told = ", ".join(f"{w} {v.dtype}" for w, v in value.arrays.items())
-        raise InputError(f"`{name}` is kept as {', '.join(f'{w} {v.dtype}' for w, v in like.items())}; given: {told}",
-                         fix=f"Pass its value, {name}=out.{name}[-1], or words of a run in this precision.")  # fmt: skip
-    found = {w: axis_of(name, v if isinstance(v, DeviceArray) else np.asarray(v), shape) for w, v in value.arrays.items()}
+        raise InputError(
+            f"`{name}` is kept as {', '.join(f'{w} {v.dtype}' for w, v in like.items())}; given: {told}",
+            fix=f"Pass its value, {name}=out.{name}[-1], or words of a run in this precision.",
+        )
+    found = {
+        w: axis_of(name, v if isinstance(v, DeviceArray) else np.asarray(v), shape)
+        for w, v in value.arrays.items()
+    }
     if len({n for _, n in found.values()}) > 1:
-        raise ShapeError(f"the words of `{name}` have different shapes", fix='Pass what out.words("...") gave.')
+        raise ShapeError(
+            f"the words of `{name}` have different shapes", fix='Pass what out.words("...") gave.'
+        )
     return {w: a for w, (a, _) in found.items()}, next(n for _, n in found.values())
 
 
@@ -110,8 +124,10 @@ def check_sign(p: Parameter, a: Any, is_ensemble: bool) -> None:
         member, *place = (int(k) for k in np.argwhere(wrong)[0])
         which = p.name + (f"[{', '.join(map(str, place))}]" if place else "")
         of = f" for member {member}" if is_ensemble else ""
-        raise InputError(f"the parameter `{which}` is {a[(member, *place)]:g}{of}, and must be {p.sign}",
-                         fix=f"Pass {p.name}=... with numbers {SIGNS[p.sign]}.")  # fmt: skip
+        raise InputError(
+            f"the parameter `{which}` is {a[(member, *place)]:g}{of}, and must be {p.sign}",
+            fix=f"Pass {p.name}=... with numbers {SIGNS[p.sign]}.",
+        )
 
 
 def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT64) -> Inputs:
@@ -142,19 +158,27 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
         value = p.default if given.get(p.name) is None else given[p.name]
         if value is None:
             returned = f"; if it is a state, return its new value after that of `{states[-1]}`"
-            raise InputError(f"the parameter `{p.name}` has no default and was not given",
-                             fix=f"Pass {p.name}=... to evolve{returned if system.kind == 'map' else ''}.")  # fmt: skip
+            raise InputError(
+                f"the parameter `{p.name}` has no default and was not given",
+                fix=f"Pass {p.name}=... to evolve{returned if system.kind == 'map' else ''}.",
+            )
         if np.ndim(value) == 0 and p.var.shape:
             value = np.full(p.var.shape, number_array(p.name, value))
         a, n = with_axis(p.name, value, p.var.shape, dtype)
         if not all_finite(a):
-            raise InputError(f"the parameter `{p.name}` is not finite{in_format(dtype)}", fix="Check its value.")
+            raise InputError(
+                f"the parameter `{p.name}` is not finite{in_format(dtype)}", fix="Check its value."
+            )
         exact = np.asarray(value, np.float64) if dtype is not f64 else a
         if exact is not a and (np.abs(a.astype(np.float64) - exact) > ROUNDING[dtype] * np.abs(exact)).any():
-            raise InputError(f"the parameter `{p.name}` is too small{in_format(dtype)}",
-                             fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
+            raise InputError(
+                f"the parameter `{p.name}` is too small{in_format(dtype)}",
+                fix='Choose units in which it is nearer to 1, or precision="float64".',
+            )
         check_sign(p, a, n is not None)
-        param_arrays[p.name] = a.copy()  # what is asked of a run later must not see what becomes of the user's
+        param_arrays[p.name] = (
+            a.copy()
+        )  # what is asked of a run later must not see what becomes of the user's
         if n is not None:
             lengths[p.name] = n
     if len(set(lengths.values())) > 1:
@@ -200,17 +224,23 @@ def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
             continue
         if not fits(shape, actual):
             declared = f"({', '.join(map(str, shape))})"
-            raise ShapeError(f"`{name}` has shape {actual}; the system declares {declared}",
-                             fix=f"One member: {declared}. An ensemble: (members, {declared[1:]}.")  # fmt: skip
+            raise ShapeError(
+                f"`{name}` has shape {actual}; the system declares {declared}",
+                fix=f"One member: {declared}. An ensemble: (members, {declared[1:]}.",
+            )
         for letter, n in zip(shape, actual[-len(shape) :]):
             if isinstance(letter, str) and sizes.setdefault(letter, n) != n:
-                raise ShapeError(f"`{name}` has {letter} = {n}, but `{said[letter]}` has {letter} = {sizes[letter]}",
-                                 fix="One letter is one size.")  # fmt: skip
+                raise ShapeError(
+                    f"`{name}` has {letter} = {n}, but `{said[letter]}` has {letter} = {sizes[letter]}",
+                    fix="One letter is one size.",
+                )
             said.setdefault(str(letter), name)
     missing = [n for n in family.letters if n not in sizes]
     if missing:
         owner = next(name for name, shape in family.shapes.items() if missing[0] in shape)
         every = ", ".join(f"{n!r}: {sizes.get(n, '...')}" for n in family.letters)
-        raise InputError(f"the size `{missing[0]}` cannot be read off what was given",
-                         fix=f"Pass {owner}=... with all its axes, or sizes={{{every}}} to compile.")  # fmt: skip
+        raise InputError(
+            f"the size `{missing[0]}` cannot be read off what was given",
+            fix=f"Pass {owner}=... with all its axes, or sizes={{{every}}} to compile.",
+        )
     return sizes

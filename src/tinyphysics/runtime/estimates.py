@@ -1,4 +1,5 @@
 """Do the estimates of a GPU serve for roots and quotients?  All of them are looked at once, and the answer is noted."""
+
 from __future__ import annotations
 
 import ctypes
@@ -22,7 +23,11 @@ def serve(device: cuda.Device) -> bool:
         text, _ = nvptx.ptx(ptx_estimates.module(), device.capability)
     except BackendError:  # no LLVM here, and not in the cache
         return False
-    made_by = device.name, device.capability, cuda.driver_version()  # whose assembler decides what an estimate is
+    made_by = (
+        device.name,
+        device.capability,
+        cuda.driver_version(),
+    )  # whose assembler decides what an estimate is
     note = digest(repr([text, *made_by]).encode()) + ".note"
     known = cache.read(note)
     if known not in (YES, NO):
@@ -35,5 +40,7 @@ def looked_at(text: str, device: cuda.Device, first: int, count: int) -> bool:
     """Do those of so many numbers serve, from the one with the bits `first` on?"""
     (kernel,), _ = cuda.load(text, [ptx_estimates.NAME])
     word = cuda.zero(cuda.Buffer(8))
-    cuda.launch(kernel, device.processors * WAVES, THREADS, [word, ctypes.c_int64(first), ctypes.c_int64(count)])
+    cuda.launch(
+        kernel, device.processors * WAVES, THREADS, [word, ctypes.c_int64(first), ctypes.c_int64(count)]
+    )
     return not cuda.read(word, np.zeros(8, np.int8)).any()

@@ -3,6 +3,7 @@
 A function is looked at in some places of every step; where its sign has changed, the time is found by halving until there is
 no float64 between. Nothing of this is fed back: the steps are those of a run that nobody searches.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +61,10 @@ class Search:
         self.order: list[tuple[str, Evaluator, dict[UOp, UOp]]] = []
         for name, u in values.items():
             if u.shape != ():
-                raise InputError(f"the event `{name}` has shape {u.shape}", fix="An event is where one number changes sign.")
+                raise InputError(
+                    f"the event `{name}` has shape {u.shape}",
+                    fix="An event is where one number changes sign.",
+                )
             (flat,) = unroll([u])
             roots = lower(inline(flat))
             leaves = [x for x in toposort(roots) if x.op is Ops.VAR and not x.shape or x.op is Ops.ELEMENT]
@@ -87,9 +91,15 @@ class Search:
             return np.broadcast_to(evaluate(env)[0], len(states))
 
     def step(
-        self, rows: Any, low: Any, clock: Sequence[float], window: tuple[float, float], params: Mapping[str, Any],
-        member: int, fresh: bool,
-    ) -> list[Found]:  # fmt: skip
+        self,
+        rows: Any,
+        low: Any,
+        clock: Sequence[float],
+        window: tuple[float, float],
+        params: Mapping[str, Any],
+        member: int,
+        fresh: bool,
+    ) -> list[Found]:
         """Of one step: its coefficients (order, numbers), the time that it begins at, and the part of it to be searched."""
         high, rest = clock[0], clock[1]
 
@@ -103,6 +113,7 @@ class Search:
         d = np.linspace(window[0], window[1], PLACES + 1)
         states = at(d)
         for k, (name, _, _) in enumerate(self.order):
+
             def sign(x: Any) -> Any:
                 return self.values(k, at(x), high + (rest + x), params) > 0.0  # noqa: B023
 
@@ -140,10 +151,14 @@ class Searching:
                 continue
             own = {name: v[k if len(v) > 1 else 0] for name, v in self.params.items()}
             fresh = self.done[k] == self.since
-            self.found += tuple(self.search.step(rows[k], low[k], (high, rest), (max(first, 0.0), last), own, k, fresh))
+            self.found += tuple(
+                self.search.step(rows[k], low[k], (high, rest), (max(first, 0.0), last), own, k, fresh)
+            )
             self.done[k] = until if last < h else high + (rest + h)
             if len(self.found) > MOST:
-                raise InputError(f"more than {MOST:,} events", fix="Run for a shorter time, or look for something rarer.")
+                raise InputError(
+                    f"more than {MOST:,} events", fix="Run for a shorter time, or look for something rarer."
+                )
 
 
 def gathered(system: System, names: Sequence[str], found: Sequence[Found]) -> dict[str, Events]:
@@ -156,6 +171,10 @@ def gathered(system: System, names: Sequence[str], found: Sequence[Found]) -> di
         for s in system.states:
             states[s.name] = flat[:, at : at + s.var.size].reshape(len(mine), *s.var.shape)
             at += s.var.size
-        out[name] = Events(np.array([f.t for f in mine]), states, np.array([f.rising for f in mine], bool),
-                           np.array([f.member for f in mine], int))  # fmt: skip
+        out[name] = Events(
+            np.array([f.t for f in mine]),
+            states,
+            np.array([f.rising for f in mine], bool),
+            np.array([f.member for f in mine], int),
+        )
     return out

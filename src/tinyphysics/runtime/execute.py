@@ -1,4 +1,5 @@
 """One run of a program on an engine, with some values observed: all that decides its bits is in a Run."""
+
 from __future__ import annotations
 
 import time
@@ -76,16 +77,34 @@ def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
 
 
 def execute(
-    r: Run, record: Record, values: Mapping[str, UOp], tick: Callable[[int], None], sink: Sink | None = None,
-    keeper: Keeper | None = None, windows: Windows | None = None,
-) -> tuple[Record, int, float, str]:  # fmt: skip
+    r: Run,
+    record: Record,
+    values: Mapping[str, UOp],
+    tick: Callable[[int], None],
+    sink: Sink | None = None,
+    keeper: Keeper | None = None,
+    windows: Windows | None = None,
+) -> tuple[Record, int, float, str]:
     """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
     began = time.perf_counter()
     engine, fused = chosen(r, record, values)
     built = time.perf_counter() - began
     launches, compiling, made, found = engine.launches, engine.compiling, engine.made, engine.found
-    running = Running(engine, r.given, record.schedule, r.dt, r.t0, record, sink, fused, r.system, r.encoding, r.begun,
-                      keeper, windows)  # fmt: skip
+    running = Running(
+        engine,
+        r.given,
+        record.schedule,
+        r.dt,
+        r.t0,
+        record,
+        sink,
+        fused,
+        r.system,
+        r.encoding,
+        r.begun,
+        keeper,
+        windows,
+    )
     running.begin()
     if isinstance(engine, ON_GPUS):
         for tile in running.tiles:
@@ -101,7 +120,9 @@ def execute(
     if isinstance(engine, ON_GPUS) and running.tiles:
         record.shape = engine.told(running.tiles[0].members)
     if isinstance(engine, LoopEngine):
-        record.measured = [found for tile in running.tiles if tile.begun for found in engine.measured(tile.alone)]
+        record.measured = [
+            found for tile in running.tiles if tile.begun for found in engine.measured(tile.alone)
+        ]
     if isinstance(engine, AdaptiveEngine):
         searched = [tile.alone.events for tile in running.tiles if tile.begun]
         record.events = [found for s in searched if s is not None for found in s.found]
@@ -115,10 +136,15 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s = record.schedule
     if r.jump is not None:
-        return JumpEngine(r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None), {}
+        return JumpEngine(
+            r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None
+        ), {}
     if r.adaptive:
-        inner: Any = (engine_for(r.target, r.program, None, r.threads) if r.series is None else
-                      series_engine(r.target, r.series))  # fmt: skip
+        inner: Any = (
+            engine_for(r.target, r.program, None, r.threads)
+            if r.series is None
+            else series_engine(r.target, r.series)
+        )
         if r.target.backend == "cuda":
             inner = InPieces(inner)
         look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None

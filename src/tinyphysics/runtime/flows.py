@@ -3,6 +3,7 @@
 Each is the exponential of rational numbers, taken in whole numbers with a bound (rules/matrices.py) and rounded to two
 words of float64; so it is the same on every machine. An ensemble has one for each set of parameters.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -54,8 +55,10 @@ def matrix(program: Program, term: int, h: float, values: Values) -> Any:
     try:
         m = exponential(generator(program, term, values), Fraction(h), 120)
     except (NotAffine, TooMany, ArithmeticError) as error:
-        raise PlanError(f"the flow of the quadratic part of `{program.name}` has no exact matrix here: {error}",
-                        fix="Leave method= out: then all of V kicks.") from error  # fmt: skip
+        raise PlanError(
+            f"the flow of the quadratic part of `{program.name}` has no exact matrix here: {error}",
+            fix="Leave method= out: then all of V kicks.",
+        ) from error
     size = len(m.rows) - 1
     out = np.empty((2, size, size + 1))
     for i in range(size):
@@ -83,8 +86,10 @@ def with_flows(i: Inputs, program: Program, dt: float) -> Inputs:
     members = max((len(v) for v in i.own.values()), default=1)
     sets: list[Values] = [values_of(i.own, k) for k in range(members)]
     if len(set(sets)) > MOST:
-        raise PlanError(f"{len(set(sets))} sets of parameters have a matrix each, {MOST} at most",
-                        fix="Run the members in parts, or leave method= out.")  # fmt: skip
+        raise PlanError(
+            f"{len(set(sets))} sets of parameters have a matrix each, {MOST} at most",
+            fix="Run the members in parts, or leave method= out.",
+        )
     if len(set(sets)) == 1:
         sets = sets[:1]
     own = {}
@@ -97,5 +102,7 @@ def with_flows(i: Inputs, program: Program, dt: float) -> Inputs:
 
 
 def values_of(own: Mapping[str, Any], member: int) -> Values:
-    return tuple((name, tuple(np.asarray(v[member if len(v) > 1 else 0], np.float64).ravel().tolist()))
-                 for name, v in sorted(own.items()))  # fmt: skip
+    return tuple(
+        (name, tuple(np.asarray(v[member if len(v) > 1 else 0], np.float64).ravel().tolist()))
+        for name, v in sorted(own.items())
+    )

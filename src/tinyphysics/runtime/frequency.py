@@ -3,6 +3,7 @@
 Sums are folded in an order of their own and the start is drawn by Philox: a plan that rests on the number is the same
 on every machine. Of an ensemble every member is asked, all at once.
 """
+
 from __future__ import annotations
 
 import math
@@ -61,7 +62,10 @@ def rounded(x: float) -> float:
 
 def products(s: Stiffness, compiled: Compiled, given: Inputs, t0: float) -> Product:
     """V'' and T'' at the state, times vectors."""
-    values = {**{f"bend.{k}": u for k, u in enumerate(s.bends)}, **{f"move.{k}": u for k, u in enumerate(s.moves)}}
+    values = {
+        **{f"bend.{k}": u for k, u in enumerate(s.bends)},
+        **{f"move.{k}": u for k, u in enumerate(s.moves)},
+    }
     states = {name: np.asarray(v, np.float64) for name, v in compiled.encoding.values(given.states).items()}
     params = {name: np.asarray(v, np.float64) for name, v in given.own.items()}
     frames = {name: v[None] for name, v in states.items()}
@@ -102,7 +106,9 @@ def lanczos(product: Product, start: Any) -> tuple[float, float] | None:
     for _ in range(min(n, MOST_PRODUCTS)):
         r = product(w, u)[0]
         diagonal.append(dot(r, w))
-        for _twice in range(2):  # what rounding leaves of the earlier directions grows, if it is not taken out
+        for _twice in range(
+            2
+        ):  # what rounding leaves of the earlier directions grows, if it is not taken out
             for a, b in basis:
                 r = r - dot(r, b)[:, None] * a
         s = product(r, r)[1]
@@ -115,7 +121,10 @@ def lanczos(product: Product, start: Any) -> tuple[float, float] | None:
             break
         u, w = (np.where(on[:, None], x / norm[:, None], 0.0) for x in (r, s))
         basis.append((u, w))
-    rows = [(np.array(diagonal)[:, k].tolist(), np.array(beside)[: len(diagonal) - 1, k].tolist()) for k in range(len(u))]
+    rows = [
+        (np.array(diagonal)[:, k].tolist(), np.array(beside)[: len(diagonal) - 1, k].tolist())
+        for k in range(len(u))
+    ]
     ends = [(-largest_of([-a for a in d], b), largest_of(d, b)) for d, b in rows]
     return min(low for low, _ in ends), max(high for _, high in ends)
 

@@ -4,6 +4,7 @@ The heaviest body is the centre; the others come in the order of their semi-majo
 bound in the order of their distances behind them. What a body feels besides its Kepler orbit about the mass within, over
 what keeps it there, must be small for every body of every member; else no method on orbits is used.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -51,8 +52,12 @@ class Numbers:
             env |= {e: flat[:, k] for k, e in enumerate(self.components[v])}
         with np.errstate(all="ignore"):
             values = iter(self.f(env))
-        return [np.stack([np.broadcast_to(next(values), i.members) for _ in range(r.size)], -1).reshape(i.members, *r.shape)
-                for r in self.roots]  # fmt: skip
+        return [
+            np.stack([np.broadcast_to(next(values), i.members) for _ in range(r.size)], -1).reshape(
+                i.members, *r.shape
+            )
+            for r in self.roots
+        ]
 
 
 def measured(system: System, look: Numbers, i: Inputs, order: tuple[int, ...] | None = None) -> Hierarchy:
@@ -67,20 +72,27 @@ def measured(system: System, look: Numbers, i: Inputs, order: tuple[int, ...] | 
         order = tuple(int(k) for k in orders[0])
         other = np.nonzero((orders != orders[0]).any(axis=1))[0]
         if len(other):
-            raise refusal(system, f"the bodies of member {other[0]} are in another order than those of member 0")
+            raise refusal(
+                system, f"the bodies of member {other[0]} are in another order than those of member 0"
+            )
     felt = besides(x, -slope, m, G, order)
     worst = np.unravel_index(np.argmax(np.where(np.isfinite(felt), felt, np.inf)), felt.shape)
     eps = float(felt[worst])
     if not eps <= SMALL:
         who = f"body {order[worst[1] + 1]}" + (f" of member {worst[0]}" if i.is_ensemble else "")
-        raise refusal(system, f"{who} feels {eps:.2g} times the pull of its Kepler orbit besides it, above {SMALL:g}; "
-                      f"order {', '.join(map(str, order))}")  # fmt: skip
+        raise refusal(
+            system,
+            f"{who} feels {eps:.2g} times the pull of its Kepler orbit besides it, above {SMALL:g}; "
+            f"order {', '.join(map(str, order))}",
+        )
     return Hierarchy(order, eps)
 
 
 def refusal(system: System, why: str) -> PlanError:
-    return PlanError(f"the bodies of `{system.name}` are no hierarchy at their first state: {why}",
-                     fix="A splitting into kicks and drifts needs no orbits: leave method= out.")  # fmt: skip
+    return PlanError(
+        f"the bodies of `{system.name}` are no hierarchy at their first state: {why}",
+        fix="A splitting into kicks and drifts needs no orbits: leave method= out.",
+    )
 
 
 def ordered(x: Any, v: Any, m: Any, G: Any) -> Any:
@@ -119,7 +131,9 @@ def check_orbits(system: System, goal: Goal) -> Numbers:
     choose(system, facts, goal)
     (q,), (p,) = system.q, system.p
     bodies: Fact = facts[HIERARCHY]
-    return Numbers(system, [q, p, bodies.masses.expand((q.shape[0],)), bodies.G, *derivative(facts["separable"].V, [q])])
+    return Numbers(
+        system, [q, p, bodies.masses.expand((q.shape[0],)), bodies.G, *derivative(facts["separable"].V, [q])]
+    )
 
 
 def hierarchy_of(system: System, goal: Goal, i: Inputs, order: tuple[int, ...] | None) -> Hierarchy:

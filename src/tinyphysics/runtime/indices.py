@@ -1,4 +1,5 @@
 """Do the indices that a run was given point at something?  Those of parameters alone, before it begins."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -61,13 +62,17 @@ def check_tables(roots: Sequence[UOp], given: Inputs) -> None:
     by_pairs = [u for u in gathers if any(in_order(s) for s in toposort(u.src[1:]))]
     for table in dict.fromkeys(u.src[0] for u in by_pairs):
         if not {str(v.arg) for v in table.leaves} <= given.params.keys():
-            raise InputError(f"the table `{table}` changes with the state, so that it is not shown to stay symmetric",
-                             fix="With a cutoff a table of pairs is made of parameters alone.")  # fmt: skip
+            raise InputError(
+                f"the table `{table}` changes with the state, so that it is not shown to stay symmetric",
+                fix="With a cutoff a table of pairs is made of parameters alone.",
+            )
         for row in values(table, given).reshape(-1, *table.shape):
             if not np.array_equal(row, across := np.swapaxes(row, 0, 1), equal_nan=True):
                 i, j = (int(x) for x in np.argwhere(row != across)[0][:2])
-                raise InputError(f"the table `{table}` is not symmetric: ({i}, {j}) and ({j}, {i}) differ",
-                                 fix="With a cutoff (i, j) and (j, i) are one pair: give both the same number.")  # fmt: skip
+                raise InputError(
+                    f"the table `{table}` is not symmetric: ({i}, {j}) and ({j}, {i}) differ",
+                    fix="With a cutoff (i, j) and (j, i) are one pair: give both the same number.",
+                )
 
 
 def check_rooms(roots: Sequence[UOp], given: Inputs) -> None:
@@ -80,7 +85,9 @@ def check_rooms(roots: Sequence[UOp], given: Inputs) -> None:
             skin_of(float(lengths.min()), 0.0, None)
             continue
         d = box.shape[0]
-        for k, row in enumerate(np.broadcast_to(b := values(box, given), (max(len(b), len(lengths)), box.size))):
+        for k, row in enumerate(
+            np.broadcast_to(b := values(box, given), (max(len(b), len(lengths)), box.size))
+        ):
             cell = row.reshape(d, d) if box.ndim == 2 else np.diag(row)
             skin_of(float(lengths[k if len(lengths) > 1 else 0]), 0.0, cell.tolist())
 
@@ -93,8 +100,10 @@ def check_switches(roots: Sequence[UOp], given: Inputs) -> None:
             if (bad := np.atleast_1d(~(on * on < whole))).any():
                 k = int(bad.argmax())
                 first, last = (float(x[k if len(x) > 1 else 0]) for x in (on, np.sqrt(whole)))
-                raise InputError(f"the switch begins at {first:g}, and the cutoff is {last:g}",
-                                 fix="Between them the energy is taken to zero: begin nearer.")  # fmt: skip
+                raise InputError(
+                    f"the switch begins at {first:g}, and the cutoff is {last:g}",
+                    fix="Between them the energy is taken to zero: begin nearer.",
+                )
 
 
 def root_shape(root: UOp, name: str) -> tuple[int, ...]:

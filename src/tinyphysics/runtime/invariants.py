@@ -1,4 +1,5 @@
 """What are the invariants that a run is held at?  Named where it is compiled, computed where it begins."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -29,13 +30,20 @@ def checked_invariants(
     if isinstance(given, (tuple, list)):
         given = {name: name for name in given}
     if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
-        raise InputError(f"project={given!r}", fix='Pass project="energy", or {"L": lambda q, p: q[0] * p[1] - q[1] * p[0]}.')
+        raise InputError(
+            f"project={given!r}",
+            fix='Pass project="energy", or {"L": lambda q, p: q[0] * p[1] - q[1] * p[0]}.',
+        )
     if isinstance(system, Family):
-        raise PlanError(f"project=, and the sizes of `{system.name}` are not known yet", fix='Pass sizes={"n": 3} too.')
+        raise PlanError(
+            f"project=, and the sizes of `{system.name}` are not known yet", fix='Pass sizes={"n": 3} too.'
+        )
     if system.kind != "hamiltonian" or system.time is not None or system.clock is not None:
         what = "depends on t" if system.kind == "hamiltonian" else f"is given by its {system.kind}"
-        raise PlanError(f"project= holds what a Hamiltonian without t keeps, and `{system.name}` {what}",
-                        fix="Leave project= out.")  # fmt: skip
+        raise PlanError(
+            f"project= holds what a Hamiltonian without t keeps, and `{system.name}` {what}",
+            fix="Leave project= out.",
+        )
     if len(given) > MOST:
         raise PlanError(f"project= of {len(given)} invariants, {MOST} at most", fix="Leave some out.")
     states = frozenset(s.var for s in system.states)
@@ -43,11 +51,15 @@ def checked_invariants(
     for name, function in given.items():
         u = trace(function, name, "invariant")
         if u.shape or not u.leaves & states:
-            raise InputError(f"project: `{name}` is not one number made of the state",
-                             fix="Give a function of q and p for each number that is to be held.")  # fmt: skip
+            raise InputError(
+                f"project: `{name}` is not one number made of the state",
+                fix="Give a function of q and p for each number that is to be held.",
+            )
         if any(x.op is Ops.CUSTOM for x in toposort([u])):
-            raise PlanError(f"project: `{name}` calls an operation of yours, which is not known by its text",
-                            fix="Write it with functions of tp.")  # fmt: skip
+            raise PlanError(
+                f"project: `{name}` calls an operation of yours, which is not known by its text",
+                fix="Write it with functions of tp.",
+            )
         out.append((name, dump([u])))
     return tuple(out)
 

@@ -1,4 +1,5 @@
 """A run without a loop: the state at any step is a jump from the first, made when somebody looks."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,9 @@ class Jumped:
     members: int
     dt: float
     steps: int = 0
-    seen: dict[str, Any] | None = field(default=None, repr=False)  # the state at this step, once it was asked for
+    seen: dict[str, Any] | None = field(
+        default=None, repr=False
+    )  # the state at this step, once it was asked for
 
 
 class JumpEngine(LookedAt[Jumped]):
@@ -29,7 +32,9 @@ class JumpEngine(LookedAt[Jumped]):
 
     launches, compiling, made, found, numbers, room, workers = 0, 0.0, 0, 0, 0, 0, 1
 
-    def __init__(self, propagator: Callable[[Mapping[str, Any], float], Propagator], look: Look | None) -> None:
+    def __init__(
+        self, propagator: Callable[[Mapping[str, Any], float], Propagator], look: Look | None
+    ) -> None:
         self.propagator, self.look = propagator, look
 
     def start(
@@ -50,9 +55,15 @@ class JumpEngine(LookedAt[Jumped]):
         return dict(m.start)
 
     def restored(
-        self, registers: States, params: States, members: int, dt: float, t0: float, steps: int,
+        self,
+        registers: States,
+        params: States,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
         threads: int | None = None,
-    ) -> Jumped:  # fmt: skip
+    ) -> Jumped:
         return Jumped({name: np.array(v) for name, v in registers.items()}, params, members, dt, steps)
 
     def snapshot(self, m: Jumped) -> Jumped:

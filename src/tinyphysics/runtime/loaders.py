@@ -1,4 +1,5 @@
 """How does a section become a function?  Rendered as text by emit/, compiled and loaded by device/."""
+
 from __future__ import annotations
 
 import ctypes
@@ -128,8 +129,15 @@ def function_names(kernel: LoopKernel) -> dict[str, Any]:
     return out
 
 
-LIST = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 3,
-                        *[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 7, ctypes.c_int64)  # fmt: skip
+LIST = ctypes.CFUNCTYPE(
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    *[ctypes.c_int64] * 2,
+    *[ctypes.c_void_p] * 3,
+    *[ctypes.c_int64] * 3,
+    *[ctypes.c_void_p] * 7,
+    ctypes.c_int64,
+)
 
 
 @lru_cache(maxsize=16)
@@ -147,7 +155,11 @@ def taking(kinds: str, result: Any = None) -> Any:
     return ctypes.CFUNCTYPE(result, *(KINDS[k] for k in kinds))
 
 
-TREE = {"keys": taking("piipp"), "direct": taking("piippiidp"), "walk": taking("pipiiipddpiipppp", ctypes.c_int64)}
+TREE = {
+    "keys": taking("piipp"),
+    "direct": taking("piippiidp"),
+    "walk": taking("pipiiipddpiipppp", ctypes.c_int64),
+}
 
 
 @lru_cache(maxsize=1)
@@ -170,9 +182,12 @@ def series_code(plan: SeriesPlan, parts: Any) -> Code:
 
     def calling_(f: Any) -> Any:
         return lambda state, constants, tables, scratch, until, count: f(
-            *(pointer(a) for a in (state, constants, tables, scratch)), until, count)  # fmt: skip
+            *(pointer(a) for a in (state, constants, tables, scratch)), until, count
+        )
 
-    return Code(calling_(functions["advance"]), calling_(functions["look"]), w.scratch, int(not found), int(found))
+    return Code(
+        calling_(functions["advance"]), calling_(functions["look"]), w.scratch, int(not found), int(found)
+    )
 
 
 class LlvmLoops:
@@ -201,5 +216,7 @@ class CLoops:
 
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
         library = load_library(build(emit_cnests.module(kernel, careful)))
-        return {n: on_arrays(signature((n.replace(".", "_"), library)), library)
-                for n, signature in function_names(kernel).items()}  # fmt: skip
+        return {
+            n: on_arrays(signature((n.replace(".", "_"), library)), library)
+            for n, signature in function_names(kernel).items()
+        }

@@ -1,4 +1,5 @@
 """Engines whose state is made when somebody looks: what is asked of any of them is asked of that state."""
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -10,7 +11,9 @@ import numpy as np
 from tinyphysics.device.exchange import DeviceArray, here, stacked
 from tinyphysics.runtime.workers import all_finite
 
-Look = Callable[[Mapping[str, Any], list[int]], dict[str, Any]]  # observables of frames (frames, members, ...) at steps
+Look = Callable[
+    [Mapping[str, Any], list[int]], dict[str, Any]
+]  # observables of frames (frames, members, ...) at steps
 ROOM = 1 << 26  # bytes of states that are observed together
 
 
@@ -68,7 +71,9 @@ class LookedAt(ABC, Generic[M]):
         return None
 
     def synchronised(self, m: M) -> dict[str, Any]:
-        return {name: v.numpy() if isinstance(v, DeviceArray) else v.copy() for name, v in self.state(m).items()}
+        return {
+            name: v.numpy() if isinstance(v, DeviceArray) else v.copy() for name, v in self.state(m).items()
+        }
 
     def synchronised_there(self, m: M) -> dict[str, Any]:
         """The same where they are, of a run whose states are on a GPU."""

@@ -3,6 +3,7 @@
 A block is done tile by tile, all that concerns a tile at once: it is loaded, advanced, looked at, recorded.
 Everything that is recorded comes from synchronised copies; the loop's own registers are never touched.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
@@ -63,7 +64,9 @@ class Running:
     t0: float
     record: Record
     sink: Sink | None = None
-    fused: Mapping[str, str] = field(default_factory=dict)  # states that are observed in the loop: their frames
+    fused: Mapping[str, str] = field(
+        default_factory=dict
+    )  # states that are observed in the loop: their frames
     system: System | None = None
     encoding: Encoding = FLOAT64
     begun: Checkpoint | None = None  # from where a run goes on
@@ -90,7 +93,9 @@ class Running:
     def begin(self) -> None:
         """The tiles; those of a run that goes on with their loop states, and its first frame."""
         r, i, s = self.record, self.given, self.schedule
-        parts = cut(i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()), self.engine.room)
+        parts = cut(
+            i.members, self.engine.numbers, min(v.itemsize for v in i.states.values()), self.engine.room
+        )
         kept, self.there = None, i.there
         if self.there:  # what is there stays there
             parts = [slice(0, i.members)] if i.members else []
@@ -135,7 +140,11 @@ class Running:
                 assert target > n, "no room for a step"
                 if many:
                     with unbroken():
-                        done = spread(lambda k: self.block(k, n, target), len(self.tiles), self.engine.workers)  # noqa: B023
+                        done = spread(
+                            lambda k: self.block(k, n, target),  # noqa: B023
+                            len(self.tiles),
+                            self.engine.workers,
+                        )
                         self.commit(target, done)
                         self.safeguard(done)
                 else:
@@ -152,7 +161,9 @@ class Running:
             r.stops.append(Stop("interrupted", self.n, self.time(self.n), error=stop))
         except StoreError as error:
             r.stops.append(Stop("store", self.n, self.time(self.n), error=error))
-        except BackendError as error:  # a device that has failed gives nothing back: the last frame that is here is the end
+        except (
+            BackendError
+        ) as error:  # a device that has failed gives nothing back: the last frame that is here is the end
             if self.n == s.first:
                 raise
             self.n = s.last_saved(self.n)
@@ -188,7 +199,9 @@ class Running:
     def stride(self) -> int:
         """Steps from one look inside the loop to the next."""
         s = self.schedule
-        strides = [every for every in (s.observe_every, s.save_every if self.fused else None) if every is not None]
+        strides = [
+            every for every in (s.observe_every, s.save_every if self.fused else None) if every is not None
+        ]
         return min(strides)
 
     def commit(self, target: int, done: list[Done]) -> None:
@@ -202,8 +215,10 @@ class Running:
             self.n = max(stop.step for d in done for stop, _ in d.stopped.values()) - 1
         elif self.schedule.hashes(target):
             i = self.given
-            parts = [(v.dtype, v.shape[0 if i.is_ensemble else 1 :], b"".join(d.leaves[name] for d in done))
-                     for name, v in i.states.items()]  # fmt: skip
+            parts = [
+                (v.dtype, v.shape[0 if i.is_ensemble else 1 :], b"".join(d.leaves[name] for d in done))
+                for name, v in i.states.items()
+            ]
             self.record.hash(target, joined(parts))
 
     # --- checkpoints ------------------------------------------------------------------------------
@@ -231,7 +246,11 @@ class Running:
     def keep_last(self) -> None:
         """Where a run ends early; not where everyone has failed, since from there nobody can go on."""
         done = self.kept == self.n or self.frozen == self.given.members
-        if self.keeper is None or done or any(stop.cause in ("store", "device") for stop in self.record.stops):
+        if (
+            self.keeper is None
+            or done
+            or any(stop.cause in ("store", "device") for stop in self.record.stops)
+        ):
             return
         self.keep([self.engine.registers(tile.load(self.n)) for tile in self.tiles] if self.n else [{}])
 
@@ -255,8 +274,10 @@ class Running:
                 before = tile.load(n) if before is None else before
                 known = min(suspects.values()) * stride
                 found = locate(self.engine, before, list(suspects), at, over, known, bool(self.pairs))
-                done.stopped |= {k: self.stop(tile, k, failure, rank < MOST_SEARCHED)
-                                 for rank, (k, failure) in enumerate(found.items())}  # fmt: skip
+                done.stopped |= {
+                    k: self.stop(tile, k, failure, rank < MOST_SEARCHED)
+                    for rank, (k, failure) in enumerate(found.items())
+                }
                 self.silence(tile, m, done.stopped)
             if rows:
                 self.show(tile, done.stopped, np.arange(at + stride, over + 1, stride), values)
@@ -309,8 +330,10 @@ class Running:
         where: Any = (owner(failure.where[0]), failure.where[1])
         if search and self.pairs:  # they met where the step went, or were together when it began
             params = {name: v[member if len(v) > 1 else 0] for name, v in self.given.params.items()}
-            met = (meeting(self.pairs, {"t": self.time(t), **params, **self.encoding.values(s)})
-                   for t, s in ((n, failure.after), (n - 1, before)))  # fmt: skip
+            met = (
+                meeting(self.pairs, {"t": self.time(t), **params, **self.encoding.values(s)})
+                for t, s in ((n, failure.after), (n - 1, before))
+            )
             where = next((pair for pair in met if pair is not None), where)
         stop = Stop(self.encoding.failure, n, self.time(n), member if self.given.is_ensemble else None, where)
         return stop, before
@@ -321,7 +344,9 @@ class Running:
         if well is not None:
             self.engine.overwrite(m, list(stopped), well)
 
-    def show(self, tile: Tile, stopped: Mapping[int, tuple[Stop, States]], steps: Any, values: States) -> None:
+    def show(
+        self, tile: Tile, stopped: Mapping[int, tuple[Stop, States]], steps: Any, values: States
+    ) -> None:
         """The rows of a piece; what a stopped member shows from its bad step on is NaN."""
         for v in values.values():
             v[:, list(tile.frozen)] = np.nan
@@ -342,7 +367,9 @@ class Running:
         whole = sum(v.nbytes for v in self.given.states.values())
         return isinstance(self.engine, Distant) and whole >= HASHED_THERE
 
-    def synchronised(self, tile: Tile, m: Any, stopped: Mapping[int, Any], there: bool = False) -> dict[str, Any]:
+    def synchronised(
+        self, tile: Tile, m: Any, stopped: Mapping[int, Any], there: bool = False
+    ) -> dict[str, Any]:
         """The states of a tile; of those that have stopped NaN, or where there is none, their last good state.
 
         Of a run whose states are on a GPU they are there, and of others if that is asked for.

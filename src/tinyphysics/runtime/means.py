@@ -2,6 +2,7 @@
 
 `prepared(n)` is what n steps do to any state, `apply` does it to states, `told` says what is known of it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -80,7 +81,9 @@ class ByModes:
         self.system = x.system
 
     def prepared(self, n: int) -> Any:
-        return self.modes.exact(self.h, n) if self.matrix is None else self.modes.method(self.matrix, self.h, n)
+        return (
+            self.modes.exact(self.h, n) if self.matrix is None else self.modes.method(self.matrix, self.h, n)
+        )
 
     def apply(self, change: Any, states: Mapping[str, Any]) -> dict[str, Any]:
         q, p = flat(self.system, states)
@@ -88,8 +91,13 @@ class ByModes:
 
     def told(self, change: Any, t: float) -> dict[str, Any]:
         m = self.modes
-        return {"modes": m.size, "zero_modes": int(m.zero.sum()), "phase_error": m.phase_error(t), "area_error": change.area,
-                "skew": m.skew}  # fmt: skip
+        return {
+            "modes": m.size,
+            "zero_modes": int(m.zero.sum()),
+            "phase_error": m.phase_error(t),
+            "area_error": change.area,
+            "skew": m.skew,
+        }
 
 
 class ByWaves:
@@ -112,8 +120,12 @@ class ByWaves:
 
     def told(self, change: Any, t: float) -> dict[str, Any]:
         off = np.abs(change["qq"] * change["pp"] - change["qp"] * change["pq"] - 1.0)
-        return {"modes": int(np.prod(self.waves.shape)), "zero_modes": int(self.waves.zero.sum()),
-                "phase_error": self.waves.phase_error(t), "area_error": float(off.max())}  # fmt: skip
+        return {
+            "modes": int(np.prod(self.waves.shape)),
+            "zero_modes": int(self.waves.zero.sum()),
+            "phase_error": self.waves.phase_error(t),
+            "area_error": float(off.max()),
+        }
 
 
 class ByNormalForm:
@@ -135,8 +147,13 @@ class ByNormalForm:
 
     def told(self, change: Any, t: float) -> dict[str, Any]:
         m = self.form.modes
-        return {"modes": m.size // 2, "zero_modes": 0, "phase_error": m.phase_error(t), "area_error": change.area,
-                "skew": m.skew}  # fmt: skip
+        return {
+            "modes": m.size // 2,
+            "zero_modes": 0,
+            "phase_error": m.phase_error(t),
+            "area_error": change.area,
+            "skew": m.skew,
+        }
 
 
 class ByPolynomials:
@@ -173,7 +190,9 @@ class ByWholeNumbers:
         self.system, self.h = x.system, x.h
         parts = [(x.hessian(term.energy).generator()) for term in x.step.terms]
         stages, size = x.stages, len(parts[0])
-        self.generator = [[sum((a[i][j] for a in parts), Fraction(0)) for j in range(size)] for i in range(size)]
+        self.generator = [
+            [sum((a[i][j] for a in parts), Fraction(0)) for j in range(size)] for i in range(size)
+        ]
         self.factors = None
         if stages is not None:
             self.check_stable(step_matrix(stages))
@@ -191,7 +210,9 @@ class ByWholeNumbers:
         m: Fixed = exponential(self.generator, n * self.h) if self.factors is None else power(self.factors, n)
         scale = 1 << m.bits
         pairs = [[of_fraction(Fraction(c, scale)) for c in row] for row in m.rows[:-1]]
-        return DD(np.array([[a for a, _ in row] for row in pairs]), np.array([[b for _, b in row] for row in pairs]))
+        return DD(
+            np.array([[a for a, _ in row] for row in pairs]), np.array([[b for _, b in row] for row in pairs])
+        )
 
     def apply(self, change: DD, states: Mapping[str, Any]) -> dict[str, Any]:
         z = np.concatenate(flat(self.system, states))
@@ -202,7 +223,9 @@ class ByWholeNumbers:
         # a state that shrinks inside a flow that grows has lost what was cancelled
         grown = np.abs(change.high).max(initial=0.0) * np.abs(full).max(axis=0) * len(full) * 2.0**-100
         if (grown > LOST * np.maximum(np.abs(new).max(axis=0), np.abs(z).max(axis=0))).any():
-            raise PlanError(f"the flow grows by {np.abs(change.high).max():.1e}, and this state is lost in it", fix=LOOP)
+            raise PlanError(
+                f"the flow grows by {np.abs(change.high).max():.1e}, and this state is lost in it", fix=LOOP
+            )
         return unflat(self.system, halves(new))
 
     def told(self, change: DD, t: float) -> dict[str, Any]:

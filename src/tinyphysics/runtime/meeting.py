@@ -1,4 +1,5 @@
 """Which two particles met?  The first pair whose force is not finite, where a run stopped for that."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +33,11 @@ def pair_sums(system: System) -> list[UOp]:
     roots = [*system.forces, *system.update]
     if system.energy is not None:
         roots += simplify(gradient(system.energy, system.q))
-    return [u for u in toposort(unordered(graph_rewrite(roots, pairwise))) if u.op is Ops.REDUCE and u.arg[0] == "pairs"]
+    return [
+        u
+        for u in toposort(unordered(graph_rewrite(roots, pairwise)))
+        if u.op is Ops.REDUCE and u.arg[0] == "pairs"
+    ]
 
 
 def meeting(sums: Sequence[UOp], values: Mapping[str, Any]) -> Pair | None:
@@ -49,7 +54,10 @@ def first_bad(u: UOp, values: Mapping[str, Any]) -> Pair | None:
     x, (a, b) = u.src[0], u.arg[2][:2]
     n = x.shape[a]
     if n <= COMPONENTS:
-        env = {str(v.arg): np.ravel(values[str(v.arg)]).tolist() if v.shape else float(values[str(v.arg)]) for v in u.leaves}
+        env = {
+            str(v.arg): np.ravel(values[str(v.arg)]).tolist() if v.shape else float(values[str(v.arg)])
+            for v in u.leaves
+        }
         whole = np.reshape(evaluate([x], env)[0], x.shape)
         return earliest(0, ~np.isfinite(np.moveaxis(whole, (a, b), (0, 1))).reshape(n, n, -1).all(2))
     x = short_sums([x])[x]
@@ -76,9 +84,16 @@ def in_blocks(x: UOp, a: int, b: int, values: Mapping[str, Any]) -> Pair | None:
     pull = Pull({v: Home(str(v.arg)) for v in arrays}, COMPONENTS)
     places = [Index(0, n - 1, v) for v in ((i, j) if a < b else (j, i))]
     roots = lower(inline([pull.at(x, where) for _, where in component_places(x.shape, COMPONENTS, places)]))
-    memory = {str(v.arg): np.moveaxis(np.asarray(values[str(v.arg)]), short(v), range(len(short(v)))) for v in arrays}
+    memory = {
+        str(v.arg): np.moveaxis(np.asarray(values[str(v.arg)]), short(v), range(len(short(v))))
+        for v in arrays
+    }
     memory = {name: m.reshape(-1, *m.shape[len(short(v)) :]) for v, (name, m) in zip(arrays, memory.items())}
-    scalars = {v: np.array([values[str(v.arg)]]) for v in toposort(roots) if v.op is Ops.VAR and v is not i and v is not j}
+    scalars = {
+        v: np.array([values[str(v.arg)]])
+        for v in toposort(roots)
+        if v.op is Ops.VAR and v is not i and v is not j
+    }
     for begin in range(0, n, rows := max(1, BLOCK // n)):
         env = scalars | {i: np.arange(begin, min(begin + rows, n))[:, None], j: np.arange(n)[None, :]}
         bad = np.zeros((min(begin + rows, n) - begin, n), bool)

@@ -3,6 +3,7 @@
 Momenta stay as they are. Particles that overlap are pushed apart instead of away, since no coordinate moves further
 than `move` at once; the result has the same bits on every backend, and a member of an ensemble those that it has alone.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -46,7 +47,9 @@ class Minimum:
         raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
 
     def __str__(self) -> str:
-        done, energy, force, count = map(np.atleast_1d, (self.converged, self.energy, self.force, self.evaluations))
+        done, energy, force, count = map(
+            np.atleast_1d, (self.converged, self.energy, self.force, self.evaluations)
+        )
         after = f"{int(np.max(count, initial=0))} evaluations"
         if done.all():
             found = f"energy {energy[0]:.10g}" if len(done) == 1 else f"{len(done)} members"
@@ -82,8 +85,14 @@ def evaluator(sim: Simulation, i: Inputs, names: list[str], t0: float) -> Evalua
         def one(k: int) -> None:
             p = parts[k]
             own = {name: v[p] if len(v) > 1 else v for name, v in params.items()}
-            m = engine.start({n: v[p] for n, v in here.items()}, own, p.stop - p.start, dt, t0,
-                             None if len(parts) == 1 else 1)  # fmt: skip
+            m = engine.start(
+                {n: v[p] for n, v in here.items()},
+                own,
+                p.stop - p.start,
+                dt,
+                t0,
+                None if len(parts) == 1 else 1,
+            )
             out = engine.synchronised(m)
             energy[p] = out["energy"]
             for name, place in places.items():
@@ -119,8 +128,10 @@ def minimise(
     """From what `sim.minimise` was given to what it returns."""
     system = sim.system
     if system.energy is None:
-        raise PlanError(f"`{system.name}` is given by its {system.kind}: no energy is known that could be lowered",
-                        fix="Write it as a Hamiltonian.")  # fmt: skip
+        raise PlanError(
+            f"`{system.name}` is given by its {system.kind}: no energy is known that could be lowered",
+            fix="Write it as a Hamiltonian.",
+        )
     most, tolerance = whole("steps", steps, 0), positive("force", force)
     for p in system.p:  # at rest, if nothing else is said
         given.setdefault(str(p.arg), np.zeros(p.shape))

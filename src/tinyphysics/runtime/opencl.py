@@ -1,4 +1,5 @@
 """How does a program become kernels of an OpenCL device?  Text from emit/, built and called by device/."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -45,7 +46,9 @@ class OpenClLoops:
         return {
             s.name: device.on_loops(
                 [built[emit.part_name(s.name, k)] for k in range(len(s.nests))],
-                kernel.buffers, s, [touched(n) for n in s.nests],
+                kernel.buffers,
+                s,
+                [touched(n) for n in s.nests],
             )
             for s in sections
-        }  # fmt: skip
+        }

@@ -1,4 +1,5 @@
 """What can still be asked of a finished run?  Its energies, and by a bit-equal replay, every step."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -46,8 +47,10 @@ class Origin:
     def energy(self) -> UOp:
         system = self.run.system.seen
         if system.energy is None:
-            raise PlanError(f"`{system.name}` is given by its {system.kind}: no energy is known for it",
-                            fix="Write it as a Hamiltonian, or observe a function of your own.")  # fmt: skip
+            raise PlanError(
+                f"`{system.name}` is given by its {system.kind}: no energy is known for it",
+                fix="Write it as a Hamiltonian, or observe a function of your own.",
+            )
         return system.energy
 
     def energies(self) -> Any:
@@ -74,7 +77,11 @@ class Origin:
         for k in range(0, len(steps), size):  # frames may be more than there is memory for
             some = {name: v[k : k + size] for name, v in self.frames.items()}
             parts.append(looking(self.run, values, some, steps[k : k + size]))
-        return parts[0] if len(parts) == 1 else {name: np.concatenate([part[name] for part in parts]) for name in values}
+        return (
+            parts[0]
+            if len(parts) == 1
+            else {name: np.concatenate([part[name] for part in parts]) for name in values}
+        )
 
     def watched(self, name: str) -> dict[str, UOp]:
         if name not in ("energy", EXTENDED):
@@ -84,7 +91,9 @@ class Origin:
         momentum = self.momentum if system.clock is None else system.clock.momentum
         value = energy + UOp.var(momentum) if name == EXTENDED and system.seen.driven else energy
         rest = {f"{REST}value": value} if self.run.encoding.precision.wide else {}
-        return with_times(system, {"value": value, "scale": UOp.sum_of(abs(x) for x in addends(energy)), **rest})
+        return with_times(
+            system, {"value": value, "scale": UOp.sum_of(abs(x) for x in addends(energy)), **rest}
+        )
 
     def times(self, again: Record) -> Any:
         """When something was observed."""
@@ -179,7 +188,7 @@ class Origin:
 def addends(u: UOp) -> list[UOp]:
     """The terms of a sum, without their signs; a number in front of a sum is a number in front of each."""
     match u.op, u.src:
-        case (Ops.ADD | Ops.SUB), (a, b):
+        case ((Ops.ADD | Ops.SUB), (a, b)):
             return addends(a) + addends(b)
         case Ops.NEG, (a,):
             return addends(a)

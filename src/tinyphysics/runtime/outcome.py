@@ -1,4 +1,5 @@
 """What does a run return?  A Trajectory of what was recorded, sealed, or of what is read from where it was written."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -33,20 +34,27 @@ def trajectory(
     frames = {name: sealed(v[: len(steps)]) for name, v in record.frames.items()}
     kept = frames if r.given.is_ensemble else {name: v[:, 0] for name, v in frames.items()}
     own = r.system.clock is not None
-    seen = {name: rows if r.given.is_ensemble else rows[:, 0] for name in record.observed
-            for rows in [record.series(name)]}  # fmt: skip
+    seen = {
+        name: rows if r.given.is_ensemble else rows[:, 0]
+        for name in record.observed
+        for rows in [record.series(name)]
+    }
     at = seen.pop(AT) if AT in seen else times_at(record.observed_at, r.dt, r.t0) if seen else None
     observed = {name: (at, rows) for name, rows in seen.items()}
     if own:
         record.stops = dated(record.stops, r, record.final)
     return Trajectory(
-        t=times_of(r, frames) if own else times_at(steps, r.dt, r.t0), steps=np.array(steps),
-        frames={name: sealed(v) for name, v in shown(r, kept).items()}, kept=kept,
+        t=times_of(r, frames) if own else times_at(steps, r.dt, r.t0),
+        steps=np.array(steps),
+        frames={name: sealed(v) for name, v in shown(r, kept).items()},
+        kept=kept,
         final=last_frame(r, record, final),
-        hash_of=partial(state_hash, final, r.threads or available()), hashes=record.hashes, stops=tuple(record.stops),
+        hash_of=partial(state_hash, final, r.threads or available()),
+        hashes=record.hashes,
+        stops=tuple(record.stops),
         observed=observed,
         origin=Origin(from_the_start(r), frames, steps, record.last, {n: values[n] for n in observed}, asked),
-    )  # fmt: skip
+    )
 
 
 def sealed(a: Any) -> Any:
@@ -59,13 +67,17 @@ def sealed(a: Any) -> Any:
 
 
 def streamed(
-    r: Run, record: Record, windows: Windows, final: Mapping[str, Any], values: Mapping[str, UOp], asked: Asked
+    r: Run,
+    record: Record,
+    windows: Windows,
+    final: Mapping[str, Any],
+    values: Mapping[str, UOp],
+    asked: Asked,
 ) -> Trajectory:
     """Of a run whose frames are elsewhere: read when they are asked for."""
     e, last = r.encoding, last_frame(r, record, final)
     hashed = partial(state_hash, final, r.threads or available())
-    out = Trajectory(np.empty(0), np.empty(0, int), {}, last, hashed,
-                     record.hashes, tuple(record.stops))  # fmt: skip
+    out = Trajectory(np.empty(0), np.empty(0, int), {}, last, hashed, record.hashes, tuple(record.stops))
     if isinstance(windows.target, Stream):
         read, lift = windows.target.reading, not r.given.is_ensemble
         out.t, out.steps, out.kept = read("time"), read("step"), {name: read(name) for name in final}
@@ -79,8 +91,15 @@ def streamed(
 
 def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
     """The end of a run, as it is kept and as it is shown."""
-    states = {name: sealed(v if isinstance(v, DeviceArray) else np.asarray(v)) for name, v in shown(r, final).items()}
-    t = time_at(record.last, r.dt, r.t0) if r.system.clock is None else times_of(r, {n: v[None] for n, v in final.items()})[0]
+    states = {
+        name: sealed(v if isinstance(v, DeviceArray) else np.asarray(v))
+        for name, v in shown(r, final).items()
+    }
+    t = (
+        time_at(record.last, r.dt, r.t0)
+        if r.system.clock is None
+        else times_of(r, {n: v[None] for n, v in final.items()})[0]
+    )
     return Frame(states, record.last, t, final)
 
 
@@ -94,11 +113,17 @@ def from_the_start(r: Run) -> Run:
     """The run of which this one is the last part: what is asked of every step is asked of those before it too."""
     if r.events:  # what was found is known
         r = replace(r, events={})
-    return r if r.begun is None else replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))
+    return (
+        r if r.begun is None else replace(r, begun=None, given=replace(r.given, states=dict(r.begun.start)))
+    )
 
 
 def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
     """What is known of the last jump of a run; of the first member's, if each has its own matrices."""
     assert r.jump is not None
     one = {name: v[0] for name, v in r.given.own.items()}
-    return {"way": way, "drift": "over frames", **(r.jump(one, r.dt).told(n) if n and r.given.members else {})}
+    return {
+        "way": way,
+        "drift": "over frames",
+        **(r.jump(one, r.dt).told(n) if n and r.given.members else {}),
+    }

@@ -4,6 +4,7 @@ Frequencies are those of the levels' own Hessians, by Lanczos, with equal bits e
 spectral radius is that of the whole step with the Hessians at the state, where they are small enough to be written down;
 no plan rests on it, but what it shows is said.
 """
+
 from __future__ import annotations
 
 import logging
@@ -102,9 +103,15 @@ class Paces:
         """(of the step, of the motion itself) for the worst member."""
         key = tuple(inner), dt
         if key not in self.known:  # eigenvalues take longer than many a run
-            found = [(m.radius(inner, dt, self.weights), math.exp(min(m.escape * abs(dt), 700.0))) for m in self.members]
-            self.known[key] = max(found, key=lambda pair: math.log(pair[0]) - math.log(pair[1]) if pair[0] > 0 else 0.0,
-                                  default=(None, 1.0))  # fmt: skip
+            found = [
+                (m.radius(inner, dt, self.weights), math.exp(min(m.escape * abs(dt), 700.0)))
+                for m in self.members
+            ]
+            self.known[key] = max(
+                found,
+                key=lambda pair: math.log(pair[0]) - math.log(pair[1]) if pair[0] > 0 else 0.0,
+                default=(None, 1.0),
+            )
         return self.known[key]
 
     def share(self, dt: float) -> float:
@@ -116,8 +123,11 @@ class Paces:
 def kinetic_of(compiled: Compiled) -> UOp:
     fact = compiled.built.facts["separable"]
     if not fact:
-        raise PlanError(f"`{compiled.system.name}` has no fast and slow terms that could be told apart: {fact.because}",
-                        site=fact.site, fix="Write its energy as T(p) + V(q).")  # fmt: skip
+        raise PlanError(
+            f"`{compiled.system.name}` has no fast and slow terms that could be told apart: {fact.because}",
+            site=fact.site,
+            fix="Write its energy as T(p) + V(q).",
+        )
     T: UOp = fact.T
     return T
 
@@ -127,7 +137,9 @@ def linear(compiled: Compiled, levels: Sequence[UOp], one: Inputs, t0: float) ->
     T = kinetic_of(compiled)
     n = sum(q.size for q in compiled.system.q)
     many = replace(one, states={name: np.repeat(v, n, axis=0) for name, v in one.states.items()}, members=n)
-    found = [products(stiffness(compiled.system, T, V), compiled, many, t0)(np.eye(n), np.eye(n)) for V in levels]
+    found = [
+        products(stiffness(compiled.system, T, V), compiled, many, t0)(np.eye(n), np.eye(n)) for V in levels
+    ]
     return Linear(symmetric(found[0][1]), tuple(symmetric(bends) for bends, _ in found))
 
 
@@ -139,13 +151,22 @@ def measured(compiled: Compiled, i: Inputs, t0: float, automatic: bool) -> Paces
     system = compiled.system
     found = [frequency(compiled, compiled.built.facts, i, t0, V) for V in system.levels]
     if not all(math.isfinite(f.rate) for f in found):
-        raise PlanError(f"the forces of `{system.name}` are not finite where its paces are measured",
-                        fix="Begin off the singularity; or say inner=10 yourself.")  # fmt: skip
+        raise PlanError(
+            f"the forces of `{system.name}` are not finite where its paces are measured",
+            fix="Begin off the singularity; or say inner=10 yourself.",
+        )
     n = sum(q.size for q in system.q)
     who = range(min(i.members, MOST_MEMBERS)) if n <= MOST_POSITIONS else ()
     members = tuple(linear(compiled, system.levels, part(i, [k]), t0) for k in who)
-    return Paces(tuple(f.rate for f in found), found[0].fastest, members, n, automatic,
-                 BY_NAME[compiled.known.method].weights, i.own)  # fmt: skip
+    return Paces(
+        tuple(f.rate for f in found),
+        found[0].fastest,
+        members,
+        n,
+        automatic,
+        BY_NAME[compiled.known.method].weights,
+        i.own,
+    )
 
 
 def with_parameters(sim: Simulation, r: Run) -> tuple[Paces, str]:
@@ -153,7 +174,10 @@ def with_parameters(sim: Simulation, r: Run) -> tuple[Paces, str]:
     first = sim.paces
     assert isinstance(first, Paces)
     params = r.given.own
-    for known, where in ((first, "at the first state, with its parameters"), *((p, ELSEWHERE) for p in first.elsewhere)):
+    for known, where in (
+        (first, "at the first state, with its parameters"),
+        *((p, ELSEWHERE) for p in first.elsewhere),
+    ):
         if all(np.array_equal(v, known.params[name]) for name, v in params.items()) or not r.given.members:
             return known, where
     first.elsewhere[:] = [measured(sim.compiled, replace(r.given, params=params), r.t0, first.automatic)]
@@ -161,7 +185,9 @@ def with_parameters(sim: Simulation, r: Run) -> tuple[Paces, str]:
 
 
 # --- decided --------------------------------------------------------------------------------------------------
-def set_paces(sim: Simulation, given: Mapping[str, Any], dt: float | None, t0: float, c: Checkpoint | None) -> None:
+def set_paces(
+    sim: Simulation, given: Mapping[str, Any], dt: float | None, t0: float, c: Checkpoint | None
+) -> None:
     """What the first run of fast and slow parts without inner= does: it decides how many kicks there are."""
     compiled = sim.compiled
     if c is not None:
@@ -169,7 +195,10 @@ def set_paces(sim: Simulation, given: Mapping[str, Any], dt: float | None, t0: f
     else:
         i = inputs(compiled.system, given, compiled.encoding)
     if not i.members:
-        raise InputError("an empty ensemble has no state that says how fast its parts are", fix="Pass inner=10, or members.")
+        raise InputError(
+            "an empty ensemble has no state that says how fast its parts are",
+            fix="Pass inner=10, or members.",
+        )
     decide(sim, i, dt, t0)
 
 
@@ -177,7 +206,10 @@ def decide(sim: Simulation, i: Inputs, dt: float | None, t0: float) -> None:
     """Measures the levels at a state, and says how many kicks there are if that was left open."""
     compiled, left_open = sim.compiled, not sim.goal.inner
     if left_open and dt is None:
-        raise InputError("dt is missing: how many fast kicks go into a step depends on it", fix="Pass dt=0.01, or inner=10.")
+        raise InputError(
+            "dt is missing: how many fast kicks go into a step depends on it",
+            fix="Pass dt=0.01, or inner=10.",
+        )
     sim.paces = measured(compiled, i, t0, left_open)
     if left_open:
         assert dt is not None
@@ -200,13 +232,31 @@ def judged(sim: Simulation, paces: Paces, dt: float) -> dict[str, Any]:
     if (unsafe or share > NEAR) and dt not in paces.warned:
         paces.warned.add(dt)
         safe = NEAR * math.pi / paces.fastest
-        told = (f"the linearised step grows by {radius:.4g} each time: a resonance" if unsafe else
-                "a resonance is near; at this state it does not grow" if radius is not None else
-                "a resonance is near")  # fmt: skip
-        LOG.warning("%s: dt=%g is %.3g of half the fast period, %g; %s. Stay below %.3g of it: dt=%.2g",
-                    sim.system.name, dt, share, math.pi / paces.fastest, told, NEAR, safe)  # fmt: skip
-    return {"omega": paces.frequencies, "inner": inner, "half_periods": share, "radius": radius, "radius_of_motion": own,
-            "safe": not unsafe and share <= NEAR}  # fmt: skip
+        told = (
+            f"the linearised step grows by {radius:.4g} each time: a resonance"
+            if unsafe
+            else "a resonance is near; at this state it does not grow"
+            if radius is not None
+            else "a resonance is near"
+        )
+        LOG.warning(
+            "%s: dt=%g is %.3g of half the fast period, %g; %s. Stay below %.3g of it: dt=%.2g",
+            sim.system.name,
+            dt,
+            share,
+            math.pi / paces.fastest,
+            told,
+            NEAR,
+            safe,
+        )
+    return {
+        "omega": paces.frequencies,
+        "inner": inner,
+        "half_periods": share,
+        "radius": radius,
+        "radius_of_motion": own,
+        "safe": not unsafe and share <= NEAR,
+    }
 
 
 def pace_section(sim: Simulation, dt: float | None) -> Section:
@@ -214,8 +264,17 @@ def pace_section(sim: Simulation, dt: float | None) -> Section:
     paces, inner = sim.paces, sim.goal.inner
     if not isinstance(paces, Paces):
         how = "decided at the first state" if not inner else "as you say"
-        return Section("paces", (Row("inner", str(inner or "open"), how), Row("spectral radius", "not measured",
-                       'a state says it: pass pilot={"q": ..., "p": ...} to compile')))  # fmt: skip
+        return Section(
+            "paces",
+            (
+                Row("inner", str(inner or "open"), how),
+                Row(
+                    "spectral radius",
+                    "not measured",
+                    'a state says it: pass pilot={"q": ..., "p": ...} to compile',
+                ),
+            ),
+        )
     counts, h = [*inner, 1], 0.0 if dt is None else abs(dt) / math.prod(inner)
     rows = []
     for k, (omega, count) in enumerate(zip(paces.frequencies, counts)):
@@ -229,8 +288,14 @@ def pace_section(sim: Simulation, dt: float | None) -> Section:
         return Section("paces", tuple(rows))
     if paces.fastest:
         share = paces.share(dt)
-        rows.append(Row("half fast period", f"{math.pi / paces.fastest:.4g}", f"dt is {share:.3g} of it; slow kicks meet a "
-                        f"resonance from about {NEAR:g} on{': TOO NEAR' if share > NEAR else ''}"))  # fmt: skip
+        rows.append(
+            Row(
+                "half fast period",
+                f"{math.pi / paces.fastest:.4g}",
+                f"dt is {share:.3g} of it; slow kicks meet a "
+                f"resonance from about {NEAR:g} on{': TOO NEAR' if share > NEAR else ''}",
+            )
+        )
     radius, own = paces.radius(inner, dt)
     many = f"{paces.positions} positions: a matrix is written down for {MOST_POSITIONS} at most"
     rows.append(radius_row(radius, own, paces.positions, many))
@@ -246,19 +311,27 @@ def suggest_split(sim: Simulation, given: Mapping[str, Any], t0: float) -> Split
         sim.bind(sim.source, sizes_from(sim.source, given))
     compiled, system = sim.compiled, sim.system
     if system.kind != "hamiltonian":
-        raise PlanError(f"`{system.name}` is given by its {system.kind}, which has no terms that kick apart",
-                        fix="Write its energy: @tp.hamiltonian.")  # fmt: skip
+        raise PlanError(
+            f"`{system.name}` is given by its {system.kind}, which has no terms that kick apart",
+            fix="Write its energy: @tp.hamiltonian.",
+        )
     kinetic_of(compiled)
     i = inputs(system, given, compiled.encoding)
     if not i.members:
-        raise InputError("an empty ensemble has no state that says how fast its parts are", fix="Give it members.")
+        raise InputError(
+            "an empty ensemble has no state that says how fast its parts are", fix="Give it members."
+        )
     pieces = pieces_of(compiled, i, t0)
     if not pieces:
-        raise PlanError(f"nothing pulls in `{system.name}`: its potential does not depend on a position",
-                        fix="There is nothing to be split.")  # fmt: skip
+        raise PlanError(
+            f"nothing pulls in `{system.name}`: its potential does not depend on a position",
+            fix="There is nothing to be split.",
+        )
     bad = next((p for p in pieces if not math.isfinite(p.frequency)), None)
     if bad is not None:
-        raise PlanError(f"the force of {bad.name} is not finite at this state", fix="Choose a state off the singularity.")
+        raise PlanError(
+            f"the force of {bad.name} is not finite at this state", fix="Choose a state off the singularity."
+        )
     return proposed(pieces, sim.goal.dt, len(system.parts) > 1)
 
 

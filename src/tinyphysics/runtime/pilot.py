@@ -4,6 +4,7 @@ The error of a state is relative to its own size: the largest difference of any 
 the largest number of q (and so for p), of the worst member. Runs are compared eight times in a pilot; how large a state
 becomes is watched all along, since those eight may all be where it passes through zero.
 """
+
 from __future__ import annotations
 
 import math
@@ -39,8 +40,12 @@ def sample(i: Inputs) -> list[int]:
 
 def part(i: Inputs, who: list[int]) -> Inputs:
     """Some members of a run."""
-    return replace(i, states={name: np.array(here(v[who])) for name, v in i.states.items()},
-                   params={name: v[who] if len(v) > 1 else v for name, v in i.params.items()}, members=len(who))  # fmt: skip
+    return replace(
+        i,
+        states={name: np.array(here(v[who])) for name, v in i.states.items()},
+        params={name: v[who] if len(v) > 1 else v for name, v in i.params.items()},
+        members=len(who),
+    )
 
 
 def as_arguments(i: Inputs) -> dict[str, Any]:
@@ -98,8 +103,16 @@ class Pilots:
     def simulation(self, method: str) -> Simulation:
         """A method as it would run without goals."""
         if method not in self.methods:
-            plain = replace(self.sim.goal, dt=None, method=method, order=None, forbid=(), energy_drift=None, error=None,
-                            decision=None)  # fmt: skip
+            plain = replace(
+                self.sim.goal,
+                dt=None,
+                method=method,
+                order=None,
+                forbid=(),
+                energy_drift=None,
+                error=None,
+                decision=None,
+            )
             self.methods[method] = Simulation(self.sim.system, plain, self.sim.requested, "off")
         return self.methods[method]
 
@@ -108,18 +121,26 @@ class Pilots:
 
     def run(self, method: str, dt: float, steps: int, looks: int = 1) -> Any:
         every = max(steps // looks, 1)
-        return self.simulation(method).evolve(**as_arguments(self.given), dt=dt, steps=steps, t0=self.t0, save_every=every,
-                                              progress=False)  # fmt: skip
+        return self.simulation(method).evolve(
+            **as_arguments(self.given), dt=dt, steps=steps, t0=self.t0, save_every=every, progress=False
+        )
 
     def largest(self, method: str, dt: float, steps: int) -> dict[str, Any]:
         """How large each state becomes, by member: watched once, in the first pilot that goes well."""
         if self.seen is None:
             names = [s.name for s in self.sim.system.states]
             out = self.simulation(method).evolve(
-                **as_arguments(self.given), dt=dt, steps=steps, t0=self.t0, progress=False,
-                observe={f"largest {n}": extent(n) for n in names}, observe_every=max(steps // MOST_WATCHED, 1),
-            )  # fmt: skip
-            found = {n: np.asarray(out[f"largest {n}"]).reshape(-1, self.given.members).max(axis=0) for n in names}
+                **as_arguments(self.given),
+                dt=dt,
+                steps=steps,
+                t0=self.t0,
+                progress=False,
+                observe={f"largest {n}": extent(n) for n in names},
+                observe_every=max(steps // MOST_WATCHED, 1),
+            )
+            found = {
+                n: np.asarray(out[f"largest {n}"]).reshape(-1, self.given.members).max(axis=0) for n in names
+            }
             if out.stops or not all(np.isfinite(v).all() for v in found.values()):
                 return dict.fromkeys(names, 0.0)
             self.seen = found
@@ -140,7 +161,8 @@ class Pilots:
         if mine is None or finer is None:
             return Measured(math.inf)
         unknown = self.sim.system.energy is None or (
-            self.sim.goal.energy_drift is None and not self.simulation(m.name).compiled.follows_energy)  # fmt: skip
+            self.sim.goal.energy_drift is None and not self.simulation(m.name).compiled.follows_energy
+        )
         drift = None if unknown else float(np.max(out.drift("energy")))
         error = estimate(apart(mine, finer, self.largest(m.name, dt, steps)), m.order)
         if not math.isfinite(error) or drift is not None and not math.isfinite(drift):

@@ -5,6 +5,7 @@ analysing, planning, lowering and verifying would give what they gave before. Ru
 of parameters) and places in the user's file are not in it, and nothing that depends on them is kept. What is
 kept is JSON; whatever cannot be read as what it should be counts as not found.
 """
+
 from __future__ import annotations
 
 import json
@@ -58,17 +59,39 @@ def known_of(b: Build) -> Known:
     scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.scales)
     timed = any(i.op == "TIME" for i in b.program.step)
     solves = any(i.op == "SOLVE" for i in b.program.step) and b.step.going is None
-    return Known(b.program.hash, b.plan.method, b.target.backend, timed, solves, longest_axis(b.program),
-                 written(b.program)[0], sum(operations(b.program.step, b.program).values()), b.goal.propagator or "loop",
-                 "" if b.choice is None else b.choice.instead, b.step.loops is not None, scales)  # fmt: skip
+    return Known(
+        b.program.hash,
+        b.plan.method,
+        b.target.backend,
+        timed,
+        solves,
+        longest_axis(b.program),
+        written(b.program)[0],
+        sum(operations(b.program.step, b.program).values()),
+        b.goal.propagator or "loop",
+        "" if b.choice is None else b.choice.instead,
+        b.step.loops is not None,
+        scales,
+    )
 
 
 def read(text: bytes) -> Known:
     """What `keep` wrote; anything else raises."""
     data = json.loads(text)
     scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
-    types = {"program": str, "method": str, "backend": str, "timed": bool, "solves": bool, "axis": int, "written": int,
-             "operations": int, "way": str, "instead": str, "series": bool}  # fmt: skip
+    types = {
+        "program": str,
+        "method": str,
+        "backend": str,
+        "timed": bool,
+        "solves": bool,
+        "axis": int,
+        "written": int,
+        "operations": int,
+        "way": str,
+        "instead": str,
+        "series": bool,
+    }
     if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
         raise ValueError("not a plan")
     BUILT[data["backend"]]
@@ -130,9 +153,15 @@ def sources() -> str | None:
 def key_of(kind: str, roots: list[UOp], rest: Any) -> str | None:
     """None where the same key might mean two things: user operations are code of the user's."""
     package = sources()
-    if package is None or CHECK.value or any(u.op is Ops.CUSTOM and u.arg != RELATIVISTIC for u in toposort(roots)):
+    if (
+        package is None
+        or CHECK.value
+        or any(u.op is Ops.CUSTOM and u.arg != RELATIVISTIC for u in toposort(roots))
+    ):
         return None
-    flags = {name: f.value for name, f in FLAGS.items() if f is not CUDA_TUNE}  # which decides nothing of a program
+    flags = {
+        name: f.value for name, f in FLAGS.items() if f is not CUDA_TUNE
+    }  # which decides nothing of a program
     return digest(repr([FORMAT, sys.version, sys.platform, package, flags, kind, dump(roots), rest]).encode())
 
 
@@ -144,7 +173,11 @@ def variables(system: System) -> list[Any]:
 
 def roots_of(system: System) -> list[UOp]:
     lagrangian = None if system.motion is None else system.motion.lagrangian
-    return [u for u in (system.energy, *system.forces, *system.update, *system.levels, lagrangian) if u is not None]
+    return [
+        u
+        for u in (system.energy, *system.forces, *system.update, *system.levels, lagrangian)
+        if u is not None
+    ]
 
 
 def plan_key(system: System, goal: Goal, requested: str) -> str | None:
@@ -152,10 +185,17 @@ def plan_key(system: System, goal: Goal, requested: str) -> str | None:
     roots = roots_of(system)
     asked = {name: value for name, value in vars(goal).items() if name not in ("dt", "decision")}
     asked["stiff"] = bool(goal.stiff)  # so is the number itself
-    asked["decided"] = None if goal.decision is None else goal.decision.method  # its other numbers are run-time values
+    asked["decided"] = (
+        None if goal.decision is None else goal.decision.method
+    )  # its other numbers are run-time values
     clock = None if system.clock is None else [system.clock.way, dump([system.clock.rate])]
-    own = [system.kind, system.name, len(system.forces), len(system.levels),
-           system.motion is None]  # a map's program has the name of its function
+    own = [
+        system.kind,
+        system.name,
+        len(system.forces),
+        len(system.levels),
+        system.motion is None,
+    ]  # a map's program has the name of its function
     return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
 
 

@@ -2,6 +2,7 @@
 
 What is shown is read from what the run has recorded anyway, between two blocks: it cannot change a bit.
 """
+
 from __future__ import annotations
 
 import logging
@@ -98,7 +99,9 @@ def progress_bar(
             close()
 
 
-def throttled(show: Callable[[int], None], pace: Pace, patience: float, often: float) -> Callable[[int], None]:
+def throttled(
+    show: Callable[[int], None], pace: Pace, patience: float, often: float
+) -> Callable[[int], None]:
     """Not before its time, and not more often than it can be read."""
     last = pace.began + patience - often
 
@@ -114,7 +117,14 @@ def throttled(show: Callable[[int], None], pace: Pace, patience: float, often: f
 
 def logged(name: str, pace: Pace) -> Callable[[int], None]:
     def show(n: int) -> None:
-        LOG.info("%s: step %s of %s (%.0f %%), %s", name, f"{n:,}", f"{pace.steps:,}", 100 * n / pace.steps, pace.told(n))
+        LOG.info(
+            "%s: step %s of %s (%.0f %%), %s",
+            name,
+            f"{n:,}",
+            f"{pace.steps:,}",
+            100 * n / pace.steps,
+            pace.told(n),
+        )
 
     return show
 
@@ -148,6 +158,8 @@ def in_page(name: str, pace: Pace) -> tuple[Callable[[int], None], Callable[[], 
             handle.append(display.display(html, display_id=True))
 
     def show(n: int) -> None:
-        draw(f'{name} <progress value="{n}" max="{pace.steps}"></progress> {100 * n / pace.steps:.0f} % {pace.told(n)}')
+        draw(
+            f'{name} <progress value="{n}" max="{pace.steps}"></progress> {100 * n / pace.steps:.0f} % {pace.told(n)}'
+        )
 
     return show, lambda: draw("") if handle else None

@@ -2,6 +2,7 @@
 
 Everything that decides the bits of a jump is in its arguments: the program, the parameters, dt and n.
 """
+
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -75,7 +76,9 @@ class Propagator:
                 self.jumps.popitem(last=False)
             return found
         told = "\n  ".join(reasons)
-        raise PlanError(f"`{self.question.system.name}` cannot jump over {n:,} steps. Tried:\n  {told}", fix=LOOP)
+        raise PlanError(
+            f"`{self.question.system.name}` cannot jump over {n:,} steps. Tried:\n  {told}", fix=LOOP
+        )
 
     def jump(self, states: Mapping[str, Any], n: int) -> dict[str, Any]:
         """States (members, shape...) after n steps."""
@@ -98,8 +101,10 @@ class Propagator:
 
 
 def unstable(x: Question, error: Unstable) -> PlanError:
-    return PlanError(f"{x.step.name} is not stable at dt = {float(x.h):g}: {error}",
-                     fix='Shorten dt, or ask for propagator="exact".')  # fmt: skip
+    return PlanError(
+        f"{x.step.name} is not stable at dt = {float(x.h):g}: {error}",
+        fix='Shorten dt, or ask for propagator="exact".',
+    )
 
 
 _propagators: OrderedDict[Any, Propagator] = OrderedDict()
@@ -120,7 +125,9 @@ def _remembered(
     if key not in _propagators:
         given = {name: [float(x) for x in v.reshape(-1)] for name, v in parameters.items()}
         question = Question(system, facts, step, given, Fraction(dt))
-        _propagators[key] = Propagator(question, means(system, facts, "exact" if question.stages is None else "method"))
+        _propagators[key] = Propagator(
+            question, means(system, facts, "exact" if question.stages is None else "method")
+        )
         if len(_propagators) > KEPT:
             _propagators.popitem(last=False)
     _propagators.move_to_end(key)

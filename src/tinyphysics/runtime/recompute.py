@@ -1,4 +1,5 @@
 """Does a stored run come out again?  It is recomputed from its first frame, and compared frame by frame, bit by bit."""
+
 from __future__ import annotations
 
 import json
@@ -82,18 +83,24 @@ def simulation(store: RunStore, backend: str | None) -> Simulation:
     """The simulation that wrote a store."""
     a, path = store.attributes, store.root
     if a["bits"] != BITS:
-        raise StoreError(f"`{path}` was written by version {a['tinyphysics']}, whose runs have other bits",
-                         fix=f"Replay it with tinyphysics {a['tinyphysics']}.")  # fmt: skip
+        raise StoreError(
+            f"`{path}` was written by version {a['tinyphysics']}, whose runs have other bits",
+            fix=f"Replay it with tinyphysics {a['tinyphysics']}.",
+        )
     try:
-        told = json.loads(a["simulation"]) | {"checks": "on"}  # a run that failed is compared up to where it failed
+        told = json.loads(a["simulation"]) | {
+            "checks": "on"
+        }  # a run that failed is compared up to where it failed
         sim = rebuilt(told if backend is None else {**told, "backend": resolved(checked(backend))})
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, TinyPhysicsError):
             raise
         raise StoreError(f"`{path}` is damaged: its simulation could not be read: {error!r}") from error
     if sim.compiled.known.program != a["program"]:
-        raise StoreError(f"this version compiles the system of `{path}` to another program, so its runs have other bits",
-                         fix=f"Replay it with tinyphysics {a['tinyphysics']}.")  # fmt: skip
+        raise StoreError(
+            f"this version compiles the system of `{path}` to another program, so its runs have other bits",
+            fix=f"Replay it with tinyphysics {a['tinyphysics']}.",
+        )
     return sim
 
 
@@ -108,8 +115,18 @@ def replay(path: str | Path, backend: str | None = None) -> Replayed:
     start: dict[str, Any] = {s.name: sim.compiled.encoding.words(s.name, first) for s in sim.system.states}
     arrays = {name: store.read(name) for name, m in store.layouts.items() if not m.grows}
     against = Comparison(store)
-    out = sim.evolve(**start, **json.loads(a["parameters"]), **arrays, steps=int(steps[-1]), dt=sim_dt(sim, a), t0=a["t0"],
-                     seed=a["seed"], save_every=a.get("save_every"), save=against, progress="auto")  # fmt: skip
+    out = sim.evolve(
+        **start,
+        **json.loads(a["parameters"]),
+        **arrays,
+        steps=int(steps[-1]),
+        dt=sim_dt(sim, a),
+        t0=a["t0"],
+        seed=a["seed"],
+        save_every=a.get("save_every"),
+        save=against,
+        progress="auto",
+    )
     found = against.difference
     if found is None and against.at < len(steps):
         step = int(steps[against.at])

@@ -1,4 +1,5 @@
 """What has a run collected?  Frames and observables in arrays that are laid out before it begins."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -23,8 +24,10 @@ def room(what: str, count: int, like: Any) -> Any:
         return np.empty((count, *like.shape), like.dtype)
     except (MemoryError, ValueError):
         size = count * like.nbytes / 2**30
-        raise InputError(f"{count:,} {what} are {size:,.0f} GiB, more than there is memory for",
-                         fix='Raise save_every= or observe_every=, or pass save="run.zarr".') from None  # fmt: skip
+        raise InputError(
+            f"{count:,} {what} are {size:,.0f} GiB, more than there is memory for",
+            fix='Raise save_every= or observe_every=, or pass save="run.zarr".',
+        ) from None
 
 
 @dataclass
@@ -40,9 +43,15 @@ class Record:
     last: int = 0
     slot0: int = 0  # the number of the first frame that the arrays have room for
     row0: int = 0  # and of the first observation
-    measured: list[dict[str, float]] = field(default_factory=list)  # the errors of each member's approximate forces
-    substeps: list[Any] = field(default_factory=list)  # that each member took, where they choose their own, by tile
-    rejected: list[Any] = field(default_factory=list)  # attempts of each that were no steps, where there are such
+    measured: list[dict[str, float]] = field(
+        default_factory=list
+    )  # the errors of each member's approximate forces
+    substeps: list[Any] = field(
+        default_factory=list
+    )  # that each member took, where they choose their own, by tile
+    rejected: list[Any] = field(
+        default_factory=list
+    )  # attempts of each that were no steps, where there are such
     events: list[Any] = field(default_factory=list)  # what was found of those that were looked for
     shape: Mapping[str, Any] = field(default_factory=dict)  # how members lay on a GPU
     passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one

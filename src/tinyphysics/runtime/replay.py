@@ -1,4 +1,5 @@
 """At which step did a member fail?  Those that did are run again from the beginning of their block."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -59,7 +60,9 @@ def bisected(
         last, first = at(engine, before, k, low), at(engine, before, k, high)
         place = engine.first_bad(first, 0)
         if place is not None:
-            states = [{name: v[0].copy() for name, v in engine.synchronised(m).items()} for m in (last, first)]
+            states = [
+                {name: v[0].copy() for name, v in engine.synchronised(m).items()} for m in (last, first)
+            ]
             found[k] = Failure(high, place, states[0], states[1] if after else {})
     return found
 

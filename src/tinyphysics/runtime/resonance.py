@@ -3,6 +3,7 @@
 Where no turn is near to a multiple of pi nothing is computed. Else the curvature of the rest at the first state decides,
 by the spectral radius of the linearised step; what may grow is said, with the nearest step at which nothing does.
 """
+
 from __future__ import annotations
 
 import logging
@@ -56,7 +57,9 @@ def resonances(sim: Simulation, r: Run) -> dict[str, Any]:
     turns = sorted(omega)
     fastest = turns[-1] * abs(r.dt)
     near = [w for w in turns if w * abs(r.dt) > math.pi / 2 and off(w * abs(r.dt)) < WIDE]
-    near += [w for k, w in enumerate(turns[:64]) for v in turns[:k] if off((w + v) * abs(r.dt), 2 * math.pi) < WIDE]
+    near += [
+        w for k, w in enumerate(turns[:64]) for v in turns[:k] if off((w + v) * abs(r.dt), 2 * math.pi) < WIDE
+    ]
     if m.mollified or not near:
         return {"resonance": {"omega_dt": fastest, "grows": False}}
     if not facts["separable"]:

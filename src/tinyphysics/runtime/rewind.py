@@ -4,6 +4,7 @@ A step on a lattice is inverted to the last bit, so that going back costs what g
 point is not: its inverse would follow another orbit before long. There the run is done again up to where it should be,
 from its beginning or from a checkpoint, which gives the same bits and says so in `out.metrics["rewind"]`.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -29,12 +30,16 @@ def rewind(sim: Simulation, out: Any, steps: Any, checkpoint: Any = None) -> Tra
     """The run as it was so many steps before the end of `out`."""
     origin = getattr(out, "origin", None)
     if not isinstance(origin, Origin) or origin.asked is None:
-        raise InputError("rewind takes a Trajectory that knows its run", fix="out = sim.evolve(...); sim.rewind(out, 100)")
+        raise InputError(
+            "rewind takes a Trajectory that knows its run", fix="out = sim.evolve(...); sim.rewind(out, 100)"
+        )
     if isinstance(sim.source, Family):  # the run knows the sizes
         sim.bind(sim.source, sizes_from(sim.source, {**origin.run.given.states, **origin.run.given.params}))
     if origin.asked.program != sim.compiled.known.program:
-        raise InputError("this trajectory is of another program than that of the simulation",
-                         fix="Rewind it with the simulation that has run it.")  # fmt: skip
+        raise InputError(
+            "this trajectory is of another program than that of the simulation",
+            fix="Rewind it with the simulation that has run it.",
+        )
     count, last = whole("steps", steps, 0), int(out.final.step)
     if count > last:
         raise InputError(f"steps={count}, and the run is at step {last}", fix=f"Pass at most {last}.")
@@ -45,8 +50,12 @@ def rewind(sim: Simulation, out: Any, steps: Any, checkpoint: Any = None) -> Tra
 
 def inverts(sim: Simulation, out: Trajectory) -> bool:
     """Is there an inverse of its step?  Not of one that asks for the time, or of a part of one; nor where members stopped."""
-    return sim.goal.precision == "lattice" and not sim.compiled.known.timed and "end" not in out.metrics and not any(
-        stop.member is not None for stop in out.stops)  # fmt: skip
+    return (
+        sim.goal.precision == "lattice"
+        and not sim.compiled.known.timed
+        and "end" not in out.metrics
+        and not any(stop.member is not None for stop in out.stops)
+    )
 
 
 @lru_cache(maxsize=16)  # a run may go back in many pieces
@@ -66,10 +75,16 @@ def taken_back(sim: Simulation, out: Trajectory, origin: Origin, count: int) -> 
     frames = kept if r.given.is_ensemble else {name: v[:, None] for name, v in kept.items()}
     end = Frame(ran.final.states, steps[-1], t[-1], ran.final.kept)
     return Trajectory(
-        t=t, steps=np.array(steps), frames=ran.frames, final=end, hash_of=ran.hash_of, stops=ran.stops, kept=kept,
+        t=t,
+        steps=np.array(steps),
+        frames=ran.frames,
+        final=end,
+        hash_of=ran.hash_of,
+        stops=ran.stops,
+        kept=kept,
         metrics=ran.metrics | {"rewind": f"{count} steps taken back"},
         origin=Origin(r, frames, steps, steps[-1], {}, origin.asked),
-    )  # fmt: skip
+    )
 
 
 def again(sim: Simulation, origin: Origin, target: int, checkpoint: Any) -> Trajectory:
@@ -80,14 +95,24 @@ def again(sim: Simulation, origin: Origin, target: int, checkpoint: Any) -> Traj
     if checkpoint is not None:
         begun = read(a_path("checkpoint", checkpoint)).step
         if begun > target:
-            raise InputError(f"the checkpoint is at step {begun}, after step {target}", fix="Pass an earlier one, or none.")
+            raise InputError(
+                f"the checkpoint is at step {begun}, after step {target}", fix="Pass an earlier one, or none."
+            )
         out = sim.evolve(steps=target - begun, resume=checkpoint, progress=False, threads=r.threads)
     else:
         begun = 0
         kept = {name: v if r.given.is_ensemble else v[0] for name, v in r.given.states.items()}
         state: dict[str, Any] = {s.name: r.encoding.words(s.name, kept) for s in sim.system.states}
-        out = sim.evolve(steps=target, t0=r.t0, seed=seed, progress=False, threads=r.threads, **step_of(sim, r), **state,
-                         **given(r))  # fmt: skip
+        out = sim.evolve(
+            steps=target,
+            t0=r.t0,
+            seed=seed,
+            progress=False,
+            threads=r.threads,
+            **step_of(sim, r),
+            **state,
+            **given(r),
+        )
     out.metrics["rewind"] = f"replayed from step {begun}"
     return out
 

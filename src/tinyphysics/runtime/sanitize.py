@@ -3,6 +3,7 @@
 A defect that scales with dt is not rounding, however small: RK4 on an oscillator at dt = 0.01 has 1.4e-14,
 which float64 would take for noise. "Not symplectic" does not say that the energy drifts.
 """
+
 from __future__ import annotations
 
 import math
@@ -65,10 +66,14 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     """The defect of one step at a state, given as to `evolve`."""
     system = sim.system
     if not system.p:
-        raise InputError(f"`{system.name}` has no momenta", fix="Only systems of canonical pairs can be symplectic.")
+        raise InputError(
+            f"`{system.name}` has no momenta", fix="Only systems of canonical pairs can be symplectic."
+        )
     if sim.compiled.adaptive:
-        raise InputError(f"`{sim.built.plan.method}` chooses its own steps: there is no map of dt to be measured",
-                         fix="Its certificate is in sim.explain().")  # fmt: skip
+        raise InputError(
+            f"`{sim.built.plan.method}` chooses its own steps: there is no map of dt to be measured",
+            fix="Its certificate is in sim.explain().",
+        )
     h = checked_step(sim.goal.dt if dt is None else dt)
     if system.levels and not sim.goal.inner:
         SLOTS["set_paces"](sim, given, h, 0.0, None)
@@ -76,14 +81,18 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     if i.is_ensemble:
         raise InputError("the defect is measured at one state", fix="Pass one member.")
     if in_frame(sim.tpir):
-        raise InputError("the defect is not measured of steps on Kepler orbits: they have no derivative here yet",
-                         fix="Its certificate is in sim.explain().")  # fmt: skip
+        raise InputError(
+            "the defect is not measured of steps on Kepler orbits: they have no derivative here yet",
+            fix="Its certificate is in sim.explain().",
+        )
     kernel = build_kernel(sim.built.exact)
     if len(kernel.inputs) > MOST_COMPONENTS:
         raise InputError(f"{len(kernel.inputs)} components are too many to write the Jacobian out")
     start = dict(zip(kernel.carried, kernel.functions["init"]))
     after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))
-    outputs = inline(substitute(substitute(kernel.functions["final"], after), own_invariants(sim.goal, system, kernel)))
+    outputs = inline(
+        substitute(substitute(kernel.functions["final"], after), own_invariants(sim.goal, system, kernel))
+    )
     columns = []
     for k in range(len(kernel.inputs)):
         direction = [UOp.const(float(j == k)) for j in range(len(kernel.inputs))]
@@ -108,7 +117,10 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
     except (ZeroDivisionError, TypeError, ValueError):  # 1/0, and complex values of real functions
         values = (math.nan,) * 3
     if not all(map(math.isfinite, values)):
-        raise InputError(f"a step of `{system.name}` is not finite at this state", fix="Choose a state off the singularity.")
+        raise InputError(
+            f"a step of `{system.name}` is not finite at this state",
+            fix="Choose a state off the singularity.",
+        )
     return Defect(f"{sim.built.plan.method} of {system.name}", h, (values[0], values[1], values[2]))
 
 
@@ -140,17 +152,47 @@ def defect(columns: list[list[UOp]], env: Mapping[UOp, Any], pairs: list[tuple[i
 def functions_of(mp: Any) -> dict[Ops, Any]:
     """Every operation on scalars, in the working precision."""
     return {
-        Ops.SQRT: mp.sqrt, Ops.CBRT: mp.cbrt, Ops.SIN: mp.sin, Ops.COS: mp.cos, Ops.TAN: mp.tan,
-        Ops.ASIN: mp.asin, Ops.ACOS: mp.acos, Ops.ATAN: mp.atan, Ops.SINH: mp.sinh, Ops.COSH: mp.cosh,
-        Ops.TANH: mp.tanh, Ops.EXP: mp.exp, Ops.EXPM1: mp.expm1, Ops.LOG: mp.log, Ops.LOG1P: mp.log1p,
-        Ops.ERF: mp.erf, Ops.ABS: abs, Ops.SIGN: mp.sign, Ops.FLOOR: mp.floor, Ops.NEG: lambda x: -x,
-        Ops.RSQRT: lambda x: 1 / mp.sqrt(x), Ops.ADD: lambda a, b: a + b, Ops.SUB: lambda a, b: a - b,
-        Ops.MUL: lambda a, b: a * b, Ops.DIV: lambda a, b: a / b, Ops.POW: mp.power, Ops.ATAN2: mp.atan2,
-        Ops.HYPOT: mp.hypot, Ops.MIN: min, Ops.MAX: max, Ops.FMA: lambda a, b, c: a * b + c,
-        Ops.LT: lambda a, b: a < b, Ops.LE: lambda a, b: a <= b, Ops.EQ: lambda a, b: a == b,
-        Ops.NE: lambda a, b: a != b, Ops.WHERE: lambda c, a, b: a if c else b, Ops.CAST: lambda x: x,
-        Ops.AND: lambda a, b: a and b, Ops.OR: lambda a, b: a or b, Ops.NOT: lambda x: not x,
-    } | arcs_of(mp)  # fmt: skip
+        Ops.SQRT: mp.sqrt,
+        Ops.CBRT: mp.cbrt,
+        Ops.SIN: mp.sin,
+        Ops.COS: mp.cos,
+        Ops.TAN: mp.tan,
+        Ops.ASIN: mp.asin,
+        Ops.ACOS: mp.acos,
+        Ops.ATAN: mp.atan,
+        Ops.SINH: mp.sinh,
+        Ops.COSH: mp.cosh,
+        Ops.TANH: mp.tanh,
+        Ops.EXP: mp.exp,
+        Ops.EXPM1: mp.expm1,
+        Ops.LOG: mp.log,
+        Ops.LOG1P: mp.log1p,
+        Ops.ERF: mp.erf,
+        Ops.ABS: abs,
+        Ops.SIGN: mp.sign,
+        Ops.FLOOR: mp.floor,
+        Ops.NEG: lambda x: -x,
+        Ops.RSQRT: lambda x: 1 / mp.sqrt(x),
+        Ops.ADD: lambda a, b: a + b,
+        Ops.SUB: lambda a, b: a - b,
+        Ops.MUL: lambda a, b: a * b,
+        Ops.DIV: lambda a, b: a / b,
+        Ops.POW: mp.power,
+        Ops.ATAN2: mp.atan2,
+        Ops.HYPOT: mp.hypot,
+        Ops.MIN: min,
+        Ops.MAX: max,
+        Ops.FMA: lambda a, b, c: a * b + c,
+        Ops.LT: lambda a, b: a < b,
+        Ops.LE: lambda a, b: a <= b,
+        Ops.EQ: lambda a, b: a == b,
+        Ops.NE: lambda a, b: a != b,
+        Ops.WHERE: lambda c, a, b: a if c else b,
+        Ops.CAST: lambda x: x,
+        Ops.AND: lambda a, b: a and b,
+        Ops.OR: lambda a, b: a or b,
+        Ops.NOT: lambda x: not x,
+    } | arcs_of(mp)
 
 
 def arcs_of(mp: Any) -> dict[Ops, Any]:
@@ -171,8 +213,12 @@ def arcs_of(mp: Any) -> dict[Ops, Any]:
     def lag(a: Any, b: Any, h: Any) -> Any:
         return (1 - angle(a, b, h)[2]) / b if b else a * h * h / 6
 
-    return {Ops.ARC_SIGN: sign, Ops.ARC_KICK: kick, Ops.ARC_LAG: lag,
-            Ops.ARC_DRIFT: lambda a, b, h: kick(a, b, h) / (1 + abs(angle(a, b, h)[1]))}  # fmt: skip
+    return {
+        Ops.ARC_SIGN: sign,
+        Ops.ARC_KICK: kick,
+        Ops.ARC_LAG: lag,
+        Ops.ARC_DRIFT: lambda a, b, h: kick(a, b, h) / (1 + abs(angle(a, b, h)[1])),
+    }
 
 
 def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
@@ -212,6 +258,9 @@ def assert_symplectic(sim: Simulation, dt: float | None = None, **given: Any) ->
     """Raises a VerifyError that names the step if its measured defect is not rounding."""
     found = measure_symplectic(sim, dt, **given)
     if not found.symplectic:
-        raise VerifyError(str(found), fix="Splittings are symplectic; friction, noise and Runge–Kutta steps are not "
-                          "meant to be: do not assert it of them.")  # fmt: skip
+        raise VerifyError(
+            str(found),
+            fix="Splittings are symplectic; friction, noise and Runge–Kutta steps are not "
+            "meant to be: do not assert it of them.",
+        )
     return found

@@ -1,4 +1,5 @@
 """Where do the frames of a run go?  Into a store of its own, made for it or gone on with, and all that describes it."""
+
 from __future__ import annotations
 
 import json
@@ -39,11 +40,15 @@ def check_save(path: Path, resumed: Checkpoint | None) -> bool:
         return False
     there = open_store(path)
     if resumed is None:
-        raise StoreError(f"save={str(path)!r} is the store of a run already",
-                         fix="Go on with that run from its checkpoint: resume=. Or remove it first.")  # fmt: skip
+        raise StoreError(
+            f"save={str(path)!r} is the store of a run already",
+            fix="Go on with that run from its checkpoint: resume=. Or remove it first.",
+        )
     if there.attributes["run"] != resumed.run.key:
-        raise StoreError(f"save={str(path)!r} is the store of another run, of `{there.attributes['system']}`",
-                         fix="Pass another save=, or remove it first.")  # fmt: skip
+        raise StoreError(
+            f"save={str(path)!r} is the store of another run, of `{there.attributes['system']}`",
+            fix="Pass another save=, or remove it first.",
+        )
     return True
 
 
@@ -53,12 +58,23 @@ def described_run(r: Run, run: Identity, description: Mapping[str, Any]) -> dict
     scalars = {name: float(v[0]) for name, v in i.own.items() if len(v) == 1 and v.ndim == 1}
     every = {"save_every": s.save_every, "observe_every": s.observe_every, "hash_every": s.hash_every}
     return {
-        "tinyphysics": SLOTS["version"](), "format": FORMAT, "bits": run.bits, "system": r.system.name,
-        "program": run.program, "run": run.key, "dt": run.dt, "t0": run.t0, "seed": run.seed,
-        "precision": r.encoding.precision.name, "parameters": json.dumps(scalars), "ensemble": int(i.is_ensemble),
-        "begins": s.first, **{name: n for name, n in every.items() if n is not None},
-        "simulation": json.dumps(description), "coordinates": "step observed_step",
-    }  # fmt: skip
+        "tinyphysics": SLOTS["version"](),
+        "format": FORMAT,
+        "bits": run.bits,
+        "system": r.system.name,
+        "program": run.program,
+        "run": run.key,
+        "dt": run.dt,
+        "t0": run.t0,
+        "seed": run.seed,
+        "precision": r.encoding.precision.name,
+        "parameters": json.dumps(scalars),
+        "ensemble": int(i.is_ensemble),
+        "begins": s.first,
+        **{name: n for name, n in every.items() if n is not None},
+        "simulation": json.dumps(description),
+        "coordinates": "step observed_step",
+    }
 
 
 def arrays_given(i: Inputs) -> dict[str, Any]:
@@ -75,8 +91,11 @@ def layouts(r: Run, values: Mapping[str, UOp]) -> list[Layout]:
     def axes(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
         return axis_names(name, shape, r.system.axes)
 
-    out = [growing("time", number, (TIME,), None, frames), growing("step", np.int64(0), (TIME,), None, frames),
-           growing("hash", np.zeros(16, np.uint8), (TIME, "hash_byte"), None, frames)]  # fmt: skip
+    out = [
+        growing("time", number, (TIME,), None, frames),
+        growing("step", np.int64(0), (TIME,), None, frames),
+        growing("hash", np.zeros(16, np.uint8), (TIME, "hash_byte"), None, frames),
+    ]
     for x in r.system.states:
         for word in r.encoding.precision.names(x.name):
             like = np.broadcast_to(np.zeros((), i.states[word].dtype), lead + x.var.shape)
@@ -117,12 +136,17 @@ def gone_on(path: Path, r: Run, values: Mapping[str, UOp], c: Checkpoint) -> Run
     there, s = open_store(path), r.schedule
     shapes = {m.name: m.row for m in layouts(r, values) if m.dims[:1] == (OBSERVED,)}
     if shapes != {n: m.row for n, m in there.layouts.items() if m.dims[:1] == (OBSERVED,)}:
-        raise StoreError(f"`{path}` has the observables {', '.join(there.observables) or 'none'}; this run has "
-                         f"{', '.join(values) or 'none'}", fix="Observe the same, or pass another save=.")  # fmt: skip
+        raise StoreError(
+            f"`{path}` has the observables {', '.join(there.observables) or 'none'}; this run has "
+            f"{', '.join(values) or 'none'}",
+            fix="Observe the same, or pass another save=.",
+        )
     asked = {"save_every": s.save_every, "observe_every": s.observe_every}
     for name, n in asked.items():
         if there.attributes.get(name) != n:
-            raise StoreError(f"{name}={n}, but `{path}` has {name}={there.attributes.get(name)}",
-                             fix=f"Pass {name}={there.attributes.get(name)}, or another save=.")  # fmt: skip
+            raise StoreError(
+                f"{name}={n}, but `{path}` has {name}={there.attributes.get(name)}",
+                fix=f"Pass {name}={there.attributes.get(name)}, or another save=.",
+            )
     there.truncate(c.step, s.save_every)
     return there

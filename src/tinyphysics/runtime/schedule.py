@@ -1,4 +1,5 @@
 """How many steps, and where does a run have to look?  Integers only: time follows from the step number."""
+
 from __future__ import annotations
 
 import math
@@ -55,14 +56,18 @@ def checked_time(value: Any, example: str = "t0=0.0") -> float:
 
 def count_steps(steps: Any, until: Any, dt: float, t0: float) -> int:
     if (steps is None) == (until is None):
-        raise InputError("give either steps= or until=", fix="evolve(..., steps=1000) or evolve(..., until=10.0).")
+        raise InputError(
+            "give either steps= or until=", fix="evolve(..., steps=1000) or evolve(..., until=10.0)."
+        )
     if steps is not None:
         return whole("steps", steps, 0)
     end = checked_time(until, "until=10.0")
     exact = (end - t0) / dt
     n = round(exact)
     if n < 0:
-        raise InputError(f"until={end:g} lies before t0={t0:g}", fix="Time runs forward; use a negative dt to go back.")
+        raise InputError(
+            f"until={end:g} lies before t0={t0:g}", fix="Time runs forward; use a negative dt to go back."
+        )
     if abs(exact - n) > 1e-9 * max(1, abs(n) * 1e-6):
         below = math.floor(exact)
         raise InputError(
@@ -89,7 +94,9 @@ class Schedule:
 
     def last_saved(self, n: int) -> int:
         """The last step up to n whose frame there is."""
-        return max(self.first, n if self.saves(n) else 0 if self.save_every is None else n - n % self.save_every)
+        return max(
+            self.first, n if self.saves(n) else 0 if self.save_every is None else n - n % self.save_every
+        )
 
     def hashes(self, n: int) -> bool:
         return self.hash_every is not None and n > 0 and n % self.hash_every == 0

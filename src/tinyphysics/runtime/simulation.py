@@ -1,4 +1,5 @@
 """The compiled system: explain it, print it at any level, run it."""
+
 from __future__ import annotations
 
 import math
@@ -79,7 +80,7 @@ from tinyphysics.runtime.resume import (
     identity,
     restored_inputs,
     sizes_given,
-)  # fmt: skip
+)
 from tinyphysics.runtime.saving import begun
 from tinyphysics.runtime.schedule import Schedule, checked_time, count_steps, time_at, whole
 from tinyphysics.runtime.solver import solver_report
@@ -129,8 +130,10 @@ class Simulation:
     @property
     def compiled(self) -> Compiled:
         if self._compiled is None and isinstance(self.source, System):
-            raise PlanError(f"`{self.source.name}` is not compiled yet: the first state says in which order its bodies are",
-                            fix="Run it first: sim.evolve(...).")  # fmt: skip
+            raise PlanError(
+                f"`{self.source.name}` is not compiled yet: the first state says in which order its bodies are",
+                fix="Run it first: sim.evolve(...).",
+            )
         if self._compiled is None:
             assert isinstance(self.source, Family)
             letters = ", ".join(self.source.letters)
@@ -170,8 +173,14 @@ class Simulation:
         report = self.built.report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
         told = [] if self.commutators is None else [self.commutators.row]
-        report = report.with_rows("plan", (*told, *rows, *(split_rows(self.split) if self.split is not None else ())))
-        return report.with_section(SLOTS["pace_section"](self, self.goal.dt), "plan") if self.system.levels else report
+        report = report.with_rows(
+            "plan", (*told, *rows, *(split_rows(self.split) if self.split is not None else ()))
+        )
+        return (
+            report.with_section(SLOTS["pace_section"](self, self.goal.dt), "plan")
+            if self.system.levels
+            else report
+        )
 
     def cite(self) -> Citations:
         """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
@@ -190,11 +199,15 @@ class Simulation:
         if level == "tpir":
             return str(self.built.program)
         if level != "uop" and self.compiled.known.way != "loop":
-            raise PlanError(f'ir("{level}"): the loop was deleted, and a jump has no kernel',
-                            fix='Look at ir("tpir"), or compile with propagator="loop".')  # fmt: skip
+            raise PlanError(
+                f'ir("{level}"): the loop was deleted, and a jump has no kernel',
+                fix='Look at ir("tpir"), or compile with propagator="loop".',
+            )
         if level in ("c", "cuda") and self.compiled.adaptive:
-            raise PlanError(f'ir("{level}") is a program with steps of dt, and this method chooses its own',
-                            fix='Look at ir("llvm") or ir("kernel").')  # fmt: skip
+            raise PlanError(
+                f'ir("{level}") is a program with steps of dt, and this method chooses its own',
+                fix='Look at ir("llvm") or ir("kernel").',
+            )
         if level != "uop" and self.compiled.series is not None:
             return series_listing(self.compiled.series, level)
         if level != "uop":
@@ -219,7 +232,13 @@ class Simulation:
         SLOTS["save"](self, path)
 
     def minimise(
-        self, *, steps: int = 10_000, force: float = 1e-6, move: float | None = None, t0: float = 0.0, **given: Any
+        self,
+        *,
+        steps: int = 10_000,
+        force: float = 1e-6,
+        move: float | None = None,
+        t0: float = 0.0,
+        **given: Any,
     ) -> Any:
         """Lowers the energy from a state, momenta as they are (at rest if not given), until no force is above `force`.
 
@@ -239,9 +258,14 @@ class Simulation:
         return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
 
     def suggest_dt(
-        self, *, error: float | None = None, energy_drift: float | None = None, until: float | None = None, t0: float = 0.0,
+        self,
+        *,
+        error: float | None = None,
+        energy_drift: float | None = None,
+        until: float | None = None,
+        t0: float = 0.0,
         **given: Any,
-    ) -> float:  # fmt: skip
+    ) -> float:
         """The longest step of this method that was measured to meet the goals from a state on.
 
         For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
@@ -250,7 +274,9 @@ class Simulation:
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, given))
         if self.compiled.adaptive:
-            raise PlanError("this method chooses its own steps", fix="tolerance= of compile says how accurate they are.")
+            raise PlanError(
+                "this method chooses its own steps", fix="tolerance= of compile says how accurate they are."
+            )
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
@@ -264,14 +290,20 @@ class Simulation:
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
         if self.goal.is_accurate and self.goal.decision is None:
-            raise PlanError("what a run costs is not known before its method is",
-                            fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
+            raise PlanError(
+                "what a run costs is not known before its method is",
+                fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.',
+            )
         if self.system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
-            raise PlanError("what a run costs is not known before it is known how many fast kicks there are in a step",
-                            fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.')  # fmt: skip
+            raise PlanError(
+                "what a run costs is not known before it is known how many fast kicks there are in a step",
+                fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.',
+            )
         if self.compiled.adaptive and self.goal.dt is None:
-            raise PlanError("how many steps a run takes is not known before it is run",
-                            fix="Pass dt to compile: then steps= counts times of that grid.")  # fmt: skip
+            raise PlanError(
+                "how many steps a run takes is not known before it is run",
+                fix="Pass dt to compile: then steps= counts times of that grid.",
+            )
         quiet = self.__copy__()
         quiet.checks = "off"  # a trial is of no state that goals were made for
         rows = sum(s.var.size for s in self.system.states)
@@ -321,13 +353,25 @@ class Simulation:
 
     # --- running ------------------------------------------------------------------------------
     def evolve(
-        self, *, steps: int | None = None, until: float | None = None, t0: float = 0.0,
-        save_every: int | None = None, observe: Mapping[str, Callable[..., Any]] | None = None,
-        observe_every: int = 1, hash_every: int | None = None, seed: int = 0,
-        progress: str | bool = "auto", threads: int | None = None, save: Any = None, checkpoint: Any = None,
-        checkpoint_every: int | None = None, resume: Any = None,
-        events: Mapping[str, Callable[..., Any]] | None = None, **given: Any,
-    ) -> Trajectory:  # fmt: skip
+        self,
+        *,
+        steps: int | None = None,
+        until: float | None = None,
+        t0: float = 0.0,
+        save_every: int | None = None,
+        observe: Mapping[str, Callable[..., Any]] | None = None,
+        observe_every: int = 1,
+        hash_every: int | None = None,
+        seed: int = 0,
+        progress: str | bool = "auto",
+        threads: int | None = None,
+        save: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: int | None = None,
+        resume: Any = None,
+        events: Mapping[str, Callable[..., Any]] | None = None,
+        **given: Any,
+    ) -> Trajectory:
         """Runs from an initial state; what is not a run option is a state or a parameter, by name.
 
         `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
@@ -344,7 +388,10 @@ class Simulation:
         c, path = None, NOWHERE if resume is None else a_path("resume", resume)
         if resume is not None:
             c = read(path)
-            t0, seed = agreed("t0", checked_time(t0), 0.0, c.run.t0, path), agreed("seed", seed, 0, c.run.seed, path)
+            t0, seed = (
+                agreed("t0", checked_time(t0), 0.0, c.run.t0, path),
+                agreed("seed", seed, 0, c.run.seed, path),
+            )
             hash_every = agreed("hash_every", hash_every, None, c.hash_every, path)
             save_every = c.save_every if save_every is None else save_every
         if isinstance(self.source, Family):
@@ -353,13 +400,17 @@ class Simulation:
             self.order_bodies(here(given, back), c)
         system = self.system
         if system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
-            SLOTS["set_paces"](self, here(given, back), None if dt is None else checked_step(dt), checked_time(t0), c)
+            SLOTS["set_paces"](
+                self, here(given, back), None if dt is None else checked_step(dt), checked_time(t0), c
+            )
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
         if self.compiled.adaptive and dt is None:
             dt = whole_span(steps, until, checked_time(t0), c)
             if c is None:
-                check_no_grid({"save_every": save_every, "hash_every": hash_every, "checkpoint_every": checkpoint_every})
+                check_no_grid(
+                    {"save_every": save_every, "hash_every": hash_every, "checkpoint_every": checkpoint_every}
+                )
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, here(given, back), dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
@@ -367,8 +418,14 @@ class Simulation:
             given, back = SLOTS["there"]().settled(self, given, back)
         bare = partial(self.bare, dt, checked_time(t0), back)
         if c is None:
-            given = given_momenta(system.seen, given if system.motion is None else here(given, back), checked_time(t0))
-            i = (inputs(system, given, self.compiled.encoding) if system.clock is None else begun_in_time(bare(), given))
+            given = given_momenta(
+                system.seen, given if system.motion is None else here(given, back), checked_time(t0)
+            )
+            i = (
+                inputs(system, given, self.compiled.encoding)
+                if system.clock is None
+                else begun_in_time(bare(), given)
+            )
             if back is not None:  # what was made of them here goes there, too
                 i = replace(i, states={name: sent(v) for name, v in i.states.items()})
         else:
@@ -378,10 +435,14 @@ class Simulation:
         if observe is not None and not isinstance(observe, Mapping):
             raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
         if events is not None and not isinstance(events, Mapping):
-            raise InputError("events= is a dict of functions", fix='Pass events={"crossing": lambda q: q[1]}.')
+            raise InputError(
+                "events= is a dict of functions", fix='Pass events={"crossing": lambda q: q[1]}.'
+            )
         if events and not self.compiled.adaptive:
-            raise PlanError("events= needs a method that has its solution between steps too",
-                            fix='Add method="taylor", "dop853" or "radau".')  # fmt: skip
+            raise PlanError(
+                "events= needs a method that has its solution between steps too",
+                fix='Add method="taylor", "dop853" or "radau".',
+            )
         watched = {**self.monitors, **(observe or {})}
         first = 0 if c is None else c.step
         if system.clock is not None and until is not None and steps is None:
@@ -390,19 +451,24 @@ class Simulation:
         else:
             last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
         if last < first:
-            raise InputError(f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
-                             fix="Pass a later time.")  # fmt: skip
+            raise InputError(
+                f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
+                fix="Pass a later time.",
+            )
         if system.clock is not None and save is not None:
-            raise PlanError("save= does not go with time= yet: a store has one time for all members of a frame",
-                            fix="Leave save= out, and pass save_every= and checkpoint=.")  # fmt: skip
+            raise PlanError(
+                "save= does not go with time= yet: a store has one time for all members of a frame",
+                fix="Leave save= out, and pass save_every= and checkpoint=.",
+            )
         target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
         schedule = Schedule(
             last,
             None if save_every is None else whole("save_every", save_every, 1),
             whole("observe_every", observe_every, 1) if watched else None,
             None if hash_every is None else whole("hash_every", hash_every, 1),
-            first, kept_every,
-        )  # fmt: skip
+            first,
+            kept_every,
+        )
         threads = None if threads is None else whole("threads", threads, 1)
         checked(seed=seed)
         compiled = self.compiled
@@ -426,26 +492,54 @@ class Simulation:
             i = with_invariants(i, begin if c is None else c.start, self.goal, bare())
         if compiled.known.method in TURNING and flows_of(made(compiled.program)):
             i = with_flows(i, made(compiled.program), dt)
-        apart = compiled.adaptive or compiled.jump is not None or compiled.in_loops(i.members)  # only some engines can
-        place, why = (placed(self.target, self.requested, compiled.program, (i.members, schedule.steps - first), not apart)
-                      if back is None else (back.target, "the states are there"))  # fmt: skip
-        r = Run(compiled.program, system, place, i, schedule, dt, float(t0), threads, compiled.encoding,
-                compiled.in_loops(i.members), c, compiled.jump, compiled.series,
-                {n: self.traced(f, n, "event") for n, f in (events or {}).items()}, compiled.adaptive, compiled.watching,
-                STIFF if compiled.known.method in EXPLICIT and system.kind == "ode" else "")  # fmt: skip
+        apart = (
+            compiled.adaptive or compiled.jump is not None or compiled.in_loops(i.members)
+        )  # only some engines can
+        place, why = (
+            placed(
+                self.target, self.requested, compiled.program, (i.members, schedule.steps - first), not apart
+            )
+            if back is None
+            else (back.target, "the states are there")
+        )
+        r = Run(
+            compiled.program,
+            system,
+            place,
+            i,
+            schedule,
+            dt,
+            float(t0),
+            threads,
+            compiled.encoding,
+            compiled.in_loops(i.members),
+            c,
+            compiled.jump,
+            compiled.series,
+            {n: self.traced(f, n, "event") for n, f in (events or {}).items()},
+            compiled.adaptive,
+            compiled.watching,
+            STIFF if compiled.known.method in EXPLICIT and system.kind == "ode" else "",
+        )
         if schedule.steps and i.members:
             check_units(r, compiled.scales)
         converges = check_converges(r, compiled.known.method)
         keeper, windows = None, None
         if target is not None or save is not None:
             run = self.identity(r, seed)
-            keeper = None if target is None else Keeper(target, run, i, here(i.states, back) if c is None else c.start)
+            keeper = (
+                None
+                if target is None
+                else Keeper(target, run, i, here(i.states, back) if c is None else c.start)
+            )
             windows = self.windows(save, r, record, values, run)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
         compiled.tell_of_length(schedule.steps - first, i.members)
         ready, moved = clock.perf_counter(), transferred(place) if back is None else back.moved
         with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
-            record, launches, compiling, code = execute(r, record, values, tick, keeper=keeper, windows=windows)
+            record, launches, compiling, code = execute(
+                r, record, values, tick, keeper=keeper, windows=windows
+            )
         done = clock.perf_counter()
         asked = Asked(self.goal, self.requested, self.checks, compiled.known.program, seed)
         out = trajectory(r, record, windows, values, asked)
@@ -455,22 +549,42 @@ class Simulation:
             SLOTS["there"]().hand_back(out, back)
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
-        out.metrics.update({
-            "backend": {"requested": self.requested, "used": place.backend, **({"why": why} if why else {})},
-            "device": running_on(place), "precision": self.goal.precision, "program": compiled.known.program,
-            "bits": BITS,
-            "seconds": {"plan": compiled.seconds, "prepare": ready - began, "compile": compiling, "run": running},
-            "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
-            "steps": record.last - first, "members": i.members, "seed": int(seed),
-            "ns_per_step": 1e9 * running / work if work else 0.0,
-            "steps_per_s": work / running if work else 0.0,
-            "launches": launches, "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
-            "notes": notes(place), **converges,
-            **{name: n - moved[name] for name, n in transferred(place).items()},
-        })  # fmt: skip
+        out.metrics.update(
+            {
+                "backend": {
+                    "requested": self.requested,
+                    "used": place.backend,
+                    **({"why": why} if why else {}),
+                },
+                "device": running_on(place),
+                "precision": self.goal.precision,
+                "program": compiled.known.program,
+                "bits": BITS,
+                "seconds": {
+                    "plan": compiled.seconds,
+                    "prepare": ready - began,
+                    "compile": compiling,
+                    "run": running,
+                },
+                "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
+                "steps": record.last - first,
+                "members": i.members,
+                "seed": int(seed),
+                "ns_per_step": 1e9 * running / work if work else 0.0,
+                "steps_per_s": work / running if work else 0.0,
+                "launches": launches,
+                "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
+                "notes": notes(place),
+                **converges,
+                **{name: n - moved[name] for name, n in transferred(place).items()},
+            }
+        )
         if self.goal.math == "fast":  # so that nobody compares it with a hash from elsewhere
             out.hash_of = partial(marked, "fast", out.hash_of)
-            out.metrics |= {"math": "fast", "comparable": "with runs of this program, backend and machine alone"}
+            out.metrics |= {
+                "math": "fast",
+                "comparable": "with runs of this program, backend and machine alone",
+            }
         if record.shape:
             out.metrics["shape"] = dict(record.shape)
         if record.measured:
@@ -488,7 +602,9 @@ class Simulation:
         if r.jump is not None:
             out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
         if not compiled.encoding.precision.state.is_float:
-            told = partial(rounded, compiled.encoding, {s.name: given.get(s.name) for s in system.states}, back)
+            told = partial(
+                rounded, compiled.encoding, {s.name: given.get(s.name) for s in system.states}, back
+            )
             if back is None:
                 out.metrics["lattice"] = told()
             else:  # the states would have to come here
@@ -508,35 +624,65 @@ class Simulation:
         if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):
             s = out.stopped
             assert s is not None
-            what = s.where if isinstance(s.where[0], str) else f"the force between particles {s.where[0]} and {s.where[1]}"
+            what = (
+                s.where
+                if isinstance(s.where[0], str)
+                else f"the force between particles {s.where[0]} and {s.where[1]}"
+            )
             if s.cause == "not solved":
-                raise PhysicsIntegrityError(f"the equations of step {s.step} (t = {s.t:g}) were not solved: their rounds did "
-                                            "not converge, or a slope is not finite there", out=out,
-                                            fix="Shorten dt; the run so far is in .out.")  # fmt: skip
+                raise PhysicsIntegrityError(
+                    f"the equations of step {s.step} (t = {s.t:g}) were not solved: their rounds did "
+                    "not converge, or a slope is not finite there",
+                    out=out,
+                    fix="Shorten dt; the run so far is in .out.",
+                )
             if r.adaptive:
-                raise PhysicsIntegrityError(f"{what} is lost before t = {s.t:g}: no step is short enough", out=out,
-                                            fix="The solution ends there, or a rate is no number; .out is the run so far.")
+                raise PhysicsIntegrityError(
+                    f"{what} is lost before t = {s.t:g}: no step is short enough",
+                    out=out,
+                    fix="The solution ends there, or a rate is no number; .out is the run so far.",
+                )
             told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
-            raise PhysicsIntegrityError(f"{what} is {told} at step {s.step} (t = {s.t:g})", out=out,
-                                        fix="Shorten dt, or soften the potential; the run so far is in .out.")  # fmt: skip
+            raise PhysicsIntegrityError(
+                f"{what} is {told} at step {s.step} (t = {s.t:g})",
+                out=out,
+                fix="Shorten dt, or soften the potential; the run so far is in .out.",
+            )
         return out
 
     def in_own_time(self, what: str) -> None:
-        if isinstance(self.source, System) and self.source.clock is not None or \
-                self._compiled is not None and self.system.clock is not None:  # fmt: skip
+        if (
+            isinstance(self.source, System)
+            and self.source.clock is not None
+            or self._compiled is not None
+            and self.system.clock is not None
+        ):
             raise PlanError(f"{what} does not go with time=", fix="Compile the system without it for that.")
 
     def bare(self, dt: float, t0: float, back: Any) -> Run:
         """A run of nobody yet."""
         x, target = self.compiled, self.target if back is None else back.target
-        return Run(x.program, x.system, target, Inputs({}, {}, 1, False), Schedule(0, None, None, None), dt, t0, None,
-                   x.encoding, x.in_loops(1), watching=x.watching)  # fmt: skip
+        return Run(
+            x.program,
+            x.system,
+            target,
+            Inputs({}, {}, 1, False),
+            Schedule(0, None, None, None),
+            dt,
+            t0,
+            None,
+            x.encoding,
+            x.in_loops(1),
+            watching=x.watching,
+        )
 
     def checkpointing(self, path: Any, every: Any, c: Checkpoint | None) -> tuple[Path | None, int | None]:
         """(where checkpoints are written, how often), or an error before anything has run."""
         if path is None:
             if every is not None:
-                raise InputError("checkpoint_every= without checkpoint=", fix='Pass checkpoint="run.checkpoint" too.')
+                raise InputError(
+                    "checkpoint_every= without checkpoint=", fix='Pass checkpoint="run.checkpoint" too.'
+                )
             return None, None
         target = a_path("checkpoint", path)
         check_target(target, c)
@@ -548,7 +694,9 @@ class Simulation:
         shown = shaped(r.given)(r.given.states)
         return identity(r.system, self.compiled.known.program, r.dt, r.t0, seed, shown, r.given.params)
 
-    def windows(self, save: Any, r: Run, record: Record, values: Mapping[str, UOp], run: Identity) -> Windows | None:
+    def windows(
+        self, save: Any, r: Run, record: Record, values: Mapping[str, UOp], run: Identity
+    ) -> Windows | None:
         """Where frames and observables are handed on to, if they are."""
         if save is None:
             return None
@@ -569,8 +717,10 @@ class Simulation:
                 self._compiled = Compiled(system, self.goal, self.requested)
         for letter, n in self._sizes.items():
             if sizes[letter] != n:
-                raise ShapeError(f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
-                                 fix="Compile the system again for another size.")  # fmt: skip
+                raise ShapeError(
+                    f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
+                    fix="Compile the system again for another size.",
+                )
 
     def decide(self, decision: Decision) -> None:
         """The method that pilots have chosen is the one of this simulation from here on."""
@@ -583,7 +733,11 @@ class Simulation:
         if system is None:
             assert isinstance(self.source, System)
             system = self.source
-        start = inputs(system, given) if c is None else Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
+        start = (
+            inputs(system, given)
+            if c is None
+            else Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
+        )
         known = self.goal.hierarchy
         found = hierarchy_of(system, self.goal, start, None if known is None else known.order)
         if self._compiled is None:
@@ -612,7 +766,6 @@ class Simulation:
         return observable(function, known | {"t": clock_of(system)}, name, what)
 
 
-
 def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> Mapping[str, Any]:
     """What a run was given, in states: a Lagrangian's may begin with velocities."""
     out: Mapping[str, Any] = given if system.motion is None else SLOTS["with_momenta"](system, given, t0)
@@ -638,11 +791,15 @@ def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint 
     if c is not None:
         return c.run.dt
     if until is None:
-        raise InputError("steps= without dt: this method chooses its own steps",
-                         fix="Pass until=10.0, or the spacing of frames to compile: dt=0.1.")  # fmt: skip
+        raise InputError(
+            "steps= without dt: this method chooses its own steps",
+            fix="Pass until=10.0, or the spacing of frames to compile: dt=0.1.",
+        )
     span = checked_time(until) - t0
     if span <= 0.0:
-        raise InputError(f"until={until:g} is not after t0={t0:g}", fix="Steps of their own lengths go forward in time.")
+        raise InputError(
+            f"until={until:g} is not after t0={t0:g}", fix="Steps of their own lengths go forward in time."
+        )
     return span
 
 
@@ -650,8 +807,10 @@ def check_no_grid(counts: Mapping[str, int | None]) -> None:
     """What counts steps of dt, where there is none, would be left out silently."""
     for name, n in counts.items():
         if n is not None:
-            raise InputError(f"{name}={n!r} counts times that are dt apart, and no dt was given",
-                             fix="Pass one to compile: with dt=0.1, frames are at multiples of 0.1.")  # fmt: skip
+            raise InputError(
+                f"{name}={n!r} counts times that are dt apart, and no dt was given",
+                fix="Pass one to compile: with dt=0.1, frames are at multiples of 0.1.",
+            )
 
 
 @contextmanager
@@ -685,5 +844,7 @@ def check_clock(precision: Precision, timed: bool, steps: int, dt: float, t0: fl
         raise InputError(f"dt={dt!r} is out of the range of {name}", fix="Choose other units of time.")
     last = max(abs(t0), abs(time_at(steps, dt, t0)))
     if timed and last * ROUNDING[precision.given] > abs(dt) / 2:
-        raise InputError(f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
-                         fix='Run for a shorter time, or with precision="float64".')  # fmt: skip
+        raise InputError(
+            f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
+            fix='Run for a shorter time, or with precision="float64".',
+        )

@@ -3,6 +3,7 @@
 A kernel keeps neither: counting would cost time in every step. They are found again by solving from frames, which has
 the bits that the run had there.
 """
+
 from __future__ import annotations
 
 from functools import lru_cache
@@ -49,12 +50,18 @@ def solver_report(origin: Origin) -> dict[str, Any]:
     looked, place = np.unique(at, return_inverse=True)  # frames may lie in a file
     rows = {name: np.array([np.asarray(v[int(k)]) for k in looked]) for name, v in origin.frames.items()}
     flat = [x for s in r.system.states for x in rows[s.name][place, who].reshape(len(chosen), -1).T]
-    env: dict[UOp, Any] = {NOW: np.asarray(origin.steps, float)[at], ORIGIN: np.array([r.t0]), STEP: np.array([r.dt])}
+    env: dict[UOp, Any] = {
+        NOW: np.asarray(origin.steps, float)[at],
+        ORIGIN: np.array([r.t0]),
+        STEP: np.array([r.dt]),
+    }
     env |= dict(zip(kernel.inputs, flat))
     for p in kernel.params:
         if p is not STEP and p is not ORIGIN:
             name, _, index = str(p.arg)[1:].partition(".")
-            v = np.asarray(r.given.params[name], float).reshape(len(r.given.params[name]), -1)[:, int(index or 0)]
+            v = np.asarray(r.given.params[name], float).reshape(len(r.given.params[name]), -1)[
+                :, int(index or 0)
+            ]
             env[p] = v[who] if len(v) > 1 else v
     good = np.isfinite(np.array(flat)).all(axis=0)
     with np.errstate(all="ignore"):
@@ -62,5 +69,9 @@ def solver_report(origin: Origin) -> dict[str, Any]:
     counts, residuals = np.array(values[: len(rounds)]), np.array(values[len(rounds) :])
     if not counts.size:
         return {"states": 0}
-    return {"rounds": float(counts.mean()), "most_rounds": int(counts.max()), "residual": float(residuals.max()),
-            "states": int(good.sum())}  # fmt: skip
+    return {
+        "rounds": float(counts.mean()),
+        "most_rounds": int(counts.max()),
+        "residual": float(residuals.max()),
+        "states": int(good.sum()),
+    }

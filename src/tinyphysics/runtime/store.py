@@ -3,6 +3,7 @@
 A store is written by one run and what goes on from its checkpoints. How many frames and observations are complete
 is committed after them, so that a reader, or a run that goes on, never sees half of one.
 """
+
 from __future__ import annotations
 
 import json
@@ -57,12 +58,23 @@ class RunStore:
         try:
             return self.rows(name).read(at, self.length(self.layouts[name]) if end is None else end)
         except OSError as error:
-            raise StoreError(f"`{self.root}` is damaged: `{name}` could not be read: {error.strerror or error}") from error
+            raise StoreError(
+                f"`{self.root}` is damaged: `{name}` could not be read: {error.strerror or error}"
+            ) from error
 
     def append(self, w: Window, attributes: Mapping[str, Any]) -> None:
         """Data first, all of it on the disk; then what says that it is there."""
-        frames = {"step": np.asarray(w.steps, np.int64), "time": w.times, "hash": hashes(w.frames), **w.frames}
-        observed = {"observed_step": np.asarray(w.observed_steps, np.int64), OBSERVED: w.observed_times, **w.observed}
+        frames = {
+            "step": np.asarray(w.steps, np.int64),
+            "time": w.times,
+            "hash": hashes(w.frames),
+            **w.frames,
+        }
+        observed = {
+            "observed_step": np.asarray(w.observed_steps, np.int64),
+            OBSERVED: w.observed_times,
+            **w.observed,
+        }
         try:
             for at, arrays in ((self.frames, frames), (self.observed, observed)):
                 for name, v in arrays.items():
@@ -70,8 +82,10 @@ class RunStore:
                         self.rows(name).write(at, v, os.fsync)
             self.commit(self.frames + len(w.steps), self.observed + len(w.observed_steps), attributes)
         except OSError as error:
-            raise StoreError(f"`{self.root}` could not be written: {error.strerror or error}",
-                             fix="Its complete frames are still there.") from error  # fmt: skip
+            raise StoreError(
+                f"`{self.root}` could not be written: {error.strerror or error}",
+                fix="Its complete frames are still there.",
+            ) from error
 
     def commit(self, frames: int, observed: int, attributes: Mapping[str, Any]) -> None:
         before = self.frames, self.observed
@@ -93,8 +107,10 @@ class RunStore:
             kept -= 1
         wanted = step // every * every
         if not kept or wanted >= self.attributes["begins"] and steps[kept - 1] != wanted:
-            raise StoreError(f"`{self.root}` has no frames up to step {step:,}, where the checkpoint is",
-                             fix="Pass another save=, or go on from an older checkpoint.")  # fmt: skip
+            raise StoreError(
+                f"`{self.root}` has no frames up to step {step:,}, where the checkpoint is",
+                fix="Pass another save=, or go on from an older checkpoint.",
+            )
         observed = int(np.searchsorted(self.read("observed_step"), step, "right"))
         self.commit(kept, observed, {})
 
@@ -108,12 +124,18 @@ def hashes(frames: Mapping[str, Any]) -> Any:
 
 
 # --- the names and shapes of things -----------------------------------------------------------------
-def axis_names(name: str, shape: tuple[int, ...], axes: Mapping[str, tuple[int | str, ...]]) -> tuple[str, ...]:
+def axis_names(
+    name: str, shape: tuple[int, ...], axes: Mapping[str, tuple[int | str, ...]]
+) -> tuple[str, ...]:
     """The letters of an annotation; other axes are called by their length, so that equal ones are shared."""
     out: list[str] = []
     for k, n in enumerate(shape):
         declared = axes[name][k] if len(axes.get(name, ())) == len(shape) else n
-        called = declared if isinstance(declared, str) and declared not in (TIME, OBSERVED, MEMBER) else f"axis_{n}"
+        called = (
+            declared
+            if isinstance(declared, str) and declared not in (TIME, OBSERVED, MEMBER)
+            else f"axis_{n}"
+        )
         out.append(called if called not in out else f"{called}_{k}")
     return tuple(out)
 
@@ -122,23 +144,31 @@ def check_names(own: Sequence[str], observables: Sequence[str]) -> None:
     """Is there a place in a store for each state, parameter and observable?"""
     for name in own:
         if name in OWN:
-            raise InputError(f"`{name}` cannot be stored: every store has its own `{name}`", fix="Call it something else.")
+            raise InputError(
+                f"`{name}` cannot be stored: every store has its own `{name}`", fix="Call it something else."
+            )
     for name in observables:
         if name in OWN or name in own or not NAME.fullmatch(name):
-            raise InputError(f"the observable `{name}` cannot be stored under this name",
-                             fix="Letters and digits, and no name of a state, a parameter, time or step.")  # fmt: skip
+            raise InputError(
+                f"the observable `{name}` cannot be stored under this name",
+                fix="Letters and digits, and no name of a state, a parameter, time or step.",
+            )
 
 
 # --- making and finding one -------------------------------------------------------------------------
 def check_place(path: Path) -> None:
     """Can a store be made here?  Said before anything has run."""
     if not path.parent.is_dir():
-        raise StoreError(f"there is no directory `{path.parent}` for save={str(path)!r}", fix="Make it first.")
+        raise StoreError(
+            f"there is no directory `{path.parent}` for save={str(path)!r}", fix="Make it first."
+        )
     if not os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise StoreError(f"`{path.parent}` cannot be written to: no permission", fix="Pass another save=.")
 
 
-def create(path: Path, layouts: Sequence[Layout], attributes: Mapping[str, Any], fixed: Mapping[str, Any]) -> RunStore:
+def create(
+    path: Path, layouts: Sequence[Layout], attributes: Mapping[str, Any], fixed: Mapping[str, Any]
+) -> RunStore:
     """An empty store, which appears with all that describes it or not at all."""
     partial = path.with_name(f".{path.name}.partial")
     try:
@@ -164,13 +194,19 @@ def open_store(path: Path) -> RunStore:
         found = json.loads((path / "zarr.json").read_text())
         attributes = found["attributes"]
         if attributes["format"] != FORMAT or not attributes["tinyphysics"]:
-            raise StoreError(f"`{path}` is a store in the format of another version, {attributes['tinyphysics']}",
-                             fix="Use the version that wrote it.")  # fmt: skip
+            raise StoreError(
+                f"`{path}` is a store in the format of another version, {attributes['tinyphysics']}",
+                fix="Use the version that wrote it.",
+            )
         arrays = found["consolidated_metadata"]["metadata"]
         layouts = {name: layout_of(name, m) for name, m in arrays.items()}
-        return RunStore(path, attributes, layouts, arrays["step"]["shape"][0], arrays["observed_step"]["shape"][0])
+        return RunStore(
+            path, attributes, layouts, arrays["step"]["shape"][0], arrays["observed_step"]["shape"][0]
+        )
     except StoreError:
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"`{path}` is not the store of a run: {error!r}",
-                         fix="Pass a path where nothing is, or the store of this run.") from error  # fmt: skip
+        raise StoreError(
+            f"`{path}` is not the store of a run: {error!r}",
+            fix="Pass a path where nothing is, or the store of this run.",
+        ) from error

@@ -2,6 +2,7 @@
 
 What could not be written is not lost: it stays in memory, and whoever reads the frames finds it behind the others.
 """
+
 from __future__ import annotations
 
 import queue
@@ -68,7 +69,12 @@ class Stream:
     def reading(self, name: str, lift: bool = False) -> Stored:
         """An array of the store, with what could not be written behind it."""
         m = self.store.layouts[name]
-        own = {"time": "times", "step": "steps", "observed_time": "observed_times", "observed_step": "observed_steps"}
+        own = {
+            "time": "times",
+            "step": "steps",
+            "observed_time": "observed_times",
+            "observed_step": "observed_steps",
+        }
         tail = []
         for w in self.left:
             found = getattr(w, own[name]) if name in own else w.frames.get(name, w.observed.get(name))
@@ -113,11 +119,15 @@ class Reading(np.lib.mixins.NDArrayOperatorsMixin, ABC):
             if not len(rows):
                 return np.empty((0, *self.shape[1:]), self.dtype)[(slice(None), *rest)]
             low, high = min(rows[0], rows[-1]), max(rows[0], rows[-1])
-            return self.read(low, high + 1)[:: 1 if rows.step > 0 else -1][(slice(None, None, abs(rows.step)), *rest)]
+            return self.read(low, high + 1)[:: 1 if rows.step > 0 else -1][
+                (slice(None, None, abs(rows.step)), *rest)
+            ]
         return np.asarray(self)[key]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return getattr(ufunc, method)(*(np.asarray(x) if isinstance(x, Reading) else x for x in inputs), **options)
+        return getattr(ufunc, method)(
+            *(np.asarray(x) if isinstance(x, Reading) else x for x in inputs), **options
+        )
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else an array can do, done by the whole of it."""
@@ -153,9 +163,14 @@ class Stored(Reading):
 class Value(Reading):
     """A state in a store, of which several words are kept there."""
 
-    def __init__(self, name: str, words: Sequence[Stored], shown: Callable[[str, Mapping[str, Any]], Any]) -> None:
+    def __init__(
+        self, name: str, words: Sequence[Stored], shown: Callable[[str, Mapping[str, Any]], Any]
+    ) -> None:
         self.name, self.words, self.shown = name, tuple(words), shown
-        self.shape, self.dtype = words[0].shape, shown(name, {w.name: np.zeros((), w.dtype) for w in words}).dtype
+        self.shape, self.dtype = (
+            words[0].shape,
+            shown(name, {w.name: np.zeros((), w.dtype) for w in words}).dtype,
+        )
 
     def read(self, at: int, end: int) -> Any:
         return self.shown(self.name, {w.name: w.read(at, end) for w in self.words})

@@ -1,4 +1,5 @@
 """What is known about a system that is being observed?  Its energy by term, its masses, its velocities."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -46,7 +47,9 @@ class Observed:
         """The addends of H, and whether each holds a momentum."""
         energy = self.system.energy
         if energy is None:
-            raise InputError(f"`{self.name}` is given by its {self.system.kind}: no energy is known for it", fix=OWN)
+            raise InputError(
+                f"`{self.name}` is given by its {self.system.kind}: no energy is known for it", fix=OWN
+            )
         q, p = frozenset(self.system.q), frozenset(self.system.p)
 
         def mixed(u: UOp) -> bool:
@@ -55,8 +58,12 @@ class Observed:
         out = []
         for term, minus in terms(energy, mixed):
             if mixed(term):
-                raise InputError(f"the term {term} of `{self.name}` is neither kinetic nor potential: "
-                                 "it holds positions and momenta", site=self.system.sites.get(term), fix=OWN)  # fmt: skip
+                raise InputError(
+                    f"the term {term} of `{self.name}` is neither kinetic nor potential: "
+                    "it holds positions and momenta",
+                    site=self.system.sites.get(term),
+                    fix=OWN,
+                )
             out.append((-term if minus else term, bool(term.leaves & p)))
         return out
 
@@ -82,7 +89,9 @@ class Observed:
     @property
     def velocities(self) -> tuple[UOp, ...]:
         momenta, energy = self.momenta, self.system.energy
-        return tuple(simplify(gradient(UOp.sum_of(self.kinetic) if energy is None else energy, list(momenta))))
+        return tuple(
+            simplify(gradient(UOp.sum_of(self.kinetic) if energy is None else energy, list(momenta)))
+        )
 
     def parameter(self, name: str) -> UOp | None:
         return next((p.var for p in self.system.parameters if p.name == name), None)
@@ -97,8 +106,10 @@ class Observed:
         """By forward mode: of a sum over pairs it is a sum over pairs of differences, in which no origin enters."""
         if self.system.kind == "forces":
             if lengths:
-                raise InputError(f"how the forces of `{self.name}` follow from its box is not known",
-                                 fix="Write it as a Hamiltonian.")  # fmt: skip
+                raise InputError(
+                    f"how the forces of `{self.name}` follow from its box is not known",
+                    fix="Write it as a Hamiltonian.",
+                )
             return UOp.sum_of((q * f).sum() for q, f in zip(self.positions, self.system.forces))
         moving = [*self.positions, *lengths]
         (slope,) = simplify(jvp([UOp.sum_of(self.potential)], moving, moving))

@@ -3,6 +3,7 @@
 They go through the same run (runtime/simulation.py, runtime/loop.py) and stay where they are: frames are made there, hashed
 there, and given back as arrays of that library. What somebody looks at (observables, energies, stops) comes here.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -27,7 +28,9 @@ from tinyphysics.tpir.lattice import RANGE
 from tinyphysics.tpir.precision import PRECISIONS
 from tinyphysics.trajectory import Trajectory, Words
 
-WARP = 32  # threads of a block that hashes: a thread has long to do, and blocks are on processors of their own
+WARP = (
+    32  # threads of a block that hashes: a thread has long to do, and blocks are on processors of their own
+)
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,15 @@ class Back:
 def brought(given: Mapping[str, Any], resume: Any) -> tuple[dict[str, Any], Back]:
     """What was given, with arrays of other libraries as our own, where they are."""
     if resume is not None:
-        raise PlanError("resume= begins with what is in a file, and arrays on a GPU were given too",
-                        fix="Leave them out, and parameters with them.")  # fmt: skip
+        raise PlanError(
+            "resume= begins with what is in a file, and arrays on a GPU were given too",
+            fix="Leave them out, and parameters with them.",
+        )
     if len(cuda.taken()) > 1:
-        raise PlanError("arrays on a GPU stay where they are, and several GPUs are taken",
-                        fix="Set TINYPHYSICS_CUDA_DEVICE to the number of one.")  # fmt: skip
+        raise PlanError(
+            "arrays on a GPU stay where they are, and several GPUs are taken",
+            fix="Set TINYPHYSICS_CUDA_DEVICE to the number of one.",
+        )
     out, like = dict(given), {}
     for name, value in given.items():
         if not exchange.is_there(value):
@@ -63,15 +70,20 @@ def settled(sim: Any, given: Mapping[str, Any], back: Back) -> tuple[dict[str, A
     """The same for what was compiled: states are there, parameters come here. With parameters alone it is a run of here."""
     system = sim.system
     velocities = () if system.motion is None else system.motion.v
-    states = [name for name in (*(s.name for s in system.states), *(str(v.arg) for v in velocities))
-              if given.get(name) is not None]  # fmt: skip
+    states = [
+        name
+        for name in (*(s.name for s in system.states), *(str(v.arg) for v in velocities))
+        if given.get(name) is not None
+    ]
     own = {name: value if name in states else exchange.here(value) for name, value in given.items()}
     like = {name: back.like[name] for name in states if name in back.like}
     if not like:
         return own, None
     if len(like) < len(states):
-        raise InputError(f"`{next(iter(like))}` is on a GPU, and some states are not",
-                         fix="Pass all of them from the same place.")  # fmt: skip
+        raise InputError(
+            f"`{next(iter(like))}` is on a GPU, and some states are not",
+            fix="Pass all of them from the same place.",
+        )
     check_can(sim)
     return own, replace(back, like=like, target=target_of(sim))
 
@@ -82,8 +94,10 @@ def target_of(sim: Any) -> Target:
     if found.backend == "cuda":
         return found
     if sim.requested != "auto" or found.backend != "llvm" or not found.bit_exact:
-        raise PlanError(f"a state is on a GPU, and this simulation runs on `{found.backend}`",
-                        fix='Compile it with backend="cuda", or pass NumPy arrays.')  # fmt: skip
+        raise PlanError(
+            f"a state is on a GPU, and this simulation runs on `{found.backend}`",
+            fix='Compile it with backend="cuda", or pass NumPy arrays.',
+        )
     if sim.compiled.series is not None:
         return in_series(sim.tpir, "cuda")[0]
     return choose_target(sim.tpir, "cuda", sim.goal.precision)[0]
@@ -91,16 +105,22 @@ def target_of(sim: Any) -> Target:
 
 def here(given: Mapping[str, Any]) -> dict[str, Any]:
     """Copies on this machine, for what looks at a state before it runs."""
-    return {name: Words({w: exchange.here(v) for w, v in value.arrays.items()}) if isinstance(value, Words) else
-            exchange.here(value) for name, value in given.items()}  # fmt: skip
+    return {
+        name: Words({w: exchange.here(v) for w, v in value.arrays.items()})
+        if isinstance(value, Words)
+        else exchange.here(value)
+        for name, value in given.items()
+    }
 
 
 def check_can(sim: Any) -> None:
     """A PlanError for runs that no kernel does from beginning to end."""
     compiled = sim.compiled
     if compiled.jump is not None:
-        raise PlanError("the loop was deleted, and a jump is computed on this machine, not where the arrays are",
-                        fix='Compile with propagator="loop", or pass NumPy arrays.')  # fmt: skip
+        raise PlanError(
+            "the loop was deleted, and a jump is computed on this machine, not where the arrays are",
+            fix='Compile with propagator="loop", or pass NumPy arrays.',
+        )
 
 
 def stored(encoding: Encoding, name: str, a: DeviceArray) -> dict[str, Any]:
@@ -110,7 +130,9 @@ def stored(encoding: Encoding, name: str, a: DeviceArray) -> dict[str, Any]:
     takes = np.dtype(NUMPY_DTYPE[p.state.name] if one else np.float64)
     if a.dtype != takes:
         other = f', or choose precision="{a.dtype}"' if one and a.dtype.name in PRECISIONS else ""
-        raise InputError(f"`{name}` is {a.dtype}, and a run in {p.name} takes {takes}", fix=f"Convert it{other}.")
+        raise InputError(
+            f"`{name}` is {a.dtype}, and a run in {p.name} takes {takes}", fix=f"Convert it{other}."
+        )
     if one:
         return {name: a}
     if p.low is None:
@@ -134,7 +156,9 @@ def valued(n: DeviceArray, unit: float) -> DeviceArray:
     """What whole numbers of a unit are; of what is lost NaN."""
     out = exchange.empty(n.shape, np.float64)
     if out.size:
-        moves(cuda.device()).launch("value", out.size, place(n), place(out), *whole(bits(unit), LOST, out.size))
+        moves(cuda.device()).launch(
+            "value", out.size, place(n), place(out), *whole(bits(unit), LOST, out.size)
+        )
     return out
 
 
@@ -147,7 +171,9 @@ def total(high: DeviceArray, low: DeviceArray) -> DeviceArray:
     out = exchange.empty(high.shape, np.float64)
     if out.size:
         kind = KINDS[high.dtype.name]
-        moves(cuda.device()).launch(f"total_{kind}", out.size, *map(place, (high, low, out)), *whole(out.size))
+        moves(cuda.device()).launch(
+            f"total_{kind}", out.size, *map(place, (high, low, out)), *whole(out.size)
+        )
     return out
 
 
@@ -174,7 +200,9 @@ def leaves(a: DeviceArray, leaf: int) -> bytes:
         return b""
     kind, count = KINDS[a.dtype.name], -(-a.nbytes // leaf)
     out, (f,) = cuda.Buffer(16 * count), hashing(cuda.device(), kind).function.values()
-    cuda.launch(f, -(-count // WARP), WARP, [place(a), *whole(a.size, leaf // a.itemsize), out, *whole(count)])
+    cuda.launch(
+        f, -(-count // WARP), WARP, [place(a), *whole(a.size, leaf // a.itemsize), out, *whole(count)]
+    )
     return bytes(cuda.read(out, np.empty(16 * count, np.uint8)).tobytes())
 
 
@@ -188,8 +216,12 @@ def hand_back(out: Trajectory, back: Back) -> None:
 
     def given_back(states: Mapping[str, Any]) -> dict[str, Any]:
         some = next(iter(back.like.values()))
-        return {name: exchange.given_back(v, back.like.get(name.partition(".")[0], some)) if isinstance(v, DeviceArray) else v
-                for name, v in states.items()}  # fmt: skip
+        return {
+            name: exchange.given_back(v, back.like.get(name.partition(".")[0], some))
+            if isinstance(v, DeviceArray)
+            else v
+            for name, v in states.items()
+        }
 
     out.frames, out.kept = given_back(out.frames), given_back(out.kept)
     out.final.states, out.final.kept = given_back(out.final.states), given_back(out.final.kept)

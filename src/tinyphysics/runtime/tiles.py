@@ -3,6 +3,7 @@
 Between two blocks of time the loop states of a large ensemble lie where the last frame will be; a tile is
 loaded, advanced, looked at and put back. A small one is a single tile that stays as the engine has it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -66,7 +67,9 @@ class Tile:
     kept: Store | None  # None: as the engine has it
     alone: Any = None
     begun: bool = False
-    frozen: dict[int, tuple[Stop, Mapping[str, Any]]] = field(default_factory=dict)  # with the last good state
+    frozen: dict[int, tuple[Stop, Mapping[str, Any]]] = field(
+        default_factory=dict
+    )  # with the last good state
 
     @property
     def members(self) -> int:

@@ -1,4 +1,5 @@
 """Can a run be done in the units of its program?  They are made of dt and parameters, and must be undone at the end."""
+
 from __future__ import annotations
 
 from typing import Any

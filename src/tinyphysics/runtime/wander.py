@@ -1,4 +1,5 @@
 """How far has the energy wandered so far?  From what a run has recorded anyway: observed values, or saved frames."""
+
 from __future__ import annotations
 
 import time
@@ -26,7 +27,9 @@ class Wander:
     run: Run
     record: Record
     values: Mapping[str, UOp]
-    of_frames_too: bool = True  # not where forces go through a tree: the exact energy would take longer than many steps
+    of_frames_too: bool = (
+        True  # not where forces go through a tree: the exact energy would take longer than many steps
+    )
     worst: float = 0.0
     seen: int = 0  # rows or frames that are counted already
     first: Any = None

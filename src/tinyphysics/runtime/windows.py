@@ -2,6 +2,7 @@
 
 When depends on the clock, what does not: the frames are the same however they are cut into windows.
 """
+
 from __future__ import annotations
 
 import json
@@ -35,8 +36,13 @@ class Window:
     def after(self, step: int) -> Window:
         """What comes after a step."""
         a, b = (int(np.searchsorted(s, step, "right")) for s in (self.steps, self.observed_steps))
-        frames, observed = {n: v[a:] for n, v in self.frames.items()}, {n: v[b:] for n, v in self.observed.items()}
-        return Window(self.steps[a:], self.times[a:], frames, self.observed_steps[b:], self.observed_times[b:], observed)
+        frames, observed = (
+            {n: v[a:] for n, v in self.frames.items()},
+            {n: v[b:] for n, v in self.observed.items()},
+        )
+        return Window(
+            self.steps[a:], self.times[a:], frames, self.observed_steps[b:], self.observed_times[b:], observed
+        )
 
 
 class Target(Protocol):
@@ -93,10 +99,18 @@ class Windows:
             steps[-1] = n
         count = len(steps)
         seen: Any = np.arange(later.start, later.stop, later.step)
-        odd = r.slot0 == 0 and s.first % (s.save_every or s.first + 1) != 0  # a run that goes on begins at any step
+        odd = (
+            r.slot0 == 0 and s.first % (s.save_every or s.first + 1) != 0
+        )  # a run that goes on begins at any step
         skip = int(odd and not (ends and n == s.first))
-        w = Window(steps[skip:], times_at(steps[skip:], self.dt, self.t0), self.shown(r.frames, skip, count),
-                   seen, times_at(seen, self.dt, self.t0), self.shown(r.observed, 0, len(seen)))  # fmt: skip
+        w = Window(
+            steps[skip:],
+            times_at(steps[skip:], self.dt, self.t0),
+            self.shown(r.frames, skip, count),
+            seen,
+            times_at(seen, self.dt, self.t0),
+            self.shown(r.observed, 0, len(seen)),
+        )
         self.target.put(w.after(self.since), self.attributes())
         self.handed = time.monotonic()
         if count:

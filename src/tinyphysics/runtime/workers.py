@@ -2,6 +2,7 @@
 
 A slow core takes fewer pieces, so that it does not hold up the others.
 """
+
 from __future__ import annotations
 
 import os

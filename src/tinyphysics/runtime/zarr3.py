@@ -3,6 +3,7 @@
 Rows are written where they belong in the file of their chunk, so that what was written before is not touched.
 They count when the JSON of the group, which repeats that of its arrays, is replaced: one file, all arrays at once.
 """
+
 from __future__ import annotations
 
 import json
@@ -49,14 +50,20 @@ class Layout:
     def metadata(self, length: int) -> dict[str, Any]:
         """What zarr calls an array's metadata document."""
         return {
-            "shape": [length, *self.row] if self.grows else [*self.row], "data_type": TYPES[self.dtype],
+            "shape": [length, *self.row] if self.grows else [*self.row],
+            "data_type": TYPES[self.dtype],
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [*self.chunk]}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
             "fill_value": "NaN" if self.dtype[1] == "f" else 0,
-            "codecs": [{"name": "bytes", "configuration": {"endian": "little"} if self.dtype[0] == "<" else {}}],
-            "attributes": {} if self.unit is None else {"units": self.unit}, "dimension_names": [*self.dims],
-            "zarr_format": 3, "node_type": "array", "storage_transformers": [],
-        }  # fmt: skip
+            "codecs": [
+                {"name": "bytes", "configuration": {"endian": "little"} if self.dtype[0] == "<" else {}}
+            ],
+            "attributes": {} if self.unit is None else {"units": self.unit},
+            "dimension_names": [*self.dims],
+            "zarr_format": 3,
+            "node_type": "array",
+            "storage_transformers": [],
+        }
 
 
 def growing(name: str, like: Any, dims: tuple[str, ...], unit: str | None = None, planned: int = 0) -> Layout:
@@ -195,6 +202,10 @@ def commit(root: Path, attributes: Mapping[str, Any], lengths: Mapping[Layout, i
     metadata = {m.name: m.metadata(n) for m, n in lengths.items()}
     for name, found in metadata.items():  # for readers that do not know consolidated metadata
         overwritten(root / name / "zarr.json", found)
-    group = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes),
-             "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": metadata}}  # fmt: skip
+    group = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": dict(attributes),
+        "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": metadata},
+    }
     replaced(root / "zarr.json", group)

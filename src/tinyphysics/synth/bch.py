@@ -5,6 +5,7 @@
 Products are multiplied out as noncommutative polynomials up to a weight and the logarithm is taken there; its
 coordinates in the Lyndon basis are the terms of the series.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

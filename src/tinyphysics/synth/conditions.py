@@ -8,6 +8,7 @@ A symmetric step has no errors of even weight.
 
 Every number may be a float, a Fraction or a Decimal.
 """
+
 from __future__ import annotations
 
 import math
@@ -98,7 +99,12 @@ class Conditions:
         """Those that the conditions read, after all that they begin with."""
         degrees = {tuple(sorted(w)) for w in self.names}
         alphabet = self.structure.alphabet
-        read = {w for n in {alphabet.weight(w) for w in self.names} for w in alphabet.words(n) if tuple(sorted(w)) in degrees}
+        read = {
+            w
+            for n in {alphabet.weight(w) for w in self.names}
+            for w in alphabet.words(n)
+            if tuple(sorted(w)) in degrees
+        }
         return tuple(sorted({w[:k] for w in read for k in range(len(w) + 1)}, key=lambda w: (len(w), w)))
 
     @cached_property
@@ -109,7 +115,9 @@ class Conditions:
         images: dict[Word, Poly] = {}
         for w in self.words[1:]:
             before = images.get(w[:-1])
-            images[w] = letter(w[0]) if len(w) == 1 else modulo(self.structure.alphabet, nested(before or {}, w[-1]))
+            images[w] = (
+                letter(w[0]) if len(w) == 1 else modulo(self.structure.alphabet, nested(before or {}, w[-1]))
+            )
             for name, c in images[w].items():
                 if name in out:
                     out[name].append((place[w], c / len(w)))
@@ -128,8 +136,12 @@ class Conditions:
             series = _series(alphabet, parts, top)
             slots = list(dict.fromkeys(series.values()))
             slot = {s: k for k, s in enumerate(slots)}
-            steps = [(place[w], place[w[:k]], slot[series[w[k:]]])
-                     for w in self.words for k in range(len(w)) if w[k:] in series]  # fmt: skip
+            steps = [
+                (place[w], place[w[:k]], slot[series[w[k:]]])
+                for w in self.words
+                for k in range(len(w))
+                if w[k:] in series
+            ]
             out[name] = steps, [(power, c.numerator, c.denominator) for power, c in slots]
         return out
 
@@ -150,8 +162,10 @@ class Conditions:
         """What is left of each condition: the errors themselves, as far as those below them vanish."""
         s = self.coefficients(factors)
         weights = self.structure.alphabet.weights
-        return [sum(s[k] * n for k, n in entries) / d - (len(name) == 1 and weights[name[0]] == 1)
-                for name, (d, entries) in zip(self.names, self.rows)]  # fmt: skip
+        return [
+            sum(s[k] * n for k, n in entries) / d - (len(name) == 1 and weights[name[0]] == 1)
+            for name, (d, entries) in zip(self.names, self.rows)
+        ]
 
 
 def _series(alphabet: Alphabet, parts: list[tuple[int, Poly]], top: int) -> dict[Word, tuple[int, Fraction]]:

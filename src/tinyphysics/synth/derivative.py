@@ -2,6 +2,7 @@
 
 And of the gradient of a squared gradient, for force-gradient steps; and of the derivatives of both with respect to time.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,7 +17,9 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 
 MOST_COMPONENTS = 64
-WORTH_A_LOOP = 1.5  # a few additions of zeros at the ends of a long axis cost less than giving up the loop along it
+WORTH_A_LOOP = (
+    1.5  # a few additions of zeros at the ends of a long axis cost less than giving up the loop along it
+)
 PIECES = frozenset({Ops.PAD, Ops.CONCAT, Ops.STACK, Ops.ELEMENT})  # what indexing leaves in a derivative
 
 
@@ -47,7 +50,9 @@ def derivative(energy: UOp, states: Sequence[UOp]) -> list[UOp]:
     return out
 
 
-def force_gradient(slopes: Sequence[UOp], velocities: Sequence[UOp], q: Sequence[UOp], p: Sequence[UOp]) -> list[UOp]:
+def force_gradient(
+    slopes: Sequence[UOp], velocities: Sequence[UOp], q: Sequence[UOp], p: Sequence[UOp]
+) -> list[UOp]:
     """V'' A g, where g = dV/dq and A is the Hessian of T: the gradient of g.A.g/2, one for each q.
 
     V'' is never formed: this is the derivative of g along A g, and A g that of dT/dp along g. T must be quadratic
@@ -66,7 +71,9 @@ def power(energy: UOp, time: UOp | None) -> UOp:
     return simplify(jvp([energy], [time], [UOp.const(1.0)]))[0]
 
 
-def power_of_gradient(slopes: Sequence[UOp], velocities: Sequence[UOp], time: UOp | None, p: Sequence[UOp]) -> UOp:
+def power_of_gradient(
+    slopes: Sequence[UOp], velocities: Sequence[UOp], time: UOp | None, p: Sequence[UOp]
+) -> UOp:
     """The same of g.A.g/2, whose gradient `force_gradient` gives, for an A without time."""
     assert time is not None
     along = jvp(velocities, p, slopes)

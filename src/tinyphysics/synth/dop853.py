@@ -4,6 +4,7 @@ The error is the one of DOP853 (Hairer, Nørsett and Wanner, Solving Ordinary Di
 order 5, made smaller where one of order 3 is larger. The slope at the end of a step is the first of the next; the three more
 that the curve needs are computed for whoever looks.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -34,9 +35,13 @@ KEPT = (END, 1, 6, 7, 8, 9, 10, 11, 12)  # slopes that the curve is made of
 DEGREE = 7
 
 
-def dop853(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: Tolerance) -> Step:
+def dop853(
+    name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: Tolerance
+) -> Step:
     f = Rates(system, rates)
-    method = Embedded(1 + len(KEPT), 8, 6.0, partial(attempt, f, tolerance), first, partial(curve, f), DEGREE, END - 1)
+    method = Embedded(
+        1 + len(KEPT), 8, 6.0, partial(attempt, f, tolerance), first, partial(curve, f), DEGREE, END - 1
+    )
     return embedded_step(name, system, terms, f, method)
 
 
@@ -69,7 +74,11 @@ def curve(f: Rates, x: Numbers, t: UOp, h: UOp, kept: list[Numbers]) -> Curve:
     for which in BETWEEN:
         k[which] = stage(f, k, which, x, t, h)
     begins, ends = ([h * u for u in k[s]] for s in (1, END))
-    rows = [move, [a - m for a, m in zip(begins, move)], [2.0 * m - (a + b) for m, a, b in zip(move, begins, ends)]]
+    rows = [
+        move,
+        [a - m for a, m in zip(begins, move)],
+        [2.0 * m - (a + b) for m, a, b in zip(move, begins, ends)],
+    ]
     rows += [[h * u for u in combined(weights, k)] for weights in CURVE.values()]
 
     def at(part: UOp) -> Numbers:
@@ -88,4 +97,7 @@ def powers(count: int) -> list[dict[int, float]]:
         functions.append(function)
         shifted = [0, *function]
         function = shifted if n % 2 else [a - b for a, b in zip([*function, 0], shifted)]
-    return [{n: float(row[k]) for n, row in enumerate(functions) if k < len(row) and row[k]} for k in range(1, count + 1)]
+    return [
+        {n: float(row[k]) for n, row in enumerate(functions) if k < len(row) and row[k]}
+        for k in range(1, count + 1)
+    ]

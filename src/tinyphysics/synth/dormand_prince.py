@@ -3,6 +3,7 @@
 The numbers are those of the program DOP853 of Hairer, Nørsett and Wanner (Solving Ordinary Differential Equations I, II.5 and
 II.6): twelve slopes for the step, one at its end, and three more for a curve of order 7 through it.
 """
+
 from __future__ import annotations
 
 Row = dict[int, float]
@@ -58,5 +59,8 @@ FIFTH: Row = {1: 0.01312004499419488, 6: -1.2251564463762044, 7: -0.495758949657
               9: -0.35032884874997366, 10: 0.3341791187130175, 11: 0.08192320648511571,
               12: -0.022355307863886294}  # less those of order 5
 # fmt: on
-THIRD: Row = WEIGHTS | {1: WEIGHTS[1] - 0.244094488188976377952755905512, 9: WEIGHTS[9] - 0.733846688281611857341361741547,
-                        12: WEIGHTS[12] - 0.220588235294117647058823529412e-1}  # fmt: skip  # less those of order 3
+THIRD: Row = WEIGHTS | {
+    1: WEIGHTS[1] - 0.244094488188976377952755905512,
+    9: WEIGHTS[9] - 0.733846688281611857341361741547,
+    12: WEIGHTS[12] - 0.220588235294117647058823529412e-1,
+}  # less those of order 3

@@ -4,6 +4,7 @@ In H(q, y) + H(x, p) each part moves the other pair alone, so that a leapfrog of
 2016). The copies begin apart by d and end apart by d, with d solved for: a symmetric projection, which makes the step
 one of the system itself, and symplectic (Jayawardana & Ohsawa 2023, Math. Comp. 92, 251).
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,7 +17,9 @@ from tinyphysics.synth.implicit import BY_NEWTON, Flow
 from tinyphysics.system import System
 
 
-def crossed(flow: Flow, first: list[UOp], second: list[UOp], momenta: list[bool], h: UOp, clock: float) -> None:
+def crossed(
+    flow: Flow, first: list[UOp], second: list[UOp], momenta: list[bool], h: UOp, clock: float
+) -> None:
     """The flow of H at the positions of one copy and the momenta of the other, which moves the rest of both."""
     at = flow.at([b if is_p else a for a, b, is_p in zip(first, second, momenta)], clock)
     for k, is_p in enumerate(momenta):
@@ -45,12 +48,18 @@ def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[s
         crossed(flow, *((v, u) if which else (u, v)), momenta, part * DT, clock)
     residuals = [0.5 * (a - b) + x for a, b, x in zip(u, v, d)]
     matrix = None
-    if n <= BY_NEWTON:  # 2 d + dt L d, to first order: what a copy feels of the other's way is of the other sign
+    if (
+        n <= BY_NEWTON
+    ):  # 2 d + dt L d, to first order: what a copy feels of the other's way is of the other sign
         rows = []
         for i, row in enumerate(flow.jacobian()):
             signs = [1.0 if m != momenta[i] else -1.0 for m in momenta]
-            rows.append([less(UOp.const(2.0) if i == k else ZERO, times(-sign * DT, x))
-                         for k, (x, sign) in enumerate(zip(row, signs))])  # fmt: skip
+            rows.append(
+                [
+                    less(UOp.const(2.0) if i == k else ZERO, times(-sign * DT, x))
+                    for k, (x, sign) in enumerate(zip(row, signs))
+                ]
+            )
         matrix = UOp.stack([x for row in inverse(rows) for x in row], (n, n))
     ahead = [z + (0.5 * DT) * f for z, f in zip(flow.z, flow.at(flow.z))]
     middle = [0.5 * (a + b) for a, b in zip(u, v)]
@@ -60,9 +69,24 @@ def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[s
         moves.append(Assign(s, UOp.stack(part_, s.shape) if s.shape else part_[0]))
         first += s.size
     scale = flow.sizes([flow.z, ahead])
-    solve = Solve(unknown, UOp.const(0.0, shape=(n,)), UOp.stack(residuals, (n,)), UOp.stack(scale, (n,)), tuple(moves),
-                  matrix, ROUNDS)  # fmt: skip
+    solve = Solve(
+        unknown,
+        UOp.const(0.0, shape=(n,)),
+        UOp.stack(residuals, (n,)),
+        UOp.stack(scale, (n,)),
+        tuple(moves),
+        matrix,
+        ROUNDS,
+    )
     return Step(
-        name, system.states, system.parameters, system.time, (Term("H", system.energy),), claims,
-        init=(), body=(solve,), final=(), evaluations=len(flows),
-    )  # fmt: skip
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("H", system.energy),),
+        claims,
+        init=(),
+        body=(solve,),
+        final=(),
+        evaluations=len(flows),
+    )

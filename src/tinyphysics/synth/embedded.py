@@ -5,6 +5,7 @@ where the solution is within; if not, a step of no length is kept, and the next 
 (synth/taylor.py) a member that has reached the time that is asked for changes no more, so that nobody's steps depend on who
 looks when, or on who else runs.
 """
+
 from __future__ import annotations
 
 import math
@@ -102,8 +103,11 @@ class Tolerance:
     def scale(self, *states: Numbers) -> Numbers:
         """One over what is allowed, at the largest of each number in these states."""
         sizes = [tree([abs(x) for x in group], larger) for group in zip(*states)]
-        more = (larger(tree(sizes, larger) * ROUNDED, UOp.const(TINY)) if self.absolute is None else
-                UOp.const(self.absolute, f64))  # fmt: skip
+        more = (
+            larger(tree(sizes, larger) * ROUNDED, UOp.const(TINY))
+            if self.absolute is None
+            else UOp.const(self.absolute, f64)
+        )
         return [1.0 / size.fma(self.relative, more) for size in sizes]
 
 
@@ -138,15 +142,19 @@ class Layout:
         self.jets = [UOp.var(f"{v.arg}{JET}", (method.degree, *v.shape), v.dtype) for v in own]
         self.clock = UOp.var(CLOCK, (CLOCKS,))
         self.x, self.rest = ([e for v in group for e in elements(v)] for group in (self.own, self.lows))
-        self.rows = [[elements(k)[r * v.size + i] for v, k in zip(own, self.kept) for i in range(v.size)]
-                     for r in range(method.rows)]  # fmt: skip
+        self.rows = [
+            [elements(k)[r * v.size + i] for v, k in zip(own, self.kept) for i in range(v.size)]
+            for r in range(method.rows)
+        ]
         self.high, self.low, self.h, self.count, self.trial, self.tries = elements(self.clock)
         self.left = (UNTIL - self.high) - self.low
         self.going = self.h < self.left
 
     @property
     def added(self) -> tuple[State, ...]:
-        return tuple(State(str(v.arg), v, "auxiliary") for v in (*self.lows, *self.kept, *self.jets, self.clock))
+        return tuple(
+            State(str(v.arg), v, "auxiliary") for v in (*self.lows, *self.kept, *self.jets, self.clock)
+        )
 
     def as_rows(self, variables: Sequence[UOp], rows: list[Numbers]) -> list[Assign]:
         """Rows of all numbers, to variables that have a row of their own numbers for each."""
@@ -163,8 +171,19 @@ class Layout:
 def embedded_step(name: str, system: System, terms: Sequence[Term], rates: Rates, method: Embedded) -> Step:
     x = Layout(rates.own, method)
     parameters = (*system.parameters, Parameter("until", UNTIL))
-    return Step(name, (*system.states, *x.added), parameters, system.time, tuple(terms), (), begun(x, rates, method),
-                tried(x, method, system.time is not None), shown(x, method), method.evaluations, going=x.going)  # fmt: skip
+    return Step(
+        name,
+        (*system.states, *x.added),
+        parameters,
+        system.time,
+        tuple(terms),
+        (),
+        begun(x, rates, method),
+        tried(x, method, system.time is not None),
+        shown(x, method),
+        method.evaluations,
+        going=x.going,
+    )
 
 
 def begun(x: Layout, rates: Rates, method: Embedded) -> tuple[Part, ...]:
@@ -188,12 +207,16 @@ def tried(x: Layout, method: Embedded, timed: bool) -> tuple[Part, ...]:
     possible = (abs(time[0]) * STALLED < following) & (TINY < following)
     length = good.where(x.trial, possible.where(NOTHING, LOST))
     after = (*time, length, good.where(x.count + 1.0, x.count), following, x.tries + 1.0)
-    rows = [[x.going.where(good.where(a, b), old) for a, b, old in zip(*row)]
-            for row in zip(found.kept, found.otherwise, x.rows)]  # fmt: skip
+    rows = [
+        [x.going.where(good.where(a, b), old) for a, b, old in zip(*row)]
+        for row in zip(found.kept, found.otherwise, x.rows)
+    ]
     moves = (
-        *assigned(x.own, new, x.x, x.going), *assigned(x.lows, error, x.rest, x.going), *x.as_rows(x.kept, rows),
+        *assigned(x.own, new, x.x, x.going),
+        *assigned(x.lows, error, x.rest, x.going),
+        *x.as_rows(x.kept, rows),
         x.clocks([x.going.where(a, b) for a, b in zip(after, elements(x.clock))]),
-    )  # fmt: skip
+    )
     return moves if found.equations is None else (replace(found.equations, moves=moves),)
 
 

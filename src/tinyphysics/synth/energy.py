@@ -7,6 +7,7 @@ way. That of Itoh and Abe has a difference quotient for each number, here the me
 taken. A quotient is written as the slope at the middle and what is missing to it: where the way is too short to divide by it,
 what is missing is nothing beside rounding, and the slope is left.
 """
+
 from __future__ import annotations
 
 import math
@@ -26,7 +27,9 @@ from tinyphysics.system import System
 Numbers = Sequence[UOp]
 # h |H|/|z| times it: on a shorter way the rounding of H, over its length, would be more than 2**-40 or 2**-48 of z
 SLOW, STILL = 2.0**-13, 2.0**-5
-PLACES = 3  # at which the slope between two numbers is looked at, where they may come close: all but (z - y)**7
+PLACES = (
+    3  # at which the slope between two numbers is looked at, where they may come close: all but (z - y)**7
+)
 
 
 def points(degree: int) -> int:
@@ -113,7 +116,10 @@ def missing(terms: tuple[Numbers, Numbers], slope: UOp, square: UOp, beside: UOp
 def mean_gradient(ends: Ends, degree: int) -> list[UOp]:
     """The mean of the gradient along the line between the ends, of an energy that is a polynomial."""
     slopes = simplify(gradient(ends.energy, ends.y))
-    seen = [(w, ends.at(slopes, [a + c * d for a, d in zip(ends.y, ends.way)])) for c, w in quadrature(points(degree))]
+    seen = [
+        (w, ends.at(slopes, [a + c * d for a, d in zip(ends.y, ends.way)]))
+        for c, w in quadrature(points(degree))
+    ]
     return [UOp.sum_of([w * g[k] if w != 1.0 else g[k] for w, g in seen]) for k in range(len(ends.y))]
 
 
@@ -137,8 +143,10 @@ def increments(ends: Ends) -> list[UOp]:
     out = []
     beside = {k: ends.largest(ends.kind(other)) for other in (False, True) for k in ends.kind(not other)}
     for k in range(len(ends.y)):
-        one, other = (quotient(ends, k, [*a[:k], ends.y[k], *b[k + 1 :]], beside[k])
-                      for a, b in ((ends.z, ends.y), (ends.y, ends.z)))  # fmt: skip
+        one, other = (
+            quotient(ends, k, [*a[:k], ends.y[k], *b[k + 1 :]], beside[k])
+            for a, b in ((ends.z, ends.y), (ends.y, ends.z))
+        )
         out.append(one if one is other else 0.5 * (one + other))
     return out
 
@@ -196,17 +204,36 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
     ahead = [a + (0.5 * DT) * v for a, v in zip(flow.z, f)]
     start = [a + DT * v for a, v in zip(flow.z, flow.at(ahead))]
     matrix = None
-    if n <= BY_NEWTON:  # the slopes of G by z are half those of the gradient, at the middle and up to what is mended
+    if (
+        n <= BY_NEWTON
+    ):  # the slopes of G by z are half those of the gradient, at the middle and up to what is mended
         second = [flow.moved(row, ahead, 0.0) for row in flow.jacobian()]
-        rows = [[less(ONE if k == m else ZERO, times(second[k][m], 0.5 * DT)) for m in range(n)] for k in range(n)]
+        rows = [
+            [less(ONE if k == m else ZERO, times(second[k][m], 0.5 * DT)) for m in range(n)] for k in range(n)
+        ]
         matrix = UOp.stack([x for row in inverse(rows) for x in row], (n, n))
-    solve = Solve(unknown, UOp.stack(start, (n,)), UOp.stack(residuals, (n,)),
-                  UOp.stack(flow.sizes([flow.z, ahead, start]), (n,)), Block(tuple(shears)), matrix, ROUNDS)  # fmt: skip
+    solve = Solve(
+        unknown,
+        UOp.stack(start, (n,)),
+        UOp.stack(residuals, (n,)),
+        UOp.stack(flow.sizes([flow.z, ahead, start]), (n,)),
+        Block(tuple(shears)),
+        matrix,
+        ROUNDS,
+    )
     looks = {"avf": points(degree or 0), "gonzalez": 1, "itoh_abe": 2}[name]
     return Step(
-        name, system.states, system.parameters, system.time, (Term("H", system.energy),), (),
-        init=(), body=(solve,), final=(), evaluations=looks,
-    )  # fmt: skip
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("H", system.energy),),
+        (),
+        init=(),
+        body=(solve,),
+        final=(),
+        evaluations=looks,
+    )
 
 
 def moved(flow: Flow, slopes: Numbers, ends: Ends) -> tuple[list[Shear], list[UOp]]:
@@ -218,6 +245,8 @@ def moved(flow: Flow, slopes: Numbers, ends: Ends) -> tuple[list[Shear], list[UO
     shears, left = [], []
     for k, s in enumerate(flow.states):
         own, way = groups[k ^ 1][0], groups[k][1]
-        shears.append(Shear(s, UOp.stack(own, s.shape) if s.shape else own[0], "negate" if k % 2 else "pass", 1.0))
+        shears.append(
+            Shear(s, UOp.stack(own, s.shape) if s.shape else own[0], "negate" if k % 2 else "pass", 1.0)
+        )
         left += [d + DT * g if k % 2 else d - DT * g for d, g in zip(way, own)]
     return shears, left

@@ -1,4 +1,5 @@
 """How is an explicit map stepped?  As it is written."""
+
 from __future__ import annotations
 
 from tinyphysics.ir import graph_rewrite
@@ -11,6 +12,14 @@ def explicit_map(system: System) -> Step:
     values = graph_rewrite(system.update, products)
     states = [s.var for s in system.states]
     return Step(
-        system.name, system.states, system.parameters, system.time, (), (),
-        init=(), body=tuple(Assign(s, v) for s, v in zip(states, values)), final=(), evaluations=1,
-    )  # fmt: skip
+        system.name,
+        system.states,
+        system.parameters,
+        system.time,
+        (),
+        (),
+        init=(),
+        body=tuple(Assign(s, v) for s, v in zip(states, values)),
+        final=(),
+        evaluations=1,
+    )

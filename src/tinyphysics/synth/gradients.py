@@ -3,6 +3,7 @@
 ("W", c) stands beside a kick and adds c*dt**3*[V, [T, V]] to it. Where T is quadratic that is a function of the positions
 alone, so that the kick is exact. Schemes that need no processor are in synth/schemes.py.
 """
+
 from __future__ import annotations
 
 from fractions import Fraction

@@ -5,6 +5,7 @@ Gauss–Legendre quadrature this is symplectic and symmetric for every H, of ord
 quadratic invariants. Corrections are those of Newton, with the slopes at the middle of the step, as Euler's method
 foresees it: one small linear system a step.
 """
+
 from __future__ import annotations
 
 import math
@@ -57,9 +58,12 @@ def gauss(stages: int) -> Collocation:
     below, b, c = {
         1: ((), (1.0,), (0.5,)),
         2: ((0.5 + math.sqrt(3) / 3,), (0.5, 0.5), (0.5 - math.sqrt(3) / 6, 0.5 + math.sqrt(3) / 6)),
-        3: ((0.5 + 0.15 * math.sqrt(15), 0.5 + 0.12 * math.sqrt(15), 0.5 + 0.15 * math.sqrt(15)),
-            (5 / 18, 4 / 9, 5 / 18), (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10)),
-    }[stages]  # fmt: skip
+        3: (
+            (0.5 + 0.15 * math.sqrt(15), 0.5 + 0.12 * math.sqrt(15), 0.5 + 0.15 * math.sqrt(15)),
+            (5 / 18, 4 / 9, 5 / 18),
+            (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10),
+        ),
+    }[stages]
     mu = [[0.5] * stages for _ in range(stages)]
     places = [(i, j) for i in range(stages) for j in range(i)]
     for m, (i, j) in zip(below, places):
@@ -75,7 +79,9 @@ class Flow:
         self.states = [x for pair in zip(system.q, system.p) for x in pair]
         self.z = [e for s in self.states for e in elements(s)]
         covectors = derivative(energy, [x for pair in zip(system.p, system.q) for x in pair])
-        self.slopes = [simplify([-g] if k % 2 else [g])[0] for k, group in enumerate(unroll(covectors)) for g in group]
+        self.slopes = [
+            simplify([-g] if k % 2 else [g])[0] for k, group in enumerate(unroll(covectors)) for g in group
+        ]
 
     def at(self, z: Sequence[UOp], after: float = 0.0) -> list[UOp]:
         """The slopes at other numbers, a part of a step later."""
@@ -118,7 +124,9 @@ class Flow:
         for k, s in enumerate(self.states):
             own, flat = flat[: s.size], flat[s.size :]
             values = [v if k % 2 == 0 else simplify([-v])[0] for v in own]
-            out.append((s, UOp.stack(values, s.shape) if s.shape else values[0], "negate" if k % 2 else "pass"))
+            out.append(
+                (s, UOp.stack(values, s.shape) if s.shape else values[0], "negate" if k % 2 else "pass")
+            )
         return out
 
 
@@ -168,13 +176,24 @@ def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> S
     matrix = None
     if n <= BY_NEWTON:
         table = flow.moved([v for row in flow.jacobian() for v in row], with_(start), clock)
-        rows = [[less(ONE if i == j else ZERO, times(table[k * len(flow.z) + m], h)) for j, m in enumerate(own)]
-                for i, k in enumerate(own)]  # fmt: skip
+        rows = [
+            [less(ONE if i == j else ZERO, times(table[k * len(flow.z) + m], h)) for j, m in enumerate(own)]
+            for i, k in enumerate(own)
+        ]
         matrix = UOp.stack([v for row in inverse(rows) for v in row], (n, n))
     shears = tuple(Shear(s, g, kind, weight) for s, g, kind in flow.covectors(with_(x), clock))
-    size = sizes_of([s for k, s in enumerate(flow.states) if (k % 2 == 1) is momenta], [[flow.z[k] for k in own], start])
-    return Solve(unknown, UOp.stack(start, (n,)), UOp.stack(residuals, (n,)), UOp.stack(size, (n,)),
-                 Block(shears, works=tuple(flow.works(with_(x), clock, weight))), matrix, ROUNDS)  # fmt: skip
+    size = sizes_of(
+        [s for k, s in enumerate(flow.states) if (k % 2 == 1) is momenta], [[flow.z[k] for k in own], start]
+    )
+    return Solve(
+        unknown,
+        UOp.stack(start, (n,)),
+        UOp.stack(residuals, (n,)),
+        UOp.stack(size, (n,)),
+        Block(shears, works=tuple(flow.works(with_(x), clock, weight))),
+        matrix,
+        ROUNDS,
+    )
 
 
 def generated(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
@@ -187,9 +206,17 @@ def generated(name: str, system: System, weights: Sequence[float], claims: tuple
             body.append(half(flow, momenta, w / 2, done + w / 2, f"?{len(body)}"))
         done += w
     return Step(
-        name, system.states, system.parameters, system.time, (Term("H", system.energy),), claims,
-        init=(), body=tuple(body), final=(), evaluations=2 * len(weights),
-    )  # fmt: skip
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("H", system.energy),),
+        claims,
+        init=(),
+        body=tuple(body),
+        final=(),
+        evaluations=2 * len(weights),
+    )
 
 
 def stages(flow: Flow, method: Collocation, weight: float, name: str) -> Solve:
@@ -206,32 +233,62 @@ def stages(flow: Flow, method: Collocation, weight: float, name: str) -> Solve:
     residuals = [Y[0][k] - flow.z[k] - (0.5 * h) * at[0][k] for k in range(n)]
     if s > 1:
         moves = [[(b * h) * v for v in slopes] for b, slopes in zip(method.b, at)]
-        residuals = [UOp.sum_of([Y[i][k] - flow.z[k], *(-method.mu[i][j] * moves[j][k] for j in range(s))])
-                     for i in range(s) for k in range(n)]  # fmt: skip
+        residuals = [
+            UOp.sum_of([Y[i][k] - flow.z[k], *(-method.mu[i][j] * moves[j][k] for j in range(s))])
+            for i in range(s)
+            for k in range(n)
+        ]
     matrix, a = None, method.a
     if n * s <= BY_NEWTON:
         slopes = [flow.moved(row, ahead, 0.5) for row in flow.jacobian()]
-        rows = [[less(ONE if (i, k) == (j, m) else ZERO, times(slopes[k][m], a[i][j] * h))
-                 for j in range(s) for m in range(n)] for i in range(s) for k in range(n)]  # fmt: skip
+        rows = [
+            [
+                less(ONE if (i, k) == (j, m) else ZERO, times(slopes[k][m], a[i][j] * h))
+                for j in range(s)
+                for m in range(n)
+            ]
+            for i in range(s)
+            for k in range(n)
+        ]
         matrix = UOp.stack([x for row in inverse(rows) for x in row], (n * s, n * s))
     shears = []
     for j in range(s):
-        shears += [Shear(state, g, kind, weight * method.b[j]) for state, g, kind in flow.covectors(Y[j], method.c[j])]
+        shears += [
+            Shear(state, g, kind, weight * method.b[j])
+            for state, g, kind in flow.covectors(Y[j], method.c[j])
+        ]
     works = [x for b, c, y in zip(method.b, method.c, Y) for x in flow.works(y, c, weight * b)]
     size = flow.sizes([flow.z, ahead, beyond])
-    return Solve(unknown, UOp.stack(start, (n * s,)), UOp.stack(residuals, (n * s,)), UOp.stack(size * s, (n * s,)),
-                 Block(tuple(shears), works=tuple(works)), matrix, ROUNDS)  # fmt: skip
+    return Solve(
+        unknown,
+        UOp.stack(start, (n * s,)),
+        UOp.stack(residuals, (n * s,)),
+        UOp.stack(size * s, (n * s,)),
+        Block(tuple(shears), works=tuple(works)),
+        matrix,
+        ROUNDS,
+    )
 
 
 def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:
     assert system.energy is not None
     return Step(
-        name, system.states, system.parameters, system.time, (Term("H", system.energy),), claims,
-        init=(), body=(stages(Flow(system, system.energy), method, 1.0, "?stages"),), final=(), evaluations=method.stages,
-    )  # fmt: skip
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("H", system.energy),),
+        claims,
+        init=(),
+        body=(stages(Flow(system, system.energy), method, 1.0, "?stages"),),
+        final=(),
+        evaluations=method.stages,
+    )
 
 
-def kicked(name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
+def kicked(
+    name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: tuple[str, ...]
+) -> Step:
     """Half a kick by V, the midpoint rule for the rest, half a kick; neighbouring kicks merged. V is no part of a round."""
     slopes, flow = derivative(V, system.q), Flow(system, rest)
 
@@ -239,8 +296,18 @@ def kicked(name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float
         return Block(tuple(Shear(p, g, "negate", weight) for p, g in zip(system.p, slopes)))
 
     (_, first), *middle, (_, last) = palindrome("V", "R", weights)
-    body: list[Part] = [kick(w) if part == "V" else stages(flow, gauss(1), w, f"?{k}") for k, (part, w) in enumerate(middle)]
+    body: list[Part] = [
+        kick(w) if part == "V" else stages(flow, gauss(1), w, f"?{k}") for k, (part, w) in enumerate(middle)
+    ]
     return Step(
-        name, system.states, system.parameters, system.time, (Term("V", V), Term("R", rest)), claims,
-        init=(kick(first),), body=(*body, kick(first + last)), final=(kick(-first),), evaluations=len(weights),
-    )  # fmt: skip
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("V", V), Term("R", rest)),
+        claims,
+        init=(kick(first),),
+        body=(*body, kick(first + last)),
+        final=(kick(-first),),
+        evaluations=len(weights),
+    )

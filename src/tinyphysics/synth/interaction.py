@@ -8,6 +8,7 @@ Where the turn of a whole step is near a multiple of pi, kicks at always the sam
 grow. A mollified kick is the gradient of V at the mean of q over a step (García-Archilla, Sanz-Serna & Skeel 1999), in which
 such oscillations have no part.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -51,8 +52,13 @@ def kicks_of(sequence: Sequence_) -> int:
 
 
 def interaction_step(
-    name: str, system: System, found: Fact, sequence: Sequence_, claims: tuple[str, ...], mollified: bool = False
-) -> Step:  # fmt: skip
+    name: str,
+    system: System,
+    found: Fact,
+    sequence: Sequence_,
+    claims: tuple[str, ...],
+    mollified: bool = False,
+) -> Step:
     """The step; `found` is what analysis/interaction.py says. A mollified kick sees means over as long as it acts."""
     pairs = tuple((q, p, o) for (q, p), o in zip(system.pairs, found.oscillators))
     timed = system.time is not None and system.time in found.rest.leaves
@@ -83,8 +89,16 @@ def interaction_step(
         body.append(part(what, weight + first if last else weight, 1.0 if last else now))
         now += weight if what == "L" else 0.0
     return Step(
-        name, system.states, system.parameters, system.time,
-        (Term("L", found.linear), Term("V", found.rest)), claims,
-        init=(part(begins, first, 0.0),), body=tuple(body), final=(part(begins, -first, 0.0),),
-        evaluations=kicks_of(sequence), oscillators=pairs, coupled=not found.oscillators,
-    )  # fmt: skip
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("L", found.linear), Term("V", found.rest)),
+        claims,
+        init=(part(begins, first, 0.0),),
+        body=tuple(body),
+        final=(part(begins, -first, 0.0),),
+        evaluations=kicks_of(sequence),
+        oscillators=pairs,
+        coupled=not found.oscillators,
+    )

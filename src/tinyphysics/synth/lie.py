@@ -4,6 +4,7 @@ A Lie element is kept as the noncommutative polynomial that it is: word -> coeff
 bracket of a Lyndon word begins with that word and goes on with larger ones, so that coordinates are read off
 from the smallest word up. Letters have weights: T and V count 1; the h**3 term of a leapfrog is a letter of weight 3.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -157,7 +158,9 @@ def ideal(alphabet: Alphabet, weight: int) -> tuple[tuple[Word, tuple[tuple[Word
         if row:
             pivot = max(row)
             row = {w: c / row[pivot] for w, c in row.items()}
-            reduced = {q: add(r, row, -r[pivot]) if pivot in r else r for q, r in reduced.items()} | {pivot: row}
+            reduced = {q: add(r, row, -r[pivot]) if pivot in r else r for q, r in reduced.items()} | {
+                pivot: row
+            }
     return tuple((pivot, tuple(row.items())) for pivot, row in sorted(reduced.items()))
 
 

@@ -5,6 +5,7 @@ Gauss nodes (Blanes, Casas & Ros 2000). W is J times a symmetric matrix as A is,
 of freedom exp(W) is written as kick, drift, kick, which shows it; for more it acts on z by its Taylor series, to the last
 digit while the series of Magnus itself converges: where the norm of A, integrated over a step, is below pi.
 """
+
 from __future__ import annotations
 
 import math
@@ -34,7 +35,9 @@ def root(n: int, over: int) -> Weight:
 
 
 HALF = Weight(0.5, Fraction(1, 2))
-NODES: dict[int, tuple[Weight, ...]] = {  # of Gauss-Legendre quadrature in a step, by the order that they give
+NODES: dict[
+    int, tuple[Weight, ...]
+] = {  # of Gauss-Legendre quadrature in a step, by the order that they give
     4: (HALF - root(3, 6), HALF + root(3, 6)),
     6: (HALF - root(15, 10), HALF, HALF + root(15, 10)),
 }
@@ -64,9 +67,16 @@ class Affine:
     def commutator(self, other: Affine) -> Affine:
         columns = list(zip(*other.matrix)), list(zip(*self.matrix))
         n = range(len(self.vector))
-        rows = tuple(tuple(minus(total([times(a, b) for a, b in zip(self.matrix[i], columns[0][k])]),
-                                 total([times(a, b) for a, b in zip(other.matrix[i], columns[1][k])])) for k in n)
-                     for i in n)  # fmt: skip
+        rows = tuple(
+            tuple(
+                minus(
+                    total([times(a, b) for a, b in zip(self.matrix[i], columns[0][k])]),
+                    total([times(a, b) for a, b in zip(other.matrix[i], columns[1][k])]),
+                )
+                for k in n
+            )
+            for i in n
+        )
         return Affine(rows, tuple(map(minus, self.after(other.vector), other.after(self.vector))))
 
 
@@ -118,11 +128,19 @@ def series(nodes: Sequence[Affine]) -> Affine:
         one, two = nodes
         return (one + two) * 0.5 + two.commutator(one) * root(3, 12) * DT
     one, two, three = nodes
-    a1, a2, a3 = two, (three + one * -1.0) * root(15, 3), (three + two * -2.0 + one) * Weight(10 / 3, Fraction(10, 3))
+    a1, a2, a3 = (
+        two,
+        (three + one * -1.0) * root(15, 3),
+        (three + two * -2.0 + one) * Weight(10 / 3, Fraction(10, 3)),
+    )
     c1 = a1.commutator(a2) * DT
     c2 = a1.commutator(a3 * 2.0 + c1) * Weight(-1 / 60, Fraction(-1, 60)) * DT
     left = a1 * -20.0 + a3 * -1.0 + c1
-    return a1 + a3 * Weight(1 / 12, Fraction(1, 12)) + left.commutator(a2 + c2) * Weight(1 / 240, Fraction(1, 240)) * DT
+    return (
+        a1
+        + a3 * Weight(1 / 12, Fraction(1, 12))
+        + left.commutator(a2 + c2) * Weight(1 / 240, Fraction(1, 240)) * DT
+    )
 
 
 # --- the exponential ----------------------------------------------------------------------------------------
@@ -144,8 +162,10 @@ def one_degree(system: System, w: Affine, terms: int) -> tuple[Block, ...]:
     d = (DT * DT) * plus(times(a, a), times(b, c))
     s, k = polynomial(d, 1, terms), polynomial(d, 2, terms)
     side = times(a, UOp.const(1.0) / b)  # a/b, which is zero where time is not in A
-    kicks = [plus(times(DT * k, plus(c, times(a, side))), sign * times(s, side) if not is_zero(side) else ZERO) / s
-             for sign in (1.0, -1.0)]  # fmt: skip
+    kicks = [
+        plus(times(DT * k, plus(c, times(a, side))), sign * times(s, side) if not is_zero(side) else ZERO) / s
+        for sign in (1.0, -1.0)
+    ]
     drift = s * b
     u, v = w.vector
     pushed = plus(times(s, u), times(DT * k, plus(times(a, u), times(b, v))))
@@ -156,8 +176,11 @@ def one_degree(system: System, w: Affine, terms: int) -> tuple[Block, ...]:
 
     move = simplify([plus(drift * p, pushed)])[0]
     first, last = kicks
-    return (kick(first, ZERO), Block((Shear(q, move, "pass", 1.0),)),
-            kick(last, minus(kicked, times(last, pushed))))  # fmt: skip
+    return (
+        kick(first, ZERO),
+        Block((Shear(q, move, "pass", 1.0),)),
+        kick(last, minus(kicked, times(last, pushed))),
+    )
 
 
 def any_degrees(system: System, w: Affine) -> tuple[Block, ...]:
@@ -178,13 +201,26 @@ def any_degrees(system: System, w: Affine) -> tuple[Block, ...]:
 
 
 def magnus_step(
-    name: str, system: System, quadratic: Fact, order: int, claims: tuple[str, ...], precision: str = "float64"
-) -> Step:  # fmt: skip
+    name: str,
+    system: System,
+    quadratic: Fact,
+    order: int,
+    claims: tuple[str, ...],
+    precision: str = "float64",
+) -> Step:
     assert system.energy is not None
     w = series(at_nodes(system, generator(system, quadratic), order))
     shown = len(w.vector) == 2 and not is_zero(w.matrix[0][1])
     return Step(
-        name, system.states, system.parameters, system.time, (Term("H", system.energy),), claims if shown else (),
-        init=(), body=one_degree(system, w, TERMS.get(precision, MOST_TERMS)) if shown else any_degrees(system, w), final=(),
-        evaluations=len(NODES[order]), coefficients=NODES[order],
-    )  # fmt: skip
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("H", system.energy),),
+        claims if shown else (),
+        init=(),
+        body=one_degree(system, w, TERMS.get(precision, MOST_TERMS)) if shown else any_degrees(system, w),
+        final=(),
+        evaluations=len(NODES[order]),
+        coefficients=NODES[order],
+    )

@@ -5,6 +5,7 @@ slow part the rest is stepped as a system of its own, in so many steps. Kicks co
 become neighbours, and each force is evaluated once for each of its own steps. The step is symmetric, so that it is
 composed to a higher order as a leapfrog is.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -48,20 +49,29 @@ def composed(inner: Sequence[int], weights: Sequence[float]) -> Sequence_:
 
 
 def multirate_step(
-    name: str, system: System, T: UOp, inner: Sequence[int], claims: tuple[str, ...], weights: Sequence[float] = (1.0,)
+    name: str,
+    system: System,
+    T: UOp,
+    inner: Sequence[int],
+    claims: tuple[str, ...],
+    weights: Sequence[float] = (1.0,),
 ) -> Step:
     """The step of a system with fast and slow levels, which are kicked at what T has reached of the time.
 
     `weights` are of the steps that it is composed of, a palindrome.
     """
     drift = list(zip(system.q, derivative(T, system.p), ["pass"] * len(system.q)))
-    kicks = {str(k): list(zip(system.p, derivative(V, system.q), ["negate"] * len(system.p)))
-             for k, V in enumerate(system.levels)}  # fmt: skip
+    kicks = {
+        str(k): list(zip(system.p, derivative(V, system.q), ["negate"] * len(system.p)))
+        for k, V in enumerate(system.levels)
+    }
 
     def block(part: str, weight: float, clock: float) -> Block:
         moves = drift if part == "T" else kicks[part]
         timed = part != "T" and system.time is not None and system.time in system.levels[int(part)].leaves
-        works = (Shear(WORK, -power(system.levels[int(part)], system.time), "force", weight),) if timed else ()
+        works = (
+            (Shear(WORK, -power(system.levels[int(part)], system.time), "force", weight),) if timed else ()
+        )
         return Block(tuple(Shear(s, g, kind, weight) for s, g, kind in moves), clock if timed else 0.0, works)
 
     loop = nested(inner) if len(weights) == 1 else composed(inner, weights)
@@ -72,10 +82,14 @@ def multirate_step(
         at_end = all(later != "T" for later, _ in loop[k + 1 :])
         body.append(block(part, weight, 1.0 if at_end else now))
     return Step(
-        name, system.states, system.parameters, system.time,
-        (Term("T", T), *(Term(f"V{k}", V) for k, V in enumerate(system.levels))), claims,
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("T", T), *(Term(f"V{k}", V) for k, V in enumerate(system.levels))),
+        claims,
         init=tuple(block(part, weight / 2, 0.0) for part, weight in ends.items()),
         body=tuple(body),
         final=tuple(block(part, -weight / 2, 0.0) for part, weight in ends.items()),
         evaluations=sum(part != "T" for part, _ in loop),
-    )  # fmt: skip
+    )

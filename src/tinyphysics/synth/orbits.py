@@ -4,6 +4,7 @@ H = A + eps B: A is the Kepler orbit of each body about the mass within, B what 
 done exactly, so that every product of them is symplectic, and the error has the small factor eps in all its terms
 (Wisdom & Holman 1991). B depends on positions alone. An order such as (8, 4) means an error of eps h**8 + eps**2 h**4.
 """
+
 from __future__ import annotations
 
 import math
@@ -19,7 +20,9 @@ from tinyphysics.synth.derivative import derivative
 from tinyphysics.synth.schemes import sequence
 from tinyphysics.system import System
 
-Weights = tuple[tuple[float, ...], tuple[float, ...]]  # of the orbits, one more than of the kicks between them
+Weights = tuple[
+    tuple[float, ...], tuple[float, ...]
+]  # of the orbits, one more than of the kicks between them
 
 
 def gauss(stages: int) -> Weights:
@@ -34,9 +37,14 @@ def gauss(stages: int) -> Weights:
         1: ([0.0], [2.0]),
         2: ([-math.sqrt(1 / 3), math.sqrt(1 / 3)], [1.0, 1.0]),
         3: ([-math.sqrt(3 / 5), 0.0, math.sqrt(3 / 5)], [5 / 9, 8 / 9, 5 / 9]),
-        4: ([s * math.sqrt(3 / 7 + t * 2 / 7 * math.sqrt(6 / 5)) for s, t in ((-1, 1), (-1, -1), (1, -1), (1, 1))],
-            [(18 - t * math.sqrt(30)) / 36 for t in (1, -1, -1, 1)]),
-    }  # fmt: skip
+        4: (
+            [
+                s * math.sqrt(3 / 7 + t * 2 / 7 * math.sqrt(6 / 5))
+                for s, t in ((-1, 1), (-1, -1), (1, -1), (1, 1))
+            ],
+            [(18 - t * math.sqrt(30)) / 36 for t in (1, -1, -1, 1)],
+        ),
+    }
     nodes, weights = table[stages]
     places = [-1.0, *nodes, 1.0]
     return tuple((b - a) / 2 for a, b in zip(places, places[1:])), tuple(w / 2 for w in weights)
@@ -51,9 +59,11 @@ def solved(name: str) -> Weights:
 
 NEAR_INTEGRABLE: dict[str, Callable[[], Weights]] = {
     "wisdom_holman": partial(gauss, 1),
-    "saba2": partial(gauss, 2), "saba3": partial(gauss, 3), "saba4": partial(gauss, 4),
+    "saba2": partial(gauss, 2),
+    "saba3": partial(gauss, 3),
+    "saba4": partial(gauss, 4),
     **{name: partial(solved, name) for name in ("aba84", "aba864", "aba104", "aba1064")},
-}  # fmt: skip
+}
 
 
 def residuals(weights: Weights, order: int) -> list[float]:
@@ -80,7 +90,9 @@ def leapfrog_error(terms: int) -> list[Fraction]:
     >>> leapfrog_error(2)
     [Fraction(1, 24), Fraction(-7, 5760)]
     """
-    half_sinh = [Fraction(1, 4**k * math.factorial(2 * k + 1)) for k in range(terms + 1)]  # of (sinh x/2)/(x/2), in x**2
+    half_sinh = [
+        Fraction(1, 4**k * math.factorial(2 * k + 1)) for k in range(terms + 1)
+    ]  # of (sinh x/2)/(x/2), in x**2
     f = [Fraction(1)]
     for k in range(1, terms + 1):
         f.append(-sum((half_sinh[j] * f[k - j] for j in range(1, k + 1)), Fraction(0)))
@@ -96,8 +108,11 @@ def corrector_kicks(pairs: int) -> list[Fraction]:
     [Fraction(5, 288), Fraction(-1, 288)]
     """
     g = leapfrog_error(pairs)
-    rows = [[Fraction(4 * k ** (2 * j + 1), math.factorial(2 * j + 1)) * APART**j for k in range(1, pairs + 1)] + [g[j]]
-            for j in range(pairs)]  # fmt: skip
+    rows = [
+        [Fraction(4 * k ** (2 * j + 1), math.factorial(2 * j + 1)) * APART**j for k in range(1, pairs + 1)]
+        + [g[j]]
+        for j in range(pairs)
+    ]
     for i in range(pairs):  # Gauss and Jordan, exactly
         pivot = next(r for r in range(i, pairs) if rows[r][i])
         rows[i], rows[pivot] = rows[pivot], rows[i]
@@ -116,8 +131,9 @@ def corrector(order: int) -> tuple[list[float], list[float]]:
     a = math.sqrt(APART)
     parts = sorted(
         (sign * k, sign * k * a, sign * float(c) / a)
-        for k, c in enumerate(corrector_kicks(CORRECTORS[order]), 1) for sign in (-1, 1)
-    )  # fmt: skip
+        for k, c in enumerate(corrector_kicks(CORRECTORS[order]), 1)
+        for sign in (-1, 1)
+    )
     orbits, kicks = [0.0], []
     for _, time, b in parts:
         orbits[-1] += time
@@ -127,7 +143,14 @@ def corrector(order: int) -> tuple[list[float], list[float]]:
 
 
 def orbit_step(
-    name: str, system: System, T: UOp, V: UOp, bodies: Fact, order: tuple[int, ...], weights: Weights, corrected: int = 0
+    name: str,
+    system: System,
+    T: UOp,
+    V: UOp,
+    bodies: Fact,
+    order: tuple[int, ...],
+    weights: Weights,
+    corrected: int = 0,
 ) -> Step:
     """The step for bodies in an order; `bodies` is what analysis/hierarchy.py has found.
 
@@ -156,8 +179,15 @@ def orbit_step(
         init = [x for a, b in zip(there, [0.0, *by]) for x in (kick(b), Orbits(a))]
         final = [x for a, b in zip(reversed(there), [0.0, *reversed(by)]) for x in (kick(-b), Orbits(-a))]
     return Step(
-        name, system.states, system.parameters, system.time, (Term("T", T), Term("V", V)),
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("T", T), Term("V", V)),
         ("symplectic", "consistent", "symmetric"),
-        init=tuple(init), body=tuple(body), final=tuple(final),
-        evaluations=len(kicks), frame=Frame(q, p, bodies.masses, order, gm),
-    )  # fmt: skip
+        init=tuple(init),
+        body=tuple(body),
+        final=tuple(final),
+        evaluations=len(kicks),
+        frame=Frame(q, p, bodies.masses, order, gm),
+    )

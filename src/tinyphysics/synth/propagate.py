@@ -1,4 +1,5 @@
 """How are n steps of an energy of degree 2 or less done at once?  As its flow, or as the n-th power of a splitting."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,14 +17,38 @@ def flow_step(system: System, split: Fact) -> Step:
     terms = (Term("T", split.T), Term("V", split.V)) if split else (Term("H", system.energy),)
     parts = tuple((k, 1.0) for k in range(len(terms)))
     claims = ("symplectic", "consistent", "symmetric")
-    return Step(FLOW, system.states, system.parameters, system.time, terms, claims, (), (), (), 0,
-                jump=Propagate("flow", parts))  # fmt: skip
+    return Step(
+        FLOW,
+        system.states,
+        system.parameters,
+        system.time,
+        terms,
+        claims,
+        (),
+        (),
+        (),
+        0,
+        jump=Propagate("flow", parts),
+    )
 
 
-def power_step(name: str, system: System, split: Fact, sequence: Sequence[tuple[str, float]], symmetric: bool) -> Step:
+def power_step(
+    name: str, system: System, split: Fact, sequence: Sequence[tuple[str, float]], symmetric: bool
+) -> Step:
     """The n-th power of the kicks and drifts of a splitting, in their order."""
     terms = (Term("T", split.T), Term("V", split.V))
     parts = tuple(("TV".index(part), weight) for part, weight in sequence)
     claims = ("symplectic", "consistent", "symmetric") if symmetric else ("symplectic", "consistent")
-    return Step(name, system.states, system.parameters, system.time, terms, claims, (), (), (), 0,
-                jump=Propagate("power", parts))  # fmt: skip
+    return Step(
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        terms,
+        claims,
+        (),
+        (),
+        (),
+        0,
+        jump=Propagate("power", parts),
+    )

@@ -1,4 +1,5 @@
 """How good is a scheme?  Its leading error for its price, and what an accuracy costs on three problems."""
+
 from __future__ import annotations
 
 import math
@@ -11,7 +12,9 @@ Moves = Sequence[tuple[str, float]]
 
 def leading_error(moves: Moves, structure: Structure, orders: tuple[int, ...]) -> float:
     """The norm of the first errors that do not vanish, in the Lyndon basis."""
-    return math.hypot(*Conditions(structure, orders, leading=True).residuals([(part, float(w)) for part, w in moves]))
+    return math.hypot(
+        *Conditions(structure, orders, leading=True).residuals([(part, float(w)) for part, w in moves])
+    )
 
 
 def effective_error(moves: Moves, structure: Structure, order: int, kicks: int) -> float:

@@ -6,6 +6,7 @@ g - h J, of numbers, and with (a + ib) - h J, of pairs of them. J is exact, of t
 that is too small spoils the rounds, which are then not accepted, and a shorter h makes it larger. The rounds begin on the
 cubic through the stages of the step before.
 """
+
 from __future__ import annotations
 
 import math
@@ -36,16 +37,22 @@ PLACES = ((4 - ROOT) / 10, (4 + ROOT) / 10, 1.0)
 G = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)  # the eigenvalues of the inverse of (a_ij): G, A + iB and A - iB
 A = 3 + (3 ** (1 / 3) - 3 ** (2 / 3)) / 2
 B = -(3 ** (5 / 6) + 3 ** (7 / 6)) / 2
-T = ((0.09443876248897524, -0.14125529502095421, 0.03002919410514742),
-     (0.25021312296533332, 0.20412935229379994, -0.38294211275726192),
-     (1.0, 1.0, 0.0))  # fmt: skip
-INVERSE = ((4.17871859155190428, 0.32768282076106237, 0.52337644549944951),
-           (-4.17871859155190428, -0.32768282076106237, 0.47662355450055044),
-           (0.50287263494578682, -2.57192694985560522, 0.59603920482822492))  # fmt: skip
+T = (
+    (0.09443876248897524, -0.14125529502095421, 0.03002919410514742),
+    (0.25021312296533332, 0.20412935229379994, -0.38294211275726192),
+    (1.0, 1.0, 0.0),
+)
+INVERSE = (
+    (4.17871859155190428, 0.32768282076106237, 0.52337644549944951),
+    (-4.17871859155190428, -0.32768282076106237, 0.47662355450055044),
+    (0.50287263494578682, -2.57192694985560522, 0.59603920482822492),
+)
 ESTIMATE = ((-13 - 7 * ROOT) / 3, (-13 + 7 * ROOT) / 3, -1 / 3)
-CUBIC = ((13 / 3 + 7 * ROOT / 3, 13 / 3 - 7 * ROOT / 3, 1 / 3),  # the powers of the part of a step, of Z
-         (-23 / 3 - 22 * ROOT / 3, -23 / 3 + 22 * ROOT / 3, -8 / 3),
-         (10 / 3 + 5 * ROOT, 10 / 3 - 5 * ROOT, 10 / 3))  # fmt: skip
+CUBIC = (
+    (13 / 3 + 7 * ROOT / 3, 13 / 3 - 7 * ROOT / 3, 1 / 3),  # the powers of the part of a step, of Z
+    (-23 / 3 - 22 * ROOT / 3, -23 / 3 + 22 * ROOT / 3, -8 / 3),
+    (10 / 3 + 5 * ROOT, 10 / 3 - 5 * ROOT, 10 / 3),
+)
 FARTHEST = 0.85  # of a step: there, nearly, a curve through the points of Radau is farthest off
 CLOSE = 0.03  # of what is allowed, or its root if that is smaller: such a correction ends the rounds, and one more follows
 ROUNDS = 10
@@ -55,11 +62,21 @@ ROWS = (2, 0, 1)  # of Z, as they are kept: the move first, and last the error
 QUARTIC = (1.0, -4.5, 6.0, -2.5)
 
 
-def radau(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: Tolerance) -> Step:
+def radau(
+    name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: Tolerance
+) -> Step:
     f = Rates(system, rates)
     # evaluations: at the beginning, three in a round and three when it has arrived, two for the error
-    method = Embedded(4, 4, 8.0, partial(attempt, f, tolerance), lambda slopes: [[NOTHING] * len(slopes)] * 4,
-                      lambda x, t, h, kept: curve(kept), 4, 9)  # fmt: skip
+    method = Embedded(
+        4,
+        4,
+        8.0,
+        partial(attempt, f, tolerance),
+        lambda slopes: [[NOTHING] * len(slopes)] * 4,
+        lambda x, t, h, kept: curve(kept),
+        4,
+        9,
+    )
     return embedded_step(name, system, terms, f, method)
 
 
@@ -104,7 +121,10 @@ class Newton:
             self.pairs.append([u for x, b in zip(row, turn) for u in (UOp.const(b) if b else ZERO, x)])
 
     def shifted(self, slopes: list[Numbers], by: float) -> list[Numbers]:
-        return [[less(UOp.const(by) if i == j else ZERO, u) for j, u in enumerate(row)] for i, row in enumerate(slopes)]
+        return [
+            [less(UOp.const(by) if i == j else ZERO, u) for j, u in enumerate(row)]
+            for i, row in enumerate(slopes)
+        ]
 
     def divided(self, right: Numbers) -> Numbers:
         """By g - h J."""
@@ -112,12 +132,17 @@ class Newton:
 
     def correction(self, w: list[Numbers]) -> list[Numbers]:
         moves, h = mixed(T, w), self.h
-        rates = [self.f.at([x + z for x, z in zip(self.here.x, row)], h.fma(c, self.here.t))
-                 for c, row in zip(PLACES, moves)]  # fmt: skip
+        rates = [
+            self.f.at([x + z for x, z in zip(self.here.x, row)], h.fma(c, self.here.t))
+            for c, row in zip(PLACES, moves)
+        ]
         first, second, third = mixed(INVERSE, rates)
         alone = self.divided([G * a - h * u for a, u in zip(w[0], first)])
-        right = [row for a, b, u, v in zip(w[1], w[2], second, third)
-                 for row in ([(A * a - B * b) - h * u], [(B * a + A * b) - h * v])]  # fmt: skip
+        right = [
+            row
+            for a, b, u, v in zip(w[1], w[2], second, third)
+            for row in ([(A * a - B * b) - h * u], [(B * a + A * b) - h * v])
+        ]
         both = [row[0] for row in solved(self.pairs, right, fused=True)]
         return [alone, both[0::2], both[1::2]]
 
@@ -137,9 +162,14 @@ def attempt(f: Rates, tolerance: Tolerance, here: Here) -> Tried:
     w = [elements(unknown)[k * n : (k + 1) * n] for k in range(3)]
     corrections = newton.correction(w)
     flat = (3 * n,)
-    equations = Solve(unknown, UOp.stack([u for row in mixed(INVERSE, begins) for u in row], flat),
-                      UOp.stack([u for row in corrections for u in row], flat), UOp.stack(weights * 3, flat), (),
-                      rounds=ROUNDS)  # fmt: skip
+    equations = Solve(
+        unknown,
+        UOp.stack([u for row in mixed(INVERSE, begins) for u in row], flat),
+        UOp.stack([u for row in corrections for u in row], flat),
+        UOp.stack(weights * 3, flat),
+        (),
+        rounds=ROUNDS,
+    )
     z = mixed(T, [[a - b for a, b in zip(*rows)] for rows in zip(w, corrections)])
     left = mean([u for row in corrections for u in row], near * 3)
     slopes = f.at(here.x, here.t)

@@ -1,4 +1,5 @@
 """What are the derivatives of a system at other states, number by number?  And what are their derivatives?"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
 """How does an explicit Runge–Kutta method step any system?  The references; never symplectic."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -47,8 +48,7 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
     shears: list[Shear] = []
     works: list[Shear] = []
     for weights, b in zip(tableau.a, tableau.b):
-        at = {s: _moved(s, [(w, k[i]) for w, k in zip(weights, slopes) if w])
-              for i, s in enumerate(states)}  # fmt: skip
+        at = {s: _moved(s, [(w, k[i]) for w, k in zip(weights, slopes) if w]) for i, s in enumerate(states)}
         if system.time is not None and any(weights):
             at[system.time] = system.time + sum(weights) * DT
         stage = substitute(covectors, at)
@@ -57,10 +57,18 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
             shears += [Shear(s, g, kind, b) for s, g, kind in zip(states, stage, kinds)]
             works += [Shear(WORK, u, "force", b) for u in substitute(work, at)]
     return Step(
-        name, system.states, system.parameters, system.time, terms, (),
-        init=(), body=(Block(tuple(shears), works=tuple(works)),), final=(), evaluations=len(tableau.b),
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        terms,
+        (),
+        init=(),
+        body=(Block(tuple(shears), works=tuple(works)),),
+        final=(),
+        evaluations=len(tableau.b),
         coefficients=tuple(w for row in tableau.a for w in (*row, sum(row))),
-    )  # fmt: skip
+    )
 
 
 def _moved(state: UOp, contributions: list[tuple[float, UOp]]) -> UOp:

@@ -9,6 +9,7 @@ method (synth/solve.py) makes all digits of it, or says that this is no solution
     force gradient   T quadratic; a kick by b V + c h**2 [V, [T, V]]
     near-integrable  H = A + eps B; orders (n1, n2, ...) for an error O(eps h**n1 + eps**2 h**n2 + ...)
 """
+
 from __future__ import annotations
 
 import time
@@ -49,9 +50,12 @@ BLANES_ET_AL = "blanes2013"
 FOUND = "found by tools/search_methods.py"
 
 STRUCTURES = {
-    "splitting": SPLITTING, "nystrom": RKN, "force gradient": RKN, "three parts": THREE_PARTS,
+    "splitting": SPLITTING,
+    "nystrom": RKN,
+    "force gradient": RKN,
+    "three parts": THREE_PARTS,
     "near-integrable": NEAR_INTEGRABLE,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,10 @@ def half(source: str) -> tuple[str, ...]:
 
 def fractions(source: str) -> tuple[str, ...]:
     """Starts that are known as fractions, to more digits than are solved for."""
-    return tuple(str(IN_DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator))) for x in map(Fraction, source.split()))
+    return tuple(
+        str(IN_DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator)))
+        for x in map(Fraction, source.split())
+    )
 
 
 # fmt: off

@@ -4,6 +4,7 @@ Half of the first part, half of the second, ..., all of the last, and back: Stra
 any number of parts. Repeated by the factors of a composition it has the order of that. The last sub-flow of a step and the
 first of the next are of one part, and merge.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -31,8 +32,11 @@ def suzuki(order: int) -> tuple[Weight, ...]:
 
 
 COMPOSED: dict[str, tuple[float, ...]] = {
-    "strang": (1.0,), "strang4": suzuki(4), "strang6": COMPOSITION["kahan_li6"], "strang8": COMPOSITION["kahan_li8"],
-}  # fmt: skip
+    "strang": (1.0,),
+    "strang4": suzuki(4),
+    "strang6": COMPOSITION["kahan_li6"],
+    "strang8": COMPOSITION["kahan_li8"],
+}
 
 
 def products(parts: int, weights: Sequence[float]) -> list[tuple[int, float]]:
@@ -74,8 +78,14 @@ def shear_step(name: str, system: System, parts: Sequence[tuple[str, UOp]], clai
     if merged:
         loop = [*once[1:-1], (0, last[1] + first[1])]
     return Step(
-        name, system.states, system.parameters, system.time, tuple(Term(*part) for part in parts), claims,
-        init=(block(*first),) if merged else (), body=tuple(block(*x) for x in loop),
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        tuple(Term(*part) for part in parts),
+        claims,
+        init=(block(*first),) if merged else (),
+        body=tuple(block(*x) for x in loop),
         final=(block(0, -first[1]),) if merged else (),
         evaluations=sum(k == 0 for k, _ in loop),
-    )  # fmt: skip
+    )

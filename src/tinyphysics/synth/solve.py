@@ -4,6 +4,7 @@ Where there are more weights than conditions the correction of least norm is tak
 keeps them. A weight that ends elsewhere than its digits said, or a residual that stays, is an error: a wrong digit
 in a table is found here and not in somebody's orbits.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -67,7 +68,10 @@ def derivatives(conditions: Conditions, layout: Layout, x: Sequence[float]) -> l
     columns = []
     for j in range(len(x)):
         h = 1e-5
-        ends = [conditions.residuals([(move, x[k] + (side if k == j else 0.0)) for move, k in layout]) for side in (h, -h)]
+        ends = [
+            conditions.residuals([(move, x[k] + (side if k == j else 0.0)) for move, k in layout])
+            for side in (h, -h)
+        ]
         columns.append([Decimal((up - down) / (2 * h)) for up, down in zip(*ends)])
     return [list(row) for row in zip(*columns)]
 
@@ -75,7 +79,9 @@ def derivatives(conditions: Conditions, layout: Layout, x: Sequence[float]) -> l
 def least_norm(rows: Sequence[Sequence[Decimal]], right: Sequence[Decimal]) -> list[Decimal]:
     """The shortest x with rows x = right: x = rows' y, rows rows' y = right."""
     n = len(rows)
-    system = [[sum((a * b for a, b in zip(p, q)), Decimal(0)) for q in rows] + [r] for p, r in zip(rows, right)]
+    system = [
+        [sum((a * b for a, b in zip(p, q)), Decimal(0)) for q in rows] + [r] for p, r in zip(rows, right)
+    ]
     for k in range(n):
         best = max(range(k, n), key=lambda i: abs(system[i][k]))
         system[k], system[best] = system[best], system[k]

@@ -4,6 +4,7 @@ Each sub-flow of a kick or a drift is exact, so every product of them is symplec
 of a step and the first of the next are of the same part and merge: one force evaluation a step for
 leapfrog. `final` takes the half that was done too much back, on the copy that is looked at, and undoes a processor.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -84,7 +85,11 @@ def split_step(
     moves = flows(system, T, V, approximate, gradients)
 
     factors: list[float] = []  # of force gradients
-    powers = {} if V is None else {part: power(u, system.time) for part, u in (("T", T), ("V", V)) if part in inside}
+    powers = (
+        {}
+        if V is None
+        else {part: power(u, system.time) for part, u in (("T", T), ("V", V)) if part in inside}
+    )
     if gradients and "V" in powers:
         slopes, velocities = ([g for _, g, _ in moves[part]] for part in "VT")
         powers["W"] = power_of_gradient(slopes, velocities, system.time, system.p)
@@ -117,9 +122,15 @@ def split_step(
     loop = [*once[1:-1], first.before(last)] if merged else once
     terms = (Term("T", T),) if V is None else (Term("T", T), Term("V", V))
     return Step(
-        name, system.states, system.parameters, system.time, terms, claims,
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        terms,
+        claims,
         init=tuple(map(block, [*before, *([first] if merged else [])])),
         body=tuple(map(block, loop)),
         final=tuple(map(block, [*([first.undone] if merged else []), *(f.undone for f in reversed(before))])),
-        evaluations=sum(f.part == "V" for f in loop), coefficients=tuple(factors),
-    )  # fmt: skip
+        evaluations=sum(f.part == "V" for f in loop),
+        coefficients=tuple(factors),
+    )

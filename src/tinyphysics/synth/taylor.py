@@ -6,6 +6,7 @@ looks when, or on who else runs.
 
 The order follows from the tolerance and the length from the last two coefficients: Jorba and Zou 2005.
 """
+
 from __future__ import annotations
 
 import math
@@ -24,19 +25,28 @@ UNTIL = UOp.var("until")  # the time that a run is asked to reach: a parameter o
 CLOCK = "run.clock"  # time in two words, the length of the step that is next, steps done
 JET, LOW = ".jet", ".low"  # after the name of a state
 TOLERANCE = {"float64": 2.0**-52, "dd": 2.0**-104}  # by precision: what a step loses to rounding
-DECAY = {"float64": 2.0, "dd": 2.5}  # from term to term they fall by e**-that; the shorter steps have a third less of pairs
+DECAY = {
+    "float64": 2.0,
+    "dd": 2.5,
+}  # from term to term they fall by e**-that; the shorter steps have a third less of pairs
 ONE = 2.0**52  # an exponent more, in the bits of a float64 taken as a whole number
 OVERSHOOT = 0.9  # a power of two by a straight line between its whole exponents is up to 1.06 of it
 STALLED = 2.0**-80  # of the time: a step that is shorter gets nowhere
-WRITTEN = 8_000  # products of a step that is written out: more compile slowly, and leave the instruction cache
+WRITTEN = (
+    8_000  # products of a step that is written out: more compile slowly, and leave the instruction cache
+)
 BASES = 3  # coefficients that the last ones are compared with: a state may begin at zero
 
 
-def taylor_step(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float) -> Step:
+def taylor_step(
+    name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float
+) -> Step:
     """Written out, or in loops over coefficients where that is long and can be done."""
     loops = Loops(tuple(rates), order_for(tolerance))
     if system.time is None and for_loops(system.states, loops):
-        return Step(name, system.states, system.parameters, None, tuple(terms), (), (), (), (), 1, loops=loops)
+        return Step(
+            name, system.states, system.parameters, None, tuple(terms), (), (), (), (), 1, loops=loops
+        )
     return written_out(name, system, terms, rates, tolerance)
 
 
@@ -63,12 +73,20 @@ def loop_parts(plan: SeriesPlan) -> tuple[list[UOp], UOp, list[UOp], UOp]:
     order = plan.order
     c, low, h = [UOp.var(f"c{k}") for k in range(order + 1)], UOp.var("low"), UOp.var("h")
     increment = polynomial(c[1:], h, low)
-    rows = [{k: UOp.var(f"X{k}.{i}") for k in (*range(BASES), order - 1, order)} for i in range(len(plan.states))]
-    return ([*two_sum(c[0], increment)], c[0] + increment, [*later(UOp.var("high"), low, h)],
-            length(rows, order, UOp.var("now"), False))  # fmt: skip
+    rows = [
+        {k: UOp.var(f"X{k}.{i}") for k in (*range(BASES), order - 1, order)} for i in range(len(plan.states))
+    ]
+    return (
+        [*two_sum(c[0], increment)],
+        c[0] + increment,
+        [*later(UOp.var("high"), low, h)],
+        length(rows, order, UOp.var("now"), False),
+    )
 
 
-def written_out(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float) -> Step:
+def written_out(
+    name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float
+) -> Step:
     """A step as one expression; `rates` are the derivatives of the states, in their order."""
     order = order_for(tolerance)
     own = [s.var for s in system.states]
@@ -79,7 +97,11 @@ def written_out(name: str, system: System, terms: Sequence[Term], rates: Sequenc
     left = (UNTIL - high) - low
     going = h < left
     x, rest = ([e for v in group for e in elements(v)] for group in (own, lows))
-    known = [[elements(jet)[k * v.size + i] for k in range(order)] for v, jet in zip(own, jets) for i in range(v.size)]
+    known = [
+        [elements(jet)[k * v.size + i] for k in range(order)]
+        for v, jet in zip(own, jets)
+        for i in range(v.size)
+    ]
     new, error = zip(*(two_sum(a, polynomial(row, h, b)) for a, b, row in zip(x, rest, known)))
     time = later(high, low, h)
     flat = scalar_rates(system.states, rates)
@@ -87,17 +109,35 @@ def written_out(name: str, system: System, terms: Sequence[Term], rates: Sequenc
     rows, series = solution(x, flat, new, order, timed)
     following = length(rows, order, time[0], system.time is not None)
     body = [
-        *assigned(own, new, x, going), *assigned(lows, error, rest, going),
+        *assigned(own, new, x, going),
+        *assigned(lows, error, rest, going),
         *jets_assigned(own, jets, rows, known, going, order),
-        Assign(clock, UOp.stack([going.where(a, b) for a, b in zip((*time, following, count + 1.0), elements(clock))], (4,))),
-    ]  # fmt: skip
+        Assign(
+            clock,
+            UOp.stack(
+                [going.where(a, b) for a, b in zip((*time, following, count + 1.0), elements(clock))], (4,)
+            ),
+        ),
+    ]
     lost = UOp.const(math.nan, f64)
     seen = [(left <= h).where(a + polynomial(row, left, b), lost) for a, b, row in zip(x, rest, known)]
     final = [Assign(v, shaped(part, v)) for v, part in zip(own, cut(seen, own))]
     states = (*system.states, *(State(str(v.arg), v, "auxiliary") for v in (*lows, *jets, clock)))
     weights = tuple(Weight(value, exact) for value, exact in series.weights.items())
-    return Step(name, states, (*system.parameters, Parameter("until", UNTIL)), system.time, tuple(terms), (), (), tuple(body),
-                tuple(final), 1, coefficients=weights, going=going)  # fmt: skip
+    return Step(
+        name,
+        states,
+        (*system.parameters, Parameter("until", UNTIL)),
+        system.time,
+        tuple(terms),
+        (),
+        (),
+        tuple(body),
+        tuple(final),
+        1,
+        coefficients=weights,
+        going=going,
+    )
 
 
 def scalar_rates(states: Sequence[State], rates: Sequence[UOp]) -> list[UOp]:
@@ -144,9 +184,12 @@ def tree(items: Sequence[UOp], join: Callable[[UOp, UOp], UOp]) -> UOp:
 
 
 def length(
-    rows: Sequence[Sequence[UOp]] | Sequence[Mapping[int, UOp]], order: int, now: UOp, timed: bool,
+    rows: Sequence[Sequence[UOp]] | Sequence[Mapping[int, UOp]],
+    order: int,
+    now: UOp,
+    timed: bool,
     decay: float = DECAY["float64"],
-) -> UOp:  # fmt: skip
+) -> UOp:
     """The step after which the last terms are as small as the tolerance; not a number if the solution ends here.
 
     Logarithms and powers of two are those of a straight line between whole exponents: a step of 2 % more or less is as good.
@@ -188,11 +231,17 @@ def assigned(variables: Sequence[UOp], new: Sequence[UOp], old: Sequence[UOp], g
 
 
 def jets_assigned(
-    own: Sequence[UOp], jets: Sequence[UOp], rows: Sequence[Sequence[UOp]], known: Sequence[Sequence[UOp]], going: UOp,
+    own: Sequence[UOp],
+    jets: Sequence[UOp],
+    rows: Sequence[Sequence[UOp]],
+    known: Sequence[Sequence[UOp]],
+    going: UOp,
     order: int,
-) -> list[Assign]:  # fmt: skip
-    new, old = (cut([u for row in zip(*table) for u in row], [UOp.var("all", (len(rows),))] * order)
-                for table in ([row[1:] for row in rows], known))  # fmt: skip
+) -> list[Assign]:
+    new, old = (
+        cut([u for row in zip(*table) for u in row], [UOp.var("all", (len(rows),))] * order)
+        for table in ([row[1:] for row in rows], known)
+    )
     out, at = [], 0
     for v, jet in zip(own, jets):
         mine = slice(at, at + v.size)

@@ -4,6 +4,7 @@ Parts are letters: T a drift, V a kick, W the kick of [V, [T, V]], which is a fu
 carries dt**3 where the others carry dt. Time advances inside exactly one part (numerics: 13). Where T and V both
 depend on it, it is a part of its own: then each leapfrog is a palindrome of three.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -104,8 +105,12 @@ def composed(sequence: Sequence_) -> list[Flow]:
         if inner == "V":
             three = [Flow("T", w / 2, 0.0, middle), Flow("V", w, 0.0, middle), Flow("T", w / 2, 0.0, middle)]
         else:
-            three = [Flow("V", w / 2, 0.0, now), Flow("T", w / 2, 0.0, now), Flow("T", w / 2, 0.0, after),
-                     Flow("V", w / 2, 0.0, after)]  # fmt: skip
+            three = [
+                Flow("V", w / 2, 0.0, now),
+                Flow("T", w / 2, 0.0, now),
+                Flow("T", w / 2, 0.0, after),
+                Flow("V", w / 2, 0.0, after),
+            ]
         if out and (out[-1].part, out[-1].clock) == (three[0].part, three[0].clock):
             three[0] = out.pop().before(three[0])
         out += three

@@ -5,6 +5,7 @@ With the coefficients of Gauss that is the Galerkin method with polynomials of a
 West 2001, Acta Numerica 10, 357): in exact arithmetic the collocation of H, with half of the unknowns and no mass matrix
 inverted in a round. The trapezoidal rule has one velocity for both ends of a step: Verlet's method, for any L.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -47,7 +48,9 @@ class Slopes:
         """The velocities a part of a step later, as Euler's method sees them."""
         v = self.velocities
         forces = self.at(self.forces, self.q, v, 0.0)
-        table = {q: q + (c * DT) * x for q, x in zip(self.q, v)} | {p: p + (c * DT) * f for p, f in zip(self.p, forces)}
+        table = {q: q + (c * DT) * x for q, x in zip(self.q, v)} | {
+            p: p + (c * DT) * f for p, f in zip(self.p, forces)
+        }
         if self.time is not None:
             table[self.time] = self.time + c * DT
         return substitute(v, table)
@@ -108,24 +111,45 @@ def variational(name: str, system: System, method: Collocation | None) -> Step:
         shears.append(Shear(state, value, kind, weight))
     start = [x for c in ([0.5] if method is None else method.c) for x in slopes.foreseen(c)]
     speeds = sizes_of(system.q, [v, *(start[k * n : (k + 1) * n] for k in range(s))])
-    solve = Solve(unknown, UOp.stack(start, (n * s,)), UOp.stack(residuals, (n * s,)),
-                  UOp.stack(speeds * s, (n * s,)), Block(tuple(shears)), matrix, ROUNDS)  # fmt: skip
+    solve = Solve(
+        unknown,
+        UOp.stack(start, (n * s,)),
+        UOp.stack(residuals, (n * s,)),
+        UOp.stack(speeds * s, (n * s,)),
+        Block(tuple(shears)),
+        matrix,
+        ROUNDS,
+    )
     return Step(
-        name, system.states, system.parameters, system.time, (Term("H", system.energy),), (),
-        init=(), body=(solve,), final=(), evaluations=2 if method is None else s,
-    )  # fmt: skip
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("H", system.energy),),
+        (),
+        init=(),
+        body=(solve,),
+        final=(),
+        evaluations=2 if method is None else s,
+    )
 
 
 Moves = list[tuple[Numbers, Numbers, float]]  # (velocities, forces, weight) of each stage
 
 
-def galerkin(slopes: Slopes, V: Sequence[Numbers], v: Numbers, method: Collocation) -> tuple[list[UOp], Moves, UOp | None]:
-    drifts = over(V, method.b)  # a_ij = mu_ij b_j: as long as nobody multiplies the two, mu_ij + mu_ji = 1 to the last bit
+def galerkin(
+    slopes: Slopes, V: Sequence[Numbers], v: Numbers, method: Collocation
+) -> tuple[list[UOp], Moves, UOp | None]:
+    drifts = over(
+        V, method.b
+    )  # a_ij = mu_ij b_j: as long as nobody multiplies the two, mu_ij + mu_ji = 1 to the last bit
     Q = [moved(slopes.q, drifts, parts) for parts in method.mu]
     P = [slopes.at(slopes.momenta, x, y, c) for x, y, c in zip(Q, V, method.c)]
     F = [slopes.at(slopes.forces, x, y, c) for x, y, c in zip(Q, V, method.c)]
     kicks = over(F, method.b)
-    residuals = [x - y for own, parts in zip(P, method.mu) for x, y in zip(own, moved(slopes.p, kicks, parts))]
+    residuals = [
+        x - y for own, parts in zip(P, method.mu) for x, y in zip(own, moved(slopes.p, kicks, parts))
+    ]
     ahead = [q + (0.5 * DT) * x for q, x in zip(slopes.q, v)]
     return residuals, list(zip(V, F, method.b)), newton(slopes, method.a, ahead, v)
 

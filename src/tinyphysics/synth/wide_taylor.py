@@ -4,6 +4,7 @@ The step is that of synth/taylor.py. The terms of a series become smaller from o
 below a rounding of float64 a float64 has digits enough: the later orders, which have three quarters of the products, are
 computed in one word. States are kept in two, so that they need no error words beside these.
 """
+
 from __future__ import annotations
 
 import math
@@ -58,7 +59,9 @@ def has_products(u: UOp, moving: frozenset[UOp]) -> bool:
     return all(moves) if u.op is Ops.MUL else moves[-1] or u.op is not Ops.DIV
 
 
-def wide_taylor_step(name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float) -> Step:
+def wide_taylor_step(
+    name: str, system: System, terms: Sequence[Term], rates: Sequence[UOp], tolerance: float
+) -> Step:
     """A step as one expression; `rates` are the derivatives of the states, in their order."""
     order = order_for(tolerance, DECAY["dd"])
     wide = orders_in_pairs(tolerance, order)
@@ -79,24 +82,52 @@ def wide_taylor_step(name: str, system: System, terms: Sequence[Term], rates: Se
     following = length(firsts, order, time[0], False, DECAY["dd"])
     seconds = [[c.rest for c in row[: wide + 1]] for row in rows]
     body = [
-        *assigned(own, [c.high for c in new], x, going), *assigned(lows, [c.rest for c in new], rest, going),
-        *jets_assigned(own, jets, firsts, known, going, order), *jets_assigned(own, rests, seconds, errors, going, wide),
-        Assign(clock, UOp.stack([going.where(a, b) for a, b in zip((*time, following, count + 1.0), elements(clock))], (4,))),
-    ]  # fmt: skip
+        *assigned(own, [c.high for c in new], x, going),
+        *assigned(lows, [c.rest for c in new], rest, going),
+        *jets_assigned(own, jets, firsts, known, going, order),
+        *jets_assigned(own, rests, seconds, errors, going, wide),
+        Assign(
+            clock,
+            UOp.stack(
+                [going.where(a, b) for a, b in zip((*time, following, count + 1.0), elements(clock))], (4,)
+            ),
+        ),
+    ]
     left = minus(Pair(UNTIL), Pair(high, low))
     there = (UNTIL - high) - low <= h
     seen = [added(Pair(a, b), row, left, wide) for a, b, row in zip(x, rest, series)]
-    shown = [[there.where(c.high, UOp.const(math.nan, f64)) for c in seen], [there.where(c.rest, 0.0) for c in seen]]
-    final = [Assign(v, shaped(part, v)) for group, words in zip((own, lows), shown)
-             for v, part in zip(group, cut(words, group))]  # fmt: skip
+    shown = [
+        [there.where(c.high, UOp.const(math.nan, f64)) for c in seen],
+        [there.where(c.rest, 0.0) for c in seen],
+    ]
+    final = [
+        Assign(v, shaped(part, v))
+        for group, words in zip((own, lows), shown)
+        for v, part in zip(group, cut(words, group))
+    ]
     states = (*system.states, *(State(str(v.arg), v, "auxiliary") for v in (*lows, *jets, *rests, clock)))
-    return Step(name, states, (*system.parameters, Parameter("until", UNTIL)), system.time, tuple(terms), (), (), tuple(body),
-                tuple(final), 1, going=going)  # fmt: skip
+    return Step(
+        name,
+        states,
+        (*system.parameters, Parameter("until", UNTIL)),
+        system.time,
+        tuple(terms),
+        (),
+        (),
+        tuple(body),
+        tuple(final),
+        1,
+        going=going,
+    )
 
 
 def table(own: Sequence[UOp], jets: Sequence[UOp], depth: int) -> list[list[UOp]]:
     """Of every number the coefficients that are kept, from the first on."""
-    return [[elements(jet)[k * v.size + i] for k in range(depth)] for v, jet in zip(own, jets) for i in range(v.size)]
+    return [
+        [elements(jet)[k * v.size + i] for k in range(depth)]
+        for v, jet in zip(own, jets)
+        for i in range(v.size)
+    ]
 
 
 def in_words(highs: Sequence[UOp], lows: Sequence[UOp]) -> Row:
@@ -112,12 +143,20 @@ def added(start: Pair, row: Row, h: Pair, wide: int) -> Pair:
 
 
 def coefficients(
-    states: Sequence[UOp], rates: Sequence[UOp], start: Sequence[Pair], order: int, wide: int, time: UOp | None, now: Pair
+    states: Sequence[UOp],
+    rates: Sequence[UOp],
+    start: Sequence[Pair],
+    order: int,
+    wide: int,
+    time: UOp | None,
+    now: Pair,
 ) -> list[Row]:
     """The coefficients 0 to `order` of each state along the solution, up to `wide` in pairs."""
     begin = {UOp.var(f"@start{k}"): x for k, x in enumerate(start)}
     clock = UOp.var("@now")
-    rows, _ = solution(states, rates, list(begin), order, None if time is None else (time, clock), opened=False)
+    rows, _ = solution(
+        states, rates, list(begin), order, None if time is None else (time, clock), opened=False
+    )
     rows = cut(inline([c for row in rows for c in row]), [UOp.var("all", (order + 1,))] * len(rows))
     words: dict[UOp, Wide] = {**begin, clock: now}
     for u in toposort([c for row in rows for c in row[: wide + 1]]):
@@ -136,7 +175,9 @@ def in_pairs(u: UOp, words: Mapping[UOp, Wide]) -> Wide:
     if (found := products_of(u)) is None:
         return one(u, [words[s] for s in u.src])
     products, start = found
-    return dot([(pair(words[a]), pair(words[b])) for a, b in products], None if start is None else pair(words[start]))
+    return dot(
+        [(pair(words[a]), pair(words[b])) for a, b in products], None if start is None else pair(words[start])
+    )
 
 
 def in_one_word(u: UOp, short: Mapping[UOp, UOp]) -> UOp:

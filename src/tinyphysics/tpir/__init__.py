@@ -1,4 +1,5 @@
 """TP-IR: programs that still show the physics; their text, their proof and their meaning."""
+
 from tinyphysics.tpir import vm as vm
 from tinyphysics.tpir.isa import Instruction as Instruction
 from tinyphysics.tpir.isa import Program as Program

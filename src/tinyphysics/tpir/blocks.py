@@ -3,6 +3,7 @@
 One step is read for all: what it finds in registers must be the same function of the state whether
 `init` or another step went before. Then n steps do n times what one does.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -100,13 +101,18 @@ class Blocks:
             left[name] = self.left(symbolic, symbolic.steps + (name == "step"))
         for r, u in left["init"].items():
             if left["step"][r] is not u:
-                self.unsettled = (f"{r} is carried from step to step, and is not the same function of the "
-                                  "state after a step as after `init`")  # fmt: skip
+                self.unsettled = (
+                    f"{r} is carried from step to step, and is not the same function of the "
+                    "state after a step as after `init`"
+                )
 
     def left(self, symbolic: Symbolic, steps: int) -> dict[Register, UOp]:
         """What a section leaves in registers to a step or to `final`, as functions of the state it leaves."""
-        table = {state_var(self.program, k, n): state_var(self.program, k, n - v)
-                 for k, v in symbolic.version.items() for n in range(v + 1)}  # fmt: skip
+        table = {
+            state_var(self.program, k, n): state_var(self.program, k, n - v)
+            for k, v in symbolic.version.items()
+            for n in range(v + 1)
+        }
         out = {}
         for r in reads_before_writing((*self.program.step, *self.program.final)):
             if r.kind != "S" and r in symbolic.env:
@@ -167,9 +173,10 @@ class Blocks:
         if i.op == "FMA" and any(isinstance(x, float) for x in i.args[:2]):  # a multiple is of the same kind
             summands = i.args
         roles = [
-            (self.program.states[r.index].role, r) for r in summands
+            (self.program.states[r.index].role, r)
+            for r in summands
             if isinstance(r, Register) and r.kind == "S" and r.index not in symbolic.units
-        ]  # fmt: skip
+        ]
         if len({role for role, _ in roles}) > 1 and not self.mixing:
             (a, x), (b, y) = roles[:2]
             self.mixing = f"{where} adds {a} {x} and {b} {y}"
@@ -184,27 +191,45 @@ class Blocks:
         h = symbolic.read(i.args[1], Type(i.type.dtype), where) if i.op == "SYMP_STEP" else UOp.const(1.0)
         if i.op == "SHIFT":
             check_type(flow, i, where)
-            sum_ = added(flow, own, state_var(self.program, i.dst.index, symbolic.version[i.dst.index]), self.normal)
+            sum_ = added(
+                flow, own, state_var(self.program, i.dst.index, symbolic.version[i.dst.index]), self.normal
+            )
             if sum_ is None:
                 self.maps.append(f"{where} is not shown to add to {i.dst} what {i.dst} does not enter")
                 symbolic.load(i.dst.index)
                 return
             flow = sum_
         if h.shape:
-            raise VerifyError(f"{where} has an h of shape {h.shape}",
-                              fix="h is one number: the components of a state move together.")  # fmt: skip
+            raise VerifyError(
+                f"{where} has an h of shape {h.shape}",
+                fix="h is one number: the components of a state move together.",
+            )
         stale = ""
         for k in symbolic.version:
-            old = [version_of(v) for v in flow.leaves if state_of(v) == k and version_of(v) < symbolic.version[k]]
+            old = [
+                version_of(v) for v in flow.leaves if state_of(v) == k and version_of(v) < symbolic.version[k]
+            ]
             if old:
-                stale = (f"{where} uses {i.args[0]}, computed from {state_var(self.program, k, min(old))}; "
-                         f"S{k} is now S{k}@{symbolic.version[k]}")  # fmt: skip
+                stale = (
+                    f"{where} uses {i.args[0]}, computed from {state_var(self.program, k, min(old))}; "
+                    f"S{k} is now S{k}@{symbolic.version[k]}"
+                )
         if self.scaled and not moving(h):
             moved = flow * h.expand(flow.shape)
             unit = symbolic.units.get(i.dst.index)
             flow, h = rate(moved if unit is None else moved / unit, self.normal)
-        self.join(Update(number, i, section, i.dst.index, symbolic.base(flow, began),
-                         symbolic.base(h, began), stale, self.forced.get(i.args[0], False)))  # fmt: skip
+        self.join(
+            Update(
+                number,
+                i,
+                section,
+                i.dst.index,
+                symbolic.base(flow, began),
+                symbolic.base(h, began),
+                stale,
+                self.forced.get(i.args[0], False),
+            )
+        )
         symbolic.load(i.dst.index)
 
     def apart(self, *updates: Update) -> bool:
@@ -219,10 +244,12 @@ class Blocks:
     def join(self, u: Update) -> None:
         last = self.groups[-1] if self.groups else None
         independent = last is not None and all(
-            v.section == u.section and v.h is u.h and v.state != u.state
+            v.section == u.section
+            and v.h is u.h
+            and v.state != u.state
             and (v.state not in moving(u.flow) and u.state not in moving(v.flow) or self.apart(u, v))
             for v in last.updates
-        )  # fmt: skip
+        )
         if last is not None and independent:
             last.updates.append(u)
         else:

@@ -1,4 +1,5 @@
 """What was shown of a program: for each structure a verdict, and why."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -5,6 +5,7 @@ energy, and y moves by sum b_j dt f(Y_j). That is symplectic if b_i a_ij + b_j a
 Suris 1988), for every H. The matrix and the start of a SOLVE decide how soon it arrives, and nothing else: residuals are
 looked at in every round. So certificates hold to the residual that is left. What is not of this form is not shown.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -120,7 +121,13 @@ class Collocated:
                 elif i.op == "SYMP_STEP":
                     assert isinstance(i.dst, Register)
                     flow = symbolic.read(i.args[0], i.type, where)
-                    move = Move(i.dst.index, flow, symbolic.read(i.args[1], Type(), where), where, root_of(flow, where))
+                    move = Move(
+                        i.dst.index,
+                        flow,
+                        symbolic.read(i.args[1], Type(), where),
+                        where,
+                        root_of(flow, where),
+                    )
                     if waiting and not self.joins(waiting, move, began):
                         self.understand(waiting, began, name)
                         waiting = []
@@ -129,8 +136,21 @@ class Collocated:
                     waiting.append(move)
                     symbolic.load(i.dst.index)
                 elif i.op == "MAP":
-                    raise NotShown(f"{where} is not read as a stage of a step: measure it by tp.measure_symplectic")
-                elif i.op in ("SHIFT", "SCALE", "ORBIT", "PROPAGATE", "NOISE", "NEAR", "TREE", "SERIES", "ROTATE", "FLOW"):
+                    raise NotShown(
+                        f"{where} is not read as a stage of a step: measure it by tp.measure_symplectic"
+                    )
+                elif i.op in (
+                    "SHIFT",
+                    "SCALE",
+                    "ORBIT",
+                    "PROPAGATE",
+                    "NOISE",
+                    "NEAR",
+                    "TREE",
+                    "SERIES",
+                    "ROTATE",
+                    "FLOW",
+                ):
                     raise NotShown(f"{where} is not one of the stages of a step")
                 elif i.op not in ("STORE", "OBSERVE") and section != "energy":
                     value = symbolic.value(i, where)
@@ -151,7 +171,9 @@ class Collocated:
         if any(state_of(v) is not None and all(v is not b for b in begun) for v in move.flow.leaves):
             return False
         if not roots:
-            return all(m.state != move.state for m in waiting) and self.normal.ratio(move.h, waiting[0].h) == 1
+            return (
+                all(m.state != move.state for m in waiting) and self.normal.ratio(move.h, waiting[0].h) == 1
+            )
         return True
 
     def understand(self, moves: list[Move], began: dict[int, int], section: str) -> None:
@@ -161,8 +183,11 @@ class Collocated:
         for term in (-1, *range(len(self.terms) if len(self.terms) > 1 else 0)):
             try:
                 root = next((m.root for m in moves if m.root is not None), None)
-                found: Stages | Kick = self.kick(moves, states, term) if root is None else \
-                    self.understood(root, moves, states, term)  # fmt: skip
+                found: Stages | Kick = (
+                    self.kick(moves, states, term)
+                    if root is None
+                    else self.understood(root, moves, states, term)
+                )
             except NotShown as trouble:
                 why = trouble
                 continue
@@ -179,7 +204,9 @@ class Collocated:
         if self.unread:
             raise NotShown(self.unread)
         if len(self.terms) > 1 and all(m.root is None for m in moves):
-            raise NotShown(f"{moves[0].where} is not a kick by a term of the declared energy without momenta: {why}")
+            raise NotShown(
+                f"{moves[0].where} is not a kick by a term of the declared energy without momenta: {why}"
+            )
         raise why
 
     def varied(self, moves: list[Move], states: list[UOp]) -> Stationary | None:
@@ -197,7 +224,9 @@ class Collocated:
         except NotStationary as why:
             self.unread = str(why)
             return None
-        self.timed = self.timed or any(NOW in u.leaves for u in (root.src[2], energy, *(m.flow for m in moves)))
+        self.timed = self.timed or any(
+            NOW in u.leaves for u in (root.src[2], energy, *(m.flow for m in moves))
+        )
         return found
 
     def kick(self, moves: list[Move], states: list[UOp], term: int) -> Kick:
@@ -221,7 +250,9 @@ class Collocated:
         for m in moves:
             (flow,) = unroll([m.flow])
             if not all(self.normal.same(x, g) for x, g in zip(flow, at[m.state])):
-                raise NotShown(f"{m.where} is not the slope of a term of the declared energy, where the state is")
+                raise NotShown(
+                    f"{m.where} is not the slope of a term of the declared energy, where the state is"
+                )
         return Kick(term, h)
 
     def check_ends(self) -> None:
@@ -229,14 +260,21 @@ class Collocated:
         total: dict[int, Fraction] = {}
         for _, kick in self.ends:
             total[kick.term] = total.get(kick.term, Fraction(0)) + kick.weight
-        if any(abs(w) > TOL for w in total.values()) or [s for s, _ in self.ends] not in ([], ["init", "final"]):
+        if any(abs(w) > TOL for w in total.values()) or [s for s, _ in self.ends] not in (
+            [],
+            ["init", "final"],
+        ):
             raise NotShown("what is done in `init` is not taken back in `final`")
 
     @property
     def whole(self) -> list[Stages | Kick | Stationary]:
         """One step as one sees it: with its ends, and kicks of a term that follow each other as one."""
         out: list[Stages | Kick | Stationary] = []
-        for x in [*(k for s, k in self.ends if s == "init"), *self.steps, *(k for s, k in self.ends if s == "final")]:
+        for x in [
+            *(k for s, k in self.ends if s == "init"),
+            *self.steps,
+            *(k for s, k in self.ends if s == "final"),
+        ]:
             last = out[-1] if out else None
             if isinstance(x, Kick) and isinstance(last, Kick) and x.term == last.term:
                 out[-1] = Kick(x.term, x.weight + last.weight)
@@ -266,7 +304,9 @@ class Collocated:
             old = [v for v in u.leaves if state_of(v) is not None and all(v is not s for s in states)]
             if old:
                 raise NotShown(f"{old[0]} is not the state that the stages begin with")
-        momenta = [self.program.states[k].role == "momentum" for k, v in enumerate(states) for _ in range(v.size)]
+        momenta = [
+            self.program.states[k].role == "momentum" for k, v in enumerate(states) for _ in range(v.size)
+        ]
         every = list(range(n))
         if size % n == 0:
             solved = [every]
@@ -300,19 +340,30 @@ class Collocated:
             a = [[self.only(moved[0], [at[0][k] for k in own])]]
         else:
             jacobian = [gradient(f[k], z) for k in own]
-            a = [[self.coefficient(moved[i], Y[j], jacobian, tables[j]) for j in range(count)] for i in range(count)]
+            a = [
+                [self.coefficient(moved[i], Y[j], jacobian, tables[j]) for j in range(count)]
+                for i in range(count)
+            ]
         for i in range(count):
             for k in range(n):
                 whole = UOp.sum_of(exact(a[i][j]) * (DT * at[j][own[k]]) for j in range(count))
                 if not self.normal.same(moved[i][k], whole):
-                    raise NotShown(f"residual {i * n + k} is not that of a stage: Y - y less multiples of dt and of the "
-                                   "slopes of the declared energy")  # fmt: skip
+                    raise NotShown(
+                        f"residual {i * n + k} is not that of a stage: Y - y less multiples of dt and of the "
+                        "slopes of the declared energy"
+                    )
         b = self.weights(moves, at, unknown, root)
         (first,) = unroll([substitute([start], {DT: UOp.const(0.0)})[0]])
         begins = all(self.normal.same(s, z[k]) for s, k in zip(first, own * count))
         none = [[Fraction(0)] * count for _ in range(count)]
-        return Stages(a if any(not momenta[k] for k in own) else none, a if any(momenta[k] for k in own) else none,
-                      b, times, begins, term)  # fmt: skip
+        return Stages(
+            a if any(not momenta[k] for k in own) else none,
+            a if any(momenta[k] for k in own) else none,
+            b,
+            times,
+            begins,
+            term,
+        )
 
     def only(self, moved: list[UOp], slopes: list[UOp]) -> Fraction:
         """a of a single stage."""
@@ -320,8 +371,10 @@ class Collocated:
             if self.normal.form(slope):
                 ratio = self.normal.ratio(m, DT * slope)
                 if ratio is None:
-                    raise NotShown("a residual is not that of a stage: Y - y less a multiple of dt and of the slopes of the "
-                                   "declared energy")  # fmt: skip
+                    raise NotShown(
+                        "a residual is not that of a stage: Y - y less a multiple of dt and of the slopes of the "
+                        "declared energy"
+                    )
                 return ratio
         raise NotShown("no slope of the declared energy moves what is solved for")
 
@@ -387,15 +440,29 @@ class Collocated:
                 raise NotShown(f"{m.where}: h is not shown to be a multiple of dt")
             (flow,) = unroll(substitute([m.flow], {root: unknown}))
             mine = found.setdefault(m.state, {})
-            j = next((j for j, f in enumerate(at) if j not in mine and all(
-                self.normal.same(x, f[first[m.state] + k]) for k, x in enumerate(flow))), None)  # fmt: skip
+            j = next(
+                (
+                    j
+                    for j, f in enumerate(at)
+                    if j not in mine
+                    and all(self.normal.same(x, f[first[m.state] + k]) for k, x in enumerate(flow))
+                ),
+                None,
+            )
             if j is None:
                 raise NotShown(f"{m.where} is not the slope of the declared energy at a stage")
             mine[j] = h
-        still = {k for k, s in enumerate(self.program.states) if k not in found and not any(
-            self.normal.form(f[first[k] + m]) for f in at for m in range(prod(s.type.shape)))}  # fmt: skip
-        rows = [[found.get(k, {}).get(j, Fraction(0)) for j in range(len(at))] for k in range(len(self.program.states))
-                if k not in still]  # fmt: skip
+        still = {
+            k
+            for k, s in enumerate(self.program.states)
+            if k not in found
+            and not any(self.normal.form(f[first[k] + m]) for f in at for m in range(prod(s.type.shape)))
+        }
+        rows = [
+            [found.get(k, {}).get(j, Fraction(0)) for j in range(len(at))]
+            for k in range(len(self.program.states))
+            if k not in still
+        ]
         if any(abs(x - y) > TOL for row in rows for x, y in zip(row, rows[0])):
             raise NotShown("the states do not move by the same weights")
         return rows[0]
@@ -411,10 +478,16 @@ class Collocated:
         symplectic = Verdict(True, f"{kicks}stages of J dH with b_i a_ij + b_j a_ji = b_i b_j, {RESIDUAL}")
         varied = [s for s in self.steps if isinstance(s, Stationary)]
         if varied:
-            symplectic = Verdict(True, f"p dq changes by the differential of an action in every step, {RESIDUAL}")
+            symplectic = Verdict(
+                True, f"p dq changes by the differential of an action in every step, {RESIDUAL}"
+            )
         if not all(s.symplectic for s in self.steps):
-            symplectic = Verdict(False, "the coefficients of its stages do not satisfy b_i a_ij + b_j a_ji = b_i b_j")
-        symmetric = Verdict(True, f"its {'equations' if varied else 'stages'} are those of its adjoint, the last first")
+            symplectic = Verdict(
+                False, "the coefficients of its stages do not satisfy b_i a_ij + b_j a_ji = b_i b_j"
+            )
+        symmetric = Verdict(
+            True, f"its {'equations' if varied else 'stages'} are those of its adjoint, the last first"
+        )
         if not all(x.adjoint.same(y) for x, y in zip(self.whole, reversed(self.whole))):
             symmetric = Verdict(False, "its stages are not those of its adjoint, the last first")
         elif self.timed and not mirrored([c for s in self.steps if isinstance(s, Stages) for c in s.c]):
@@ -429,9 +502,13 @@ class Collocated:
         if not palindrome or len(copies.weights) % 2 == 0:
             symmetric = Verdict(False, "its flows are not a palindrome")
         totals = [sum(copies.weights[k::2], Fraction(0)) for k in (0, 1)]
-        consistent = Verdict(True, "the slopes of the energy enter with total weight 1 and the sign of J, for both copies")
+        consistent = Verdict(
+            True, "the slopes of the energy enter with total weight 1 and the sign of J, for both copies"
+        )
         if any(abs(x - 1) > TOL for x in totals):
-            consistent = Verdict(False, f"the slopes enter with total weights {float(totals[0]):g} and {float(totals[1]):g}")
+            consistent = Verdict(
+                False, f"the slopes enter with total weights {float(totals[0]):g} and {float(totals[1]):g}"
+            )
         elif not copies.begins:
             consistent = Verdict(False, "the copies are not shown to begin together as dt vanishes")
         elif (jump := jump_in(self.program, self.terms)) is not None:
@@ -442,9 +519,14 @@ class Collocated:
         for k in range(len(self.terms)):
             total = sum((s.length for s in self.steps if s.term in (-1, k)), Fraction(0))
             if abs(total - 1) > TOL:
-                return Verdict(False, f"the slopes of a term enter with total weight {float(total):g} instead of 1")
+                return Verdict(
+                    False, f"the slopes of a term enter with total weight {float(total):g} instead of 1"
+                )
         if not all(s.begins for s in self.steps):
-            return Verdict(False, "an unknown is not shown to start at the state as dt vanishes: another root may be found")
+            return Verdict(
+                False,
+                "an unknown is not shown to start at the state as dt vanishes: another root may be found",
+            )
         if self.timed and (why := self.out_of_time()):
             return Verdict(False, why)
         if why := next((s.of_energy for s in self.steps if isinstance(s, Stationary) and s.of_energy), ""):
@@ -469,12 +551,22 @@ class Collocated:
         if self.timed:
             return Verdict(False, "it depends on time explicitly")
         if any(isinstance(s, Stationary) and not s.even for s in self.steps):
-            return Verdict(False, "its equations are not shown to be the same with the other sign of momenta and velocities")
+            return Verdict(
+                False,
+                "its equations are not shown to be the same with the other sign of momenta and velocities",
+            )
         if all(isinstance(s, Stationary) for s in self.steps):
-            return Verdict(True, "symmetric, and its equations are the same with the other sign of momenta and velocities")
+            return Verdict(
+                True,
+                "symmetric, and its equations are the same with the other sign of momenta and velocities",
+            )
         energy = UOp.sum_of(self.terms)
-        mirror = {v: -v for k, s in enumerate(self.program.states) if s.role == "momentum"
-                  for v in [state_var(self.program, k, 0)]}  # fmt: skip
+        mirror = {
+            v: -v
+            for k, s in enumerate(self.program.states)
+            if s.role == "momentum"
+            for v in [state_var(self.program, k, 0)]
+        }
         if not self.normal.same(substitute([energy], mirror)[0], energy):
             return Verdict(False, "the energy is not shown to be even in the momenta")
         return Verdict(True, "symmetric, and the energy is even in the momenta")

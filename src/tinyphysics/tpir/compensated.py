@@ -5,6 +5,7 @@ no state enters is computed in float64, once; where it is added to a state or we
 
 A flow is read by its first word: the second is below the rounding of the increment, and measured, it changes nothing.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -39,7 +40,9 @@ class Compensated:
     def __init__(self, program: Program, low: str) -> None:
         self.program, self.reach, self.suffix = program, Reach(program), low
         self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
-        self.values: dict[Operand, Value] = {}  # what stands for a register of the float64 program, if a state enters
+        self.values: dict[
+            Operand, Value
+        ] = {}  # what stands for a register of the float64 program, if a state enters
         self.made: dict[str, list[Instruction]] = {}
         self.home: dict[Operand, str] = {}
         self.given: dict[tuple[Operand, tuple[int, ...]], Value] = {}  # what no state enters, in float32
@@ -48,7 +51,12 @@ class Compensated:
         self.writes = 0  # of states, so far
         self.definitions: dict[Operand, tuple[Instruction, int]] = {}  # with the states written before it
         self.wanted = in_full(program, self.reach)
-        used = [x.index for _, _, i in program.numbered() for x in i.operands if isinstance(x, Register) and x.kind == "T"]
+        used = [
+            x.index
+            for _, _, i in program.numbered()
+            for x in i.operands
+            if isinstance(x, Register) and x.kind == "T"
+        ]
         self.temporaries = max(used, default=-1) + 1
         for k, s in enumerate(program.states):
             self.values[Register("S", k)] = Value(Register("S", 2 * k), Register("S", 2 * k + 1))
@@ -65,16 +73,28 @@ class Compensated:
             own = Type(f32, s.type.shape)
             states.append(replace(s, type=own, conjugate=None if s.conjugate is None else 2 * s.conjugate))
             states.append(StateDecl(f"{s.name}{self.suffix}", "error", own, low_of=2 * k))
-        return without_unread(Program(self.program.name, (), tuple(states), self.program.params, (),
-                                      *(tuple(self.made[name]) for name in ("init", "step", "final"))))  # fmt: skip
+        return without_unread(
+            Program(
+                self.program.name,
+                (),
+                tuple(states),
+                self.program.params,
+                (),
+                *(tuple(self.made[name]) for name in ("init", "step", "final")),
+            )
+        )
 
     # --- writing ------------------------------------------------------------------------------
-    def emit(self, op: str, type_: Type, *operands: Operand, section: str | None = None, note: str = "") -> None:
+    def emit(
+        self, op: str, type_: Type, *operands: Operand, section: str | None = None, note: str = ""
+    ) -> None:
         where = self.section if section is None else section
         self.made[where].append(Instruction(op, operands, type_, note))
         self.types[operands[0]], self.home[operands[0]] = type_, where
 
-    def new(self, op: str, type_: Type, *operands: Operand, section: str | None = None, note: str = "") -> Register:
+    def new(
+        self, op: str, type_: Type, *operands: Operand, section: str | None = None, note: str = ""
+    ) -> Register:
         self.temporaries += 1
         register = Register("T", self.temporaries - 1)
         self.emit(op, type_, register, *operands, section=section, note=note)
@@ -105,7 +125,9 @@ class Compensated:
             left = self.new("ELEM", wide, Word("sub"), x, back, section=where)
             low = self.new("ELEM", short, Word("cast"), left, section=where)
             if own.shape != shape:
-                high, low = (self.new("MOVE", Type(f32, shape), Word("expand"), w, section=where) for w in (high, low))
+                high, low = (
+                    self.new("MOVE", Type(f32, shape), Word("expand"), w, section=where) for w in (high, low)
+                )
             self.given[x, shape] = Value(high, low)
         return self.given[x, shape]
 
@@ -120,8 +142,12 @@ class Compensated:
         """(the sum, its error), exactly, whichever is larger (Knuth)."""
         s = self.elem(shape, "add", a, b)
         z = self.elem(shape, "sub", s, a)
-        return s, self.elem(shape, "add", self.elem(shape, "sub", a, self.elem(shape, "sub", s, z)),
-                            self.elem(shape, "sub", b, z))  # fmt: skip
+        return s, self.elem(
+            shape,
+            "add",
+            self.elem(shape, "sub", a, self.elem(shape, "sub", s, z)),
+            self.elem(shape, "sub", b, z),
+        )
 
     def both(self, shape: tuple[int, ...], *parts: Operand | None) -> Operand | None:
         """The sum of what is there."""
@@ -131,7 +157,11 @@ class Compensated:
         return out
 
     def negative(self, v: Value, shape: tuple[int, ...]) -> Value:
-        high, *low = (-x if isinstance(x, float) else self.elem(shape, "neg", x) for x in (v.high, v.low) if x is not None)
+        high, *low = (
+            -x if isinstance(x, float) else self.elem(shape, "neg", x)
+            for x in (v.high, v.low)
+            if x is not None
+        )
         return Value(high, low[0] if low else None, v.normal)
 
     def product(self, shape: tuple[int, ...], a: Value, b: Value) -> Value:
@@ -167,7 +197,13 @@ class Compensated:
                 x, minus = i.args[1], not minus
             else:
                 break
-        if i is None or i.op != "ELEM" or i.args[0] != Word("mul") or before != self.writes or x in self.reach.wide:
+        if (
+            i is None
+            or i.op != "ELEM"
+            or i.args[0] != Word("mul")
+            or before != self.writes
+            or x in self.reach.wide
+        ):
             return self.one(h, shape), self.one(flow, shape)
         for vector, number in (i.args[1:], i.args[:0:-1]):
             spread, _ = self.definitions.get(number, (None, 0))
@@ -186,7 +222,9 @@ class Compensated:
             h = self.free("neg", h)
         i, _ = self.definitions.get(x, (None, 0))
         if i is not None and i.op == "ELEM" and i.args[0] == Word("div") and self.reach.free(i.args[1]):
-            return self.elem(shape, "div", self.one(self.free("mul", h, i.args[1]), shape), self.one(i.args[2], shape))
+            return self.elem(
+                shape, "div", self.one(self.free("mul", h, i.args[1]), shape), self.one(i.args[2], shape)
+            )
         return self.elem(shape, "mul", self.one(h, shape), self.one(x, shape))
 
     def free(self, name: str, *args: Operand) -> Operand:
@@ -196,8 +234,12 @@ class Compensated:
             homes = [self.home.get(x, "init") for x in args if isinstance(x, Register)]
             shape = max((self.types[x].shape for x in args if x in self.types), key=len, default=())
             where = next((s for s in homes if s != "init"), "init")
-            wide = [self.new("MOVE", Type(f64, shape), Word("expand"), x, section=where)
-                    if x in self.types and self.types[x].shape != shape else x for x in args]  # fmt: skip
+            wide = [
+                self.new("MOVE", Type(f64, shape), Word("expand"), x, section=where)
+                if x in self.types and self.types[x].shape != shape
+                else x
+                for x in args
+            ]
             self.computed_once[key] = self.new("ELEM", Type(f64, shape), Word(name), *wide, section=where)
         return self.computed_once[key]
 
@@ -216,7 +258,9 @@ class Compensated:
                 flow = self.words(i.args[0], shape)
                 self.values[i.dst] = self.negative(flow, shape) if i.args[1] == Word("negate") else flow
             case "SYMP_STEP":
-                self.write(i, self.moved(shape, self.values[i.dst], *self.increment(i.args[0], i.args[1], shape)))
+                self.write(
+                    i, self.moved(shape, self.values[i.dst], *self.increment(i.args[0], i.args[1], shape))
+                )
             case "SHIFT" | "MAP":
                 self.write(i, self.words(i.args[0], shape))
             case "SCALE":
@@ -271,7 +315,11 @@ class Compensated:
         later = {x for i in body for x in i.args}
         for x, v in self.values.items():
             if v == old and x != state and x in later:
-                high, low = (self.new("MOVE", self.types[w], Word("reshape"), w) for w in (v.high, v.low) if w is not None)
+                high, low = (
+                    self.new("MOVE", self.types[w], Word("reshape"), w)
+                    for w in (v.high, v.low)
+                    if w is not None
+                )
                 self.values[x] = Value(high, low)
 
     def computed(self, i: Instruction) -> Value:
@@ -287,8 +335,10 @@ class Compensated:
         args = i.args[1:]
         match name:
             case "bitcast":
-                raise PlanError('precision="compensated" does not go with reading the bits of a state',
-                                fix="Leave precision= out.")  # fmt: skip
+                raise PlanError(
+                    'precision="compensated" does not go with reading the bits of a state',
+                    fix="Leave precision= out.",
+                )
             case "neg":
                 return self.negative(self.words(args[0], shape), shape)
             case "add" | "sub":
@@ -296,7 +346,9 @@ class Compensated:
             case "mul" if two and i.dst in self.reach.wide:
                 return self.product(shape, *(self.words(x, shape) for x in args))
             case "div" if two and i.dst in self.reach.wide:
-                return self.product(shape, self.words(args[0], shape), self.words(self.free("div", 1.0, args[1]), shape))
+                return self.product(
+                    shape, self.words(args[0], shape), self.words(self.free("div", 1.0, args[1]), shape)
+                )
             case "where" if two:
                 return self.chosen(shape, args)
             case "image":
@@ -371,7 +423,9 @@ class Compensated:
 
         def arranged(pick: Callable[[Value], Operand]) -> Operand:
             first = [pick(v) for v in words]
-            return self.new("MOVE", type_, i.args[0], *first, *(v.high for v in values[len(words) :]), *rest, note=i.note)
+            return self.new(
+                "MOVE", type_, i.args[0], *first, *(v.high for v in values[len(words) :]), *rest, note=i.note
+            )
 
         high = arranged(lambda v: v.high)
         if all(v.low is None for v in words):
@@ -398,8 +452,11 @@ class Compensated:
             own = v.high if v.normal else self.rounded(v, self.types[v.high].shape)
             return Value(self.new(i.op, type_, own, *i.args[1:], note=i.note))
         high, low = (self.new(i.op, type_, x, *i.args[1:], note=i.note) for x in (v.high, v.low))
-        return Value(*self.two_sum(i.type.shape, high, low)) if i.dst in self.wanted else \
-            Value(self.elem(i.type.shape, "add", high, low))  # fmt: skip
+        return (
+            Value(*self.two_sum(i.type.shape, high, low))
+            if i.dst in self.wanted
+            else Value(self.elem(i.type.shape, "add", high, low))
+        )
 
 
 def without_unread(program: Program) -> Program:

@@ -1,4 +1,5 @@
 """Which numbers does an update move, and which does it read?  An array may be moved by others of its own numbers."""
+
 from __future__ import annotations
 
 from tinyphysics.ir.ops import ELEMENTWISE, MOVEMENT, Ops
@@ -10,7 +11,9 @@ from tinyphysics.tpir.symbolic import state_var
 from tinyphysics.tpir.units import moving
 
 PLAIN = ELEMENTWISE | MOVEMENT | {Ops.VAR, Ops.CONST, Ops.REDUCE}
-MOST_OPERATIONS = 4000  # in a flow that is looked at number by number: those of stages hold each other, and are long
+MOST_OPERATIONS = (
+    4000  # in a flow that is looked at number by number: those of stages hold each other, and are long
+)
 Numbers = frozenset[tuple[int, int]]  # (state, place in it)
 
 

@@ -5,6 +5,7 @@ solved for so that u - v + 2 d vanishes, and y becomes (u + v)/2. Each flow is e
 the doubled space, and the projection brings that to the space itself (Jayawardana & Ohsawa 2023). Flow after flow is
 looked for in the program: what is found gets a name, so that what is made of it stays short.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -63,7 +64,9 @@ def values_of(program: Program) -> tuple[UOp, list[UOp]]:
         raise NotCopies("not every state is moved by the solution")
     values = [moved[k] for k in range(len(program.states))]
     for u in (root, *values):
-        if any(state_of(v) is not None and v is not state_var(program, state_of(v) or 0, 0) for v in u.leaves):
+        if any(
+            state_of(v) is not None and v is not state_var(program, state_of(v) or 0, 0) for v in u.leaves
+        ):
             raise NotCopies("a state is read after another was moved")
     return root, values
 
@@ -84,14 +87,18 @@ class Copies:
         root, values = values_of(program)
         states = [state_var(program, k, 0) for k in range(len(program.states))]
         self.z = [e for s in states for e in elements(s)]
-        self.momenta = [program.states[k].role == "momentum" for k, s in enumerate(states) for _ in range(s.size)]
+        self.momenta = [
+            program.states[k].role == "momentum" for k, s in enumerate(states) for _ in range(s.size)
+        ]
         if root.shape != (len(self.z),):
             raise NotCopies("there is not one unknown for each number of the state")
         unknown = UOp.var(root.arg[0], root.shape)
         start, scale, residual, *_ = root.src
         if not is_over_size(scale):
             raise NotCopies("the scale of its equations is not shown to be one over the size of the states")
-        self.begins = all(normal.same(x, UOp.const(0.0)) for x in unroll([substitute([start], {DT: UOp.const(0.0)})[0]])[0])
+        self.begins = all(
+            normal.same(x, UOp.const(0.0)) for x in unroll([substitute([start], {DT: UOp.const(0.0)})[0]])[0]
+        )
         parts = unroll([residual, *substitute(values, {root: unknown})])
         self.d = elements(unknown)
         self.roots = [x for group in parts for x in group]
@@ -155,8 +162,17 @@ class Copies:
         """The values by names, where they are found in the program; what is made of them is short then."""
         nodes, out, table = by_depth(self.roots), dict(values), dict[UOp, UOp]()
         for k, value in values.items():
-            found = next((u for u in nodes if u.op not in (Ops.CONST, Ops.VAR) and not u.shape and u.leaves == value.leaves
-                          and self.normal.same(u, value)), None)  # fmt: skip
+            found = next(
+                (
+                    u
+                    for u in nodes
+                    if u.op not in (Ops.CONST, Ops.VAR)
+                    and not u.shape
+                    and u.leaves == value.leaves
+                    and self.normal.same(u, value)
+                ),
+                None,
+            )
             if found is not None:
                 out[k] = table[found] = UOp.var(f"{prefix}.{k}")
         self.roots = substitute(self.roots, table)
@@ -175,7 +191,10 @@ class Copies:
     def ends(self, u: list[UOp], v: list[UOp]) -> bool:
         n = len(self.z)
         half = UOp.const(0.5)
-        wanted = [*(half * (a - b) + x for a, b, x in zip(u, v, self.d)), *(half * (a + b) for a, b in zip(u, v))]
+        wanted = [
+            *(half * (a - b) + x for a, b, x in zip(u, v, self.d)),
+            *(half * (a + b) for a, b in zip(u, v)),
+        ]
         if len(self.roots) != 2 * n or any(r.leaves != w.leaves for r, w in zip(self.roots, wanted)):
             return False  # what reads something else is not looked at: it may be long
         return all(self.normal.same(r, w) for r, w in zip(self.roots, wanted))

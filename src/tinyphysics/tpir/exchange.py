@@ -4,6 +4,7 @@ A table of pairs (i, j) and the same table with i and j exchanged are written in
 how factors and addends are arranged nor where a sign stands: floating point does not mind either. Products of three
 factors in another order are other numbers, and a no.
 """
+
 from __future__ import annotations
 
 from functools import lru_cache
@@ -53,7 +54,9 @@ class Forms:
             return 1, self.number("each", side if not exchanged else -side, *particle(u))
         if u.op in ELEMENTWISE:
             return self.element(u, exchanged)
-        if u.op is Ops.GATHER and u.shape == u.src[1].shape and len(u.src) == 3:  # a table of types: symmetric, or no run
+        if (
+            u.op is Ops.GATHER and u.shape == u.src[1].shape and len(u.src) == 3
+        ):  # a table of types: symmetric, or no run
             return 1, self.number("table", u.src[0], *sorted(self.of(s, exchanged) for s in u.src[1:]))
         if keeps_pairs(u):
             sign, form = self.of(u.src[0], exchanged)
@@ -122,7 +125,9 @@ def particle(u: UOp) -> tuple[Any, ...]:
 @lru_cache(maxsize=4096)
 def stripped(u: UOp) -> Any:
     """An array without movements that only add or drop axes of length 1, also before it was put in the order of a list."""
-    while u.op in (Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND) and long_axes(u) == long_axes(u.src[0]) and in_turn(u):
+    while (
+        u.op in (Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND) and long_axes(u) == long_axes(u.src[0]) and in_turn(u)
+    ):
         u = u.src[0]
     if u.op is Ops.GATHER and len(u.src) == 2 and u.src[1].op is Ops.NEAR:
         return ("arranged", stripped(u.src[0]), u.src[1])

@@ -1,4 +1,5 @@
 """What moves each state of a program, as an expression of the states as they are then?"""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

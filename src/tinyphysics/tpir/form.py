@@ -1,4 +1,5 @@
 """Is a listing well formed?  Declarations, operands and memory, before anything is said about physics."""
+
 from __future__ import annotations
 
 import re
@@ -23,7 +24,17 @@ from tinyphysics.tpir.isa import (
 )
 from tinyphysics.util import one_of
 
-DECLARES = ("ELEM", "FMA", "SUM", "PAIRS", "MAX", "MIN", "MOVE", "NEAR", "TIME")  # what an energy is written with
+DECLARES = (
+    "ELEM",
+    "FMA",
+    "SUM",
+    "PAIRS",
+    "MAX",
+    "MIN",
+    "MOVE",
+    "NEAR",
+    "TIME",
+)  # what an energy is written with
 
 
 def check_form(program: Program) -> None:
@@ -67,8 +78,10 @@ def check_word(program: Program, i: int, s: StateDecl) -> None:
             fix=f"Write: state S{i} q.low {s.type} error of S{i - 1}, where S{i - 1} is no error word.",
         )
     if q.type != s.type:
-        raise VerifyError(f"`{q.name}` is {q.type}, its error word `{s.name}` is {s.type}",
-                          fix="A state and its error word have one type.")  # fmt: skip
+        raise VerifyError(
+            f"`{q.name}` is {q.type}, its error word `{s.name}` is {s.type}",
+            fix="A state and its error word have one type.",
+        )
 
 
 def check_pair(program: Program, i: int, s: StateDecl) -> None:
@@ -80,8 +93,10 @@ def check_pair(program: Program, i: int, s: StateDecl) -> None:
         )
     q = program.states[k]
     if q.type != s.type:
-        raise VerifyError(f"`{q.name}` is {q.type}, its momentum `{s.name}` is {s.type}",
-                          fix="A position and its momentum have one type.")  # fmt: skip
+        raise VerifyError(
+            f"`{q.name}` is {q.type}, its momentum `{s.name}` is {s.type}",
+            fix="A position and its momentum have one type.",
+        )
     if sum(x.conjugate == k for x in program.states) > 1:
         raise VerifyError(f"`{q.name}` has two momenta", fix="A position has one momentum.")
 
@@ -107,20 +122,27 @@ def check_operands(program: Program, i: Instruction, where: str) -> None:
     kind = i.dst.kind if isinstance(i.dst, Register) else letter(i.dst)
     if kind not in row.writes:
         allowed = ", ".join(name for name, r in ISA.items() if kind in r.writes)
-        raise VerifyError(f"{where} writes {i.dst}", fix=f"{kind} registers are written by {allowed}."
-                          if allowed else f"{i.op} takes {row.operands}.")  # fmt: skip
+        raise VerifyError(
+            f"{where} writes {i.dst}",
+            fix=f"{kind} registers are written by {allowed}." if allowed else f"{i.op} takes {row.operands}.",
+        )
     for x in i.operands:
         if isinstance(x, Register) and x.kind in "SGF" and x.index >= len(program.states):
-            raise VerifyError(f"{where} names {x}, but there is no state S{x.index}",
-                              fix="Declare it: state S0 q f64[] position.")  # fmt: skip
+            raise VerifyError(
+                f"{where} names {x}, but there is no state S{x.index}",
+                fix="Declare it: state S0 q f64[] position.",
+            )
         if isinstance(x, Param) and all(p.name != x.name for p in program.params):
-            raise VerifyError(f"{where} reads {x}, which is not declared",
-                              fix=f"Declare it: param {x} f64[].")  # fmt: skip
+            raise VerifyError(
+                f"{where} reads {x}, which is not declared", fix=f"Declare it: param {x} f64[]."
+            )
     if isinstance(i.dst, Register) and i.dst.kind in "SGF":
         declared = program.states[i.dst.index].type
         if i.type != declared:
-            raise VerifyError(f"{where} has type {i.type}, the state S{i.dst.index} has {declared}",
-                              fix=f"Write {i.op} {i.dst}:{declared}, ...")  # fmt: skip
+            raise VerifyError(
+                f"{where} has type {i.type}, the state S{i.dst.index} has {declared}",
+                fix=f"Write {i.op} {i.dst}:{declared}, ...",
+            )
 
 
 def check_place(program: Program, i: Instruction, section: str, where: str) -> None:
@@ -131,19 +153,26 @@ def check_place(program: Program, i: Instruction, section: str, where: str) -> N
             fix="An energy is declared with ELEM, FMA, SUM, MOVE and TIME, terms in E0, E1, ...",
         )
     if i.op == "LOAD" and section != "init":
-        raise VerifyError(f"{where} stands in `{section}:`: it would take the state back to where it began",
-                          fix="LOAD belongs in `init:`.")  # fmt: skip
+        raise VerifyError(
+            f"{where} stands in `{section}:`: it would take the state back to where it began",
+            fix="LOAD belongs in `init:`.",
+        )
     if i.op == "STORE" and section != "final":
         raise VerifyError(f"{where} stands in `{section}:`", fix="STORE belongs in `final:`.")
     if i.op == "SCALE" and section not in ("init", "final"):
-        raise VerifyError(f"{where} stands in `{section}:`: units are chosen for a whole run",
-                          fix="SCALE belongs in `init:`, and in `final:` the other way.")  # fmt: skip
+        raise VerifyError(
+            f"{where} stands in `{section}:`: units are chosen for a whole run",
+            fix="SCALE belongs in `init:`, and in `final:` the other way.",
+        )
     if i.op == "JACOBI" and isinstance(i.dst, Register) and i.dst.kind == "S" and section == "step":
-        raise VerifyError(f"{where} stands in `step:`: coordinates are chosen for a whole run",
-                          fix="A state is changed in `init:`, and back in `final:`; use a T register here.")  # fmt: skip
+        raise VerifyError(
+            f"{where} stands in `step:`: coordinates are chosen for a whole run",
+            fix="A state is changed in `init:`, and back in `final:`; use a T register here.",
+        )
     if i.op == "OBSERVE" and isinstance(i.dst, Pointer) and any(s.name == i.dst.name for s in program.states):
-        raise VerifyError(f"{where} writes over the state `{i.dst.name}`",
-                          fix="Give the observable another name.")  # fmt: skip
+        raise VerifyError(
+            f"{where} writes over the state `{i.dst.name}`", fix="Give the observable another name."
+        )
 
 
 def check_jump(program: Program) -> None:
@@ -152,20 +181,27 @@ def check_jump(program: Program) -> None:
     terms = [i.dst for i in program.energy if isinstance(i.dst, Register) and i.dst.kind == "E"]
     for number, section, i in jumps:
         where = f"step {number} `{i}`"
-        trouble = {f"stands in `{section}:`": section != "final", "is one too many": len(jumps) > 1,
-                   f"writes {i.dst}": i.dst != Register("S", 0)}  # fmt: skip
+        trouble = {
+            f"stands in `{section}:`": section != "final",
+            "is one too many": len(jumps) > 1,
+            f"writes {i.dst}": i.dst != Register("S", 0),
+        }
         for what in (what for what, holds in trouble.items() if holds):
             raise VerifyError(f"{where} {what}", fix="One PROPAGATE S0, ... in `final:` moves all states.")
         if i.args[0] not in [Word(way) for way in JUMPS]:
             raise VerifyError(f"{where} goes the way `{i.args[0]}`", fix=f"The way is {one_of(JUMPS)}.")
         for e in i.args[1::2]:
             if e not in terms:
-                raise VerifyError(f"{where} reads {e}, which is no term of the energy",
-                                  fix="Declare it: ELEM E0, ... in `energy:`.")  # fmt: skip
+                raise VerifyError(
+                    f"{where} reads {e}, which is no term of the energy",
+                    fix="Declare it: ELEM E0, ... in `energy:`.",
+                )
         for n, name, other in program.numbered():
             if name != "energy" and other.op not in ("LOAD", "STORE", "PROPAGATE"):
-                raise VerifyError(f"step {n} `{other}` beside a PROPAGATE, which stands for all steps",
-                                  fix="Leave one of them out.")  # fmt: skip
+                raise VerifyError(
+                    f"step {n} `{other}` beside a PROPAGATE, which stands for all steps",
+                    fix="Leave one of them out.",
+                )
 
 
 def check_solves(program: Program) -> None:
@@ -178,14 +214,22 @@ def check_solves(program: Program) -> None:
                 inside.append(at)
             elif i.op == "UNTIL":
                 if not inside or lines[inside[-1]].dst != i.dst:
-                    raise VerifyError(f"`{i}` does not end the last SOLVE", fix=f"Write SOLVE {i.dst}, start before it.")
+                    raise VerifyError(
+                        f"`{i}` does not end the last SOLVE", fix=f"Write SOLVE {i.dst}, start before it."
+                    )
                 check_rounds(lines[inside.pop() + 1 : at])
-            elif inside and (i.op in ("OBSERVE", "NOISE", "NEAR") or isinstance(i.dst, Register) and i.dst.kind in "SE"):
-                raise VerifyError(f"`{i}` stands between a SOLVE and its UNTIL, where lines are done more than once",
-                                  fix="Between them only T, G and F registers are written, from what is known.")  # fmt: skip
+            elif inside and (
+                i.op in ("OBSERVE", "NOISE", "NEAR") or isinstance(i.dst, Register) and i.dst.kind in "SE"
+            ):
+                raise VerifyError(
+                    f"`{i}` stands between a SOLVE and its UNTIL, where lines are done more than once",
+                    fix="Between them only T, G and F registers are written, from what is known.",
+                )
         if inside:
-            raise VerifyError(f"`{lines[inside[-1]]}` has no UNTIL in `{name}:`",
-                              fix="End it: UNTIL x, residual, scale, (50,).")  # fmt: skip
+            raise VerifyError(
+                f"`{lines[inside[-1]]}` has no UNTIL in `{name}:`",
+                fix="End it: UNTIL x, residual, scale, (50,).",
+            )
 
 
 def check_rounds(lines: Sequence[Instruction]) -> None:
@@ -195,9 +239,11 @@ def check_rounds(lines: Sequence[Instruction]) -> None:
         sources = i.operands if i.op == "ACC_GRAD" else i.args
         for x in sources:
             if isinstance(x, Register) and x in later:
-                raise VerifyError(f"`{i}` reads {x} before it is written, between a SOLVE and its UNTIL: in later rounds "
-                                  "it is what the round before has left",
-                                  fix=f"Write {x} first, or before the SOLVE.")  # fmt: skip
+                raise VerifyError(
+                    f"`{i}` reads {x} before it is written, between a SOLVE and its UNTIL: in later rounds "
+                    "it is what the round before has left",
+                    fix=f"Write {x} first, or before the SOLVE.",
+                )
         later.discard(i.dst)
 
 
@@ -211,14 +257,16 @@ def check_memory(program: Program) -> None:
             own = Pointer(program.states[i.dst.index].name)
             if i.args[0] != own or i.dst in loaded:
                 again = "a second time" if i.args[0] == own else f"from the memory of {i.args[0]}"
-                raise VerifyError(f"step {number} `{i}` loads {i.dst} {again}",
-                                  fix=f"LOAD {i.dst}, {own}, once.")  # fmt: skip
+                raise VerifyError(
+                    f"step {number} `{i}` loads {i.dst} {again}", fix=f"LOAD {i.dst}, {own}, once."
+                )
             loaded[i.dst] = None
     stored: dict[Operand, Operand] = {}
     for number, section, i in program.numbered():
         if section == "final" and i.dst in stored.values():
-            raise VerifyError(f"step {number} `{i}` changes {i.dst} after it was stored",
-                              fix="STORE comes last.")  # fmt: skip
+            raise VerifyError(
+                f"step {number} `{i}` changes {i.dst} after it was stored", fix="STORE comes last."
+            )
         if i.op == "STORE":
             if all(i.dst != Pointer(s.name) for s in program.states):
                 raise VerifyError(f"step {number} `{i}` stores into no state", fix="STORE takes &name, S.")
@@ -226,20 +274,25 @@ def check_memory(program: Program) -> None:
     for k, s in enumerate(program.states):
         own, register = Pointer(s.name), Register("S", k)
         if register not in loaded:
-            raise VerifyError(f"S{k} is not loaded: nothing brings `{s.name}` into the program",
-                              fix=f"Write LOAD S{k}, {own} in `init:`.")  # fmt: skip
+            raise VerifyError(
+                f"S{k} is not loaded: nothing brings `{s.name}` into the program",
+                fix=f"Write LOAD S{k}, {own} in `init:`.",
+            )
         if stored.get(own) != register:
             found = f"{stored[own]} is stored there" if own in stored else "nothing is stored there"
-            raise VerifyError(f"`{s.name}` is not given back: {found}",
-                              fix=f"Write STORE {own}, S{k} in `final:`.")  # fmt: skip
+            raise VerifyError(
+                f"`{s.name}` is not given back: {found}", fix=f"Write STORE {own}, S{k} in `final:`."
+            )
     check_terms(program)
 
 
 def check_terms(program: Program) -> None:
     terms = [i.dst.index for i in program.energy if isinstance(i.dst, Register) and i.dst.kind == "E"]
     if terms != list(range(len(terms))):
-        raise VerifyError("the terms of the energy are not E0, E1, ... in order, each written once",
-                          fix="Use T registers for what is not a term.")  # fmt: skip
+        raise VerifyError(
+            "the terms of the energy are not E0, E1, ... in order, each written once",
+            fix="Use T registers for what is not a term.",
+        )
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ of p**2/2m one of the same form; and KEPLER is the exact flow of A = sum p**2/2m
 -gm m'/r of the rows. So a kick must be that of B = V - K, with the same gm: the force of a declared term V, and PULL.
 Everything else that a program does to a state is a no.
 """
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -47,8 +48,10 @@ class Framed:
         self.gm: UOp | None = None
         check_form(program)
         if [s.role for s in program.states] != ["position", "momentum"]:
-            raise VerifyError("bodies on Kepler orbits are one position and its momentum",
-                              fix="state S0 q f64[9, 3] position, state S1 p f64[9, 3] momentum of S0.")  # fmt: skip
+            raise VerifyError(
+                "bodies on Kepler orbits are one position and its momentum",
+                fix="state S0 q f64[9, 3] position, state S1 p f64[9, 3] momentum of S0.",
+            )
         self.terms = self.declared()
         self.slopes = [simplify(gradient(t, [state_var(program, k, 0) for k in (0, 1)])) for t in self.terms]
         self.walk()
@@ -105,8 +108,10 @@ class Framed:
             s.read(i.args[0], i.type, where)
             source = i.args[0]
             if isinstance(source, Register) and source.kind == "S" and source.index in s.frames:
-                raise VerifyError(f"{where} gives {i.dst} back in Jacobi coordinates",
-                                  fix=f"Change it back first: JACOBI {source}, places or momenta, ...")  # fmt: skip
+                raise VerifyError(
+                    f"{where} gives {i.dst} back in Jacobi coordinates",
+                    fix=f"Change it back first: JACOBI {source}, places or momenta, ...",
+                )
         else:
             value = s.value(i, where)
             assert value is not None
@@ -119,9 +124,15 @@ class Framed:
         node = s.orbits(i, where)
         way, *order = node.arg
         into, back = ("positions", "places") if dst.index == 0 else ("velocities", "momenta")
-        if way != (into if section == "init" else back) or i.args[1] != dst or (section == "init") == (dst.index in s.frames):
-            raise VerifyError(f"{where} is not the change of {dst} in `{section}:`",
-                              fix=f"JACOBI {dst}, {into}, {dst}, ... in `init:`, once; {back} in `final:`.")  # fmt: skip
+        if (
+            way != (into if section == "init" else back)
+            or i.args[1] != dst
+            or (section == "init") == (dst.index in s.frames)
+        ):
+            raise VerifyError(
+                f"{where} is not the change of {dst} in `{section}:`",
+                fix=f"JACOBI {dst}, {into}, {dst}, ... in `init:`, once; {back} in `final:`.",
+            )
         if moving(node.src[1]):
             raise VerifyError(f"{where} has masses that depend on the state", fix="Masses are parameters.")
         if DT in node.src[1].leaves:
@@ -130,8 +141,10 @@ class Framed:
         if self.frame is None:
             self.frame = mine
         if self.frame[0] is not mine[0] or self.frame[1] != mine[1]:
-            raise VerifyError(f"{where} has other masses or another order than the change before it",
-                              fix="Positions and momenta are changed together, and back the same way.")  # fmt: skip
+            raise VerifyError(
+                f"{where} has other masses or another order than the change before it",
+                fix="Positions and momenta are changed together, and back the same way.",
+            )
         if section == "init":
             s.frames[dst.index] = (node.src[1], (way, *order))
         else:
@@ -167,7 +180,9 @@ class Framed:
             assert self.waiting is not None
             fresh = all(map(lambda a, b: a is b, u.src, self.waiting.src)) and u.arg != self.waiting.arg
         if not fresh:
-            self.refuse(f"{where} is not its part of KEPLER, of the states as they are before both parts are propagated")
+            self.refuse(
+                f"{where} is not its part of KEPLER, of the states as they are before both parts are propagated"
+            )
         elif first:
             self.known(u.src[2], where)
             update = Update(number, i, section, dst.index, u, u.src[3])
@@ -231,24 +246,35 @@ class Framed:
         if why := self.trouble or uneven(self.flows):
             return Verdict(False, why)
         for part, name in ((ORBITS, "Kepler orbits"), (KICK, "the rest of the potential")):
-            total = sum((f.weight for f in self.flows if f.part == part and f.update.section == "step"), Fraction(0))
+            total = sum(
+                (f.weight for f in self.flows if f.part == part and f.update.section == "step"), Fraction(0)
+            )
             if abs(total - 1) > TOL:
-                return Verdict(False, f"the flow of {name} enters with total weight {float(total):g} instead of 1")
+                return Verdict(
+                    False, f"the flow of {name} enters with total weight {float(total):g} instead of 1"
+                )
         return Verdict(True, "Kepler orbits, and the potential without theirs, enter with total weight 1")
 
     def certificate(self) -> Certificate:
         if self.symbolic.frames:
             self.refuse("the states are not changed back from Jacobi coordinates")
         self.refuse(self.kinetic())
-        flowing = Verdict(True, "a linear canonical change; in it, exact flows of Kepler orbits, and kicks by the gradient "
-                          "of the rest of the potential")  # fmt: skip
+        flowing = Verdict(
+            True,
+            "a linear canonical change; in it, exact flows of Kepler orbits, and kicks by the gradient "
+            "of the rest of the potential",
+        )
         symplectic = Verdict(False, self.trouble) if self.trouble else flowing
         why = self.trouble or uneven(self.flows)
         if not why and not is_palindrome(self.flows):
             why = "its sub-flows are not a palindrome"
         symmetric = Verdict(not why, why or "init, step, final is a palindrome of sub-flows")
-        reversible = Verdict(not why, f"not shown to be symmetric: {why}" if why
-                             else "symmetric, and negating the momenta reverses every sub-flow")  # fmt: skip
+        reversible = Verdict(
+            not why,
+            f"not shown to be symmetric: {why}"
+            if why
+            else "symmetric, and negating the momenta reverses every sub-flow",
+        )
         volume = Verdict(bool(symplectic), symplectic.because)
         return Certificate(symplectic, volume, symmetric, reversible, self.consistent())
 

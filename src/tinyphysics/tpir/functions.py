@@ -1,4 +1,5 @@
 """By which names do instructions call the operations of the graph?"""
+
 from __future__ import annotations
 
 from tinyphysics.ir.ops import ORBITS, Ops
@@ -8,7 +9,9 @@ from tinyphysics.rules.relativity import NAME as RELATIVISTIC
 
 assert RELATIVISTIC, "registered, so that a listing may name it"
 
-FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops if op not in ORBITS | {Ops.FAR, Ops.SELDOM}} | {"sq": Ops.MUL}
+FUNCTIONS: dict[str, Ops] = {op.value: op for op in Ops if op not in ORBITS | {Ops.FAR, Ops.SELDOM}} | {
+    "sq": Ops.MUL
+}
 REDUCTIONS = {"SUM": "sum", "PAIRS": "pairs", "MAX": "max", "MIN": "min"}
 
 

@@ -5,6 +5,7 @@ bounds of a loop decide the condition it costs nothing; a loop along which memor
 they do (`Cut` says where); in an outer loop the condition is computed, once a row. What is no longer affine is
 computed as well, item by item.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -101,7 +102,9 @@ def added(i: Place, j: Place) -> Place:
     if i.inner and not j.inner:
         i, j = j, i
     lo, hi = i.lo + j.lo, i.hi + j.hi
-    return Index(lo, hi, j.var, j.coefficient, j.offset, i.expr() if j.base is None else i.expr() + j.base, j.inner)
+    return Index(
+        lo, hi, j.var, j.coefficient, j.offset, i.expr() if j.base is None else i.expr() + j.base, j.inner
+    )
 
 
 def expr(i: Place) -> UOp:
@@ -115,7 +118,13 @@ def rolled(i: Place, shift: int, n: int) -> Place:
     if i.ring is not None and i.ring[2] == n:
         v, k, _ = i.ring
         k = (k - shift) % n
-    elif not i.inner and (i.lo, i.hi) == (0, n - 1) and i.var is not None and i.coefficient == 1 and i.base is None:
+    elif (
+        not i.inner
+        and (i.lo, i.hi) == (0, n - 1)
+        and i.var is not None
+        and i.coefficient == 1
+        and i.base is None
+    ):
         v, k = i.var, -shift % n
     else:
         return wrapped(i.shifted(-shift), n)

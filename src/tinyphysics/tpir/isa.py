@@ -5,6 +5,7 @@ to split; it is run only where an energy is asked for. A run of n steps is `init
 `final` on a copy of the registers. Semantics are eager: a register holds the value computed when its
 instruction ran, whatever is rewritten later.
 """
+
 from __future__ import annotations
 
 import re
@@ -215,53 +216,99 @@ ISA: dict[str, Row] = {
     "ELEM": Row("dst, func, src...", "TE", "element-wise function; a number is a constant array", "w[rc]+"),
     "FMA": Row("dst, a, b, c", "TEG", "a*b + c with one rounding", "[rc]{3}"),
     "SUM": Row("dst, src, axes", "TE", "sum along axes, in the order that the sizes prescribe", "rn"),
-    "PAIRS": Row("dst, src, axis, (a, b)", "TE", "sum along a or b over the pairs with index a < index b", "rnn"),
-    "NEAR": Row("dst, what, points, cutoff, skin, [cell], (list, [way])", "T",
-                "of a list of neighbours, made again when a point has gone half the skin: order, inverse, images",
-                "w[rc]{3,4}n"),
-    "TREE": Row("dst, points, masses, e2, error", "T",
-                "of the sum over the other points of m/sqrt(r*r + e2) the gradient, through a tree, to a relative error",
-                "[rc]{3}c"),
+    "PAIRS": Row(
+        "dst, src, axis, (a, b)", "TE", "sum along a or b over the pairs with index a < index b", "rnn"
+    ),
+    "NEAR": Row(
+        "dst, what, points, cutoff, skin, [cell], (list, [way])",
+        "T",
+        "of a list of neighbours, made again when a point has gone half the skin: order, inverse, images",
+        "w[rc]{3,4}n",
+    ),
+    "TREE": Row(
+        "dst, points, masses, e2, error",
+        "T",
+        "of the sum over the other points of m/sqrt(r*r + e2) the gradient, through a tree, to a relative error",
+        "[rc]{3}c",
+    ),
     "MAX": Row("dst, src, axes", "TE", "largest element along axes", "rn"),
     "MIN": Row("dst, src, axes", "TE", "smallest element along axes", "rn"),
-    "MOVE": Row("dst, func, [src...], [numbers]", "TE", "the same numbers in another arrangement", "w([rc]+n?)?"),
-    "TIME": Row("dst, c, [e, word]", "T",
-                "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "
-                "with e, the high or low word of t0 + (n + c + e)*dt as a pair of float64", "c(cw)?"),
-    "NOISE": Row("dst, kind, index, (stream, count)", "T", "random numbers of this step, `count` for each member", "w[rc]n"),
+    "MOVE": Row(
+        "dst, func, [src...], [numbers]", "TE", "the same numbers in another arrangement", "w([rc]+n?)?"
+    ),
+    "TIME": Row(
+        "dst, c, [e, word]",
+        "T",
+        "t0 + (n + c)*dt in float64, then rounded; n steps were done when the section began; "
+        "with e, the high or low word of t0 + (n + c + e)*dt as a pair of float64",
+        "c(cw)?",
+    ),
+    "NOISE": Row(
+        "dst, kind, index, (stream, count)",
+        "T",
+        "random numbers of this step, `count` for each member",
+        "w[rc]n",
+    ),
     "GRAD_INIT": Row("g, value", "G", "set an accumulator: 1 to seed, 0 to clear, or a derivative", "[rc]"),
     "ACC_GRAD": Row("g, up, func, k, src...", "G", "g += up * d func(src...)/d src[k]", "[rc]wc[rc]+"),
     "POISSON_J": Row("f, g, type", "F", "gradient to flow: pass dH/dp, negate dH/dq, force as it is", "rw"),
     "SYMP_STEP": Row("s, f, h", "S", "s + h*f with one rounding: a shear", "r[rc]"),
     "SHIFT": Row("s, value", "S", "s := value, which is s plus what s does not enter: a shear", "r"),
     "SCALE": Row("s, way, factor", "S", "s in other units: times the factor, or over it", "w[rc]"),
-    "JACOBI": Row("dst, way, src, masses, order", "STF",
-                  "rows of bodies as seen from the centre of mass of those within, or back; its row 0 is that of all",
-                  "wrrn"),
-    "KEPLER": Row("dst, q, v, gm, h, (part,)", "T",
-                  "Jacobi positions (0) or velocities (1) a time h later: row 0 straight on, the others on Kepler orbits",
-                  "rrr[rc]n"),
-    "PULL": Row("f, a, q, gm", "F", "accelerations in Jacobi coordinates without what KEPLER knows of them", "rrr"),
+    "JACOBI": Row(
+        "dst, way, src, masses, order",
+        "STF",
+        "rows of bodies as seen from the centre of mass of those within, or back; its row 0 is that of all",
+        "wrrn",
+    ),
+    "KEPLER": Row(
+        "dst, q, v, gm, h, (part,)",
+        "T",
+        "Jacobi positions (0) or velocities (1) a time h later: row 0 straight on, the others on Kepler orbits",
+        "rrr[rc]n",
+    ),
+    "PULL": Row(
+        "f, a, q, gm", "F", "accelerations in Jacobi coordinates without what KEPLER knows of them", "rrr"
+    ),
     "ORBIT": Row("s, value", "S", "s := its part of a flow that is exact, with its conjugate", "r"),
-    "SOLVE": Row("x, start", "T", "an unknown; the lines from here to its UNTIL are done round after round", "[rc]"),
-    "UNTIL": Row("x, residual, [matrix], scale, (rounds,)", "T",
-                 "x := x - residual, or less the matrix times it; again, until what is taken off no longer gets smaller; "
-                 "scale is one over the size of x; NaN if the rounds are not enough", "r{1,2}[rc]n"),
-    "FLOW": Row("dst, $matrix, energy, h", "T",
-                "the matrix of the flow of an energy of degree 2 or less for a time h, which is handed in: two words of each",
-                "rr[rc]"),
-    "ROTATE": Row("s, value", "S", "s := its part of the exact flow of a quadratic energy, with all other states", "r"),
+    "SOLVE": Row(
+        "x, start", "T", "an unknown; the lines from here to its UNTIL are done round after round", "[rc]"
+    ),
+    "UNTIL": Row(
+        "x, residual, [matrix], scale, (rounds,)",
+        "T",
+        "x := x - residual, or less the matrix times it; again, until what is taken off no longer gets smaller; "
+        "scale is one over the size of x; NaN if the rounds are not enough",
+        "r{1,2}[rc]n",
+    ),
+    "FLOW": Row(
+        "dst, $matrix, energy, h",
+        "T",
+        "the matrix of the flow of an energy of degree 2 or less for a time h, which is handed in: two words of each",
+        "rr[rc]",
+    ),
+    "ROTATE": Row(
+        "s, value", "S", "s := its part of the exact flow of a quadratic energy, with all other states", "r"
+    ),
     "MAP": Row("s, value", "S", "s := value: an explicit map, about which nothing is claimed", "[rc]"),
-    "PROPAGATE": Row("s, way, [energy, weight]...", "S",
-                     "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
-                     "w(rc)+"),
-    "SERIES": Row("s, rate..., (order,)", "S",
-                  "all states along the Taylor series of the solution with these derivatives, as far as its last terms allow",
-                  "[rc]+n"),
+    "PROPAGATE": Row(
+        "s, way, [energy, weight]...",
+        "S",
+        "all states after n steps: the flow of the energies for n*dt, or the n-th power of their flows in turn",
+        "w(rc)+",
+    ),
+    "SERIES": Row(
+        "s, rate..., (order,)",
+        "S",
+        "all states along the Taylor series of the solution with these derivatives, as far as its last terms allow",
+        "[rc]+n",
+    ),
     "OBSERVE": Row("&name, value", "&", "a value for whoever watches; never read back", "[rc]"),
 }
 
-GOING = "going"  # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
+GOING = (
+    "going"  # what a step may observe: where it holds for nobody a step changes nothing, and a loop may end
+)
 FRAMES = ("positions", "velocities", "places", "momenta")
 ROLES = ("position", "momentum", "field", "auxiliary", "error")
 WORDS = ("high", "low")

@@ -1,4 +1,5 @@
 """Does a declared energy jump somewhere?  Then its derivative is not all of its force."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -43,18 +44,27 @@ def ends_at_zero(u: UOp, kind: int) -> bool:
 def is_zero(u: UOp, table: dict[UOp, UOp]) -> bool:
     """Of an expression with other variables; a sum over itself is 1."""
     (there,) = substitute([u], table)
-    ones = {x: UOp.const(1.0, x.dtype, x.shape) for x in toposort([there]) if x.op is Ops.DIV and Normal().same(*x.src)}
+    ones = {
+        x: UOp.const(1.0, x.dtype, x.shape)
+        for x in toposort([there])
+        if x.op is Ops.DIV and Normal().same(*x.src)
+    }
     return not Normal().form(substitute([there], ones)[0])
 
 
 def jump_in(program: Program, terms: Sequence[UOp]) -> UOp | None:
     """A function of the state in the declared energy that is not shown to be continuous, in its own names."""
-    cut = [u for u, kind in cutoffs(terms).items() if moving(u) and (kind == CUT or not ends_at_zero(u, kind))]
+    cut = [
+        u for u, kind in cutoffs(terms).items() if moving(u) and (kind == CUT or not ends_at_zero(u, kind))
+    ]
     inside = within_cutoffs(terms)
     jumps = [u for u in toposort(inside) if (u.op in JUMPS or is_cut(u)) and moving(u)]
     states = frozenset(v for u in inside for v in u.leaves if state_of(v) is not None)
     found = next(iter([*jumps, *cut]), None)
     if found is None:
         found = hidden_pole(inside, states)
-    names = {state_var(program, i, 0): UOp.var(s.name, s.type.shape, s.type.dtype) for i, s in enumerate(program.states)}
+    names = {
+        state_var(program, i, 0): UOp.var(s.name, s.type.shape, s.type.dtype)
+        for i, s in enumerate(program.states)
+    }
     return None if found is None else substitute([found], names)[0]

@@ -3,6 +3,7 @@
 Nothing is decided here: every instruction is replaced by its meaning, arrays by their numbers, functions
 by their expansions, all bit for bit. What depends on parameters alone is computed before the loop.
 """
+
 from __future__ import annotations
 
 from collections import Counter
@@ -43,8 +44,15 @@ from tinyphysics.tpir.symbolic import Symbolic
 
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
 STEP, ORIGIN = UOp.var("$dt"), UOp.var("$t0")
-LOOPS = ("step", "watch", "enter", "leave")  # sections that are functions of what is carried, and give it back
-LARGEST = 20_000  # scalar operations; beyond, compilers take minutes and a loop over the array is the right form
+LOOPS = (
+    "step",
+    "watch",
+    "enter",
+    "leave",
+)  # sections that are functions of what is carried, and give it back
+LARGEST = (
+    20_000  # scalar operations; beyond, compilers take minutes and a loop over the array is the right form
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +87,9 @@ class Section:
     careful: bool = False  # which of their forms the functions in it have, where they are not written out
     bodies: int = 0  # rows of its states that are alike: what a vector may do together for one member
     tails: tuple[Tail, ...] = ()
-    going: UOp | None = None  # of the loads: a loop ends where it holds for no lane, because a step would change nothing
+    going: UOp | None = (
+        None  # of the loads: a loop ends where it holds for no lane, because a step would change nothing
+    )
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {', '.join(str(v.arg) for v in self.loads)}"]
@@ -94,7 +104,9 @@ class Section:
         lines += _indented([*self.roots, *self.guards])
         for t in self.tails:
             lines += [f"  after every {t.period}:", *_indented([*t.roots, *t.guards])]
-        return "\n".join([*lines, *(_indented([*self.watched, *self.watched_guards]) if self.watched else [])])
+        return "\n".join(
+            [*lines, *(_indented([*self.watched, *self.watched_guards]) if self.watched else [])]
+        )
 
     @cached_property
     def accumulators(self) -> frozenset[UOp]:
@@ -104,10 +116,13 @@ class Section:
         users = Counter(s for u in toposort([*self.roots, *self.guards]) for s in u.src)
         ends = Counter(self.roots)  # a + b may be what becomes of both
         return frozenset(
-            v for v, r in zip(self.loads, self.roots)
-            if users[v] == 1 and v not in ends and ends[r] == 1
+            v
+            for v, r in zip(self.loads, self.roots)
+            if users[v] == 1
+            and v not in ends
+            and ends[r] == 1
             and (r.op is Ops.FMA and r.src[2] is v or r.op is Ops.ADD and any(s is v for s in r.src))
-        )  # fmt: skip
+        )
 
     @cached_property
     def code(self) -> int:
@@ -172,12 +187,16 @@ class Kernel:
     params: tuple[UOp, ...]
     carried: tuple[UOp, ...]
     outputs: dict[str, tuple[DType, tuple[int, ...]]]  # what `final` gives: dtype and shape by name
-    functions: dict[str, tuple[UOp, ...]]  # init, step (one stage of it), final: before functions are expanded
+    functions: dict[
+        str, tuple[UOp, ...]
+    ]  # init, step (one stage of it), final: before functions are expanded
     watched: tuple[UOp, ...] = ()  # observables, as functions of what is carried
     observed: dict[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
     stages: int = 1
     weights: dict[UOp, tuple[UOp, ...]] = field(default_factory=dict)  # a variable of the stage -> its values
-    ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(default_factory=dict)  # stages, weights: enter, leave
+    ends: dict[str, tuple[int, dict[UOp, tuple[UOp, ...]]]] = field(
+        default_factory=dict
+    )  # stages, weights: enter, leave
     bodies: int = 0
     tails: tuple[Tail, ...] = ()  # what is done after some of the stages
     going: UOp | None = None  # of what is carried
@@ -221,7 +240,17 @@ class Kernel:
             loads = self.inputs if name == "init" else self.carried
             table = {w: parts[4][k * stages : (k + 1) * stages] for k, w in enumerate(weights)}
             self._cache[name, careful, short] = Section(
-                name, loads, parts[0], parts[1] + parts[5], invariants, loops, parts[2], parts[3], stages, table, careful,
+                name,
+                loads,
+                parts[0],
+                parts[1] + parts[5],
+                invariants,
+                loops,
+                parts[2],
+                parts[3],
+                stages,
+                table,
+                careful,
                 self.bodies if loops else 0,
                 tuple(Tail(t.period, parts[6 + 2 * k], parts[7 + 2 * k]) for k, t in enumerate(tails)),
                 parts[-2][0] if gate else None,
@@ -302,7 +331,9 @@ class Meaning(Symbolic):
 def address_of(program: Program) -> tuple[UOp, ...]:
     """The parameters that random numbers are addressed by; those that vary have the format of all that do."""
     own = given_format(program)
-    return tuple(UOp.var(f"${name}", (), dtype) for name, dtype in zip(ADDRESS, (NOW.dtype, NOW.dtype, own, own)))
+    return tuple(
+        UOp.var(f"${name}", (), dtype) for name, dtype in zip(ADDRESS, (NOW.dtype, NOW.dtype, own, own))
+    )
 
 
 def given_format(program: Program) -> DType:
@@ -352,7 +383,9 @@ def loop_registers(program: Program) -> dict[str, tuple[DType, tuple[int, ...]]]
     """The registers of a loop between two steps, by name: all that a run needs to go on, whatever runs it."""
     meaning = Meaning(program)
     meaning.run(program.init)
-    return {str(r): (meaning.env[r].dtype, meaning.env[r].shape) for r in carried_registers(program, meaning.env)}
+    return {
+        str(r): (meaning.env[r].dtype, meaning.env[r].shape) for r in carried_registers(program, meaning.env)
+    }
 
 
 def scalars(roots: Sequence[UOp]) -> list[UOp]:
@@ -374,7 +407,9 @@ def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
     rewritten = {i.dst for i in program.step}
     fixed, round_the_loop = unchanging(program, start), carried_registers(program, start)
     shaped: dict[Operand, UOp] = {r: UOp.var(f"{r}", start[r].shape, start[r].dtype) for r in round_the_loop}
-    known = {r: u for r, u in start.items() if isinstance(r, Param) or r in needed and r not in shaped} | shaped
+    known = {
+        r: u for r, u in start.items() if isinstance(r, Param) or r in needed and r not in shaped
+    } | shaped
     loop = Meaning(program)
     loop.env |= known
     stages, weights = rolled(program, start, [r for r in round_the_loop if r in rewritten], fixed)
@@ -405,7 +440,9 @@ def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
     for title, part in (("enter", ends.enter), ("leave", ends.leave)):
         if part is not None:
             apart = Meaning(program)
-            apart.env |= {r: u for r, u in start.items() if not isinstance(r, Register) or r.kind != "S"} | shaped
+            apart.env |= {
+                r: u for r, u in start.items() if not isinstance(r, Register) or r.kind != "S"
+            } | shaped
             tables[title] = values_of(part.weights, start)
             apart.env |= {w: UOp.var(str(w), row[0].shape, row[0].dtype) for w, row in tables[title].items()}
             apart.run(part.body)
@@ -428,14 +465,24 @@ def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
     going = functions.pop(GOING)
     own = tuple(dict.fromkeys([*(names[u] for u in params), *implicit(program)]))
     return Kernel(
-        program.name, tuple(names[u] for u in inputs), own, tuple(names[u] for u in carried),
-        {p.name: (stored[p].dtype, stored[p].shape) for p in outputs}, functions, stages=stages.count,
-        weights=named(weighed.pop("step"), names), bodies=bodies_of(program), going=going[0] if going else None,
+        program.name,
+        tuple(names[u] for u in inputs),
+        own,
+        tuple(names[u] for u in carried),
+        {p.name: (stored[p].dtype, stored[p].shape) for p in outputs},
+        functions,
+        stages=stages.count,
+        weights=named(weighed.pop("step"), names),
+        bodies=bodies_of(program),
+        going=going[0] if going else None,
         tails=tuple(Tail(t.period, tuple(substitute(roots, names))) for t, roots in zip(stages.tails, tails)),
-        ends={title: (part.count, named(weighed[title], names))
-              for title, part in (("enter", ends.enter), ("leave", ends.leave)) if part is not None},
+        ends={
+            title: (part.count, named(weighed[title], names))
+            for title, part in (("enter", ends.enter), ("leave", ends.leave))
+            if part is not None
+        },
         seed=seed if program.math == "fast" else None,
-    )  # fmt: skip
+    )
 
 
 def bodies_of(program: Program) -> int:
@@ -448,7 +495,10 @@ def named(table: Mapping[UOp, Sequence[UOp]], names: dict[UOp, UOp]) -> dict[UOp
 
 
 def rolled(
-    program: Program, start: dict[Operand, UOp], carried: Sequence[Register], fixed: Callable[[Register], bool]
+    program: Program,
+    start: dict[Operand, UOp],
+    carried: Sequence[Register],
+    fixed: Callable[[Register], bool],
 ) -> tuple[Stages, dict[Register, list[UOp]]]:
     """The stages of a step and the values of their weights; where they differ otherwise, the step is one stage."""
     whole = Stages(1, program.step, {})
@@ -460,8 +510,13 @@ def rolled(
     return (found, weights) if alike else (whole, {})
 
 
-def values_of(weights: Mapping[Register, Sequence[Operand]], start: Mapping[Operand, UOp]) -> dict[Register, list[UOp]]:
-    return {w: [UOp.const(x, NOW.dtype) if isinstance(x, float) else start[x] for x in row] for w, row in weights.items()}
+def values_of(
+    weights: Mapping[Register, Sequence[Operand]], start: Mapping[Operand, UOp]
+) -> dict[Register, list[UOp]]:
+    return {
+        w: [UOp.const(x, NOW.dtype) if isinstance(x, float) else start[x] for x in row]
+        for w, row in weights.items()
+    }
 
 
 def watching(k: Kernel, probe: Kernel) -> Kernel:
@@ -471,11 +526,23 @@ def watching(k: Kernel, probe: Kernel) -> Kernel:
     watched = tuple(substitute(probe.functions["final"], loaded))
     if k.has("leave"):  # between a step and what is seen of it lies more than one expression
         params = tuple(dict.fromkeys((*k.params, *probe.params)))
-        return replace(k, params=params, functions=k.functions | {"look": watched}, observed=probe.outputs, _cache={})
+        return replace(
+            k, params=params, functions=k.functions | {"look": watched}, observed=probe.outputs, _cache={}
+        )
     functions = k.functions | {"watch": k.functions["step"]}
     params = tuple(dict.fromkeys((*k.params, *probe.params)))  # a probe may draw where a step does not
     return Kernel(
-        k.name, k.inputs, params, k.carried, k.outputs, functions, watched, probe.outputs, k.stages, k.weights, tails=k.tails,
+        k.name,
+        k.inputs,
+        params,
+        k.carried,
+        k.outputs,
+        functions,
+        watched,
+        probe.outputs,
+        k.stages,
+        k.weights,
+        tails=k.tails,
         seed=k.seed,
     )
 

@@ -13,6 +13,7 @@ Lists of neighbours have a history, in which order sums are taken and images are
 nothing: a box is a whole number of units, so that images are exact, and what a pair adds to a sum is rounded to a unit
 of force before it is added, so that sums are (tpir/order_free.py says for which forces that is enough).
 """
+
 from __future__ import annotations
 
 import math
@@ -47,8 +48,10 @@ def on_lattice(program: Program, units: Units = ()) -> Program:
     given, names = dict(units), [s.name for s in program.states]
     for name in given:
         if name not in (*names, FORCE, ""):
-            raise PlanError(f"lattice= gives a unit to `{name}`, which is no state",
-                            fix=f"Units are those of {one_of([*names, FORCE])}.")  # fmt: skip
+            raise PlanError(
+                f"lattice= gives a unit to `{name}`, which is no state",
+                fix=f"Units are those of {one_of([*names, FORCE])}.",
+            )
     return Pass(program, given).done()
 
 
@@ -62,7 +65,12 @@ class Pass:
         self.range = [RANGE] * len(program.states)
         self.even = even_states(program)
         self.sections: dict[str, list[Instruction]] = {"energy": [], "init": [], "step": [], "final": []}
-        used = [x.index for _, _, i in program.numbered() for x in i.operands if isinstance(x, Register) and x.kind == "T"]
+        used = [
+            x.index
+            for _, _, i in program.numbered()
+            for x in i.operands
+            if isinstance(x, Register) and x.kind == "T"
+        ]
         self.next = max(used, default=-1) + 1
         self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
         self.alias: dict[Operand, Operand] = {}  # gradients and flows by the registers that hold them
@@ -105,7 +113,9 @@ class Pass:
         if (h, scale, shape) not in self.factors:
             where = "init" if section != "energy" else section
             one = self.elem(where, Type(), "mul", h, scale)
-            self.factors[h, scale, shape] = self.emit(where, "MOVE", Type(f64, shape), Word("expand"), one) if shape else one
+            self.factors[h, scale, shape] = (
+                self.emit(where, "MOVE", Type(f64, shape), Word("expand"), one) if shape else one
+            )
         return self.factors[h, scale, shape]
 
     # --- instructions -----------------------------------------------------------------------------
@@ -119,7 +129,9 @@ class Pass:
         states = tuple(replace(s, type=Type(i64, s.type.shape)) for s in self.program.states)
         energy, init, step, final = (tuple(lines) for lines in self.sections.values())
         # what is claimed is claimed of exact arithmetic
-        return replace(self.program, claims=(), states=states, energy=energy, init=init, step=step, final=final)
+        return replace(
+            self.program, claims=(), states=states, energy=energy, init=init, step=step, final=final
+        )
 
     def instruction(self, section: str, i: Instruction) -> None:
         match i.op:
@@ -131,12 +143,17 @@ class Pass:
                 self.alias[i.dst] = self.held(section, self.read(section, i.args[0]), i.type)
             case "POISSON_J":
                 flow = self.read(section, i.args[0])
-                self.alias[i.dst] = self.elem(section, i.type, "neg", flow) if i.args[1] == Word("negate") else flow
+                self.alias[i.dst] = (
+                    self.elem(section, i.type, "neg", flow) if i.args[1] == Word("negate") else flow
+                )
             case "SYMP_STEP":
                 self.shear(section, i)
             case "PAIRS" if section != "energy" and is_listed(i):
                 table, axis, pairs = i.args
-                self.put(section, replace(i, operands=(i.dst, self.whole_forces(section, table, axis), axis, pairs)))
+                self.put(
+                    section,
+                    replace(i, operands=(i.dst, self.whole_forces(section, table, axis), axis, pairs)),
+                )
             case _:
                 args = [self.read(section, x) for x in i.args]
                 if isinstance(i.dst, Register) and i.dst.kind == "G":  # a gradient that is one operation
@@ -160,7 +177,9 @@ class Pass:
         number, whole, truth = Type(f64, shape), Type(i64, shape), Type(bool_, shape)
         twice = even and section == "step"  # in `init` and `final` stands one half
         scale = (0.5 if twice else 1.0) / self.units[k]
-        steps = self.elem(section, number, "mul", self.read(section, flow), self.factor(section, h, scale, shape))
+        steps = self.elem(
+            section, number, "mul", self.read(section, flow), self.factor(section, h, scale, shape)
+        )
         small = self.elem(section, truth, "lt", self.elem(section, number, "abs", steps), LARGEST)
         move = self.nearest(section, steps, shape)
         if twice:
@@ -181,7 +200,9 @@ class Pass:
         high = self.elem(section, number, "add", self.elem(section, number, "mul", x, 2.0**-32), MAGIC)
         top = self.elem(section, number, "sub", high, MAGIC)
         low = self.elem(section, number, "add", self.emit(section, "FMA", number, top, -(2.0**32), x), MAGIC)
-        left = self.elem(section, whole, "shl", self.elem(section, whole, "bitcast", high), 32.0)  # its own bits are gone
+        left = self.elem(
+            section, whole, "shl", self.elem(section, whole, "bitcast", high), 32.0
+        )  # its own bits are gone
         right = self.elem(section, whole, "sub", self.elem(section, whole, "bitcast", low), MAGIC_BITS)
         return self.elem(section, whole, "add", left, right)
 
@@ -199,17 +220,21 @@ class Pass:
         """What must hold so that a list changes no bit: its images are exact, its sums too."""
         found = list_sums(self.program)
         if found.trouble:
-            raise PlanError(f"precision=\"lattice\": the order of a list of neighbours would change bits: {found.trouble}",
-                            fix="Write one pair_sum, of a number of each particle like (m[:, None]*m[None, :]); "
-                                "or sum over all pairs: q[:, None] - q[None, :].")  # fmt: skip
+            raise PlanError(
+                f'precision="lattice": the order of a list of neighbours would change bits: {found.trouble}',
+                fix="Write one pair_sum, of a number of each particle like (m[:, None]*m[None, :]); "
+                "or sum over all pairs: q[:, None] - q[None, :].",
+            )
         self.sums = found.sums
         for i in lists:
             _, points, _, _, *cell, _ = i.args
             if not cell:
                 continue
             if not isinstance(points, Register) or points.kind != "S":
-                raise PlanError("precision=\"lattice\": the points of a list in a box are not a state itself",
-                                fix="Write pair_distance2(q, box=...) of the positions as they are.")  # fmt: skip
+                raise PlanError(
+                    'precision="lattice": the points of a list in a box are not a state itself',
+                    fix="Write pair_distance2(q, box=...) of the positions as they are.",
+                )
             self.range[points.index] = EXACT
             self.periods(cell[0], self.units[points.index])
 
@@ -218,19 +243,24 @@ class Pass:
         made = {i.dst: i for i in self.program.init if i.op == "MOVE"}
         if isinstance(x, Param) and len(self.types[x].shape) < 2:
             if self.boxes.setdefault(x, unit) != unit:
-                raise PlanError(f"precision=\"lattice\": {x} is the box of states with two units",
-                                fix="Give them one unit.")  # fmt: skip
+                raise PlanError(
+                    f'precision="lattice": {x} is the box of states with two units', fix="Give them one unit."
+                )
         elif isinstance(x, float):
             if x % unit:
-                raise PlanError(f"precision=\"lattice\": the box {x!r} is not a whole number of units {unit!r}",
-                                fix="Make it a parameter, which is rounded: box: float = ...")  # fmt: skip
+                raise PlanError(
+                    f'precision="lattice": the box {x!r} is not a whole number of units {unit!r}',
+                    fix="Make it a parameter, which is rounded: box: float = ...",
+                )
         elif x in made and len(made[x].type.shape) == 1:
             for source in made[x].args:
                 if not isinstance(source, (Word, tuple)):
                     self.periods(source, unit)
         else:
-            raise PlanError("precision=\"lattice\": a box that is computed, or has oblique vectors, does not go with lists",
-                            fix="Pass one length, or a parameter with one length for each axis.")  # fmt: skip
+            raise PlanError(
+                'precision="lattice": a box that is computed, or has oblique vectors, does not go with lists',
+                fix="Pass one length, or a parameter with one length for each axis.",
+            )
 
     def round_boxes(self) -> None:
         for box, unit in self.boxes.items():
@@ -250,7 +280,9 @@ class Pass:
         much = MAGIC * unit
         x = self.read(section, table)
         rounded = self.elem(section, type_, "sub", self.elem(section, type_, "add", x, much), much)
-        small = self.elem(section, Type(bool_, type_.shape), "lt", self.elem(section, type_, "abs", x), most * unit)
+        small = self.elem(
+            section, Type(bool_, type_.shape), "lt", self.elem(section, type_, "abs", x), most * unit
+        )
         return self.elem(section, type_, "where", small, rounded, math.nan)
 
 
@@ -265,16 +297,22 @@ def check_shears(program: Program) -> None:
     for _, _, i in program.numbered():
         moves = isinstance(i.dst, Register) and i.dst.kind == "S" and i.op not in ("LOAD", "SYMP_STEP")
         if moves or i.op == "ACC_GRAD":
-            raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: `{i}` is no shear of its own",
-                            fix=SHEARS)  # fmt: skip
+            raise PlanError(
+                f'precision="lattice" does not go with `{program.name}`: `{i}` is no shear of its own',
+                fix=SHEARS,
+            )
         if i.op in ("NOISE", "TREE"):
             what = "random numbers" if i.op == "NOISE" else "approximate="
-            raise PlanError(f"precision=\"lattice\" does not go with {what}",
-                            fix="A force must be a function of the positions alone, to the last bit.")  # fmt: skip
+            raise PlanError(
+                f'precision="lattice" does not go with {what}',
+                fix="A force must be a function of the positions alone, to the last bit.",
+            )
     for flow in flows(program):
         if not flow.is_shear:
-            raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: `{flow.instruction}` is no shear",
-                            fix=SHEARS)  # fmt: skip
+            raise PlanError(
+                f'precision="lattice" does not go with `{program.name}`: `{flow.instruction}` is no shear',
+                fix=SHEARS,
+            )
 
 
 def even_states(program: Program) -> frozenset[int]:
@@ -284,14 +322,21 @@ def even_states(program: Program) -> frozenset[int]:
     half that `init` ends with, to the last bit.
     """
     init, step, final = (shears(program, name) for name in ("init", "step", "final"))
-    last, earliest = dict(step), dict(reversed(step))  # shear of each state in a step; a step backwards begins with it
+    last, earliest = (
+        dict(step),
+        dict(reversed(step)),
+    )  # shear of each state in a step; a step backwards begins with it
     ends = dict(runs(program, init)[-1]) if init else {}
-    taken_back = [{k: [-w for w in reversed(ws)] for k, ws in run.items()} for run in reversed(together(program, final))]
+    taken_back = [
+        {k: [-w for w in reversed(ws)] for k, ws in run.items()} for run in reversed(together(program, final))
+    ]
     whole = all(2.0 * w in (last.get(k), -earliest.get(k, math.nan)) for k, w in ends.items())
     if together(program, init) != taken_back or not whole:
-        raise PlanError(f"precision=\"lattice\" does not go with `{program.name}`: a step does not end as it begins",
-                        fix="Choose a method whose first part is its last, such as leapfrog, or symplectic_euler; without "
-                        "fast and slow parts.")  # fmt: skip
+        raise PlanError(
+            f'precision="lattice" does not go with `{program.name}`: a step does not end as it begins',
+            fix="Choose a method whose first part is its last, such as leapfrog, or symplectic_euler; without "
+            "fast and slow parts.",
+        )
     return frozenset(ends)
 
 
@@ -326,6 +371,10 @@ def shears(program: Program, section: str) -> Shears:
         numbers = [x for x in factors if isinstance(x, float)]
         return numbers[0] if dt in factors and len(numbers) == 1 else math.nan
 
-    return [(i.dst.index, weight(i.args[1])) for i in program.section(section)
-            if i.op == "SYMP_STEP" and isinstance(i.dst, Register)
-            and program.states[i.dst.index].role != "auxiliary"]  # fmt: skip
+    return [
+        (i.dst.index, weight(i.args[1]))
+        for i in program.section(section)
+        if i.op == "SYMP_STEP"
+        and isinstance(i.dst, Register)
+        and program.states[i.dst.index].role != "auxiliary"
+    ]

@@ -3,6 +3,7 @@
 Such a value must be computed with all digits that the states have: q0 - q1 of a pair far from the origin is what is left
 when the leading digits cancel. A product of two states, or a function of one, has no more digits than its format.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -3,6 +3,7 @@
 A list is memory of a run: the points as they were when it was made, the order that they were given, who was near
 whom. A nest of kind "list" asks whether a point has gone too far since, and if so calls for a new one.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,7 +18,15 @@ from tinyphysics.tpir.nests import Buffer
 # a block in a list: its number, from bit FIRST on; how it reaches across the edge of the cell; and what is to be heeded:
 # not all of it counts, or its pairs reach across the edge in several ways
 MASKED, MIXED, WAY, FIRST = 1, 2, 2, 8
-MADE = ("ref", "order", "inverse", "images", "starts", "spans", "blocks")  # what a list is, made anew each time
+MADE = (
+    "ref",
+    "order",
+    "inverse",
+    "images",
+    "starts",
+    "spans",
+    "blocks",
+)  # what a list is, made anew each time
 SHIFTS = 27  # ways to reach across the edges of a cell of up to three dimensions, 13 of them not at all
 NOT_ACROSS = 13
 WITHIN = 24  # bits of the word in which a GPU says where it waits for a list: how far in a step, and above them which step
@@ -45,10 +54,19 @@ class ListSpec:
 
     def buffers(self) -> list[Buffer]:
         n, d = self.shape
-        kinds = {"ref": (d, (n,), self.dtype), "points": (d, (n,), self.dtype), "images": (d, (n,), self.dtype),
-                 "limit": (1, (), f64), "order": (1, (n,), i64), "inverse": (1, (n,), i64),
-                 "shifts": (d, (SHIFTS,), self.dtype), "starts": (1, (n + 1,), i64), "blocks": (1, (), i32),
-                 "spans": (1, (2 * len(slabs(n, True)),), i64), "call": (1, (), i64)}  # fmt: skip
+        kinds = {
+            "ref": (d, (n,), self.dtype),
+            "points": (d, (n,), self.dtype),
+            "images": (d, (n,), self.dtype),
+            "limit": (1, (), f64),
+            "order": (1, (n,), i64),
+            "inverse": (1, (n,), i64),
+            "shifts": (d, (SHIFTS,), self.dtype),
+            "starts": (1, (n + 1,), i64),
+            "blocks": (1, (), i32),
+            "spans": (1, (2 * len(slabs(n, True)),), i64),
+            "call": (1, (), i64),
+        }
         return [Buffer(self.name(what), *kind) for what, kind in kinds.items()]
 
     @property
@@ -63,7 +81,9 @@ def specs(roots: Sequence[UOp]) -> dict[int, ListSpec]:
     for u in toposort(roots):
         if u.op is Ops.NEAR and u.arg[1] not in out:
             q, cutoff, skin, *cell = u.src
-            out[u.arg[1]] = ListSpec(u.arg[1], q.shape, q.dtype, cutoff, skin, cell[0] if cell else None, *u.arg[2:])
+            out[u.arg[1]] = ListSpec(
+                u.arg[1], q.shape, q.dtype, cutoff, skin, cell[0] if cell else None, *u.arg[2:]
+            )
     return out
 
 
@@ -100,8 +120,16 @@ def shifts_in(u: UOp) -> bool:
 
 def list_of(x: UOp) -> int | None:
     """The list in whose order the particles of an expression are."""
-    return next((s.arg[1] for u in toposort([x]) if u.op is Ops.GATHER for s in u.src[1:]
-                 if s.op is Ops.NEAR and s.arg[0] == "order"), None)  # fmt: skip
+    return next(
+        (
+            s.arg[1]
+            for u in toposort([x])
+            if u.op is Ops.GATHER
+            for s in u.src[1:]
+            if s.op is Ops.NEAR and s.arg[0] == "order"
+        ),
+        None,
+    )
 
 
 def unordered(roots: Sequence[UOp]) -> list[UOp]:

@@ -3,6 +3,7 @@
 The same meaning, bit for bit: instructions are replaced by what they mean, and what every number is
 follows from the index of a loop instead of being written down for each.
 """
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
@@ -45,7 +46,9 @@ from tinyphysics.tpir.tree import tree_of
 DEAR = 4  # operations for which an array of parameters alone is computed before the loop
 
 
-def updates(meaning: Meaning, instructions: Sequence[Instruction]) -> tuple[list[tuple[str, UOp]], dict[str, UOp]]:
+def updates(
+    meaning: Meaning, instructions: Sequence[Instruction]
+) -> tuple[list[tuple[str, UOp]], dict[str, UOp]]:
     """(what becomes of each state, in order; what is stored or observed)."""
     marks: list[tuple[str, UOp]] = []
     stored: dict[str, UOp] = {}
@@ -68,13 +71,19 @@ def within(roots: Sequence[UOp], lists: dict[int, ListSpec], near: int | None) -
     return substitute(list(roots), new) if new else []
 
 
-def expanded(roots: Sequence[UOp], seed: Seed | None, seen: Collection[UOp] = ()) -> tuple[list[UOp], list[UOp]]:
+def expanded(
+    roots: Sequence[UOp], seed: Seed | None, seen: Collection[UOp] = ()
+) -> tuple[list[UOp], list[UOp]]:
     """(in the minimal operator set, conditions that forbid it): exactly, or with the functions of math="fast"."""
     return guarded(roots, seen) if seed is None else fast.guarded(roots, seed, seen)
 
 
 def finished(
-    nest: Nest, careful: bool, sums: Mapping[Plane, Collection[UOp]], lists: dict[int, ListSpec], seed: Seed | None
+    nest: Nest,
+    careful: bool,
+    sums: Mapping[Plane, Collection[UOp]],
+    lists: dict[int, ListSpec],
+    seed: Seed | None,
 ) -> Nest:
     """The bodies in the minimal operator set; `sums` are those that show a failure, with what they show."""
     pieces = []
@@ -82,7 +91,9 @@ def finished(
         plain = inline([s.value for s in p.stores])
         seen = dict.fromkeys(u for s in p.stores for u in sums.get((s.buffer, s.plane), ()))
         values, guards = (lower(plain), []) if careful else expanded(plain, seed, seen)
-        guards += [] if careful or nest.kind != "map" else [(u - u).ne(0.0) for u in p.loads() if u.arg in sums]
+        guards += (
+            [] if careful or nest.kind != "map" else [(u - u).ne(0.0) for u in p.loads() if u.arg in sums]
+        )
         flat = graph_rewrite([*values, *guards], exact)
         stores = tuple(replace(s, value=v) for s, v in zip(p.stores, flat))
         near = within(plain, lists, nest.near) if nest.kind == "pairs" and not guards else []
@@ -101,7 +112,9 @@ def dear_parameters(roots: Sequence[UOp], homes: dict[UOp, Home]) -> list[UOp]:
         return bool(u.leaves) and u.leaves <= params
 
     def worth(u: UOp) -> bool:
-        return u.op in ELEMENTWISE and bool(u.shape) and u.size <= largest and fixed(u) and cost(u, {}) >= DEAR
+        return (
+            u.op in ELEMENTWISE and bool(u.shape) and u.size <= largest and fixed(u) and cost(u, {}) >= DEAR
+        )
 
     for u in toposort(roots):
         if fixed(u) and (worth(u) or u.op in MOVEMENT - CHOSEN):
@@ -119,18 +132,26 @@ MOST_CHOICES = 4  # between components of a table; a larger one lies flat in a b
 
 def constant_arrays(roots: Sequence[UOp], components: int) -> list[UOp]:
     """Lists of numbers that are too long to be written into a loop."""
-    return [u for u in toposort(roots) if u.op is Ops.STACK and long_axes(u.shape, components)
-            and all(s.op is Ops.CONST for s in u.src)]  # fmt: skip
+    return [
+        u
+        for u in toposort(roots)
+        if u.op is Ops.STACK and long_axes(u.shape, components) and all(s.op is Ops.CONST for s in u.src)
+    ]
 
 
 def large_tables(roots: Sequence[UOp], params: Sequence[UOp], components: int) -> list[UOp]:
     """Parameters whose components are chosen by indices, more than a few choices would do."""
-    tables = dict.fromkeys(u.src[0] for u in toposort(roots) if u.op is Ops.GATHER and planes(
-        u.src[0].shape[: len(u.src) - 1], components) > MOST_CHOICES)  # fmt: skip
+    tables = dict.fromkeys(
+        u.src[0]
+        for u in toposort(roots)
+        if u.op is Ops.GATHER and planes(u.src[0].shape[: len(u.src) - 1], components) > MOST_CHOICES
+    )
     return [u for u in params if u in tables]
 
 
-FEW_OF_PAIRS = 3  # components in a program where each number is a pair of float64: written out, all is 20 times as long
+FEW_OF_PAIRS = (
+    3  # components in a program where each number is a pair of float64: written out, all is 20 times as long
+)
 
 
 def few(program: Program) -> int:
@@ -143,7 +164,9 @@ def longest_axis(program: Program) -> int:
     return max((n for s in program.states for n in s.type.shape), default=1)
 
 
-MAPS_IN_A_ROW = 12  # stages that are maps alone: written out, so many may stay in registers or follow each other by rows
+MAPS_IN_A_ROW = (
+    12  # stages that are maps alone: written out, so many may stay in registers or follow each other by rows
+)
 APART = ("SUM", "PAIRS", "MAX", "MIN", "NEAR")  # what is a nest of its own
 
 
@@ -153,7 +176,10 @@ def in_passes(program: Program, start: Mapping[Operand, UOp], others: Sequence[R
     found = None if others else rolled_up(program, lambda r: r in start and fixed(r))
     if found is None or not found.tails or found.weights or any(i.op == "TREE" for i in program.step):
         return None
-    maps = not any(i.op in APART or i.op == "MOVE" and i.args[0] in (Word("gather"), Word("scatter")) for i in program.step)
+    maps = not any(
+        i.op in APART or i.op == "MOVE" and i.args[0] in (Word("gather"), Word("scatter"))
+        for i in program.step
+    )
     return None if maps and found.count <= MAPS_IN_A_ROW else found
 
 
@@ -186,8 +212,12 @@ def build_loops(program: Program, components: int | None = None, seed: Seed = PO
     for i in range(len(program.states)):
         declare(f"S{i}", input_of(program, i))
 
-    shaped: dict[Operand, UOp] = {r: UOp.var(str(r), start.env[r].shape, start.env[r].dtype) for r in [*states, *others]}
-    kept: dict[Operand, UOp] = {r: u for r, u in start.env.items() if isinstance(r, Param) or r in needed and r not in shaped}
+    shaped: dict[Operand, UOp] = {
+        r: UOp.var(str(r), start.env[r].shape, start.env[r].dtype) for r in [*states, *others]
+    }
+    kept: dict[Operand, UOp] = {
+        r: u for r, u in start.env.items() if isinstance(r, Param) or r in needed and r not in shaped
+    }
     here = given | {u: Home(str(r)) for r, u in shaped.items()}
     end = Meaning(program)
     end.env |= kept | shaped
@@ -206,11 +236,13 @@ def build_loops(program: Program, components: int | None = None, seed: Seed = PO
     if near:
         first_marks, final_marks, *steps = (
             list(zip([name for name, _ in marks], asked([u for _, u in marks], near)))
-            for marks in (first_marks, final_marks, *steps))  # fmt: skip
+            for marks in (first_marks, final_marks, *steps)
+        )
     if roots_by is not None:
         first_marks, final_marks, *steps = (
             list(zip([name for name, _ in marks], fewer(inline([u for _, u in marks]))))
-            for marks in (first_marks, final_marks, *steps))  # fmt: skip
+            for marks in (first_marks, final_marks, *steps)
+        )
     step_marks = list(chain(*steps))
     for one in near.values():
         buffers |= {b.name: b for b in one.buffers()}
@@ -233,8 +265,11 @@ def build_loops(program: Program, components: int | None = None, seed: Seed = PO
     before: Marks = [*first_marks, *((home.buffer, u) for u, home in constants.items())]
     sections, careful = {}, {}
     periods = (1,) if stages is None else (1, *(t.period for t in stages.tails))
-    for name, parts, homes in (("init", [before], first), ("step", steps, here | lists | constants),
-                               ("final", [final_marks], here | lists | constants)):  # fmt: skip
+    for name, parts, homes in (
+        ("init", [before], first),
+        ("step", steps, here | lists | constants),
+        ("final", [final_marks], here | lists | constants),
+    ):
         nests: tuple[list[Nest], list[Nest]] = [], []
         turns: list[Turn] = []
         for k, marks in enumerate(parts):
@@ -250,9 +285,18 @@ def build_loops(program: Program, components: int | None = None, seed: Seed = PO
         careful[name] = LoopSection(name, tuple(nests[1]), tuple(turns), passes)
     scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
     return LoopKernel(
-        program.name, tuple(dict.fromkeys([*scalars, *implicit(program)])), buffers, sections, careful, inputs,
+        program.name,
+        tuple(dict.fromkeys([*scalars, *implicit(program)])),
+        buffers,
+        sections,
+        careful,
+        inputs,
         {name: f"${name}" for name in arrays},
-        {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()}, components,
-        {home.buffer: u for u, home in lists.items()}, near, {str(u.arg)[1:]: name for u, name in flat.items()}, tree,
+        {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()},
+        components,
+        {home.buffer: u for u, home in lists.items()},
+        near,
+        {str(u.arg)[1:]: name for u, name in flat.items()},
+        tree,
         contracts=roots_by is not None,
-    )  # fmt: skip
+    )

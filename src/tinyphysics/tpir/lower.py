@@ -3,6 +3,7 @@
 What no state changes is computed once, in `init`. The flows of a block are computed before its first
 update. A value is recomputed only after a state that it reads was rewritten.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -12,21 +13,44 @@ from tinyphysics.ir import Ops, UOp, graph_rewrite, substitute, toposort
 from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE
 from tinyphysics.rules.arc import turned
 from tinyphysics.rules.coupled import flowed, matrix_shape
+from tinyphysics.rules.denominators import one_division
 from tinyphysics.rules.exact import exact
 from tinyphysics.rules.fuse import fuse, short_dots
 from tinyphysics.rules.invariant import reciprocals, set_aside
-from tinyphysics.rules.denominators import one_division
 from tinyphysics.rules.pair_roots import pair_roots
 from tinyphysics.rules.quotients import shared_quotients
 from tinyphysics.rules.random import ADDRESS
 from tinyphysics.rules.real import pairwise, products
 from tinyphysics.step import (
-    DT, Assign, Block, Frame, Orbits, Part, Shear, Shift, Solve, Step, Turn, inverse, moves_of,
-)  # fmt: skip
+    DT,
+    Assign,
+    Block,
+    Frame,
+    Orbits,
+    Part,
+    Shear,
+    Shift,
+    Solve,
+    Step,
+    Turn,
+    inverse,
+    moves_of,
+)
 from tinyphysics.system import State
 from tinyphysics.tpir.isa import (
-    FLOW, GOING, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register, StateDecl, Type, Word,
-)  # fmt: skip
+    FLOW,
+    GOING,
+    Instruction,
+    Operand,
+    Param,
+    ParamDecl,
+    Pointer,
+    Program,
+    Register,
+    StateDecl,
+    Type,
+    Word,
+)
 from tinyphysics.util import Site
 
 REDUCTIONS = {"sum": "SUM", "pairs": "PAIRS", "max": "MAX", "min": "MIN"}
@@ -39,12 +63,22 @@ def type_of(u: UOp) -> Type:
 class Builder:
     """Instructions of one program, section by section, with values that are still current."""
 
-    def __init__(self, states: Sequence[State], sites: Mapping[UOp, Site], frame: Frame | None = None) -> None:
+    def __init__(
+        self, states: Sequence[State], sites: Mapping[UOp, Site], frame: Frame | None = None
+    ) -> None:
         self.index = {s.var: i for i, s in enumerate(states)}
         self.sites = sites
         self.frame = frame
-        self.first = "init" if frame is None else "once"  # stages of `init` are alike only without what is computed once
-        self.sections: dict[str, list[Instruction]] = {"energy": [], "once": [], "init": [], "step": [], "final": []}
+        self.first = (
+            "init" if frame is None else "once"
+        )  # stages of `init` are alike only without what is computed once
+        self.sections: dict[str, list[Instruction]] = {
+            "energy": [],
+            "once": [],
+            "init": [],
+            "step": [],
+            "final": [],
+        }
         self.temporaries = 0
         self.lists: dict[tuple[UOp, ...], int] = {}  # lists of neighbours, by what they are made of
         self.versions: dict[tuple[str, int], int] = {}
@@ -128,8 +162,10 @@ class Builder:
             return
         moves = u.op not in ELEMENTWISE
         typed = u.op in CHOSEN  # an index that is a number must say that it is a whole one
-        src = [self._array(s, section) if moves and s.op is Ops.CONST and (s.shape or typed) else self._find(s)
-               for s in u.src]  # fmt: skip
+        src = [
+            self._array(s, section) if moves and s.op is Ops.CONST and (s.shape or typed) else self._find(s)
+            for s in u.src
+        ]
         if u.op is Ops.FMA:
             self.emit(section, "FMA", dst, *src, u=u)
         elif u.op is Ops.REDUCE:
@@ -179,10 +215,15 @@ class Builder:
     def go_on(self, orbits: Orbits, section: str) -> None:
         assert self.frame is not None
         f = self.frame
-        h, gm = self.operand(orbits.weight * DT if orbits.weight != 1.0 else DT, section), self.operand(f.gm, section)
+        h, gm = (
+            self.operand(orbits.weight * DT if orbits.weight != 1.0 else DT, section),
+            self.operand(f.gm, section),
+        )
         parts = [(u, self.temporary(), k) for k, u in enumerate((f.q, f.p))]
         for u, register, k in parts:
-            self.emit(section, "KEPLER", register, self.state(f.q), self.state(f.p), gm, h, (k,), u=u, note=" ")
+            self.emit(
+                section, "KEPLER", register, self.state(f.q), self.state(f.p), gm, h, (k,), u=u, note=" "
+            )
         for u, register, _ in parts:
             self.emit(section, "ORBIT", self.state(u), register, u=u, note=" ")
             self.rewritten(u)
@@ -216,8 +257,18 @@ class Builder:
             name = f"{FLOW}{len(self.flows)}"
             self.flows[h] = matrix = UOp.var(name, matrix_shape(states))
             self.invariant[matrix] = register = self.temporary()
-            self.emit(self.first, "FLOW", register, Param(name), Register("E", 0), self.operand(h, section), u=matrix)
-        for u, value in [(u, self.operand(v, section)) for u, v in zip(states, flowed(states, self.flows[h]))]:
+            self.emit(
+                self.first,
+                "FLOW",
+                register,
+                Param(name),
+                Register("E", 0),
+                self.operand(h, section),
+                u=matrix,
+            )
+        for u, value in [
+            (u, self.operand(v, section)) for u, v in zip(states, flowed(states, self.flows[h]))
+        ]:
             self.emit(section, "ROTATE", self.state(u), value, u=u, note=" ")
             self.rewritten(u)
 
@@ -308,14 +359,20 @@ def conjugate(state: UOp, b: Builder) -> UOp:
 
 
 def lower(
-    step: Step, sites: Mapping[UOp, Site] | None = None, dt: float | None = None, precision: str = "float64",
-    backwards: bool = False, works: str = "",
-) -> Program:  # fmt: skip
+    step: Step,
+    sites: Mapping[UOp, Site] | None = None,
+    dt: float | None = None,
+    precision: str = "float64",
+    backwards: bool = False,
+    works: str = "",
+) -> Program:
     """The program of a step; what may be fused or hoisted is decided here, before anything watches.
 
     With `works`, p_t is a state of that name: nothing reads it, so that the others have the bits that they have without.
     """
-    step = decided(step, precision) if step.going is None else step  # that one says itself what is fused, and what is lost
+    step = (
+        decided(step, precision) if step.going is None else step
+    )  # that one says itself what is fused, and what is lost
     if works:
         step = with_works(step, works)
     if backwards:  # after that: its flows are those of the step, to the last bit
@@ -329,7 +386,15 @@ def lower(
     b.current.clear()
     for scale in step.scales:
         factor = b.operand(scale.factor, "init")
-        b.emit("init", "SCALE", Register("S", b.index[scale.state]), Word("times"), factor, u=scale.state, note=" ")
+        b.emit(
+            "init",
+            "SCALE",
+            Register("S", b.index[scale.state]),
+            Word("times"),
+            factor,
+            u=scale.state,
+            note=" ",
+        )
     if step.frame is not None:
         b.change("init", ("positions", "velocities"))
     for section, blocks in (("init", step.init), ("step", step.body), ("final", step.final)):
@@ -349,13 +414,31 @@ def lower(
     if step.loops is not None:
         b.current.clear()
         rates = [b.operand(u, "step") for u in step.loops.rates]
-        b.emit("step", "SERIES", Register("S", 0), *rates, (step.loops.order,), u=step.states[0].var, note=" ")
+        b.emit(
+            "step", "SERIES", Register("S", 0), *rates, (step.loops.order,), u=step.states[0].var, note=" "
+        )
     if step.jump is not None:
         pairs = [x for k, w in step.jump.parts for x in (Register("E", k), float(w))]
-        b.emit("final", "PROPAGATE", Register("S", 0), Word(step.jump.way), *pairs, u=step.states[0].var, note=" ")
+        b.emit(
+            "final",
+            "PROPAGATE",
+            Register("S", 0),
+            Word(step.jump.way),
+            *pairs,
+            u=step.states[0].var,
+            note=" ",
+        )
     for scale in step.scales:
         factor = b.operand(scale.factor, "final")
-        b.emit("final", "SCALE", Register("S", b.index[scale.state]), Word("over"), factor, u=scale.state, note=" ")
+        b.emit(
+            "final",
+            "SCALE",
+            Register("S", b.index[scale.state]),
+            Word("over"),
+            factor,
+            u=scale.state,
+            note=" ",
+        )
     if step.frame is not None:
         b.change("final", ("places", "momenta"))
     for i, s in enumerate(step.states):
@@ -369,9 +452,12 @@ def lower(
     if not any(isinstance(x, Assign) for x in step.body) and step.loops is None:
         params.insert(0, ParamDecl("dt", default=dt))
     return Program(
-        step.name, step.claims, tuple(declared), tuple(params),
+        step.name,
+        step.claims,
+        tuple(declared),
+        tuple(params),
         *(tuple(_plain(i) for i in b.sections[s]) for s in ("energy", "init", "step", "final")),
-    )  # fmt: skip
+    )
 
 
 def _plain(i: Instruction) -> Instruction:
@@ -380,7 +466,9 @@ def _plain(i: Instruction) -> Instruction:
 
 def decided(step: Step, precision: str = "float64") -> Step:
     """The step with its products fused and its divisions made fewer or cheaper, once and for all."""
-    states = frozenset(s.var for s in step.states) | ADDRESS  # random numbers change with every step, as states do
+    states = (
+        frozenset(s.var for s in step.states) | ADDRESS
+    )  # random numbers change with every step, as states do
     groups = (step.init, step.body, step.final)
     solves = [b for blocks in groups for b in blocks if isinstance(b, Solve)]
     states |= {b.unknown for b in solves}
@@ -390,8 +478,13 @@ def decided(step: Step, precision: str = "float64") -> Step:
             return [*b.expressions, *read(b.moves)]
         if isinstance(b, tuple):
             return [a.value for a in b]
-        return [b.value] if isinstance(b, Assign) else [] if isinstance(b, (Orbits, Turn)) else \
-            [s.covector for s in b.shears if isinstance(s, Shear)]  # fmt: skip
+        return (
+            [b.value]
+            if isinstance(b, Assign)
+            else []
+            if isinstance(b, (Orbits, Turn))
+            else [s.covector for s in b.shears if isinstance(s, Shear)]
+        )
 
     roots = [u for blocks in groups for b in blocks for u in read(b)]
 
@@ -414,17 +507,32 @@ def decided(step: Step, precision: str = "float64") -> Step:
             if isinstance(b, (Orbits, Turn)):
                 out.append(b)
             elif isinstance(b, Solve):
-                moves = tuple(Assign(a.state, new[a.value]) for a in b.moves) if isinstance(b.moves, tuple) else \
-                    rebuilt([b.moves])[0]  # fmt: skip
+                moves = (
+                    tuple(Assign(a.state, new[a.value]) for a in b.moves)
+                    if isinstance(b.moves, tuple)
+                    else rebuilt([b.moves])[0]
+                )
                 assert not isinstance(moves, (Orbits, Turn, Assign, Solve))
-                out.append(replace(b, start=new[b.start], residual=new[b.residual], scale=new[b.scale], moves=moves,
-                                   matrix=None if b.matrix is None else new[b.matrix]))  # fmt: skip
+                out.append(
+                    replace(
+                        b,
+                        start=new[b.start],
+                        residual=new[b.residual],
+                        scale=new[b.scale],
+                        moves=moves,
+                        matrix=None if b.matrix is None else new[b.matrix],
+                    )
+                )
             elif isinstance(b, Assign):
                 out.append(Assign(b.state, new[b.value]))
             else:
                 values = shifted(b)
-                shears = tuple(replace(s, value=values[s.value]) if isinstance(s, Shift) else
-                               replace(s, covector=new[s.covector]) for s in b.shears)  # fmt: skip
+                shears = tuple(
+                    replace(s, value=values[s.value])
+                    if isinstance(s, Shift)
+                    else replace(s, covector=new[s.covector])
+                    for s in b.shears
+                )
                 out.append(Block(shears, b.clock, b.works))
         return tuple(out)
 
@@ -446,7 +554,11 @@ def with_works(step: Step, name: str) -> Step:
             return replace(b, moves=moves)
         if not isinstance(b, Block):
             return b
-        return replace(b, shears=(*b.shears, *(replace(s, state=p_t, covector=new[s.covector]) for s in b.works)))
+        return replace(
+            b, shears=(*b.shears, *(replace(s, state=p_t, covector=new[s.covector]) for s in b.works))
+        )
 
     init, body, final = (tuple(map(joined, parts)) for parts in groups)
-    return replace(step, states=(*step.states, State(name, p_t, "auxiliary")), init=init, body=body, final=final)
+    return replace(
+        step, states=(*step.states, State(name, p_t, "auxiliary")), init=init, body=body, final=final
+    )

@@ -3,6 +3,7 @@
 What no state enters is float64, and so is every sum in which a state stands as it is: pair differences, minimum images,
 the update itself. All else, which is what a force costs, is computed in float32 from those, rounded once.
 """
+
 from __future__ import annotations
 
 import math
@@ -27,7 +28,12 @@ class Mixed:
         self.section = "init"
         self.home: dict[Operand, str] = {}  # where a register is written
         self.copies: dict[tuple[Operand, object], Register] = {}  # in the other format
-        used = [x.index for _, _, i in program.numbered() for x in i.operands if isinstance(x, Register) and x.kind == "T"]
+        used = [
+            x.index
+            for _, _, i in program.numbered()
+            for x in i.operands
+            if isinstance(x, Register) and x.kind == "T"
+        ]
         self.temporaries = max(used, default=-1) + 1
 
     def whole(self) -> Program:
@@ -72,7 +78,12 @@ class Mixed:
     def instruction(self, i: Instruction) -> None:
         if all(self.reach.free(x) for x in sources(i)) and i.op != "LOAD":
             self.emit(self.in_format(i, f64) if writes_state(i) else i)
-        elif i.op == "FMA" and isinstance(i.dst, Register) and i.dst.kind == "G" and i.dst not in self.reach.wide:
+        elif (
+            i.op == "FMA"
+            and isinstance(i.dst, Register)
+            and i.dst.kind == "G"
+            and i.dst not in self.reach.wide
+        ):
             new = self.temporary()  # a gradient has the format of its state
             self.emit(self.in_format(replace(i, operands=(new, *i.args)), f32))
             self.emit(Instruction("GRAD_INIT", (i.dst, self.read(new, f64)), i.type, i.note))
@@ -81,12 +92,14 @@ class Mixed:
         elif i.op in ("ELEM", "FMA", "SUM", "PAIRS", "MAX", "MIN", "MOVE"):
             self.compute(i)
         else:
-            raise PlanError(f"precision=\"mixed\" does not follow `{i}`", fix='Leave precision= out.')
+            raise PlanError(f'precision="mixed" does not follow `{i}`', fix="Leave precision= out.")
 
     def compute(self, i: Instruction) -> None:
         name = str(i.args[0]) if i.op == "ELEM" else ""
         if name == "bitcast":
-            raise PlanError("precision=\"mixed\" does not go with reading the bits of a state", fix="Leave precision= out.")
+            raise PlanError(
+                'precision="mixed" does not go with reading the bits of a state', fix="Leave precision= out."
+            )
         if not i.type.dtype.is_float:  # comparisons, and whole numbers
             wide = any(x in self.reach.wide for x in i.args) or name == "cast"
             self.emit(i if name == "cast" else self.in_format(i, f64 if wide else f32))

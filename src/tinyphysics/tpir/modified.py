@@ -5,6 +5,7 @@ consistency is about; for a fixed weight it is even in dt, which symmetry needs.
 function of the positions alone, and its gradient is a multiple of V'' A V', where A is the Hessian of T. One-sided:
 what is not shown to have this form has none.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
 """The loops of an array program, as values: what a backend renders, and what the NumPy engine interprets."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -14,7 +15,10 @@ from tinyphysics.ir.uop import UOp, toposort
 from tinyphysics.util import prod
 
 NEIGHBOURS = 100  # pairs that are looked at for each particle of a list: a guess, for costs
-MET, MEETING = 1000, 20  # nodes and points that each point of a tree meets, operations for each: guesses, for costs
+MET, MEETING = (
+    1000,
+    20,
+)  # nodes and points that each point of a tree meets, operations for each: guesses, for costs
 PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
 
 
@@ -68,7 +72,12 @@ class Piece:
     @property
     def roots(self) -> list[UOp]:
         shifts = [s.shift for s in self.stores if s.shift is not None]
-        return [*(s.value for s in self.stores), *(i for s in self.stores for i in s.index), *shifts, *self.guards]
+        return [
+            *(s.value for s in self.stores),
+            *(i for s in self.stores for i in s.index),
+            *shifts,
+            *self.guards,
+        ]
 
     def loads(self) -> list[UOp]:
         return [u for u in toposort(self.roots) if u.op is Ops.LOAD]
@@ -104,7 +113,12 @@ class Nest:
         """How far the range goes that threads share out: slabs of pairs, else the outermost loop."""
         if self.kind == "pairs":
             return len(slabs(self.sizes[0], self.near is not None)) - 1
-        if self.kind in ("scatter", "list", "tree", "fold"):  # the order in which items are added is that of the loop
+        if self.kind in (
+            "scatter",
+            "list",
+            "tree",
+            "fold",
+        ):  # the order in which items are added is that of the loop
             return 1
         return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
 
@@ -120,7 +134,9 @@ class Nest:
             return MEETING
         longest = max(self.pieces, key=lambda p: p.hi - p.lo)
         sums = sum(s.combine is not None for s in longest.stores)
-        return sums + sum(u.op not in (Ops.CONST, Ops.VAR, Ops.LOAD) and u.dtype.is_float for u in toposort(longest.roots))
+        return sums + sum(
+            u.op not in (Ops.CONST, Ops.VAR, Ops.LOAD) and u.dtype.is_float for u in toposort(longest.roots)
+        )
 
     @property
     def items(self) -> int:
@@ -146,13 +162,18 @@ class Nest:
             return f"tree of {self.sizes[0]} points, evaluation {self.evaluation}"
         loops = " x ".join(f"{v.arg} < {n}" for v, n in zip(self.variables, self.sizes))
         by = "" if self.near is None else f" in near{self.near}"
-        lines = [f"{self.kind} {loops}{by}" + (f", {self.along[0].arg} < {self.along[1]} in turn" if self.along else "")]
+        lines = [
+            f"{self.kind} {loops}{by}"
+            + (f", {self.along[0].arg} < {self.along[1]} in turn" if self.along else "")
+        ]
         for p in self.pieces:
             if len(self.pieces) > 1:
                 lines.append(f"  {p.lo} <= {self.variables[-1].arg} < {p.hi}")
             for s in p.stores:
                 at = ", ".join(map(str, s.index))
-                lines.append(f"    {s.buffer}.{s.plane}[{at}] {'<-' if s.combine is None else s.combine.value + '<-'}")
+                lines.append(
+                    f"    {s.buffer}.{s.plane}[{at}] {'<-' if s.combine is None else s.combine.value + '<-'}"
+                )
             lines += ["    " + line for line in dump(p.roots).splitlines()]
         return "\n".join(lines)
 
@@ -188,7 +209,11 @@ class LoopSection:
     @property
     def work(self) -> int:
         """Operations of one step."""
-        return sum(self.passes // t.period * n.items * n.operations for t in self.turns for n in self.nests[t.begin : t.end])
+        return sum(
+            self.passes // t.period * n.items * n.operations
+            for t in self.turns
+            for n in self.nests[t.begin : t.end]
+        )
 
     def sequence(self) -> Iterator[Turn]:
         """The turns of one step."""
@@ -211,7 +236,9 @@ class LoopKernel:
     components: int
     constants: dict[str, UOp] = field(default_factory=dict)  # buffer -> the numbers in it, one node each
     lists: dict[int, Any] = field(default_factory=dict)  # lists of neighbours, by number: tpir/lists.py
-    flat: dict[str, str] = field(default_factory=dict)  # array parameter -> a buffer with all its axes in a row
+    flat: dict[str, str] = field(
+        default_factory=dict
+    )  # array parameter -> a buffer with all its axes in a row
     tree: Any = None  # the tree that it sums through, if it does: tpir/tree.py
     contracts: bool = False  # does a product join a sum over pairs with one rounding?  Under math="fast"
 
@@ -227,9 +254,17 @@ class LoopKernel:
         def like(b: Buffer) -> tuple[object, ...]:
             return b.planes, b.axes, b.dtype
 
-        own = [n for n, b in self.buffers.items() if n.startswith(f"{section}.") and like(b) == like(self.buffers[name])]
+        own = [
+            n
+            for n, b in self.buffers.items()
+            if n.startswith(f"{section}.") and like(b) == like(self.buffers[name])
+        ]
         for other in self.sections:
-            theirs = [n for n, b in self.buffers.items() if n.startswith(f"{other}.") and like(b) == like(self.buffers[name])]
+            theirs = [
+                n
+                for n, b in self.buffers.items()
+                if n.startswith(f"{other}.") and like(b) == like(self.buffers[name])
+            ]
             if len(theirs) > own.index(name):
                 return theirs[own.index(name)]
         return name
@@ -246,7 +281,9 @@ class LoopKernel:
 
     def __str__(self) -> str:
         out = [f"kernel {self.name}"]
-        out += [f"  buffer {b.name} {b.dtype} {b.planes} planes of {list(b.axes)}" for b in self.buffers.values()]
+        out += [
+            f"  buffer {b.name} {b.dtype} {b.planes} planes of {list(b.axes)}" for b in self.buffers.values()
+        ]
         for section in self.sections.values():
             out.append(f"{section.name}:")
             out += [f"  {section.passes} passes:"] if section.rolled else []

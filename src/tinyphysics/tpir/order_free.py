@@ -3,6 +3,7 @@
 A list is as old as the run lets it be, and another history has another list. What a force makes of it is the same to
 the last bit if what a pair adds is the same whichever of the two comes first, and if it is added without rounding.
 """
+
 from __future__ import annotations
 
 import math
@@ -65,7 +66,9 @@ def balanced(u: UOp) -> Found:
     for table, _ in form:
         sign = parity(table)
         if sign is None:
-            return Found(trouble="what a pair adds is not shown to be the same to the last bit if the two change places")
+            return Found(
+                trouble="what a pair adds is not shown to be the same to the last bit if the two change places"
+            )
         if form.get((table, "columns"), 0.0) != sign * form.get((table, "rows"), 0.0):
             return Found(trouble="it takes the sum over one half of the pairs alone")
     return Found(len(form))

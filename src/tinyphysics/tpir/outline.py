@@ -2,6 +2,7 @@
 
 The kernel itself is written out only where code has to be made from it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,9 @@ from tinyphysics.target import CORES
 from tinyphysics.tpir.kernel import LOOPS, Kernel, Section
 from tinyphysics.tpir.pressure import Pressure, pressure
 
-SHORT = max(core.window for core in CORES.values())  # operations of a stage; a longer one is never laid out in turn
+SHORT = max(
+    core.window for core in CORES.values()
+)  # operations of a stage; a longer one is never laid out in turn
 SIMPLE = 8  # operations of a function; the constants of a longer one leave no registers for that either
 Shapes = dict[str, tuple[DType, tuple[int, ...]]]
 
@@ -25,9 +28,15 @@ class SectionOutline:
     """A section by name: how long it is and what it loads; what else is asked, the section itself answers."""
 
     def __init__(
-        self, key: str, name: str, careful: bool, loads: tuple[UOp, ...], sizes: tuple[int, int] | None,
-        pressure: Pressure | None, written: Callable[[bool], Section],
-    ) -> None:  # fmt: skip
+        self,
+        key: str,
+        name: str,
+        careful: bool,
+        loads: tuple[UOp, ...],
+        sizes: tuple[int, int] | None,
+        pressure: Pressure | None,
+        written: Callable[[bool], Section],
+    ) -> None:
         self.key, self.name, self.careful, self.loads, self.written = key, name, careful, loads, written
         self.pressure = pressure  # None of a section that is too long for it to matter
         self.loops = name in LOOPS
@@ -69,8 +78,15 @@ class Outline:
     def outlined(self, name: str, careful: bool) -> SectionOutline:
         loads = self.inputs if name == "init" else self.carried
         sizes = None if careful else self.sizes[name]
-        return SectionOutline(self.key, name, careful, loads, sizes, self.pressure,
-                              lambda short: self.kernel.section(name, careful, short))  # fmt: skip
+        return SectionOutline(
+            self.key,
+            name,
+            careful,
+            loads,
+            sizes,
+            self.pressure,
+            lambda short: self.kernel.section(name, careful, short),
+        )
 
 
 def described(k: Kernel) -> dict[str, Any]:
@@ -87,12 +103,16 @@ def described(k: Kernel) -> dict[str, Any]:
     sizes = [weight(u) for u in toposort([*step.roots, *step.guards])]
     brief = sum(sizes) <= SHORT and max(sizes, default=0) <= SIMPLE
     return {
-        "name": k.name, "inputs": named(k.inputs), "params": named(k.params), "carried": named(k.carried),
+        "name": k.name,
+        "inputs": named(k.inputs),
+        "params": named(k.params),
+        "carried": named(k.carried),
         "watched": [[f"watched{i}", u.dtype.name] for i, u in enumerate(k.watched)],
-        "outputs": sized(k.outputs), "observed": sized(k.observed),
+        "outputs": sized(k.outputs),
+        "observed": sized(k.observed),
         "sizes": {name: [f.operations, f.code] for name, f in short.items()},
         "pressure": list(astuple(pressure(k.section("step")))) if brief else None,
-    }  # fmt: skip
+    }
 
 
 def variables(rows: Any) -> tuple[UOp, ...]:
@@ -100,4 +120,6 @@ def variables(rows: Any) -> tuple[UOp, ...]:
 
 
 def shapes(table: Any) -> Shapes:
-    return {str(name): (DTYPES[dtype], tuple(int(n) for n in shape)) for name, (dtype, shape) in table.items()}
+    return {
+        str(name): (DTYPES[dtype], tuple(int(n) for n in shape)) for name, (dtype, shape) in table.items()
+    }

@@ -1,4 +1,5 @@
 """How does an array lie over planes and loops?  Components are planes, long axes are loops; a shift is a place to store."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -40,14 +41,18 @@ def peeled(u: UOp, where: Places, homes: dict[UOp, Home]) -> tuple[UOp, Places, 
                     k += 1
                 places[u.arg] = i
                 u = u.src[k]
-            case Ops.RESHAPE if sorted(n for n in u.shape if n != 1) == sorted(n for n in u.src[0].shape if n != 1):
+            case Ops.RESHAPE if sorted(n for n in u.shape if n != 1) == sorted(
+                n for n in u.src[0].shape if n != 1
+            ):
                 kept = [i for i, n in zip(places, u.shape) if n != 1]
                 inner = iter(kept)
                 if [n for n in u.shape if n != 1] != [n for n in u.src[0].shape if n != 1]:
                     break
                 places = [0 if n == 1 else next(inner) for n in u.src[0].shape]
                 u = u.src[0]
-            case Ops.SLICE if all(isinstance(i, int) or b == (0, n, 1) for i, b, n in zip(places, u.arg, u.src[0].shape)):
+            case Ops.SLICE if all(
+                isinstance(i, int) or b == (0, n, 1) for i, b, n in zip(places, u.arg, u.src[0].shape)
+            ):
                 places = [b[0] + i * b[2] if isinstance(i, int) else i for i, b in zip(places, u.arg)]
                 u = u.src[0]
             case Ops.ROLL:
@@ -56,7 +61,9 @@ def peeled(u: UOp, where: Places, homes: dict[UOp, Home]) -> tuple[UOp, Places, 
                     if isinstance(i, int):
                         places[a] = (i - shift) % u.shape[a]
                     else:
-                        loop = next(k for k, j in enumerate(p for p in where if not isinstance(p, int)) if j is i)
+                        loop = next(
+                            k for k, j in enumerate(p for p in where if not isinstance(p, int)) if j is i
+                        )
                         shifts[loop] = (shifts.get(loop, 0) + shift) % u.shape[a]
                 u = u.src[0]
             case _:

@@ -3,6 +3,7 @@
 A step is derived, fused and verified in float64, and made shorter last: so every constant, weight and parameter is
 rounded once, where it is read, and a certificate says of a float32 program what it says of the float64 one.
 """
+
 from __future__ import annotations
 
 import math
@@ -28,7 +29,9 @@ class Precision:
     given: DType  # of the parameters
     forces: DType  # of what moves the states
     low: DType | None = None  # of the error word that stands after each state
-    units: tuple[tuple[str, float], ...] = ()  # of states that are whole numbers of one; "" is any other state
+    units: tuple[
+        tuple[str, float], ...
+    ] = ()  # of states that are whole numbers of one; "" is any other state
 
     def unit(self, state: str) -> float:
         """What 1 stands for in a state of whole numbers."""
@@ -71,14 +74,17 @@ class Precision:
 
 
 LOW = ".low"  # no name of a user's has a dot
-PRECISIONS: dict[str, Precision] = {p.name: p for p in (
-    Precision("float64", f64, f64, f64),
-    Precision("float32", f32, f32, f32),
-    Precision("mixed", f64, f64, f32),
-    Precision("compensated", f32, f64, f32, f32),
-    Precision("lattice", i64, f64, f64),
-    Precision("dd", f64, f64, f64, f64),
-)}  # fmt: skip
+PRECISIONS: dict[str, Precision] = {
+    p.name: p
+    for p in (
+        Precision("float64", f64, f64, f64),
+        Precision("float32", f32, f32, f32),
+        Precision("mixed", f64, f64, f32),
+        Precision("compensated", f32, f64, f32, f32),
+        Precision("lattice", i64, f64, f64),
+        Precision("dd", f64, f64, f64, f64),
+    )
+}
 FLOAT64 = PRECISIONS["float64"]
 ROUNDING = {f64: 2.0**-53, f32: 2.0**-24}  # the largest relative error of a number that is rounded once
 NOT_NUMBERS = ("TIME", "ACC_GRAD", "NOISE")  # what stands there counts steps, sources or numbers
@@ -96,14 +102,19 @@ def retyped(program: Program, old: DType, new: DType) -> Program:
         return Type(new, t.shape) if t.dtype is old else t
 
     def instruction(i: Instruction) -> Instruction:
-        return i if i.op == "STORE" else replace(i, type=typed(i.type))  # STORE has the type of what it stores
+        return (
+            i if i.op == "STORE" else replace(i, type=typed(i.type))
+        )  # STORE has the type of what it stores
 
     return replace(
-        program, states=tuple(replace(s, type=typed(s.type)) for s in program.states),
+        program,
+        states=tuple(replace(s, type=typed(s.type)) for s in program.states),
         params=tuple(replace(p, type=typed(p.type)) for p in program.params),
-        energy=tuple(map(instruction, program.energy)), init=tuple(map(instruction, program.init)),
-        step=tuple(map(instruction, program.step)), final=tuple(map(instruction, program.final)),
-    )  # fmt: skip
+        energy=tuple(map(instruction, program.energy)),
+        init=tuple(map(instruction, program.init)),
+        step=tuple(map(instruction, program.step)),
+        final=tuple(map(instruction, program.final)),
+    )
 
 
 def in_precision(program: Program, precision: str, units: tuple[tuple[str, float], ...] = ()) -> Program:
@@ -121,8 +132,10 @@ def in_precision(program: Program, precision: str, units: tuple[tuple[str, float
             short = retyped(program, f64, PRECISIONS[precision].state)
     for i, x in out_of_range(short):
         where = f" ({i.note})" if i.note else ""
-        raise PlanError(f"the step holds the constant {x!r}{where}, which is out of the range of {precision}",
-                        fix='Choose units in which it is nearer to 1, or precision="float64".')  # fmt: skip
+        raise PlanError(
+            f"the step holds the constant {x!r}{where}, which is out of the range of {precision}",
+            fix='Choose units in which it is nearer to 1, or precision="float64".',
+        )
     return short
 
 

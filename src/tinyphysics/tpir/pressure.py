@@ -1,4 +1,5 @@
 """How many registers would a loop body like to have?  Counted on a section, one copy of it."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -35,9 +36,17 @@ def pressure(f: Section) -> Pressure:
             most = max(most, alive)
         alive -= sum(s.op not in FREE and s not in ends and last[s] == k for s in set(u.src))
     changing = {*f.loads, *f.weights}
-    constants = {s for u in values for s in u.src if s.op is Ops.CONST or s.op is Ops.VAR and s not in changing}
-    return Pressure(len(f.loads), len(f.accumulators), most, len(constants), sum(kinds(f).values()) // f.stages,
-                    sum(u.op is Ops.SEED for u in order))  # fmt: skip
+    constants = {
+        s for u in values for s in u.src if s.op is Ops.CONST or s.op is Ops.VAR and s not in changing
+    }
+    return Pressure(
+        len(f.loads),
+        len(f.accumulators),
+        most,
+        len(constants),
+        sum(kinds(f).values()) // f.stages,
+        sum(u.op is Ops.SEED for u in order),
+    )
 
 
 def kinds(f: Section) -> Counter[str]:

@@ -3,6 +3,7 @@
 Its meaning is that of exact arithmetic: matrices of rational numbers, their exponential or power in whole numbers, and
 one rounding. A power of flows is the method's own; a flow is that of the whole energy.
 """
+
 from __future__ import annotations
 
 import math
@@ -86,13 +87,22 @@ def jump_verdicts(program: Program, i: Instruction, terms: Sequence[UOp], normal
     if shears is not None:
         why = f"the flow of E{shears} is not a shear: it holds a position and its momentum"
         return [(False, why)] * 5
-    what = "exp(n dt J H'') with a constant H''" if flow else "a power of shears, each exp(w dt J H'') with a constant H''"
+    what = (
+        "exp(n dt J H'') with a constant H''"
+        if flow
+        else "a power of shears, each exp(w dt J H'') with a constant H''"
+    )
     kept = (True, f"{what}; how far a run is from it is in its metrics")
     if flow or is_palindrome(parts):
         symmetric = (True, "the flow of one energy" if flow else "the sub-flows of a step are a palindrome")
     else:
         symmetric = (False, "its sub-flows are not a palindrome")
-    mirror = {v: -v for k, s in enumerate(program.states) if s.role == "momentum" for v in [state_var(program, k, 0)]}
+    mirror = {
+        v: -v
+        for k, s in enumerate(program.states)
+        if s.role == "momentum"
+        for v in [state_var(program, k, 0)]
+    }
     odd = next((k for k, u in enumerate(terms) if not normal.same(substitute([u], mirror)[0], u)), None)
     reversible = (True, "symmetric, and every term of the energy is even in the momenta")
     if not symmetric[0]:
@@ -105,7 +115,9 @@ def jump_verdicts(program: Program, i: Instruction, terms: Sequence[UOp], normal
 
 
 def is_palindrome(parts: Sequence[tuple[int, float]]) -> bool:
-    return all(a == c and abs(Fraction(b) - Fraction(d)) <= TOL for (a, b), (c, d) in zip(parts, reversed(parts)))
+    return all(
+        a == c and abs(Fraction(b) - Fraction(d)) <= TOL for (a, b), (c, d) in zip(parts, reversed(parts))
+    )
 
 
 def consistent(parts: Sequence[tuple[int, float]], terms: int, flow: bool) -> Said:
@@ -118,9 +130,13 @@ def consistent(parts: Sequence[tuple[int, float]], terms: int, flow: bool) -> Sa
 
 # --- what it does -----------------------------------------------------------------------------------------
 def propagated(
-    program: Program, i: Instruction, states: Sequence[Sequence[float]], params: Mapping[str, Sequence[float]],
-    dt: float, n: int,
-) -> list[list[float]]:  # fmt: skip
+    program: Program,
+    i: Instruction,
+    states: Sequence[Sequence[float]],
+    params: Mapping[str, Sequence[float]],
+    dt: float,
+    n: int,
+) -> list[list[float]]:
     """The states, flat, after n steps of dt: rounded once from an exact result."""
     terms = declared(program)
     order = [*(k for k, s in enumerate(program.states) if s.role == "position")]
@@ -128,18 +144,24 @@ def propagated(
     variables = [state_var(program, k, 0) for k in order]
     half, h = len(order) // 2, Fraction(dt)
     if (size := sum(u.size for u in variables)) > MOST_NUMBERS:
-        raise PlanError(f"the virtual machine jumps with {MOST_NUMBERS} numbers at most, not with {size}",
-                        fix="Run it with tp.compile(...).evolve(...).")  # fmt: skip
+        raise PlanError(
+            f"the virtual machine jumps with {MOST_NUMBERS} numbers at most, not with {size}",
+            fix="Run it with tp.compile(...).evolve(...).",
+        )
     given = {f"${name}": v for name, v in params.items()}
     try:
-        matrices = [(hessian(terms[e], variables[:half], variables[half:], given).generator(), Fraction(w))
-                    for e, w in parts_of(i)]  # fmt: skip
+        matrices = [
+            (hessian(terms[e], variables[:half], variables[half:], given).generator(), Fraction(w))
+            for e, w in parts_of(i)
+        ]
         if i.args[0] == Word("flow"):
             m = exponential(added(matrices), n * h)
         else:
             m = power([sheared(a, w * h) for a, w in matrices], n)
     except (NotAffine, TooMany) as error:
-        raise PlanError(f"`{i}` has no exact result: {error}", fix='Run it step by step: propagator="loop".') from error
+        raise PlanError(
+            f"`{i}` has no exact result: {error}", fix='Run it step by step: propagator="loop".'
+        ) from error
     old = [Fraction(x) for k in order for x in states[k]]
     new = applied(m, old)
     out, at = [list(s) for s in states], 0
@@ -150,8 +172,10 @@ def propagated(
 
 
 def added(parts: Sequence[tuple[list[list[Fraction]], Fraction]]) -> list[list[Fraction]]:
-    return [[sum((w * a[i][j] for a, w in parts), Fraction(0)) for j in range(len(parts[0][0]))]
-            for i in range(len(parts[0][0]))]  # fmt: skip
+    return [
+        [sum((w * a[i][j] for a, w in parts), Fraction(0)) for j in range(len(parts[0][0]))]
+        for i in range(len(parts[0][0]))
+    ]
 
 
 def applied(m: Fixed, z: Sequence[Fraction]) -> list[Any]:

@@ -3,6 +3,7 @@
 Movement disappears into indices, short reductions into sums, constants into themselves. What is left are
 element-wise operations on loads: the body of a loop.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,9 +56,12 @@ def is_component(n: int, limit: int) -> bool:
 
 class Pull:
     def __init__(
-        self, homes: Mapping[UOp, Home], components: int, own: Mapping[UOp, Places | None] | None = None,
+        self,
+        homes: Mapping[UOp, Home],
+        components: int,
+        own: Mapping[UOp, Places | None] | None = None,
         flat: Mapping[UOp, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.homes, self.components = homes, components
         self.flat = flat or {}  # parameters of which a buffer holds all axes in a row
         self.own = own or {}  # what this nest computes, and at which index; None: not before its end
@@ -105,9 +109,15 @@ class Pull:
     def reduced(self, u: UOp, where: Places) -> UOp:
         inner, (axis,) = u.src[0], u.arg[1]
         n = inner.shape[axis]
-        assert u.arg[0] != "pairs" and n <= LANES, f"a reduction of {n} items is computed by a nest of its own"
+        assert u.arg[0] != "pairs" and n <= LANES, (
+            f"a reduction of {n} items is computed by a nest of its own"
+        )
         items = [self.at(inner, (*where[:axis], k, *where[axis:])) for k in range(n)]
-        value = fold(sequence(list(range(n))) if n else None, lambda x, y: x.alu(REDUCTION[u.arg[0]], y), items.__getitem__)
+        value = fold(
+            sequence(list(range(n))) if n else None,
+            lambda x, y: x.alu(REDUCTION[u.arg[0]], y),
+            items.__getitem__,
+        )
         return UOp.const(empty(u), u.dtype) if value is None else value
 
     def moved(self, u: UOp, where: Places) -> UOp:
@@ -124,8 +134,13 @@ class Pull:
             case Ops.SLICE:
                 return self.at(x, tuple(shifted(times(i, b[2]), b[0]) for i, b in zip(where, u.arg)))
             case Ops.FLIP:
-                return self.at(x, tuple(shifted(times(i, -1), n - 1) if a in u.arg else i
-                                        for a, (i, n) in enumerate(zip(where, x.shape))))  # fmt: skip
+                return self.at(
+                    x,
+                    tuple(
+                        shifted(times(i, -1), n - 1) if a in u.arg else i
+                        for a, (i, n) in enumerate(zip(where, x.shape))
+                    ),
+                )
             case Ops.ROLL:
                 return self.at(x, unrolled(u, where))
             case Ops.RESHAPE:
@@ -210,7 +225,9 @@ class Pull:
                 if isinstance(bad, bool):
                     continue
                 inside = bad if inside is None else inside | bad
-            places[a] = i if under is False and fits is True else clamped(i, (n - 1) * stride + 1, under, fits)
+            places[a] = (
+                i if under is False and fits is True else clamped(i, (n - 1) * stride + 1, under, fits)
+            )
             if between:
                 between_items, places[a] = thinned(places[a], stride)
                 if between_items is True:
@@ -232,7 +249,9 @@ class Pull:
                 begin = end
                 continue
             n = s.shape[a]
-            safe = i if isinstance(i, int) or i.lo >= 0 and i.hi < n else clamped(i, n, below(i, 0), below(i, n))
+            safe = (
+                i if isinstance(i, int) or i.lo >= 0 and i.hi < n else clamped(i, n, below(i, 0), below(i, n))
+            )
             parts.append((before, self.at(s, (*where[:a], safe, *where[a + 1 :]))))
             begin = end
             if before is True:

@@ -6,6 +6,7 @@ a time h. The a, b, f and g are derived from the declared energies, never read f
 kick is the complete gradient of another term, at the positions, or at means of them (arc_lag), which go to the positions
 as dt**2. Everything else is a no.
 """
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -31,8 +32,21 @@ from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_var
 from tinyphysics.tpir.units import DT, everywhere, exactly, moving
 from tinyphysics.tpir.weights import TOL, SubFlow, clock_trouble, is_palindrome, uneven
 
-NEVER = ("SHIFT", "SCALE", "MAP", "NOISE", "TREE", "ORBIT", "JACOBI", "KEPLER", "PULL", "PROPAGATE", "SERIES", "SOLVE",
-         "UNTIL")  # fmt: skip
+NEVER = (
+    "SHIFT",
+    "SCALE",
+    "MAP",
+    "NOISE",
+    "TREE",
+    "ORBIT",
+    "JACOBI",
+    "KEPLER",
+    "PULL",
+    "PROPAGATE",
+    "SERIES",
+    "SOLVE",
+    "UNTIL",
+)
 
 
 def rotates(program: Program) -> bool:
@@ -92,7 +106,9 @@ class Rotated:
                 for r in reads_before_writing((*self.program.step, *self.program.final)):
                     kept = self.symbolic.env.get(r, UOp.const(0.0))
                     if r.kind != "S" and (r in rewritten or moving(kept) or clocks(kept)):
-                        self.refuse(f"{r} is carried from step to step, and may depend on the state or on time")
+                        self.refuse(
+                            f"{r} is carried from step to step, and may depend on the state or on time"
+                        )
 
     def read(self, i: Instruction, section: str, number: int) -> None:
         where, s = f"step {number} `{i}`", self.symbolic
@@ -130,8 +146,13 @@ class Rotated:
         value = self.symbolic.read(matrix, i.type, where)
         check_type(value, i, where)
         known = isinstance(matrix, Param) and matrix.name.startswith(FLOW) and value not in self.matrices
-        if not (known and section == "init" and isinstance(energy, Register) and energy.kind == "E"
-                and energy.index < len(self.terms)) or moving(h):  # fmt: skip
+        if not (
+            known
+            and section == "init"
+            and isinstance(energy, Register)
+            and energy.kind == "E"
+            and energy.index < len(self.terms)
+        ) or moving(h):
             self.refuse(f"{where} is not a matrix of its own for one term of the energy")
         else:
             self.matrices[value] = (energy.index, h)
@@ -170,10 +191,18 @@ class Rotated:
             self.symbolic.load(k)
         if len(values) < len(self.program.states):
             return
-        times = {h for u in toposort(list(values.values())) if u.op in ARCS and u.op is not Ops.ARC_LAG
-                 for h in [scalar_of(u.src[2])]}  # fmt: skip
+        times = {
+            h
+            for u in toposort(list(values.values()))
+            if u.op in ARCS and u.op is not Ops.ARC_LAG
+            for h in [scalar_of(u.src[2])]
+        }
         h = times.pop() if len(times) == 1 else None
-        term = None if h is None else next((k for k in self.solved if self.is_flow(values, self.solved[k], h)), None)
+        term = (
+            None
+            if h is None
+            else next((k for k in self.solved if self.is_flow(values, self.solved[k], h)), None)
+        )
         if not times and h is None:
             term, h = self.by_matrix(values)
         if h is None or term is None:
@@ -190,7 +219,9 @@ class Rotated:
         states = [self.var(k) for k in range(len(self.program.states))]
         term, h = self.matrices[used[0]]
         wanted = flowed(states, used[0])
-        if any(values[k] is not u for k, u in enumerate(wanted)) or not_constant(self.program, [self.terms[term]]):
+        if any(values[k] is not u for k, u in enumerate(wanted)) or not_constant(
+            self.program, [self.terms[term]]
+        ):
             return None, None
         return (None, None) if DT in self.terms[term].leaves else (term, h)
 
@@ -204,7 +235,9 @@ class Rotated:
                 if values[k] is u:
                     continue
                 at_rest, expected = substitute([values[k], u], zeros)
-                if not exactly(values[k], v + at_rest, self.normal) or not everywhere(self.normal.same, at_rest, expected):
+                if not exactly(values[k], v + at_rest, self.normal) or not everywhere(
+                    self.normal.same, at_rest, expected
+                ):
                     return False
         return True
 
@@ -215,7 +248,9 @@ class Rotated:
         flow, h = s.read(i.args[0], i.type, where), s.read(i.args[1], Type(i.type.dtype), where)
         value = self.fresh(flow)
         if value is None or self.program.states[dst.index].role != "momentum" or moving(h):
-            self.refuse(f"{where} is not a kick by the positions as they are, for a time that no state enters")
+            self.refuse(
+                f"{where} is not a kick by the positions as they are, for a time that no state enters"
+            )
             s.load(dst.index)
             return
         if dst.index in self.kicking or any(h is not other for _, other, *_ in self.kicking.values()):
@@ -243,13 +278,23 @@ class Rotated:
         part = self.kicks.setdefault((term, lag, means), len(self.terms) + len(self.kicks))
         update = Update(number, i, section, next(iter(flows)), next(iter(flows.values())), h)
         moved = frozenset(p for _, p in self.pairs)
-        self.flows.append(SubFlow(part, factor * self.step_of(h, where), times[0] if times else None, update, moved,
-                                  frozenset(self.positions)))  # fmt: skip
+        self.flows.append(
+            SubFlow(
+                part,
+                factor * self.step_of(h, where),
+                times[0] if times else None,
+                update,
+                moved,
+                frozenset(self.positions),
+            )
+        )
 
     def kicked_by(self, flows: dict[int, UOp]) -> tuple[int, Fraction, Fraction, int | None] | None:
         """(term, factor, time of means, whose) such that the kicks are that multiple of -dE/dq, at positions or at means."""
         lags = {scalar_of(u.src[2]) for u in toposort(list(flows.values())) if u.op in ARCS}
-        lag = next((abs(x) for h in lags if (x := self.normal.ratio(h, DT)) is not None), Fraction(0))  # they are even in h
+        lag = next(
+            (abs(x) for h in lags if (x := self.normal.ratio(h, DT)) is not None), Fraction(0)
+        )  # they are even in h
         for term, u in enumerate(self.terms):
             if moving(u) - set(self.positions) or DT in u.leaves:
                 continue
@@ -273,8 +318,10 @@ class Rotated:
             return [(None, energy)]
         if len(lags) > 1 or self.normal.ratio(h := next(iter(lags)), DT) is None:
             return []
-        means = {k: {self.var(q): averaged(self.var(q), o, h) for (q, _), o in zip(self.pairs, found)}
-                 for k, found in self.solved.items()}  # fmt: skip
+        means = {
+            k: {self.var(q): averaged(self.var(q), o, h) for (q, _), o in zip(self.pairs, found)}
+            for k, found in self.solved.items()
+        }
         return [(k, substitute([energy], table)[0]) for k, table in means.items()]
 
     # --- verdicts -----------------------------------------------------------------------------
@@ -283,17 +330,24 @@ class Rotated:
             return Verdict(False, why)
         for k in range(len(self.terms)):
             own = {k, *(part for (term, *_), part in self.kicks.items() if term == k)}
-            total = sum((f.weight for f in self.flows if f.part in own and f.update.section == "step"), Fraction(0))
+            total = sum(
+                (f.weight for f in self.flows if f.part in own and f.update.section == "step"), Fraction(0)
+            )
             if abs(total - 1) > TOL:
                 return Verdict(False, f"E{k} enters with total weight {float(total):g} instead of 1")
         if (jump := jump_in(self.program, self.terms)) is not None:
             return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
-        return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J"
-                       f"{'; means of positions go to them as dt**2' if self.mollified else ''}")  # fmt: skip
+        return Verdict(
+            True,
+            "every term of the energy enters with total weight 1 and the sign of J"
+            f"{'; means of positions go to them as dt**2' if self.mollified else ''}",
+        )
 
     @property
     def mollified(self) -> bool:
-        return any(i.op == "ELEM" and str(i.args[0]) == Ops.ARC_LAG.value for _, _, i in self.program.numbered())
+        return any(
+            i.op == "ELEM" and str(i.args[0]) == Ops.ARC_LAG.value for _, _, i in self.program.numbered()
+        )
 
     def reversible(self, symmetric: Verdict) -> Verdict:
         if not symmetric:
@@ -301,21 +355,31 @@ class Rotated:
         if any(f.time is not None for f in self.flows):
             return Verdict(False, "it depends on time explicitly")
         mirror = {self.var(p): -self.var(p) for _, p in self.pairs}
-        odd = next((k for k, u in enumerate(self.terms) if not self.normal.same(substitute([u], mirror)[0], u)), None)
+        odd = next(
+            (k for k, u in enumerate(self.terms) if not self.normal.same(substitute([u], mirror)[0], u)), None
+        )
         if odd is not None:
             return Verdict(False, f"E{odd} is not shown to be even in the momenta")
         return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
 
     def certificate(self) -> Certificate:
-        exact = Verdict(True, "exact flows of the quadratic part, and kicks by the gradient of the rest"
-                        f"{' at means of the positions' if self.mollified else ''}")  # fmt: skip
+        exact = Verdict(
+            True,
+            "exact flows of the quadratic part, and kicks by the gradient of the rest"
+            f"{' at means of the positions' if self.mollified else ''}",
+        )
         symplectic = Verdict(False, self.trouble) if self.trouble else exact
         why = self.trouble or uneven(self.flows) or clock_trouble(self.flows)
         if not why and not is_palindrome(self.flows):
             why = "its sub-flows are not a palindrome"
         symmetric = Verdict(not why, why or "init, step, final is a palindrome of sub-flows")
-        return Certificate(symplectic, Verdict(bool(symplectic), symplectic.because), symmetric,
-                           self.reversible(symmetric), self.consistent())  # fmt: skip
+        return Certificate(
+            symplectic,
+            Verdict(bool(symplectic), symplectic.because),
+            symmetric,
+            self.reversible(symmetric),
+            self.consistent(),
+        )
 
 
 def scalar_of(h: UOp) -> UOp:

@@ -3,6 +3,7 @@
 Arrays that are stored become tasks; neighbouring tasks over the same indices become one nest, cut along its
 innermost loop wherever a condition on an index changes.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -35,11 +36,16 @@ class Task:
     along: int = 0  # length of the axis that is summed over in turn
     near: int | None = None  # the list of neighbours that it goes by, or that it is
 
-
     @property
     def like(self) -> tuple[object, ...]:
         """What tasks of one nest have in common; a list or a tree is a nest of its own."""
-        return self.kind, self.sizes, self.along, self.near, self.node if self.kind in ("list", "tree") else None
+        return (
+            self.kind,
+            self.sizes,
+            self.along,
+            self.near,
+            self.node if self.kind in ("list", "tree") else None,
+        )
 
 
 def task_of(u: UOp, home: Home, components: int) -> Task:
@@ -119,7 +125,9 @@ class Builder:
                 assert cut.at not in cuts, "a cut that decides nothing"
                 cuts = sorted({*cuts, cut.at})
 
-    def piece(self, tasks: list[Task], variables: tuple[UOp, ...], turn: UOp | None, lo: int, hi: int) -> Piece:
+    def piece(
+        self, tasks: list[Task], variables: tuple[UOp, ...], turn: UOp | None, lo: int, hi: int
+    ) -> Piece:
         sizes = tasks[0].sizes
         if tasks[0].kind == "pairs":
             n = sizes[0]
@@ -128,8 +136,11 @@ class Builder:
             at = [Index(0, n - 1, v) for v, n in zip(variables, sizes)]
             if at:
                 at[-1] = Index(lo, hi - 1, variables[-1], inner=True)
-        own = {t.node: component_places(t.node.shape, self.components, at)[0][1] if t.kind == "map" else None
-               for t in tasks if t.node not in self.homes}  # fmt: skip
+        own = {
+            t.node: component_places(t.node.shape, self.components, at)[0][1] if t.kind == "map" else None
+            for t in tasks
+            if t.node not in self.homes
+        }
         pull = Pull(self.homes, self.components, own, self.flat)
         stores: list[Store] = []
         for t in tasks:
@@ -152,9 +163,18 @@ class Builder:
         q, way = t.node.src
         at = Index(0, t.sizes[0] - 1, variable, inner=True)
         pull = Pull(self.homes, self.components, {}, self.flat)
-        stores = tuple(Store(f"near{t.near}.points", k, (variable,), pull.at(q, (at, k))) for k in range(q.shape[1]))
+        stores = tuple(
+            Store(f"near{t.near}.points", k, (variable,), pull.at(q, (at, k))) for k in range(q.shape[1])
+        )
         limit = UOp(Ops.LOAD, f64, (), (), (f"near{t.near}.limit", 0))
-        return Nest("list", (variable,), t.sizes, (Piece(0, t.sizes[0], stores),), near=t.near, when=limit < pull.at(way, ()))
+        return Nest(
+            "list",
+            (variable,),
+            t.sizes,
+            (Piece(0, t.sizes[0], stores),),
+            near=t.near,
+            when=limit < pull.at(way, ()),
+        )
 
     def pulled(self, t: Task, variable: UOp) -> Nest:
         """Points and masses, to be stored before the tree is asked."""
@@ -169,13 +189,20 @@ class Builder:
     def scatter(self, tasks: list[Task], variables: tuple[UOp, ...]) -> Nest:
         """Short axes before the loops are taken one after the other, short axes within them at every index."""
         at: list[Place] = [Index(0, n - 1, v) for v, n in zip(variables, tasks[0].sizes)]
-        pull = Pull(self.homes, self.components, {t.node: None for t in tasks if t.node not in self.homes}, self.flat)
+        pull = Pull(
+            self.homes, self.components, {t.node: None for t in tasks if t.node not in self.homes}, self.flat
+        )
         passes: dict[int, list[Store]] = {}
         for t in tasks:
             for turn, store in self.scattered(t, pull, at):
                 passes.setdefault(turn, []).append(store)
         end = tasks[0].sizes[-1] if tasks[0].sizes else 1
-        return Nest("scatter", variables, tasks[0].sizes, tuple(Piece(0, end, tuple(passes[k])) for k in sorted(passes)))
+        return Nest(
+            "scatter",
+            variables,
+            tasks[0].sizes,
+            tuple(Piece(0, end, tuple(passes[k])) for k in sorted(passes)),
+        )
 
     def scattered(self, t: Task, pull: Pull, at: list[Place]) -> Iterator[tuple[int, Store]]:
         u, c = t.node, self.components
@@ -211,7 +238,9 @@ class Builder:
     def stores(self, t: Task, pull: Pull, at: list[Place], turn: UOp | None) -> list[Store]:
         u, c = t.node, self.components
         if t.kind == "map":
-            return [self.mapped(t, pull, plane, where, at) for plane, where in component_places(u.shape, c, at)]
+            return [
+                self.mapped(t, pull, plane, where, at) for plane, where in component_places(u.shape, c, at)
+            ]
         (axis,), x = u.arg[1], u.src[0]
         combine = REDUCTION[u.arg[0]]
         out = []
@@ -239,8 +268,12 @@ class Builder:
             index = tuple(i.expr() for i in at)  # type: ignore[union-attr]
             return Store(t.home.buffer, plane, index, pull.at(t.node, where))
         shifted_at = [rolled(i, -shifts[k], t.sizes[k]) if k in shifts else i for k, i in enumerate(at)]
-        return Store(t.home.buffer, plane, tuple(i.expr() for i in shifted_at),  # type: ignore[union-attr]
-                     pull.at(node, places))  # fmt: skip
+        return Store(
+            t.home.buffer,
+            plane,
+            tuple(i.expr() for i in shifted_at),  # type: ignore[union-attr]
+            pull.at(node, places),
+        )
 
 
 def is_same_list(u: UOp, v: UOp) -> bool:
@@ -284,7 +317,11 @@ def schedule(
             return
         logical[name] = u
         by_list = u.op is Ops.REDUCE and pairs_of(u) == "columns" and len(u.arg[2]) > 2
-        parts = len(slabs(u.src[0].shape[u.arg[1][0]], by_list)) - 1 if u.op is Ops.REDUCE and pairs_of(u) == "columns" else 1
+        parts = (
+            len(slabs(u.src[0].shape[u.arg[1][0]], by_list)) - 1
+            if u.op is Ops.REDUCE and pairs_of(u) == "columns"
+            else 1
+        )
         home = Home(name, parts, by_list)
         placed.setdefault(u, home)
         b.add(task_of(u, home, components))
@@ -310,5 +347,7 @@ def schedule(
     for name, u in logical.items():
         parts = placed[u].parts if placed[u].buffer == name else 1
         where = physical.get(name, name)
-        buffers[where] = Buffer(where, planes(u.shape, components) * parts, long_axes(u.shape, components), u.dtype)
+        buffers[where] = Buffer(
+            where, planes(u.shape, components) * parts, long_axes(u.shape, components), u.dtype
+        )
     return Schedule(tuple(nests), tuple(swaps), buffers)

@@ -1,4 +1,5 @@
 """Where does a new value go?  In place of the old one, unless somebody still reads that: then two buffers take turns."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -50,6 +51,8 @@ def renamed(nest: Nest, physical: dict[str, str]) -> Nest:
         loads = [u for u in toposort(p.roots) if u.op is Ops.LOAD and u.arg[0] in physical]
         table = {u: UOp(Ops.LOAD, u.dtype, (), u.src, (physical[u.arg[0]], u.arg[1])) for u in loads}
         values = substitute([s.value for s in p.stores], table)
-        stores = tuple(replace(s, buffer=physical.get(s.buffer, s.buffer), value=v) for s, v in zip(p.stores, values))
+        stores = tuple(
+            replace(s, buffer=physical.get(s.buffer, s.buffer), value=v) for s, v in zip(p.stores, values)
+        )
         pieces.append(replace(p, stores=stores))
     return replace(nest, pieces=tuple(pieces))

@@ -2,6 +2,7 @@
 
 Shown of quotients c / max(|...|, ...) whose denominator holds the states, number by number; c is a positive constant.
 """
+
 from __future__ import annotations
 
 from tinyphysics.ir.ops import Ops

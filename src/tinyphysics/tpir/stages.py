@@ -5,6 +5,7 @@ Between some of them may come what is done less often: a slow kick after so many
 A missed yes costs speed and a wrong yes costs bits: the listings of the stages must be the same but for
 the names of registers that a stage writes before it reads them, and for what no step changes.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -29,7 +30,9 @@ class Stages:
 
     count: int
     body: tuple[Instruction, ...]
-    weights: dict[Register, Row]  # what stands for it in each stage: a number, a parameter, a register of `init`
+    weights: dict[
+        Register, Row
+    ]  # what stands for it in each stage: a number, a parameter, a register of `init`
     tails: tuple[Tail, ...] = ()  # in their order; a period divides the next one
 
     @property
@@ -93,8 +96,11 @@ def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool])
             continue  # nothing is done at this depth
         parts = [with_sources(step, a, b, written) for a, b in depth]
         period = len(starts) // len(depth)
-        one = None if any(p is None for p in parts) else alike([p for p in parts if p is not None], written, fixed, weights,
-                                                               period)  # fmt: skip
+        one = (
+            None
+            if any(p is None for p in parts)
+            else alike([p for p in parts if p is not None], written, fixed, weights, period)
+        )
         if one is None:
             return None
         out.append(Tail(period, one))
@@ -180,7 +186,11 @@ def ends_of(program: Program, fixed: Callable[[Register], bool]) -> Ends:
         """How many stages there are from one end of a section on; `step` is -1 from its last."""
         n = 0
         while (n + 1) * length <= len(section):
-            part = section[n * length : (n + 1) * length] if step > 0 else section[len(section) - (n + 1) * length :][:length]
+            part = (
+                section[n * length : (n + 1) * length]
+                if step > 0
+                else section[len(section) - (n + 1) * length :][:length]
+            )
             if [(i.op, i.type) for i in part] != shape:
                 break
             n += 1
@@ -205,16 +215,21 @@ def repeated(step: tuple[Instruction, ...], length: int, fixed: Callable[[Regist
 
 
 def alike(
-    parts: list[tuple[Instruction, ...]], written: frozenset[Operand], fixed: Callable[[Register], bool],
-    weights: dict[Row, Register], times: int = 1,
-) -> tuple[Instruction, ...] | None:  # fmt: skip
+    parts: list[tuple[Instruction, ...]],
+    written: frozenset[Operand],
+    fixed: Callable[[Register], bool],
+    weights: dict[Row, Register],
+    times: int = 1,
+) -> tuple[Instruction, ...] | None:
     """One part that stands for all of them, if they are equal up to weights, which are added to those that are known.
 
     Each is done after so many stages: a weight has a value for every stage.
     """
     if len({len(part) for part in parts}) > 1:
         return None
-    names: list[dict[Operand, Operand]] = [{} for _ in parts]  # what a stage has written, by the first stage's name
+    names: list[dict[Operand, Operand]] = [
+        {} for _ in parts
+    ]  # what a stage has written, by the first stage's name
     body = []
     for same in zip(*parts):
         if len({(i.op, i.type, len(i.operands)) for i in same}) > 1:

@@ -6,6 +6,7 @@ rest is the differential of a function, the action of the step (Marsden & West 2
 derivative; no Lagrangian is declared, and none is believed. What the declared energy has to do with it is the last question:
 as dt vanishes, V must be dH/dp and f/dt must be -dH/dq, at the momenta that r asks for.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -26,7 +27,9 @@ from tinyphysics.tpir.weights import TOL
 NOW = UOp.var(f"{CLOCK}@0.0")
 LINEAR = (Ops.ADD, Ops.SUB, Ops.MUL, Ops.FMA, Ops.NEG)
 MOST_NUMBERS = 40  # positions and unknowns, whose derivatives are compared two by two
-Place = tuple[int, tuple[Fraction, ...]]  # a position q_k, moved by multiples of dt and of the unknowns of the same k
+Place = tuple[
+    int, tuple[Fraction, ...]
+]  # a position q_k, moved by multiples of dt and of the unknowns of the same k
 
 
 class NotStationary(Exception):
@@ -83,7 +86,9 @@ class Reader:
             for k, slope in enumerate(gradient(r, self.p)):
                 wanted = UOp.const(-1.0 if k == i % self.n else 0.0)
                 if not self.normal.same(slope, wanted):
-                    raise NotStationary(f"residual {i} is not a function of positions and unknowns less a momentum")
+                    raise NotStationary(
+                        f"residual {i} is not a function of positions and unknowns less a momentum"
+                    )
 
     @property
     def p_leaves(self) -> list[UOp]:
@@ -119,7 +124,9 @@ class Reader:
 
     def written(self, place: Place) -> UOp:
         k, moves = place
-        return self.q[k] + UOp.sum_of(number(c) * (DT * self.unknowns[j * self.n + k]) for j, c in enumerate(moves))
+        return self.q[k] + UOp.sum_of(
+            number(c) * (DT * self.unknowns[j * self.n + k]) for j, c in enumerate(moves)
+        )
 
     def name(self, place: Place) -> UOp:
         k, moves = place
@@ -161,8 +168,10 @@ class Reader:
         for i in range(len(rows)):
             for j in range(i):
                 if not self.normal.same(rows[i][j], rows[j][i]):
-                    raise NotStationary("p dq does not change by the differential of a function in a step: derivatives "
-                                        f"{i} and {j} of what would be its action differ")  # fmt: skip
+                    raise NotStationary(
+                        "p dq does not change by the differential of a function in a step: derivatives "
+                        f"{i} and {j} of what would be its action differ"
+                    )
 
     # --- the way back -----------------------------------------------------------------------------
     def swapped(self, i: int) -> int:
@@ -180,10 +189,16 @@ class Reader:
         for name, (k, moves) in [*self.places.items(), *here.items()]:
             table[name] = self.name((k, tuple(b - c for b, c in zip(ends, reversed(moves)))))
         back = substitute([*self.residuals, *self.pushes], table)
-        wanted = [self.residuals[self.swapped(i)] for i in range(len(self.residuals))] + [-f for f in self.pushes]
-        written = {name: self.written(place) for name, place in self.places.items()}  # not all positions were found as such
+        wanted = [self.residuals[self.swapped(i)] for i in range(len(self.residuals))] + [
+            -f for f in self.pushes
+        ]
+        written = {
+            name: self.written(place) for name, place in self.places.items()
+        }  # not all positions were found as such
         return ends == ends[::-1] and all(
-            self.normal.same(x, y) or self.normal.same(*substitute([x, y], written)) for x, y in zip(back, wanted))
+            self.normal.same(x, y) or self.normal.same(*substitute([x, y], written))
+            for x, y in zip(back, wanted)
+        )
 
     def is_even(self) -> bool:
         """With -p, -V and -dt the equations are what they were: then negating momenta reverses a symmetric step."""
@@ -201,7 +216,9 @@ class Reader:
         v = [UOp.var(f"velocity {k}") for k in range(self.n)]
         table = {name: self.q[k] for name, (k, _) in self.places.items()}
         table |= {u: v[i % self.n] for i, u in enumerate(self.unknowns)}
-        rates = [substitute([g], table | {DT: UOp.const(0.0)})[0] for f in self.pushes for g in gradient(f, [DT])]
+        rates = [
+            substitute([g], table | {DT: UOp.const(0.0)})[0] for f in self.pushes for g in gradient(f, [DT])
+        ]
         still = table | {DT: UOp.const(0.0)} | dict.fromkeys(self.p, UOp.const(0.0))
         momenta = substitute(self.residuals, still)
         for k in range(self.n):
@@ -270,5 +287,7 @@ def stationary(reader: Reader, energy: UOp) -> Stationary:
     reader.name_places()
     reader.check_closed()
     length = sum(reader.weights, Fraction(0))
-    why = f"velocities enter with total weight {float(length):g} instead of 1" if abs(length - 1) > TOL else ""
+    why = (
+        f"velocities enter with total weight {float(length):g} instead of 1" if abs(length - 1) > TOL else ""
+    )
     return Stationary(length, reader.is_mirrored(), reader.is_even(), why or reader.not_of(energy))

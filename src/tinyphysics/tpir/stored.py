@@ -3,6 +3,7 @@
 What the method updates is stored, what is summed over a long axis, and what would be computed several times
 at a noticeable cost. Everything else is computed in the loop that uses it.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,8 +19,27 @@ from tinyphysics.tpir.pull import Home, is_component
 
 WEIGHT = {Ops.DIV: 4, Ops.SQRT: 4}  # against one for + - * fma; functions count as a polynomial
 FUNCTION_WEIGHT = 16
-CHEAP = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.FMA, Ops.NEG, Ops.ABS, Ops.MIN, Ops.MAX, Ops.WHERE, Ops.LT,
-                   Ops.LE, Ops.EQ, Ops.NE, Ops.AND, Ops.OR, Ops.NOT, Ops.CAST})  # fmt: skip
+CHEAP = frozenset(
+    {
+        Ops.ADD,
+        Ops.SUB,
+        Ops.MUL,
+        Ops.FMA,
+        Ops.NEG,
+        Ops.ABS,
+        Ops.MIN,
+        Ops.MAX,
+        Ops.WHERE,
+        Ops.LT,
+        Ops.LE,
+        Ops.EQ,
+        Ops.NE,
+        Ops.AND,
+        Ops.OR,
+        Ops.NOT,
+        Ops.CAST,
+    }
+)
 MOST_REPEATED = 8  # operations that may be done again rather than stored
 
 
@@ -70,8 +90,10 @@ def moves_long_axis(u: UOp, components: int) -> bool:
             return any(not is_component(u.shape[a], components) for _, a in u.arg)
         case Ops.SLICE | Ops.PAD:
             old = u.src[0].shape
-            return any(m != n and not (is_component(n, components) and is_component(m, components))
-                       for n, m in zip(old, u.shape))  # fmt: skip
+            return any(
+                m != n and not (is_component(n, components) and is_component(m, components))
+                for n, m in zip(old, u.shape)
+            )
         case Ops.FLIP:
             return any(not is_component(u.shape[a], components) for a in u.arg)
         case Ops.CONCAT:

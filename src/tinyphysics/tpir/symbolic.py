@@ -3,6 +3,7 @@
 State Si before any update is the variable `Si@0`, after the first `Si@1`: a flow that still contains
 `S0@0` when S0 is `S0@1` is stale, and can be seen to be.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -17,8 +18,21 @@ from tinyphysics.rules.random import MEMBER, NOW, SEED, drawn
 from tinyphysics.tpir.form import check_node
 from tinyphysics.tpir.functions import FUNCTIONS, REDUCTIONS, slope
 from tinyphysics.tpir.isa import (
-    FRAMES, ISA, LISTED, POISSON_TYPES, WAYS, WORDS, Instruction, Operand, Param, Pointer, Program, Register, Type, Word,
-)  # fmt: skip
+    FRAMES,
+    ISA,
+    LISTED,
+    POISSON_TYPES,
+    WAYS,
+    WORDS,
+    Instruction,
+    Operand,
+    Param,
+    Pointer,
+    Program,
+    Register,
+    Type,
+    Word,
+)
 from tinyphysics.util import did_you_mean, one_of, plural
 
 MOVES = MOVEMENT | {Ops.RANGE}
@@ -33,7 +47,9 @@ def state_var(program: Program, index: int, version: int) -> UOp:
 
 def check_like(u: UOp, like: Type, where: str) -> UOp:
     if u.shape != like.shape or u.dtype is not like.dtype:
-        raise VerifyError(f"{where} starts at {u.dtype}{list(u.shape)}", fix=f"An unknown starts at its own type, {like}.")
+        raise VerifyError(
+            f"{where} starts at {u.dtype}{list(u.shape)}", fix=f"An unknown starts at its own type, {like}."
+        )
     return u
 
 
@@ -67,8 +83,12 @@ class Symbolic:
     steps: int = 0  # done when the section began
     version: dict[int, int] = field(default_factory=dict)
     env: dict[Operand, UOp] = field(default_factory=dict)
-    frames: dict[int, tuple[UOp, tuple[object, ...]]] = field(default_factory=dict)  # (masses, way and order) of a state
-    open: dict[Operand, UOp] = field(default_factory=dict)  # where unknowns start whose UNTIL is still to come
+    frames: dict[int, tuple[UOp, tuple[object, ...]]] = field(
+        default_factory=dict
+    )  # (masses, way and order) of a state
+    open: dict[Operand, UOp] = field(
+        default_factory=dict
+    )  # where unknowns start whose UNTIL is still to come
     units: dict[int, UOp] = field(default_factory=dict)  # what a register holds for 1 of the user's, if not 1
 
     def __post_init__(self) -> None:
@@ -94,8 +114,11 @@ class Symbolic:
 
     def base(self, u: UOp, began: dict[int, int]) -> UOp:
         """u with every state of this section written as version 0, and older ones as -1, -2, ..."""
-        table = {v: state_var(self.program, k, min(version_of(v) - began.get(k, 0), 0))
-                 for v in u.leaves if (k := state_of(v)) is not None}  # fmt: skip
+        table = {
+            v: state_var(self.program, k, min(version_of(v) - began.get(k, 0), 0))
+            for v in u.leaves
+            if (k := state_of(v)) is not None
+        }
         return substitute([u], table)[0]
 
     # --- operands -----------------------------------------------------------------------------
@@ -151,18 +174,26 @@ class Symbolic:
                 kind, index, numbers = i.args
                 assert isinstance(kind, Word) and isinstance(numbers, tuple)
                 if kind.text not in DRAWN or len(numbers) != 2:
-                    raise VerifyError(f"{where} draws `{kind}` with {numbers}",
-                                      fix=f"The kind is {one_of(DRAWN)}, the numbers are (stream, count).")  # fmt: skip
+                    raise VerifyError(
+                        f"{where} draws `{kind}` with {numbers}",
+                        fix=f"The kind is {one_of(DRAWN)}, the numbers are (stream, count).",
+                    )
                 place = self.read(index, Type(i64, like.shape), where)
                 address = (*SEED, NOW, MEMBER)
                 return check_node(drawn(kind.text, numbers, like.dtype, place, address), where)
             case "TIME":
                 assert isinstance(i.args[0], float)
                 if len(i.args) > 1 and i.args[2] not in [Word(w) for w in WORDS]:
-                    raise VerifyError(f"{where} asks for the word `{i.args[2]}`", fix=f"A word is {one_of(WORDS)}.")
-                if i.args[1:] and not (isinstance(i.args[1], float) and abs(i.args[1]) <= abs(i.args[0]) * ULP):
-                    raise VerifyError(f"{where} reads a time of two words that is not that of the first",
-                                      fix="The second word is what rounding left: 2**-53 of the first at most.")  # fmt: skip
+                    raise VerifyError(
+                        f"{where} asks for the word `{i.args[2]}`", fix=f"A word is {one_of(WORDS)}."
+                    )
+                if i.args[1:] and not (
+                    isinstance(i.args[1], float) and abs(i.args[1]) <= abs(i.args[0]) * ULP
+                ):
+                    raise VerifyError(
+                        f"{where} reads a time of two words that is not that of the first",
+                        fix="The second word is what rounding left: 2**-53 of the first at most.",
+                    )
                 if i.args[1:] and i.args[2] == Word("low"):  # in exact arithmetic the first word is all
                     return UOp.const(0.0, like.dtype)
                 return UOp.var(f"{CLOCK}@{i.args[0] + self.steps!r}", (), like.dtype)
@@ -188,14 +219,22 @@ class Symbolic:
         if name.text == "sq":
             src = src * 2
         if len(src) != ARITY.get(op, max(len(src), 1)):
-            raise VerifyError(f"{where} gives `{name}` {plural(len(src), 'source')}",
-                              fix=f"It takes {ARITY.get(op, 'some')}: {i.op} {ISA[i.op].operands}.")  # fmt: skip
+            raise VerifyError(
+                f"{where} gives `{name}` {plural(len(src), 'source')}",
+                fix=f"It takes {ARITY.get(op, 'some')}: {i.op} {ISA[i.op].operands}.",
+            )
         if op in (Ops.CONCAT, Ops.ELEMENT) and isinstance(arg, tuple):
             arg = arg[0]
         like = i.type
         if op in COMPARE:
-            like = next((Type(self.env[x].dtype, self.env[x].shape) for x in src
-                         if not isinstance(x, float) and x in self.env), Type(shape=like.shape))  # fmt: skip
+            like = next(
+                (
+                    Type(self.env[x].dtype, self.env[x].shape)
+                    for x in src
+                    if not isinstance(x, float) and x in self.env
+                ),
+                Type(shape=like.shape),
+            )
         if op is Ops.STACK:  # puts scalars together
             like = Type(i.type.dtype)
         nodes = tuple(self.read(x, like, where) for x in src)
@@ -216,8 +255,10 @@ class Symbolic:
         *rest, rounds = i.args
         assert isinstance(rounds, tuple)
         if i.dst not in self.open or len(rounds) != 1 or not isinstance(rounds[0], int):
-            raise VerifyError(f"{where} ends no SOLVE",
-                              fix="SOLVE T4:f64[2], start; ...; UNTIL T4:f64[2], residual, scale, (50,).")  # fmt: skip
+            raise VerifyError(
+                f"{where} ends no SOLVE",
+                fix="SOLVE T4:f64[2], start; ...; UNTIL T4:f64[2], residual, scale, (50,).",
+            )
         start, (residual, *matrix, scale) = self.open.pop(i.dst), [self.read(x, i.type, where) for x in rest]
         name = f"{UNKNOWN}{i.dst}"
         out = UOp(Ops.SOLVE, i.type.dtype, i.type.shape, (start, scale, residual, *matrix), (name, rounds[0]))
@@ -253,8 +294,10 @@ class Symbolic:
             raise VerifyError(f"{where} goes the way `{way}`", fix=f"The way is {one_of(WAYS)}.")
         factor = self.read(i.args[1], Type(i.type.dtype), where)
         if factor.shape not in ((), i.type.shape):
-            raise VerifyError(f"{where} has a factor of shape {factor.shape}",
-                              fix=f"It is one number, or of shape {i.type.shape}.")  # fmt: skip
+            raise VerifyError(
+                f"{where} has a factor of shape {factor.shape}",
+                fix=f"It is one number, or of shape {i.type.shape}.",
+            )
         return u * factor.expand(u.shape) if way.text == "times" else u / factor.expand(u.shape)
 
     def accumulate(self, i: Instruction, where: str) -> UOp:
@@ -292,8 +335,9 @@ class Symbolic:
         if kind.text == "force" and role != "position":
             return
         if not isinstance(source, Register) or source.kind != "G":
-            raise VerifyError(f"{where} reads {source}",
-                              fix="POISSON_J turns a gradient register G into a flow.")  # fmt: skip
+            raise VerifyError(
+                f"{where} reads {source}", fix="POISSON_J turns a gradient register G into a flow."
+            )
         pair = self.program.conjugate(flow.index)
         wanted = {"position": "pass", "momentum": "negate"}.get(role)
         if source.index != pair or kind.text != wanted:

@@ -1,4 +1,5 @@
 """What do the coefficients of a step's stages say?  Symplectic, symmetric, how long: in units of dt, as fractions."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -54,7 +55,9 @@ class Stages:
     def adjoint(self) -> Stages:
         """The step taken back from its end: the same stages, the last first."""
         last, n = len(self.b) - 1, range(len(self.b))
-        a, a_p = ([[self.b[last - j] - t[last - i][last - j] for j in n] for i in n] for t in (self.a, self.a_p))
+        a, a_p = (
+            [[self.b[last - j] - t[last - i][last - j] for j in n] for i in n] for t in (self.a, self.a_p)
+        )
         return Stages(a, a_p, self.b[::-1], self.c[::-1], self.begins, self.term)
 
     def same(self, other: object) -> bool:

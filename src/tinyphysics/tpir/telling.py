@@ -3,6 +3,7 @@
 The fast path of x**-1.5 is infinite or NaN where it is not for x. Products and sums keep that, so that a force has
 it, and the sum over the force's row: one look at each row, where the sum is read, instead of one at each pair.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -29,7 +30,9 @@ def kept_by(root: UOp, fails: Callable[[UOp], bool] = is_inverse_cube) -> list[U
     return [u for u in reached if fails(u)]
 
 
-def telling_sums(nests: Sequence[Nest], fails: Callable[[UOp], bool] = is_inverse_cube) -> dict[Plane, list[UOp]]:
+def telling_sums(
+    nests: Sequence[Nest], fails: Callable[[UOp], bool] = is_inverse_cube
+) -> dict[Plane, list[UOp]]:
     """For each plane of sums that is looked at afterwards, the inverse cubes whose failure it shows.
 
     `fails` says which nodes are infinite or NaN where their fast path is not allowed.
@@ -43,8 +46,15 @@ def telling_sums(nests: Sequence[Nest], fails: Callable[[UOp], bool] = is_invers
         left = dict.fromkeys(u for u in toposort(list(values.values())) if fails(u))
         for s, value in values.items():
             plane = (s.buffer, s.plane)
-            shown = dict.fromkeys(u for u in kept_by(value, fails) if u in left)  # not a list: == of nodes makes a node
-            if shown and s.combine is Ops.ADD and s.index[0] is nest.variables[0] and is_read(nests[k + 1 :], plane, nest):
+            shown = dict.fromkeys(
+                u for u in kept_by(value, fails) if u in left
+            )  # not a list: == of nodes makes a node
+            if (
+                shown
+                and s.combine is Ops.ADD
+                and s.index[0] is nest.variables[0]
+                and is_read(nests[k + 1 :], plane, nest)
+            ):
                 out[plane] = list(shown)
                 left = {u: None for u in left if u not in shown}
     return out
@@ -53,4 +63,7 @@ def telling_sums(nests: Sequence[Nest], fails: Callable[[UOp], bool] = is_invers
 def is_read(nests: Sequence[Nest], plane: Plane, pairs: Nest) -> bool:
     """Does a map look at every row of a plane?"""
     maps = [n for n in nests if n.kind == "map" and n.sizes == pairs.sizes]
-    return any(all(any(u.arg == plane and u.src[0] is n.variables[0] for u in p.loads()) for p in n.pieces) for n in maps)
+    return any(
+        all(any(u.arg == plane and u.src[0] is n.variables[0] for u in p.loads()) for p in n.pieces)
+        for n in maps
+    )

@@ -1,4 +1,5 @@
 """TP-IR as text that reads back: one instruction a line, `;` starts a comment."""
+
 from __future__ import annotations
 
 import ast
@@ -8,9 +9,21 @@ from typing import Any
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.dtype import DTYPES
 from tinyphysics.tpir.isa import (
-    CLAIMS, ISA, MATHS, SECTIONS, Instruction, Operand, Param, ParamDecl, Pointer, Program, Register,
-    StateDecl, Type, Word,
-)  # fmt: skip
+    CLAIMS,
+    ISA,
+    MATHS,
+    SECTIONS,
+    Instruction,
+    Operand,
+    Param,
+    ParamDecl,
+    Pointer,
+    Program,
+    Register,
+    StateDecl,
+    Type,
+    Word,
+)
 from tinyphysics.util import did_you_mean, one_of
 
 REGISTER = re.compile(r"([SGFTE])(\d+)(?:\.(\d+))?$")
@@ -61,8 +74,10 @@ def read_operand(text: str, line: str) -> Operand:
         pass
     if re.fullmatch(r"[A-Za-z_][\w.]*", text):
         return Word(text)
-    raise VerifyError(f"`{text}` is not an operand in `{line}`",
-                      fix="Operands: registers S G F T E, $parameter, &memory, numbers, words.")  # fmt: skip
+    raise VerifyError(
+        f"`{text}` is not an operand in `{line}`",
+        fix="Operands: registers S G F T E, $parameter, &memory, numbers, words.",
+    )
 
 
 def read_numbers(text: str, line: str) -> Operand:
@@ -74,16 +89,20 @@ def read_numbers(text: str, line: str) -> Operand:
             numbers = 0.0
         if isinstance(numbers, tuple):
             return numbers
-    raise VerifyError(f"`{text}` is not a list of whole numbers in `{line.strip()}`",
-                      fix="Write (0,1) or ((0,2,1),), with a comma after a single one.")  # fmt: skip
+    raise VerifyError(
+        f"`{text}` is not a list of whole numbers in `{line.strip()}`",
+        fix="Write (0,1) or ((0,2,1),), with a comma after a single one.",
+    )
 
 
 def read_instruction(line: str) -> Instruction:
     code, _, note = line.partition(";")
     op, _, rest = code.strip().partition(" ")
     if op not in ISA:
-        raise VerifyError(f"`{op}` is not an instruction in `{line.strip()}`",
-                          fix=f"{did_you_mean(op, ISA)}Known: {', '.join(ISA)}.")  # fmt: skip
+        raise VerifyError(
+            f"`{op}` is not an instruction in `{line.strip()}`",
+            fix=f"{did_you_mean(op, ISA)}Known: {', '.join(ISA)}.",
+        )
     first, *others = split_operands(rest)
     name, _, type_text = first.partition(":")
     operands = (read_operand(name, line), *(read_operand(x, line) for x in others))
@@ -93,7 +112,9 @@ def read_instruction(line: str) -> Instruction:
 def parse(text: str) -> Program:
     """The program that a listing describes; `parse(str(program)) == program`."""
     if not isinstance(text, str):
-        raise VerifyError(f"a listing is text, not a {type(text).__name__}", fix="Pass the listing as a string.")
+        raise VerifyError(
+            f"a listing is text, not a {type(text).__name__}", fix="Pass the listing as a string."
+        )
     name, math = "", "exact"
     claims: list[str] = []
     states: list[StateDecl] = []
@@ -118,11 +139,14 @@ def parse(text: str) -> Program:
         elif line.split()[0] == "math":
             math = line.removeprefix("math").strip()
             if math not in MATHS:
-                raise VerifyError(f"`{math}` is no way to compute in `{line}`", fix=f"Write math {one_of(MATHS)}.")
+                raise VerifyError(
+                    f"`{math}` is no way to compute in `{line}`", fix=f"Write math {one_of(MATHS)}."
+                )
         elif found := STATE.match(line):
             if int(found[1]) != len(states):
-                raise VerifyError(f"`{line}`: states are declared in order",
-                                  fix=f"The next is S{len(states)}.")  # fmt: skip
+                raise VerifyError(
+                    f"`{line}`: states are declared in order", fix=f"The next is S{len(states)}."
+                )
             of = int(found[5]) if found[5] else None
             pair, low_of = (None, of) if found[4] == "error" else (of, None)
             states.append(StateDecl(found[2], found[4], read_type(found[3], line), pair, low_of))
@@ -134,10 +158,13 @@ def parse(text: str) -> Program:
                 fix="Write `state S1 p f64[] momentum of S0` or `param $mu f64[]`.",
             )
         else:
-            raise VerifyError(f"`{line}` is outside a section",
-                              fix="Begin with program, claim, math, state and param lines, then `init:`, "
-                              "`step:`, `final:`.")  # fmt: skip
+            raise VerifyError(
+                f"`{line}` is outside a section",
+                fix="Begin with program, claim, math, state and param lines, then `init:`, "
+                "`step:`, `final:`.",
+            )
     if not name:
         raise VerifyError("the listing has no name", fix="It begins with `program <name>`.")
-    return Program(name, tuple(claims), tuple(states), tuple(params),
-                   *(tuple(sections[s]) for s in SECTIONS), math=math)  # fmt: skip
+    return Program(
+        name, tuple(claims), tuple(states), tuple(params), *(tuple(sections[s]) for s in SECTIONS), math=math
+    )

@@ -2,6 +2,7 @@
 
 A nest of kind "tree" stores points and masses and calls; the k-th of a section finds the answer in a buffer of its own.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,7 +18,9 @@ BITS = 20  # of a coordinate, in a key along the curve
 # and the box, low and high
 MASS, MOMENTS, TRACE, SIZE, BOX, PLANES = 3, 4, 10, 11, 12, 18
 POINTS, MASSES = "tree.points", "tree.masses"
-NUMBERS = "tree.numbers"  # the squares of the opening angle and of the softening: a buffer of its own on a GPU
+NUMBERS = (
+    "tree.numbers"  # the squares of the opening angle and of the softening: a buffer of its own on a GPU
+)
 SECOND = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # the moments, by their axes
 NOWHERE = 1e200  # of points that fill the last leaf up: their distance from anything is infinite, and their pull zero
 GROUP = 8  # points of a leaf, children of a node

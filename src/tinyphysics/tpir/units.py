@@ -3,6 +3,7 @@
 Nothing is proved about scaled registers. Each is read as a multiple of the user's state, so that what is
 certified is the map that the user sees, and a factor that is forgotten or undone wrongly shows up in it.
 """
+
 from __future__ import annotations
 
 import math
@@ -68,14 +69,18 @@ def rescale(symbolic: Symbolic, i: Instruction, where: str, normal: Normal) -> N
     one = UOp.const(1.0, i.type.dtype, i.type.shape)
     factor, given = symbolic.scaled(one, i, where), symbolic.read(i.args[1], Type(i.type.dtype), where)
     if held := sorted(moving(factor)):
-        raise VerifyError(f"{where} has a factor that depends on S{held[0]}",
-                          fix="A unit is a number or made of parameters: ELEM T0, mul, $dt, $k.")  # fmt: skip
+        raise VerifyError(
+            f"{where} has a factor that depends on S{held[0]}",
+            fix="A unit is a number or made of parameters: ELEM T0, mul, $dt, $k.",
+        )
     if clocks(factor):
         raise VerifyError(f"{where} has a factor that depends on time", fix="A unit holds for a whole run.")
     for x in (given, *unroll([given])[0]):
         if not normal.form(x) or x.op is Ops.CONST and not math.isfinite(x.arg):
-            raise VerifyError(f"{where} has a factor of {'zero' if not normal.form(x) else x.arg}",
-                              fix="A unit can be undone: it is finite, and not zero.")  # fmt: skip
+            raise VerifyError(
+                f"{where} has a factor of {'zero' if not normal.form(x) else x.arg}",
+                fix="A unit can be undone: it is finite, and not zero.",
+            )
     unit = symbolic.units.pop(k, one) * factor
     variable = state_var(symbolic.program, k, symbolic.version[k])
     if not exactly(unit, one, normal):

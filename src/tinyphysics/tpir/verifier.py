@@ -4,6 +4,7 @@ A block of updates is symplectic when its flows are J times the complete gradien
 one state-free h, and G holds nothing that the block writes. Freshness alone proves volume preservation
 only. Every certificate speaks of exact arithmetic and is one-sided: what is not shown does not hold.
 """
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -129,8 +130,9 @@ class Verifier:
             if why := self.not_a_gradient(g):
                 return Verdict(False, why)
         units = ", in the units of the user" if self.blocks.scaled else ""
-        return Verdict(True, "every block is J times the complete gradient of one scalar that it does not "
-                       f"move{units}")  # fmt: skip
+        return Verdict(
+            True, f"every block is J times the complete gradient of one scalar that it does not move{units}"
+        )
 
     def not_a_gradient(self, g: Group) -> str:
         """Why a block is not the flow of one scalar; empty if it is."""
@@ -143,14 +145,20 @@ class Verifier:
                 if s not in pairs:
                     other = self.program.conjugate(s)
                     name = f"S{other}" if other is not None else "nothing"
-                    return (f"{u}: the scalar it is a derivative of holds S{s}, "
-                            f"so {name} must be updated in the same block with the same h")  # fmt: skip
+                    return (
+                        f"{u}: the scalar it is a derivative of holds S{s}, "
+                        f"so {name} must be updated in the same block with the same h"
+                    )
         if len(g.updates) == 1 and first.flow.size == 1 and not tree_error([first.flow]):
             return ""  # one number, of one number: whatever it is, it is the derivative of its integral
         if (error := tree_error([u.flow for u in g.updates])) is not None:
             return f"step {first.number}: a tree's force, to {error:g}: not the gradient of the energy, nor of another"
         shares = [self.share(u) for u in g.updates]
-        if shares[0] is not None and all(s == shares[0] for s in shares) and self.rest_is_a_gradient(g, shares[0]):
+        if (
+            shares[0] is not None
+            and all(s == shares[0] for s in shares)
+            and self.rest_is_a_gradient(g, shares[0])
+        ):
             return ""  # all are derivatives of one declared energy, by one factor
         return self.curl(g)
 
@@ -180,11 +188,15 @@ class Verifier:
         components: list[UOp] = []
         size = sum(u.flow.size for u in g.updates)
         if size > (MOST_WITH_DT if any(DT in u.flow.leaves for u in g.updates) else MOST_COMPONENTS):
-            return (f"step {g.updates[0].number}: no declared energy has this gradient, and "
-                    f"{size} components are too many to test for a curl")  # fmt: skip
+            return (
+                f"step {g.updates[0].number}: no declared energy has this gradient, and "
+                f"{size} components are too many to test for a curl"
+            )
         if any(chooses(u.flow) for u in g.updates):
-            return (f"step {g.updates[0].number}: no declared energy has this gradient, and an index that is not "
-                    "known chooses what it reads")  # fmt: skip
+            return (
+                f"step {g.updates[0].number}: no declared energy has this gradient, and an index that is not "
+                "known chooses what it reads"
+            )
         for u in g.updates:
             pair = self.program.conjugate(u.state)
             assert pair is not None
@@ -199,10 +211,12 @@ class Verifier:
             for j in range(i):
                 if not self.normal.same(rows[i][j], rows[j][i]):
                     u = g.updates[0]
-                    return (f"{u}: the force has a curl: "
-                            f"d/d{self.name(components[j])} of component {i} is not "
-                            f"d/d{self.name(components[i])} of component {j}, so no energy has this "
-                            "gradient")  # fmt: skip
+                    return (
+                        f"{u}: the force has a curl: "
+                        f"d/d{self.name(components[j])} of component {i} is not "
+                        f"d/d{self.name(components[i])} of component {j}, so no energy has this "
+                        "gradient"
+                    )
         return ""
 
     def name(self, component: UOp) -> str:
@@ -229,10 +243,16 @@ class Verifier:
                 ratio = self.normal.ratio(u.timeless, forces.setdefault(u.state, u.timeless))
                 share = None if ratio is None else (-1, ratio)
             if share is None and (error := tree_error([u.flow])) is not None:
-                return out, f"{u} is a tree's force: the derivative of the declared energy to {error:g}, as it was measured"
+                return (
+                    out,
+                    f"{u} is a tree's force: the derivative of the declared energy to {error:g}, as it was measured",
+                )
             if share is None:
-                return out, (f"{u} is not a multiple of the derivative of the declared energy" if self.terms
-                             else "the program declares no energy")  # fmt: skip
+                return out, (
+                    f"{u} is not a multiple of the derivative of the declared energy"
+                    if self.terms
+                    else "the program declares no energy"
+                )
             for k in terms:
                 out[k, u.state] = out.get((k, u.state), Fraction(0)) + share[1] * h
         return out, ""
@@ -253,15 +273,21 @@ class Verifier:
             for k in [*needed, *([-1] if (-1, i) in totals else [])]:
                 total = totals.get((k, i), Fraction(0)) / scale
                 if abs(total - 1) > TOL:
-                    return Verdict(False, f"the derivative that moves `{s.name}` enters with total weight "
-                                   f"{float(total):g} instead of 1")  # fmt: skip
+                    return Verdict(
+                        False,
+                        f"the derivative that moves `{s.name}` enters with total weight "
+                        f"{float(total):g} instead of 1",
+                    )
         if any(k < 0 for k, _ in totals):
             return Verdict(True, "every force enters with total weight 1")
         if (jump := jump_in(self.program, self.terms)) is not None:
             return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
         besides = any(self.as_dt_vanishes(u) is not u.timeless for u in self.blocks.updates)
-        return Verdict(True, "every term of the energy enters with total weight 1 and the sign of J"
-                       f"{'; what comes besides falls as dt**2' if besides else ''}")  # fmt: skip
+        return Verdict(
+            True,
+            "every term of the energy enters with total weight 1 and the sign of J"
+            f"{'; what comes besides falls as dt**2' if besides else ''}",
+        )
 
     def reversible(self, symmetric: Verdict) -> Verdict:
         if not symmetric:
@@ -279,14 +305,18 @@ class Verifier:
             odd = s.role != "momentum"
             shown = flipped is u.flow and not odd or self.normal.same(flipped, -u.flow if odd else u.flow)
             if not shown and self.normal.ratio(flipped, u.flow) != (-1 if odd else 1):
-                return Verdict(False, f"the flow of `{s.name}` is not shown to be {'odd' if odd else 'even'} "
-                               "in the momenta")  # fmt: skip
+                return Verdict(
+                    False,
+                    f"the flow of `{s.name}` is not shown to be {'odd' if odd else 'even'} in the momenta",
+                )
         return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
 
     def certificate(self) -> Certificate:
         jump = jump_of(self.program)
         if jump is not None:
-            return Certificate(*(Verdict(*v) for v in jump_verdicts(self.program, jump, self.terms, self.normal)))
+            return Certificate(
+                *(Verdict(*v) for v in jump_verdicts(self.program, jump, self.terms, self.normal))
+            )
         volume = self.volume()
         symplectic = self.symplectic(volume)
         if volume and not self.groups:
@@ -318,13 +348,17 @@ def tree_error(flows: list[UOp]) -> float | None:
 def verify(program: Program) -> Certificate:
     """The certificate of a program; a VerifyError if it is malformed or claims what is not shown."""
     if not isinstance(program, Program):
-        raise VerifyError(f"verify takes a Program, not a {type(program).__name__}", fix="tpir.parse(text) makes one.")
+        raise VerifyError(
+            f"verify takes a Program, not a {type(program).__name__}", fix="tpir.parse(text) makes one."
+        )
     exact = in_reals(program)
     if exact is not program:
         Blocks(program)  # its types must fit as they are written
         for i, x in out_of_range(program):
-            raise VerifyError(f"`{i}` holds the constant {x!r}, which is out of the range of its type",
-                              fix="Choose other units, or write f64.")  # fmt: skip
+            raise VerifyError(
+                f"`{i}` holds the constant {x!r}, which is out of the range of its type",
+                fix="Choose other units, or write f64.",
+            )
     certificate = certified(replace(exact, claims=()))
     for claim in program.claims:
         verdict = certificate[claim]
@@ -335,17 +369,30 @@ def verify(program: Program) -> Certificate:
 
 def verifier_of(program: Program) -> Verifier | Framed | Collocated | Rotated:
     """Of a program in real numbers."""
-    return (Framed(program) if in_frame(program) else Collocated(program) if solves(program) else
-            Rotated(program) if rotates(program) else Verifier(program))  # fmt: skip
+    return (
+        Framed(program)
+        if in_frame(program)
+        else Collocated(program)
+        if solves(program)
+        else Rotated(program)
+        if rotates(program)
+        else Verifier(program)
+    )
 
 
-@lru_cache(maxsize=4)  # who compares methods asks about the one that is taken, and then it is asked about again
+@lru_cache(
+    maxsize=4
+)  # who compares methods asks about the one that is taken, and then it is asked about again
 def certified(program: Program) -> Certificate:
     return verifier_of(program).certificate()
 
 
 def remedy(verifier: Verifier | Framed | Collocated | Rotated, claim: str, verdict: Verdict) -> str:
-    stale = next((u for u in verifier.blocks.updates if u.stale), None) if isinstance(verifier, Verifier) else None
+    stale = (
+        next((u for u in verifier.blocks.updates if u.stale), None)
+        if isinstance(verifier, Verifier)
+        else None
+    )
     if stale is not None and claim in ("symplectic", "volume-preserving"):
         if verifier.program.states[stale.state].role == "position":
             return "Recompute dH/dp after the kick (symplectic Euler), or split the drift in two (leapfrog)."

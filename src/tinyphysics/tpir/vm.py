@@ -2,6 +2,7 @@
 
 It needs nothing but the standard library. Every backend is compared with it, bit by bit.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,15 +63,18 @@ def flatten(x: Any, type_: Type, name: str) -> Value:
         return number(x, type_, name)
     flat = list(_leaves(x))
     if len(flat) != prod(type_.shape):
-        raise ShapeError(f"`{name}` has {len(flat)} numbers, its shape {type_.shape} needs "
-                         f"{prod(type_.shape)}")  # fmt: skip
+        raise ShapeError(
+            f"`{name}` has {len(flat)} numbers, its shape {type_.shape} needs {prod(type_.shape)}"
+        )
     return [number(v, type_, name) for v in flat]
 
 
 def number(x: Any, type_: Type, name: str) -> Any:
     if isinstance(x, (int, float)):
         return as_number(x, type_.dtype)
-    raise InputError(f"`{name}` holds {x!r}, which is not a number", fix=f"Pass {name}=1.0, or a list of numbers.")
+    raise InputError(
+        f"`{name}` holds {x!r}, which is not a number", fix=f"Pass {name}=1.0, or a list of numbers."
+    )
 
 
 def _leaves(x: Any) -> Iterator[Any]:
@@ -122,11 +126,15 @@ class Machine:
         self.program = program
         self.slot: dict[Any, int] = {}
         self.constants: dict[int, Value] = {}
-        self.lists: dict[str, tuple[int, Type]] = {}  # where the points are that a list of neighbours was made of
+        self.lists: dict[
+            str, tuple[int, Type]
+        ] = {}  # where the points are that a list of neighbours was made of
         self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
         for i, s in enumerate(program.states):
             self.types[Register("S", i)] = s.type
-        self.actions = {name: self._actions(program.section(name)) for name in ("energy", "init", "step", "final")}
+        self.actions = {
+            name: self._actions(program.section(name)) for name in ("energy", "init", "step", "final")
+        }
         # how much of a step says whether it changes anything; 0 if nothing does
         self.gate = next((n + 1 for n, i in enumerate(program.step) if i.dst == Pointer(GOING)), 0)
 
@@ -154,7 +162,9 @@ class Machine:
     def _node(self, i: Instruction, op: Ops, src: Sequence[Operand], arg: Any = None) -> Action:
         """The instruction as a node of the graph, whose meaning ir/value.py defines."""
         like = i.type
-        if op in COMPARE:  # a constant has the type of what it is compared with; two constants are plain numbers
+        if (
+            op in COMPARE
+        ):  # a constant has the type of what it is compared with; two constants are plain numbers
             plain = Type(shape=i.type.shape)
             like = next((self._type(x, plain) for x in src if not isinstance(x, float)), plain)
         if op is Ops.STACK:  # puts scalars together
@@ -163,14 +173,26 @@ class Machine:
         d = self._slot(i.dst)
         self.types[i.dst] = i.type
         if op not in MINIMAL:  # what it becomes may depend on a constant: x**2 is a product
-            one = UOp(op, i.type.dtype, (), tuple(
-                UOp.const(x, t.dtype) if isinstance(x, float) else UOp.var(f"x{k}", (), t.dtype)
-                for k, (x, t) in enumerate(zip(src, types))), arg)  # fmt: skip
+            one = UOp(
+                op,
+                i.type.dtype,
+                (),
+                tuple(
+                    UOp.const(x, t.dtype) if isinstance(x, float) else UOp.var(f"x{k}", (), t.dtype)
+                    for k, (x, t) in enumerate(zip(src, types))
+                ),
+                arg,
+            )
             g = Expanded(one)
             where = [self._read(x, t) for x, t in zip(src, types) if not isinstance(x, float)]
             return call((lambda *x: list(map(g, *x))) if i.type.shape else g, d, where)
-        u = UOp(op, i.type.dtype, i.type.shape,
-                tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)), arg)  # fmt: skip
+        u = UOp(
+            op,
+            i.type.dtype,
+            i.type.shape,
+            tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)),
+            arg,
+        )
         return call(node(u), d, [self._read(x, t) for x, t in zip(src, types)])
 
     def _actions(self, listing: Sequence[Instruction]) -> list[Action]:
@@ -221,8 +243,9 @@ class Machine:
                 if name.startswith("custom."):
                     return self._node(i, Ops.CUSTOM, src, name.removeprefix("custom."))
                 if name not in FUNCTIONS:
-                    raise VerifyError(f"`{i}` uses the unknown function `{name}`",
-                                      fix=did_you_mean(name, FUNCTIONS) or None)  # fmt: skip
+                    raise VerifyError(
+                        f"`{i}` uses the unknown function `{name}`", fix=did_you_mean(name, FUNCTIONS) or None
+                    )
                 if name == "sq":
                     src = [src[0], src[0]]
                 arg = None
@@ -238,10 +261,14 @@ class Machine:
             case "NEAR":
                 return self._near(i)
             case "TREE":
-                raise PlanError("the virtual machine does not sum through a tree", fix="Leave approximate= out.")
+                raise PlanError(
+                    "the virtual machine does not sum through a tree", fix="Leave approximate= out."
+                )
             case "SERIES":
-                raise PlanError("the virtual machine does not run Taylor series in loops",
-                                fix='Choose backend="llvm" or "numpy".')  # fmt: skip
+                raise PlanError(
+                    "the virtual machine does not run Taylor series in loops",
+                    fix='Choose backend="llvm" or "numpy".',
+                )
             case "JACOBI" | "KEPLER" | "PULL":
                 return self._orbits(i)
             case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT" | "ROTATE" | "FLOW":
@@ -263,7 +290,11 @@ class Machine:
                 c = i.args[0]
                 assert isinstance(c, float)
                 self.types[i.dst] = i.type
-                return clock(self._slot(i.dst), c, i.type) if len(i.args) == 1 else word_of_time(self._slot(i.dst), i)
+                return (
+                    clock(self._slot(i.dst), c, i.type)
+                    if len(i.args) == 1
+                    else word_of_time(self._slot(i.dst), i)
+                )
             case "NOISE":
                 return self._noise(i)
             case "PROPAGATE":
@@ -281,7 +312,11 @@ class Machine:
         sources = tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types))
         u = UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, *number))
         self.types[i.dst] = i.type
-        d, at, kept = self._slot(i.dst), [self._read(x, t) for x, t in zip(i.args[1:-1], types)], self._slot(("list", number))
+        d, at, kept = (
+            self._slot(i.dst),
+            [self._read(x, t) for x, t in zip(i.args[1:-1], types)],
+            self._slot(("list", number)),
+        )
         self.lists[f"near{number[0]}"] = kept, q
         value = node(u)
 
@@ -298,7 +333,12 @@ class Machine:
     def _orbits(self, i: Instruction) -> Action:
         """What the instruction is made of, number by number."""
         rest = [x for x in i.args if not isinstance(x, (Word, tuple))]
-        arg = tuple(n for x in i.args if isinstance(x, (Word, tuple)) for n in ((x.text,) if isinstance(x, Word) else x))
+        arg = tuple(
+            n
+            for x in i.args
+            if isinstance(x, (Word, tuple))
+            for n in ((x.text,) if isinstance(x, Word) else x)
+        )
         types = [self._type(x, Type(i.type.dtype)) for x in rest]
         names = [UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)]
         u = jacobi.expand(UOp(Ops[i.op], i.type.dtype, i.type.shape, tuple(names), arg or None))
@@ -324,13 +364,16 @@ class Machine:
         s, f, k = self._slot(state), self._slot(flow), self._read(h, Type(type_.dtype))
         multiply_add = scalar(Ops.FMA, type_.dtype, ())
         if type_.shape:
+
             def each(r: Slots) -> None:
                 factor = r[k]
                 r[s] = [multiply_add(x, factor, y) for x, y in zip(r[f], r[s])]
+
             return each
 
         def one(r: Slots) -> None:
             r[s] = multiply_add(r[f], r[k], r[s])
+
         return one
 
     def _scale(self, i: Instruction) -> Action:
@@ -367,7 +410,9 @@ class Machine:
         def jump(r: Slots) -> None:
             given = {name: r[k] if isinstance(r[k], list) else [r[k]] for name, k in params.items()}
             old = [r[k] if isinstance(r[k], list) else [r[k]] for k in states]
-            for k, new, s in zip(states, propagated(self.program, i, old, given, r[DT], r[NOW]), self.program.states):
+            for k, new, s in zip(
+                states, propagated(self.program, i, old, given, r[DT], r[NOW]), self.program.states
+            ):
                 r[k] = new if s.type.shape else new[0]
 
         return jump
@@ -390,9 +435,7 @@ class Machine:
         return call((lambda *x: list(map(f, *x))) if i.type.shape else f, g, where)
 
     # --- runs ---------------------------------------------------------------------------------
-    def start(
-        self, state: Mapping[str, Any], params: Mapping[str, Any], dt: float, t0: float = 0.0
-    ) -> Loop:
+    def start(self, state: Mapping[str, Any], params: Mapping[str, Any], dt: float, t0: float = 0.0) -> Loop:
         """The registers after `init`."""
         slots: Slots = [None] * (len(self.slot) + FIRST)
         for slot, value in self.constants.items():
@@ -436,7 +479,11 @@ class Machine:
 
     def _while(self, loop: Loop, steps: int) -> None:
         """Steps until they would change nothing; they are not counted: how many it takes is a number of the program's own."""
-        before, after, slots = self.actions["step"][: self.gate], self.actions["step"][self.gate :], loop.slots
+        before, after, slots = (
+            self.actions["step"][: self.gate],
+            self.actions["step"][self.gate :],
+            loop.slots,
+        )
         for _ in range(steps):
             for act in before:
                 act(slots)
@@ -447,17 +494,16 @@ class Machine:
 
     def state(self, loop: Loop) -> dict[str, Value]:
         """The loop's own state, flat: not synchronised."""
-        return {
-            s.name: loop.slots[self.slot[Register("S", i)]] for i, s in enumerate(self.program.states)
-        }
+        return {s.name: loop.slots[self.slot[Register("S", i)]] for i, s in enumerate(self.program.states)}
 
     @property
     def outputs(self) -> dict[str, Type]:
         """What `final` stores or observes, by name."""
         return {
-            i.dst.name: self.types[i.dst] for i in self.program.final
+            i.dst.name: self.types[i.dst]
+            for i in self.program.final
             if i.op in ("STORE", "OBSERVE") and isinstance(i.dst, Pointer)
-        }  # fmt: skip
+        }
 
     def final(self, loop: Loop) -> dict[str, Value]:
         """The outputs of a synchronised copy, flat; the loop goes on untouched."""
@@ -515,7 +561,9 @@ class Expanded:
 @lru_cache(maxsize=64)
 def round_of(n: int, by_matrix: bool) -> Expression:
     """(x..., before, residuals..., matrix..., scales...) to (x..., the size of the correction, whether it is over)."""
-    x, r, m, w = (named(letter, count) for letter, count in (("x", n), ("r", n), ("m", n * n * by_matrix), ("w", n)))
+    x, r, m, w = (
+        named(letter, count) for letter, count in (("x", n), ("r", n), ("m", n * n * by_matrix), ("w", n))
+    )
     before = UOp.var("before")
     done = one_round(x, r, product(m, r) if by_matrix else r, [magnitude(s) for s in w], before)
     return Expression([*done.x, done.change, done.over], [str(v.arg) for v in (*x, before, *r, *m, *w)])
@@ -553,13 +601,16 @@ class Numbers:
 def copy(source: int, dst: int) -> Action:
     def act(r: Slots) -> None:
         r[dst] = r[source]
+
     return act
 
 
 def clock(dst: int, c: float, type_: Type) -> Action:
     """The time in float64, which counts further than any state needs, rounded to the register at the end."""
+
     def act(r: Slots) -> None:
         r[dst] = as_number(fma(r[NOW] + c, r[DT], r[T0]), type_.dtype)
+
     return act
 
 
@@ -572,6 +623,7 @@ def word_of_time(dst: int, i: Instruction) -> Action:
 
     def act(r: Slots) -> None:
         (r[dst],) = word(float(r[NOW]), r[DT], r[T0])
+
     return act
 
 
@@ -579,21 +631,29 @@ def call(f: Callable[..., Value], d: int, where: Sequence[int]) -> Action:
     """f on slots, without a loop over the operands in the usual cases."""
     if len(where) == 1:
         a = where[0]
+
         def one(r: Slots) -> None:
             r[d] = f(r[a])
+
         return one
     if len(where) == 2:
         a, b = where
+
         def two(r: Slots) -> None:
             r[d] = f(r[a], r[b])
+
         return two
     if len(where) == 3:
         a, b, c = where
+
         def three(r: Slots) -> None:
             r[d] = f(r[a], r[b], r[c])
+
         return three
+
     def many(r: Slots) -> None:
         r[d] = f(*(r[w] for w in where))
+
     return many
 
 
@@ -630,14 +690,18 @@ def run(
     {'q': 4.0, 'p': 2.0}
     """
     if not isinstance(program, Program):
-        raise InputError(f"vm.run takes a Program, not a {type(program).__name__}", fix="tpir.parse(text) makes one.")
+        raise InputError(
+            f"vm.run takes a Program, not a {type(program).__name__}", fix="tpir.parse(text) makes one."
+        )
     if not isinstance(steps, int):
         raise InputError(f"steps={steps!r} is not a whole number", fix="Pass steps=1000.")
     known = [s.name for s in program.states] + [p.name for p in program.params]
     unknown = [name for name in state if name not in known]
     if unknown:
-        raise InputError(f"the program has no state `{unknown[0]}`",
-                         fix=f"It has {', '.join(s.name for s in program.states)}.")  # fmt: skip
+        raise InputError(
+            f"the program has no state `{unknown[0]}`",
+            fix=f"It has {', '.join(s.name for s in program.states)}.",
+        )
     if steps < 0:
         raise InputError(f"steps={steps}", fix="A run has 0 steps or more; a negative dt goes back.")
     checked(seed=seed)

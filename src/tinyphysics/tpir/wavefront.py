@@ -6,6 +6,7 @@ stage on fewer rows than the one before, since what lies beyond its edges is not
 the edges, stage by stage. Slabs are independent of each other, and so are edges: threads share them. Every
 number is computed from the same numbers as before, so no bit changes.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -15,7 +16,10 @@ from tinyphysics.ir.uop import UOp
 from tinyphysics.tpir.nests import Buffer, LoopSection, Nest
 from tinyphysics.util import prod
 
-CACHES = (20 * 1024, 256 * 1024)  # bytes of rows that are kept at once: most of a first-level cache, half of a second
+CACHES = (
+    20 * 1024,
+    256 * 1024,
+)  # bytes of rows that are kept at once: most of a first-level cache, half of a second
 MOST_STEPS = 4  # in one pass: more gain little, and a run of fewer steps goes without
 WORTH = 4  # rows of work for each row at the edge that has to wait
 
@@ -86,8 +90,11 @@ def wavefront(section: LoopSection, buffers: dict[str, Buffer]) -> Wavefront | N
         return None
     reach = max(1, *(r for r in reaches if r is not None))
     used = {u.arg[0] for nest in section.nests for u in nest.loads()} | changing
-    row_bytes = sum(b.planes * prod(b.axes[1:]) * b.dtype.bits // 8 for name in used
-                    if (b := buffers[name]).axes[:1] == (n,))  # fmt: skip
+    row_bytes = sum(
+        b.planes * prod(b.axes[1:]) * b.dtype.bits // 8
+        for name in used
+        if (b := buffers[name]).axes[:1] == (n,)
+    )
     found = None
     for cache in CACHES:
         if found is None or found.steps < MOST_STEPS:

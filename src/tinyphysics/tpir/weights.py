@@ -1,4 +1,5 @@
 """How much of each part does a step apply, in which order, and at which times?"""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
@@ -33,7 +34,9 @@ class SubFlow:
 
     def commutes(self, other: SubFlow) -> bool:
         """Two kicks do: neither reads what one of them moves. What advances the time, which kicks may read, does not."""
-        return TIME not in (self.part, other.part) and not (self.moves | other.moves) & (self.reads | other.reads)
+        return TIME not in (self.part, other.part) and not (self.moves | other.moves) & (
+            self.reads | other.reads
+        )
 
     @property
     def idle(self) -> bool:
@@ -41,8 +44,11 @@ class SubFlow:
 
     def same(self, other: SubFlow) -> bool:
         """At whatever time."""
-        return (self.part == other.part and abs(self.weight - other.weight) <= TOL
-                and abs(self.square - other.square) <= TOL)  # fmt: skip
+        return (
+            self.part == other.part
+            and abs(self.weight - other.weight) <= TOL
+            and abs(self.square - other.square) <= TOL
+        )
 
 
 @dataclass
@@ -52,7 +58,9 @@ class Part:
     limit: dict[int, UOp]
     square: dict[int, Even]
 
-    def weights(self, limit: dict[int, UOp], square: dict[int, Even], normal: Normal) -> tuple[Fraction, Fraction] | None:
+    def weights(
+        self, limit: dict[int, UOp], square: dict[int, Even], normal: Normal
+    ) -> tuple[Fraction, Fraction] | None:
         """By which two numbers a block is this part; a part without dt**2 takes the block's."""
         w = multiple(limit, self.limit, normal)
         w = Fraction(0) if w is None and not limit else w
@@ -108,7 +116,9 @@ def sub_flows(blocks: Blocks, normal: Normal) -> tuple[list[SubFlow], str]:
             return [], f"{u} reads more than one time"
         limit = {s: x.limit for s, x in parted.items() if not normal.is_zero(x.limit)}
         square = {s: x for s, x in parted.items() if x.square is not None}
-        found = ((k, both) for k, x in enumerate(parts) if (both := x.weights(limit, square, normal)) is not None)
+        found = (
+            (k, both) for k, x in enumerate(parts) if (both := x.weights(limit, square, normal)) is not None
+        )
         part, (w, v) = next(found, (len(parts), (Fraction(bool(limit)), Fraction(bool(square)))))
         if part == len(parts):
             parts.append(Part(limit, square))
@@ -133,7 +143,9 @@ def merged(flows: list[SubFlow]) -> list[SubFlow]:
     out: list[SubFlow] = []
     for f in flows:
         k = len(out)
-        while k and out[k - 1].commutes(f) and (out[k - 1].part, out[k - 1].time or 0) > (f.part, f.time or 0):
+        while (
+            k and out[k - 1].commutes(f) and (out[k - 1].part, out[k - 1].time or 0) > (f.part, f.time or 0)
+        ):
             k -= 1
         if k and out[k - 1].part == f.part and at_once(out[k - 1].time, f.time):
             k -= 1
@@ -149,8 +161,14 @@ def at_once(a: float | None, b: float | None) -> bool:
 
 def uneven(flows: list[SubFlow]) -> str:
     """Why n steps are not n times one step; empty if they are."""
-    final, init = ([replace(f, time=None if f.time is None else f.time - STEPS_DONE[name])
-                    for f in flows if f.update.section == name] for name in ("final", "init"))  # fmt: skip
+    final, init = (
+        [
+            replace(f, time=None if f.time is None else f.time - STEPS_DONE[name])
+            for f in flows
+            if f.update.section == name
+        ]
+        for name in ("final", "init")
+    )
     if merged([*final, *init]):
         return "what `final` does is not undone by `init`, so that n steps are not n times one step"
     return ""
@@ -201,8 +219,9 @@ def off_the_clock(flows: list[SubFlow], ticking: int) -> str:
     now = step = Fraction(0)
     for f in flows:
         if f.time is not None and abs(Fraction(f.time) - now) > TOL:
-            return (f"{f.update} sees the time {f.time:g} steps in, "
-                    f"where the other part stands at {float(now):g}")  # fmt: skip
+            return (
+                f"{f.update} sees the time {f.time:g} steps in, where the other part stands at {float(now):g}"
+            )
         now += f.weight if f.part == ticking else 0
         step += f.weight if f.part == ticking and f.update.section == "step" else 0
     return "" if abs(step - 1) <= TOL else f"time would advance by {float(step):g} steps a step"

@@ -4,6 +4,7 @@ A step is derived, fused and verified as ever, and made wide last: every registe
 word, and each instruction is replaced by what rules/widen.py makes of it. So the program is an ordinary one, which
 every backend runs; nothing that simplifies real numbers comes after.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from tinyphysics.tpir.isa import (
     StateDecl,
     Type,
     Word,
-)  # fmt: skip
+)
 from tinyphysics.tpir.lower import Builder
 from tinyphysics.tpir.precision import LOW
 from tinyphysics.tpir.symbolic import Symbolic
@@ -48,7 +49,9 @@ class WideBuilder(Builder):
         self.program, self.weights = program, weights
         self.symbolic = Symbolic(program)
         self.words: dict[Operand, Words] = {}
-        self.steps: dict[Operand, None] = {Param("dt"): None}  # dt, and what is computed from it and numbers alone
+        self.steps: dict[Operand, None] = {
+            Param("dt"): None
+        }  # dt, and what is computed from it and numbers alone
         self.times: dict[Operand, None] = {}
         for p in program.params:
             self.words[Param(p.name)] = (Param(p.name), None)
@@ -72,7 +75,9 @@ class WideBuilder(Builder):
     def constants(self, i: Instruction) -> dict[UOp, Wide]:
         """The coefficients of the method, with the digits that a float64 has lost: they make steps of dt, and later times."""
         given = registers(i)
-        if not any(x in self.steps for x in given) or any(x not in self.steps and x not in self.times for x in given):
+        if not any(x in self.steps for x in given) or any(
+            x not in self.steps and x not in self.times for x in given
+        ):
             return {}
         known: dict[UOp, Wide] = {}
         for x in i.args:
@@ -84,8 +89,10 @@ class WideBuilder(Builder):
     def coefficient(self, x: float) -> Fraction:
         meant = self.weights.get(x, Fraction(x))
         if meant == Fraction(x) and not (x * SHORT).is_integer():
-            raise PlanError(f"the coefficient {x!r} of the method `{self.program.name}` is known as a float64 only",
-                            fix='Choose a method whose weights have more digits, or precision="float64".')  # fmt: skip
+            raise PlanError(
+                f"the coefficient {x!r} of the method `{self.program.name}` is known as a float64 only",
+                fix='Choose a method whose weights have more digits, or precision="float64".',
+            )
         return meant
 
     def expression(self, i: Instruction) -> Wide:
@@ -93,7 +100,9 @@ class WideBuilder(Builder):
         self.current.clear()
         u = self.symbolic.value(i, f"`{i}`")
         if u is None:
-            raise PlanError(f'`{i.op}` is not made with precision="dd" yet', fix='Choose precision="float64".')
+            raise PlanError(
+                f'`{i.op}` is not made with precision="dd" yet', fix='Choose precision="float64".'
+            )
         known: dict[UOp, Wide] = self.constants(i)
         for x in i.operands if i.op == "ACC_GRAD" else i.args:
             if x in self.words:
@@ -131,7 +140,9 @@ class WideBuilder(Builder):
     # --- instructions -------------------------------------------------------------------------
     def widened(self, i: Instruction, section: str) -> None:
         if i.op in REFUSED:
-            raise PlanError(f'{REFUSED[i.op]} not made with precision="dd" yet', fix='Choose precision="float64".')
+            raise PlanError(
+                f'{REFUSED[i.op]} not made with precision="dd" yet', fix='Choose precision="float64".'
+            )
         match i.op:
             case "LOAD":
                 assert isinstance(i.dst, Register)
@@ -154,7 +165,9 @@ class WideBuilder(Builder):
                 assert isinstance(i.dst, Register)
                 firsts = [x if isinstance(x, float) else self.words[x][0] for x in given]
                 listed = self.temporary()
-                self.sections[section].append(Instruction("NEAR", (listed, what, *firsts, numbers), i.type, i.note))
+                self.sections[section].append(
+                    Instruction("NEAR", (listed, what, *firsts, numbers), i.type, i.note)
+                )
                 self.words[i.dst] = (listed, None)
                 self.symbolic.env[i.dst] = UOp.var(f"{i.dst}", i.type.shape, i.type.dtype)
             case "NOISE":  # a number of 53 random bits is one word
@@ -162,7 +175,9 @@ class WideBuilder(Builder):
                 assert isinstance(i.dst, Register)
                 at = index if isinstance(index, float) else self.words[index][0]
                 drawn = self.temporary()
-                self.sections[section].append(Instruction("NOISE", (drawn, kind, at, numbers), i.type, i.note))
+                self.sections[section].append(
+                    Instruction("NOISE", (drawn, kind, at, numbers), i.type, i.note)
+                )
                 self.words[i.dst] = (drawn, None)
                 self.symbolic.env[i.dst] = UOp.var(f"{i.dst}", i.type.shape, i.type.dtype)
             case _:
@@ -190,7 +205,11 @@ class WideBuilder(Builder):
             new = multiply_add(flow, h, own)
         else:
             given = i.args[0]
-            source = Pair(UOp.const(given, f64, i.type.shape)) if isinstance(given, float) else self.value(given, i.type)
+            source = (
+                Pair(UOp.const(given, f64, i.type.shape))
+                if isinstance(given, float)
+                else self.value(given, i.type)
+            )
             assert isinstance(source, Pair)
             new = source
         high, low = self.words[i.dst]
@@ -228,6 +247,11 @@ def in_pairs(program: Program, weights: Mapping[float, Fraction]) -> Program:
         states.append(replace(s, conjugate=None if s.conjugate is None else 2 * s.conjugate))
         states.append(StateDecl(f"{s.name}{LOW}", "error", s.type, low_of=2 * k))
     return replace(
-        program, claims=(), states=tuple(states), energy=(), init=tuple(b.sections["init"]),
-        step=tuple(b.sections["step"]), final=tuple(b.sections["final"]),
-    )  # fmt: skip
+        program,
+        claims=(),
+        states=tuple(states),
+        energy=(),
+        init=tuple(b.sections["init"]),
+        step=tuple(b.sections["step"]),
+        final=tuple(b.sections["final"]),
+    )

@@ -3,6 +3,7 @@
 Only the standard library is used. A cell holds 2 by 4 dots, and a character is about twice
 as high as wide, so dots are square.
 """
+
 from __future__ import annotations
 
 import math

@@ -2,6 +2,7 @@
 
 The one file that imports matplotlib. Nothing is shown: a figure is returned, and notebooks draw it.
 """
+
 from __future__ import annotations
 
 import io
@@ -18,7 +19,18 @@ from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.view.terminal import energy_picture, with_members
 
-COLOURS = ("#2f6db5", "#d9632a", "#3a9a6b", "#a34fa0", "#c9a227", "#4fb0c6", "#b23a48", "#6b6b6b", "#8a6d3b", "#5b5bd6")
+COLOURS = (
+    "#2f6db5",
+    "#d9632a",
+    "#3a9a6b",
+    "#a34fa0",
+    "#c9a227",
+    "#4fb0c6",
+    "#b23a48",
+    "#6b6b6b",
+    "#8a6d3b",
+    "#5b5bd6",
+)
 MOST_CURVES = 10  # more bodies or members than this are a cloud
 FEW_SITES = 6  # a chain this short is curves over time, not an image
 DENSE = 20_000  # more points than this are a density
@@ -45,7 +57,11 @@ def plot(out: Trajectory, system: System, figure: Figure | None = None) -> Figur
     if out.metrics.get("members", 1) == 0:
         fig.suptitle(f"{system.name}: an ensemble of nobody", color=INK)
         return fig
-    side = [draw for draw, wanted in ((over_time, scalar(system)), (energy_error, system.energy is not None)) if wanted]
+    side = [
+        draw
+        for draw, wanted in ((over_time, scalar(system)), (energy_error, system.energy is not None))
+        if wanted
+    ]
     if figure is None:
         fig.set_size_inches((9.2 if side else 5.4), 4.4)
     grid = fig.add_gridspec(max(len(side), 1), 2 if side else 1, width_ratios=(1.15, 1) if side else (1,))
@@ -70,7 +86,12 @@ def portrait(ax: Axes, out: Trajectory, system: System) -> None:
     first, shape = states[0], states[0].var.shape
     x = with_members(out, first.name, shape)  # (frames, members, shape...)
     if shape == () and system.kind == "map":
-        iterates(ax, out, [with_members(out, s.name, ()) for s in states if s.var.shape == ()], [s.name for s in states])
+        iterates(
+            ax,
+            out,
+            [with_members(out, s.name, ()) for s in states if s.var.shape == ()],
+            [s.name for s in states],
+        )
     elif shape == () and len(states) > 1 and states[1].var.shape == ():
         curves(ax, np.stack([x, with_members(out, states[1].name, ())], -1), first.name, states[1].name)
     elif shape == ():
@@ -95,7 +116,15 @@ def curves(ax: Axes, xy: Any, x_name: str, y_name: str, equal: bool = True) -> N
     elif 0 < count <= MOST_CURVES:
         for k in range(count):
             ax.plot(xy[:, k, 0], xy[:, k, 1], lw=1.1 if len(xy) > 2 else 0, color=COLOURS[k % len(COLOURS)])
-            ax.plot(*last_finite(xy[:, k]), "o", ms=5, color=COLOURS[k % len(COLOURS)], mec="white", mew=0.7, zorder=3)
+            ax.plot(
+                *last_finite(xy[:, k]),
+                "o",
+                ms=5,
+                color=COLOURS[k % len(COLOURS)],
+                mec="white",
+                mew=0.7,
+                zorder=3,
+            )
     else:
         cloud(ax, xy[0], xy[-1])
     if equal:
@@ -140,7 +169,16 @@ def density(ax: Axes, x: Any, y: Any) -> None:
         low, high = np.quantile(v, (3e-3, 1 - 3e-3))
         ends += [low - 0.1 * (high - low), high + 0.1 * (high - low)]
     inside = (x >= ends[0]) & (x <= ends[1]) & (y >= ends[2]) & (y <= ends[3])
-    ax.hexbin(x[inside], y[inside], gridsize=160, bins="log", cmap="magma", mincnt=1, linewidths=0.1, extent=tuple(ends))
+    ax.hexbin(
+        x[inside],
+        y[inside],
+        gridsize=160,
+        bins="log",
+        cmap="magma",
+        mincnt=1,
+        linewidths=0.1,
+        extent=tuple(ends),
+    )
     ax.set(xlim=ends[:2], ylim=ends[2:], facecolor="#000004")
 
 
@@ -206,12 +244,18 @@ def field(ax: Axes, out: Trajectory, x: Any, name: str, members: int) -> None:
     """The last frame; of more than two axes the sum over the first ones."""
     told = name
     if x.ndim > 2:
-        x, told = x.sum(tuple(range(x.ndim - 2))), f"sum of {name} over its first {'axis' if x.ndim == 3 else 'axes'}"
+        x, told = (
+            x.sum(tuple(range(x.ndim - 2))),
+            f"sum of {name} over its first {'axis' if x.ndim == 3 else 'axes'}",
+        )
     picture = ax.imshow(x, origin="lower", interpolation="nearest", **colour_map(x))
     scale(ax, picture, told)
     which = f", the first of {members:,} members" if members > 1 else ""
-    ax.set(xlabel="second axis" if told == name else "last axis", ylabel="first axis" if told == name else "last but one",
-           title=f"{name} at t = {out.t[-1]:g}{which}")  # fmt: skip
+    ax.set(
+        xlabel="second axis" if told == name else "last axis",
+        ylabel="first axis" if told == name else "last but one",
+        title=f"{name} at t = {out.t[-1]:g}{which}",
+    )
 
 
 def iterates(ax: Axes, out: Trajectory, values: list[Any], names: list[str]) -> None:
@@ -229,7 +273,9 @@ def iterates(ax: Axes, out: Trajectory, values: list[Any], names: list[str]) -> 
         colour = np.repeat(np.arange(values[0].shape[1])[None], len(values[0]), 0).ravel()[good]
         size = float(np.clip(9_000 / max(good.sum(), 1), 0.4, 6))
         one = values[0].shape[1] == 1
-        ax.scatter(x[good], y[good], s=size, c=COLOURS[0] if one else colour, cmap=None if one else "viridis", lw=0)
+        ax.scatter(
+            x[good], y[good], s=size, c=COLOURS[0] if one else colour, cmap=None if one else "viridis", lw=0
+        )
     ax.set(xlabel=names[0], ylabel=names[1], title=f"{int(good.sum()):,} iterates")
 
 
@@ -262,7 +308,11 @@ def energy_error(ax: Axes, out: Trajectory, system: System) -> None:
         with np.errstate(invalid="ignore", divide="ignore"):
             off = (energy - energy[0]) / (np.nanmax(np.abs(energy[0])) or 1.0)
         largest = "|E0|" if energy.shape[1] == 1 else "max |E0|"
-        lines, y_name, title = [(out.t, v) for v in off.T], f"(E - E0)/{largest}", "energy error, at the frames"
+        lines, y_name, title = (
+            [(out.t, v) for v in off.T],
+            f"(E - E0)/{largest}",
+            "energy error, at the frames",
+        )
     ax.axhline(0.0, color=FAINT, lw=0.8, zorder=0)
     if len(lines) > MOST_CURVES:
         values = np.stack([v for _, v in lines], 1)

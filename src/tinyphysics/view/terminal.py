@@ -1,4 +1,5 @@
 """What does a run look like?  Its orbit or phase portrait, and how well it kept its energy."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -42,9 +43,14 @@ def portrait(out: Trajectory, system: System) -> Picture:
     shape = first.var.shape
     if len(states) >= 2 and shape == states[1].var.shape == ():
         x, y = (with_members(out, s.name, s.var.shape) for s in states[:2])
-        return Picture(f"{first.name} and {states[1].name}", first.name, states[1].name,
-                       tuple(zip(x.T, y.T)), joined=system.kind != "map",
-                       to_scale=system.kind != "map")  # fmt: skip
+        return Picture(
+            f"{first.name} and {states[1].name}",
+            first.name,
+            states[1].name,
+            tuple(zip(x.T, y.T)),
+            joined=system.kind != "map",
+            to_scale=system.kind != "map",
+        )
     if shape == (2,) or len(shape) == 2 and shape[1] in (2, 3):
         q = with_members(out, first.name, shape)
         flat = q.reshape(len(q), -1, shape[-1])  # every body of every member
@@ -74,7 +80,9 @@ def energy_picture(out: Trajectory, system: System) -> Picture | None:
     values, scale = values.reshape(len(t), -1), np.ravel(scale)
     if system.driven:
         return Picture("energy, which H(t) does not conserve", "t", "H", tuple((t, v) for v in values.T))
-    with np.errstate(invalid="ignore", over="ignore"):  # a run that blew up ends in numbers without a difference
+    with np.errstate(
+        invalid="ignore", over="ignore"
+    ):  # a run that blew up ends in numbers without a difference
         error = (values - values[0]) / scale
     good = np.isfinite(error)
     worst = np.abs(error[good]).max() if good.any() else 0.0

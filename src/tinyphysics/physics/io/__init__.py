@@ -1,4 +1,5 @@
 """Files that others read and write: extended XYZ, and GSD (which needs the package gsd: tinyphysics[io])."""
+
 from tinyphysics.physics.io.frames import Frames as Frames
 from tinyphysics.physics.io.hoomd import read_gsd as read_gsd
 from tinyphysics.physics.io.hoomd import write_gsd as write_gsd

@@ -1,4 +1,5 @@
 """What is in a file of particles?  Frames of one set of particles; and how a run becomes such frames."""
+
 from __future__ import annotations
 
 import os
@@ -29,7 +30,9 @@ class Frames:
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.columns:
-            raise InputError(f"the file has no column `{name}`", fix=f"It has {', '.join(self.columns) or 'none but q'}.")
+            raise InputError(
+                f"the file has no column `{name}`", fix=f"It has {', '.join(self.columns) or 'none but q'}."
+            )
         return self.columns[name]
 
     def __len__(self) -> int:
@@ -39,7 +42,9 @@ class Frames:
         """One number or word of every frame: `frames.said("energy")`."""
         if any(name not in i for i in self.info) or not self.info:
             known = sorted(set().union(*self.info)) if self.info else []
-            raise InputError(f"not every frame says its `{name}`", fix=f"Said somewhere: {', '.join(known) or 'nothing'}.")
+            raise InputError(
+                f"not every frame says its `{name}`", fix=f"Said somewhere: {', '.join(known) or 'nothing'}."
+            )
         return np.array([i[name] for i in self.info])
 
 
@@ -57,15 +62,21 @@ def from_run(
     if partner is not None and np.shape(out.frames[partner]) != np.shape(out.frames[name]):
         partner = None
     n, d = q.shape[1:]
-    columns = {} if partner is None else {"momenta": in_space(of_member(out.frames[partner], partner, member))}
+    columns = (
+        {} if partner is None else {"momenta": in_space(of_member(out.frames[partner], partner, member))}
+    )
     edges = None if box is None else boxed(box, d)
-    times = np.asarray(out.t)[:, member] if np.ndim(out.t) > 1 else out.t  # members may have times of their own
+    times = (
+        np.asarray(out.t)[:, member] if np.ndim(out.t) > 1 else out.t
+    )  # members may have times of their own
     info = [{"step": int(k), "time": float(t)} for k, t in zip(out.steps, times)]
     for told, value in zip(info, energies(out, member)):
         told["energy"] = float(value)
     whole = None if edges is None else np.broadcast_to(edges, (len(q), 3, 3))
     periodic = edges is not None
-    frames = Frames(in_space(q), words(species, n), columns, whole, (periodic, periodic, periodic and d == 3), tuple(info))
+    frames = Frames(
+        in_space(q), words(species, n), columns, whole, (periodic, periodic, periodic and d == 3), tuple(info)
+    )
     return frames, partner
 
 
@@ -74,17 +85,23 @@ def of_member(a: Any, name: str, member: int | None) -> Any:
     a = np.asarray(a, float)
     if member is not None:
         if a.ndim != 4 or not -a.shape[1] <= member < a.shape[1]:
-            raise InputError(f"member={member} of `{name}`, which has shape {a.shape}",
-                             fix="Leave member= out, or choose another.")  # fmt: skip
+            raise InputError(
+                f"member={member} of `{name}`, which has shape {a.shape}",
+                fix="Leave member= out, or choose another.",
+            )
         a = a[:, member]
     if a.ndim == 4:
         raise InputError(f"`{name}` has {a.shape[1]} members; a file holds one", fix="Pass member=0.")
     if a.ndim != 3 or a.shape[2] not in (1, 2, 3):
-        raise InputError(f"`{name}` of shape {a.shape} is not frames of particles", fix="Its shape is (frames, n, 3).")
+        raise InputError(
+            f"`{name}` of shape {a.shape} is not frames of particles", fix="Its shape is (frames, n, 3)."
+        )
     bad = np.argwhere(~np.isfinite(a))
     if len(bad):
-        raise InputError(f"`{name}` is not finite in frame {bad[0][0]}, particle {bad[0][1]}: the run stopped there",
-                         fix="Run for fewer steps, or with a shorter one.")  # fmt: skip
+        raise InputError(
+            f"`{name}` is not finite in frame {bad[0][0]}, particle {bad[0][1]}: the run stopped there",
+            fix="Run for fewer steps, or with a shorter one.",
+        )
     return a
 
 
@@ -112,11 +129,15 @@ def words(species: Any, n: int) -> tuple[str, ...]:
     """One word for each of n particles; a single word is for all."""
     given: Sequence[Any] = [species] * n if isinstance(species, str) else list(species)
     if len(given) != n:
-        raise InputError(f"species has {len(given)} words for {n} particles",
-                         fix='Pass one for each, or one for all: species="Ar".')  # fmt: skip
+        raise InputError(
+            f"species has {len(given)} words for {n} particles",
+            fix='Pass one for each, or one for all: species="Ar".',
+        )
     for w in given:
         if not isinstance(w, str) or not w or any(c.isspace() or c in '"=' for c in w):
-            raise InputError(f"species {w!r} is not a word", fix='A species is a word such as "Ar", without spaces.')
+            raise InputError(
+                f"species {w!r} is not a word", fix='A species is a word such as "Ar", without spaces.'
+            )
     return tuple(given)
 
 
@@ -128,8 +149,9 @@ def in_one_piece(path: Any) -> Iterator[Path]:
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except OSError as error:
-        raise StoreError(f"`{path}` could not be written: {error}",
-                         fix="Choose a directory that you may write to.") from error  # fmt: skip
+        raise StoreError(
+            f"`{path}` could not be written: {error}", fix="Choose a directory that you may write to."
+        ) from error
     try:
         yield part
         with open(part, "rb") as file:

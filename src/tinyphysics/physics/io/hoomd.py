@@ -3,6 +3,7 @@
 A GSD file holds float32 unless asked for double (gsd 5): positions are then rounded to seven digits. They are stored
 inside the box, which is centred on 0, with the number of box lengths that each has travelled: what comes back is unwrapped.
 """
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -33,13 +34,22 @@ def opened(path: Any, mode: str, precision: str = "single") -> Any:
     try:
         return hoomd.open(name=str(path), mode=mode, precision=precision)
     except TypeError:
-        raise StoreError("this version of gsd writes float32 only", fix="Install gsd 5, or leave precision= out.") from None
+        raise StoreError(
+            "this version of gsd writes float32 only", fix="Install gsd 5, or leave precision= out."
+        ) from None
 
 
 def write_gsd(
-    path: Any, out: Trajectory | Frames, *, species: Any = "X", box: Any = None, mass: Any = None,
-    member: int | None = None, positions: str | None = None, precision: str = "single",
-) -> None:  # fmt: skip
+    path: Any,
+    out: Trajectory | Frames,
+    *,
+    species: Any = "X",
+    box: Any = None,
+    mass: Any = None,
+    member: int | None = None,
+    positions: str | None = None,
+    precision: str = "single",
+) -> None:
     """All frames of a run, with step, energy and time; in one piece, or not at all.
 
     The format knows velocities and not momenta: they are written if `mass` is given, one for all or one for each.
@@ -71,7 +81,9 @@ def write_gsd(
                     f.particles.velocity = np.asarray(frames["velocity"][k], real)
                 info = frames.info[k] if frames.info else {}
                 f.configuration.step = int(info.get("step", k))
-                f.log = {name: np.array([info[name]], np.float64) for name in ("energy", "time") if name in info}
+                f.log = {
+                    name: np.array([info[name]], np.float64) for name in ("energy", "time") if name in info
+                }
                 if sizes is None:
                     f.log[OPEN] = np.array([1], np.uint8)
                 file.append(f)
@@ -80,16 +92,20 @@ def write_gsd(
 def weights(mass: Any, n: int) -> Any:
     m = np.asarray(mass, float)
     if m.shape not in ((), (n,)) or not (np.isfinite(m).all() and (m > 0).all()):
-        raise InputError(f"mass of shape {m.shape} for {n} particles, or not positive",
-                         fix="Pass one for all, or one for each.")  # fmt: skip
+        raise InputError(
+            f"mass of shape {m.shape} for {n} particles, or not positive",
+            fix="Pass one for all, or one for each.",
+        )
     return np.broadcast_to(m, (n,))
 
 
 def hoomd_box(edges: Any) -> list[float]:
     """Lx, Ly, Lz and the three tilts."""
     if np.abs(np.triu(edges, 1)).max() > 1e-12 * np.abs(edges).max():
-        raise InputError("a GSD box has its first edge along x and its second in the plane z = 0",
-                         fix="Turn the system, or write XYZ, where a box lies as it likes.")  # fmt: skip
+        raise InputError(
+            "a GSD box has its first edge along x and its second in the plane z = 0",
+            fix="Turn the system, or write XYZ, where a box lies as it likes.",
+        )
     (x, _, _), (a, y, _), (b, c, z) = edges.tolist()
     return [x, y, z, a / y, b / z, c / z]
 
@@ -122,7 +138,9 @@ def read_gsd(path: Any) -> Frames:
     except StoreError:
         raise
     except Exception as error:  # whatever gsd makes of a damaged file
-        raise StoreError(f"`{path}` could not be read as GSD: {error}", fix="It is damaged, or of another kind.") from error
+        raise StoreError(
+            f"`{path}` could not be read as GSD: {error}", fix="It is damaged, or of another kind."
+        ) from error
     if not found:
         raise StoreError(f"`{path}` holds no frame", fix="It was not written to its end.")
     for k, f in enumerate(found):
@@ -132,28 +150,39 @@ def read_gsd(path: Any) -> Frames:
     open_ = all(OPEN in (f.log or {}) for f in found)
     turns = [np.zeros_like(f.particles.image) if open_ else f.particles.image for f in found]
     q = np.stack([f.particles.position.astype(np.float64) + t @ e for f, t, e in zip(found, turns, boxes)])
-    columns = {"velocity": np.stack([f.particles.velocity for f in found]).astype(np.float64),
-               "mass": np.stack([f.particles.mass for f in found]).astype(np.float64)}  # fmt: skip
+    columns = {
+        "velocity": np.stack([f.particles.velocity for f in found]).astype(np.float64),
+        "mass": np.stack([f.particles.mass for f in found]).astype(np.float64),
+    }
     periodic = not open_
     info = tuple(said(f) for f in found)
     kinds = tuple(first.particles.types[i] for i in first.particles.typeid)
     flat = first.configuration.dimensions == 2
-    return Frames(q, kinds, columns, None if open_ else boxes, (periodic, periodic, periodic and not flat), info)
+    return Frames(
+        q, kinds, columns, None if open_ else boxes, (periodic, periodic, periodic and not flat), info
+    )
 
 
 def said(f: Any) -> dict[str, Any]:
     log = f.log or {}
-    return {"step": int(f.configuration.step), **{name: float(log[name][0]) for name in ("energy", "time") if name in log}}
+    return {
+        "step": int(f.configuration.step),
+        **{name: float(log[name][0]) for name in ("energy", "time") if name in log},
+    }
 
 
 def checked(path: Any, k: int, f: Any, first: Any) -> None:
     """Nothing that is not a number, no type without a name, the particles of the first frame."""
     p = f.particles
     if p.N < 1 or p.N != first.particles.N or not np.array_equal(p.typeid, first.particles.typeid):
-        raise StoreError(f"{path}: frame {k} has other particles than the first one", fix="Split the file there.")
+        raise StoreError(
+            f"{path}: frame {k} has other particles than the first one", fix="Split the file there."
+        )
     if len(p.typeid) and int(np.max(p.typeid)) >= len(p.types):
         at = int(np.argmax(p.typeid))
-        raise StoreError(f"{path}: frame {k}, particle {at} has the type {p.typeid[at]}; there are {len(p.types)}")
+        raise StoreError(
+            f"{path}: frame {k}, particle {at} has the type {p.typeid[at]}; there are {len(p.types)}"
+        )
     for name in ("position", "velocity", "mass"):
         bad = np.argwhere(~np.isfinite(getattr(p, name)))
         if len(bad):

@@ -3,6 +3,7 @@
 Numbers are written with as many digits as bring back their bits. Columns are named by Properties=name:type:width:...,
 with the types S (word), R (real), I (integer) and L (T or F); the box by Lattice="..." with its edges one after the other.
 """
+
 from __future__ import annotations
 
 import re
@@ -20,14 +21,28 @@ from tinyphysics.trajectory import Trajectory
 
 PLAIN = (("species", "S", 1), ("pos", "R", 3))  # of a file that does not say: plain XYZ
 PAIR = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^\s="]+)(?:\s*=\s*("(?:[^"\\]|\\.)*"|\{[^}]*\}|\[.*\]|\S+))?')
-TRUTH = {"T": True, "F": False, "true": True, "false": False, "True": True, "False": False, "TRUE": True, "FALSE": False}
+TRUTH = {
+    "T": True,
+    "F": False,
+    "true": True,
+    "false": False,
+    "True": True,
+    "False": False,
+    "TRUE": True,
+    "FALSE": False,
+}
 
 
 # --- writing ----------------------------------------------------------------------------------------
 def write_xyz(
-    path: Any, out: Trajectory | Frames, *, species: Any = "X", box: Any = None, member: int | None = None,
+    path: Any,
+    out: Trajectory | Frames,
+    *,
+    species: Any = "X",
+    box: Any = None,
+    member: int | None = None,
     positions: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """All frames of a run, with momenta, energy, time and step; in one piece, or not at all.
 
     `species` is a word for all or one for each; `box` one length, three, or edges as rows. What was read
@@ -59,8 +74,10 @@ def shown(column: list[Any]) -> list[str]:
 def kind_of(name: str, v: Any) -> str:
     kind = {"U": "S", "f": "R", "i": "I", "u": "I", "b": "L"}.get(v.dtype.kind)
     if kind is None or ":" in name or any(c.isspace() for c in name) or v.ndim > 2:
-        raise InputError(f"the column `{name}` of {v.dtype}, shape {v.shape}, cannot be written",
-                         fix="A column is words, reals, integers or truths; its name has no space and no colon.")  # fmt: skip
+        raise InputError(
+            f"the column `{name}` of {v.dtype}, shape {v.shape}, cannot be written",
+            fix="A column is words, reals, integers or truths; its name has no space and no colon.",
+        )
     if kind == "R" and not np.isfinite(v).all():
         raise InputError(f"the column `{name}` is not finite", fix="Leave the frame out.")
     return kind
@@ -114,15 +131,25 @@ def read_xyz(path: Any) -> Frames:
     first = frames[0]
     for f in frames[1:]:
         if f.kinds != first.kinds or not np.array_equal(f.columns["species"], first.columns["species"]):
-            raise f.place.wrong("this frame has other particles or columns than the first one", "Split the file there.")
+            raise f.place.wrong(
+                "this frame has other particles or columns than the first one", "Split the file there."
+            )
         if (f.box is None) != (first.box is None) or f.pbc != first.pbc:
-            raise f.place.wrong("this frame has another kind of box than the first one", "Split the file there.")
+            raise f.place.wrong(
+                "this frame has another kind of box than the first one", "Split the file there."
+            )
     names = [name for name, _, _ in first.kinds if name not in ("species", "pos")]
     extra = {name: np.stack([f.columns[name] for f in frames]) for name in names}
     box = None if first.box is None else np.stack([f.box for f in frames])
     pbc = (first.pbc[0], first.pbc[1], first.pbc[2])
-    return Frames(np.stack([f.columns["pos"] for f in frames]), tuple(first.columns["species"].tolist()), extra, box, pbc,
-                  tuple(f.info for f in frames))  # fmt: skip
+    return Frames(
+        np.stack([f.columns["pos"] for f in frames]),
+        tuple(first.columns["species"].tolist()),
+        extra,
+        box,
+        pbc,
+        tuple(f.info for f in frames),
+    )
 
 
 def each(path: str, lines: list[str]) -> Iterator[Frame]:
@@ -133,12 +160,17 @@ def each(path: str, lines: list[str]) -> Iterator[Frame]:
         here = Place(path, at + 1)
         word = lines[at].strip()
         if not re.fullmatch(r"[0-9]+", word) or int(word) < 1:
-            raise here.wrong(f"`{word[:40]}` is not a number of particles", "A frame begins with one, on a line of its own.")
+            raise here.wrong(
+                f"`{word[:40]}` is not a number of particles",
+                "A frame begins with one, on a line of its own.",
+            )
         n = int(word)
         if len(lines) < at + 2 + n:
             have = max(len(lines) - at - 2, 0)
-            raise Place(path, len(lines)).wrong(f"the file ends here: the frame at line {at + 1} has {have} of {n} particles",
-                                                "It was not written to its end.")  # fmt: skip
+            raise Place(path, len(lines)).wrong(
+                f"the file ends here: the frame at line {at + 1} has {have} of {n} particles",
+                "It was not written to its end.",
+            )
         yield one(Place(path, at + 2), lines[at + 1], lines[at + 2 : at + 2 + n])
         at += 2 + n
 
@@ -156,7 +188,9 @@ def one(here: Place, comment: str, rows: list[str]) -> Frame:
     for k, row in enumerate(rows):
         words = row.split()
         if len(words) != width:
-            raise Place(here.path, here.line + 1 + k).wrong(f"{len(words)} columns where Properties says {width}")
+            raise Place(here.path, here.line + 1 + k).wrong(
+                f"{len(words)} columns where Properties says {width}"
+            )
         table.append(words)
     columns, start = {}, 0
     for name, kind, n in kinds:
@@ -206,7 +240,9 @@ def properties(here: Place, text: str | None) -> tuple[tuple[str, str, int], ...
     good = len(words) % 3 == 0 and known
     names = [name for name, _, _ in triples]
     if not good or len(set(names)) < len(names):
-        raise here.wrong(f"Properties={text} is not name:type:width, each name once", "Types are S, R, I and L.")
+        raise here.wrong(
+            f"Properties={text} is not name:type:width, each name once", "Types are S, R, I and L."
+        )
     out = tuple((name, kind, int(n)) for name, kind, n in triples)
     if ("species", "S", 1) not in out or ("pos", "R", 3) not in out:
         raise here.wrong("there is no species:S:1 and pos:R:3 among the Properties")
@@ -244,7 +280,9 @@ def column(here: Place, words: list[str], name: str, kind: str) -> Any:
     for k, w in enumerate(words):
         if not fits(w, kind):
             what = {"R": "finite number", "I": "whole number of 64 bits", "L": "truth, T or F"}[kind]
-            raise Place(here.path, here.line + 1 + k).wrong(f"`{w[:40]}` in the column `{name}` is not a {what}")
+            raise Place(here.path, here.line + 1 + k).wrong(
+                f"`{w[:40]}` in the column `{name}` is not a {what}"
+            )
     raise AssertionError("a column that fits was not read")
 
 
@@ -255,4 +293,3 @@ def fits(word: str, kind: str) -> bool:
         return bool(np.isfinite(float(word))) if kind == "R" else abs(int(word)) < 2**63
     except ValueError:
         return False
-
