@@ -78,7 +78,12 @@ def seeded(x: UOp, seed: Seed, told: bool) -> UOp:
 
 
 def inverse_root(x: UOp, cubed: bool, seed: Seed, told: bool = True) -> tuple[UOp, UOp]:
-    """(x**-0.5 or x**-1.5, where the seed failed); the seed has so few digits that its square is exact, or float32."""
+    """(x**-0.5 or x**-1.5, where it must not be used); the seed has so few digits that its square is exact, or float32.
+
+    Where the seed is not for x, or x**-1.5 leaves the range, the result is infinite or NaN, and that is the condition.
+    A seed that says nothing of an x beyond it leaves a finite number, and is found out by e instead: it goes through
+    float32, so that nothing made of it leaves float64's range.
+    """
     wide = format_of(x) is DOUBLE
     y, reach = seeded(x, seed, told), seed.double if wide else seed.single
     u = y * y
@@ -87,10 +92,10 @@ def inverse_root(x: UOp, cubed: bool, seed: Seed, told: bool = True) -> tuple[UO
     if len(c) == 1:
         return first, (first - first).ne(0.0)
     e = (-x).fma(u, 1.0)
-    failed = ~(e * e <= (1.5 * reach) ** 2)  # also where it is NaN
-    if c[0] != 1.0:
-        return first * estrin(c, e), failed
-    return (first * e).fma(estrin(c[1:], e), first), failed
+    out = first * estrin(c, e) if c[0] != 1.0 else (first * e).fma(estrin(c[1:], e), first)
+    if wide and seed.silent and not told:
+        return out, ~(e * e <= (1.5 * reach) ** 2)  # also where e is NaN
+    return out, (out - out).ne(0.0)
 
 
 def is_root(u: UOp) -> bool:
