@@ -14,29 +14,36 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Generic, TypeVar
 
 from tinyphysics.errors import InputError
 
 BEGAN = time.time()  # the code that runs is what the files held then
 
 
-class Flag:
-    def __init__(self, name: str, default: int, sentence: str) -> None:
-        self.name, self.default, self.sentence = name, default, sentence
+T = TypeVar("T", int, str)
+
+
+class Flag(Generic[T]):
+    """A whole number or a name, by what its default is."""
+
+    def __init__(self, name: str, default: T, sentence: str) -> None:
+        self.name, self.sentence = name, sentence
+        self.default: T = default
         text = os.environ.get(f"TINYPHYSICS_{name}", str(default))
-        if not text.lstrip("-").isdigit():
+        if isinstance(default, int) and not text.lstrip("-").isdigit():
             raise InputError(
                 f"TINYPHYSICS_{name}={text!r} is not a whole number", fix=f"Unset it, or set it to {default}."
             )
-        initial = int(text)
-        self._var: ContextVar[int] = ContextVar(name, default=initial)
+        initial = type(default)(text)
+        self._var: ContextVar[T] = ContextVar(name, default=initial)
 
     @property
-    def value(self) -> int:
+    def value(self) -> T:
         return self._var.get()
 
     @contextmanager
-    def __call__(self, value: int) -> Iterator[None]:
+    def __call__(self, value: T) -> Iterator[None]:
         token = self._var.set(value)
         try:
             yield
@@ -44,12 +51,12 @@ class Flag:
             self._var.reset(token)
 
 
-FLAGS: dict[str, Flag] = {}
+FLAGS: dict[str, Flag[int] | Flag[str]] = {}
 
 
-def flag(name: str, default: int, sentence: str) -> Flag:
-    FLAGS[name] = Flag(name, default, sentence)
-    return FLAGS[name]
+def flag(name: str, default: T, sentence: str) -> Flag[T]:
+    FLAGS[name] = new = Flag(name, default, sentence)
+    return new
 
 
 CHECK = flag("CHECK", 0, "check the graph against its stage's spec after every pass")
@@ -66,5 +73,10 @@ CUDA_TUNE = flag(
 )
 OPENCL_DEVICE = flag(
     "OPENCL_DEVICE", 0, "which OpenCL device runs, of those with float64 in the order of `tp doctor`"
+)
+PROCESSOR = flag(
+    "PROCESSOR",
+    "",
+    "make machine code for this processor instead of the host: a name in `target.PROCESSORS`, such as x86-64-v3",
 )
 REWRITE_LIMIT = flag("REWRITE_LIMIT", 200_000, "rules fired in one rewrite before it counts as endless")

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tinyphysics import __version__
+from tinyphysics.context import PROCESSOR
 from tinyphysics.device import cuda, opencl
 from tinyphysics.device.cache import directory
 from tinyphysics.errors import BackendError
@@ -58,7 +59,8 @@ def cpu() -> str:
     has = binding.get_host_cpu_features()
     features = [f for f in ("sse4.2", "avx2", "fma", "avx512f", "neon", "sve") if has.get(f)]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{binding.get_host_cpu_name()}, {cores} cores usable; {' '.join(features) or 'no vector units'}"
+    named = f"; code is made for {PROCESSOR.value}" if PROCESSOR.value else ""
+    return f"{binding.get_host_cpu_name()}, {cores} cores usable; {' '.join(features) or 'no vector units'}{named}"
 
 
 def cache() -> str:

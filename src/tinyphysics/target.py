@@ -26,6 +26,7 @@ class Seed:
 # rsqrtps: Intel and AMD promise a relative error of 1.5 * 2**-12; float64 goes through float32, and is not for all x.
 # rsqrt14pd: 2**-14. rsqrt.approx.ftz.f64 of PTX: nothing is promised, some 20 bits are there; its f32: 2**-22.4.
 RSQRTPS = Seed("rsqrtps", 3.01 * 2.0**-12, 3.01 * 2.0**-12, silent=True)
+SSE_RSQRTPS = Seed("rsqrtps4", RSQRTPS.double, RSQRTPS.single, silent=True)  # four lanes: without AVX
 RSQRT14 = Seed("rsqrt14", 2.01 * 2.0**-14, 2.01 * 2.0**-14)
 PTX_RSQRT = Seed("ptx", 2.0**-18, 2.0**-21.4)
 # a root and a division of float32, which every machine has
@@ -96,6 +97,30 @@ def core_of(name: str, width: int) -> Core:
         known = "Zen 3" if name in ZEN_3 else "Skylake" if name in SKYLAKE else "an unknown core"
     return CORES[known]
 
+
+@dataclass(frozen=True)
+class Processor:
+    """A processor that machine code can be made for by name, whatever the host is; LLVM and C compilers know the name."""
+
+    name: str
+    machine: str  # the first word of LLVM's triple
+    features: tuple[str, ...]  # by LLVM's names: what code for it may use
+
+
+# the levels of the x86-64 psABI, each with all that is in the one before
+X86_64 = ("cmov", "cx8", "fxsr", "mmx", "sse", "sse2")
+X86_64_V2 = (*X86_64, "cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2")
+X86_64_V3 = (*X86_64_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
+X86_64_V4 = (*X86_64_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+PROCESSORS: dict[str, Processor] = {
+    p.name: p for p in (
+        Processor("x86-64",    "x86_64",  X86_64),
+        Processor("x86-64-v2", "x86_64",  X86_64_V2),
+        Processor("x86-64-v3", "x86_64",  X86_64_V3),
+        Processor("x86-64-v4", "x86_64",  X86_64_V4),
+        Processor("armv8-a",   "aarch64", ("fp-armv8", "neon")),
+    )
+}  # fmt: skip
 
 PYTHON = Target("python", "the TP-IR virtual machine", ("f64", "f32", "i64", "i32", "u64", "u32"), True)
 LLVM = Target("llvm", "this processor, through LLVM", ("f64", "f32", "i64", "i32", "u64", "u32"), True)

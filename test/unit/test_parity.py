@@ -6,18 +6,19 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.context import QUICK
+from tinyphysics.context import PROCESSOR, QUICK
 from tinyphysics.device import cc
 from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.runtime import backend as engines, loaders
+from tinyphysics.runtime import backend as engines
 from tinyphysics.runtime.loaders import CLoader
 from tinyphysics.runtime.loaders import LlvmLoader
 from tinyphysics.device.engine import KernelEngine
-from tinyphysics.device.llvm import Cpu, host_cpu
+from tinyphysics.device.processor import named, processor
 from tinyphysics.target import VectorShape
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.tpir.isa import Instruction, Program, Register, Word
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
+import processors
 
 BACKENDS = ("python", "llvm", "c", "numpy")
 
@@ -168,40 +169,25 @@ def test_vector_widths_and_interleaving_change_nothing(name, precision):
     assert len(set(hashes.values())) == 1, hashes
 
 
-def without(off):
-    """This processor as if it were an older one."""
-    host = host_cpu()
-    drop = ("avx512",) if off == "avx512" else ("avx512", "fma", "avx2", "avx,", "f16c", "xop")
-    features = [
-        f"-{f[1:]}" if any((f[1:] + ",").startswith(d) for d in drop) else f for f in host.features.split(",")
-    ]
-    return Cpu("haswell" if off == "avx512" else "x86-64", ",".join(features), host.triple)
-
-
-@pytest.mark.skipif(not host_cpu().x86, reason="x86 feature flags")
-@pytest.mark.parametrize("off", ["avx512", "fma"])
-def test_older_processors_give_the_same_bits(off, precision):
-    host, older = host_cpu(), without(off)
+@pytest.mark.parametrize("name", processors.HERE)
+def test_older_processors_give_the_same_bits(name, precision):
     system, options, start = SUITE["pendulum"]
     start = ensemble(start, 13)
-    hashes = [engine_hash(system, options, start, LlvmLoader(cpu), 6, precision) for cpu in (host, older)]
+    cpus = (processor(), named(name))
+    hashes = [engine_hash(system, options, start, LlvmLoader(cpu), 6, precision) for cpu in cpus]
     assert hashes[0] == hashes[1]
-    assert older.has_fma == (off == "avx512")
 
 
-@pytest.mark.skipif(not host_cpu().x86, reason="x86 feature flags")
-def test_a_run_notes_that_the_processor_has_no_fused_multiply_add(monkeypatch):
+@pytest.mark.parametrize("name", processors.HERE)
+def test_a_run_notes_that_the_processor_has_no_fused_multiply_add(name):
     here = run("pendulum", "llvm", "float64")
-    older = without("fma")
-    for module in (engines, loaders):
-        monkeypatch.setattr(module, "host_cpu", lambda: older)
-    engines.engine_for.cache_clear()
-    there = {name: run("pendulum", name, "float64") for name in BACKENDS}
-    engines.engine_for.cache_clear()
+    with PROCESSOR(name):
+        there = {backend: run("pendulum", backend, "float64") for backend in BACKENDS}
     assert {r.hash for r in there.values()} == {here.hash}
-    assert here.metrics["notes"] == (() if host_cpu().has_fma else (engines.NO_FMA,))
-    for name, r in there.items():
-        assert r.metrics["notes"] == ((engines.NO_FMA,) if name in ("llvm", "c") else ()), name
+    assert here.metrics["notes"] == (() if processor().has_fma else (engines.NO_FMA,))
+    for backend, r in there.items():
+        noted = backend in ("llvm", "c") and not named(name).has_fma
+        assert r.metrics["notes"] == ((engines.NO_FMA,) if noted else ()), backend
 
 
 def test_arguments_beyond_the_fast_path_are_done_again_carefully(precision):
@@ -281,7 +267,7 @@ def test_control_separate_roundings_change_the_hash(precision):
     assert program_hash(split, start, LlvmLoader()) == program_hash(split, start, ArraysLoader())
 
 
-@pytest.mark.skipif(not host_cpu().has_fma, reason="contraction needs a fused multiply-add")
+@pytest.mark.skipif(not processor().has_fma, reason="contraction needs a fused multiply-add")
 def test_control_a_compiler_that_contracts_changes_the_hash(monkeypatch, precision):
     start = ensemble(dict(q=[0.1, 0.2], p=[0.3, -0.1]), 8)
     split = unfused(tp.compile(henon_heiles, dt=0.1, precision=precision).tpir)

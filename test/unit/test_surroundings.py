@@ -112,12 +112,12 @@ def test_the_cache_forgets_the_oldest_first(fresh, monkeypatch):
 def test_an_object_for_another_processor_has_another_name(fresh):
     from tinyphysics.runtime.loaders import LlvmLoader
     from tinyphysics.device.engine import KernelEngine
-    from tinyphysics.device.llvm import Cpu, host_cpu
+    from tinyphysics.device.processor import named
+    from processors import HERE
 
-    host = host_cpu()
     program = tp.compile(kepler, dt=0.01).tpir
     arrays = {k: np.array([v]) for k, v in START.items()}
-    for cpu in (host, Cpu(host.name, host.features + ",+slow", host.triple)):
+    for cpu in (None, *map(named, HERE)):
         before = len(list(fresh.iterdir())) if fresh.exists() else 0
         KernelEngine(program, LlvmLoader(cpu)).start(arrays, {"mu": np.ones(1)}, 1, 0.01, 0.0)
         assert len(list(fresh.iterdir())) > before

@@ -8,9 +8,8 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.analysis.inverse_distance import inverse_distance
-from tinyphysics.device import llvm
-from tinyphysics.device.tree import GROUP, Functions, TreePull, angles, planted
-from tinyphysics.emit import tree_walk
+from tinyphysics.context import PROCESSOR
+from tinyphysics.device.tree import GROUP, TreePull, angles, planted
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.dtype import f64
@@ -18,8 +17,9 @@ from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.ir.value import evaluate
 from tinyphysics.physics.particles import cold_sphere, coulomb, gravity, plummer
 from tinyphysics.runtime import progress, wander
-from tinyphysics.runtime.loaders import TREE, tree_functions
+from tinyphysics.runtime.loaders import tree_functions
 from tinyphysics.tpir.tree import MASS, MASSES, POINTS, TreeSpec, pull_of
+import processors
 
 BACKENDS = ("numpy", "c", "llvm")
 STARTS = {"plummer": plummer, "cold sphere": cold_sphere}
@@ -125,14 +125,13 @@ def test_what_a_point_meets_grows_with_the_logarithm_of_their_number():
     assert met[64000] < 0.03 * 64000
 
 
-@pytest.mark.parametrize("features", ("+avx2,+fma,+avx,+bmi2", "+avx,+fma"))
-def test_other_vectors_make_the_same_bits(features):
-    cpu = llvm.host_cpu()
-    if not cpu.x86:
-        pytest.skip("names of x86 features")
-    code = llvm.compile_text(tree_walk.module(), llvm.Cpu("x86-64", features, cpu.triple))
+@pytest.mark.parametrize("name", processors.HERE)
+def test_other_vectors_make_the_same_bits(name):
     s = plummer(700, seed=5)
-    narrow, _ = tree_of(s["q"], s["m"], functions=Functions(**llvm.link(code, TREE)))
+    with PROCESSOR(name):
+        functions = tree_functions()
+    assert functions is not tree_functions()
+    narrow, _ = tree_of(s["q"], s["m"], functions=functions)
     assert np.array_equal(narrow, tree_of(s["q"], s["m"])[0])
 
 

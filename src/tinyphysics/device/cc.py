@@ -13,14 +13,17 @@ from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
 
+from tinyphysics.context import PROCESSOR
 from tinyphysics.device import cache
+from tinyphysics.device.processor import processor, runs
 from tinyphysics.errors import BackendError
 from tinyphysics.util import digest
 
+NATIVE = "-march=native"
 # contraction off, integers that wrap, and nothing that would let the compiler reorder a sum
 FLAGS = (
     "-O3",
-    "-march=native",
+    NATIVE,
     "-ffp-contract=off",
     "-fwrapv",
     "-fno-math-errno",
@@ -43,9 +46,10 @@ def compiler() -> tuple[str, ...]:
     raise BackendError("there is no C compiler", fix="Install gcc or clang, or pip install tinyphysics[c].")
 
 
-def build(source: str, flags: Sequence[str] = FLAGS) -> bytes:
-    """The shared library of a C source, from the cache if it was built before."""
-    command = compiler()
+def build(source: str, flags: Sequence[str] = FLAGS, *, march: str | None = None) -> bytes:
+    """The shared library of a C source, from the cache if it was built before; `march` as `for_processor` gives it."""
+    command, march = compiler(), march or for_processor()
+    flags = [march if f == NATIVE else f for f in flags]
     key = digest("\n".join([source, *command, *flags, version(), machine()]).encode()) + ".so"
     if (stored := cache.read(key)) is not None:
         return stored
@@ -68,6 +72,15 @@ def build(source: str, flags: Sequence[str] = FLAGS) -> bytes:
         body = library.read_bytes()
     cache.write(key, body)
     return body
+
+
+def for_processor() -> str:
+    """The option for the processor that code is made for now."""
+    if not PROCESSOR.value:
+        return NATIVE
+    runs(processor())
+    zig = compiler()[1:] != ()  # which writes x86_64_v3
+    return f"-march={PROCESSOR.value.replace('-', '_') if zig else PROCESSOR.value}"
 
 
 @once

@@ -11,7 +11,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from tinyphysics.device import cache
-from tinyphysics.target import PORTABLE, RSQRT14, RSQRTPS, Seed
 from tinyphysics.util import digest
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 6)
@@ -56,14 +55,9 @@ class Cpu:
         return not self.x86 or "+fma" in self.features.split(",")
 
 
-def seed_for(cpu: Cpu) -> Seed:
-    """What a processor has for 1/sqrt x: the same for every width, so that lanes do not decide bits."""
-    on = cpu.features.split(",")
-    return PORTABLE if not cpu.x86 else RSQRT14 if "+avx512f" in on and "+avx512vl" in on else RSQRTPS
-
-
 @lru_cache(maxsize=1)  # asking takes milliseconds
 def host_cpu() -> Cpu:
+    """The processor that this process runs on; what code is made for, device/processor.py says."""
     with _lock:
         ll = binding()
         return Cpu(ll.get_host_cpu_name(), ll.get_host_cpu_features().flatten(), ll.get_process_triple())
@@ -76,6 +70,9 @@ def llvm_version() -> str:
 
 @lru_cache(maxsize=8)
 def target_machine(ll: Any, cpu: Cpu, level: int = OPTIMISATION) -> Any:
+    if cpu.triple != ll.get_process_triple():  # of another kind, whose text is looked at
+        ll.initialize_all_targets()
+        ll.initialize_all_asmprinters()
     target = ll.Target.from_triple(cpu.triple)
     return target.create_target_machine(cpu=cpu.name, features=cpu.features, opt=level, jit=True)
 

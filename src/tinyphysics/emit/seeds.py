@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from tinyphysics.ir.dtype import DType, f32, f64
@@ -56,10 +57,10 @@ def lanes(w: Writing, element: str, a: str, full: int, call: Callable[[str], str
     return pieces[0]
 
 
-def rsqrtps(w: Writing, d: DType, a: str, told: bool) -> str:
+def rsqrtps(w: Writing, d: DType, a: str, told: bool, most: int = 8) -> str:
     """Of float32; float64 goes there and back: what is too large for that gives 0, or NaN where it must be told."""
     x = a if d is f32 else w.cast(f64, f32, a)
-    full = 8 if w.width >= 8 else 4
+    full = 8 if w.width >= 8 and most == 8 else 4
     name = "@llvm.x86.avx.rsqrt.ps.256" if full == 8 else "@llvm.x86.sse.rsqrt.ps"
     t = f"<{full} x float>"
     w.declared[name] = f"declare {t} {name}({t})"
@@ -97,6 +98,7 @@ def ptx(w: Writing, d: DType, a: str, told: bool) -> str:
 
 WAYS: dict[str, Callable[[Writing, DType, str, bool], str]] = {
     "rsqrtps": rsqrtps,
+    "rsqrtps4": partial(rsqrtps, most=4),
     "rsqrt14": rsqrt14,
     "ptx": ptx,
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from tinyphysics.context import PROCESSOR
 from tinyphysics.device import cuda, nvptx, opencl
 from tinyphysics.device.arrays import ArraysLoader
 from tinyphysics.device.cuda_lanes import CudaEngine
@@ -15,9 +16,10 @@ from tinyphysics.device.cuda_many import ManyGpus
 from tinyphysics.device.cuda_series import CudaSeriesEngine
 from tinyphysics.device.engine import KernelEngine, kernel_of
 from tinyphysics.device.host import Host
-from tinyphysics.device.llvm import assembly, host_cpu, seed_for
+from tinyphysics.device.llvm import assembly, host_cpu
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.nests import ArrayLoops
+from tinyphysics.device.processor import processor, seed_for
 from tinyphysics.device.series import SeriesEngine
 from tinyphysics.device.series_arrays import series_arrays
 from tinyphysics.emit.cloops import complete_loops
@@ -64,14 +66,15 @@ ON_GPUS = (CudaEngine, ManyGpus)  # engines of ensembles that lie there
 
 
 class Engines:
-    """What makes engines: one for the same arguments, and on GPUs one for those that runs are given to."""
+    """What makes engines: one for the same arguments and processor, and on GPUs one for those that runs are given to."""
 
     def __init__(self, make: Callable[..., Any], most: int) -> None:
-        self.known = lru_cache(maxsize=most)(lambda devices, *given: make(*given))
+        self.known = lru_cache(maxsize=most)(lambda places, *given: make(*given))
         self.cache_clear = self.known.cache_clear
 
     def __call__(self, target: Target, *rest: Any) -> Any:
-        return self.known(tuple(cuda.taken()) if target.backend == "cuda" else (), target, *rest)
+        devices = cuda.taken() if target.backend == "cuda" else ()
+        return self.known((PROCESSOR.value, *devices), target, *rest)
 
 
 def new_engine(
@@ -136,7 +139,7 @@ def on_gpus(make: Callable[[], Any]) -> Any:
 def seed_of(target: Target) -> Seed:
     """What the roots of math="fast" begin with on a target."""
     if target.backend == "llvm":  # who does not need LLVM may not have it
-        return seed_for(host_cpu())
+        return seed_for(processor())
     return PTX_RSQRT if target.backend == "cuda" else PORTABLE
 
 
@@ -162,10 +165,9 @@ series_engine = Engines(new_series_engine, 16)
 
 def outlined(program: Recipe, probe: Recipe | None, target: Target) -> Outline:
     """What the engine needs of the kernel, without the kernel if it was written out before."""
-    key = program.key if probe is None else digest(f"{program.key} {probe.key}".encode())
-    return outline(
-        key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed_of(target))
-    )
+    seed = seed_of(target)
+    key = digest(" ".join([program.key, "" if probe is None else probe.key, seed.name]).encode())
+    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed))
 
 
 def ready(backend: str) -> None:
@@ -225,7 +227,7 @@ def placed(
     work = Work(step.operations, *w, len(step.loads))
     cores = len(os.sched_getaffinity(0))
     seconds, other = (
-        here(work, host_cpu().width * MOST_UNROLL, cores),
+        here(work, processor().width * MOST_UNROLL, cores),
         there(work, cuda.device().processors, used),
     )
     told = f"about {seconds:.2g} s on {cores} cores, {other:.2g} s on {cuda.device().name}"
@@ -259,18 +261,40 @@ NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed doe
 
 def notes(target: Target) -> tuple[str, ...]:
     """What a run on this machine should say about itself."""
-    compiled = target.backend in ("llvm", "c")  # the others never use the processor's own
-    return (NO_FMA,) if compiled and not host_cpu().has_fma else ()
+    compiled = target.backend in MAKES_CODE  # the others never use the processor's own
+    return (NO_FMA,) if compiled and not processor().has_fma else ()
 
 
 SECTIONS = ("init", "enter", "step", "leave", "final")
 ENSEMBLE = 1 << 16  # members of the runs that are described
 
 
-@lru_cache(maxsize=64)
+MAKES_CODE = ("llvm", "c")  # backends whose code is for the processor that is named
+
+
+def named_processor(target: Target) -> str:
+    """The processor that a run's code is made for, if it is not just this one."""
+    return PROCESSOR.value if target.backend in MAKES_CODE else ""
+
+
+def processor_rows(target: Target) -> tuple[Row, ...]:
+    """That a processor was named, for the report on the machine."""
+    name = named_processor(target)
+    return (
+        (Row("processor", name, f"named by TINYPHYSICS_PROCESSOR; this one is {host_cpu().name}"),)
+        if name
+        else ()
+    )
+
+
 def layout(target: Target, program: Program) -> tuple[Row, ...]:
-    """How an ensemble lies on this processor, for backends that make machine code."""
-    if target.backend not in ("llvm", "c") or in_loops(program, ENSEMBLE):  # of its loops the report speaks
+    """How an ensemble lies on the processor that code is made for, for backends that make machine code."""
+    return laid_out(target, program, PROCESSOR.value)
+
+
+@lru_cache(maxsize=64)
+def laid_out(target: Target, program: Program, name: str) -> tuple[Row, ...]:
+    if target.backend not in MAKES_CODE or in_loops(program, ENSEMBLE):  # of its loops the report speaks
         return ()
     try:
         step = build_kernel(program, seed_of(target)).section("step")
@@ -328,8 +352,9 @@ def series_listing(step: Step, level: str) -> str:
     plan = loop_plan(step.states, step.loops)
     if level == "ptx":
         return nvptx.compiled(PtxSeriesWriter(plan, *loop_parts(plan)).module())
-    text = SeriesWriter(plan, *loop_parts(plan)).module(host_cpu().x86)
-    return text if level == "llvm" else assembly(text, host_cpu())
+    cpu = processor()
+    text = SeriesWriter(plan, *loop_parts(plan)).module(cpu.x86)
+    return text if level == "llvm" else assembly(text, cpu)
 
 
 def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
@@ -345,6 +370,6 @@ def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
         return nvptx.compiled(ptx_nests_module(kernel).text)
     if level == "cuda":
         return complete_cuda_loops(kernel, program)
-    cpu = host_cpu()
+    cpu = processor()
     text = nests_module(kernel, False, cpu.width, cpu.x86)
     return text if level == "llvm" else assembly(text, cpu)

@@ -9,9 +9,10 @@ from functools import lru_cache
 from typing import Any
 
 from tinyphysics.device import cache, llvm
-from tinyphysics.device.cc import build, load_library
+from tinyphysics.device.cc import build, for_processor, load_library
 from tinyphysics.device.engine import Parts, calling, pointer
-from tinyphysics.device.llvm import SIGNATURE, Cpu, host_cpu
+from tinyphysics.device.llvm import SIGNATURE, Cpu
+from tinyphysics.device.processor import processor, runs
 from tinyphysics.device.series import Code
 from tinyphysics.device.tree import Functions
 from tinyphysics.emit import c as emit_c
@@ -40,12 +41,12 @@ def per_double(section: Section) -> int:
 
 
 class LlvmLoader:
-    """For this processor, with vectors as wide as it has."""
+    """For the processor that code is made for, with vectors as wide as it has."""
 
     threads = True
 
     def __init__(self, cpu: Cpu | None = None, shape: VectorShape | None = None) -> None:
-        self.cpu = host_cpu() if cpu is None else cpu
+        self.cpu = processor() if cpu is None else cpu
         self.core = core_of(self.cpu.name, self.cpu.width)
         self.fixed = shape
         self.quick = VectorShape(1, 1) if shape is None else None
@@ -63,28 +64,28 @@ class LlvmLoader:
     def load(
         self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
     ) -> list[Any]:
-        level = llvm.QUICK if quick else llvm.OPTIMISATION
-        note = self.note(parts, varying, level)
+        level, cpu = llvm.QUICK if quick else llvm.OPTIMISATION, runs(self.cpu)
+        note = self.note(parts, varying, level, cpu)
         name = (cache.read(note) or b"").decode("ascii", "replace") if note else ""
         code = cache.read(name) if OBJECT.fullmatch(name) else None
         found = code is not None
         if code is None:
             whole = [(f.written(quick) if isinstance(f, SectionOutline) else f, shape) for f, shape in parts]
             text = emit_llvm.module(whole, params, varying, self.cpu.x86)
-            named = llvm.object_name(text, self.cpu, level)
-            code, found = llvm.stored(named, text, self.cpu, level)
+            named = llvm.object_name(text, cpu, level)
+            code, found = llvm.stored(named, text, cpu, level)
             if note:
                 cache.write(note, named.encode())
         self.found += found
         self.made += not found
         return [calling(f) for f in llvm.link(code, {f.name: SIGNATURE for f, _ in parts}).values()]
 
-    def note(self, parts: Parts, varying: tuple[bool, ...], level: int) -> str | None:
+    def note(self, parts: Parts, varying: tuple[bool, ...], level: int, cpu: Cpu) -> str | None:
         """Where it is noted which object these sections became; None for sections without a key."""
         known = [(f.key, f.name, f.careful, shape) for f, shape in parts if isinstance(f, SectionOutline)]
         if len(known) < len(parts):
             return None
-        return digest(repr([known, varying, level, llvm.llvm_version(), self.cpu]).encode()) + ".note"
+        return digest(repr([known, varying, level, llvm.llvm_version(), cpu]).encode()) + ".note"
 
 
 class CLoader:
@@ -94,13 +95,16 @@ class CLoader:
     quick = None
     made = found = 0
 
+    def __init__(self) -> None:
+        self.march = for_processor()
+
     def shape(self, section: Section, members: int) -> VectorShape:
         return VectorShape(1, 1) if members == 1 else VectorShape(emit_c.CHUNK * per_double(section), 1)
 
     def load(
         self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
     ) -> list[Any]:
-        library = load_library(build(emit_c.module(parts, params, varying)))
+        library = load_library(build(emit_c.module(parts, params, varying), march=self.march))
         return [calling(SIGNATURE((f.name, library))) for f, _ in parts]
 
 
@@ -140,10 +144,14 @@ LIST = ctypes.CFUNCTYPE(
 )
 
 
-@lru_cache(maxsize=16)
 def list_builder(d: int, periodic: bool, straight: bool) -> Any:
     """What makes lists of neighbours, for every backend: which blocks they hold is no part of a result."""
-    text, cpu = emit_lists.module(d, periodic, straight), host_cpu()
+    return builder_for(runs(processor()), d, periodic, straight)
+
+
+@lru_cache(maxsize=16)
+def builder_for(cpu: Cpu, d: int, periodic: bool, straight: bool) -> Any:
+    text = emit_lists.module(d, periodic, straight)
     code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
     return llvm.link(code, {"build": LIST})["build"]
 
@@ -162,10 +170,14 @@ TREE = {
 }
 
 
-@lru_cache(maxsize=1)
 def tree_functions() -> Functions:
     """What sums through a tree, for every backend: one piece of code, so that their bits agree."""
-    text, cpu = emit_tree.module(), host_cpu()
+    return tree_for(runs(processor()))
+
+
+@lru_cache(maxsize=4)
+def tree_for(cpu: Cpu) -> Functions:
+    text = emit_tree.module()
     code, _ = llvm.stored(llvm.object_name(text, cpu), text, cpu)
     return Functions(**llvm.link(code, TREE))
 
@@ -174,8 +186,8 @@ SERIES = taking("ppppdi")
 
 
 def series_code(plan: SeriesPlan, parts: Any) -> Code:
-    """A Taylor series in loops, for this processor."""
-    w, cpu = SeriesWriter(plan, *parts), host_cpu()
+    """A Taylor series in loops."""
+    w, cpu = SeriesWriter(plan, *parts), runs(processor())
     text = w.module(cpu.x86)
     code, found = llvm.stored(llvm.object_name(text, cpu), text, cpu)
     functions = llvm.link(code, {"advance": SERIES, "look": SERIES})
@@ -191,18 +203,19 @@ def series_code(plan: SeriesPlan, parts: Any) -> Code:
 
 
 class LlvmLoops:
-    """Loop nests for this processor."""
+    """Loop nests for the processor that code is made for."""
 
     threads = True
 
     def __init__(self, cpu: Cpu | None = None, width: int | None = None) -> None:
-        self.cpu = host_cpu() if cpu is None else cpu
+        self.cpu = processor() if cpu is None else cpu
         self.width = self.cpu.width if width is None else width
         self.made = self.found = 0
 
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
         text = emit_nests.module(kernel, careful, self.width, self.cpu.x86)
-        code, found = llvm.stored(llvm.object_name(text, self.cpu), text, self.cpu)
+        cpu = runs(self.cpu)
+        code, found = llvm.stored(llvm.object_name(text, cpu), text, cpu)
         self.found += found
         self.made += not found
         return {name: on_arrays(f, f) for name, f in llvm.link(code, function_names(kernel)).items()}
@@ -214,8 +227,11 @@ class CLoops:
     threads = True
     made = found = 0
 
+    def __init__(self) -> None:
+        self.march = for_processor()
+
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
-        library = load_library(build(emit_cnests.module(kernel, careful)))
+        library = load_library(build(emit_cnests.module(kernel, careful), march=self.march))
         return {
             n: on_arrays(signature((n.replace(".", "_"), library)), library)
             for n, signature in function_names(kernel).items()

@@ -38,8 +38,10 @@ from tinyphysics.rules.random import draws
 from tinyphysics.runtime.backend import (
     layout,
     listing,
+    named_processor,
     notes,
     placed,
+    processor_rows,
     running_on,
     series_listing,
     transferred,
@@ -166,11 +168,12 @@ class Simulation:
 
     def explain(self) -> Report:
         """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
+        report = self.built.report.with_machine(processor_rows(self.target))
         if self.compiled.known.way != "loop":
-            return self.built.report
+            return report
         if self.compiled.series is not None:
-            return self.built.report
-        report = self.built.report.with_machine(layout(self.target, self.built.program))
+            return report
+        report = report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
         told = [] if self.commutators is None else [self.commutators.row]
         report = report.with_rows(
@@ -557,6 +560,7 @@ class Simulation:
                     **({"why": why} if why else {}),
                 },
                 "device": running_on(place),
+                **({"processor": name} if (name := named_processor(place)) else {}),
                 "precision": self.goal.precision,
                 "program": compiled.known.program,
                 "bits": BITS,

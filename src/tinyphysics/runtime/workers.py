@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from itertools import count
 from typing import Any, TypeVar
 
@@ -43,7 +44,10 @@ def spread(work: Callable[[int], T], pieces: int, threads: int) -> list[T]:
             except BaseException as error:
                 errors.append(error)
 
-    others = [threading.Thread(target=take, daemon=True) for _ in range(min(threads, pieces) - 1)]
+    others = [  # with the flags of this one
+        threading.Thread(target=copy_context().run, args=(take,), daemon=True)
+        for _ in range(min(threads, pieces) - 1)
+    ]
     for thread in others:
         thread.start()
     take()
