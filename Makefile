@@ -1,16 +1,27 @@
-# What can I ask for?  demo, test, test-gpu, docs, bench, lint, types, examples, clean.  Needs Python 3.11 or newer.
+# What can I ask for?  demo, quick, test, test-all, test-gpu, replay, durations, docs, bench, lint, types, examples, clean.
+# Needs Python 3.11 or newer.
 PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-gpu docs bench lint types examples clean
+.PHONY: demo quick test test-all test-gpu durations docs bench lint types examples clean
 
 demo: $(VENV)/.core
 	$(BIN)/tp demo
 
+# Three tiers by measured time (test/tiers.py); each prints what it left out.
+quick: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) -q --tier quick
+
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --tier test
+
+test-all: $(VENV)/.all
+	$(BIN)/python -m pytest -n $(JOBS) --tier all
+
+durations: $(VENV)/.all   # writes test/durations.json from a run of everything
+	$(BIN)/python -m pytest -n $(JOBS) --tier all --record-durations
 
 test-gpu: $(VENV)/.test   # for a machine with an NVIDIA GPU; elsewhere every test says why it was left out
 	$(BIN)/python -m pytest test/gpu -rs
@@ -64,6 +75,10 @@ $(VENV)/.core: $(PACKAGES) | $(VENV)/.made
 $(VENV)/.test: $(PACKAGES) | $(VENV)/.made
 	$(INSTALL) --editable ".[test]"
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.all: $(PACKAGES) | $(VENV)/.made
+	$(INSTALL) --editable ".[test,peers]"
+	@touch $@ $(VENV)/.test $(VENV)/.core
 
 $(VENV)/.docs: $(PACKAGES) | $(VENV)/.made
 	$(INSTALL) --editable ".[docs]"

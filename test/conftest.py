@@ -1,9 +1,11 @@
-"""Options of the test run: `--update-golden` writes the golden files instead of comparing with them."""
+"""Options of the test run: tiers (test/tiers.py), and `--update-golden`, which writes the golden files."""
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
+import tiers
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -13,6 +15,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser):
     parser.addoption(
+        "--tier",
+        choices=("quick", "test", "all"),
+        default="all",
+        help="leave out what is slower (test/tiers.py)",
+    )
+    parser.addoption("--record-durations", action="store_true", help=f"write {tiers.FILE.name}")
+    parser.addoption(
         "--update-golden", action="store_true", help="write test/golden/ from what the compiler says now"
     )
     parser.addoption(
@@ -20,6 +29,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="run test/gpu/ behind the fake driver, with few members: are the tests well?",
     )
+
+
+def pytest_configure(config):
+    if config.getoption("--tier") != "all":  # -O3 takes gcc twice as long; pinned runs and test-all have it
+        os.environ.setdefault("TINYPHYSICS_C_LEVEL", "1")
+    config.pluginmanager.register(tiers.Tiers(config))
 
 
 @pytest.fixture
@@ -43,8 +58,11 @@ def golden(request):
 
 @pytest.fixture(scope="session")
 def objects_of_the_fake(tmp_path_factory):
-    """A folder where the fake driver's objects are kept, apart from those of real ones."""
-    return tmp_path_factory.mktemp("objects", numbered=True)
+    """A folder where the fake driver's objects are kept, apart from those of real ones; all workers share it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "objects"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 @pytest.fixture

@@ -63,6 +63,9 @@ CHECK = flag("CHECK", 0, "check the graph against its stage's spec after every p
 QUICK = flag(
     "QUICK", 1, "do little work with machine code that is made quickly; 0 always makes the fast code"
 )
+C_LEVEL = flag(
+    "C_LEVEL", 3, "how far the C compiler optimises, -O0 to -O3: less compiles sooner, with the same bits"
+)
 CUDA_DEVICE = flag(
     "CUDA_DEVICE", 0, "which NVIDIA GPU runs, in the order of `tp doctor`; -1: all, each with its members"
 )

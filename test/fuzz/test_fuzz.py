@@ -77,6 +77,7 @@ def observing(variables, root):
     return Program("f", (), declared, (), init=tuple(b.sections["init"]), final=tuple(b.sections["final"]))
 
 
+@pytest.mark.thin(rows=6)
 @pytest.mark.requirement("S4-06", "S0-23", "S0-30")
 @pytest.mark.parametrize("batch", range(PROGRAMS // BATCH))
 def test_random_expressions_agree_everywhere(batch):
@@ -117,6 +118,7 @@ def test_random_expressions_agree_everywhere(batch):
             assert bits(values, dtype) == expected, (name, k, short)
 
 
+@pytest.mark.thin(rows=4)
 @pytest.mark.parametrize("seed", range(20))
 def test_random_hamiltonians_agree_on_every_backend(seed):
     rng = random.Random(seed)

@@ -44,6 +44,7 @@ def on_threads(text, section, points, dtype):
     return out[0].tolist()
 
 
+@pytest.mark.thin(rows=3)
 @pytest.mark.parametrize("batch", range(PROGRAMS // BATCH))
 def test_random_expressions_have_the_bits_of_the_graph(batch):
     rng = random.Random(f"ptx {batch}")

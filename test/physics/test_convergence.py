@@ -193,7 +193,7 @@ def test_drift_is_relative_to_the_largest_sum_of_terms_and_frames_alone_would_al
     assert abs(out.energy - out.energy[0]).max() / abs(out.energy[0]) < 1e-6  # once an orbit
 
 
-@pytest.mark.slow
+@pytest.mark.slow("the claim of the README")
 @pytest.mark.requirement("S3-19", "S3-15")
 def test_a_million_steps_of_the_oscillator_keep_their_energy():
     """The listing run by the VM: bounded below 1 % with no trend (as often printed: e**100 times as much)."""

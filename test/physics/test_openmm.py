@@ -8,7 +8,15 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.physics import bonding, molecular, starts
 
-openmm = pytest.importorskip("openmm", reason="compares with OpenMM: pip install openmm")
+try:
+    import openmm
+except ImportError:
+    openmm = None
+
+pytestmark = [
+    pytest.mark.all,
+    pytest.mark.skipif(openmm is None, reason="compares with OpenMM: pip install tinyphysics[peers]"),
+]
 
 BOX = np.array([3.0, 3.5, 4.0])  # nm; energies in kJ/mol
 CELL = np.array([[3.0, 0.0, 0.0], [0.5, 3.5, 0.0], [-0.7, 1.1, 4.0]])

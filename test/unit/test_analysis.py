@@ -515,6 +515,7 @@ def energies(draw):
     return pool[-1] + draw(st.sampled_from(pool)) * draw(st.sampled_from([1.0, -1.0]))
 
 
+@pytest.mark.slow("a wrong yes costs physics")
 @settings(max_examples=120, deadline=None)
 @given(energies(), st.integers(0, 10**6))
 def test_no_random_energy_gets_a_wrong_yes(energy, seed):

@@ -146,6 +146,7 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_never_interrupted(tmp_path, 
     )
 
 
+@pytest.mark.thin(strength=2)
 @pytest.mark.parametrize("precision", ["float64", "float32", "mixed", "compensated"])
 @pytest.mark.parametrize("scale", ["off", "auto"])
 @pytest.mark.parametrize("method", ["leapfrog", "leapfrog_dkd", "yoshida4", "rk4"])
@@ -522,7 +523,7 @@ KILLED = """
 
 
 @pytest.mark.requirement("S1-48", "S0-36")
-@pytest.mark.slow
+@pytest.mark.all
 def test_a_hundred_kills_lose_nothing_but_the_steps_since_the_last_checkpoint(tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(textwrap.dedent(KILLED))

@@ -243,6 +243,7 @@ def start_of(kind, n=27, d=3):
     )
 
 
+@pytest.mark.thin(rows=2)
 @pytest.mark.requirement("S3-21", "C-106")
 @pytest.mark.parametrize(
     ("kind", "precision"),
@@ -370,6 +371,7 @@ def test_two_lists_and_a_clock(fake_cuda, monkeypatch):
     assert len(build_loops(tp.compile(driven, dt=0.02, sizes={"n": 27}).tpir).lists) == 2
 
 
+@pytest.mark.slow("nothing is lost")
 def test_a_run_that_is_interrupted_while_a_list_is_made_ends_with_its_last_block(fake_cuda, monkeypatch):
     monkeypatch.setattr(cuda_loops, "BLOCK_LAUNCHES", 12)  # a step or two
     q, p, given = start_of("cube")

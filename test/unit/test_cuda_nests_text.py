@@ -140,6 +140,7 @@ def compiler():
     ]
 
 
+@pytest.mark.thin(rows=5)
 @pytest.mark.requirement("S3-21")
 @pytest.mark.requirement("S3-24")
 @pytest.mark.parametrize("system, n, options", CASES, ids=name_of)

@@ -236,6 +236,7 @@ def test_without_memory_for_a_copy_the_estimate_runs(driver, monkeypatch):
     assert out.metrics["shape"]["chosen"] == "estimated" and out.hash == ours().hash
 
 
+@pytest.mark.thin(rows=5)
 @pytest.mark.parametrize("quick", [(26, 4), (13, 4), (7, 4), (7, 16), (4, 8), (2, 16)])
 @pytest.mark.parametrize(
     "how",

@@ -46,6 +46,7 @@ def page_id(page: Path) -> str:
 # --- blocks ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("a page that lies is worse than none")
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_every_python_block_runs_and_prints_what_the_page_shows(page):
     for ran in docs.run_page(page):

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -42,8 +43,17 @@ def test_there_are_examples():
     assert names <= {path.stem for path in EXAMPLES}
 
 
+@pytest.mark.slow("an example that does not run is the first thing a user meets")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
-def test_the_example_runs_prints_and_holds_its_assertions(path):
+def test_the_example_runs_prints_and_holds_its_assertions(path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.thin(rows=3)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_the_example_is_a_program_of_its_own(path):
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -57,6 +67,7 @@ def test_the_example_is_short_asserts_and_says_what_it_is(path):
     assert 15 <= len(text.splitlines()) <= 40
 
 
+@pytest.mark.thin(rows=3)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_the_example_can_be_given_to_tp(path, capsys):
     from tinyphysics.cli import main

@@ -205,6 +205,7 @@ def test_forces_are_those_of_the_textbook():
 
 
 # --- the same bits everywhere -----------------------------------------------------------------------
+@pytest.mark.thin(rows=3)
 @pytest.mark.parametrize("system", [molecule, mixture, ends, cells], ids=lambda s: s.name)
 @pytest.mark.parametrize("n, m", [(5, 6), (12, 11)])
 def test_every_backend_has_the_same_bits(system, n, m):
@@ -225,6 +226,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thin(rows=4)
 @pytest.mark.parametrize("system, n, m, t", CASES, ids=lambda x: getattr(x, "name", str(x)))
 def test_every_rendering_of_loops_has_the_bits_of_the_vm(system, n, m, t):
     state, params, sizes = start_of(system, n, m, t)

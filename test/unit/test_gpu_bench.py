@@ -51,7 +51,7 @@ def on_this_machine(name, folder):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.all
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
 @pytest.mark.parametrize("name", SIZES)
 def test_cuda_by_hand_computes_what_we_compute(name, ours, tmp_path):

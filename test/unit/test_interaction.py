@@ -302,6 +302,7 @@ STARTS = {
 }
 
 
+@pytest.mark.thin(rows=4)
 @pytest.mark.parametrize(
     "name, method",
     [

@@ -116,6 +116,7 @@ def cycles(edges: dict[str, list[str]]) -> list[list[str]]:
     return out
 
 
+@pytest.mark.slow("the architecture")
 @pytest.mark.requirement("S0-03")
 def test_imports_point_down_and_never_in_a_circle():
     assert complaints(sources(SOURCE)) == []

@@ -155,6 +155,7 @@ def loops(sim, loader, state, params, steps, threads=1):
     return {k: v[0] for k, v in engine.synchronised(m).items()}
 
 
+@pytest.mark.thin(rows=8)
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda s: s.name)
 @pytest.mark.parametrize("n", [33, 40])
 def test_every_rendering_has_the_bits_of_the_vm(system, n):

@@ -39,6 +39,7 @@ def start(members):
     return {"q": rng.uniform(-2, 2, members), "p": rng.uniform(-1, 1, members)}
 
 
+@pytest.mark.thin(rows=2)
 @pytest.mark.parametrize("members", [1, 2, 17, 64])
 def test_the_bits_are_those_of_one(cards, members):
     state, k = start(members), np.linspace(1, 2, members)

@@ -160,6 +160,7 @@ def test_every_backend_has_the_same_bits(kind):
     assert len(set(hashes.values())) == 1, hashes
 
 
+@pytest.mark.slow("the contract")
 @pytest.mark.requirement("C-57", "C-106")
 def test_no_bit_depends_on_threads_widths_frames_or_observables(monkeypatch):
     q = spread(2200, [16.0] * 3, 5)
@@ -517,6 +518,7 @@ def test_it_is_certified_and_conserves_momentum():
 
 
 # --- mistakes -------------------------------------------------------------------------------------
+@pytest.mark.slow("messages")
 def test_what_makes_no_sense_is_refused_with_the_fix():
     q = spread(30, [8.0] * 3)
     given = dict(q=q, p=np.zeros_like(q), steps=1)

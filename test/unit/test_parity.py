@@ -119,6 +119,7 @@ def test_code_that_is_made_quickly_gives_the_same_bits(name, precision):
         assert run(name, "llvm", precision, **options).hashes == fast.hashes
 
 
+@pytest.mark.thin(strength=2)
 @pytest.mark.parametrize("name", ["pendulum", "torture", "growth", "driven"])
 @pytest.mark.parametrize("members", [1, 2, 3, 5, 8, 31, 33, 64, 100])
 def test_ensembles_of_every_size_agree(name, members, precision):

@@ -209,6 +209,7 @@ def test_64_springs_after_a_billion_steps_are_right_to_the_last_digits(free):
     assert out.metrics["propagator"]["zero_modes"] == int(free)
 
 
+@pytest.mark.slow("a wrong yes costs physics")
 def test_a_sample_of_random_energies_is_right_or_refused(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import quadratics

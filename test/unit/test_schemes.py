@@ -186,7 +186,7 @@ def test_the_effective_errors_that_are_kept_are_those_that_are_computed(name):
             )
 
 
-@pytest.mark.slow
+@pytest.mark.all
 @pytest.mark.parametrize("name", [n for n in EFFECTIVE if METHODS[n].order >= 8])
 def test_the_effective_errors_of_orders_eight_and_ten(name):
     m = METHODS[name]

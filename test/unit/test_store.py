@@ -610,7 +610,7 @@ KILLED = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.all
 @pytest.mark.requirement("S0-36")
 def test_a_hundred_kills_leave_no_torn_frame(tmp_path):
     script = tmp_path / "killed.py"

@@ -435,6 +435,7 @@ def test_a_compiler_that_fails_is_an_error_with_its_words(fresh, monkeypatch, tm
     cc.version.cache_clear()
 
 
+@pytest.mark.slow("caches are shared")
 def test_two_processes_compiling_the_same_thing_agree(tmp_path):
     code = textwrap.dedent("""
         import tinyphysics as tp

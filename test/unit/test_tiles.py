@@ -330,6 +330,7 @@ print(before, peak(), out.final.step)
 """
 
 
+@pytest.mark.thin(rows=1)
 @pytest.mark.parametrize("frames, options", [(2, {}), (2, {"hash_every": 60}), (5, {"save_every": 33})])
 def test_a_large_ensemble_needs_memory_for_its_frames_and_no_more(tmp_path, frames, options):
     members = 2 * 10**6

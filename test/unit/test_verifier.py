@@ -1266,6 +1266,7 @@ def random_program(rng):
     return parse(text)
 
 
+@pytest.mark.slow("a wrong yes costs physics")
 def test_no_random_program_is_certified_wrongly():
     """Right and wrong shears in random order: whatever is certified holds on numbers, for 1 and 3 steps."""
     rng = random.Random(20)

@@ -13,16 +13,16 @@ from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
 
-from tinyphysics.context import PROCESSOR
+from tinyphysics.context import C_LEVEL, PROCESSOR
 from tinyphysics.device import cache
 from tinyphysics.device.processor import processor, runs
 from tinyphysics.errors import BackendError
 from tinyphysics.util import digest
 
-NATIVE = "-march=native"
+NATIVE, LEVEL = "-march=native", "-O3"
 # contraction off, integers that wrap, and nothing that would let the compiler reorder a sum
 FLAGS = (
-    "-O3",
+    LEVEL,
     NATIVE,
     "-ffp-contract=off",
     "-fwrapv",
@@ -49,7 +49,8 @@ def compiler() -> tuple[str, ...]:
 def build(source: str, flags: Sequence[str] = FLAGS, *, march: str | None = None) -> bytes:
     """The shared library of a C source, from the cache if it was built before; `march` as `for_processor` gives it."""
     command, march = compiler(), march or for_processor()
-    flags = [march if f == NATIVE else f for f in flags]
+    asked = {NATIVE: march, LEVEL: f"-O{C_LEVEL.value}"}
+    flags = [asked.get(f, f) for f in flags]
     key = digest("\n".join([source, *command, *flags, version(), machine()]).encode()) + ".so"
     if (stored := cache.read(key)) is not None:
         return stored
