@@ -28,7 +28,8 @@ from tinyphysics.tpir.jumps import jump_in
 from tinyphysics.tpir.modified import MOST_COMPONENTS as MOST_WITH_DT
 from tinyphysics.tpir.modified import double_bracket, even, named, one_factor
 from tinyphysics.tpir.precision import in_reals, out_of_range
-from tinyphysics.tpir.propagate import jump_of, jump_verdicts
+from tinyphysics.tpir.propagate import jump_of
+from tinyphysics.tpir.propagate_verdicts import jump_verdicts
 from tinyphysics.tpir.rotations import Rotated, rotates
 from tinyphysics.tpir.symbolic import clocks, state_var
 from tinyphysics.tpir.units import DT, moving
