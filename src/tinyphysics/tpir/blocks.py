@@ -14,7 +14,7 @@ from tinyphysics.rules.normal import Normal
 from tinyphysics.tpir.components import numbers
 from tinyphysics.tpir.form import check_form
 from tinyphysics.tpir.isa import Instruction, Operand, Program, Register, Type, Word
-from tinyphysics.tpir.kernel import reads_before_writing
+from tinyphysics.tpir.liveness import reads_before_writing
 from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_of, state_var, version_of
 from tinyphysics.tpir.units import added, check_undone, is_scaled, moving, rate, rescale
 

@@ -23,7 +23,7 @@ from tinyphysics.tpir.certificate import Certificate, Verdict
 from tinyphysics.tpir.copies import Copies, NotCopies
 from tinyphysics.tpir.isa import GOING, Pointer, Program, Register, Type
 from tinyphysics.tpir.jumps import jump_in
-from tinyphysics.tpir.kernel import reads_before_writing
+from tinyphysics.tpir.liveness import reads_before_writing
 from tinyphysics.tpir.sizes import is_over_size
 from tinyphysics.tpir.stationary import NotStationary, Stationary, reader, stationary
 from tinyphysics.tpir.symbolic import CLOCK, Symbolic, clocks, state_of, state_var

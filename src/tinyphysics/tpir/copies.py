@@ -18,7 +18,7 @@ from tinyphysics.rules.real import simplify
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.tpir.isa import Program, Register
-from tinyphysics.tpir.kernel import reads_before_writing
+from tinyphysics.tpir.liveness import reads_before_writing
 from tinyphysics.tpir.sizes import is_over_size
 from tinyphysics.tpir.symbolic import Symbolic, clocks, state_of, state_var
 from tinyphysics.tpir.units import DT, moving

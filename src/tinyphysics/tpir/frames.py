@@ -21,7 +21,7 @@ from tinyphysics.tpir.blocks import STEPS_DONE, Update, check_type
 from tinyphysics.tpir.certificate import Certificate, Verdict
 from tinyphysics.tpir.form import check_form
 from tinyphysics.tpir.isa import Instruction, Program, Register, Type
-from tinyphysics.tpir.kernel import reads_before_writing
+from tinyphysics.tpir.liveness import reads_before_writing
 from tinyphysics.tpir.symbolic import Symbolic, state_var
 from tinyphysics.tpir.units import DT, moving
 from tinyphysics.tpir.weights import TOL, SubFlow, is_palindrome, uneven

@@ -39,6 +39,7 @@ from tinyphysics.tpir.isa import (
     Type,
     Word,
 )
+from tinyphysics.tpir.liveness import reads_before_writing
 from tinyphysics.tpir.stages import Stages, ends_of, rolled_up
 from tinyphysics.tpir.symbolic import Symbolic
 
@@ -351,18 +352,6 @@ def implicit(program: Program) -> tuple[UOp, ...]:
 def input_of(program: Program, index: int) -> UOp:
     s = program.states[index]
     return UOp.var(f"&{s.name}", s.type.shape, s.type.dtype)
-
-
-def reads_before_writing(instructions: Sequence[Instruction]) -> dict[Register, None]:
-    written: dict[Operand, None] = {}
-    out: dict[Register, None] = {}
-    for i in instructions:
-        sources = i.operands if i.op in ("SYMP_STEP", "ACC_GRAD", "SCALE") else i.args
-        for x in sources:
-            if isinstance(x, Register) and x not in written:
-                out[x] = None
-        written[i.dst] = None
-    return out
 
 
 def unchanging(program: Program, start: Mapping[Operand, UOp]) -> Callable[[Register], bool]:

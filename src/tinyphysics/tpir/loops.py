@@ -25,15 +25,9 @@ from tinyphysics.rules.transcendental import guarded, lower
 from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.index import Unsupported
 from tinyphysics.tpir.isa import Instruction, Operand, Param, Pointer, Program, Register, Word
-from tinyphysics.tpir.kernel import (
-    Meaning,
-    carried_registers,
-    implicit,
-    input_of,
-    reads_before_writing,
-    unchanging,
-)
+from tinyphysics.tpir.kernel import Meaning, carried_registers, implicit, input_of, unchanging
 from tinyphysics.tpir.lists import ListSpec, asked, shift_of, specs
+from tinyphysics.tpir.liveness import reads_before_writing
 from tinyphysics.tpir.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Turn
 from tinyphysics.tpir.planes import long_axes
 from tinyphysics.tpir.pull import Home, planes

@@ -26,7 +26,7 @@ from tinyphysics.tpir.certificate import Certificate, Verdict
 from tinyphysics.tpir.form import check_form
 from tinyphysics.tpir.isa import FLOW, Instruction, Param, Program, Register, Type
 from tinyphysics.tpir.jumps import jump_in
-from tinyphysics.tpir.kernel import reads_before_writing
+from tinyphysics.tpir.liveness import reads_before_writing
 from tinyphysics.tpir.propagate import declared
 from tinyphysics.tpir.propagate_verdicts import not_constant
 from tinyphysics.tpir.symbolic import Symbolic, at_clock, clocks, state_var
