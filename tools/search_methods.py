@@ -34,7 +34,7 @@ from tinyphysics.planner.catalog import METHODS
 from tinyphysics.synth.conditions import RKN, SPLITTING, Conditions, Structure
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.schemes import sequence, steps
-from tinyphysics.synth.splitting import palindrome
+from tinyphysics.synth.timing import palindrome
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-Wno-psabi", "-shared", "-fPIC")
 LANES = 32  # as in search_methods.c: a value and up to 31 derivatives

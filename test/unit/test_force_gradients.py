@@ -10,7 +10,7 @@ from here import HERE
 from tinyphysics.errors import PlanError
 from tinyphysics.physics.zoo import henon_heiles, kepler
 from tinyphysics.planner.catalog import BY_NAME, METHODS
-from tinyphysics.synth.splitting import palindrome
+from tinyphysics.synth.timing import palindrome
 from tinyphysics.synth.timing import composed, joined, leapfrogs, timed
 
 GRADIENTS = [name for name, m in BY_NAME.items() if m.gradients]

@@ -1115,7 +1115,8 @@ import tinyphysics.front.functions as fn
 import tinyphysics.front.trace as trace
 from tinyphysics.analysis.facts_of import facts_of
 from tinyphysics.front.spaces import Vec
-from tinyphysics.synth.splitting import palindrome, split_step
+from tinyphysics.synth.splitting import split_step
+from tinyphysics.synth.timing import palindrome
 from tinyphysics.tpir import lower, parse, verify, vm
 
 @trace.hamiltonian

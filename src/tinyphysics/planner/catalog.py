@@ -18,8 +18,8 @@ from tinyphysics.synth.rungekutta import EULER, MIDPOINT, RK4, Tableau
 from tinyphysics.synth.schemes import BY_NAME as SCHEMES
 from tinyphysics.synth.schemes import FOUND, drifts_and_kicks, steps
 from tinyphysics.synth.shears import COMPOSED
-from tinyphysics.synth.splitting import palindrome
 from tinyphysics.synth.taylor import TOLERANCE
+from tinyphysics.synth.timing import palindrome
 
 ROUNDS = 6  # of a solution, about, the last look at its slopes included
 

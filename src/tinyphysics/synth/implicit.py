@@ -20,7 +20,7 @@ from tinyphysics.rules.unroll import unroll
 from tinyphysics.rules.vjp import gradient
 from tinyphysics.step import DT, WORK, Block, Part, Shear, Solve, Step, Term
 from tinyphysics.synth.derivative import derivative, power
-from tinyphysics.synth.splitting import palindrome
+from tinyphysics.synth.timing import palindrome
 from tinyphysics.system import System
 
 BY_NEWTON = 12  # unknowns, up to which the linear system is written out; beyond, residuals are the correction

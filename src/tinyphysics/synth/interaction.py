@@ -22,7 +22,7 @@ from tinyphysics.synth.coefficients import COMPOSITION
 from tinyphysics.synth.derivative import derivative, power
 from tinyphysics.synth.orbits import NEAR_INTEGRABLE
 from tinyphysics.synth.schemes import drifts_and_kicks
-from tinyphysics.synth.splitting import palindrome
+from tinyphysics.synth.timing import palindrome
 from tinyphysics.system import System
 
 Sequence_ = list[tuple[str, float]]  # ("L", weight) of turns and ("V", weight) of kicks

@@ -31,7 +31,7 @@ from tinyphysics.synth.conditions import (
     composition,
 )
 from tinyphysics.synth.solve import DIGITS, RESIDUAL, solve
-from tinyphysics.synth.splitting import palindrome as alternating
+from tinyphysics.synth.timing import palindrome as alternating
 from tinyphysics.util import digest
 
 # keys of planner/bibliography.py

@@ -19,19 +19,6 @@ from tinyphysics.synth.timing import EXACT, Flow, Sequence_, composed, joined, t
 from tinyphysics.system import System
 
 
-def palindrome(outer: str, inner: str, weights: Sequence[float]) -> Sequence_:
-    """outer(w/2) inner(w) outer(w/2) for each weight, neighbouring outers merged.
-
-    >>> palindrome("V", "T", [1.0])
-    [('V', 0.5), ('T', 1.0), ('V', 0.5)]
-    """
-    out: Sequence_ = [(outer, weights[0] / 2)]
-    for i, w in enumerate(weights):
-        following = weights[i + 1] if i + 1 < len(weights) else 0.0
-        out += [(inner, w), (outer, w / 2 + following / 2)]
-    return out
-
-
 @dataclass(frozen=True, eq=False)
 class Approximate:
     """A sum of the potential whose derivative a tree gives, to a relative error: analysis/inverse_distance.py."""

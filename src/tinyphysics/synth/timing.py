@@ -15,6 +15,19 @@ Sequence_ = list[tuple[str, float]]  # (part, weight): ("V", 0.5) is half a kick
 EXACT = 1e-12  # weights are sums of a few rounded coefficients
 
 
+def palindrome(outer: str, inner: str, weights: Sequence[float]) -> Sequence_:
+    """outer(w/2) inner(w) outer(w/2) for each weight, neighbouring outers merged.
+
+    >>> palindrome("V", "T", [1.0])
+    [('V', 0.5), ('T', 1.0), ('V', 0.5)]
+    """
+    out: Sequence_ = [(outer, weights[0] / 2)]
+    for i, w in enumerate(weights):
+        following = weights[i + 1] if i + 1 < len(weights) else 0.0
+        out += [(inner, w), (outer, w / 2 + following / 2)]
+    return out
+
+
 @dataclass(frozen=True)
 class Flow:
     """One sub-flow: a drift, or a kick of `weight` dt V and `gradient` dt**3 [V, [T, V]] together."""
