@@ -14,7 +14,7 @@ from tinyphysics.emit.c import TYPE, Dialect
 from tinyphysics.emit.cloops import LoopHost, complete_loops
 from tinyphysics.emit.cnests import NestText, c_name, touched
 from tinyphysics.emit.cuda import COMMAND, CUDA
-from tinyphysics.emit.opencl import part_name
+from tinyphysics.emit.opencl_nests import part_name
 from tinyphysics.errors import PlanError
 from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort

@@ -1,8 +1,7 @@
-"""Kernels as OpenCL C: the text of the C renderer after another prelude, each work-item with lanes or rows of its own.
+"""Kernels as OpenCL C: the text of the C renderer after another prelude, each work-item with lanes of its own.
 
 Contraction is off, and the double division, square root and fma of OpenCL are correctly rounded, so a
-device that has them gives the bits of every other backend. Nothing is shared between work-items but a
-flag that all of them may raise: sums are taken in the order that the nest spells out.
+device that has them gives the bits of every other backend.
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyphysics.emit.c import Dialect, function
-from tinyphysics.emit.cnests import NestText, c_name, touched
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
-from tinyphysics.tpir.nests import LoopKernel, Nest
 
 PRELUDE = """#pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #pragma OPENCL FP_CONTRACT OFF
@@ -58,28 +55,3 @@ def module(
     """OpenCL C of some sections, a kernel each: a work-item does a chunk of members for a whole block of time."""
     texts = [function(f, params, varying, shape.lanes, section_name(f), OPENCL) for f, shape in parts]
     return PRELUDE + "\n".join(texts) + "\n"
-
-
-def part_name(section: str, k: int) -> str:
-    return f"part_{section}_{k}"
-
-
-def part(kernel: LoopKernel, nest: Nest, name: str) -> str:
-    """One nest as a kernel: a work-item does `span` indices of the outermost loop, or slabs of pairs."""
-    text = NestText(kernel, nest, OPENCL)
-    given = [text.pointer(b) for b in touched(nest)]
-    given += ["__global const double *uniform", "__global signed char *flags", "int64_t span", "int64_t now"]
-    text.line("const int64_t lo = (int64_t)get_global_id(0)*span;")
-    text.line(f"const int64_t hi = min(lo + span, (int64_t){nest.extent});")
-    text.line("if (lo >= hi) return;")
-    body = text.write()
-    return "\n".join([f"__kernel void {c_name(name)}({', '.join(given)}) {{", *body, "}"])
-
-
-def nests_module(kernel: LoopKernel, careful: bool = False) -> str:
-    """OpenCL C of every nest; their order, and which buffers change places after a step, is the host's."""
-    sections = kernel.careful if careful else kernel.sections
-    texts = [
-        part(kernel, nest, part_name(s.name, k)) for s in sections.values() for k, nest in enumerate(s.nests)
-    ]
-    return "\n".join([PRELUDE, *texts]) + "\n"

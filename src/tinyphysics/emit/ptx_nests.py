@@ -15,7 +15,7 @@ from tinyphysics.emit.cnests import touched
 from tinyphysics.emit.llvm import TYPE
 from tinyphysics.emit.nest_kinds import add
 from tinyphysics.emit.nest_writer import Names, NestWriter
-from tinyphysics.emit.opencl import part_name
+from tinyphysics.emit.opencl_nests import part_name
 from tinyphysics.emit.ptx_near import ASKED, LISTED, asked, listed_as, near
 from tinyphysics.emit.ptx_pairs import RESIDENT, pair_block, pairs, rounds
 from tinyphysics.emit.ptx_threads import (

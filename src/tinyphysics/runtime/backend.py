@@ -29,7 +29,7 @@ from tinyphysics.emit.cuda_nests import complete_cuda_loops
 from tinyphysics.emit.llvm import module as llvm_module
 from tinyphysics.emit.nests import module as nests_module
 from tinyphysics.emit.opencl import module as opencl_module
-from tinyphysics.emit.opencl import nests_module as opencl_nests_module
+from tinyphysics.emit.opencl_nests import nests_module as opencl_nests_module
 from tinyphysics.emit.ptx import module as ptx_module
 from tinyphysics.emit.ptx_nests import nests_module as ptx_nests_module
 from tinyphysics.emit.ptx_series import PtxSeriesWriter

@@ -10,6 +10,7 @@ from tinyphysics.device.engine import Parts
 from tinyphysics.emit import opencl as emit
 from tinyphysics.emit.c import CHUNK
 from tinyphysics.emit.cnests import touched
+from tinyphysics.emit.opencl_nests import nests_module, part_name
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernel import Section
@@ -41,11 +42,11 @@ class OpenClLoops:
 
     def load(self, kernel: LoopKernel, careful: bool) -> dict[str, Any]:
         sections = (kernel.careful if careful else kernel.sections).values()
-        names = [emit.part_name(s.name, k) for s in sections for k in range(len(s.nests))]
-        built = dict(zip(names, device.build(emit.nests_module(kernel, careful), names)))
+        names = [part_name(s.name, k) for s in sections for k in range(len(s.nests))]
+        built = dict(zip(names, device.build(nests_module(kernel, careful), names)))
         return {
             s.name: device.on_loops(
-                [built[emit.part_name(s.name, k)] for k in range(len(s.nests))],
+                [built[part_name(s.name, k)] for k in range(len(s.nests))],
                 kernel.buffers,
                 s,
                 [touched(n) for n in s.nests],
