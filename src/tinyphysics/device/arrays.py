@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.engine import Parts
-from tinyphysics.device.host import NUMPY_DTYPE
+from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.device.protocols import Parts
 from tinyphysics.ir.dtype import DType, bool_, f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort

@@ -18,7 +18,7 @@ from tinyphysics.device import cuda, nvptx
 from tinyphysics.device.cuda_tuning import Form, Tuner
 from tinyphysics.device.engine import LEAST_BLOCK, Arrays, KernelEngine, Lanes, observed, parameters
 from tinyphysics.device.exchange import DeviceArray
-from tinyphysics.device.host import LOST, NUMPY_DTYPE
+from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.target import PORTABLE, Seed, VectorShape
 from tinyphysics.util import prod
 

@@ -18,7 +18,6 @@ from tinyphysics.device.cuda_ahead import Pace, acts, place_of, swapped
 from tinyphysics.device.cuda_near import DeviceList
 from tinyphysics.device.cuda_tree import CudaTree, seeded
 from tinyphysics.device.exchange import DeviceArray, empty
-from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.loops import LoopEngine
 from tinyphysics.device.memory import (
     FIXED,
@@ -31,6 +30,7 @@ from tinyphysics.device.memory import (
     to_planes,
 )
 from tinyphysics.device.near import aligned, domain_of
+from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.tpir.lists import MADE
 from tinyphysics.tpir.nests import Buffer, LoopSection
 from tinyphysics.tpir.tree import NUMBERS

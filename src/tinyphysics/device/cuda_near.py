@@ -14,8 +14,8 @@ import numpy as np
 
 from tinyphysics.device import cuda
 from tinyphysics.device.cuda_sort import Kernels, ordered, summed, words
-from tinyphysics.device.host import NUMPY_DTYPE
 from tinyphysics.device.near import Domain
+from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.ir.dtype import f32
 from tinyphysics.ir.near import BLOCK, MORTON, bits, columns, inverse, levels, limit, reach, widths
 from tinyphysics.ir.reduction import slabs

@@ -17,7 +17,8 @@ import numpy as np
 from tinyphysics.device import cuda
 from tinyphysics.device.cuda_lanes import SHARE, Rows, Tools, empty, sent, whole
 from tinyphysics.device.exchange import DeviceArray
-from tinyphysics.device.series import CLOCK, Constants
+from tinyphysics.device.protocols import CLOCK
+from tinyphysics.device.series import Constants
 from tinyphysics.rules.series import QUAD, SeriesPlan, tables
 from tinyphysics.tpir.isa import StateDecl, Type
 from tinyphysics.util import prod

@@ -20,7 +20,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from tinyphysics.context import QUICK
-from tinyphysics.device.host import NUMPY_DTYPE, finite
+from tinyphysics.device.numbers import NUMPY_DTYPE, finite
+from tinyphysics.device.protocols import Parts
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import PORTABLE, Seed, VectorShape
 from tinyphysics.tpir.isa import Program
@@ -37,9 +38,6 @@ ROWS_BYTES = 4e6  # of observables that one call fills
 QUICK_WORK = (
     4e6  # operations done by code that is made quickly: a few milliseconds, less than good code takes to make
 )
-
-
-Parts = Sequence[tuple[Section, VectorShape]]  # sections that are compiled together, each for its shape
 
 
 class Loader(Protocol):

@@ -10,30 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.ir.dtype import DType
 from tinyphysics.tpir.isa import Param, Program, Register
 from tinyphysics.tpir.kernel import loop_registers
-from tinyphysics.tpir.lattice import OVERFLOW
 from tinyphysics.tpir.vm import Loop, Machine
 
 Arrays = Mapping[str, Any]
-NUMPY_DTYPE = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "i64": np.int64,
-    "i32": np.int32,
-    "u64": np.uint64,
-    "u32": np.uint32,
-    "bool": np.bool_,
-}
-LOST = int(OVERFLOW)  # a whole number that left the range of its state
-
-
-def finite(a: Any) -> Any:
-    """Which numbers are numbers: floats that are finite, whole numbers that have not left the range of their state."""
-    return np.isfinite(a) if a.dtype.kind == "f" else a != LOST
-
-
 BLOCK = 256  # steps between two looks at the keyboard and the numbers
 
 

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tinyphysics.device.host import NUMPY_DTYPE, finite
 from tinyphysics.device.memory import Arrays, Grids, Memory, Scratch, from_planes, to_planes
 from tinyphysics.device.near import Builder, NearList, aligned, domain_of
+from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.tree import Functions, TreePull, softening_of
 from tinyphysics.target import PORTABLE, Seed
 from tinyphysics.tpir.isa import Program

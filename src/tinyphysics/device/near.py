@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.host import NUMPY_DTYPE
+from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.ir.near import (
     BLOCK,
     COLUMNS,

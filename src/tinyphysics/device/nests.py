@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.arrays import operation
-from tinyphysics.device.host import NUMPY_DTYPE
+from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
 from tinyphysics.ir.uop import UOp, toposort

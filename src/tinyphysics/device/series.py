@@ -15,26 +15,13 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.arrays import Evaluator
+from tinyphysics.device.protocols import CLOCK, Code, Function
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, substitute, toposort
 from tinyphysics.rules.custom import inline
 from tinyphysics.rules.series import QUAD, SeriesPlan, tables
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.tpir.isa import StateDecl, Type
-
-CLOCK = 4  # numbers
-Function = Callable[[Any, Any, Any, Any, float, int], None]  # state, constants, tables, scratch, until, count
-
-
-@dataclass(frozen=True)
-class Code:
-    """What a backend makes of a plan."""
-
-    advance: Function
-    look: Function  # the states at a time, into the scratch
-    scratch: int  # numbers of it
-    made: int = 0  # modules compiled for it
-    found: int = 0
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.arrays import Evaluator, fma64
-from tinyphysics.device.series import CLOCK, Code
+from tinyphysics.device.protocols import CLOCK, Code
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp
 from tinyphysics.rules.series import QUAD, Quad, SeriesPlan, Sums, beginning, exponents

@@ -13,7 +13,7 @@ from tinyphysics.device.cuda_loops import Call, Loaded
 from tinyphysics.device.cuda_near import space_of
 from tinyphysics.device.cuda_series import DeviceCode
 from tinyphysics.device.cuda_sort import Kernels
-from tinyphysics.device.engine import Parts
+from tinyphysics.device.protocols import Parts
 from tinyphysics.emit import ptx as emit
 from tinyphysics.emit import ptx_leaves, ptx_lists, ptx_moves, ptx_nests, ptx_series, ptx_tools
 from tinyphysics.ir.uop import UOp

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.exchange import DeviceArray
-from tinyphysics.device.host import LOST, NUMPY_DTYPE
+from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.system import SLOTS
 from tinyphysics.tpir.lattice import RANGE
 from tinyphysics.tpir.precision import LOW, PRECISIONS, Precision

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.exchange import DeviceArray, repeated
-from tinyphysics.device.host import NUMPY_DTYPE
+from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.errors import InputError, ShapeError
 from tinyphysics.ir.dtype import DType, f64
 from tinyphysics.philox import key_words

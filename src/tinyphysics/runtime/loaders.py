@@ -10,10 +10,10 @@ from typing import Any
 
 from tinyphysics.device import cache, llvm
 from tinyphysics.device.cc import build, for_processor, load_library
-from tinyphysics.device.engine import Parts, calling, pointer
+from tinyphysics.device.engine import calling, pointer
 from tinyphysics.device.llvm import SIGNATURE, Cpu
 from tinyphysics.device.processor import processor, runs
-from tinyphysics.device.series import Code
+from tinyphysics.device.protocols import Code, Parts
 from tinyphysics.device.tree import Functions
 from tinyphysics.emit import c as emit_c
 from tinyphysics.emit import cnests as emit_cnests

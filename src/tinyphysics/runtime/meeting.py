@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.arrays import operation
-from tinyphysics.device.host import NUMPY_DTYPE
+from tinyphysics.device.numbers import NUMPY_DTYPE
 from tinyphysics.ir import Ops, UOp, graph_rewrite, toposort
 from tinyphysics.ir.dtype import i64
 from tinyphysics.ir.reduction import COMPONENTS

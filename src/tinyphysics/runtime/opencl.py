@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinyphysics.device import opencl as device
-from tinyphysics.device.engine import Parts
+from tinyphysics.device.protocols import Parts
 from tinyphysics.emit import opencl as emit
 from tinyphysics.emit.c import CHUNK
 from tinyphysics.emit.cnests import touched

@@ -16,7 +16,7 @@ import numpy as np
 from tinyphysics.device import cuda, exchange
 from tinyphysics.device.cuda_lanes import KINDS, Rows, whole
 from tinyphysics.device.exchange import DeviceArray
-from tinyphysics.device.host import LOST, NUMPY_DTYPE
+from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir.dtype import f32, f64
 from tinyphysics.planner.target import choose_target, in_series

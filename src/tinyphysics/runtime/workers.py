@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tinyphysics.device.exchange import DeviceArray
-from tinyphysics.device.host import finite
+from tinyphysics.device.numbers import finite
 from tinyphysics.system import SLOTS
 
 T = TypeVar("T")
