@@ -17,9 +17,9 @@ from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.goals import check_goals, decide, step_for
 from tinyphysics.planner.longest import STATE_ERROR, asked, unstable
 from tinyphysics.runtime import decisions, paces
-from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.pilot import Pilots, apart, estimate, looks_in, part, sample
+from tinyphysics.runtime.run import Checkpoint
 from tinyphysics.runtime.schedule import checked_time, count_steps
 from tinyphysics.runtime.simulation import Simulation, checked_step, given_momenta
 from tinyphysics.system import Family

@@ -50,7 +50,8 @@ from tinyphysics.runtime.loaders import (
     tree_functions,
 )
 from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
-from tinyphysics.runtime.plans import Recipe, made, outline
+from tinyphysics.runtime.plans import outline
+from tinyphysics.runtime.run import Recipe, made
 from tinyphysics.step import Step
 from tinyphysics.synth.taylor import CLOCK, loop_parts, loop_plan
 from tinyphysics.target import BUILT, LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape

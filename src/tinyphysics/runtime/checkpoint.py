@@ -9,18 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.errors import StoreError
+from tinyphysics.runtime.run import Checkpoint, Identity
 from tinyphysics.trajectory import Stop
-from tinyphysics.util import digest
 
 MAGIC = b"tinyphysics checkpoint 1\n"
 CHECKSUM = 32  # bytes
@@ -33,57 +31,6 @@ FORMATS = (
     "<u4",
     "|b1",
 )  # numbers that a program may have, as files hold them
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Which run is it?  All that decides its bits; two runs that agree in this are one."""
-
-    system: str
-    program: str  # the hash of the program
-    bits: int
-    dt: float
-    t0: float
-    seed: int
-    start: Mapping[str, str]  # hashes of the initial states
-    given: str  # of the parameters
-
-    @property
-    def key(self) -> str:
-        return digest(
-            repr(
-                [self.program, self.bits, self.dt, self.t0, self.seed, dict(self.start), self.given]
-            ).encode()
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Checkpoint:
-    """A run between two steps."""
-
-    run: Identity
-    version: str  # of the package
-    step: int
-    save_every: int | None
-    hash_every: int | None
-    members: int
-    is_ensemble: bool
-    params: Mapping[str, Any]  # (members or 1, shape...)
-    start: Mapping[str, Any]  # (members, shape...) of the states at step 0, where replays begin
-    registers: Mapping[
-        str, Any
-    ]  # (members, ...) of all that an engine has to keep to go on; at step 0 nothing
-    hashes: list[tuple[int, str]] = field(default_factory=list)
-    stopped: Mapping[int, Stop] = field(default_factory=dict)  # by the number of the member
-    last: Mapping[str, Any] = field(default_factory=dict)  # (stopped, shape...): their last good states
-
-    @cached_property
-    def frozen(self) -> dict[int, tuple[Stop, dict[str, Any]]]:
-        """Why a member stopped, and its last good state."""
-        return {
-            k: (stop, {name: v[at] for name, v in self.last.items()})
-            for at, (k, stop) in enumerate(self.stopped.items())
-        }
 
 
 # --- the file ---------------------------------------------------------------------------------------

@@ -21,8 +21,9 @@ from tinyphysics.ir import UOp
 from tinyphysics.rules.ranges import range_of
 from tinyphysics.runtime.digest import state_hash
 from tinyphysics.runtime.ensemble import Inputs, inputs
-from tinyphysics.runtime.execute import Run, execute, looking
+from tinyphysics.runtime.execute import execute, looking
 from tinyphysics.runtime.record import Record
+from tinyphysics.runtime.run import Run
 from tinyphysics.runtime.schedule import Schedule, checked_time
 from tinyphysics.system import System
 from tinyphysics.tpir.probe import REST

@@ -11,7 +11,8 @@ from tinyphysics.errors import TinyPhysicsError
 from tinyphysics.pipeline import Build
 from tinyphysics.report import Row
 from tinyphysics.rules.brackets import strang_error
-from tinyphysics.runtime.execute import Run, looking
+from tinyphysics.runtime.execute import looking
+from tinyphysics.runtime.run import Run
 
 MOST_TERMS, MOST_POSITIONS = 8, 32  # parts and numbers whose brackets are written out
 

@@ -20,8 +20,9 @@ from tinyphysics.planner.target import lanes_enough, loops_refuse
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.indices import selects
-from tinyphysics.runtime.plans import Known, Recipe, find, keep, known_of, plan_key
+from tinyphysics.runtime.plans import Known, find, keep, known_of, plan_key
 from tinyphysics.runtime.propagator import propagator
+from tinyphysics.runtime.run import Recipe
 from tinyphysics.step import Scale, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.isa import Program

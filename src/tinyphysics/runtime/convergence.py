@@ -18,7 +18,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.rules.unroll import unroll
-from tinyphysics.runtime.execute import Run
+from tinyphysics.runtime.run import Run
 from tinyphysics.runtime.schedule import time_at
 from tinyphysics.synth.magnus import CONVERGES, NODES, WEIGHTS, generator
 from tinyphysics.system import System

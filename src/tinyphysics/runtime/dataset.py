@@ -9,10 +9,10 @@ import numpy as np
 from tinyphysics.device.exchange import numbers
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.runtime.description import described
-from tinyphysics.runtime.execute import Run
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
 from tinyphysics.runtime.resume import identity
+from tinyphysics.runtime.run import Run
 from tinyphysics.runtime.saving import arrays_given, described_run, layouts
 from tinyphysics.runtime.store import OBSERVED, TIME
 from tinyphysics.runtime.stream import Stored, Value

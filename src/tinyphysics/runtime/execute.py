@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,50 +14,22 @@ from tinyphysics.ir import UOp
 from tinyphysics.rules.random import draws
 from tinyphysics.runtime.adaptive import AdaptiveEngine
 from tinyphysics.runtime.backend import ON_GPUS, engine_for, series_engine
-from tinyphysics.runtime.checkpoint import Checkpoint
-from tinyphysics.runtime.encoding import Encoding
-from tinyphysics.runtime.ensemble import Inputs
 from tinyphysics.runtime.events import Search
 from tinyphysics.runtime.jump import JumpEngine
 from tinyphysics.runtime.loop import Running, Sink
-from tinyphysics.runtime.plans import Recipe, probe_key
-from tinyphysics.runtime.propagator import Propagator
+from tinyphysics.runtime.plans import probe_key
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.resume import Keeper
+from tinyphysics.runtime.run import Recipe, Run
 from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.runtime.tiles import cut
 from tinyphysics.runtime.windows import FEW, Windows, fitting
 from tinyphysics.runtime.workers import spread
-from tinyphysics.step import Step
 from tinyphysics.system import System
-from tinyphysics.target import Target
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.probe import probe
 
 MANY_FRAMES = 16  # beyond, the loop itself observes the states: a block need not end at every frame
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """Enough to do a run again, bit for bit."""
-
-    program: Program | Recipe
-    system: System
-    target: Target
-    given: Inputs
-    schedule: Schedule
-    dt: float
-    t0: float
-    threads: int | None
-    encoding: Encoding  # how the states are kept
-    loops: bool  # along the axes of a system, instead of number by number
-    begun: Checkpoint | None = None  # where it goes on from
-    jump: Callable[[Mapping[str, Any], float], Propagator] | None = None  # by parameters and dt; None: a loop
-    series: Step | None = None  # a Taylor series in loops
-    events: Mapping[str, UOp] = field(default_factory=dict)  # functions whose changes of sign are looked for
-    adaptive: bool = False  # are its steps only times that somebody looks at?
-    watching: Callable[[str], Program | Recipe] | None = None  # the program with p_t as a state of that name
-    advice: str = ""  # for who takes very many steps of their own lengths
 
 
 def clock_of(system: System) -> UOp:

@@ -22,7 +22,8 @@ from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.descent import dot
 from tinyphysics.runtime.encoding import FLOAT64
 from tinyphysics.runtime.ensemble import Inputs
-from tinyphysics.runtime.execute import Run, looking
+from tinyphysics.runtime.execute import looking
+from tinyphysics.runtime.run import Run
 from tinyphysics.runtime.schedule import Schedule
 from tinyphysics.target import BUILT
 

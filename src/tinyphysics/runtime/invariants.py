@@ -13,7 +13,8 @@ from tinyphysics.ir import Ops, UOp, dump, elements, parse, substitute, toposort
 from tinyphysics.plan import Goal
 from tinyphysics.rules.unroll import unroll
 from tinyphysics.runtime.ensemble import Inputs
-from tinyphysics.runtime.execute import Run, looking
+from tinyphysics.runtime.execute import looking
+from tinyphysics.runtime.run import Run
 from tinyphysics.system import Family, System
 from tinyphysics.tpir.isa import kept_name
 from tinyphysics.tpir.kernel import Kernel

@@ -16,7 +16,6 @@ import numpy as np
 from tinyphysics.device.exchange import empty_like, here
 from tinyphysics.errors import BackendError, StoreError
 from tinyphysics.ir import UOp
-from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.digest import joined, leaves, state_hash
 from tinyphysics.runtime.encoding import FLOAT64, Encoding, owner
 from tinyphysics.runtime.engine import Distant, Engine, States
@@ -26,6 +25,7 @@ from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.replay import Failure, locate
 from tinyphysics.runtime.resume import Keeper
 from tinyphysics.runtime.resume import joined as joined_registers
+from tinyphysics.runtime.run import Checkpoint
 from tinyphysics.runtime.schedule import Schedule, time_at
 from tinyphysics.runtime.tiles import Tile, cut, store
 from tinyphysics.runtime.windows import Windows

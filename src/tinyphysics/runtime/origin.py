@@ -12,9 +12,10 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.clock import AT, with_times
-from tinyphysics.runtime.execute import Run, execute, looking
+from tinyphysics.runtime.execute import execute, looking
 from tinyphysics.runtime.loop import Sink
 from tinyphysics.runtime.record import Record
+from tinyphysics.runtime.run import Run
 from tinyphysics.runtime.schedule import Schedule, times_at
 from tinyphysics.system import State
 from tinyphysics.tpir.probe import REST

@@ -13,10 +13,10 @@ from tinyphysics.device.exchange import DeviceArray
 from tinyphysics.ir import UOp
 from tinyphysics.runtime.clock import AT, dated, times_of
 from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.execute import Run
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
 from tinyphysics.runtime.record import Record
+from tinyphysics.runtime.run import Run
 from tinyphysics.runtime.schedule import time_at, times_at
 from tinyphysics.runtime.stream import Stream, Value
 from tinyphysics.runtime.windows import Windows

@@ -24,12 +24,11 @@ from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.paces import Piece, Split, kicks, proposed
 from tinyphysics.planner.resonance import NEAR, grows, radius_row, tongue_rows
 from tinyphysics.report import Row, Section
-from tinyphysics.runtime.checkpoint import Checkpoint
 from tinyphysics.runtime.compiled import Compiled
 from tinyphysics.runtime.ensemble import Inputs, inputs, sizes_from
-from tinyphysics.runtime.execute import Run
 from tinyphysics.runtime.frequency import frequency, products
 from tinyphysics.runtime.pilot import part
+from tinyphysics.runtime.run import Checkpoint, Run
 from tinyphysics.runtime.simulation import Simulation
 from tinyphysics.system import Family
 

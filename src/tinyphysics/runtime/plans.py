@@ -27,7 +27,6 @@ from tinyphysics.planner.target import written
 from tinyphysics.rules.relativity import NAME as RELATIVISTIC
 from tinyphysics.system import System
 from tinyphysics.target import BUILT
-from tinyphysics.tpir.isa import Program, StateDecl
 from tinyphysics.tpir.kernel import Kernel
 from tinyphysics.tpir.loops import longest_axis
 from tinyphysics.tpir.outline import Outline, described
@@ -98,35 +97,6 @@ def read(text: bytes) -> Known:
     for _, factor in scales:
         parse(factor)
     return Known(**data, scales=scales)
-
-
-@dataclass(frozen=True, eq=False)
-class Recipe:
-    """A program that is made when somebody looks at it; those with one key are one program."""
-
-    key: str
-    make: Callable[[], Program]
-
-    @property
-    def program(self) -> Program:
-        return self.make()
-
-    @property
-    def states(self) -> tuple[StateDecl, ...]:
-        return self.program.states
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Recipe) and self.key == other.key
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return made, (self.program,)  # elsewhere the key may mean something else
-
-
-def made(program: Program | Recipe) -> Program:
-    return program if isinstance(program, Program) else program.program
 
 
 # --- keys -------------------------------------------------------------------------------------------

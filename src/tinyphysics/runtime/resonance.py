@@ -17,12 +17,11 @@ from tinyphysics.planner.catalog import BY_NAME
 from tinyphysics.planner.needs import quadratic_part
 from tinyphysics.planner.turning import Bends, curvatures, frequencies, off, resonance
 from tinyphysics.runtime.ensemble import Inputs
-from tinyphysics.runtime.execute import Run
 from tinyphysics.runtime.flows import generator
 from tinyphysics.runtime.flows import values_of as members_values
 from tinyphysics.runtime.frequency import frequency
 from tinyphysics.runtime.pilot import part, sample
-from tinyphysics.runtime.plans import made
+from tinyphysics.runtime.run import Run, made
 from tinyphysics.runtime.simulation import Simulation
 
 LOG = logging.getLogger("tinyphysics")

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, StoreError
-from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read, write
+from tinyphysics.runtime.checkpoint import read, write
 from tinyphysics.runtime.digest import BITS, state_hash
 from tinyphysics.runtime.encoding import Encoding, owner
 from tinyphysics.runtime.ensemble import Inputs, inputs, own_of
 from tinyphysics.runtime.record import Record
+from tinyphysics.runtime.run import Checkpoint, Identity
 from tinyphysics.system import SLOTS, Family, System
 from tinyphysics.trajectory import Stop
 

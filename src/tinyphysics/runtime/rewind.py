@@ -17,9 +17,9 @@ from tinyphysics.errors import InputError
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.checkpoint import read
 from tinyphysics.runtime.ensemble import sizes_from
-from tinyphysics.runtime.execute import Run
 from tinyphysics.runtime.origin import Origin
 from tinyphysics.runtime.resume import a_path
+from tinyphysics.runtime.run import Run
 from tinyphysics.runtime.schedule import times_at, whole
 from tinyphysics.runtime.simulation import Simulation
 from tinyphysics.system import Family, System

@@ -11,9 +11,8 @@ import numpy as np
 
 from tinyphysics.errors import StoreError
 from tinyphysics.ir import UOp
-from tinyphysics.runtime.checkpoint import Checkpoint, Identity
 from tinyphysics.runtime.ensemble import Inputs
-from tinyphysics.runtime.execute import Run
+from tinyphysics.runtime.run import Checkpoint, Identity, Run
 from tinyphysics.runtime.schedule import times_at
 from tinyphysics.runtime.store import (
     FORMAT,

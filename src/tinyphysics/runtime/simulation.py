@@ -46,7 +46,7 @@ from tinyphysics.runtime.backend import (
     series_listing,
     transferred,
 )
-from tinyphysics.runtime.checkpoint import Checkpoint, Identity, read
+from tinyphysics.runtime.checkpoint import read
 from tinyphysics.runtime.clock import (
     begun_in_time,
     end_at,
@@ -62,7 +62,7 @@ from tinyphysics.runtime.digest import marked
 from tinyphysics.runtime.encoding import Encoding
 from tinyphysics.runtime.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.events import gathered
-from tinyphysics.runtime.execute import Run, clock_of, execute
+from tinyphysics.runtime.execute import clock_of, execute
 from tinyphysics.runtime.flows import flows_of, with_flows
 from tinyphysics.runtime.hierarchy import check_orbits, hierarchy_of
 from tinyphysics.runtime.indices import check_indices, selects
@@ -70,7 +70,6 @@ from tinyphysics.runtime.invariants import with_invariants
 from tinyphysics.runtime.loop import shaped
 from tinyphysics.runtime.origin import Asked, Origin
 from tinyphysics.runtime.outcome import jumped, trajectory
-from tinyphysics.runtime.plans import made
 from tinyphysics.runtime.progress import progress_bar
 from tinyphysics.runtime.record import Record, beginning
 from tinyphysics.runtime.resume import (
@@ -83,6 +82,7 @@ from tinyphysics.runtime.resume import (
     restored_inputs,
     sizes_given,
 )
+from tinyphysics.runtime.run import Checkpoint, Identity, Run, made
 from tinyphysics.runtime.saving import begun
 from tinyphysics.runtime.schedule import Schedule, checked_time, count_steps, time_at, whole
 from tinyphysics.runtime.solver import solver_report

@@ -18,7 +18,7 @@ from tinyphysics.rules.custom import inline
 from tinyphysics.rules.solve import COUNT, RESIDUAL, part
 from tinyphysics.rules.transcendental import lower
 from tinyphysics.runtime.origin import Origin
-from tinyphysics.runtime.plans import made
+from tinyphysics.runtime.run import made
 from tinyphysics.tpir.isa import Program
 from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, Kernel, build_kernel
 

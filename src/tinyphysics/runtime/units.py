@@ -8,7 +8,8 @@ import numpy as np
 
 from tinyphysics.errors import InputError
 from tinyphysics.ir.value import evaluate
-from tinyphysics.runtime.execute import Run, looking
+from tinyphysics.runtime.execute import looking
+from tinyphysics.runtime.run import Run
 from tinyphysics.step import Scale
 
 SMALLEST, LARGEST = 2.0**-500, 2.0**500  # products of two such units are still numbers of full precision

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.ir import UOp
-from tinyphysics.runtime.execute import Run, looking
+from tinyphysics.runtime.execute import looking
 from tinyphysics.runtime.record import Record
+from tinyphysics.runtime.run import Run
 
 WAIT = 4.0  # seconds before the energy of a frame is computed: it may have to be compiled
 SHARE = 0.02  # of the time, at most, goes into such energies
