@@ -58,9 +58,9 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp per set of packages. They depend on what the packages are read from (the version is in
-# __init__.py), so a second `make` installs nothing.
+# version.py), so a second `make` installs nothing.
 INSTALL  = $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PACKAGES = pyproject.toml src/tinyphysics/__init__.py
+PACKAGES = pyproject.toml src/tinyphysics/version.py
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tinyphysics needs Python 3.11 or newer; \

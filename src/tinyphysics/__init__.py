@@ -77,6 +77,7 @@ from tinyphysics.system import slow as slow
 from tinyphysics.system import split as split
 from tinyphysics.trajectory import Stop as Stop
 from tinyphysics.trajectory import Trajectory as Trajectory
+from tinyphysics.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tinyphysics import physics as physics
@@ -86,31 +87,29 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.saved import load as load
     from tinyphysics.runtime.simulation import Simulation as Simulation
 
-__version__ = "0.1.0"
-
 # what runs needs NumPy and is imported when it is first used: without NumPy one can still trace, print and
 # verify, and run TP-IR on lists
 RUNTIME = {
-    "compile": "compile",
-    "assert_symplectic": "sanitize",
-    "measure_symplectic": "sanitize",
-    "load": "saved",
-    "save": "saved",
-    "minimise": "minimise",
-    "rewind": "rewind",
-    "piloted": "accuracy",
-    "step_of_run": "accuracy",
-    "judged": "accuracy",
-    "suggest_dt": "accuracy",
-    "set_paces": "paces",
-    "resonance": "paces",
-    "pace_section": "paces",
-    "suggest_split": "paces",
-    "stability": "accuracy",
-    "resonances": "resonance",
-    "with_momenta": "velocity",
-    "to_xarray": "dataset",
-    "Simulation": "simulation",
+    "compile": "tinyphysics.runtime.compile",
+    "assert_symplectic": "tinyphysics.runtime.sanitize",
+    "measure_symplectic": "tinyphysics.runtime.sanitize",
+    "load": "tinyphysics.runtime.saved",
+    "save": "tinyphysics.runtime.saved",
+    "minimise": "tinyphysics.runtime.minimise",
+    "rewind": "tinyphysics.runtime.rewind",
+    "piloted": "tinyphysics.runtime.accuracy",
+    "step_of_run": "tinyphysics.runtime.accuracy",
+    "judged": "tinyphysics.runtime.accuracy",
+    "suggest_dt": "tinyphysics.runtime.accuracy",
+    "set_paces": "tinyphysics.runtime.paces",
+    "resonance": "tinyphysics.runtime.paces",
+    "pace_section": "tinyphysics.runtime.paces",
+    "suggest_split": "tinyphysics.runtime.paces",
+    "stability": "tinyphysics.runtime.accuracy",
+    "resonances": "tinyphysics.runtime.resonance",
+    "with_momenta": "tinyphysics.runtime.velocity",
+    "to_xarray": "tinyphysics.runtime.dataset",
+    "Simulation": "tinyphysics.runtime.simulation",
 }
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
 METHODS = {
@@ -137,7 +136,7 @@ def __getattr__(name: str) -> Any:
         return import_module("tinyphysics.physics")
     if name not in RUNTIME:
         raise AttributeError(f"tinyphysics has no `{name}`")
-    value = getattr(import_module(f"tinyphysics.runtime.{RUNTIME[name]}"), name)
+    value = getattr(import_module(RUNTIME[name]), name)
     if name not in METHODS:
         globals()[name] = value
     return value
@@ -149,7 +148,6 @@ def __dir__() -> list[str]:
 
 _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)
 _system.SLOTS["to_xarray"] = lambda *args: __getattr__("to_xarray")(*args)
-_system.SLOTS["version"] = lambda: __version__
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
 _system.SLOTS["there"] = lambda: import_module(
     "tinyphysics.runtime.there"

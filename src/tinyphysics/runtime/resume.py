@@ -17,8 +17,9 @@ from tinyphysics.runtime.encoding import Encoding, owner
 from tinyphysics.runtime.ensemble import Inputs, inputs, own_of
 from tinyphysics.runtime.record import Record
 from tinyphysics.runtime.run import Checkpoint, Identity
-from tinyphysics.system import SLOTS, Family, System
+from tinyphysics.system import Family, System
 from tinyphysics.trajectory import Stop
+from tinyphysics.version import __version__
 
 
 def a_path(option: str, value: Any) -> Path:
@@ -129,7 +130,7 @@ class Keeper:
         write(
             Checkpoint(
                 self.run,
-                SLOTS["version"](),
+                __version__,
                 step,
                 s.save_every,
                 s.hash_every,

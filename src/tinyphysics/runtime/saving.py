@@ -29,7 +29,7 @@ from tinyphysics.runtime.store import (
 from tinyphysics.runtime.stream import Stream
 from tinyphysics.runtime.windows import Window
 from tinyphysics.runtime.zarr3 import Layout, growing
-from tinyphysics.system import SLOTS
+from tinyphysics.version import __version__
 
 
 def check_save(path: Path, resumed: Checkpoint | None) -> bool:
@@ -57,7 +57,7 @@ def described_run(r: Run, run: Identity, description: Mapping[str, Any]) -> dict
     scalars = {name: float(v[0]) for name, v in i.own.items() if len(v) == 1 and v.ndim == 1}
     every = {"save_every": s.save_every, "observe_every": s.observe_every, "hash_every": s.hash_every}
     return {
-        "tinyphysics": SLOTS["version"](),
+        "tinyphysics": __version__,
         "format": FORMAT,
         "bits": run.bits,
         "system": r.system.name,
