@@ -22,7 +22,7 @@ LAYERS: list[dict[str, str]] = [  # unit (a package or a file): the package that
     {"pipeline": "pipeline"},
     {"runtime": "runtime"},
     {u: u for u in ("learn", "explorer", "cluster")},
-    dict.fromkeys(["cli", "doctor", "kernel", "compat", "__init__", "__main__"], "the face"),  # what users import
+    dict.fromkeys(["cli", "doctor", "kernel", "compat", "moved", "__init__", "__main__"], "the face"),  # what users import
 ]
 # fmt: on
 LAYER = {unit: n for n, layer in enumerate(LAYERS) for unit in layer}
