@@ -11,8 +11,8 @@ known scheme by kicks of weight zero (for order 8 random starts hardly ever arri
 The norm of the leading errors says little about a problem: brackets differ in size by orders of magnitude. `--measured`
 runs what was found on the problems of tools/measure_methods.py, fits the linear map from leading errors to errors
 of the state (it fits to a percent), and makes those small from then on: Hénon–Heiles, Kepler and pendulum, each relative
-to the best that is published. The good ones of long runs are entries of tinyphysics/synth/schemes.py, where Newton's method
-in 60 digits starts from their first ten.
+to the best that is published. The good ones of long runs are entries of tinyphysics/synth/schemes.py, where
+Newton's method in 60 digits starts from their first ten.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The CUDA device: NVIDIA's driver by ctypes alone, every return code looked at.
 
 One primary context and one stream for each device, in whose order everything is done; other libraries that use the device
-share the context. What was freed is kept for the next of its size. Runs have one device, or all (device/cuda_many.py).
+share the context. What was freed is kept for the next of its size. Runs have one device, or all
+(device/cuda_many.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How does a kernel run an ensemble on a GPU?  As on a processor (device/engine.py), with all that a loop carries there.
+"""How does a kernel run an ensemble on a GPU?  As in device/engine.py, with all that a loop carries there.
 
 Rows of components, members as lanes, a thread for each chunk of them. Only what somebody looks at comes back: frames,
 observables, a word that says whether any number is none.

@@ -1,7 +1,8 @@
-"""Who is near whom on a CUDA device?  The list of a member, made there by kernels (emit/ptx_order.py, emit/ptx_lists.py).
+"""Who is near whom on a CUDA device?  The list of a member, made there by kernels.
 
-The order is that of ir/near.py, to the last bit. What comes here is how many blocks and rows there are, to see whether there
-was room for them; in open space also how far the points reach.
+The kernels are those of emit/ptx_order.py and emit/ptx_lists.py.
+The order is that of ir/near.py, to the last bit. What comes here is how many blocks and rows there are, to see
+whether there was room for them; in open space also how far the points reach.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How does a Taylor step in loops run on a GPU?  A thread for each member, each with as many steps as its own clock wants.
 
-What is kept of a member (device/series.py) is there a column of rows. What a thread needs while it goes along the orders
-is memory of the device, too, for as many threads as run at once: rows of a warp, one warp after another.
+What is kept of a member (device/series.py) is there a column of rows. What a thread needs while it goes along the
+orders is memory of the device, too, for as many threads as run at once: rows of a warp, one warp after another.
 """
 
 from __future__ import annotations

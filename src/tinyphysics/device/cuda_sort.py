@@ -1,4 +1,4 @@
-"""How are whole numbers on a CUDA device sorted and summed up?  By launches of kernels (emit/ptx_sort.py)."""
+"""How are whole numbers on a CUDA device sorted and summed up?  By kernels of emit/ptx_sort.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What is known of a tree that lives on a device?  Its angle, which this machine chooses where a run begins.
 
-There the points that were stored are read back once. From then on the device makes its trees alone (emit/ptx_tree_build.py).
+There the points that were stored are read back once. From then on the device makes its trees alone
+(emit/ptx_tree_build.py).
 """
 
 from __future__ import annotations

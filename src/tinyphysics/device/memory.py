@@ -65,7 +65,8 @@ class Memory:
     given: tuple[Arrays, int] = field(
         default_factory=lambda: ({}, 0)
     )  # all parameters, and which member this is
-    lists: dict[int, Any] = field(default_factory=dict)  # device/near.py, or device/cuda_near.py
+    # device/near.py, or device/cuda_near.py
+    lists: dict[int, Any] = field(default_factory=dict)
     tree: TreePull | None = None
     calls: list[Any] = field(
         default_factory=list

@@ -1,4 +1,4 @@
-"""A Taylor step in loops, with NumPy: what emit/series.py writes, operation by operation, to the last bit; slow."""
+"""A Taylor step in loops, with NumPy: each operation that emit/series.py writes, to the last bit; slow."""
 
 from __future__ import annotations
 

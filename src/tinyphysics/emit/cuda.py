@@ -1,6 +1,7 @@
 """Kernels as readable CUDA C: the text of the C renderer after another prelude, a thread for each member.
 
-What runs is PTX made from LLVM IR (emit/ptx.py); this is the same kernel to be read, and through nvcc it has the same bits.
+What runs is PTX made from LLVM IR (emit/ptx.py); this is the same kernel to be read, and through nvcc it has the
+same bits.
 """
 
 from __future__ import annotations

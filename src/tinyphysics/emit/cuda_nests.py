@@ -1,8 +1,9 @@
 """Loop nests as readable CUDA C: kernels in which each index of a nest is a thread, and a complete program around them.
 
-What runs is PTX made from LLVM IR (emit/ptx_nests.py); this says the same to a reader, and through nvcc it has the same bits.
-Sums are taken in the order that the nest says. No thread waits for another: accumulators that several threads fill are folded
-by a launch of their own, and a pair is computed by both of its points, once for each of its two sums.
+What runs is PTX made from LLVM IR (emit/ptx_nests.py); this says the same to a reader, and through nvcc it has
+the same bits. Sums are taken in the order that the nest says. No thread waits for another: accumulators that several
+threads fill are folded by a launch of their own, and a pair is computed by both of its points, once for each of its two
+sums.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Do the estimates of a device serve for roots and quotients (emit/ptx_rounded.py)?  A kernel that looks at all of them.
+"""Do the estimates of a device serve for roots and quotients (emit/ptx_rounded.py)?  A kernel looks at all.
 
 A root must be the nearest number. A reciprocal, of x sqrt x and of every d, must come from an estimate that is right to 20
 digits, and be the nearest number where d is just below a power of two: elsewhere that is not needed for a quotient to be the

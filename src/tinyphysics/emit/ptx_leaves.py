@@ -1,6 +1,7 @@
 """The leaves of a hash where the data is: blake2b-128 of pieces of an array on a GPU, a thread for each.
 
-What runtime/digest.py defines: an array's bytes in little-endian order, every NaN the same one. RFC 7693 names the rest.
+What runtime/digest.py defines: an array's bytes in little-endian order, every NaN the same one. RFC 7693 names the
+rest.
 """
 
 from __future__ import annotations

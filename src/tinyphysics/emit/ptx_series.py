@@ -1,4 +1,4 @@
-"""A Taylor step in loops for a GPU: the text of emit/series.py in another frame, a thread for each member in turn.
+"""A Taylor step for a GPU: the text of emit/series.py in another frame, a thread for each member in turn.
 
 The numbers of members lie side by side, so that the threads of a warp read one line: of what is kept of a member the rows
 are as long as the ensemble, of what a thread needs for itself they are a warp. Neither changes a bit.

@@ -1,8 +1,8 @@
 """How is a tree walked on a CUDA device?  A thread for each point; the eight of a leaf go together, as lanes do elsewhere.
 
 Each of the eight looks at one child of a node, and a vote says which of them are small for their distance. Nodes that are
-taken as a whole come first in a sum, then the points of leaves (emit/tree_walk.py), so the tree is walked twice and no list
-is kept. What is left of a level is eight bits, and the levels above are in the same word.
+taken as a whole come first in a sum, then the points of leaves (emit/tree_walk.py), so the tree is walked
+twice and no list is kept. What is left of a level is eight bits, and the levels above are in the same word.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How is the pull of many masses summed through a tree?  Keys along a curve, a walk for eight points at once, as LLVM IR.
 
-The points lie along Hilbert's curve, eight to a leaf, eight leaves or nodes to a node (device/tree.py makes them). For the
-eight points of a leaf the tree is walked once: a node that is small for its distance is taken as a whole, mass and second
-moments; of the others the children are looked at, and of leaves the points. All of it is part of the meaning of
-a program: it has one order, whatever runs it and on however many threads.
+The points lie along Hilbert's curve, eight to a leaf, eight leaves or nodes to a node (device/tree.py makes them).
+For the eight points of a leaf the tree is walked once: a node that is small for its distance is taken as a whole, mass
+and second moments; of the others the children are looked at, and of leaves the points. All of it is part of the meaning
+of a program: it has one order, whatever runs it and on however many threads.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
 
 
 def with_room(cutoff: UOp, cell: Sequence[UOp]) -> UOp:
-    """The square of a cutoff, with its cell: rules/cutoffs.py finds both again, and a run sees whether one fits the other.
+    """The square of a cutoff, with its cell: rules/cutoffs.py finds both again, and a run sees whether they fit.
 
     Where there is a list, that looks for itself.
     """

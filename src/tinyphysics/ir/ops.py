@@ -75,8 +75,8 @@ class Ops(Enum):
     SEED = "seed"
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
-    # G1, G2, G3 or the time on a Kepler orbit by the slow path of rules/kepler.py; arg: which of them, sources: what is
-    # known of the orbit, and the time
+    # G1, G2, G3 or the time on a Kepler orbit by the slow path of rules/kepler.py; arg: which of them, sources:
+    # what is known of the orbit, and the time
     FAR = "far"
     # a random number; arg: (kind, stream, count), sources: two words of the seed, the step, the member, the index among
     # the count of them that each member draws
@@ -106,8 +106,8 @@ class Ops(Enum):
     # through a tree, for each of some points in space the gradient of the sum over the others of m/sqrt(r**2 + e**2),
     # to a relative error; arg: (error,), sources: points, masses, e**2
     TREE = "tree"
-    # bodies in space, a row each, as rules/jacobi.py says: in other coordinates, arg (way, order of the bodies), sources
-    # rows, masses; a time later on their Kepler orbits, arg (0,) positions or (1,) velocities, sources positions,
+    # bodies in space, a row each, as rules/jacobi.py says: in other coordinates, arg (way, order of the bodies),
+    # sources rows, masses; a time later on their Kepler orbits, arg (0,) positions or (1,) velocities, sources positions,
     # velocities, G times masses, time; accelerations without the pull of the centres, sources those, positions, G times
     # masses
     JACOBI = "jacobi"
@@ -116,8 +116,8 @@ class Ops(Enum):
     # the root of equations, found round by round; arg: (name of the unknown, rounds), sources: where it starts, one over
     # the size of each number, residuals, and perhaps a matrix that makes corrections of them. The last two hold the unknown
     SOLVE = "solve"
-    # one number of that, as rules/solve.py closes it; arg: (which, how many, rounds, the equations as text), sources:
-    # starts, sizes, what the equations know
+    # one number of that, as rules/solve.py closes it; arg: (which, how many, rounds, the equations as text),
+    # sources: starts, sizes, what the equations know
     SOLVED = "solved"
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only
     LOAD = "load"

@@ -436,7 +436,8 @@ def cell_of(u: UOp, given: Sequence[Value]) -> list[list[float]] | None:
     return [[box[i] if i == k else 0.0 for k in range(d)] for i in range(d)]
 
 
-CUSTOM: dict[str, Callable[..., UOp]] = {}  # a user's operations, as expressions; see rules/custom.py
+# a user's operations, as expressions; see rules/custom.py
+CUSTOM: dict[str, Callable[..., UOp]] = {}
 
 
 def node(u: UOp) -> Callable[..., Value]:
@@ -466,7 +467,8 @@ def node(u: UOp) -> Callable[..., Value]:
         return partial(near_value, u)
     if u.op is Ops.SCATTER:
         return scattered(u)
-    if u.op is Ops.TREE:  # its order of operations is that of emit/tree_walk.py, and of nothing else
+    if u.op is Ops.TREE:
+        # its order of operations is that of emit/tree_walk.py, and of nothing else
         raise PlanError("a tree is summed through by compiled code alone", fix="Leave approximate= out.")
     origin = source_index(u)
     zero = as_number(0, u.dtype)

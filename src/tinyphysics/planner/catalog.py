@@ -33,7 +33,8 @@ class Method:
     tableau: Tableau | None = None  # a Runge–Kutta method: by name only, never certified
     symmetric: bool = False
     source: str = ""  # a key of planner/bibliography.py
-    needs: tuple[str, ...] = ()  # rows of planner/needs.py; a splitting has those of every splitting too
+    # rows of planner/needs.py; a splitting has those of every splitting too
+    needs: tuple[str, ...] = ()
     kicks: int = 0  # of one step, where they are known without its weights
     processor: Callable[[], list[tuple[str, float]]] | None = (
         None  # before the first step, undone where one looks
@@ -41,9 +42,8 @@ class Method:
     orbits: Callable[[], Weights] | None = None  # a splitting into Kepler orbits and the rest
     corrected: int = 0  # the order of its corrector
     slopes: int = 0  # that a collocation solves for
-    lengths: str = (
-        ""  # of the steps that one is made of, where equations are solved: a row of synth/coefficients.py
-    )
+    # of the steps that one is made of, where equations are solved: a row of synth/coefficients.py
+    lengths: str = ""
     turns: Callable[[], Sequence_] | None = None  # a splitting into oscillators and the rest
     mollified: bool = False  # kicks see means of positions
     points: int = 0  # of a quadrature of the Lagrangian, none for the trapezoidal rule; or of an energy between two ends

@@ -1,8 +1,8 @@
 """Which divisions and roots does math="fast" do without?  Those that a product with something known would replace.
 
-x/(y sqrt y) and x/sqrt y become products with y**-1.5 and y**-0.5 (rules/fast.py has them without a division), a division
-by a number or a parameter one with its reciprocal, and what is the same in every step is multiplied together once.
-Each product rounds on its own, so a result differs from the exact one in its last bits.
+x/(y sqrt y) and x/sqrt y become products with y**-1.5 and y**-0.5 (rules/fast.py has them without a division),
+a division by a number or a parameter one with its reciprocal, and what is the same in every step is multiplied together
+once. Each product rounds on its own, so a result differs from the exact one in its last bits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What are the Taylor coefficients of an expression along a solution?  One recurrence for each operation.
 
 If a = a0 + a1 s + a2 s**2 + ..., then (ab)_k is a sum of products, (a/b)_k and roots solve such a sum for their last
-term, and any other function u of a has u' = g a' with g the row of rules/partials.py: k u_k is a sum of products of g and
-j a_j. Expressions are scalars, and shared ones are computed once, because equal nodes are one object.
+term, and any other function u of a has u' = g a' with g the row of rules/partials.py: k u_k is a sum of products
+of g and j a_j. Expressions are scalars, and shared ones are computed once, because equal nodes are one object.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Where is r**-3 worth a function of its own?  In sums over the pairs of a long axis, which wait for the divider.
 
 A root and a division of float64 take a divider 34 cycles for eight pairs on AVX-512, and everything else 16. What
-x**-1.5 is made of (rules/power.py) takes it a third of that. Alone, a root and a division are done sooner, and so they are
-among the neighbours of a list: those sums have an order of their own, so that every pair would have to be asked.
+x**-1.5 is made of (rules/power.py) takes it a third of that. Alone, a root and a division are done sooner, and
+so they are among the neighbours of a list: those sums have an order of their own, so that every pair would have to be
+asked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How is a large angle in two words brought into one turn, the same on every machine?
 
 The angles up to FARTHEST, which is all that a run usually meets, stay what they are: then nothing is computed. Beyond,
-each word's fraction of a turn comes from the bits of 1/(2 pi) that matter to it (rules/trig.py), to 2**-128 of a turn.
+each word's fraction of a turn comes from the bits of 1/(2 pi) that matter to it (rules/trig.py), to 2**-128 of
+a turn.
 """
 
 from __future__ import annotations

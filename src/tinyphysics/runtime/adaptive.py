@@ -1,8 +1,8 @@
 """A run whose steps have their own lengths: between two times that somebody looks at, each member takes as many as it needs.
 
-A step of the run is one of the grid of times, t0 + n*dt. The engine below runs a program (synth/taylor.py) whose own steps
-change nothing once a member has reached the time that is asked for; the state there is a sum of the series of the step
-that covers it, made for whoever looks and never fed back.
+A step of the run is one of the grid of times, t0 + n*dt. The engine below runs a program (synth/taylor.py) whose
+own steps change nothing once a member has reached the time that is asked for; the state there is a sum of the series of
+the step that covers it, made for whoever looks and never fed back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which matrices does a run turn by?  Those that its program names: the flows of a quadratic energy for some times.
 
-Each is the exponential of rational numbers, taken in whole numbers with a bound (rules/matrices.py) and rounded to two
-words of float64; so it is the same on every machine. An ensemble has one for each set of parameters.
+Each is the exponential of rational numbers, taken in whole numbers with a bound (rules/matrices.py) and rounded
+to two words of float64; so it is the same on every machine. An ensemble has one for each set of parameters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A run whose states are arrays on a GPU, of the user's library: what is done with them that is done with NumPy's here.
 
-They go through the same run (runtime/simulation.py, runtime/loop.py) and stay where they are: frames are made there, hashed
-there, and given back as arrays of that library. What somebody looks at (observables, energies, stops) comes here.
+They go through the same run (runtime/simulation.py, runtime/loop.py) and stay where they are: frames are made
+there, hashed there, and given back as arrays of that library. What somebody looks at (observables, energies, stops) comes
+here.
 """
 
 from __future__ import annotations

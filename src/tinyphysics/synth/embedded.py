@@ -2,8 +2,8 @@
 
 An attempt begins where the last step ends. If its error is small enough it is the next step, and what is kept of it says
 where the solution is within; if not, a step of no length is kept, and the next attempt is shorter. As with series
-(synth/taylor.py) a member that has reached the time that is asked for changes no more, so that nobody's steps depend on who
-looks when, or on who else runs.
+(synth/taylor.py) a member that has reached the time that is asked for changes no more, so that nobody's steps
+depend on who looks when, or on who else runs.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def shown(x: Layout, method: Embedded) -> tuple[Part, ...]:
 
 
 def factor(error: UOp, method: Embedded, again: UOp) -> UOp:
-    """By how much the next attempt is longer: logarithms and powers of two are those of straight lines (synth/taylor.py)."""
+    """By how much the next attempt is longer; logarithms and powers are the straight lines of synth/taylor.py."""
     log = error.bitcast(i64).cast(f64) * (1.0 / ONE) - 1023.0
     power = log * (-1.0 / method.power) + math.log2(SAFETY)
     most = again.where(NOTHING, UOp.const(math.log2(method.longer), f64))

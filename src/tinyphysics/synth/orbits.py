@@ -52,7 +52,7 @@ def gauss(stages: int) -> Weights:
 
 @cache
 def solved(name: str) -> Weights:
-    """The orbits and the kicks of a scheme of synth/schemes.py; a second order is that of eps**2 h**n, and so on."""
+    """Orbits and kicks of a scheme of synth/schemes.py; a second order is that of eps**2 h**n, and so on."""
     moves = sequence(name)
     return tuple(w for move, w in moves if move == "A"), tuple(w for move, w in moves if move == "B")
 

@@ -1,8 +1,8 @@
 """How is a solution followed by its Taylor series with twice the digits?  In pairs of float64, as far as they are needed.
 
-The step is that of synth/taylor.py. The terms of a series become smaller from one order to the next, and of those that are
-below a rounding of float64 a float64 has digits enough: the later orders, which have three quarters of the products, are
-computed in one word. States are kept in two, so that they need no error words beside these.
+The step is that of synth/taylor.py. The terms of a series become smaller from one order to the next, and of those
+that are below a rounding of float64 a float64 has digits enough: the later orders, which have three quarters of the
+products, are computed in one word. States are kept in two, so that they need no error words beside these.
 """
 
 from __future__ import annotations

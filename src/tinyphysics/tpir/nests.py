@@ -235,7 +235,8 @@ class LoopKernel:
     outputs: dict[str, tuple[str, DType, tuple[int, ...]]]  # name -> buffer, dtype, shape
     components: int
     constants: dict[str, UOp] = field(default_factory=dict)  # buffer -> the numbers in it, one node each
-    lists: dict[int, Any] = field(default_factory=dict)  # lists of neighbours, by number: tpir/lists.py
+    # lists of neighbours, by number: tpir/lists.py
+    lists: dict[int, Any] = field(default_factory=dict)
     flat: dict[str, str] = field(
         default_factory=dict
     )  # array parameter -> a buffer with all its axes in a row

@@ -1,10 +1,10 @@
 """What does a program conserve that turns oscillators?  Each turn must be the exact flow of one declared term.
 
 Two things are known here and derived nowhere: that FLOW has the matrix of its term; and what the functions arc_sign,
-arc_drift and arc_kick of (a, b, h) are, and so that rules/arc.py makes of them the flow of a*p*p/2 + g*p + b*q*q/2 + f*q for
-a time h. The a, b, f and g are derived from the declared energies, never read from the program; h is a multiple of dt. A
-kick is the complete gradient of another term, at the positions, or at means of them (arc_lag), which go to the positions
-as dt**2. Everything else is a no.
+arc_drift and arc_kick of (a, b, h) are, and so that rules/arc.py makes of them the flow of a*p*p/2 + g*p +
+b*q*q/2 + f*q for a time h. The a, b, f and g are derived from the declared energies, never read from the program; h is a
+multiple of dt. A kick is the complete gradient of another term, at the positions, or at means of them (arc_lag), which go
+to the positions as dt**2. Everything else is a no.
 """
 
 from __future__ import annotations
