@@ -14,11 +14,11 @@ import numpy as np
 from workloads import Contender
 
 import tinyphysics as tp
-from tinyphysics.device.loops import LoopEngine
-from tinyphysics.device.near import aligned
+from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.host.neighbours import aligned
 from tinyphysics.ir.dtype import f64
-from tinyphysics.runtime.loaders import LlvmLoops
-from tinyphysics.tpir.nests import Buffer
+from tinyphysics.runtime.engines.loaders import LlvmLoops
+from tinyphysics.tpir.kernels.nests import Buffer
 
 BODIES, CHAIN, FLUID, SHEET = 4_096, 64, 1_024, 2_048
 MANY_BODIES, LONG_CHAIN = 65_536, 1_000_000

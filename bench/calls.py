@@ -17,9 +17,9 @@ from taylor import arenstorf, pendulum
 
 import tinyphysics as tp
 from tinyphysics.context import QUICK
-from tinyphysics.device.engine import KernelEngine
-from tinyphysics.runtime.adaptive import AdaptiveEngine
-from tinyphysics.runtime.loaders import LlvmLoader
+from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
+from tinyphysics.runtime.engines.loaders import LlvmLoader
 
 PERIOD = 17.0652165601579625588917206249
 ORBIT = dict(x=[0.994, 0.0], v=[0.0, -2.00158510637908252240537862224])

@@ -22,7 +22,7 @@ import numpy as np
 import tinyphysics as tp
 from tinyphysics.physics.chains import oscillators
 from tinyphysics.physics.fields import wave
-from tinyphysics.runtime import propagator
+from tinyphysics.runtime.engines import propagator
 
 DT, BILLION, MILLION, SHEET, TURNS = 0.01, 10**9, 10**6, 1024, 5
 

@@ -17,8 +17,8 @@ import numpy as np
 
 import tinyphysics as tp
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
-from tinyphysics.runtime.backend import engine_for
-from tinyphysics.runtime.ensemble import inputs
+from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.runtime.state.ensemble import inputs
 
 DT = 0.01
 LOOK = 997  # steps; no divisor of a period

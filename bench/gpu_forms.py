@@ -3,7 +3,7 @@
     python bench/gpu_forms.py [--members 4194304] [--steps 500]
 
 Picoseconds a member and step by events of the device, the least of some rounds, without a cache: what trying costs is what it
-costs a process that has not seen the program. device/cuda_tuning.py has the constants that this is for.
+costs a process that has not seen the program. device/cuda/tuning.py has the constants that this is for.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import time
 import numpy as np
 
 import tinyphysics as tp
-from tinyphysics.device import cuda, cuda_tuning
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.cuda import tuning as cuda_tuning
 from tinyphysics.physics.zoo import ZOO
-from tinyphysics.runtime.backend import engine_for
-from tinyphysics.runtime.ensemble import inputs
+from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.runtime.state.ensemble import inputs
 
 NAMES, ROUNDS = ("pendulum", "henon_heiles", "kepler"), 5
 

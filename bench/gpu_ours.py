@@ -23,9 +23,9 @@ import gpu_rows as rows
 import numpy as np
 
 import tinyphysics as tp
-from tinyphysics.device import cuda
-from tinyphysics.runtime.backend import engine_for
-from tinyphysics.runtime.ensemble import inputs
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.runtime.state.ensemble import inputs
 
 FAST = {"math": "fast"}
 

@@ -22,9 +22,10 @@ from taylor import arenstorf, stars
 
 import tinyphysics as tp
 from tinyphysics.context import QUICK
-from tinyphysics.device import cuda, cuda_lanes, cuda_series
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.engines import cuda_lanes, cuda_series
 from tinyphysics.errors import BackendError
-from tinyphysics.runtime.backend import engine_for, series_engine
+from tinyphysics.runtime.engines.backend import engine_for, series_engine
 
 TOLERANCE, WARP, RUNS = 1e-12, 32, 3
 SHAPES = [

@@ -20,7 +20,7 @@ import numpy as np
 import tinyphysics as tp
 from tinyphysics.physics.bonding import chains, exclusions, partners
 from tinyphysics.physics.molecular import harmonic_bonds, lennard_jones
-from tinyphysics.tpir.loops import build_loops
+from tinyphysics.tpir.kernels.loops import build_loops
 
 BEADS, DT, EPSILON, TEMPERATURE = 64, 0.008, 0.1, 0.6
 TURNS, TIMED = 5, 1000  # runs that are timed, and their outer steps

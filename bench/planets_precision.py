@@ -19,9 +19,9 @@ import numpy as np
 
 import tinyphysics as tp
 from tinyphysics.context import QUICK
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.physics.particles import gravity, solar_system
-from tinyphysics.runtime.loaders import LlvmLoader
+from tinyphysics.runtime.engines.loaders import LlvmLoader
 
 DAYS, YEARS = 36525.0, 100
 Run = Callable[[], Any]

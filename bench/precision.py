@@ -14,8 +14,8 @@ import numpy as np
 
 import tinyphysics as tp
 from tinyphysics.physics.zoo import kepler, pendulum
-from tinyphysics.runtime.backend import engine_for
-from tinyphysics.runtime.ensemble import inputs
+from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.runtime.state.ensemble import inputs
 
 PRECISIONS = ("float64", "float32", "mixed", "compensated", "dd")
 DT = 0.01

@@ -20,7 +20,7 @@ from table import keep, show, surroundings
 from workloads import Contender, c, fewest_cycles, library, ours
 
 import tinyphysics as tp
-from tinyphysics.planner.catalog import BY_NAME
+from tinyphysics.planner.methods.catalog import BY_NAME
 
 FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 WHOLE = w.MEMBERS // 96 * 96  # the C by hand leaves out the members after the last whole group of its vectors

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 import tinyphysics as tp
-from tinyphysics.device.engine import KernelEngine
-from tinyphysics.runtime.adaptive import AdaptiveEngine
-from tinyphysics.runtime.backend import engine_for, series_engine
-from tinyphysics.runtime.loaders import LlvmLoader
+from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
+from tinyphysics.runtime.engines.backend import engine_for, series_engine
+from tinyphysics.runtime.engines.loaders import LlvmLoader
 
 TOLERANCES = tuple(10.0**-k for k in range(3, 16))
 SERIES = (

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 import tinyphysics as tp
-from tinyphysics.device.cc import compiler
-from tinyphysics.device.llvm import host_cpu
+from tinyphysics.device.host.cc import compiler
+from tinyphysics.device.host.llvm import host_cpu
 
 RESULTS = Path(__file__).parent / "results" / "results.jsonl"
 

@@ -21,8 +21,8 @@ import numpy as np
 import tinyphysics as tp
 from tinyphysics.context import QUICK
 from tinyphysics.physics.particles import gravity, solar_system
-from tinyphysics.runtime.adaptive import AdaptiveEngine
-from tinyphysics.runtime.backend import engine_for, series_engine
+from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
+from tinyphysics.runtime.engines.backend import engine_for, series_engine
 
 Run = Callable[
     [], tuple[Any, int]

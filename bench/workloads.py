@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 import tinyphysics as tp
-from tinyphysics.device.cc import compiler
-from tinyphysics.device.engine import KernelEngine
-from tinyphysics.planner.machine import cycles
-from tinyphysics.runtime.loaders import LlvmLoader
-from tinyphysics.synth.coefficients import COMPOSITION
-from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.device.host.cc import compiler
+from tinyphysics.planner.cost.machine import cycles
+from tinyphysics.runtime.engines.loaders import LlvmLoader
+from tinyphysics.synth.coefficients.coefficients import COMPOSITION
+from tinyphysics.tpir.kernels.kernel import build_kernel
 
 Contender = Callable[[], Any]
 # -fno-math-errno: a square root is an instruction; -Wno-psabi: vectors wider than the machine's stay inside a function

@@ -21,7 +21,7 @@ from measure import spent
 from workloads import henon_heiles, ours
 
 import tinyphysics as tp
-from tinyphysics.planner.catalog import METHODS
+from tinyphysics.planner.methods.catalog import METHODS
 
 T = 20.0
 DECADES = tuple(10.0**-k for k in range(3, 13))

@@ -1,4 +1,4 @@
-"""A driver of NVIDIA GPUs without one: the functions that device/cuda.py calls, on memory of this process.
+"""A driver of NVIDIA GPUs without one: the functions that device/cuda/driver.py calls, on memory of this process.
 
 What is queued is done as late as the driver may: when somebody waits. Memory that nobody has allocated, kernels that
 the device cannot run and handles that are gone are errors, as there; the reason is in `faults`.
@@ -18,9 +18,9 @@ from typing import Any
 import ptx_machine
 from ptx_text import Module, parsed
 
-from tinyphysics.device import cuda
-from tinyphysics.runtime import backend
-from tinyphysics.runtime import cuda as loading
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.runtime.engines import backend
+from tinyphysics.runtime.engines import cuda as loading
 
 # fmt: off
 ERRORS = {
@@ -91,7 +91,7 @@ class Card:
     capability: tuple[int, int] = (9, 0)
     processors: int = 2
     memory: int = 1 << 26  # bytes
-    estimates: bool = False  # do they serve (runtime/estimates.py)?
+    estimates: bool = False  # do they serve (runtime/engines/estimates.py)?
 
     def attribute(self, which: int) -> int:
         known = {

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from ptx_text import SIZE, BadPtx, Function, Instruction, literal
 
-from tinyphysics.device import llvm
+from tinyphysics.device.host import llvm
 
 Array = Any
 UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

@@ -1,6 +1,6 @@
-"""Where do the numbers in rules/coefficients.py come from?  Fits them again and prints that file.
+"""Where do the numbers in rules/digits/coefficients.py come from?  Fits them again and prints that file.
 
-    PYTHONPATH=src python tools/coefficients.py > src/tinyphysics/rules/coefficients.py
+    PYTHONPATH=src python tools/coefficients.py > src/tinyphysics/rules/digits/coefficients.py
     PYTHONPATH=src python tools/coefficients.py sin exp          # only these, with their errors
 
 Each polynomial is the minimax one for its weight (Remez exchange on a fine grid), rounded greedily:

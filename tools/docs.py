@@ -33,18 +33,18 @@ sys.path.insert(0, str(ROOT / "src"))
 from tinyphysics.context import FLAGS  # noqa: E402
 from tinyphysics.errors import ERRORS  # noqa: E402
 from tinyphysics.ir.ops import MINIMAL, Ops  # noqa: E402
-from tinyphysics.planner.bibliography import BIBLIOGRAPHY  # noqa: E402
-from tinyphysics.planner.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
-from tinyphysics.planner.needs import NEEDS  # noqa: E402
-from tinyphysics.planner.routes import FORMS, REQUESTS, ROUTES  # noqa: E402
-from tinyphysics.planner.stability import of_splitting  # noqa: E402
-from tinyphysics.rules.fast import BOUNDS as FAST_BOUNDS  # noqa: E402
-from tinyphysics.rules.transcendental import BOUNDS  # noqa: E402
-from tinyphysics.rules.wide_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402
-from tinyphysics.synth.quality import EFFECTIVE, WORK  # noqa: E402
-from tinyphysics.synth.schemes import SCHEMES, drifts_and_kicks  # noqa: E402
+from tinyphysics.planner.choice.routes import FORMS, REQUESTS, ROUTES  # noqa: E402
+from tinyphysics.planner.methods.bibliography import BIBLIOGRAPHY  # noqa: E402
+from tinyphysics.planner.methods.catalog import ALIASES, BY_ORDER, CHOICES, METHODS, Method  # noqa: E402
+from tinyphysics.planner.methods.needs import NEEDS  # noqa: E402
+from tinyphysics.planner.methods.stability import of_splitting  # noqa: E402
+from tinyphysics.rules.digits.double_double_functions import BOUNDS as WIDE_BOUNDS  # noqa: E402
+from tinyphysics.rules.functions.fast import BOUNDS as FAST_BOUNDS  # noqa: E402
+from tinyphysics.rules.functions.transcendental import BOUNDS  # noqa: E402
+from tinyphysics.synth.coefficients.quality import EFFECTIVE, WORK  # noqa: E402
+from tinyphysics.synth.coefficients.schemes import SCHEMES, drifts_and_kicks  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
-from tinyphysics.tpir.isa import CLAIMS, FRAMES, ISA, JUMPS, POISSON_TYPES  # noqa: E402
+from tinyphysics.tpir.program.isa import CLAIMS, FRAMES, ISA, JUMPS, POISSON_TYPES  # noqa: E402
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 

@@ -28,12 +28,12 @@ import numpy as np
 import tinyphysics as tp
 from gpu_programs import Packed, programs
 from gpu_record import Recording, recorder
-from tinyphysics.device import cuda
-from tinyphysics.device.nvptx import processor
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.cuda.nvptx import processor
 from tinyphysics.errors import BackendError, PlanError, TinyPhysicsError
-from tinyphysics.runtime import cuda as runtime_cuda
-from tinyphysics.runtime.backend import engine_for
-from tinyphysics.runtime.ensemble import inputs
+from tinyphysics.runtime.engines import cuda as runtime_cuda
+from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.runtime.state.ensemble import inputs
 from tinyphysics.util import digest
 
 CAPABILITY = (9, 0)

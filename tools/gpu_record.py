@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device import cuda
-from tinyphysics.runtime import backend
-from tinyphysics.runtime import cuda as runtime_cuda
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.runtime.engines import backend
+from tinyphysics.runtime.engines import cuda as runtime_cuda
 
 BASE = 1 << 44  # of addresses: no count or size is as large
 ALIGNED = 256
@@ -61,7 +61,7 @@ def whole(value: Any) -> int:
 
 
 class Recorder:
-    """The functions of the driver that device/cuda.py calls; each returns 0, success."""
+    """The functions of the driver that device/cuda/driver.py calls; each returns 0, success."""
 
     def __init__(self, capability: tuple[int, int] = (9, 0)) -> None:
         self.capability = capability

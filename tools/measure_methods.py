@@ -1,6 +1,6 @@
 """How many force evaluations does an accuracy take?  Every method of drifts and kicks on three problems.
 
-    python tools/measure_methods.py [names]            prints the table WORK of tinyphysics/synth/quality.py
+    python tools/measure_methods.py [names]            prints the table WORK of tinyphysics/synth/coefficients/quality.py
     python tools/measure_methods.py --others [names]   the same on four problems that no method was made for
 
 Hénon–Heiles orbits (some chaotic), Kepler ellipses of eccentricity up to 0.5, and pendulums that swing wide; the error is the
@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.planner.catalog import METHODS
-from tinyphysics.synth.conditions import RKN, SPLITTING
-from tinyphysics.synth.quality import EFFECTIVE, effective_error
-from tinyphysics.synth.schemes import drifts_and_kicks
+from tinyphysics.planner.methods.catalog import METHODS
+from tinyphysics.synth.coefficients.conditions import RKN, SPLITTING
+from tinyphysics.synth.coefficients.quality import EFFECTIVE, effective_error
+from tinyphysics.synth.coefficients.schemes import drifts_and_kicks
 
 Moves = Sequence[tuple[str, float]]
 ERROR = 1e-9

@@ -21,19 +21,19 @@ from typing import Any
 import mpmath as mp
 
 import tinyphysics as tp
-from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.facts import Facts
 from tinyphysics.ir import Ops, UOp, elements, toposort
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import BY_NAME, Method
-from tinyphysics.planner.choose import objection
-from tinyphysics.planner.families import Job, step_of
-from tinyphysics.rules.unroll import unroll
-from tinyphysics.runtime.sanitize import functions_of
+from tinyphysics.planner.choice.choose import objection
+from tinyphysics.planner.methods.catalog import BY_NAME, Method
+from tinyphysics.planner.methods.families import Job, step_of
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.runtime.measure.symplecticity import functions_of
 from tinyphysics.system import System
-from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.kernel import NOW, ORIGIN, STEP, build_kernel
-from tinyphysics.tpir.lower import lower
+from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel
+from tinyphysics.tpir.program.isa import Program
+from tinyphysics.tpir.program.lower import lower
 from tinyphysics.tpir.verifier import Certificate, verify
 
 DIGITS = 40

@@ -16,8 +16,8 @@ import tinyphysics as tp
 from measure_methods import PROBLEMS, error
 from tinyphysics.physics import chains, fields, fluids, molecular, particles
 from tinyphysics.physics.starts import lattice, maxwell
-from tinyphysics.planner.catalog import METHODS
-from tinyphysics.planner.resonance import grid
+from tinyphysics.planner.choice.multirate_resonance import grid
+from tinyphysics.planner.methods.catalog import METHODS
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402

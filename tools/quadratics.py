@@ -18,7 +18,7 @@ import numpy as np
 
 import tinyphysics as tp
 from tinyphysics.errors import PlanError
-from tinyphysics.planner.catalog import ALIASES, BY_NAME
+from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME
 
 RIGHT = 1e-12  # of the largest position, or momentum, of the start or the end
 MOST_GROWN = 200.0  # exponents: beyond, a state may leave the floats

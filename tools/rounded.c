@@ -1,4 +1,4 @@
-// What do roots and quotients of float32 need to be the nearest numbers (emit/ptx_rounded.py)?  All cases, on a processor.
+// What do roots and quotients of float32 need to be the nearest numbers (emit/kinds/ptx_rounded.py)?  All cases, on a processor.
 //
 //   gcc -O2 -march=native -ffp-contract=off tools/rounded.c -o rounded -lm && ./rounded        (some 10 s; 0 if all is well)
 //   ./rounded 101        every 101st number

@@ -11,7 +11,7 @@ known scheme by kicks of weight zero (for order 8 random starts hardly ever arri
 The norm of the leading errors says little about a problem: brackets differ in size by orders of magnitude. `--measured`
 runs what was found on the problems of tools/measure_methods.py, fits the linear map from leading errors to errors
 of the state (it fits to a percent), and makes those small from then on: Hénon–Heiles, Kepler and pendulum, each relative
-to the best that is published. The good ones of long runs are entries of tinyphysics/synth/schemes.py, where
+to the best that is published. The good ones of long runs are entries of tinyphysics/synth/coefficients/schemes.py, where
 Newton's method in 60 digits starts from their first ten.
 """
 
@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 
 from measure_methods import PROBLEMS, exact, run
-from tinyphysics.device.cc import build
-from tinyphysics.planner.catalog import METHODS
-from tinyphysics.synth.conditions import RKN, SPLITTING, Conditions, Structure
-from tinyphysics.synth.schemes import BY_NAME as SCHEMES
-from tinyphysics.synth.schemes import sequence, steps
-from tinyphysics.synth.timing import palindrome
+from tinyphysics.device.host.cc import build
+from tinyphysics.planner.methods.catalog import METHODS
+from tinyphysics.synth.coefficients.clocks import palindrome
+from tinyphysics.synth.coefficients.conditions import RKN, SPLITTING, Conditions, Structure
+from tinyphysics.synth.coefficients.schemes import BY_NAME as SCHEMES
+from tinyphysics.synth.coefficients.schemes import sequence, steps
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-Wno-psabi", "-shared", "-fPIC")
 LANES = 32  # as in search_methods.c: a value and up to 31 derivatives

@@ -24,7 +24,7 @@ import mpmath as mp
 import numpy as np
 
 from tinyphysics.ir import DType, Ops, UOp, bool_, f32, f64, toposort
-from tinyphysics.rules.transcendental import BOUNDS, guarded, lower
+from tinyphysics.rules.functions.transcendental import BOUNDS, guarded, lower
 
 Array = np.ndarray[Any, Any]
 TYPES: dict[DType, type] = {f64: np.float64, f32: np.float32}

@@ -22,12 +22,12 @@ import mpmath as mp
 sys.path.insert(0, str(Path(__file__).parent))
 import ulp  # noqa: E402
 from tinyphysics.ir import UOp, f64, graph_rewrite  # noqa: E402
-from tinyphysics.rules.exact import exact  # noqa: E402
-from tinyphysics.rules.transcendental import lower  # noqa: E402
-from tinyphysics.rules.wide import Pair  # noqa: E402
-from tinyphysics.rules.wide_functions import BOUNDS  # noqa: E402
-from tinyphysics.rules.widen import widen  # noqa: E402
-from tinyphysics.tpir.vm import Expression  # noqa: E402
+from tinyphysics.rules.digits.double_double import Pair  # noqa: E402
+from tinyphysics.rules.digits.double_double_functions import BOUNDS  # noqa: E402
+from tinyphysics.rules.functions.transcendental import lower  # noqa: E402
+from tinyphysics.rules.functions.widen import widen  # noqa: E402
+from tinyphysics.rules.identities.exact import exact  # noqa: E402
+from tinyphysics.tpir.program.vm import Expression  # noqa: E402
 
 NAMES = ("x", "x.low", "y", "y.low")
 UNIT = mp.mpf(2) ** -104

@@ -58,8 +58,8 @@ from tinyphysics.front.functions import total as sum
 from tinyphysics.front.functions import transpose as transpose
 from tinyphysics.front.functions import where as where
 from tinyphysics.front.lagrangian import lagrangian as lagrangian
-from tinyphysics.front.near import pair_distance2 as pair_distance2
-from tinyphysics.front.near import separation as separation
+from tinyphysics.front.neighbours import pair_distance2 as pair_distance2
+from tinyphysics.front.neighbours import separation as separation
 from tinyphysics.front.pairs import pair_sum as pair_sum
 from tinyphysics.front.spaces import Array as Array
 from tinyphysics.front.spaces import Vec as Vec
@@ -70,7 +70,7 @@ from tinyphysics.front.trace import map_ as map
 from tinyphysics.front.trace import ode as ode
 from tinyphysics.front.trace import potential as potential
 from tinyphysics.report import Report as Report
-from tinyphysics.rules.custom import op as op
+from tinyphysics.rules.calculus.custom import op as op
 from tinyphysics.system import System as System
 from tinyphysics.system import fast as fast
 from tinyphysics.system import slow as slow
@@ -81,35 +81,35 @@ from tinyphysics.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tinyphysics import physics as physics
-    from tinyphysics.runtime.compile import compile as compile
-    from tinyphysics.runtime.sanitize import assert_symplectic as assert_symplectic
-    from tinyphysics.runtime.sanitize import measure_symplectic as measure_symplectic
-    from tinyphysics.runtime.saved import load as load
-    from tinyphysics.runtime.simulation import Simulation as Simulation
+    from tinyphysics.runtime.api.compile import compile as compile
+    from tinyphysics.runtime.api.simulation import Simulation as Simulation
+    from tinyphysics.runtime.api.simulation_file import load as load
+    from tinyphysics.runtime.measure.symplecticity import assert_symplectic as assert_symplectic
+    from tinyphysics.runtime.measure.symplecticity import measure_symplectic as measure_symplectic
 
 # what runs needs NumPy and is imported when it is first used: without NumPy one can still trace, print and
 # verify, and run TP-IR on lists
 RUNTIME = {
-    "compile": "tinyphysics.runtime.compile",
-    "assert_symplectic": "tinyphysics.runtime.sanitize",
-    "measure_symplectic": "tinyphysics.runtime.sanitize",
-    "load": "tinyphysics.runtime.saved",
-    "save": "tinyphysics.runtime.saved",
-    "minimise": "tinyphysics.runtime.minimise",
-    "rewind": "tinyphysics.runtime.rewind",
-    "piloted": "tinyphysics.runtime.accuracy",
-    "step_of_run": "tinyphysics.runtime.accuracy",
-    "judged": "tinyphysics.runtime.accuracy",
-    "suggest_dt": "tinyphysics.runtime.accuracy",
-    "set_paces": "tinyphysics.runtime.paces",
-    "resonance": "tinyphysics.runtime.paces",
-    "pace_section": "tinyphysics.runtime.paces",
-    "suggest_split": "tinyphysics.runtime.paces",
-    "stability": "tinyphysics.runtime.accuracy",
-    "resonances": "tinyphysics.runtime.resonance",
-    "with_momenta": "tinyphysics.runtime.velocity",
-    "to_xarray": "tinyphysics.runtime.dataset",
-    "Simulation": "tinyphysics.runtime.simulation",
+    "compile": "tinyphysics.runtime.api.compile",
+    "assert_symplectic": "tinyphysics.runtime.measure.symplecticity",
+    "measure_symplectic": "tinyphysics.runtime.measure.symplecticity",
+    "load": "tinyphysics.runtime.api.simulation_file",
+    "save": "tinyphysics.runtime.api.simulation_file",
+    "minimise": "tinyphysics.runtime.measure.minimise",
+    "rewind": "tinyphysics.runtime.measure.rewind",
+    "piloted": "tinyphysics.runtime.measure.accuracy",
+    "step_of_run": "tinyphysics.runtime.measure.accuracy",
+    "judged": "tinyphysics.runtime.measure.accuracy",
+    "suggest_dt": "tinyphysics.runtime.measure.accuracy",
+    "set_paces": "tinyphysics.runtime.measure.multirate",
+    "resonance": "tinyphysics.runtime.measure.multirate",
+    "pace_section": "tinyphysics.runtime.measure.multirate",
+    "suggest_split": "tinyphysics.runtime.measure.multirate",
+    "stability": "tinyphysics.runtime.measure.accuracy",
+    "resonances": "tinyphysics.runtime.measure.resonance",
+    "with_momenta": "tinyphysics.runtime.stages.momenta_of_velocities",
+    "to_xarray": "tinyphysics.runtime.api.dataset",
+    "Simulation": "tinyphysics.runtime.api.simulation",
 }
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
 METHODS = {
@@ -150,7 +150,7 @@ _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args
 _system.SLOTS["to_xarray"] = lambda *args: __getattr__("to_xarray")(*args)
 _system.SLOTS["save"] = lambda *args: __getattr__("save")(*args)
 _system.SLOTS["there"] = lambda: import_module(
-    "tinyphysics.runtime.there"
+    "tinyphysics.runtime.engines.caller_arrays"
 )  # what is asked of arrays on a GPU
 _system.SLOTS["rewind"] = lambda *args: __getattr__("rewind")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)

@@ -24,16 +24,16 @@ from tinyphysics.doctor import examine
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.front.trace import PhysicsSystem
 from tinyphysics.physics.zoo import ZOO
-from tinyphysics.planner.link import linked
+from tinyphysics.planner.systems.link import linked
 from tinyphysics.report import Report
-from tinyphysics.runtime.checkpoint import read
-from tinyphysics.runtime.compile import compile as compiled
-from tinyphysics.runtime.ensemble import sizes_from
-from tinyphysics.runtime.recompute import replay as recomputed
-from tinyphysics.runtime.simulation import LEVELS, Simulation
+from tinyphysics.runtime.api.compile import compile as compiled
+from tinyphysics.runtime.api.simulation import LEVELS, Simulation
+from tinyphysics.runtime.api.verify_store import replay as recomputed
+from tinyphysics.runtime.state.ensemble import sizes_from
+from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.system import Family, Sum, System
 from tinyphysics.target import BUILT
-from tinyphysics.tpir.precision import PRECISIONS
+from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.trajectory import Stop, Trajectory
 from tinyphysics.util import Site, did_you_mean, plural
 from tinyphysics.view.terminal import draw, draw_report

@@ -12,9 +12,9 @@ from tinyphysics.analysis.quadratic import polynomial
 from tinyphysics.front.spaces import Space
 from tinyphysics.front.trace import hamiltonian
 from tinyphysics.kernel import traced
-from tinyphysics.rules.hessian import Hessian, hessian
-from tinyphysics.runtime.compile import compile as compiled
-from tinyphysics.tpir.isa import Instruction, Program
+from tinyphysics.rules.calculus.hessian import Hessian, hessian
+from tinyphysics.runtime.api.compile import compile as compiled
+from tinyphysics.tpir.program.isa import Instruction, Program
 
 SymplecticEuler = "symplectic_euler"
 Leapfrog = "leapfrog"

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from tinyphysics import __version__
 from tinyphysics.context import PROCESSOR
-from tinyphysics.device import cuda, opencl
 from tinyphysics.device.cache import directory
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.opencl import driver as opencl
 from tinyphysics.errors import BackendError
 from tinyphysics.physics.zoo import ZOO
-from tinyphysics.runtime.backend import ready
-from tinyphysics.runtime.compile import compile as compiled
+from tinyphysics.runtime.api.compile import compile as compiled
+from tinyphysics.runtime.engines.backend import ready
 from tinyphysics.target import BUILT, PLANNED
 from tinyphysics.util import plural
 

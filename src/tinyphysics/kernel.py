@@ -14,16 +14,16 @@ from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.trace import hamiltonian
 from tinyphysics.pipeline import build
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import is_adaptive
-from tinyphysics.planner.target import checked
-from tinyphysics.runtime.backend import engine_for, resolved
-from tinyphysics.runtime.ensemble import inputs
-from tinyphysics.runtime.loop import shaped
-from tinyphysics.runtime.schedule import checked_time
-from tinyphysics.runtime.simulation import checked_step
+from tinyphysics.planner.cost.target import checked
+from tinyphysics.planner.methods.catalog import is_adaptive
+from tinyphysics.runtime.api.simulation import checked_step
+from tinyphysics.runtime.engines.backend import engine_for, resolved
+from tinyphysics.runtime.stages.loop import shaped
+from tinyphysics.runtime.state.ensemble import inputs
+from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.step import Block, Shear, Step
 from tinyphysics.system import System
-from tinyphysics.tpir.lower import lower
+from tinyphysics.tpir.program.lower import lower
 from tinyphysics.tpir.verifier import verify
 
 

@@ -2,7 +2,7 @@
 
 Philox4x32-10 of Salmon, Moraes, Dror & Shaw 2011 ("Parallel random numbers: as easy as 1, 2, 3"). Uniform
 numbers are exact in the bits; normal ones use +, *, / and sqrt alone, no mathematics library, so that they
-too have the same bits everywhere. On the host, that is; rules/random.py says the same of kernels.
+too have the same bits everywhere. On the host, that is; rules/functions/random.py says the same of kernels.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.analysis.hierarchy import hierarchy
 from tinyphysics.analysis.interaction import interaction
 from tinyphysics.context import CHECK
@@ -17,31 +17,31 @@ from tinyphysics.ir import parse
 from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, CHOICES, MAP, is_adaptive
-from tinyphysics.planner.choose import asked_for, choose
-from tinyphysics.planner.cost import operations
-from tinyphysics.planner.deletion import Choice, decided, instead_of_nothing
+from tinyphysics.planner.choice.choose import asked_for, choose
+from tinyphysics.planner.choice.deletion import Choice, decided, instead_of_nothing
+from tinyphysics.planner.choice.goals import decided as of_pilots
+from tinyphysics.planner.choice.goals import provisional
+from tinyphysics.planner.choice.propagator import plan_jump
+from tinyphysics.planner.cost.cost import operations
+from tinyphysics.planner.cost.fast import check_fast, made_fast
+from tinyphysics.planner.cost.target import choose_target, in_series, written_out
 from tinyphysics.planner.explain import explain
-from tinyphysics.planner.families import Job, step_of
-from tinyphysics.planner.fast import check_fast, made_fast
-from tinyphysics.planner.goals import decided as of_pilots
-from tinyphysics.planner.goals import provisional
-from tinyphysics.planner.propagator import plan_jump
-from tinyphysics.planner.target import choose_target, in_series, written_out
-from tinyphysics.planner.units import in_best_units
+from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, CHOICES, MAP, is_adaptive
+from tinyphysics.planner.methods.families import Job, step_of
+from tinyphysics.planner.systems.scaling import in_best_units
 from tinyphysics.report import Report, Row
-from tinyphysics.rules.exact import unrounded
+from tinyphysics.rules.identities.exact import unrounded
 from tinyphysics.step import Solve, Step, moves_of
-from tinyphysics.synth import schemes
-from tinyphysics.synth.project import projected
-from tinyphysics.synth.propagate import FLOW, flow_step, power_step
+from tinyphysics.synth.coefficients import schemes
+from tinyphysics.synth.methods.project import projected
+from tinyphysics.synth.methods.propagate import FLOW, flow_step, power_step
 from tinyphysics.system import System
 from tinyphysics.target import Target
-from tinyphysics.tpir.isa import Program, kept_name
-from tinyphysics.tpir.lower import lower
-from tinyphysics.tpir.precision import in_precision
+from tinyphysics.tpir.precision.double_double import in_pairs
+from tinyphysics.tpir.precision.precision import in_precision
+from tinyphysics.tpir.program.isa import Program, kept_name
+from tinyphysics.tpir.program.lower import lower
 from tinyphysics.tpir.verifier import Certificate, verify
-from tinyphysics.tpir.wide import in_pairs
 
 schemes.keep(cache.read, cache.write)
 

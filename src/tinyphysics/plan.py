@@ -78,7 +78,7 @@ class Goal:
     project: tuple[
         tuple[str, str], ...
     ] = ()  # (name, expression) of invariants that every step is put back to
-    # or "fast": kernels with the errors of rules/fast.py, whose bits are their machine's own
+    # or "fast": kernels with the errors of rules/functions/fast.py, whose bits are their machine's own
     math: str = "exact"
     stiff: float = 0.0  # omega*dt of a quadratic part at which leapfrog is shown to be unstable
 

@@ -193,7 +193,7 @@ class Propagate:
 
 @dataclass(frozen=True, eq=False)
 class Loops:
-    """All states along the Taylor series of their solution, in loops over its coefficients: rules/series.py."""
+    """All states along the Taylor series of their solution, in loops over its coefficients: rules/calculus/series.py."""
 
     rates: tuple[UOp, ...]  # the derivative of each state
     order: int

@@ -275,7 +275,7 @@ class Family:
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """Systems to be linked: their energies add, and what moves is counted once (planner/link.py)."""
+    """Systems to be linked: their energies add, and what moves is counted once (planner/systems/link.py)."""
 
     parts: tuple[System | Family, ...]
     ranks: tuple[int | None, ...] = (None,)  # how slow each part is, where that was said: 0 is the fastest
@@ -325,7 +325,7 @@ def split(*parts: Any) -> Sum:
 
 
 def fast(part: Any) -> Sum:
-    """The part of a sum whose forces change fastest: it is kicked in every inner step (synth/multirate.py)."""
+    """The part of a sum whose forces change fastest: it is kicked in every inner step (synth/methods/multirate.py)."""
     return paced(part, 0)
 
 

@@ -15,22 +15,22 @@ import numpy as np
 import pytest
 import tinyphysics as tp
 from tinyphysics.context import QUICK
-from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.cc import build, load_library
-from tinyphysics.runtime.loaders import LlvmLoader
-from tinyphysics.device.engine import calling
-from tinyphysics.device.llvm import SIGNATURE
-from tinyphysics.emit import c as emit_c
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.host.cc import build, load_library
+from tinyphysics.runtime.engines.loaders import LlvmLoader
+from tinyphysics.device.engines.engine import calling
+from tinyphysics.device.host.llvm import SIGNATURE
+from tinyphysics.emit.scalar import c as emit_c
 from tinyphysics.target import VectorShape
 from tinyphysics.ir import Ops, evaluate, f32, f64, graph_rewrite, toposort
 from tinyphysics.ir.spec import LOWERED, check
-from tinyphysics.rules.exact import exact
-from tinyphysics.rules.transcendental import lower
+from tinyphysics.rules.identities.exact import exact
+from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.system import State
-from tinyphysics.tpir.isa import Pointer, Program, Register, StateDecl
-from tinyphysics.tpir.kernel import Section
-from tinyphysics.tpir.lower import Builder, type_of
-from tinyphysics.tpir.vm import Machine
+from tinyphysics.tpir.program.isa import Pointer, Program, Register, StateDecl
+from tinyphysics.tpir.kernels.kernel import Section
+from tinyphysics.tpir.program.lower import Builder, type_of
+from tinyphysics.tpir.program.vm import Machine
 
 sys.path.insert(0, str(Path(__file__).parent))
 from generate import expression, numbers, potential  # noqa: E402

@@ -6,7 +6,7 @@ import mpmath
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.planner.catalog import BY_NAME
+from tinyphysics.planner.methods.catalog import BY_NAME
 from tools_of import tool
 
 orders = tool("orders")

@@ -15,13 +15,13 @@ import ptx_machine
 import pytest
 from ptx_mix import objections
 
-from tinyphysics.device import nvptx
-from tinyphysics.emit import ptx as emit
+from tinyphysics.device.cuda import nvptx
+from tinyphysics.emit.scalar import ptx as emit
 from tinyphysics.ir import evaluate, f32, f64, graph_rewrite
-from tinyphysics.rules.exact import exact
-from tinyphysics.rules.transcendental import lower
+from tinyphysics.rules.identities.exact import exact
+from tinyphysics.rules.functions.transcendental import lower
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.kernel import Section
+from tinyphysics.tpir.kernels.kernel import Section
 
 sys.path.insert(0, str(Path(__file__).parent))
 from generate import expression, numbers  # noqa: E402

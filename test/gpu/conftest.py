@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tinyphysics.device import cuda
+from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.errors import BackendError
 
 

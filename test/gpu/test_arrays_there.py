@@ -11,10 +11,10 @@ from test_exchange import pendulum
 from test_leaves import by_hashlib, numbers
 from test_near import lennard_jones
 from test_there import CASES, LOOPS, compare
-from tinyphysics.device import cuda, exchange
+from tinyphysics.device.cuda import driver as cuda, dlpack as exchange
 from tinyphysics.physics.particles import gravity
-from tinyphysics.runtime import digest
-from tinyphysics.runtime.digest import LEAF
+from tinyphysics.runtime.state import digest
+from tinyphysics.runtime.state.digest import LEAF
 
 MEMBERS, STEPS = 100_003, 60
 MAKE = {

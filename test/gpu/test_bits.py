@@ -14,13 +14,14 @@ from test_loops import SYSTEMS, carried, cluster, pendulums, ring, shifted, star
 from test_near import lennard_jones
 from test_parity import SUITE, ensemble, henon_heiles, kepler, pendulum, torture, trig
 from test_rounded import sharp
-from tinyphysics.device import cuda, cuda_lanes
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.engines import cuda_lanes
 from tinyphysics.errors import PlanError
 from tinyphysics.physics.particles import cold_sphere, gravity, plummer
-from tinyphysics.planner.catalog import METHODS
-from tinyphysics.runtime import cuda as loading
-from tinyphysics.runtime import estimates
-from tinyphysics.runtime.backend import engine_for
+from tinyphysics.planner.methods.catalog import METHODS
+from tinyphysics.runtime.engines import cuda as loading
+from tinyphysics.runtime.engines import estimates
+from tinyphysics.runtime.engines.backend import engine_for
 
 HERE = ("cuda", "llvm")
 SWING, ORBIT, TRAPPED = (

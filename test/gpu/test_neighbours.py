@@ -8,8 +8,8 @@ import pytest
 import tinyphysics as tp
 from test_cuda_near import Read, listed, pairs_by_columns
 from test_near import lennard_jones, made, open_space, spread, tilted
-from tinyphysics.device.near import arranged
-from tinyphysics.tpir.lists import FIRST
+from tinyphysics.device.host.neighbours import arranged
+from tinyphysics.tpir.kernels.neighbours import FIRST
 
 
 def same(system, options, start, **how):

@@ -13,7 +13,7 @@ from test_cuda_nests_text import CASES as ARRAYS
 from test_cuda_nests_text import begun, compiled, given, name_of
 from test_cuda_text import CASES
 from test_parity import ensemble, pendulum
-from tinyphysics.emit.cuda import COMMAND
+from tinyphysics.emit.scalar.cuda import COMMAND
 
 MEMBERS, STEPS = 1_000, 200
 MAKE = {

@@ -9,7 +9,7 @@ import pytest
 
 import tinyphysics as tp
 from test_taylor import arenstorf, bodies, in_loops, kepler, mixture, pendulum, some_bodies  # noqa: F401
-from tinyphysics.device import cuda_series
+from tinyphysics.device.engines import cuda_series
 
 HERE = ("cuda", "llvm")
 

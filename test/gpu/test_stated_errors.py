@@ -8,7 +8,7 @@ import pytest
 import tinyphysics as tp
 from test_fast import cluster, errors_of, orbits, stars
 from test_parity import kepler
-from tinyphysics.rules.fast import BOUNDS
+from tinyphysics.rules.functions.fast import BOUNDS
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])

@@ -7,9 +7,10 @@ import pytest
 import tinyphysics as tp
 from test_parity import ensemble, henon_heiles, pendulum
 from tinyphysics.context import CUDA_TUNE
-from tinyphysics.device import cuda, cuda_lanes
-from tinyphysics.device.cuda_tuning import BLOCKS, MEMBERS, Form
-from tinyphysics.runtime import backend
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.engines import cuda_lanes
+from tinyphysics.device.cuda.tuning import BLOCKS, MEMBERS, Form
+from tinyphysics.runtime.engines import backend
 
 CASES = [(pendulum, dict(q=1.0, p=0.3)), (henon_heiles, dict(q=[0.1, 0.2], p=[0.3, -0.1]))]
 

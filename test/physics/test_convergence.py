@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import tinyphysics as tp
-from tinyphysics.planner.catalog import BY_NAME
+from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.tpir import parse, vm
 from tinyphysics.physics.zoo import henon_heiles, kepler
 

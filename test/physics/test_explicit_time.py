@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tinyphysics as tp
-from tinyphysics.runtime.execute import execute
-from tinyphysics.runtime.record import Record
-from tinyphysics.runtime.schedule import Schedule
+from tinyphysics.runtime.stages.execute import execute
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.schedule import Schedule
 
 WORKED = {
     "leapfrog_kdk": 2,

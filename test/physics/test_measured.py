@@ -8,8 +8,8 @@ import mpmath
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.runtime.sanitize import precise
-from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.runtime.measure.symplecticity import precise
+from tinyphysics.tpir.kernels.kernel import build_kernel
 from tinyphysics.physics.zoo import henon_heiles
 
 

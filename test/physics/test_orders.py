@@ -8,8 +8,8 @@ import math
 import mpmath
 import pytest
 
-from tinyphysics.planner.stability import half_trace, of_splitting
-from tinyphysics.synth.schemes import SCHEMES, palindrome
+from tinyphysics.planner.methods.stability import half_trace, of_splitting
+from tinyphysics.synth.coefficients.schemes import SCHEMES, palindrome
 
 T = 2  # the time of all runs
 START = ("0.1", "0.3", "0.2", "-0.4")  # q, p: energy 0.14, bounded

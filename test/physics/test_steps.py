@@ -12,7 +12,7 @@ import mpmath
 import tinyphysics as tp
 from tools_of import tool
 from tinyphysics.physics.zoo import henon_heiles
-from tinyphysics.planner.catalog import BY_NAME
+from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.tpir import lower, vm
 
 GRADIENTS = [name for name, m in BY_NAME.items() if m.gradients]

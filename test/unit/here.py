@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tinyphysics.errors import BackendError
-from tinyphysics.runtime.backend import ready
+from tinyphysics.runtime.engines.backend import ready
 from tinyphysics.target import BUILT
 
 

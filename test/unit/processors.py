@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tinyphysics.context import PROCESSOR
-from tinyphysics.device import llvm
-from tinyphysics.device.llvm import host_cpu
-from tinyphysics.device.processor import missing, named
-from tinyphysics.runtime import loaders
-from tinyphysics.runtime.backend import engine_for, series_engine
+from tinyphysics.device.host import llvm
+from tinyphysics.device.host.llvm import host_cpu
+from tinyphysics.device.host.processor import missing, named
+from tinyphysics.runtime.engines import loaders
+from tinyphysics.runtime.engines.backend import engine_for, series_engine
 from tinyphysics.target import PROCESSORS
 
 HERE = [name for name in PROCESSORS if not missing(named(name))]

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device import llvm
-from tinyphysics.device.engine import pointer
-from tinyphysics.device.llvm import host_cpu
-from tinyphysics.device.nests import view
-from tinyphysics.emit.ptx_nests import WORKSPACE, nests_module
-from tinyphysics.emit.ptx_threads import Launch
+from tinyphysics.device.host import llvm
+from tinyphysics.device.engines.engine import pointer
+from tinyphysics.device.host.llvm import host_cpu
+from tinyphysics.device.host.nests import view
+from tinyphysics.emit.modules.ptx_nests import WORKSPACE, nests_module
+from tinyphysics.emit.loops.ptx_threads import Launch
 from tinyphysics.ir.dtype import i32, i64
-from tinyphysics.ir.near import BLOCK
+from tinyphysics.ir.neighbours import BLOCK
 from tinyphysics.ir.reduction import slabs
-from tinyphysics.tpir.lists import FIRST
-from tinyphysics.tpir.nests import Buffer, LoopKernel, Nest
+from tinyphysics.tpir.kernels.neighbours import FIRST
+from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, Nest
 
 HEAD = re.compile(r"^define ptx_kernel void @(\w+)\((.*)\)([^)]*)\{$", re.M)
 SPECIAL = re.compile(r"^declare i32 @llvm\.nvvm\.read\.ptx\.sreg\.(\w+)\.x\(\)$", re.M)
@@ -121,7 +121,7 @@ def beside(nest: Nest, table: Any, slots: dict[str, int]) -> dict[str, Any]:
 
 
 class OnHost:
-    """What device/loops.py calls a loader."""
+    """What device/engines/loops.py calls a loader."""
 
     threads = False
     made = found = 0

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinyphysics as tp
-from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.analysis.quadratic import polynomial, quadratic
 from tinyphysics.analysis.separable import open_product, separable
 from tinyphysics.analysis.symmetry import even_in_p

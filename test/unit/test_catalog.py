@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.errors import PlanError
 from tinyphysics.physics.chains import fput
 from tinyphysics.physics.particles import gravity
@@ -21,12 +21,12 @@ from tinyphysics.physics.zoo import (
     oscillator,
     pendulum,
 )
-from tinyphysics.planner.bibliography import BIBLIOGRAPHY, BY_LINE, WORKS, work
-from tinyphysics.planner.catalog import BY_NAME, BY_ORDER, METHODS
-from tinyphysics.planner.needs import NEEDS, objection
-from tinyphysics.planner.routes import FORMS, ROUTES, form_of, route_of
-from tinyphysics.planner.stability import half_trace, of_splitting
-from tinyphysics.tpir.isa import CLAIMS
+from tinyphysics.planner.methods.bibliography import BIBLIOGRAPHY, BY_LINE, WORKS, work
+from tinyphysics.planner.methods.catalog import BY_NAME, BY_ORDER, METHODS
+from tinyphysics.planner.methods.needs import NEEDS, objection
+from tinyphysics.planner.choice.routes import FORMS, ROUTES, form_of, route_of
+from tinyphysics.planner.methods.stability import half_trace, of_splitting
+from tinyphysics.tpir.program.isa import CLAIMS
 
 EXPLICIT = [m for m in METHODS if m.limit is not None]
 

@@ -14,15 +14,15 @@ import pytest
 
 import tinyphysics as tp
 from here import HERE
-from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.engine import KernelEngine
-from tinyphysics.device.host import Host
-from tinyphysics.device.loops import LoopEngine
-from tinyphysics.device.nests import ArrayLoops
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.device.engines.host import Host
+from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
-from tinyphysics.runtime import checkpoint, resume
-from tinyphysics.runtime.loaders import LlvmLoader, LlvmLoops
-from tinyphysics.runtime.schedule import Schedule
+from tinyphysics.runtime.storage import checkpoint, resume
+from tinyphysics.runtime.engines.loaders import LlvmLoader, LlvmLoops
+from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.tpir import parse
 
 
@@ -481,7 +481,7 @@ KILLED = """
     import os, random, signal, sys, time
     from pathlib import Path
     import tinyphysics as tp
-    from tinyphysics.runtime.checkpoint import read
+    from tinyphysics.runtime.storage.checkpoint import read
 
     @tp.hamiltonian
     def pendulum(q, p):

@@ -11,20 +11,20 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics import tpir
-from tinyphysics.device.cc import compiler
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.host.cc import compiler
+from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, f32, toposort
 from tinyphysics.physics.zoo import kepler, pendulum
-from tinyphysics.planner.target import choose_target
-from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.ensemble import inputs
-from tinyphysics.runtime.loaders import LlvmLoader
-from tinyphysics.runtime.recompute import replay
-from tinyphysics.runtime.sanitize import measure_symplectic
+from tinyphysics.planner.cost.target import choose_target
+from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.state.ensemble import inputs
+from tinyphysics.runtime.engines.loaders import LlvmLoader
+from tinyphysics.runtime.api.verify_store import replay
+from tinyphysics.runtime.measure.symplecticity import measure_symplectic
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.kernel import build_kernel
-from tinyphysics.tpir.precision import in_precision
+from tinyphysics.tpir.kernels.kernel import build_kernel
+from tinyphysics.tpir.precision.precision import in_precision
 
 BACKENDS = ("python", "llvm", "c", "numpy")
 MODES = ("mixed", "compensated")

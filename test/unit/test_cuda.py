@@ -18,15 +18,17 @@ import tinyphysics as tp
 from test_loops import SYSTEMS, cluster, mean_field, pendulums, ring, rotors, start_of
 from test_loops import compiled as of_loops
 from test_parity import SUITE, ensemble, growth, henon_heiles, kepler, pendulum, powers, torture, trig
-from tinyphysics.device import cuda, cuda_lanes, cuda_loops, nvptx
-from tinyphysics.emit import ptx as emit
-from tinyphysics.emit import ptx_nests, ptx_tools
+from tinyphysics.device.cuda import driver as cuda, nvptx
+from tinyphysics.device.engines import cuda_lanes, cuda_loops
+from tinyphysics.emit.scalar import ptx as emit
+from tinyphysics.emit.modules import ptx_nests
+from tinyphysics.emit.scalar import ptx_tools
 from tinyphysics.physics import zoo
-from tinyphysics.planner.catalog import METHODS
-from tinyphysics.runtime import cuda as loading
+from tinyphysics.planner.methods.catalog import METHODS
+from tinyphysics.runtime.engines import cuda as loading
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.kernel import build_kernel
-from tinyphysics.tpir.loops import build_loops
+from tinyphysics.tpir.kernels.kernel import build_kernel
+from tinyphysics.tpir.kernels.loops import build_loops
 
 HERE = ("cuda", "llvm")
 SWING = dict(q=1.0, p=0.3)

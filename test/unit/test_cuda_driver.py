@@ -13,7 +13,8 @@ from ptx_machine import Loaded
 
 import tinyphysics as tp
 from tinyphysics.context import CUDA_DEVICE
-from tinyphysics.device import cache, cuda
+from tinyphysics.device import cache
+from tinyphysics.device.cuda import driver as cuda
 from tinyphysics.errors import BackendError
 from tinyphysics.physics.zoo import pendulum
 
@@ -159,7 +160,7 @@ def test_code_for_a_later_device_is_not_run(fake):
 
 # --- every answer is looked at ----------------------------------------------------------------------------
 def everything():
-    """A use of all that device/cuda.py offers."""
+    """A use of all that device/cuda/driver.py offers."""
     assert np.array_equal(twice(np.arange(70.0)), 2 * np.arange(70.0))
     a, b = cuda.upload(np.arange(4.0)), cuda.Buffer(32)
     cuda.copy(a, b)

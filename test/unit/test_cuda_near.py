@@ -7,20 +7,21 @@ import pytest
 from test_near import adversarial, cell_of, lennard_jones, open_space, pairs_in, spread, tilted, wanted
 
 import tinyphysics as tp
-from tinyphysics.device import cuda, cuda_ahead, cuda_loops, cuda_sort
-from tinyphysics.device.cuda_ahead import Act, Pace, place_of, swapped
-from tinyphysics.device.cuda_near import DeviceList
-from tinyphysics.device.near import Domain
-from tinyphysics.emit import ptx_nests
+from tinyphysics.device.cuda import driver as cuda, ahead as cuda_ahead, sort as cuda_sort
+from tinyphysics.device.engines import cuda_loops
+from tinyphysics.device.cuda.ahead import Act, Pace, place_of, swapped
+from tinyphysics.device.cuda.neighbours import DeviceList
+from tinyphysics.device.host.neighbours import Domain
+from tinyphysics.emit.modules import ptx_nests
 from tinyphysics.errors import BackendError
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import DTYPES
-from tinyphysics.ir.near import arranged, skin_of
+from tinyphysics.ir.neighbours import arranged, skin_of
 from tinyphysics.ir.reduction import slabs
 from tinyphysics.physics.particles import cold_sphere
-from tinyphysics.runtime.cuda import list_kernels
-from tinyphysics.tpir.lists import FIRST, ListSpec
-from tinyphysics.tpir.loops import build_loops
+from tinyphysics.runtime.engines.cuda import list_kernels
+from tinyphysics.tpir.kernels.neighbours import FIRST, ListSpec
+from tinyphysics.tpir.kernels.loops import build_loops
 
 KINDS = {
     "order": np.int64,

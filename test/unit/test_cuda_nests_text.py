@@ -14,9 +14,9 @@ from test_cuda_text import SHIM
 from test_loops import SYSTEMS, bonded, carried, cluster, pendulums, ring, shifted, start_of, wave
 from test_multirate import beads, chain
 from test_near import lennard_jones
-from tinyphysics.emit.cuda import COMMAND
+from tinyphysics.emit.scalar.cuda import COMMAND
 from tinyphysics.errors import PlanError
-from tinyphysics.runtime.ensemble import inputs
+from tinyphysics.runtime.state.ensemble import inputs
 
 # every thread of a launch, the last one first: none may need what another one does
 THREADS = r"""

@@ -16,12 +16,13 @@ from ptx_text import parsed
 import tinyphysics as tp
 from test_taylor import arenstorf, bodies, in_loops, kepler, mixture, pendulum, some_bodies  # noqa: F401
 from tinyphysics.context import CUDA_DEVICE
-from tinyphysics.device import cuda, cuda_series, nvptx
-from tinyphysics.device.cuda_lanes import SHARE
-from tinyphysics.device.cuda_series import CudaSeriesEngine
-from tinyphysics.device.pieces import InPieces
-from tinyphysics.emit.ptx_series import PtxSeriesWriter
-from tinyphysics.synth.taylor import loop_parts, loop_plan
+from tinyphysics.device.cuda import driver as cuda, nvptx
+from tinyphysics.device.engines import cuda_series
+from tinyphysics.device.engines.cuda_lanes import SHARE
+from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
+from tinyphysics.device.engines.pieces import InPieces
+from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter
+from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
 
 HERE = ("cuda", "llvm")
 LOOSE = dict(dt=0.4, tolerance=1e-3)

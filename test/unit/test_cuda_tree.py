@@ -11,13 +11,15 @@ from test_exchange import there
 from test_near import spread
 
 import tinyphysics as tp
-from tinyphysics.device import nvptx, tree
-from tinyphysics.emit import ptx_nests, ptx_tree_text
+from tinyphysics.device.cuda import nvptx
+from tinyphysics.device.host import tree
+from tinyphysics.emit.modules import ptx_nests
+from tinyphysics.emit.kinds.trees import ptx_tree_text
 from tinyphysics.errors import BackendError, InputError, PlanError
 from tinyphysics.physics.particles import cold_sphere, coulomb, gravity, plummer
-from tinyphysics.runtime.loaders import tree_functions
-from tinyphysics.tpir.loops import build_loops
-from tinyphysics.tpir.tree import BOX, GROUP, MASSES, PLANES, POINTS, levels_of
+from tinyphysics.runtime.engines.loaders import tree_functions
+from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.kernels.tree import BOX, GROUP, MASSES, PLANES, POINTS, levels_of
 
 HOW = dict(dt=0.02, approximate=1e-3)
 

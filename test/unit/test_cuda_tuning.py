@@ -9,8 +9,10 @@ from fake_cuda import Card, FakeDriver, Refused, forget, installed
 import tinyphysics as tp
 from test_parity import ensemble, henon_heiles, kepler, pendulum
 from tinyphysics.context import CUDA_DEVICE, CUDA_TUNE
-from tinyphysics.device import cache, cuda_lanes, cuda_tuning
-from tinyphysics.device.cuda_tuning import BLOCKS, MEMBERS, Form
+from tinyphysics.device import cache
+from tinyphysics.device.engines import cuda_lanes
+from tinyphysics.device.cuda import tuning as cuda_tuning
+from tinyphysics.device.cuda.tuning import BLOCKS, MEMBERS, Form
 from tinyphysics.errors import BackendError
 
 SWING = dict(q=1.0, p=0.3)
@@ -272,7 +274,7 @@ def test_an_ensemble_in_parts(tmp_path, monkeypatch, small_blocks):
     """Tiles come from this machine's memory again after every block: each takes what was found for its size."""
     monkeypatch.setenv("TINYPHYSICS_CACHE", str(tmp_path))
     monkeypatch.setattr(cuda_lanes.CudaEngine, "room", 4 * 64)
-    monkeypatch.setattr("tinyphysics.runtime.tiles.LEAF", 8 * 16)
+    monkeypatch.setattr("tinyphysics.runtime.state.tiles.LEAF", 8 * 16)
     with installed(Timed()) as d, CUDA_TUNE(2):
         d.quick = (4, 4)
         there = run(henon_heiles, TRAPPED, members=70, steps=9, save_every=3)

@@ -14,19 +14,19 @@ import tinyphysics as tp
 from here import HERE
 from test_parity import SUITE, ensemble
 from tinyphysics import tpir
-from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.physics.chains import fput, normal_mode
 from tinyphysics.physics.particles import gravity, plummer
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
-from tinyphysics.planner.catalog import METHODS as ALL
-from tinyphysics.planner.rounding import per_root_step
-from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.loaders import LlvmLoader
+from tinyphysics.planner.methods.catalog import METHODS as ALL
+from tinyphysics.planner.cost.rounding import per_root_step
+from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.step import Weight, exactly
-from tinyphysics.synth.coefficients import COMPOSITION
+from tinyphysics.synth.coefficients.coefficients import COMPOSITION
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.wide import in_pairs
+from tinyphysics.tpir.precision.double_double import in_pairs
 
 COMPILED = [b for b in HERE if b != "python"]
 STARTS = {

@@ -7,7 +7,7 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.ir import UOp, evaluate
-from tinyphysics.rules.vjp import gradient
+from tinyphysics.rules.calculus.vjp import gradient
 
 EPS = 2.0**-52
 

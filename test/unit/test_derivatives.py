@@ -18,11 +18,11 @@ from tinyphysics.ir import Ops, UOp, as_uop, evaluate, f32, f64, i64, toposort
 from tinyphysics.ir.ops import ELEMENTWISE
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.ir.value import CUSTOM, concat_index, source_index
-from tinyphysics.rules.custom import op as register
-from tinyphysics.rules.jvp import jvp
-from tinyphysics.rules.partials import PARTIALS
-from tinyphysics.rules.real import simplify
-from tinyphysics.rules.vjp import gradient, vjp
+from tinyphysics.rules.calculus.custom import op as register
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.partials import PARTIALS
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.rules.calculus.vjp import gradient, vjp
 
 mp.dps = 50
 x, y, z = (UOp.var(name) for name in "xyz")

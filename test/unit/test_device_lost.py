@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device import cuda, exchange
-from tinyphysics.device.cuda import DeviceError
-from tinyphysics.device.cuda_lanes import CudaEngine
+from tinyphysics.device.cuda import driver as cuda, dlpack as exchange
+from tinyphysics.device.cuda.driver import DeviceError
+from tinyphysics.device.engines.cuda_lanes import CudaEngine
 
 STATE = {"q": np.linspace(-1, 1, 9), "p": np.zeros(9)}
 

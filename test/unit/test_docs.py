@@ -15,9 +15,9 @@ import pytest
 from tinyphysics.context import FLAGS
 from tinyphysics.errors import ERRORS
 from tinyphysics.ir.ops import Ops
-from tinyphysics.planner.catalog import METHODS, names
+from tinyphysics.planner.methods.catalog import METHODS, names
 from tinyphysics.target import BUILT, PLANNED
-from tinyphysics.tpir.isa import CLAIMS, ISA, POISSON_TYPES
+from tinyphysics.tpir.program.isa import CLAIMS, ISA, POISSON_TYPES
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -8,17 +8,17 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.analysis.stencil import stencils, uniform
-from tinyphysics.device import dd
-from tinyphysics.device.chebyshev import bessel
-from tinyphysics.device.dd import DD
-from tinyphysics.device.eigen import eigen
-from tinyphysics.device.modes import step_matrix
-from tinyphysics.device.spectral import by_table
-from tinyphysics.device.rank import nullity, rank_in_whole_numbers, whole
+from tinyphysics.device.linear import double_double as dd
+from tinyphysics.device.linear.chebyshev import bessel
+from tinyphysics.device.linear.double_double import DD
+from tinyphysics.device.linear.eigen import eigen
+from tinyphysics.device.linear.modes import step_matrix
+from tinyphysics.device.linear.spectral import by_table
+from tinyphysics.device.linear.rank import nullity, rank_in_whole_numbers, whole
 from tinyphysics.physics.fields import wave
-from tinyphysics.rules.affine import NotAffine
-from tinyphysics.rules.hessian import hessian
-from tinyphysics.rules.matrices import TooMany, exponential, power, sheared
+from tinyphysics.rules.calculus.affine import NotAffine
+from tinyphysics.rules.calculus.hessian import hessian
+from tinyphysics.rules.calculus.matrices import TooMany, exponential, power, sheared
 
 ROOM = 2.0**-98
 

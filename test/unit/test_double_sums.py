@@ -11,8 +11,8 @@ import tinyphysics as tp
 from tinyphysics.ir import Ops, UOp, as_uop, evaluate, toposort
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.ir.text import dump, parse
-from tinyphysics.rules.pairs import with_pair_sums
-from tinyphysics.tpir.loops import build_loops
+from tinyphysics.rules.equality.pairs import with_pair_sums
+from tinyphysics.tpir.kernels.loops import build_loops
 
 BACKENDS = ("python", "numpy", "c", "llvm")
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.runtime import adaptive
-from tinyphysics.runtime.adaptive import AdaptiveEngine
-from tinyphysics.runtime.loaders import LlvmLoader
-from tinyphysics.synth import dormand_prince, radau
-from tinyphysics.synth.dop853 import END, powers
+from tinyphysics.runtime.engines import adaptive
+from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
+from tinyphysics.runtime.engines.loaders import LlvmLoader
+from tinyphysics.synth.coefficients import dormand_prince
+from tinyphysics.synth.methods import radau
+from tinyphysics.synth.methods.dop853 import END, powers
 from tinyphysics.target import VectorShape
 
 METHODS = ("dop853", "radau")

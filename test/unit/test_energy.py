@@ -9,8 +9,8 @@ import tinyphysics as tp
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp, substitute
 from tinyphysics.physics.zoo import driven_pendulum, henon_heiles, kepler
-from tinyphysics.synth.energy import Ends, mean_gradient, quadrature
-from tinyphysics.synth.implicit import Flow
+from tinyphysics.synth.methods.discrete_gradient import Ends, mean_gradient, quadrature
+from tinyphysics.synth.methods.implicit import Flow
 from tinyphysics.tpir import vm
 
 METHODS = ("avf", "gonzalez", "itoh_abe")

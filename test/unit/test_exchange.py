@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device import cuda, exchange
+from tinyphysics.device.cuda import driver as cuda, dlpack as exchange
 from tinyphysics.errors import InputError, PlanError
 
 

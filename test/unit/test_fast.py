@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device import llvm
-from tinyphysics.device.processor import named, seed_for
-from tinyphysics.emit.ptx_pairs import apart
-from tinyphysics.emit.writer import TYPE, Writer, lines_for
+from tinyphysics.device.host import llvm
+from tinyphysics.device.host.processor import named, seed_for
+from tinyphysics.emit.kinds.ptx_pairs import apart
+from tinyphysics.emit.text.writer import TYPE, Writer, lines_for
 from tinyphysics.errors import PlanError, VerifyError
 from tinyphysics.ir import Ops, UOp, f32, f64, graph_rewrite, substitute, toposort
 from tinyphysics.ir.value import evaluate
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
-from tinyphysics.rules import fast, trig
-from tinyphysics.rules.fast_products import fewer
-from tinyphysics.rules.floats import format_of
+from tinyphysics.rules.functions import fast, trig
+from tinyphysics.rules.identities.fast_products import fewer
+from tinyphysics.rules.digits.floats import format_of
 from tinyphysics.context import PROCESSOR
 from tinyphysics.target import PORTABLE, PROCESSORS, PTX_RSQRT, RSQRT14, RSQRTPS, SSE_RSQRTPS
-from tinyphysics.tpir.loops import build_loops
-from tinyphysics.tpir.text import parse
+from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.program.text import parse
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tools")]

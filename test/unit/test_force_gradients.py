@@ -9,9 +9,9 @@ import tinyphysics as tp
 from here import HERE
 from tinyphysics.errors import PlanError
 from tinyphysics.physics.zoo import henon_heiles, kepler
-from tinyphysics.planner.catalog import BY_NAME, METHODS
-from tinyphysics.synth.timing import palindrome
-from tinyphysics.synth.timing import composed, joined, leapfrogs, timed
+from tinyphysics.planner.methods.catalog import BY_NAME, METHODS
+from tinyphysics.synth.coefficients.clocks import palindrome
+from tinyphysics.synth.coefficients.clocks import composed, joined, leapfrogs, timed
 
 GRADIENTS = [name for name, m in BY_NAME.items() if m.gradients]
 PROCESSED = [name for name, m in BY_NAME.items() if m.processor is not None]

@@ -11,10 +11,10 @@ from test_loops import LOADERS, loops
 import tinyphysics as tp
 from tinyphysics.ir import Ops, UOp, evaluate
 from tinyphysics.ir.dtype import i64
-from tinyphysics.rules.jvp import jvp
-from tinyphysics.rules.unroll import unroll
-from tinyphysics.rules.vjp import gradient
-from tinyphysics.tpir.loops import build_loops
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.tpir.kernels.loops import build_loops
 
 BACKENDS = ("python", "numpy", "c", "llvm")
 LIST = np.random.default_rng(5).integers(0, 40, (50, 2))

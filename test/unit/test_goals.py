@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
 from tinyphysics.physics.particles import gravity, plummer
 from tinyphysics.physics.zoo import driven_pendulum, henon, henon_heiles, kepler, oscillator, pendulum
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import BY_NAME
-from tinyphysics.planner.goals import candidates, decide, step_for
-from tinyphysics.planner.longest import Course, Measured, guess, longest
-from tinyphysics.runtime import decisions, pilot
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.planner.choice.goals import candidates, decide, step_for
+from tinyphysics.planner.choice.longest import Course, Measured, guess, longest
+from tinyphysics.runtime.stages import pilot_cache as decisions
+from tinyphysics.runtime.measure import pilot
 
 ABLE = candidates(kepler, facts_of(kepler), Goal(None, error=1e-3))
 START = {"q": [1.0, 0.0], "p": [0.0, 1.2]}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device import cuda, nvptx
+from tinyphysics.device.cuda import driver as cuda, nvptx
 from tinyphysics.errors import BackendError
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -140,8 +140,8 @@ def test_contraction_joins_products_with_sums_and_nothing_else(tools):
 
 
 def test_a_kernel_that_was_made_before_is_not_written_out_again(fake_cuda, monkeypatch):
-    from tinyphysics.emit import ptx
-    from tinyphysics.runtime import backend
+    from tinyphysics.emit.scalar import ptx
+    from tinyphysics.runtime.engines import backend
 
     @tp.hamiltonian
     def swing(q, p):

@@ -14,15 +14,15 @@ import pytest
 import tinyphysics as tp
 from here import HERE
 from tinyphysics import tpir
-from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.analysis.interaction import interaction
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.value import evaluate
 from tinyphysics.plan import Goal
-from tinyphysics.planner.catalog import BY_NAME, BY_ORDER, METHODS
-from tinyphysics.planner.turning import grows, half_trace, resonance
-from tinyphysics.planner.stiff import stiffest
-from tinyphysics.rules.transcendental import lower
+from tinyphysics.planner.methods.catalog import BY_NAME, BY_ORDER, METHODS
+from tinyphysics.planner.choice.oscillator_resonance import grows, half_trace, resonance
+from tinyphysics.planner.choice.stiff import stiffest
+from tinyphysics.rules.functions.transcendental import lower
 
 TURNING = [m.name for m in METHODS if m.turns is not None]
 ARCS = (Ops.ARC_SIGN, Ops.ARC_DRIFT, Ops.ARC_KICK, Ops.ARC_LAG)
@@ -83,7 +83,7 @@ def run(system, dt, method, steps, backend="auto", **given):
 
 # --- the flow of an oscillator ----------------------------------------------------------------------
 def exact_arcs(a, b, h):
-    """(sign, drift, kick, lag) of ir/arc.py, with all digits."""
+    """(sign, drift, kick, lag) of ir/harmonic.py, with all digits."""
     a, b, h = map(mpmath.mpf, (a, b, h))
     x = mpmath.sqrt(a * b) * h
     ratio = mpmath.re(mpmath.sin(x) / x) if x else mpmath.mpf(1)

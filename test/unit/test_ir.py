@@ -66,8 +66,8 @@ from tinyphysics.ir.ops import (
 )
 from tinyphysics.ir.rewrite import EndlessRewrite
 from tinyphysics.ir.spec import LOWERED, SHAPED, UNROLLED, check
-from tinyphysics.rules.partials import PARTIALS
-from tinyphysics.rules.vjp import VJP
+from tinyphysics.rules.calculus.partials import PARTIALS
+from tinyphysics.rules.calculus.vjp import VJP
 from tinyphysics.util import Site
 
 NASTY = [
@@ -391,11 +391,11 @@ HASHES = """
 import tinyphysics.front.trace as tr, tinyphysics.front.functions as fn
 from tinyphysics.front.spaces import Vec, Array
 from tinyphysics.ir import dump
-from tinyphysics.rules.vjp import gradient
-from tinyphysics.rules.real import simplify
-from tinyphysics.rules.fuse import fuse
-from tinyphysics.rules.unroll import unroll
-from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.rules.identities.fuse import fuse
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.pipeline import build
 from tinyphysics.plan import Goal
 from tinyphysics.target import BUILT

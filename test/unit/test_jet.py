@@ -4,8 +4,8 @@ import mpmath
 import pytest
 
 from tinyphysics.ir import Ops, UOp, evaluate
-from tinyphysics.rules.jet import ROUGH, NotSmooth, Series, order_for, rough, solution
-from tinyphysics.rules.partials import PARTIALS
+from tinyphysics.rules.calculus.jet import ROUGH, NotSmooth, Series, order_for, rough, solution
+from tinyphysics.rules.calculus.partials import PARTIALS
 
 ORDER = 9
 A = [0.6, 0.31, -0.2, 0.11, 0.05]  # coefficients of what the functions are of

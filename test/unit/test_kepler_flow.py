@@ -6,11 +6,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from tinyphysics.device.arrays import Evaluator
+from tinyphysics.device.host.arrays import Evaluator
 from tinyphysics.ir import UOp, graph_rewrite, toposort
-from tinyphysics.rules import kepler
-from tinyphysics.rules.exact import exact
-from tinyphysics.rules.transcendental import guarded, lower
+from tinyphysics.rules.formulas import kepler
+from tinyphysics.rules.identities.exact import exact
+from tinyphysics.rules.functions.transcendental import guarded, lower
 
 NAMES = [UOp.var(n) for n in ("x", "y", "z", "vx", "vy", "vz", "mu", "h")]
 EPS = 2.0**-52

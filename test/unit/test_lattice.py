@@ -11,20 +11,20 @@ import pytest
 import tinyphysics as tp
 from here import HERE
 from tinyphysics import tpir
-from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.cc import compiler
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.host.cc import compiler
+from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError
 from tinyphysics.physics import starts
 from tinyphysics.physics.molecular import lennard_jones
 from tinyphysics.physics.particles import gravity, solar_system
 from tinyphysics.physics.zoo import henon_heiles, kepler
-from tinyphysics.planner.catalog import METHODS
-from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.loaders import LlvmLoader
+from tinyphysics.planner.methods.catalog import METHODS
+from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.kernel import build_kernel
-from tinyphysics.tpir.lattice import UNIT
+from tinyphysics.tpir.kernels.kernel import build_kernel
+from tinyphysics.tpir.precision.lattice import UNIT
 
 SPLITTINGS = [m.name for m in METHODS if m.splits]
 START = dict(q=[0.1, 0.2], p=[0.3, -0.1])
@@ -473,7 +473,7 @@ def test_checkpoints_stores_and_saved_simulations_know_the_lattice(tmp_path):
     assert kept.hash == whole.hash and np.array_equal(np.asarray(kept.q), whole.q)
     assert np.array_equal(np.asarray(kept.words("q").arrays["q"]), whole.words("q").arrays["q"])
     assert sim.rewind(kept, 50).hash == sim.evolve(**START, steps=0).hash
-    from tinyphysics.runtime.recompute import replay
+    from tinyphysics.runtime.api.verify_store import replay
 
     assert replay(tmp_path / "run.zarr").difference is None
 

@@ -137,15 +137,18 @@ def test_the_table_is_read_against_a_tree_that_is_really_there():
         (
             {
                 "tinyphysics.ir.uop": "def f():\n  from tinyphysics.rules import vjp",
-                "tinyphysics.rules.vjp": "",
+                "tinyphysics.rules.calculus.vjp": "",
             },
             "up",
         ),
         (
-            {"tinyphysics.front.a": "from tinyphysics.tpir.vm import run", "tinyphysics.tpir.vm": ""},
+            {"tinyphysics.front.a": "from tinyphysics.tpir.program.vm import run", "tinyphysics.tpir.vm": ""},
             "sideways",
         ),
-        ({"tinyphysics.planner.a": "import tinyphysics.emit.c", "tinyphysics.emit.c": ""}, "sideways"),
+        (
+            {"tinyphysics.planner.a": "import tinyphysics.emit.scalar.c", "tinyphysics.emit.scalar.c": ""},
+            "sideways",
+        ),
         ({"tinyphysics.ir.a": "from . import b"}, "relative"),
         (
             {

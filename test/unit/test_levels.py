@@ -11,10 +11,10 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics import tpir
-from tinyphysics.device.cc import compiler
+from tinyphysics.device.host.cc import compiler
 from tinyphysics.ir import UOp, evaluate, parse
-from tinyphysics.rules.vjp import gradient
-from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.tpir.kernels.kernel import build_kernel
 
 
 @tp.hamiltonian

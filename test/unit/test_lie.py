@@ -9,8 +9,8 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from tinyphysics.synth.bch import bch, log_product, symmetric_bch
-from tinyphysics.synth.lie import (
+from tinyphysics.synth.coefficients.bch import bch, log_product, symmetric_bch
+from tinyphysics.synth.coefficients.lie import (
     NYSTROM,
     THREE,
     TWO,

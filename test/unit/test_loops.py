@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device import loops as device_loops
-from tinyphysics.device.cc import compiler
-from tinyphysics.device.loops import LoopEngine
-from tinyphysics.device.memory import from_planes, to_planes
-from tinyphysics.device.nests import ArrayLoops
-from tinyphysics.emit import nest_registers
+from tinyphysics.device.engines import loops as device_loops
+from tinyphysics.device.host.cc import compiler
+from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.host.memory import from_planes, to_planes
+from tinyphysics.device.host.nests import ArrayLoops
+from tinyphysics.emit.kinds import nest_registers
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import f64
-from tinyphysics.runtime.loaders import CLoops, LlvmLoops
-from tinyphysics.tpir import wavefront
-from tinyphysics.tpir.index import Cut, Index, Unsupported, rolled
-from tinyphysics.tpir.loops import build_loops
-from tinyphysics.tpir.nests import Buffer
+from tinyphysics.runtime.engines.loaders import CLoops, LlvmLoops
+from tinyphysics.tpir.kernels import wavefront
+from tinyphysics.tpir.kernels.index import Cut, Index, Unsupported, rolled
+from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.kernels.nests import Buffer
 
 
 @tp.hamiltonian

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.ir import UOp
 from tinyphysics.physics.zoo import pendulum
-from tinyphysics.planner.machine import cycles, kinds, pressure, shape_for
-from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.loaders import LlvmLoader
+from tinyphysics.planner.cost.machine import cycles, kinds, pressure, shape_for
+from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.target import CORES, VectorShape, core_of
-from tinyphysics.tpir.kernel import build_kernel
-from tinyphysics.tpir.precision import PRECISIONS
-from tinyphysics.tpir.probe import probe
+from tinyphysics.tpir.kernels.kernel import build_kernel
+from tinyphysics.tpir.precision.precision import PRECISIONS
+from tinyphysics.tpir.precision.probe import probe
 
 ZEN_3, ZEN_4, SKYLAKE = CORES["Zen 3"], CORES["Zen 4"], CORES["Skylake"]
 

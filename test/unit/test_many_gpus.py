@@ -5,11 +5,11 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.context import CUDA_DEVICE
-from tinyphysics.device import cuda
-from tinyphysics.device.cuda_many import ManyGpus
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.engines.cuda_many import ManyGpus
 from tinyphysics.errors import BackendError, PlanError
-from tinyphysics.runtime.backend import engine_for
-from tinyphysics.runtime.cuda import CudaLoader
+from tinyphysics.runtime.engines.backend import engine_for
+from tinyphysics.runtime.engines.cuda import CudaLoader
 from tinyphysics.target import VectorShape
 
 
@@ -115,7 +115,7 @@ def test_methods_with_steps_of_their_own(cards):
 
 
 def test_arrays_on_one_card_stay_there(cards):
-    from tinyphysics.device.exchange import DeviceArray
+    from tinyphysics.device.cuda.dlpack import DeviceArray
 
     buffer = cuda.upload(np.zeros(4))
     there = DeviceArray(buffer.pointer, (4,), np.float64, buffer)

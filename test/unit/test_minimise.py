@@ -10,7 +10,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.physics.chains import fput
 from tinyphysics.physics.starts import random_liquid
-from tinyphysics.runtime.descent import search, total
+from tinyphysics.runtime.measure.descent import search, total
 
 GOLDEN = (1 + math.sqrt(5)) / 2
 LJ13 = -44.326801  # Hoare & Pal 1971; the Cambridge Cluster Database

@@ -9,7 +9,7 @@ from test_verifier import assert_true
 
 import tinyphysics as tp
 from tinyphysics.physics.zoo import henon_heiles
-from tinyphysics.planner.catalog import BY_NAME
+from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.tpir import parse, verify
 
 GRADIENTS = [name for name, m in BY_NAME.items() if m.gradients]

@@ -6,12 +6,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tinyphysics as tp
-from tinyphysics.device.loops import LoopEngine
-from tinyphysics.device.nests import ArrayLoops
+from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.host.nests import ArrayLoops
 from tinyphysics.ir import UOp, evaluate
-from tinyphysics.runtime.loaders import CLoops, LlvmLoops
-from tinyphysics.tpir.index import LONGEST, Unsupported, divided, over
-from tinyphysics.tpir.index import Index as Place
+from tinyphysics.runtime.engines.loaders import CLoops, LlvmLoops
+from tinyphysics.tpir.kernels.index import LONGEST, Unsupported, divided, over
+from tinyphysics.tpir.kernels.index import Index as Place
 
 LOADERS = (ArrayLoops, CLoops, LlvmLoops, lambda: LlvmLoops(width=1))
 FIXED = {

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device import loops
+from tinyphysics.device.engines import loops
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.physics.molecular import harmonic_bonds, lennard_jones
-from tinyphysics.synth.multirate import composed, nested
-from tinyphysics.tpir.kernel import build_kernel
-from tinyphysics.tpir.loops import build_loops
+from tinyphysics.synth.methods.multirate import composed, nested
+from tinyphysics.tpir.kernels.kernel import build_kernel
+from tinyphysics.tpir.kernels.loops import build_loops
 
 
 @tp.hamiltonian

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinyphysics as tp
-from tinyphysics.device.near import Domain, NearList, aligned, arranged
+from tinyphysics.device.host.neighbours import Domain, NearList, aligned, arranged
 from tinyphysics.errors import BackendError, InputError, PlanError, ShapeError, TraceError
 from tinyphysics.ir import UOp
 from tinyphysics.ir.dtype import DTYPES
-from tinyphysics.ir.near import arranged as by_definition
-from tinyphysics.ir.near import skin_of
-from tinyphysics.runtime.loaders import LlvmLoops, list_builder
-from tinyphysics.tpir.lists import FIRST, ListSpec
+from tinyphysics.ir.neighbours import arranged as by_definition
+from tinyphysics.ir.neighbours import skin_of
+from tinyphysics.runtime.engines.loaders import LlvmLoops, list_builder
+from tinyphysics.tpir.kernels.neighbours import FIRST, ListSpec
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 BACKENDS = ("python", "numpy", "c", "llvm")
@@ -172,7 +172,9 @@ def test_no_bit_depends_on_threads_widths_frames_or_observables(monkeypatch):
     watched = sim.evolve(**given, save_every=4, observe={"T": lambda p: (p**2).sum()}, hash_every=6)
     assert watched.hash == expected
     for width in (1, 2, 4, 8):
-        monkeypatch.setattr("tinyphysics.runtime.backend.LOOPS", {"llvm": lambda w=width: LlvmLoops(width=w)})
+        monkeypatch.setattr(
+            "tinyphysics.runtime.engines.backend.LOOPS", {"llvm": lambda w=width: LlvmLoops(width=w)}
+        )
         tp.runtime.backend.engine_for.cache_clear()
         assert sim.evolve(**given).hash == expected
     tp.runtime.backend.engine_for.cache_clear()
@@ -202,7 +204,7 @@ def test_lists_are_made_again_after_a_block_that_was_done_twice():
     often = dict(q=q, p=p, steps=60, observe={"K": lambda p: (p**2).sum()})  # many calls on one memory
     outs = {b: tp.compile(rippled, dt=0.004, backend=b).evolve(**often) for b in BACKENDS}
     assert len({out.hash for out in outs.values()}) == 1
-    from tinyphysics.tpir.loops import build_loops
+    from tinyphysics.tpir.kernels.loops import build_loops
 
     assert build_loops(tp.compile(rippled, dt=0.004, sizes={"n": 27}).tpir).guarded
 

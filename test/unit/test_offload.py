@@ -5,9 +5,9 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.errors import BackendError
-from tinyphysics.planner import offload
-from tinyphysics.planner.offload import Work, here, there
-from tinyphysics.runtime import backend
+from tinyphysics.planner.cost import offload
+from tinyphysics.planner.cost.offload import Work, here, there
+from tinyphysics.runtime.engines import backend
 
 
 @tp.hamiltonian

@@ -15,13 +15,13 @@ from here import need
 from test_loops import SYSTEMS, cluster, compiled, fput, loops, mean_field, shifted, start_of, wave
 from test_parity import SUITE, ensemble, henon_heiles, kepler, pendulum, program_hash, unfused
 from tinyphysics.context import OPENCL_DEVICE
-from tinyphysics.device import opencl as device
-from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.engine import stretches
-from tinyphysics.device.llvm import host_cpu
-from tinyphysics.emit import opencl as emit
-from tinyphysics.runtime.loaders import LlvmLoops
-from tinyphysics.runtime.opencl import OpenClLoader, OpenClLoops
+from tinyphysics.device.opencl import driver as device
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.engines.engine import stretches
+from tinyphysics.device.host.llvm import host_cpu
+from tinyphysics.emit.scalar import opencl as emit
+from tinyphysics.runtime.engines.loaders import LlvmLoops
+from tinyphysics.runtime.engines.opencl import OpenClLoader, OpenClLoops
 
 
 @pytest.fixture

@@ -11,22 +11,22 @@ import pytest
 
 import tinyphysics as tp
 from here import HERE
-from tinyphysics.device.arrays import Evaluator
-from tinyphysics.device.engine import KernelEngine
-from tinyphysics.emit import llvm
-from tinyphysics.emit.packed import columns
-from tinyphysics.emit.packs import packs_of
+from tinyphysics.device.host.arrays import Evaluator
+from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.emit.scalar import llvm
+from tinyphysics.emit.scalar.packed import columns
+from tinyphysics.emit.scalar.packs import packs_of
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.physics.particles import gravity, plummer, solar_system
 from tinyphysics.pipeline import all_facts
 from tinyphysics.plan import Goal
-from tinyphysics.rules import jacobi
-from tinyphysics.rules.transcendental import lower
-from tinyphysics.rules.unroll import unroll
-from tinyphysics.runtime.loaders import LlvmLoader
-from tinyphysics.synth.orbits import CORRECTORS, NEAR_INTEGRABLE, corrector, residuals
+from tinyphysics.rules.formulas import jacobi
+from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.runtime.engines.loaders import LlvmLoader
+from tinyphysics.synth.methods.wisdom_holman import CORRECTORS, NEAR_INTEGRABLE, corrector, residuals
 from tinyphysics.tpir import parse, verify, vm
-from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.tpir.kernels.kernel import build_kernel
 
 BACKENDS = [b for b in HERE if b != "opencl"]
 

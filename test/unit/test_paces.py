@@ -8,8 +8,8 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.planner.paces import FINEST, Piece, kicks, proposed
-from tinyphysics.planner.resonance import grid, radius
+from tinyphysics.planner.choice.multirate import FINEST, Piece, kicks, proposed
+from tinyphysics.planner.choice.multirate_resonance import grid, radius
 
 
 @tp.hamiltonian

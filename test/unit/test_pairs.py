@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.loops import LoopEngine
+from tinyphysics.device.engines.loops import LoopEngine
 from tinyphysics.ir import Ops, UOp, evaluate, f32, toposort
 from tinyphysics.ir.reduction import CHUNK, LANES, fold, long_sum, slabs, trees
-from tinyphysics.runtime.loaders import LlvmLoops
-from tinyphysics.tpir.loops import build_loops
-from tinyphysics.tpir.telling import kept_by
+from tinyphysics.runtime.engines.loaders import LlvmLoops
+from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.kernels.failure_sums import kept_by
 
 BACKENDS = ("python", "numpy", "c", "llvm")
 

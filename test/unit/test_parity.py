@@ -7,16 +7,16 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.context import PROCESSOR, QUICK
-from tinyphysics.device import cc
-from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.runtime import backend as engines
-from tinyphysics.runtime.loaders import CLoader
-from tinyphysics.runtime.loaders import LlvmLoader
-from tinyphysics.device.engine import KernelEngine
-from tinyphysics.device.processor import named, processor
+from tinyphysics.device.host import cc
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.runtime.engines import backend as engines
+from tinyphysics.runtime.engines.loaders import CLoader
+from tinyphysics.runtime.engines.loaders import LlvmLoader
+from tinyphysics.device.engines.engine import KernelEngine
+from tinyphysics.device.host.processor import named, processor
 from tinyphysics.target import VectorShape
-from tinyphysics.runtime.digest import state_hash
-from tinyphysics.tpir.isa import Instruction, Program, Register, Word
+from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.tpir.program.isa import Instruction, Program, Register, Word
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
 import processors
 

@@ -6,8 +6,8 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.errors import BackendError, InputError, PlanError, TinyPhysicsError
 from tinyphysics.ir import parse
-from tinyphysics.planner.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, names
-from tinyphysics.tpir.precision import PRECISIONS
+from tinyphysics.planner.methods.catalog import ALIASES, BY_NAME, BY_ORDER, CHOICES, names
+from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.target import BUILT, PLANNED
 from tinyphysics.physics.zoo import pendulum
 

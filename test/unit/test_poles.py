@@ -4,7 +4,7 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.ir import UOp
-from tinyphysics.rules.poles import hidden_pole
+from tinyphysics.rules.equality.poles import hidden_pole
 
 
 def quadrupole(q):

@@ -11,15 +11,15 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics import tpir
-from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.cc import compiler
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.host.cc import compiler
+from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.ir import f32, f64
 from tinyphysics.ir.dtype import round_f32
-from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.loaders import CLoader, LlvmLoader
-from tinyphysics.runtime.sanitize import measure_symplectic
-from tinyphysics.tpir.precision import fits, in_reals, retyped
+from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.engines.loaders import CLoader, LlvmLoader
+from tinyphysics.runtime.measure.symplecticity import measure_symplectic
+from tinyphysics.tpir.precision.precision import fits, in_reals, retyped
 from tinyphysics.physics.zoo import kepler
 
 BACKENDS = ("python", "llvm", "c", "numpy")

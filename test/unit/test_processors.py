@@ -15,12 +15,12 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.context import PROCESSOR, QUICK
-from tinyphysics.device import llvm
-from tinyphysics.device.llvm import Cpu, host_cpu
-from tinyphysics.device.processor import missing, named, processor, runs, seed_for
+from tinyphysics.device.host import llvm
+from tinyphysics.device.host.llvm import Cpu, host_cpu
+from tinyphysics.device.host.processor import missing, named, processor, runs, seed_for
 from tinyphysics.errors import BackendError, InputError
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
-from tinyphysics.runtime.loaders import LlvmLoader
+from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.target import PORTABLE, PROCESSORS, RSQRT14, RSQRTPS, SSE_RSQRTPS
 
 sys.path[:0] = [str(Path(__file__).parent)]
@@ -241,9 +241,9 @@ def test_objects_of_two_processors_are_never_mixed(monkeypatch, tmp_path):
 def test_the_environment_names_it_and_threads_keep_it():
     code = (
         "import tinyphysics as tp\n"
-        "from tinyphysics.device.processor import processor\n"
+        "from tinyphysics.device.host.processor import processor\n"
         "from tinyphysics.context import PROCESSOR\n"
-        "from tinyphysics.runtime.workers import spread\n"
+        "from tinyphysics.runtime.state.workers import spread\n"
         "print(processor().width)\n"
         "with PROCESSOR('x86-64-v4'):\n"
         "    print(*spread(lambda k: processor().width, 8, 4))\n"

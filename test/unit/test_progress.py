@@ -13,7 +13,7 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.physics.zoo import kepler, pendulum
-from tinyphysics.runtime import progress, wander
+from tinyphysics.runtime.stages import progress, energy_so_far as wander
 
 
 @pytest.fixture

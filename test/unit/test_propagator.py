@@ -17,8 +17,8 @@ import tinyphysics as tp
 from tinyphysics.errors import PlanError, VerifyError
 from tinyphysics.physics.chains import oscillators
 from tinyphysics.physics.fields import wave
-from tinyphysics.planner import propagator as planner
-from tinyphysics.runtime import propagator as runtime
+from tinyphysics.planner.choice import propagator as planner
+from tinyphysics.runtime.engines import propagator as runtime
 from tinyphysics.tpir import parse, verify, vm
 
 ROOT = Path(__file__).parents[2]
@@ -646,6 +646,6 @@ def test_whoever_waits_for_a_loop_that_need_not_be_one_is_told(monkeypatch, capl
     sim = tp.compile(oscillator, 0.1)
     sim.evolve(q=1.0, p=0.0, steps=1000)
     assert not caplog.records
-    monkeypatch.setattr("tinyphysics.runtime.compiled.LONG", 1e-6)
+    monkeypatch.setattr("tinyphysics.runtime.stages.compiled.LONG", 1e-6)
     sim.evolve(q=1.0, p=0.0, steps=1000)
     assert 'propagator="exact" makes one jump of them' in caplog.text

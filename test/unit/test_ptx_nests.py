@@ -26,11 +26,12 @@ from test_loops import (
 from test_near import lennard_jones, open_space
 
 import tinyphysics as tp
-from tinyphysics.device import cuda, cuda_loops, nvptx
-from tinyphysics.emit import ptx_nests
-from tinyphysics.runtime import backend
-from tinyphysics.runtime.loaders import LlvmLoops
-from tinyphysics.tpir.loops import build_loops
+from tinyphysics.device.cuda import driver as cuda, nvptx
+from tinyphysics.device.engines import cuda_loops
+from tinyphysics.emit.modules import ptx_nests
+from tinyphysics.runtime.engines import backend
+from tinyphysics.runtime.engines.loaders import LlvmLoops
+from tinyphysics.tpir.kernels.loops import build_loops
 
 
 def agree(sim, state, params, steps, loader=OnHost):

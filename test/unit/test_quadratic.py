@@ -7,8 +7,8 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.analysis.quadratic import polynomial, quadratic
-from tinyphysics.rules.affine import NotAffine
-from tinyphysics.rules.hessian import hessian
+from tinyphysics.rules.calculus.affine import NotAffine
+from tinyphysics.rules.calculus.hessian import hessian
 
 
 def scalar(f):

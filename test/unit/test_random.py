@@ -13,16 +13,16 @@ from scipy import stats
 import tinyphysics as tp
 from tinyphysics import tpir
 from tinyphysics.context import QUICK
-from tinyphysics.device.cc import compiler
+from tinyphysics.device.host.cc import compiler
 from tinyphysics.front.random import AUTOMATIC, OBSERVED
 from tinyphysics.ir import Ops, UOp, evaluate, graph_rewrite, i64, toposort, u32
 from tinyphysics.ir.ops import MINIMAL
 from tinyphysics.philox import normal_pair, uniform_pair
 from tinyphysics.physics import draws
-from tinyphysics.rules import random as rules
-from tinyphysics.rules.exact import exact
-from tinyphysics.rules.transcendental import lower
-from tinyphysics.tpir.index import Index, same
+from tinyphysics.rules.functions import random as rules
+from tinyphysics.rules.identities.exact import exact
+from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.tpir.kernels.index import Index, same
 
 BACKENDS = ("python", "numpy", "llvm", "c")
 SEED = (7 << 32) + 3

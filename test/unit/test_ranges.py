@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import tinyphysics as tp
-from tinyphysics.rules.ranges import range_of
+from tinyphysics.rules.equality.ranges import range_of
 from tinyphysics.ir import UOp
 
 q, mu = UOp.var("q", (3,)), UOp.var("mu")

@@ -9,9 +9,10 @@ import tinyphysics as tp
 from here import HERE
 from tinyphysics.cli import main
 from tinyphysics.errors import StoreError
-from tinyphysics.runtime import recompute, windows
-from tinyphysics.runtime.recompute import replay
-from tinyphysics.runtime.store import open_store
+from tinyphysics.runtime.api import verify_store as recompute
+from tinyphysics.runtime.state import windows
+from tinyphysics.runtime.api.verify_store import replay
+from tinyphysics.runtime.storage.run_store import open_store
 
 
 @tp.hamiltonian

@@ -14,15 +14,17 @@ from ptx_on_host import OnHostFromEstimates
 from test_loops import cluster, wave
 
 import tinyphysics as tp
-from tinyphysics.device import cache, cuda, nvptx
-from tinyphysics.device.cc import compiler
-from tinyphysics.emit import ptx_estimates, ptx_nests, ptx_pairs, ptx_rounded
+from tinyphysics.device import cache
+from tinyphysics.device.cuda import driver as cuda, nvptx
+from tinyphysics.device.host.cc import compiler
+from tinyphysics.emit.kinds import ptx_estimates, ptx_pairs, ptx_rounded
+from tinyphysics.emit.modules import ptx_nests
 from tinyphysics.ir.dtype import f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.runtime import backend, estimates
-from tinyphysics.tpir.loops import build_loops
-from tinyphysics.tpir.nests import Store
+from tinyphysics.runtime.engines import backend, estimates
+from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.kernels.nests import Store
 
 TOOLS = Path(__file__).parents[2] / "tools"
 FLOAT32 = dict(dt=2.0**-7, precision="float32")

@@ -7,7 +7,7 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.physics.zoo import kepler, pendulum
-from tinyphysics.planner.rounding import per_root_step
+from tinyphysics.planner.cost.rounding import per_root_step
 
 N = 64
 LONG = np.longdouble

@@ -32,14 +32,14 @@ from tinyphysics.ir import (
 from tinyphysics.ir.dtype import as_number
 from tinyphysics.ir.ops import ARITY, COMMUTATIVE, ELEMENTWISE
 from tinyphysics.ir.spec import SHAPED, UNROLLED, check
-from tinyphysics.rules.exact import exact
-from tinyphysics.rules.fuse import fuse
-from tinyphysics.rules.invariant import reciprocals
-from tinyphysics.rules.normal import Normal, same
-from tinyphysics.rules.denominators import one_division
-from tinyphysics.rules.real import identities, products, real, simplify, sink
-from tinyphysics.rules.unroll import unroll
-from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.rules.identities.exact import exact
+from tinyphysics.rules.identities.fuse import fuse
+from tinyphysics.rules.identities.invariant import reciprocals
+from tinyphysics.rules.equality.normal import Normal, same
+from tinyphysics.rules.identities.denominators import one_division
+from tinyphysics.rules.identities.real import identities, products, real, simplify, sink
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.tpir.kernels.kernel import build_kernel
 
 x, y, z, w = (UOp.var(name) for name in "xyzw")
 v, m = UOp.var("v", (3,)), UOp.var("m", (2, 3))

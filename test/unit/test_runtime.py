@@ -12,7 +12,7 @@ from scipy import stats
 
 import tinyphysics as tp
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError, TinyPhysicsError
-from tinyphysics.runtime import loop
+from tinyphysics.runtime.stages import loop
 from tinyphysics.tpir import vm
 
 BACKENDS = ["python", "auto"]

@@ -10,10 +10,10 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.context import CHECK
 from tinyphysics.errors import InputError, VerifyError
-from tinyphysics.planner import units
-from tinyphysics.planner.cost import operations
+from tinyphysics.planner.systems import scaling as units
+from tinyphysics.planner.cost.cost import operations
 from tinyphysics.rules.scale import scaled
-from tinyphysics.runtime.sanitize import measure_symplectic
+from tinyphysics.runtime.measure.symplecticity import measure_symplectic
 from tinyphysics.step import Block, Shift
 from tinyphysics.tpir import parse, verify, vm
 
@@ -251,7 +251,7 @@ def test_a_mass_for_each_member(backend):
 
 
 def test_time_blocks_carry_the_loop_and_not_the_user_s_state(monkeypatch):
-    from tinyphysics.device.engine import KernelEngine
+    from tinyphysics.device.engines.engine import KernelEngine
 
     whole = compiled("henon_heiles").evolve(steps=50, **SUITE["henon_heiles"][1])
     monkeypatch.setattr(KernelEngine, "block", lambda self, members: 3)

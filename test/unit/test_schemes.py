@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.planner.catalog import BY_NAME as METHODS
-from tinyphysics.planner.catalog import ORDERS, by_order
-from tinyphysics.synth import schemes
-from tinyphysics.synth.bch import log_product
-from tinyphysics.synth.coefficients import COMPOSITION
-from tinyphysics.synth.conditions import (
+from tinyphysics.planner.methods.catalog import BY_NAME as METHODS
+from tinyphysics.planner.methods.catalog import ORDERS, by_order
+from tinyphysics.synth.coefficients import schemes
+from tinyphysics.synth.coefficients.bch import log_product
+from tinyphysics.synth.coefficients.coefficients import COMPOSITION
+from tinyphysics.synth.coefficients.conditions import (
     NEAR_INTEGRABLE,
     RKN,
     SPLITTING,
@@ -25,10 +25,10 @@ from tinyphysics.synth.conditions import (
     composition,
     count,
 )
-from tinyphysics.synth.lie import NYSTROM, TWO
-from tinyphysics.planner.stability import of_splitting
-from tinyphysics.synth.quality import EFFECTIVE, WORK, effective_error, told
-from tinyphysics.synth.schemes import (
+from tinyphysics.synth.coefficients.lie import NYSTROM, TWO
+from tinyphysics.planner.methods.stability import of_splitting
+from tinyphysics.synth.coefficients.quality import EFFECTIVE, WORK, effective_error, told
+from tinyphysics.synth.coefficients.schemes import (
     BY_NAME,
     SCHEMES,
     force_gradient,
@@ -38,7 +38,7 @@ from tinyphysics.synth.schemes import (
     three_parts,
     weights,
 )
-from tinyphysics.synth.solve import Unsolved, solve
+from tinyphysics.synth.coefficients.solve import Unsolved, solve
 
 
 def load(tool):

@@ -11,9 +11,9 @@ import tinyphysics as tp
 from tinyphysics import tpir
 from tinyphysics.errors import PhysicsIntegrityError, PlanError, VerifyError
 from tinyphysics.ir import UOp
-from tinyphysics.rules.linear import inverse
-from tinyphysics.synth.implicit import gauss
-from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.rules.calculus.linear import inverse
+from tinyphysics.synth.methods.implicit import gauss
+from tinyphysics.tpir.kernels.kernel import build_kernel
 
 METHODS = ("implicit_midpoint", "gauss4", "gauss6")
 BACKENDS = ("python", "numpy", "llvm", "c")

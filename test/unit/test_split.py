@@ -8,9 +8,9 @@ from tinyphysics.analysis.shears import shears
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import elements, substitute
 from tinyphysics.physics.zoo import kepler, pendulum
-from tinyphysics.rules.brackets import bracket, strang_error
-from tinyphysics.rules.normal import same
-from tinyphysics.synth.shears import products
+from tinyphysics.rules.calculus.brackets import bracket, strang_error
+from tinyphysics.rules.equality.normal import same
+from tinyphysics.synth.methods.parts import products
 from tinyphysics.tpir import parse, verify
 
 

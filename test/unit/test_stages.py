@@ -7,14 +7,14 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics import tpir
-from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.ir.uop import elements, substitute
 from tinyphysics.ir.ops import Ops
-from tinyphysics.runtime.loaders import CLoader, LlvmLoader
+from tinyphysics.runtime.engines.loaders import CLoader, LlvmLoader
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.isa import Param, Register
-from tinyphysics.tpir.kernel import Meaning, build_kernel, scalars
+from tinyphysics.tpir.program.isa import Param, Register
+from tinyphysics.tpir.kernels.kernel import Meaning, build_kernel, scalars
 
 BACKENDS = ("python", "llvm", "c", "numpy")
 

@@ -18,9 +18,10 @@ import pytest
 import tinyphysics as tp
 from here import HERE
 from tinyphysics.errors import InputError, StoreError
-from tinyphysics.runtime import stream, windows, zarr3
-from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.store import open_store
+from tinyphysics.runtime.storage import writer_thread as stream, zarr3
+from tinyphysics.runtime.state import windows
+from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.storage.run_store import open_store
 
 xarray = pytest.importorskip("xarray")
 zarr = pytest.importorskip("zarr")
@@ -162,7 +163,7 @@ def test_every_backend_writes_the_same_store(tmp_path, small_windows, backend, p
 
 @pytest.mark.parametrize("options", OPTIONS, ids=options_id)
 def test_ensembles_are_streamed_in_tiles(tmp_path, monkeypatch, small_windows, options):
-    from tinyphysics.device.engine import KernelEngine
+    from tinyphysics.device.engines.engine import KernelEngine
 
     monkeypatch.setattr(KernelEngine, "room", 8192)
     monkeypatch.setattr(zarr3, "CHUNK", 1 << 16)
@@ -538,7 +539,7 @@ def test_a_damaged_store_says_so(tmp_path):
 
 
 def test_interrupts_wait_for_the_store(tmp_path, monkeypatch, small_windows):
-    from tinyphysics.device.engine import KernelEngine
+    from tinyphysics.device.engines.engine import KernelEngine
 
     advance, calls = KernelEngine.advance, []
 
@@ -566,9 +567,9 @@ KILLED = """
     from pathlib import Path
     import numpy as np
     import tinyphysics as tp
-    from tinyphysics.runtime import windows
-    from tinyphysics.runtime.checkpoint import read
-    from tinyphysics.runtime.store import open_store
+    from tinyphysics.runtime.state import windows
+    from tinyphysics.runtime.storage.checkpoint import read
+    from tinyphysics.runtime.storage.run_store import open_store
 
     @tp.hamiltonian
     def pendulum(q, p):
@@ -625,7 +626,7 @@ def test_a_hundred_kills_leave_no_torn_frame(tmp_path):
 
 
 def test_the_hash_of_a_frame_is_that_of_its_state():
-    from tinyphysics.runtime.store import hashes
+    from tinyphysics.runtime.storage.run_store import hashes
 
     for shape in ((), (3,), (2, 2), (0,), (20_000,)):
         q, p = RNG.normal(size=(4, *shape)), RNG.normal(size=(4, *shape)).astype(np.float32)

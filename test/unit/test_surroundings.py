@@ -18,10 +18,13 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.context import QUICK, REWRITE_LIMIT
-from tinyphysics.device import cache, cc, engine
+from tinyphysics.device import cache
+from tinyphysics.device.host import cc
+from tinyphysics.device.engines import engine
 from tinyphysics.plan import Decision
-from tinyphysics.runtime import compiled, plans
-from tinyphysics.runtime.backend import engine_for
+from tinyphysics.runtime.stages import compiled
+from tinyphysics.runtime.engines import plans
+from tinyphysics.runtime.engines.backend import engine_for
 
 START = dict(q=[1.0, 0.0], p=[0.0, 1.2])
 
@@ -110,9 +113,9 @@ def test_the_cache_forgets_the_oldest_first(fresh, monkeypatch):
 
 
 def test_an_object_for_another_processor_has_another_name(fresh):
-    from tinyphysics.runtime.loaders import LlvmLoader
-    from tinyphysics.device.engine import KernelEngine
-    from tinyphysics.device.processor import named
+    from tinyphysics.runtime.engines.loaders import LlvmLoader
+    from tinyphysics.device.engines.engine import KernelEngine
+    from tinyphysics.device.host.processor import named
     from processors import HERE
 
     program = tp.compile(kepler, dt=0.01).tpir

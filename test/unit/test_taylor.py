@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.errors import InputError, PlanError, TraceError
-from tinyphysics.runtime.adaptive import AdaptiveEngine
-from tinyphysics.runtime.loaders import LlvmLoader
+from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
+from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.target import VectorShape
 
 
@@ -333,8 +333,8 @@ def some_bodies(n, seed=3):
 @pytest.fixture
 def in_loops(monkeypatch):
     """Compiles in loops what would be written out."""
-    from tinyphysics.runtime import plans
-    from tinyphysics.synth import taylor
+    from tinyphysics.runtime.engines import plans
+    from tinyphysics.synth.methods import taylor
 
     monkeypatch.setattr(plans, "sources", lambda: None)
 

@@ -7,11 +7,11 @@ import tinyphysics as tp
 from test_exchange import falls, pendulum, plane, spring, start, there
 from test_loops import cluster, shifted, wave
 from test_taylor import in_loops, mixture  # noqa: F401
-from tinyphysics.device import cuda, exchange
-from tinyphysics.device.cuda_lanes import CudaEngine
-from tinyphysics.device.cuda_series import CudaSeriesEngine
+from tinyphysics.device.cuda import driver as cuda, dlpack as exchange
+from tinyphysics.device.engines.cuda_lanes import CudaEngine
+from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.runtime.there import on_this_machine
+from tinyphysics.runtime.engines.caller_arrays import on_this_machine
 
 
 @tp.hamiltonian
@@ -264,7 +264,7 @@ def test_what_was_compiled_for_a_processor_is_looked_at_again(fake_cuda, monkeyp
     def refuse(program, backend, precision):
         raise PlanError(f"the backend `{backend}` does not run {precision}")
 
-    monkeypatch.setattr("tinyphysics.runtime.there.choose_target", refuse)
+    monkeypatch.setattr("tinyphysics.runtime.engines.caller_arrays.choose_target", refuse)
     with pytest.raises(PlanError, match="`cuda` does not run float64"):
         tp.compile(pendulum, dt=0.01).evolve(**{n: there(v) for n, v in start(5).items()}, steps=2)
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.device.engine import ROOM, KernelEngine
+from tinyphysics.device.engines.engine import ROOM, KernelEngine
 from tinyphysics.errors import InputError
 from tinyphysics.physics.zoo import kepler
-from tinyphysics.runtime import execute, tiles, workers
-from tinyphysics.runtime.digest import state_hash
+from tinyphysics.runtime.stages import execute
+from tinyphysics.runtime.state import tiles, workers
+from tinyphysics.runtime.state.digest import state_hash
 
 MEMBERS = 3 * 8192 + 77  # three tiles of 8192, the last one longer: a hash has leaves of 8192 doubles
 
@@ -137,7 +138,7 @@ def test_what_a_loop_carries_beside_its_state_is_kept_too(small_tiles, monkeypat
     options = dict(steps=200, hash_every=70)
     store, rows = tiles.store, []
     monkeypatch.setattr(
-        "tinyphysics.runtime.loop.store", lambda slots, n: rows.append(n) or store(slots, n + 3)
+        "tinyphysics.runtime.stages.loop.store", lambda slots, n: rows.append(n) or store(slots, n + 3)
     )
     tiled = evolve(delayed, **options)
     assert rows == [3]

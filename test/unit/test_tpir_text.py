@@ -10,10 +10,10 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.errors import VerifyError
-from tinyphysics.planner.catalog import METHODS
+from tinyphysics.planner.methods.catalog import METHODS
 from tinyphysics.target import BUILT
 from tinyphysics.tpir import Program, parse, verify, vm
-from tinyphysics.tpir.isa import ISA, SECTIONS
+from tinyphysics.tpir.program.isa import ISA, SECTIONS
 
 
 @tp.hamiltonian

@@ -19,11 +19,11 @@ from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceEr
 from tinyphysics.front.trace import observable
 from tinyphysics.ir import Ops, UOp, evaluate
 from tinyphysics.ir.spec import LOWERED, SHAPED, UNROLLED, check
-from tinyphysics.rules.fuse import fuse
-from tinyphysics.rules.real import simplify
-from tinyphysics.rules.transcendental import lower
-from tinyphysics.rules.unroll import unroll
-from tinyphysics.rules.vjp import gradient
+from tinyphysics.rules.identities.fuse import fuse
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.system import Family
 
 HERE = Path(__file__)
@@ -1113,10 +1113,10 @@ sys.meta_path.insert(0, Blocker())
 STUB
 import tinyphysics.front.functions as fn
 import tinyphysics.front.trace as trace
-from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.front.spaces import Vec
-from tinyphysics.synth.splitting import split_step
-from tinyphysics.synth.timing import palindrome
+from tinyphysics.synth.methods.splitting import split_step
+from tinyphysics.synth.coefficients.clocks import palindrome
 from tinyphysics.tpir import lower, parse, verify, vm
 
 @trace.hamiltonian

@@ -13,9 +13,10 @@ import pytest
 from tinyphysics.ir import DType, Ops, UOp, f32, f64, i32, toposort
 from tinyphysics.ir.ops import MINIMAL
 from tinyphysics.ir.value import evaluate as define
-from tinyphysics.rules import coefficients, trig
-from tinyphysics.rules.floats import format_of
-from tinyphysics.rules.transcendental import BOUNDS, guarded, lower
+from tinyphysics.rules.digits import coefficients
+from tinyphysics.rules.functions import trig
+from tinyphysics.rules.digits.floats import format_of
+from tinyphysics.rules.functions.transcendental import BOUNDS, guarded, lower
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tools")]

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import tinyphysics as tp
-from tinyphysics.analysis.facts_of import facts_of
+from tinyphysics.analysis.analyse import facts_of
 from tinyphysics.analysis.inverse_distance import inverse_distance
 from tinyphysics.context import PROCESSOR
-from tinyphysics.device.tree import GROUP, TreePull, angles, planted
+from tinyphysics.device.host.tree import GROUP, TreePull, angles, planted
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, UOp
 from tinyphysics.ir.dtype import f64
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.ir.value import evaluate
 from tinyphysics.physics.particles import cold_sphere, coulomb, gravity, plummer
-from tinyphysics.runtime import progress, wander
-from tinyphysics.runtime.loaders import tree_functions
-from tinyphysics.tpir.tree import MASS, MASSES, POINTS, TreeSpec, pull_of
+from tinyphysics.runtime.stages import progress, energy_so_far as wander
+from tinyphysics.runtime.engines.loaders import tree_functions
+from tinyphysics.tpir.kernels.tree import MASS, MASSES, POINTS, TreeSpec, pull_of
 import processors
 
 BACKENDS = ("numpy", "c", "llvm")

@@ -14,7 +14,7 @@ import pytest
 import tinyphysics as tp
 from tinyphysics.errors import VerifyError
 from tinyphysics.tpir import parse, verify, vm
-from tinyphysics.tpir.isa import Param, Register
+from tinyphysics.tpir.program.isa import Param, Register
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
 
 STRUCTURES = ("symplectic", "volume-preserving", "symmetric", "reversible", "consistent")

@@ -13,9 +13,9 @@ import tinyphysics as tp
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, VerifyError
 from tinyphysics.ir import evaluate
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
-from tinyphysics.rules.partials import PARTIALS
+from tinyphysics.rules.calculus.partials import PARTIALS
 from tinyphysics.tpir import parse, verify, vm
-from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.tpir.kernels.kernel import build_kernel
 
 SRC = Path(tp.__file__).parents[1]
 
@@ -516,7 +516,7 @@ sys.modules["numpy"] = None
 from tinyphysics.front.trace import hamiltonian
 from tinyphysics.front.functions import sin
 from tinyphysics.tpir import parse, verify, vm
-from tinyphysics.tpir.kernel import build_kernel
+from tinyphysics.tpir.kernels.kernel import build_kernel
 @hamiltonian
 def pendulum(q, p):
     return p**2/2 + sin(q)**2

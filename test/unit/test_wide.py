@@ -13,14 +13,14 @@ import pytest
 from tinyphysics.errors import PlanError
 from tinyphysics.ir import UOp, f64, graph_rewrite, i64
 from tinyphysics.ir.ops import ARCS, ELEMENTWISE, Ops
-from tinyphysics.ir.turn import within
+from tinyphysics.ir.angle_reduction import within
 from tinyphysics.ir.value import evaluate
-from tinyphysics.rules import wide_functions
-from tinyphysics.rules.exact import exact, unrounded
-from tinyphysics.rules.real import simplify
-from tinyphysics.rules.vjp import gradient
-from tinyphysics.rules.wide import Pair, two_sum, words
-from tinyphysics.rules.widen import ARITHMETIC, COMPARISONS, widen
+from tinyphysics.rules.digits import double_double_functions as wide_functions
+from tinyphysics.rules.identities.exact import exact, unrounded
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.digits.double_double import Pair, two_sum, words
+from tinyphysics.rules.functions.widen import ARITHMETIC, COMPARISONS, widen
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tools")]

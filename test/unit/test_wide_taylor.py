@@ -10,8 +10,8 @@ import tinyphysics as tp
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.ir.value import evaluate
-from tinyphysics.rules.wide import Pair
-from tinyphysics.synth.wide_taylor import dot, estimate, orders_in_pairs
+from tinyphysics.rules.digits.double_double import Pair
+from tinyphysics.synth.methods.wide_taylor import dot, estimate, orders_in_pairs
 
 
 @tp.hamiltonian

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tinyphysics import tpir
-from tinyphysics.device.arrays import ArraysLoader
-from tinyphysics.device.engine import KernelEngine
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.engines.engine import KernelEngine
 from tinyphysics.errors import VerifyError
-from tinyphysics.runtime.digest import state_hash
-from tinyphysics.runtime.encoding import Encoding
-from tinyphysics.runtime.loaders import CLoader, LlvmLoader
-from tinyphysics.tpir.precision import Precision
+from tinyphysics.runtime.state.digest import state_hash
+from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.engines.loaders import CLoader, LlvmLoader
+from tinyphysics.tpir.precision.precision import Precision
 from tinyphysics.ir import f32, f64
 
 PAIR = Precision("pair", f32, f64, f32, f32)

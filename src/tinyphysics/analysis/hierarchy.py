@@ -11,8 +11,8 @@ from tinyphysics.analysis.masses import masses
 from tinyphysics.facts import Fact, Facts
 from tinyphysics.ir import UOp
 from tinyphysics.ir.reduction import COMPONENTS
-from tinyphysics.rules.normal import same
-from tinyphysics.rules.real import simplify
+from tinyphysics.rules.equality.normal import same
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
 
 NAME = "orbits"

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from tinyphysics.analysis.separable import LINEAR, signed_sum
 from tinyphysics.facts import Fact, Facts
 from tinyphysics.ir import Ops, UOp
-from tinyphysics.rules.degree import degrees
-from tinyphysics.rules.normal import Normal
-from tinyphysics.rules.oscillators import oscillators
-from tinyphysics.rules.random import draws
+from tinyphysics.rules.calculus.degree import degrees
+from tinyphysics.rules.equality.normal import Normal
+from tinyphysics.rules.formulas.oscillators import oscillators
+from tinyphysics.rules.functions.random import draws
 from tinyphysics.system import System
 
 NAME = "quadratic part"

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.ir.ops import ELEMENTWISE
-from tinyphysics.rules.normal import same
-from tinyphysics.rules.real import simplify
+from tinyphysics.rules.equality.normal import same
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
 
 NAME = "inverse distance"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp
-from tinyphysics.rules.jvp import jvp
-from tinyphysics.rules.normal import Normal
-from tinyphysics.rules.real import simplify
-from tinyphysics.rules.vjp import gradient
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.equality.normal import Normal
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp, toposort
-from tinyphysics.rules.degree import degrees
+from tinyphysics.rules.calculus.degree import degrees
 from tinyphysics.system import System
 
 NAME = "T quadratic"

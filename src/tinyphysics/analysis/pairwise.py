@@ -1,6 +1,6 @@
 """Which sums are over pairs?  Those do half of the work of a double sum, and both of a pair feel the same force.
 
-rules/pairs.py has recognised them when the energy was traced; a double sum that is left is named, with what was not
+rules/equality/pairs.py has recognised them when the energy was traced; a double sum that is left is named, with what was not
 shown of it.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, toposort
-from tinyphysics.rules.pairs import why_not
+from tinyphysics.rules.equality.pairs import why_not
 from tinyphysics.system import System
 
 

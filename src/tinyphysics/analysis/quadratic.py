@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp, elements, substitute, toposort
-from tinyphysics.rules.degree import degrees
-from tinyphysics.rules.real import simplify
-from tinyphysics.rules.unroll import unroll
-from tinyphysics.rules.vjp import gradient
+from tinyphysics.rules.calculus.degree import degrees
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
 
 MOST_COMPONENTS = 32  # the Hessian is written out entry by entry

@@ -12,9 +12,9 @@ from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.errors import TraceError
 from tinyphysics.facts import Fact
 from tinyphysics.ir import UOp, elements, toposort
-from tinyphysics.rules.normal import chooses
-from tinyphysics.rules.unroll import unroll
-from tinyphysics.rules.vjp import gradient
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.equality.normal import chooses
 from tinyphysics.system import System
 from tinyphysics.util import in_order
 

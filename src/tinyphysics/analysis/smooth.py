@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, UOp, toposort
-from tinyphysics.rules.cutoffs import CUT, SHIFTED, SWITCHED, cutoffs, within_cutoffs
+from tinyphysics.rules.formulas.cutoffs import CUT, SHIFTED, SWITCHED, cutoffs, within_cutoffs
 from tinyphysics.system import System
 
 JUMPS = (

@@ -13,8 +13,8 @@ from typing import Any
 
 from tinyphysics.facts import Fact
 from tinyphysics.ir import Ops, UOp, toposort
-from tinyphysics.rules.affine import Affine, NotAffine, affine
-from tinyphysics.rules.vjp import gradient
+from tinyphysics.rules.calculus.affine import Affine, NotAffine, affine
+from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.system import System
 
 Shift = tuple[int, ...]

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tinyphysics.ir import UOp
-from tinyphysics.rules.jvp import jvp
-from tinyphysics.rules.real import simplify
-from tinyphysics.rules.vjp import gradient
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import Parameter, System
 
 

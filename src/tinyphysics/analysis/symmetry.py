@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tinyphysics.facts import Fact
 from tinyphysics.ir import substitute
-from tinyphysics.rules.normal import same
+from tinyphysics.rules.equality.normal import same
 from tinyphysics.system import System
 
 

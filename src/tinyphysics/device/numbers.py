@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.tpir.lattice import OVERFLOW
+from tinyphysics.tpir.precision.lattice import OVERFLOW
 
 NUMPY_DTYPE = {
     "f64": np.float64,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.target import VectorShape
-from tinyphysics.tpir.kernel import Section
+from tinyphysics.tpir.kernels.kernel import Section
 
 Parts = Sequence[tuple[Section, VectorShape]]  # sections that are compiled together, each for its shape
 
-# --- a Taylor step in loops: device/series.py ---------------------------------------------------
+# --- a Taylor step in loops: device/engines/series.py ---------------------------------------------------
 CLOCK = 4  # numbers: time in two words, the length of the next step, steps done
 Function = Callable[[Any, Any, Any, Any, float, int], None]  # state, constants, tables, scratch, until, count
 

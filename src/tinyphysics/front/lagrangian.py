@@ -19,7 +19,7 @@ from tinyphysics.front.trace import (
     traced_energy,
 )
 from tinyphysics.ir import UOp
-from tinyphysics.rules.legendre import NotExplicit, legendre
+from tinyphysics.rules.calculus.legendre import NotExplicit, legendre
 from tinyphysics.system import Motion, State, System
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tinyphysics.errors import ShapeError, TraceError
 from tinyphysics.front.functions import on_symbols
-from tinyphysics.front.near import left_over, near_sum
+from tinyphysics.front.neighbours import left_over, near_sum
 from tinyphysics.ir import UOp, as_uop
 from tinyphysics.ir.uop import NUMPY
 from tinyphysics.util import user_site

@@ -17,7 +17,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TraceError
 from tinyphysics.ir import UOp, as_uop
-from tinyphysics.rules import random as rules
+from tinyphysics.rules.functions import random as rules
 from tinyphysics.util import user_site
 
 AUTOMATIC = 1 << 31  # streams below are the user's own, and those of initial conditions

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
-from tinyphysics.front.near import left_over
+from tinyphysics.front.neighbours import left_over
 from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import Space, annotations, space_of
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite, substitute, toposort
 from tinyphysics.ir.uop import RECORD
-from tinyphysics.rules.exact import exact
-from tinyphysics.rules.pairs import Infinite, with_pair_sums
-from tinyphysics.rules.unroll import unroll
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
+from tinyphysics.rules.identities.exact import exact
 from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
 from tinyphysics.util import Site, plural, user_site
 

@@ -63,7 +63,7 @@ def written(i: Any) -> Any:
 
 
 def is_distance(u: Any) -> bool:
-    """The squared distance of neighbours, as front/near.py makes it."""
+    """The squared distance of neighbours, as front/neighbours.py makes it."""
     return (
         u.arg[0] == "sum"
         and u.arg[1] == (2,)

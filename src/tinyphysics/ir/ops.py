@@ -65,7 +65,7 @@ class Ops(Enum):
     WHERE = "where"
     SELDOM = "seldom"  # as where; the first choice is needed so seldom that a kernel begins without it
     IMAGE = "image"  # (a - s) - b, where s is a whole number of periods: it moves as the box does
-    # of the flow of a*p*p/2 + b*q*q/2 for a time h; sources: a, b, h; what they are is said in ir/arc.py
+    # of the flow of a*p*p/2 + b*q*q/2 for a time h; sources: a, b, h; what they are is said in ir/harmonic.py
     ARC_SIGN = "arc_sign"  # 1, or -1 if half turns are taken out of it
     ARC_DRIFT = "arc_drift"  # what is left is a drift for this time, a kick, and the same drift
     ARC_KICK = "arc_kick"  # and this is the time of the kick
@@ -75,7 +75,7 @@ class Ops(Enum):
     SEED = "seed"
     # a user's own operation; arg: its registered name
     CUSTOM = "custom"
-    # G1, G2, G3 or the time on a Kepler orbit by the slow path of rules/kepler.py; arg: which of them, sources:
+    # G1, G2, G3 or the time on a Kepler orbit by the slow path of rules/formulas/kepler.py; arg: which of them, sources:
     # what is known of the orbit, and the time
     FAR = "far"
     # a random number; arg: (kind, stream, count), sources: two words of the seed, the step, the member, the index among
@@ -101,12 +101,12 @@ class Ops(Enum):
     # neighbours of points; arg: (what, number of the list[, way through space])
     #   sources: points, cutoff, skin, and the cell if there is one
     #   order, inverse: an order of the points in which neighbours are close together, as indices, and its inverse
-    #   images: how many periods each point is from the cell at the origin;  distance2: see front/near.py
+    #   images: how many periods each point is from the cell at the origin;  distance2: see front/neighbours.py
     NEAR = "near"
     # through a tree, for each of some points in space the gradient of the sum over the others of m/sqrt(r**2 + e**2),
     # to a relative error; arg: (error,), sources: points, masses, e**2
     TREE = "tree"
-    # bodies in space, a row each, as rules/jacobi.py says: in other coordinates, arg (way, order of the bodies),
+    # bodies in space, a row each, as rules/formulas/jacobi.py says: in other coordinates, arg (way, order of the bodies),
     # sources rows, masses; a time later on their Kepler orbits, arg (0,) positions or (1,) velocities, sources positions,
     # velocities, G times masses, time; accelerations without the pull of the centres, sources those, positions, G times
     # masses
@@ -116,7 +116,7 @@ class Ops(Enum):
     # the root of equations, found round by round; arg: (name of the unknown, rounds), sources: where it starts, one over
     # the size of each number, residuals, and perhaps a matrix that makes corrections of them. The last two hold the unknown
     SOLVE = "solve"
-    # one number of that, as rules/solve.py closes it; arg: (which, how many, rounds, the equations as text),
+    # one number of that, as rules/calculus/solve.py closes it; arg: (which, how many, rounds, the equations as text),
     # sources: starts, sizes, what the equations know
     SOLVED = "solved"
     # one number of a buffer; arg: (buffer, plane), sources: an index for each axis. In loop nests only

@@ -14,12 +14,12 @@ from itertools import product
 from typing import Any
 
 from tinyphysics.errors import PlanError
-from tinyphysics.ir.arc import drift_time, kick_time, lag, sign_of
+from tinyphysics.ir.angle_reduction import within
 from tinyphysics.ir.dtype import DType, Number, as_number, bitcast, bool_, f32, round_f32, wrap
-from tinyphysics.ir.near import arranged
+from tinyphysics.ir.harmonic import drift_time, kick_time, lag, sign_of
+from tinyphysics.ir.neighbours import arranged
 from tinyphysics.ir.ops import ELEMENTWISE, Ops
 from tinyphysics.ir.reduction import along, fold, trees
-from tinyphysics.ir.turn import within
 from tinyphysics.ir.uop import Shape, UOp, toposort
 from tinyphysics.philox import normal_pair, uniform_pair
 from tinyphysics.util import prod
@@ -436,7 +436,7 @@ def cell_of(u: UOp, given: Sequence[Value]) -> list[list[float]] | None:
     return [[box[i] if i == k else 0.0 for k in range(d)] for i in range(d)]
 
 
-# a user's operations, as expressions; see rules/custom.py
+# a user's operations, as expressions; see rules/calculus/custom.py
 CUSTOM: dict[str, Callable[..., UOp]] = {}
 
 
@@ -468,7 +468,7 @@ def node(u: UOp) -> Callable[..., Value]:
     if u.op is Ops.SCATTER:
         return scattered(u)
     if u.op is Ops.TREE:
-        # its order of operations is that of emit/tree_walk.py, and of nothing else
+        # its order of operations is that of emit/kinds/trees/tree_walk.py, and of nothing else
         raise PlanError("a tree is summed through by compiled code alone", fix="Leave approximate= out.")
     origin = source_index(u)
     zero = as_number(0, u.dtype)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from tinyphysics.front.functions import sqrt
-from tinyphysics.front.near import pair_distance2
+from tinyphysics.front.neighbours import pair_distance2
 from tinyphysics.front.pairs import pair_sum
 from tinyphysics.front.spaces import Array, Vec
 from tinyphysics.front.trace import potential

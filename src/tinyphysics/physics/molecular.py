@@ -16,7 +16,7 @@ import numpy as np
 
 from tinyphysics.errors import InputError
 from tinyphysics.front.functions import arctan2, cos, cross, exp, log1p, maximum, sqrt, where
-from tinyphysics.front.near import pair_distance2, separation
+from tinyphysics.front.neighbours import pair_distance2, separation
 from tinyphysics.front.pairs import pair_sum
 from tinyphysics.front.spaces import Array, Vec
 from tinyphysics.front.trace import hamiltonian

@@ -6,21 +6,21 @@ import math
 
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal, Hierarchy, Plan
-from tinyphysics.planner.catalog import BY_NAME, FLOW_METHOD, MAP, Method, tolerance_of
-from tinyphysics.planner.cost import describe, operations
-from tinyphysics.planner.fast import NOT_OF_BITS, fast_rows
-from tinyphysics.planner.longest import asked, symplectic
-from tinyphysics.planner.loops import loop_rows
-from tinyphysics.planner.propagator import rows as propagator_rows
-from tinyphysics.planner.rounding import rounding_rows
-from tinyphysics.planner.target import in_loops
-from tinyphysics.planner.turning import rows as resonance_rows
+from tinyphysics.planner.choice.longest import asked, symplectic
+from tinyphysics.planner.choice.oscillator_resonance import rows as resonance_rows
+from tinyphysics.planner.choice.propagator import rows as propagator_rows
+from tinyphysics.planner.cost.cost import describe, operations
+from tinyphysics.planner.cost.fast import NOT_OF_BITS, fast_rows
+from tinyphysics.planner.cost.loops import loop_rows
+from tinyphysics.planner.cost.rounding import rounding_rows
+from tinyphysics.planner.cost.target import in_loops
+from tinyphysics.planner.methods.catalog import BY_NAME, FLOW_METHOD, MAP, Method, tolerance_of
 from tinyphysics.report import Report, Row, Section
 from tinyphysics.step import Solve, Step
 from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
-from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.lattice import EXACT, RANGE, UNIT
+from tinyphysics.tpir.precision.lattice import EXACT, RANGE, UNIT
+from tinyphysics.tpir.program.isa import Program
 from tinyphysics.tpir.verifier import Certificate
 from tinyphysics.util import plural
 

@@ -14,8 +14,8 @@ from functools import cached_property
 
 from tinyphysics.ir.ops import CHOSEN, MOVEMENT, Ops
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.rules.fuse import fuse
-from tinyphysics.rules.invariant import set_aside
+from tinyphysics.rules.identities.fuse import fuse
+from tinyphysics.rules.identities.invariant import set_aside
 from tinyphysics.step import DT, Block, Scale, Shear, Shift, Step
 
 

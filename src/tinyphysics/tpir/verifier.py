@@ -14,26 +14,26 @@ from functools import lru_cache
 from tinyphysics.errors import TraceError, VerifyError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
-from tinyphysics.rules.normal import chooses, snapped
-from tinyphysics.rules.real import simplify
-from tinyphysics.rules.unroll import unroll
-from tinyphysics.rules.vjp import gradient
-from tinyphysics.tpir.blocks import Blocks, Group, Update
-from tinyphysics.tpir.certificate import Certificate as Certificate
-from tinyphysics.tpir.certificate import Verdict as Verdict
-from tinyphysics.tpir.collocation import Collocated, solves
-from tinyphysics.tpir.frames import Framed, in_frame
-from tinyphysics.tpir.isa import Program
-from tinyphysics.tpir.jumps import jump_in
-from tinyphysics.tpir.modified import MOST_COMPONENTS as MOST_WITH_DT
-from tinyphysics.tpir.modified import double_bracket, even, named, one_factor
-from tinyphysics.tpir.precision import in_reals, out_of_range
-from tinyphysics.tpir.propagate import jump_of
-from tinyphysics.tpir.propagate_verdicts import jump_verdicts
-from tinyphysics.tpir.rotations import Rotated, rotates
-from tinyphysics.tpir.symbolic import clocks, state_var
-from tinyphysics.tpir.units import DT, moving
-from tinyphysics.tpir.weights import (
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.equality.normal import chooses, snapped
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.tpir.precision.precision import in_reals, out_of_range
+from tinyphysics.tpir.program.isa import Program
+from tinyphysics.tpir.program.propagate import jump_of
+from tinyphysics.tpir.program.symbolic import clocks, state_var
+from tinyphysics.tpir.proof.blocks import Blocks, Group, Update
+from tinyphysics.tpir.proof.certificate import Certificate as Certificate
+from tinyphysics.tpir.proof.certificate import Verdict as Verdict
+from tinyphysics.tpir.proof.discontinuities import jump_in
+from tinyphysics.tpir.proof.force_gradient import MOST_COMPONENTS as MOST_WITH_DT
+from tinyphysics.tpir.proof.force_gradient import double_bracket, even, named, one_factor
+from tinyphysics.tpir.proof.readers.collocation import Collocated, solves
+from tinyphysics.tpir.proof.readers.kepler import Framed, in_frame
+from tinyphysics.tpir.proof.readers.oscillators import Rotated, rotates
+from tinyphysics.tpir.proof.readers.propagate import jump_verdicts
+from tinyphysics.tpir.proof.units import DT, moving
+from tinyphysics.tpir.proof.weights import (
     TOL,
     clock_trouble,
     idle,

@@ -1,0 +1,1 @@
+"""How are NVIDIA GPUs driven: memory and launches?"""

@@ -1,0 +1,446 @@
+"""How do loop nests run on a GPU?  As on a processor (device/engines/loops.py), with all buffers there and nests as launches.
+
+Many steps are queued as one graph; since buffers change places, a graph is of as many steps as bring them back. Only what
+somebody looks at comes here: frames, observables, a flag that says whether a guard fired or a number is none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.cuda.ahead import Pace, acts, place_of, swapped
+from tinyphysics.device.cuda.dlpack import DeviceArray, empty
+from tinyphysics.device.cuda.neighbours import DeviceList
+from tinyphysics.device.cuda.tree import CudaTree, seeded
+from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.host.memory import (
+    FIXED,
+    Arrays,
+    Grids,
+    Memory,
+    Scratch,
+    from_planes,
+    strides_of,
+    to_planes,
+)
+from tinyphysics.device.host.neighbours import aligned, domain_of
+from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.tpir.kernels.neighbours import MADE
+from tinyphysics.tpir.kernels.nests import Buffer, LoopSection
+from tinyphysics.tpir.kernels.tree import NUMBERS
+
+BLOCK_WORK = 1e12  # operations in a block of time: some tenths of a second
+BLOCK_LAUNCHES = 1e5  # of kernels, likewise
+NODES = 256  # launches of a graph at most
+WORTH = 16  # launches of a graph at least
+GRAPHS = 8  # that a member keeps
+CLOCK = 16  # bytes: the step that a graph begins with, and where a run waits for a list of neighbours
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel as it is launched: the names of the buffers that are its first arguments."""
+
+    function: cuda.Function
+    blocks: int
+    block: int
+    buffers: tuple[str, ...]
+    clocked: bool
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The kernels of all sections, nest by nest; `tick` counts steps, `look` finds numbers that are none."""
+
+    sections: Mapping[str, Sequence[Sequence[Call]]]
+    look: Sequence[Sequence[Call]]
+    tick: cuda.Function
+    workspace: cuda.Buffer  # where accumulators wait for each other
+    halt: cuda.Function | None = None  # if a list of neighbours is asked for, nothing runs until it is made
+    go_on: cuda.Function | None = None
+
+
+def on_device(b: Buffer) -> cuda.Buffer:
+    """A buffer of zeros."""
+    return cuda.zero(cuda.Buffer(b.size * b.dtype.bits // 8))
+
+
+def copied(b: cuda.Buffer) -> cuda.Buffer:
+    return cuda.copy(b, cuda.Buffer(b.size))
+
+
+@dataclass
+class Place(Memory):
+    """The buffers of one member on the device; `held` is what each name stands for, after so many swaps."""
+
+    held: dict[str, cuda.Buffer] = field(default_factory=dict)
+    shared: Any = None  # `uniform` on the device
+    flags: Any = None
+    clock: Any = None
+    time: int = 0  # what the clock says
+    graphs: dict[Any, cuda.Graph] = field(default_factory=dict)
+    looking: dict[str, cuda.Buffer] = field(default_factory=dict)  # array parameters as a probe wants them
+    pace: Pace = field(default_factory=Pace)
+
+    def copy(self) -> Place:
+        own = {name: b if name.startswith(FIXED) else copied(b) for name, b in self.own.items()}
+        moved = {id(b): own[name] for name, b in self.own.items()}
+        held = {name: moved.get(id(b), b) for name, b in self.held.items()}
+        lists = {k: near.copy() for k, near in self.lists.items()}
+        held |= {near.spec.name("asked"): cuda.zero(cuda.Buffer(8)) for near in lists.values()}
+        tree = None if self.tree is None else self.tree.copy(self.tree.own)
+        clock = cuda.zero(cuda.Buffer(CLOCK))
+        return replace(
+            self,
+            own=own,
+            held=held,
+            lists=lists,
+            tree=tree,
+            clock=clock,
+            time=0,
+            flags=cuda.Buffer(8),
+            graphs={},
+            pace=replace(self.pace),
+        )
+
+    def put(self, other: Memory) -> None:
+        assert isinstance(other, Place)
+        self.own, self.held, self.lists, self.tree = other.own, other.held, other.lists, other.tree
+
+    @property
+    def tree_is_new(self) -> bool:
+        return isinstance(self.tree, CudaTree) and not self.tree.ready
+
+    def show(self, number: int) -> None:
+        """A list, where the kernels that read it find it."""
+        self.held |= self.lists[number].made
+
+    def swap(self, section: LoopSection) -> None:
+        """After one step."""
+        for turn in section.sequence():
+            for a, b in turn.swaps:
+                self.held[a], self.held[b] = self.held[b], self.held[a]
+
+
+class CudaLoopEngine(LoopEngine):
+    """An engine (runtime/engines/engine.py)."""
+
+    def loaded(self, careful: bool) -> Loaded:
+        found: Any = self.functions(careful)
+        assert isinstance(found, Loaded)
+        return found
+
+    # --- memory -------------------------------------------------------------------------------
+    def scratch(self) -> Scratch:
+        return Scratch(self.kernel, on_device)
+
+    def parameters(self, params: Arrays, k: int) -> dict[str, Any]:
+        return {name: cuda.upload(a) for name, a in super().parameters(params, k).items()}
+
+    def memory(
+        self,
+        state: Arrays,
+        params: Arrays,
+        k: int,
+        dt: float,
+        t0: float,
+        scratch: Scratch,
+        shared: dict[str, Any],
+    ) -> Place:
+        kernel = self.kernel
+        own: dict[str, Any] = {n: on_device(kernel.buffers[n]) for n in self.kept}
+        varies = any(len(params[name]) > 1 for name in kernel.arrays)
+        own |= self.parameters(params, k) if varies else shared
+        uniform = self.uniform(params, k, dt, t0)
+        m = self.placed(own, scratch, uniform, (params, k))
+        for name, buffer in kernel.inputs.items():
+            self.fill(m, buffer, state[name][k])
+        return m
+
+    def placed(self, own: dict[str, Any], scratch: Scratch, uniform: Any, given: tuple[Arrays, int]) -> Place:
+        made = {s.name(what) for s in self.kernel.lists.values() for what in (*MADE, "call")}
+        held = {n: own[n] if n in own else scratch[n] for n in self.kernel.buffers if n not in made}
+        shared = cuda.upload(uniform) if uniform.size else cuda.Buffer(8)
+        clock = cuda.zero(cuda.Buffer(CLOCK))
+        m = Place(own, None, uniform, given, held=held, shared=shared, flags=cuda.Buffer(8), clock=clock)
+        self.listed(m, scratch)
+        return m
+
+    def listed(self, m: Memory, scratch: Scratch) -> Memory:
+        """With the lists of neighbours that the kernel asks for, still to be made."""
+        assert isinstance(m, Place)
+        for number, spec in self.kernel.lists.items():
+            near = DeviceList(spec, domain_of(spec, *m.given), self.loader.lists)  # type: ignore[attr-defined]
+            m.lists[number] = near
+            cuda.write(m.held[spec.name("limit")], near.limit)
+            m.held[spec.name("asked")] = cuda.zero(cuda.Buffer(8))
+            m.show(number)
+        if self.kernel.tree is not None:
+            assert self.trees_by is not None
+            m.tree = seeded(self.kernel, m.given, self.trees_by())
+            m.own[NUMBERS] = m.held[NUMBERS] = cuda.Buffer(16)
+        return m
+
+    def relist(self, f: Loaded, m: Place, number: int) -> None:
+        """A new list of points that have gone too far; what was queued after it was asked for has done nothing."""
+        near: DeviceList = m.lists[number]
+        before = cuda.device().launches
+        near.make(m.held[near.spec.name("points")])
+        m.show(number)
+        assert f.go_on is not None
+        cuda.launch(f.go_on, 1, 1, [m.clock, m.held[near.spec.name("asked")]])
+        self.launches += cuda.device().launches - before
+
+    def contents(self, one: Memory, name: str) -> Any:
+        assert isinstance(one, Place)
+        return read(one.held[name], self.kernel.buffers[name])
+
+    def fill(self, one: Memory, name: str, values: Any) -> None:
+        assert isinstance(one, Place)
+        b = self.kernel.buffers[name]
+        if isinstance(values, DeviceArray):
+            strides = strides_of(b, values.shape, self.kernel.components)
+            return self.loader.moves.planes(values, one.held[name], strides, True)  # type: ignore[attr-defined, no-any-return]
+        here = aligned(b)
+        to_planes(values, b, self.kernel.components, here)
+        cuda.write(one.held[name], here)
+
+    # --- calls --------------------------------------------------------------------------------
+    def launch(
+        self, calls: Sequence[Call], m: Place, workspace: cuda.Buffer, ahead: int, flags: Any = None
+    ) -> None:
+        with (
+            cuda.device().lock
+        ):  # runs of other threads use the workspace, too: between two nests, not within one
+            for c in calls:
+                buffers = [m.held.get(name, workspace) for name in c.buffers]
+                given = [
+                    *buffers,
+                    m.shared,
+                    m.flags if flags is None else flags,
+                    m.clock,
+                    ctypes.c_int64(ahead),
+                ]
+                cuda.launch(c.function, c.blocks, c.block, given)
+        self.launches += len(calls)
+
+    def run(self, section: str, m: Memory, first: int, steps: int, careful: bool = False) -> bool:
+        """Some steps of a section; was every argument small enough?"""
+        assert isinstance(m, Place)
+        f = self.loaded(careful)
+        s = (self.kernel.careful if careful else self.kernel.sections)[section]
+        guarded = any(p.guards for n in s.nests for p in n.pieces)
+        if guarded:
+            cuda.zero(m.flags)
+        clocked = bool(m.lists) or any(c.clocked for nest in f.sections[section] for c in nest)
+        if clocked:
+            self.tick(f, m, first - m.time)
+        if m.tree_is_new and not m.lists and steps > 1:  # this machine looks at its first evaluation
+            self.step_once(f, s, m, 0)
+            if clocked:
+                self.tick(f, m, 1)
+            steps -= 1
+        count = 0 if m.lists else self.together(f, s, m, steps)
+        for _ in range(steps // count if count else 0):
+            self.graph(f, s, m, count, careful, clocked).launch()
+            self.launches += 1
+            m.time += count if clocked else 0
+        if m.lists:
+            self.run_ahead(f, s, m, first, steps, careful)
+        else:
+            for k in range(steps % count if count else steps):
+                self.step_once(f, s, m, k)
+        return not (guarded and cuda.read(m.flags, np.zeros(8, np.int8))[0])
+
+    def tick(self, f: Loaded, m: Place, steps: int) -> None:
+        """The clock of a member, set forward or back."""
+        if steps:
+            cuda.launch(f.tick, 1, 1, [m.clock, ctypes.c_int64(steps)])
+            m.time += steps
+
+    def step_once(self, f: Loaded, s: LoopSection, m: Place, ahead: int, begin: int = 0) -> None:
+        """A step, or what is left of it."""
+        for number, act in enumerate(acts(s)[begin:], begin):
+            for a, b in act.swaps:
+                m.held[a], m.held[b] = m.held[b], m.held[a]
+            if act.nest is None:
+                continue
+            nest, calls = s.nests[act.nest], f.sections[s.name][act.nest]
+            if nest.kind == "tree" and m.tree_is_new:
+                assert isinstance(m.tree, CudaTree)
+                if m.lists and cuda.read(m.clock, np.zeros(2, np.int64))[1]:
+                    return  # a list is waited for: there is nothing to look at yet
+                self.launch(calls[:1], m, f.workspace, ahead)
+                if (
+                    m.lists and cuda.read(m.clock, np.zeros(2, np.int64))[1]
+                ):  # a list is waited for: nothing was stored
+                    return
+                m.tree.prepare(m.held)
+                calls = calls[1:]
+            self.launch(calls, m, f.workspace, ahead)
+            if nest.kind == "list":
+                assert nest.near is not None and f.halt is not None
+                asked = m.held[m.lists[nest.near].spec.name("asked")]
+                cuda.launch(f.halt, 1, 1, [m.clock, asked, ctypes.c_int64(ahead), ctypes.c_int64(number)])
+                self.launches += 1
+
+    def run_ahead(self, f: Loaded, s: LoopSection, m: Place, first: int, steps: int, careful: bool) -> None:
+        """Steps with lists of neighbours, some at a time; the clock tells where they wait for one (device/cuda/ahead.py)."""
+        if s.name != "step":  # to look at a state must not change what follows: its lists are kept
+            for near in m.lists.values():
+                near.alone = False
+        done, begin, period = 0, 0, self.period(s, m)
+        while done < steps:
+            before, count = dict(m.held), m.pace.ahead(steps - done)
+            graphs = steps > WORTH and not m.tree_is_new
+            self.queue_ahead(f, s, m, first + done, begin, count, period if graphs else count + 1, careful)
+            m.time, word = cuda.read(m.clock, np.zeros(2, np.int64)).tolist()
+            if not word:
+                done, begin = done + count, 0
+                m.pace.went(count)
+                continue
+            step, number = place_of(word)
+            m.held = swapped(before, acts(s), begin, step - first - done, number)
+            m.pace.stopped(step - first - done)
+            nest = s.nests[acts(s)[number].nest or 0]
+            assert nest.near is not None
+            self.relist(f, m, nest.near)
+            done, begin = step - first, number + 1
+
+    def queue_ahead(
+        self,
+        f: Loaded,
+        s: LoopSection,
+        m: Place,
+        now: int,
+        begin: int,
+        count: int,
+        period: int,
+        careful: bool,
+    ) -> None:
+        """So many steps, the first of them from its act `begin` on; by graphs where as many are left as one has."""
+        k = 0
+        if begin:
+            self.step_once(f, s, m, now - m.time, begin)
+            k = 1
+        if count - k >= period:
+            self.tick(f, m, now + k - m.time)
+        while count - k >= period:
+            self.graph(f, s, m, period, careful, True).launch()
+            self.launches += 1
+            m.time += period
+            k += period
+        for ahead in range(now + k - m.time, now + count - m.time):
+            self.step_once(f, s, m, ahead)
+
+    def together(self, f: Loaded, s: LoopSection, m: Place, steps: int) -> int:
+        """Steps of a graph that runs at least twice, after which every buffer is under its name again; 0: no graph."""
+        each, period = self.launches_of(f, s), self.period(s, m)
+        count = min(NODES // max(each, 1), steps // 2) // period * period
+        return count if count * each >= WORTH else 0
+
+    def graph(
+        self, f: Loaded, s: LoopSection, m: Place, count: int, careful: bool, clocked: bool
+    ) -> cuda.Graph:
+        """So many steps, from where the buffers lie now."""
+        key = (s.name, careful, count, *(b.pointer for b in m.held.values()))
+        if key not in m.graphs:
+            if len(m.graphs) >= GRAPHS:
+                m.graphs.clear()
+            launches, time = self.launches, m.time
+            m.graphs[key] = cuda.Graph(lambda: self.queue(f, s, m, count, clocked))
+            self.launches, m.time = launches, time  # nothing has run yet
+        return m.graphs[key]
+
+    def queue(self, f: Loaded, s: LoopSection, m: Place, count: int, clocked: bool) -> None:
+        """What a graph is made of."""
+        for k in range(count):
+            self.step_once(f, s, m, k)
+        if clocked:
+            self.tick(f, m, count)
+
+    def launches_of(self, f: Loaded, s: LoopSection) -> int:
+        """Of one step."""
+        return sum(len(nest) for turn in s.sequence() for nest in f.sections[s.name][turn.begin : turn.end])
+
+    def period(self, s: LoopSection, m: Place) -> int:
+        """After how many steps is every buffer under its name again?"""
+        trial, steps = replace(m, held=dict(m.held)), 0
+        while True:
+            trial.swap(s)
+            steps += 1
+            if all(trial.held[name] is b for name, b in m.held.items()):
+                return steps
+
+    # --- what the runtime asks ----------------------------------------------------------------
+    def measured(self, m: Grids) -> list[dict[str, float]]:
+        for one in m.members:
+            if isinstance(one, Place) and isinstance(one.tree, CudaTree) and one.tree.angle > 0.0:
+                one.tree.look(one.held)
+        return super().measured(m)
+
+    def block(self, members: int) -> int:
+        each = self.launches_of(self.loaded(False), self.kernel.sections["step"])
+        most = (
+            BLOCK_WORK / (self.work("step") * max(members, 1) + 1),
+            BLOCK_LAUNCHES / (each * max(members, 1) + 1),
+        )
+        return max(1, int(min(most)))
+
+    def observe(self, m: Grids, one: Memory) -> dict[str, Any]:
+        p = self.probe
+        assert isinstance(p, CudaLoopEngine) and isinstance(one, Place)
+        self.careful_run("final", one, m.steps, 1)
+        if m.watching is None:
+            m.watching = p.scratch()
+        if not one.looking:
+            one.looking = p.parameters(*one.given)
+        own = {buffer: m.scratch[f"&{name}"] for name, buffer in p.kernel.inputs.items()} | one.looking
+        values = dict(zip(self.scalars, one.uniform))
+        look = p.placed(own, m.watching, np.array([values[q] for q in p.kernel.params]), one.given)
+        p.careful_run("init", look, m.steps, 1)
+        p.careful_run("final", look, m.steps, 1)
+        return p.outputs(m.watching)
+
+    def outputs(self, scratch: Scratch) -> dict[str, Any]:
+        k = self.kernel
+        return {
+            name: from_planes(
+                read(scratch[buffer], k.buffers[buffer]), k.buffers[buffer], shape, k.components
+            )
+            for name, (buffer, _, shape) in k.outputs.items()
+        }
+
+    def synchronised_there(self, m: Grids) -> dict[str, DeviceArray]:
+        """Each output on the device, (members, shape...)."""
+        k, count = self.kernel, len(m.members) or m.count
+        out = {name: empty((count, *shape), NUMPY_DTYPE[d.name]) for name, (_, d, shape) in k.outputs.items()}
+        for j, one in enumerate(m.each()):
+            self.careful_run("final", one, m.steps, 1)
+            for name, (buffer, _, shape) in k.outputs.items():
+                strides = strides_of(k.buffers[buffer], shape, k.components)
+                self.loader.moves.planes(out[name][j], m.scratch[buffer], strides, False)  # type: ignore[attr-defined]
+        return out
+
+    def bad(self, m: Grids) -> list[int]:
+        """The members with a number that is not finite: a flag each, read at once."""
+        if not m.members:
+            return []
+        f, count = self.loaded(False), len(m.members)
+        flags = cuda.zero(cuda.Buffer(count))
+        for k, one in enumerate(m.members):
+            assert isinstance(one, Place)
+            for nest in f.look:
+                self.launch(nest, one, f.workspace, 0, ctypes.c_uint64(flags.pointer + k))
+        return np.flatnonzero(cuda.read(flags, np.zeros(count, np.int8))).tolist()
+
+
+def read(source: cuda.Buffer, b: Buffer) -> Any:
+    """A buffer of the device, here."""
+    return cuda.read(source, np.empty(b.size, NUMPY_DTYPE[b.dtype.name]))

@@ -1,0 +1,521 @@
+"""How does a kernel run an ensemble?  Components as rows, members as lanes, chunks handed out to threads.
+
+The same for every backend that can call a section of a kernel: a `Loader` turns a section into a
+function. A chunk in which a guard fired has stored nothing; it is done again with the careful section.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import addressof
+from ctypes import c_char as Byte
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from tinyphysics.context import QUICK
+from tinyphysics.device.numbers import NUMPY_DTYPE, finite
+from tinyphysics.device.protocols import Parts
+from tinyphysics.ir.uop import UOp
+from tinyphysics.target import PORTABLE, Seed, VectorShape
+from tinyphysics.tpir.kernels.kernel import Kernel, Section, build_kernel, watching
+from tinyphysics.tpir.program.isa import Program
+from tinyphysics.util import prod
+
+Arrays = Mapping[str, Any]
+BLOCK_WORK = 4e7  # operations in a block of time: some tens of milliseconds
+LEAST_BLOCK = 64  # steps: fewer, and a large ensemble would go through memory at every step
+THREAD_WORK = 4e6  # operations that are worth a second thread
+CHUNKS_PER_THREAD = 8  # the slower core takes fewer
+ROOM = 1 << 19  # numbers in the loop states that run as one tile: some megabytes, which a cache holds
+ROWS_BYTES = 4e6  # of observables that one call fills
+QUICK_WORK = (
+    4e6  # operations done by code that is made quickly: a few milliseconds, less than good code takes to make
+)
+
+
+class Loader(Protocol):
+    """What a backend offers: a shape of vectors, and functions of sections."""
+
+    threads: bool
+    made: int  # modules compiled
+    found: int  # modules that were there already
+
+    @property
+    def quick(self) -> VectorShape | None: ...  # of code that is made sooner and runs slower
+    def shape(self, section: Section, members: int) -> VectorShape: ...
+    def load(
+        self, parts: Parts, params: Sequence[UOp], varying: tuple[bool, ...], quick: bool = False
+    ) -> list[Any]: ...
+
+
+@dataclass
+class Lanes:
+    """A run between two blocks: `carried` has a row per component and a column per member."""
+
+    carried: Any
+    steps: int
+    members: int
+    uniform: Any
+    varying: Any
+    mask: tuple[bool, ...]  # which parameters vary from member to member
+    threads: int | None = None  # None: as many as the engine has
+
+
+class KernelEngine:
+    room = ROOM
+
+    def __init__(
+        self,
+        program: Any,
+        loader: Loader,
+        probe: Program | None = None,
+        threads: int | None = None,
+        kernel: Any = None,
+        seed: Seed = PORTABLE,
+    ) -> None:
+        """With a kernel or its outline given, nothing is asked of the program but its states.
+
+        `seed` is what roots begin with under math="fast", if the loader's machine has one.
+        """
+        self.program = program
+        self.loader = loader
+        self.kernel = kernel_of(program, probe, seed) if kernel is None else kernel
+        assert len({v.dtype for v in self.kernel.carried}) <= 1, "a row for each number: all have one type"
+        self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        self.workers = self.threads if loader.threads else 1  # threads that may call at once
+        self.numbers = len(self.kernel.carried)
+        self._functions: dict[Any, Any] = {}
+        self._ready: dict[
+            Any, tuple[Any, VectorShape]
+        ] = {}  # the same by what a call knows of itself: found sooner
+        self._lock = threading.RLock()
+        self._shapes: dict[int, VectorShape] = {}  # by the number of members
+        self._work: dict[str, float] = {}  # operations done so far, by section
+        self.launches = 0
+        self.compiling = 0.0  # seconds
+
+    @property
+    def made(self) -> int:
+        """Modules compiled so far."""
+        return self.loader.made
+
+    @property
+    def found(self) -> int:
+        """Modules that were compiled before and kept."""
+        return self.loader.found
+
+    # --- functions ----------------------------------------------------------------------------
+    def function(
+        self, name: str, careful: bool, m: Lanes, quick: VectorShape | None
+    ) -> tuple[Any, VectorShape]:
+        """A section as a function, and its shape. A run needs several, and one module is cheaper than many."""
+        known = (name, careful, m.mask, m.members, quick is None)
+        if known not in self._ready:
+            self._ready[known] = self.loaded(name, careful, m, quick)
+        return self._ready[known]
+
+    def loaded(
+        self, name: str, careful: bool, m: Lanes, quick: VectorShape | None
+    ) -> tuple[Any, VectorShape]:
+        def shape(loops: bool) -> VectorShape:
+            return quick or self.shape_of(m, loops)
+
+        key = (name, careful, m.mask, shape(self.kernel.section(name).loops), quick is None)
+        with self._lock:  # tiles of an ensemble ask at the same time
+            if key not in self._functions:
+                began = time.perf_counter()
+                loop = "watch" if self.kernel.watched else "step"
+                usual = ("init", "final", loop) if self.kernel.section(loop).operations else ("init", "final")
+                # what is hot is compiled for itself: the others of its module may never be
+                alone = careful or name not in usual or quick is None and self.loader.quick is not None
+                sections = [self.kernel.section(n, careful) for n in ((name,) if alone else usual)]
+                parts = [(f, shape(f.loops)) for f in sections]
+                calls = self.loader.load(parts, self.kernel.params, m.mask, quick is not None)
+                for (f, s), call in zip(parts, calls):
+                    self._functions[f.name, careful, m.mask, s, quick is None] = call
+                self.compiling += time.perf_counter() - began
+            return self._functions[key], key[3]
+
+    def shape(self, members: int, loops: bool = True) -> VectorShape:
+        """One for all sections that loop, so that chunks agree; the others need no interleaving."""
+        if members not in self._shapes:
+            loop = self.kernel.section("watch" if self.kernel.watched else "step")
+            self._shapes[members] = self.loader.shape(loop, max(members, 1))
+        widest = self._shapes[members]
+        return widest if loops else VectorShape(widest.width, 1)
+
+    def shape_of(self, m: Lanes, loops: bool) -> VectorShape:
+        return self.shape(m.members, loops)
+
+    def call(
+        self, name: str, m: Lanes, source: Any, out: Any, rows: int, stride: int = 1, series: Any = None
+    ) -> None:
+        """One section on every member; chunks whose guard fires again, carefully."""
+        if not m.members:  # the loop over lanes runs at least once
+            return
+        section = self.kernel.section(name)
+        flags = np.zeros(source.shape[1], np.int8)
+        work = section.operations * source.shape[1] * rows * stride
+        with self._lock:
+            done = self._work[name] = self._work.get(name, 0) + work
+        quick = self.loader.quick if QUICK.value and done <= QUICK_WORK else None
+        f, shape = self.function(name, False, m, quick)
+        self.spread(f, shape, m, source, out, flags, rows, stride, series, work)
+        if np.count_nonzero(flags):
+            f, _ = self.function(name, True, m, quick)
+            for begin, end in stretches(np.flatnonzero(flags), shape.lanes):
+                self.launch(f, m, source, out, flags, begin, end, rows, stride, series)
+
+    def spread(
+        self,
+        f: Any,
+        shape: VectorShape,
+        m: Lanes,
+        source: Any,
+        out: Any,
+        flags: Any,
+        rows: int,
+        stride: int,
+        series: Any,
+        work: float,
+    ) -> None:
+        chunks = source.shape[1] // shape.lanes
+        workers = (
+            1 if work < 2 * THREAD_WORK else min(m.threads or self.workers, chunks, int(work // THREAD_WORK))
+        )
+        if workers <= 1:
+            self.launch(f, m, source, out, flags, 0, source.shape[1], rows, stride, series)
+            return
+        pieces = min(chunks, workers * CHUNKS_PER_THREAD)
+        cuts = [chunks * k // pieces * shape.lanes for k in range(pieces + 1)]
+        with ThreadPoolExecutor(workers) as pool:
+            jobs = [
+                pool.submit(self.launch, f, m, source, out, flags, a, b, rows, stride, series)
+                for a, b in zip(cuts, cuts[1:])
+            ]
+            for job in jobs:
+                job.result()
+
+    def launch(
+        self,
+        f: Any,
+        m: Lanes,
+        source: Any,
+        out: Any,
+        flags: Any,
+        begin: int,
+        end: int,
+        rows: int,
+        stride: int,
+        series: Any,
+    ) -> None:
+        with self._lock:
+            self.launches += 1
+        f(
+            source,
+            out,
+            m.uniform,
+            m.varying,
+            flags,
+            series,
+            begin,
+            end,
+            source.shape[1],
+            m.steps,
+            rows,
+            stride,
+        )
+
+    # --- what the runtime asks ----------------------------------------------------------------
+    def block(self, members: int) -> int:
+        """Steps of some tens of milliseconds: vectors do many members at once."""
+        lanes = self.shape(members).lanes
+        return max(
+            LEAST_BLOCK,
+            int(lanes * BLOCK_WORK / (self.kernel.section("step").operations * max(members, 1) + 1)),
+        )
+
+    def rows(self, m: Lanes) -> int:
+        """Rows of observables that one call should fill, so that they stay in a cache."""
+        return max(1, int(ROWS_BYTES // (8 * max(len(self.kernel.watched), 1) * m.carried.shape[1])))
+
+    def start(
+        self, state: Arrays, params: Arrays, members: int, dt: float, t0: float, threads: int | None = None
+    ) -> Lanes:
+        k = self.kernel
+        lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
+        dtype: Any = NUMPY_DTYPE[k.inputs[0].dtype.name] if k.inputs else np.float64
+        source, at = np.empty((len(k.inputs), lanes), dtype), 0
+        for v in state.values() if members else ():
+            rows = v.reshape(members, -1).T
+            source[at : at + len(rows), :members] = rows
+            at += len(rows)
+        fill(source, members)
+        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
+        m = Lanes(np.empty((len(k.carried), lanes), dtype), 0, members, uniform, varying, mask, threads)
+        self.call("init", m, source, m.carried, 1)
+        if k.has("enter"):
+            self.call("enter", m, m.carried, m.carried, 1)
+        return m
+
+    def held(self, m: Lanes) -> Any:
+        """All that the loop carries, a row per number."""
+        return m.carried[:, : m.members]
+
+    def resume(
+        self,
+        rows: Sequence[Any],
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
+        threads: int | None,
+    ) -> Lanes:
+        """A loop from what was held of it after so many steps."""
+        lanes = -(-members // self.shape(members).lanes) * self.shape(members).lanes
+        uniform, varying, mask = parameters(self.kernel.params, params, dt, t0, members, lanes)
+        carried = np.empty((len(rows), lanes), rows[0].dtype)
+        for k, row in enumerate(rows):
+            carried[k, :members] = row
+        fill(carried, members)
+        return Lanes(carried, steps, members, uniform, varying, mask, threads)
+
+    def registers(self, m: Lanes) -> dict[str, Any]:
+        """All that the loop carries, by the names of the program: (members, numbers)."""
+        return {
+            name: np.ascontiguousarray(m.carried[rows, : m.members].T) for name, rows in self.places.items()
+        }
+
+    def restored(
+        self,
+        registers: Arrays,
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
+        threads: int | None = None,
+    ) -> Lanes:
+        """A loop from its registers after so many steps."""
+        rows = [row for name in self.places for row in registers[name].reshape(members, -1).T]
+        return self.resume(rows, params, members, dt, t0, steps, threads)
+
+    @cached_property
+    def places(self) -> dict[str, slice]:
+        """The rows of each register."""
+        out: dict[str, slice] = {}
+        for k, v in enumerate(self.kernel.carried):
+            name = str(v.arg).partition(".")[0]
+            out[name] = slice(out[name].start if name in out else k, k + 1)
+        return out
+
+    # --- for a run whose steps have their own lengths (runtime/engines/adaptive.py) -------------------
+    @cached_property
+    def states(self) -> Any:
+        return self.program.states
+
+    def tell(self, m: Lanes, name: str, value: float) -> None:
+        """Another value of a parameter that all members share, for this loop alone."""
+        m.uniform = m.uniform.copy()
+        m.uniform[self.slots[f"${name}"]] = value
+
+    @cached_property
+    def slots(self) -> dict[str, int]:
+        """Where a parameter is among those of the kernel."""
+        return {str(p.arg): k for k, p in enumerate(self.kernel.params)}
+
+    def register(self, m: Lanes, name: str) -> Any:
+        return m.carried[self.places[name], : m.members].T
+
+    def patience(self, m: Lanes, work: float) -> int:
+        """Steps of so many operations."""
+        return max(LEAST_BLOCK, int(work / (self.kernel.section("step").operations * max(m.members, 1) + 1)))
+
+    def snapshot(self, m: Lanes) -> Lanes:
+        return replace(m, carried=m.carried.copy())
+
+    def some(self, m: Lanes, members: Sequence[int]) -> Lanes:
+        """Some members alone, to be replayed; the bits are those that they have among the others.
+
+        As many as one function does at once, which is there already: the last one fills the rest.
+        """
+        lanes = self.shape(m.members).lanes
+        who = [*members, *[members[-1]] * (-len(members) % lanes)]
+        varying = None if m.varying is None else np.ascontiguousarray(m.varying[:, who])
+        return Lanes(
+            np.ascontiguousarray(m.carried[:, who]), m.steps, len(who), m.uniform, varying, m.mask, 1
+        )
+
+    def overwrite(self, m: Lanes, members: Sequence[int], well: int) -> None:
+        m.carried[:, members] = m.carried[:, well : well + 1]
+
+    def advance(self, m: Lanes, steps: int) -> None:
+        self.call("step", m, m.carried, m.carried, steps)
+        m.steps += steps
+
+    def watch(self, m: Lanes, rows: int, stride: int) -> dict[str, Any]:
+        """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
+        k = self.kernel
+        if k.has("look"):
+            series = np.empty(
+                (rows, sum(prod(shape) for _, shape in k.observed.values()), m.carried.shape[1])
+            )
+            for row in series:
+                self.advance(m, stride)
+                self.call("look", m, self.left(m), row, 1)
+        else:
+            series = np.empty((rows, len(k.watched), m.carried.shape[1]))
+            self.call("watch", m, m.carried, m.carried, rows, stride, series)
+            m.steps += rows * stride
+        return observed(series, k.observed, m.members)
+
+    def bad(self, m: Lanes) -> list[int]:
+        """The members with a number that is not finite."""
+        good = finite(m.carried[:, : m.members])
+        return [] if np.count_nonzero(good) == good.size else np.flatnonzero(~good.all(axis=0)).tolist()
+
+    def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
+        """(state, index) of the first bad number of a member."""
+        return self.bad_place(m.carried[:, k])
+
+    def bad_place(self, numbers: Any) -> tuple[str, int] | None:
+        """Of all that a member carries, the states first."""
+        at = 0
+        for s in self.program.states:
+            for i in range(prod(s.type.shape)):
+                if not finite(numbers[at + i]):
+                    return s.name, i
+            at += prod(s.type.shape)
+        return None
+
+    def left(self, m: Lanes) -> Any:
+        """What is carried, as `final` takes it."""
+        if not self.kernel.has("leave"):
+            return m.carried
+        out = np.empty_like(m.carried)
+        self.call("leave", m, m.carried, out, 1)
+        return out
+
+    def synchronised(self, m: Lanes) -> dict[str, Any]:
+        return self.named(m, list(self.kernel.outputs))
+
+    def named(self, m: Lanes, names: Sequence[str]) -> dict[str, Any]:
+        """Of what `final` gives, that of these names."""
+        k = self.kernel
+        dtype = NUMPY_DTYPE[next(iter(k.outputs.values()))[0].name]  # states, or what a probe makes of them
+        out = np.empty((self.shown, m.carried.shape[1]), dtype)
+        self.call("final", m, self.left(m), out, 1)
+        return unpacked(out, k.outputs, m.members, names)
+
+    @cached_property
+    def shown(self) -> int:
+        """Numbers of what `final` gives."""
+        return sum(prod(shape) for _, shape in self.kernel.outputs.values())
+
+
+def kernel_of(program: Program, probe: Program | None, seed: Seed) -> Kernel:
+    """The kernel of a program, with the observables of a probe fused into its loop."""
+    kernel = build_kernel(program, seed)
+    return kernel if probe is None else watching(kernel, build_kernel(probe))
+
+
+def stretches(starts: Any, lanes: int) -> list[tuple[int, int]]:
+    """(begin, end) of chunks that lie side by side."""
+    cuts = np.flatnonzero(np.diff(starts) != lanes) + 1
+    return [(int(part[0]), int(part[-1]) + lanes) for part in np.split(starts, cuts)]
+
+
+def unpacked(
+    rows: Any, outputs: Mapping[str, tuple[Any, tuple[int, ...]]], members: int, names: Sequence[str]
+) -> dict[str, Any]:
+    """Rows of components as arrays (members, shape...), of those with these names."""
+    result, at = {}, 0
+    for name, (_, shape) in outputs.items():
+        size = prod(shape)
+        if name in names:
+            result[name] = np.ascontiguousarray(rows[at : at + size, :members].T).reshape(members, *shape)
+        at += size
+    return result
+
+
+def observed(series: Any, names: Mapping[str, tuple[Any, tuple[int, ...]]], members: int) -> dict[str, Any]:
+    """Rows of numbers, of each time a group, as (rows, members, shape...)."""
+    out, at = {}, 0
+    for name, (_, shape) in names.items():
+        part = series[:, at : at + prod(shape), :members]
+        out[name] = np.ascontiguousarray(np.moveaxis(part, 1, 2)).reshape(len(series), members, *shape)
+        at += prod(shape)
+    return out
+
+
+def fill(rows: Any, members: int) -> None:
+    """The columns that make up a whole number of vectors: copies of the last member, whose numbers are harmless."""
+    if 0 < members < rows.shape[1]:
+        rows[:, members:] = rows[:, members - 1 : members]
+
+
+def parameters(
+    params: Sequence[UOp], given: Arrays, dt: float, t0: float, members: int, lanes: int
+) -> tuple[Any, Any, tuple[bool, ...]]:
+    """(values that all share, a row per parameter or None, which vary)."""
+    uniform = np.zeros(len(params))
+    rows: dict[int, Any] = {}
+    for slot, p in enumerate(params):
+        name, _, index = str(p.arg)[1:].partition(".")
+        if name in (
+            "dt",
+            "t0",
+        ):  # dt is there twice if the states are not float64: for them, and for the clock
+            uniform[slot] = dt if name == "dt" else t0
+            continue
+        values = given[name].reshape(len(given[name]), -1)[:, int(index or 0)]
+        if len(values) > 1:
+            rows[slot] = values
+        else:
+            uniform[slot] = values[0]
+    mask = tuple(slot in rows for slot in range(len(params)))
+    if not rows:
+        return uniform, None, mask
+    varying: Any = np.zeros((len(params), lanes), NUMPY_DTYPE[params[next(iter(rows))].dtype.name])
+    for slot, values in rows.items():
+        varying[slot, :members] = values
+    fill(varying, members)
+    return uniform, varying, mask
+
+
+def pointer(a: Any) -> Any:
+    """Where the numbers of an array are; what `a.ctypes` knows takes longer to ask."""
+    if a is None:
+        return None
+    try:
+        return addressof(Byte.from_buffer(a))
+    except (TypeError, ValueError):  # not to be written to, or empty
+        return a.ctypes.data
+
+
+def calling(f: Callable[..., None]) -> Callable[..., None]:
+    """A C function as one that takes arrays."""
+
+    def call(
+        source: Any, out: Any, uniform: Any, varying: Any, flags: Any, series: Any, *numbers: int
+    ) -> None:
+        given = pointer(source)
+        f(
+            given,
+            given if out is source else pointer(out),
+            pointer(uniform),
+            pointer(varying),
+            pointer(flags),
+            pointer(series),
+            *numbers,
+        )
+
+    return call

@@ -1,0 +1,483 @@
+"""How do loop nests run?  Member by member, nests handed out to threads by ranges of their outermost loop.
+
+A run whose guard fired is done again from where it began, with the nests that are right for any argument.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from tinyphysics.device.host.memory import Arrays, Grids, Memory, Scratch, from_planes, to_planes
+from tinyphysics.device.host.neighbours import Builder, NearList, aligned, domain_of
+from tinyphysics.device.host.tree import Functions, TreePull, softening_of
+from tinyphysics.device.numbers import NUMPY_DTYPE, finite
+from tinyphysics.target import PORTABLE, Seed
+from tinyphysics.tpir.kernels.kernel import loop_registers
+from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.kernels.neighbours import MADE
+from tinyphysics.tpir.kernels.nests import LoopKernel
+from tinyphysics.tpir.kernels.wavefront import wavefront
+from tinyphysics.tpir.program.isa import Program
+from tinyphysics.util import prod
+
+BLOCK_WORK = 4e8  # operations in a block of time: some tenths of a second
+THREAD_WORK = 2e6  # operations of a step that are worth a second thread
+PARTS_PER_THREAD = 4
+ROWS_BYTES = 4e6  # of observables that one call fills
+
+
+class LoopLoader(Protocol):
+    """What a backend offers: every function of a kernel, by name."""
+
+    threads: bool
+    made: int  # modules compiled
+    found: int  # modules that were there already
+
+    def load(self, kernel: LoopKernel, careful: bool) -> Mapping[str, Any]: ...
+
+
+class LoopEngine:
+    numbers = room = 0  # the engine keeps the states of its members
+    workers = 1  # and spreads each nest over threads by itself
+
+    def __init__(
+        self,
+        program: Program,
+        loader: LoopLoader,
+        probe: Program | None = None,
+        threads: int | None = None,
+        lists: Builder | None = None,
+        trees: Callable[[], Functions] | None = None,
+        seed: Seed = PORTABLE,
+    ) -> None:
+        self.program, self.loader, self.lists_by, self.trees_by = program, loader, lists, trees
+        self.kernel = build_loops(program, seed=seed)
+        self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
+        self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        self.probe = None if probe is None else type(self)(probe, loader, None, threads, lists, trees, seed)
+        # the probe's too: it may draw where a step does not
+        self.scalars = tuple(
+            dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ())))
+        )
+        self.launches = 0
+        self.compiling = 0.0
+        self._functions: dict[bool, Mapping[str, Any]] = {}
+        self._work: dict[str, float] = {}
+        self._lock = threading.RLock()
+        stored = {s.buffer for n in self.kernel.sections["init"].nests for p in n.pieces for s in p.stores}
+        swapped = {x for name in ("init", "step") for s in self.kernel.sections[name].swaps for x in s}
+        kept = {
+            *self.kernel.inputs.values(),
+            *swapped,
+            *(b for b in stored if not b.startswith(("init.", "near"))),
+            *(s.name(what) for s in self.kernel.lists.values() for what in ("limit", "shifts")),
+            *(b.name for b in (self.kernel.tree.buffers() if self.kernel.tree else ())),
+        }
+        self.kept = [n for n in self.kernel.buffers if n in kept]
+
+    @property
+    def made(self) -> int:
+        """Modules compiled so far."""
+        return self.loader.made
+
+    @property
+    def found(self) -> int:
+        """Modules that were compiled before and kept."""
+        return self.loader.found
+
+    def functions(self, careful: bool) -> Mapping[str, Any]:
+        with self._lock:
+            if careful not in self._functions:
+                began = time.perf_counter()
+                self._functions[careful] = self.loader.load(self.kernel, careful)
+                self.compiling += time.perf_counter() - began
+            return self._functions[careful]
+
+    # --- memory -------------------------------------------------------------------------------
+    def scratch(self) -> Scratch:
+        return Scratch(self.kernel)
+
+    def contents(self, one: Memory, name: str) -> Any:
+        """What a buffer of a member holds now."""
+        return one.at(self.slots[name])
+
+    def fill(self, one: Memory, name: str, values: Any) -> None:
+        """An array into a buffer of a member."""
+        to_planes(values, self.kernel.buffers[name], self.kernel.components, one.at(self.slots[name]))
+
+    def parameters(self, params: Arrays, k: int) -> dict[str, Any]:
+        """The array parameters of a member, in their layout; what all share is laid out once."""
+        out = {}
+        for name, buffer in self.kernel.arrays.items():
+            b = self.kernel.buffers[buffer]
+            out[buffer] = aligned(b)
+            to_planes(params[name][k if len(params[name]) > 1 else 0], b, self.kernel.components, out[buffer])
+        return out | self.tables(out)
+
+    def tables(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Array parameters once more, all their axes in a row; and lists of numbers."""
+        kernel, out = self.kernel, dict(self.lists)
+        for name, buffer in kernel.flat.items():
+            b, source = kernel.buffers[buffer], kernel.arrays[name]
+            out[buffer] = aligned(b)
+            to_planes(
+                from_planes(given[source], kernel.buffers[source], b.axes, kernel.components),
+                b,
+                0,
+                out[buffer],
+            )
+        return out
+
+    @cached_property
+    def lists(self) -> dict[str, Any]:
+        out = {}
+        for name, u in self.kernel.constants.items():
+            b = self.kernel.buffers[name]
+            numbers: Any = np.array([x.arg for x in u.src], NUMPY_DTYPE[b.dtype.name]).reshape(u.shape)
+            out[name] = aligned(b)
+            to_planes(numbers, b, self.kernel.components, out[name])
+        return out
+
+    def memory(
+        self,
+        state: Arrays,
+        params: Arrays,
+        k: int,
+        dt: float,
+        t0: float,
+        scratch: Scratch,
+        shared: dict[str, Any],
+    ) -> Memory:
+        kernel = self.kernel
+        own = {n: aligned(kernel.buffers[n]) for n in self.kept}
+        varies = any(len(params[name]) > 1 for name in kernel.arrays)
+        own |= self.parameters(params, k) if varies else shared
+        for name, buffer in kernel.inputs.items():
+            to_planes(state[name][k], kernel.buffers[buffer], kernel.components, own[buffer])
+        table = self.addresses(own, scratch)
+        return self.listed(Memory(own, table, self.uniform(params, k, dt, t0), (params, k)), scratch)
+
+    def uniform(self, params: Arrays, k: int, dt: float, t0: float) -> Any:
+        """The scalars of a member."""
+        out = np.zeros(len(self.scalars))
+        for slot, p in enumerate(self.scalars):
+            name = str(p.arg)[1:]
+            out[slot] = (
+                dt
+                if name == "dt"
+                else t0
+                if name == "t0"
+                else params[name][k if len(params[name]) > 1 else 0]
+            )
+        return out
+
+    def addresses(self, own: Mapping[str, Any], scratch: Scratch) -> Any:
+        """Where every buffer is; a list says itself where it has what it made."""
+        made = {s.name(what) for s in self.kernel.lists.values() for what in MADE}
+        places = [
+            0 if n in made else (own[n] if n in own else scratch[n]).ctypes.data for n in self.kernel.buffers
+        ]
+        return np.array(places, np.uintp)
+
+    def listed(self, m: Memory, scratch: Scratch) -> Memory:
+        """With the lists of neighbours and the tree that the kernel asks for, still to be made."""
+        for number, spec in self.kernel.lists.items():
+            assert self.lists_by is not None
+            own = {what: m.own[spec.name(what)] for what in ("limit", "shifts")} | {
+                "points": scratch[spec.name("points")]
+            }
+            m.attach(number, NearList(spec, domain_of(spec, *m.given), own, self.lists_by), self.slots)
+        if (spec := self.kernel.tree) is not None:
+            assert self.trees_by is not None
+            softening = softening_of(spec, *m.given)
+            m.plant(TreePull(spec, softening, m.own, self.trees_by(), self.threads), self.slots)
+        return m
+
+    # --- calls --------------------------------------------------------------------------------
+    def run(self, section: str, m: Memory, first: int, steps: int, careful: bool = False) -> bool:
+        """Some steps of a section; was every argument small enough?"""
+        f = self.functions(careful)
+        flags = np.zeros(8, np.int8)
+        workers = min(self.threads, int(self.work(section) // THREAD_WORK)) if self.loader.threads else 1
+        self.launches += 1
+        if workers <= 1:
+            f[section](m.table, m.uniform, flags, first, steps)
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                done = self.passes(section, m, first, steps, flags, pool, workers, careful)
+                for k in range(done, steps):
+                    self.step(section, m, first + k, flags, pool, workers, careful)
+        return not flags[0]
+
+    def passes(
+        self,
+        section: str,
+        m: Memory,
+        first: int,
+        steps: int,
+        flags: Any,
+        pool: Any,
+        workers: int,
+        careful: bool,
+    ) -> int:
+        """Several steps at once on slabs of rows, then around their edges; how many steps were done."""
+        s, f = self.kernel.sections[section], self.functions(careful)
+        wave = wavefront(s, self.kernel.buffers)
+        if wave is None or f"part.sweep.{section}" not in f:
+            return 0
+        cuts = wave.slabs(workers * PARTS_PER_THREAD)
+        done = 0
+        while done + wave.steps <= steps:
+            halves = (
+                (f[f"part.sweep.{section}"], list(zip(cuts, cuts[1:]))),
+                (f[f"part.edge.{section}"], [(c, c) for c in cuts[:-1]]),
+            )
+            for call, ranges in halves:
+                jobs = [pool.submit(call, m.table, m.uniform, flags, a, b, first + done) for a, b in ranges]
+                for job in jobs:
+                    job.result()
+            done += wave.steps
+        return done
+
+    def work(self, section: str) -> float:
+        """Operations of one run of a section."""
+        if section not in self._work:
+            self._work[section] = float(self.kernel.sections[section].work)
+        return self._work[section]
+
+    def step(
+        self, section: str, m: Memory, now: int, flags: Any, pool: Any, workers: int, careful: bool
+    ) -> None:
+        s = self.kernel.sections[section]
+        f = self.functions(careful)
+        for turn in s.sequence():
+            for k in range(turn.begin, turn.end):
+                nest, call = s.nests[k], f[f"part.{section}.{k}"]
+                end = nest.extent
+                pieces = (
+                    min(end, workers * PARTS_PER_THREAD)
+                    if nest.items * nest.operations > THREAD_WORK / 4
+                    else 1
+                )
+                cuts = [end * i // pieces for i in range(pieces + 1)]
+                if pieces == 1:
+                    call(m.table, m.uniform, flags, 0, end, now)
+                    continue
+                jobs = [
+                    pool.submit(call, m.table, m.uniform, flags, a, b, now) for a, b in zip(cuts, cuts[1:])
+                ]
+                for job in jobs:
+                    job.result()
+            for a, b in turn.swaps:
+                i, j = self.slots[a], self.slots[b]
+                m.table[i], m.table[j] = m.table[j], m.table[i]
+
+    def careful_run(self, section: str, m: Memory, first: int, steps: int) -> None:
+        before = m.copy() if self.kernel.guarded else None
+        made = {k: near.made for k, near in m.lists.items() if section == "final"}
+        chosen = m.tree.chosen if m.tree is not None and section == "final" else None
+        if not self.run(section, m, first, steps):
+            assert before is not None
+            m.put(before)
+            self.run(section, m, first, steps, careful=True)
+        for k, before_it in made.items():  # to look at a state must not change what follows
+            m.lists[k].made = before_it
+            m.show(k)
+        if chosen is not None:
+            assert m.tree is not None
+            m.tree.chosen = chosen
+        if (stop := m.stopped) is not None:
+            m.stopped = None
+            raise stop
+
+    # --- what the runtime asks ----------------------------------------------------------------
+    def block(self, members: int) -> int:
+        self.functions(False)
+        return max(1, int(BLOCK_WORK / (self.work("step") * max(members, 1) + 1)))
+
+    def rows(self, m: Grids) -> int:
+        assert self.probe is not None
+        one = sum(prod(shape) * d.bits // 8 for _, d, shape in self.probe.kernel.outputs.values())
+        return max(1, int(ROWS_BYTES / (one * max(len(m.members), 1) + 1)))
+
+    def start(
+        self,
+        state: Arrays,
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        threads: int | None = None,
+        chosen: Any = None,
+    ) -> Grids:
+        """Members at the beginning of a run; `chosen` is what trees chose when it really began."""
+        scratch = self.scratch()
+        varies = any(len(params[name]) > 1 for name in self.kernel.arrays)
+        shared = {} if varies else self.parameters(params, 0)
+
+        def one(k: int) -> Memory:
+            m = self.memory(state, params, k, dt, t0, scratch, shared)
+            if chosen is not None:
+                assert m.tree is not None
+                m.tree.chosen = chosen[k]
+            self.careful_run("init", m, 0, 1)
+            return m
+
+        if not self.kernel.sections["step"].nests:
+            return Grids([], 0, scratch, one, members)
+        return Grids([one(k) for k in range(members)], 0, scratch)
+
+    def snapshot(self, m: Grids) -> Grids:
+        return self.some(m, range(len(m.members)))
+
+    def some(self, m: Grids, members: Sequence[int]) -> Grids:
+        chosen = [m.members[k].copy() for k in members] if m.members else []
+        return replace(m, members=chosen)
+
+    def overwrite(self, m: Grids, members: Sequence[int], well: int) -> None:
+        for k in members:
+            m.members[k] = m.members[well].copy()
+
+    def advance(self, m: Grids, steps: int) -> None:
+        for one in m.members:
+            self.careful_run("step", one, m.steps, steps)
+        m.steps += steps
+
+    def watch(self, m: Grids, rows: int, stride: int) -> dict[str, Any]:
+        """Advances rows*stride steps; the observables after every stride: (rows, members, shape...)."""
+        assert self.probe is not None
+        k = self.probe.kernel
+        out: dict[str, list[Any]] = {name: [] for name in k.outputs}
+        for _ in range(rows):
+            self.advance(m, stride)
+            for one in m.members:
+                for name, value in self.observe(m, one).items():
+                    out[name].append(value)
+        return {
+            name: np.array(v, NUMPY_DTYPE[k.outputs[name][1].name]).reshape(
+                rows, len(m.members), *k.outputs[name][2]
+            )
+            for name, v in out.items()
+        }
+
+    def observe(self, m: Grids, one: Memory) -> dict[str, Any]:
+        """The probe's values, from the synchronised state where it lies."""
+        p = self.probe
+        assert p is not None
+        self.careful_run("final", one, m.steps, 1)
+        if m.watching is None:
+            m.watching = p.scratch()
+        own = {buffer: m.scratch[f"&{name}"] for name, buffer in p.kernel.inputs.items()}
+        own |= {buffer: one.own[buffer] for buffer in p.kernel.arrays.values()}
+        own |= p.tables(own)
+        scratch = m.watching
+        own |= {
+            s.name(what): scratch[s.name(what)]
+            for s in p.kernel.lists.values()
+            for what in ("limit", "shifts")
+        }
+        table = p.addresses(own, scratch)
+        values = dict(zip(self.scalars, one.uniform))
+        look = p.listed(
+            Memory(own, table, np.array([values[q] for q in p.kernel.params]), one.given), scratch
+        )
+        p.careful_run("init", look, m.steps, 1)
+        p.careful_run("final", look, m.steps, 1)
+        return p.outputs(scratch)
+
+    def outputs(self, scratch: Scratch) -> dict[str, Any]:
+        k = self.kernel
+        return {
+            name: from_planes(scratch[buffer], k.buffers[buffer], shape, k.components)
+            for name, (buffer, _, shape) in k.outputs.items()
+        }
+
+    def bad(self, m: Grids) -> list[int]:
+        """The members with a number that is not finite."""
+        return [k for k in range(len(m.members)) if self.first_bad(m, k) is not None]
+
+    def first_bad(self, m: Grids, k: int) -> tuple[str, int] | None:
+        """(state, index) of the first bad number of a member."""
+        kernel = self.kernel
+        for s in self.program.states:
+            b = kernel.buffers[kernel.inputs[s.name]]
+            data = self.contents(m.members[k], b.name)
+            rows = data.reshape(b.planes, b.plane)[:, : prod(b.axes)]
+            if not finite(rows).all():
+                whole = from_planes(data, b, s.type.shape, kernel.components)
+                return s.name, int(np.flatnonzero(~finite(whole))[0])
+        return None
+
+    def synchronised(self, m: Grids) -> dict[str, Any]:
+        found = []
+        for one in m.each():
+            self.careful_run("final", one, m.steps, 1)
+            found.append(self.outputs(m.scratch))
+        k = self.kernel.outputs
+        return {
+            name: np.array([f[name] for f in found], NUMPY_DTYPE[d.name]).reshape(len(found), *shape)
+            for name, (_, d, shape) in k.items()
+        }
+
+    def held(self, m: Grids) -> Any:
+        raise AssertionError("this engine keeps the states of its members itself")
+
+    def resume(self, *_: Any) -> Any:
+        raise AssertionError("this engine keeps the states of its members itself")
+
+    def registers(self, m: Grids) -> dict[str, Any]:
+        """All that the loop carries, by the names of the program: (members, numbers)."""
+        k = self.kernel
+        out = {
+            name: np.array(
+                [
+                    from_planes(self.contents(one, name), k.buffers[name], shape, k.components).reshape(-1)
+                    for one in m.members
+                ]
+            )
+            for name, (_, shape) in loop_registers(self.program).items()
+        }
+        points = {
+            f"near{number}": [one.lists[number].points.T.ravel() for one in m.members] for number in k.lists
+        }
+        trees = (
+            {} if k.tree is None else {"tree": [one.tree.chosen for one in m.members if one.tree is not None]}
+        )
+        return out | {name: np.array(rows) for name, rows in (points | trees).items()}
+
+    def measured(self, m: Grids) -> list[dict[str, float]]:
+        """What is to be said of the tree of each member that has asked one."""
+        return [one.tree.measured() for one in m.members if one.tree is not None and one.tree.angle > 0.0]
+
+    def restored(
+        self,
+        registers: Arrays,
+        params: Arrays,
+        members: int,
+        dt: float,
+        t0: float,
+        steps: int,
+        threads: int | None = None,
+    ) -> Grids:
+        """A loop from its registers after so many steps; what depends on parameters alone is computed again."""
+        shapes = loop_registers(self.program)
+        whole = {name: registers[name].reshape(members, *shape) for name, (_, shape) in shapes.items()}
+        state = {s.name: whole[f"S{i}"] for i, s in enumerate(self.program.states)}
+        m = self.start(state, params, members, dt, t0, threads, registers.get("tree"))
+        for j, one in enumerate(m.members):
+            for name, values in whole.items():
+                self.fill(one, name, values[j])
+            for number, near in one.lists.items():
+                near.make_at(registers[f"near{number}"][j].reshape(near.spec.shape).T)
+                one.show(number)
+        m.steps = steps
+        return m

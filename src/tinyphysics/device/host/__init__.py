@@ -1,0 +1,1 @@
+"""How does this processor run code?"""

@@ -1,0 +1,244 @@
+"""Who is near whom?  The list of a run: an order of its points, and for each the blocks of eight that it may see.
+
+The order is that of ir/neighbours.py, to the last bit. Which blocks a row is given changes no bit: what is too far away
+adds nothing, so a list may hold more than it must, never less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.ir.neighbours import (
+    BLOCK,
+    COLUMNS,
+    INSIDE,
+    MORTON,
+    bits,
+    columns,
+    inverse,
+    levels,
+    limit,
+    reach,
+    skin_of,
+    widths,
+)
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import slabs
+from tinyphysics.ir.uop import toposort
+from tinyphysics.ir.value import evaluate
+from tinyphysics.tpir.kernels.neighbours import FIRST, MADE, SHIFTS, ListSpec
+from tinyphysics.tpir.kernels.nests import Buffer
+
+Array = Any
+GROUPS = (8, 64, 512)  # points in the boxes of each level
+ROOM = 16  # blocks of a row that a first list has room for, on average
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The numbers of a list: how far it looks, and in which cell; in open space, none."""
+
+    cutoff: float
+    skin: float
+    cell: tuple[tuple[float, ...], ...] | None
+    curve: int = COLUMNS
+
+
+Builder = Callable[
+    [int, bool, bool], Callable[..., int]
+]  # for points with d coordinates, in a cell, a straight one
+
+
+def domain_of(spec: ListSpec, params: Mapping[str, Any], member: int) -> Domain:
+    """The numbers of a list in one member; an InputError if they make no sense."""
+    roots = [spec.cutoff, spec.skin, *([] if spec.cell is None else [spec.cell])]
+    env: dict[str, Any] = {}
+    for v in toposort(roots):
+        if v.op is Ops.VAR:
+            given = params[str(v.arg)[1:]]
+            one = np.asarray(given[member if len(given) > 1 else 0], float)
+            env[str(v.arg)] = one.ravel().tolist() if v.shape else float(one)
+    cutoff, skin, *box = evaluate(roots, env)
+    cell = None
+    if spec.cell is not None:
+        d = spec.shape[1]
+        rows = np.reshape(box[0], (d, d)) if spec.cell.ndim == 2 else np.diag(box[0])
+        cell = tuple(tuple(row) for row in rows.tolist())
+    return Domain(cutoff, skin_of(cutoff, skin, cell), cell, spec.curve)
+
+
+def fractions(points: Array, domain: Domain, periods: Array) -> tuple[Array, list[float]]:
+    """As in ir/neighbours.py: (places between 0 and 1 along each axis, lengths of the axes); `periods` is filled."""
+    whole = points.astype(np.float64)  # (d, n)
+    if not np.isfinite(whole).all():
+        whole[~np.isfinite(whole)] = 0.0
+    if domain.cell is None:
+        periods[:] = 0.0
+        low = whole.min(1) if whole.size else np.zeros(len(whole))
+        lengths = (whole.max(1) if whole.size else low) - low
+        for x, first, length in zip(whole, low, lengths):
+            x -= first
+            x /= length if length > 0.0 else 1.0
+        return np.minimum(whole, INSIDE, out=whole), lengths.tolist()
+    back, at = inverse(domain.cell), np.empty_like(whole)
+    for k, x in enumerate(at):
+        np.multiply(whole[0], back[0][k], out=x)
+        for i in range(1, len(whole)):
+            x += whole[i] * back[i][k]
+        periods[k] = np.floor(x)
+        x -= np.floor(x)
+    return np.minimum(at, INSIDE, out=at), widths(domain.cell)
+
+
+def arranged(points: Array, domain: Domain, periods: Array) -> tuple[Array, Array, list[float]]:
+    """(the order; places in that order along each axis, NaN behind the last; lengths of the axes); `periods` is filled."""
+    at, lengths = fractions(points, domain, periods)
+    n = points.shape[1]
+    parts = columns(lengths, n)
+    index, depth = bits(parts, n)
+    keys = by_bits(at, levels(len(at), n)) if domain.curve == MORTON else by_columns(at, parts, depth)
+    keys = keys << index | np.arange(n)
+    keys.sort()
+    keys &= (1 << index) - 1
+    placed = np.full((len(at), -(-n // BLOCK) * BLOCK), np.nan)
+    for x, y in zip(at, placed):
+        np.take(x, keys, out=y[:n])
+    return keys, placed, lengths
+
+
+def by_columns(at: Array, parts: list[int], depth: int) -> Array:
+    column = np.zeros(at.shape[1], np.int64)
+    for x, c in zip(at, parts):
+        place = np.minimum((x * c).astype(np.int64), c - 1)
+        column = column * c + np.where(column % 2 == 1, c - 1 - place, place)
+    z = (at[-1] * 2.0**depth).astype(np.int64)
+    return column << depth | np.where(column % 2 == 1, 2**depth - 1 - z, z)
+
+
+def by_bits(at: Array, depth: int) -> Array:
+    """Keys of Morton."""
+    places = [(x * 2.0**depth).astype(np.int64) for x in at]
+    keys = np.zeros(at.shape[1], np.int64)
+    for level in reversed(range(depth)):
+        for x in places:
+            keys = keys << 1 | x >> level & 1
+    return keys
+
+
+def boxes(low: Array, high: Array, size: int) -> tuple[Array, Array]:
+    """The boxes of so many boxes that follow each other: (axes, boxes)."""
+    starts = np.arange(0, low.shape[1], size)
+    return np.minimum.reduceat(low, starts, 1), np.maximum.reduceat(high, starts, 1)
+
+
+class NearList:
+    """The list of one member. What was made is never changed: copies of a run share it until one makes another."""
+
+    def __init__(self, spec: ListSpec, domain: Domain, own: dict[str, Array], build: Builder) -> None:
+        self.spec, self.domain, self.own = spec, domain, own
+        self.build = build(spec.shape[1], domain.cell is not None, spec.cell is None or spec.is_straight)
+        self.buffers = {b.name: b for b in spec.buffers()}
+        self.times = 0  # that it was made
+        self.filled = self.spec.shape[0] * ROOM  # blocks of the last one, or a guess
+        own["limit"][0] = limit(domain.skin)
+        if spec.is_straight:
+            assert domain.cell is not None
+            ways = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3, indexing="ij"), -1).reshape(SHIFTS, 3)
+            lengths: Array = np.diag(np.array(domain.cell)).astype(NUMPY_DTYPE[spec.dtype.name])
+            own["shifts"].reshape(spec.shape[1], -1)[:, :SHIFTS] = (ways[:, 3 - spec.shape[1] :] * lengths).T
+        self.made = {what: self.room(what) for what in MADE if what != "blocks"}
+        self.made["blocks"] = np.zeros(1, np.int32)
+        self.planes(self.made["ref"])[:] = np.inf  # so far away that the first look makes a list
+
+    def room(self, what: str) -> Array:
+        return aligned(self.buffers[self.spec.name(what)])
+
+    def planes(self, data: Array) -> Array:
+        """The d rows of an array of points."""
+        n, d = self.spec.shape
+        return data.reshape(d, -1)[:, :n]
+
+    @property
+    def points(self) -> Array:
+        """The points at which it was made: (d, n)."""
+        return self.planes(self.made["ref"])
+
+    def copy(self) -> NearList:
+        new = object.__new__(NearList)
+        new.__dict__.update(self.__dict__)
+        return new
+
+    def make(self) -> None:
+        """A list of the points as they were stored; done twice, it is as if it was done once."""
+        self.make_at(self.planes(self.own["points"]))
+
+    def make_at(self, points: Array) -> None:
+        n = self.spec.shape[0]
+        new = {what: self.room(what) for what in MADE if what != "blocks"}
+        self.planes(new["ref"])[:] = points
+        order, at, lengths = arranged(self.planes(new["ref"]), self.domain, self.planes(new["images"]))
+        new["order"][:n] = order
+        new["inverse"][order] = np.arange(n)
+        new["blocks"] = self.near(at, lengths, new["starts"])
+        new["spans"][:] = self.spans(new["starts"], new["blocks"], len(new["spans"]))
+        self.made = new
+        self.times += 1
+
+    def near(self, at: Array, lengths: list[float], starts: Array) -> Array:
+        """The blocks of every row; where each begins goes to `starts`."""
+        n, stride = self.spec.shape[0], at.shape[1]
+        levels, low, high = [], at[:, :n], at[:, :n]
+        for _ in GROUPS:
+            low, high = boxes(low, high, BLOCK)
+            levels.append(np.ascontiguousarray(np.concatenate([low, high])))
+        cell = np.diag(lengths) if self.domain.cell is None else np.array(self.domain.cell)
+        far = reach(self.domain.cutoff, self.domain.skin)
+        way = [self.domain.skin / x + 1e-9 if x > 0.0 else 0.0 for x in lengths]
+        numbers = np.array([*lengths, *cell.ravel(), far, *way])
+        counts = [x.shape[1] for x in levels]
+        scratch = [
+            np.empty(size + 1, np.int64) for size in (counts[1], counts[0], counts[0], BLOCK * counts[0])
+        ]
+        room = self.filled
+        while True:
+            blocks = np.empty(room + room // 32 + BLOCK, np.int32)
+            room = self.build(
+                at.ctypes.data,
+                stride,
+                n,
+                *(x.ctypes.data for x in levels),
+                *counts,
+                numbers.ctypes.data,
+                *(x.ctypes.data for x in scratch),
+                starts.ctypes.data,
+                blocks.ctypes.data,
+                len(blocks),
+            )
+            if room <= len(blocks):
+                self.filled = room
+                return blocks
+
+    def spans(self, starts: Array, blocks: Array, count: int) -> Array:
+        """For each slab of rows, from where to where there are columns that it adds to; of the first, all."""
+        n = self.spec.shape[0]
+        cuts, out = slabs(n, True), np.zeros(count, np.int64)
+        for k, (a, b) in enumerate(zip(cuts, cuts[1:])):
+            seen = blocks[starts[a] : starts[b]] >> FIRST
+            out[2 * k : 2 * k + 2] = (
+                (int(seen.min()) * BLOCK, (int(seen.max()) + 1) * BLOCK) if len(seen) else (0, 0)
+            )
+        out[:2] = 0, -(-n // BLOCK) * BLOCK
+        return out
+
+
+def aligned(b: Buffer) -> Array:
+    """Zeros that begin at a cache line."""
+    dtype = np.dtype(NUMPY_DTYPE[b.dtype.name])
+    raw = np.zeros(b.size + 64 // dtype.itemsize, dtype)
+    shift = -raw.ctypes.data % 64 // dtype.itemsize
+    return raw[shift : shift + b.size]

@@ -1,0 +1,277 @@
+"""Loop nests by NumPy: the index space of a nest as arrays, node by node, exact to the last bit; slow."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.host.arrays import operation
+from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import LANES, PAIR_LANES, slabs
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.tpir.kernels.kernel import NOW
+from tinyphysics.tpir.kernels.neighbours import FIRST
+from tinyphysics.tpir.kernels.nests import LoopKernel, LoopSection, Nest, Piece, Store
+from tinyphysics.tpir.kernels.tree import call_of
+from tinyphysics.util import prod
+
+Array = Any
+CALL = ctypes.CFUNCTYPE(None)
+IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -np.inf, Ops.MIN: np.inf}
+
+
+class Interpreter:
+    """One nest, on memory that a table of addresses points to."""
+
+    def __init__(self, kernel: LoopKernel, nest: Nest) -> None:
+        self.kernel, self.nest = kernel, nest
+        self.slots = {name: k for k, name in enumerate(kernel.buffers)}
+
+    def __call__(self, table: Array, uniform: Array, flags: Array, lo: int, hi: int, now: int) -> None:
+        if lo > 0:  # all of a nest is done with its first part
+            return
+        used = {u.arg[0] for u in self.nest.loads()} | {s.buffer for p in self.nest.pieces for s in p.stores}
+        self.memory = {name: view(int(table[self.slots[name]]), self.kernel.buffers[name]) for name in used}
+        env: dict[UOp, Array] = {
+            p: np.array([uniform[k]], NUMPY_DTYPE[p.dtype.name]) for k, p in enumerate(self.kernel.params)
+        }
+        env[NOW] = np.array([float(now)])
+        self.flags = flags
+        if self.nest.kind == "pairs" and self.nest.near is not None:
+            name = f"near{self.nest.near}."
+            self.starts = view(int(table[self.slots[name + "starts"]]), self.kernel.buffers[name + "starts"])
+            count = int(self.starts[self.nest.sizes[0]])
+            address = int(table[self.slots[name + "blocks"]])
+            self.blocks = np.ctypeslib.as_array((ctypes.c_int32 * count).from_address(address))
+        with np.errstate(all="ignore"):
+            if self.nest.kind == "list":
+                self.list(table, env)
+                return
+            if self.nest.kind == "fold":
+                self.folded(table)
+                return
+            if self.nest.kind == "tree":
+                self.map(env)
+                CALL(int(table[self.slots[call_of(self.nest.evaluation)]]))()
+                return
+            {
+                "map": self.map,
+                "lanes": self.lanes,
+                "sequence": self.sequence,
+                "pairs": self.pairs,
+                "scatter": self.scatter,
+            }[self.nest.kind](env)
+
+    # --- values -------------------------------------------------------------------------------
+    def place(self, buffer: str, plane: int, index: Sequence[Array]) -> Array:
+        b = self.kernel.buffers[buffer]
+        out = np.array([plane * b.plane])
+        for k, i in enumerate(index):
+            out = out + i * prod(b.axes[k + 1 :])
+        return out
+
+    def evaluate(self, roots: Sequence[UOp], env: Mapping[UOp, Array]) -> list[Array]:
+        values = dict(env)
+        for u in toposort(roots):
+            if u in values:
+                continue
+            if u.op is Ops.CONST:
+                values[u] = np.array([u.arg], NUMPY_DTYPE[u.dtype.name])
+            elif u.op is Ops.LOAD:
+                values[u] = self.memory[u.arg[0]][self.place(u.arg[0], u.arg[1], [values[s] for s in u.src])]
+            else:
+                values[u] = operation(u, [values[s] for s in u.src])
+        return [values[r] for r in roots]
+
+    def grid(self, p: Piece) -> dict[UOp, Array]:
+        """The loop variables as arrays that broadcast against each other."""
+        n = len(self.nest.sizes)
+        out = {}
+        for k, (v, size) in enumerate(zip(self.nest.variables, self.nest.sizes)):
+            r = np.arange(p.lo, p.hi) if k == n - 1 else np.arange(size)
+            out[v] = r.reshape([-1 if a == k else 1 for a in range(n)])
+        return out
+
+    def guards(self, p: Piece, env: Mapping[UOp, Array]) -> None:
+        for g in self.evaluate(p.guards, env):
+            if g.any():
+                self.flags[0] = 1
+
+    def combine(self, s: Store, a: Array, b: Array) -> Array:
+        assert s.combine is not None
+        if s.combine is Ops.ADD:
+            return a + b
+        x, y = UOp.var("a", (), s.value.dtype), UOp.var("b", (), s.value.dtype)
+        return self.evaluate(lower([x.alu(s.combine, y)]), {x: a, y: b})[0]
+
+    def nothing(self, s: Store, shape: Sequence[int]) -> Array:
+        assert s.combine is not None
+        return np.full(shape, IDENTITY[s.combine], NUMPY_DTYPE[s.value.dtype.name])
+
+    def fold(self, s: Store, acc: Array) -> Array:
+        """Lanes along the last axis, combined in halves."""
+        while acc.shape[-1] > 1:
+            half = acc.shape[-1] // 2
+            acc = self.combine(s, acc[..., :half], acc[..., half:])
+        return acc[..., 0]
+
+    # --- kinds --------------------------------------------------------------------------------
+    def map(self, env: dict[UOp, Array]) -> None:
+        for p in self.nest.pieces:
+            here = env | self.grid(p)
+            shape = [*self.nest.sizes[:-1], p.hi - p.lo] if self.nest.sizes else [1]
+            values = self.evaluate([s.value for s in p.stores], here)
+            for s, v in zip(p.stores, values):
+                at = self.place(s.buffer, s.plane, self.evaluate(s.index, here))
+                self.memory[s.buffer][np.broadcast_to(at, shape)] = np.broadcast_to(v, shape)
+            self.guards(p, here)
+
+    def list(self, table: Array, env: dict[UOp, Array]) -> None:
+        assert self.nest.when is not None
+        if self.evaluate([self.nest.when], env)[0].any():
+            self.map(env)
+            CALL(int(table[self.slots[f"near{self.nest.near}.call"]]))()
+
+    def folded(self, table: Array) -> None:
+        name = f"near{self.nest.near}.spans"
+        spans, parts = view(int(table[self.slots[name]]), self.kernel.buffers[name]), self.nest.parts
+        for s in self.nest.pieces[0].stores:
+            b = self.kernel.buffers[s.buffer]
+            rows = self.memory[s.buffer].reshape(b.planes, b.plane)
+            for k in range(1, parts):
+                here = slice(spans[2 * k], spans[2 * k + 1])
+                rows[s.plane, here] = self.combine(
+                    s, rows[s.plane, here], rows[k * (b.planes // parts) + s.plane, here]
+                )
+
+    def lanes(self, env: dict[UOp, Array]) -> None:
+        outer = list(self.nest.sizes[:-1])
+        first = self.nest.pieces[0].stores
+        items: list[list[Array]] = [[] for _ in first]
+        for p in self.nest.pieces:
+            here = env | self.grid(p)
+            for k, v in enumerate(self.evaluate([s.value for s in p.stores], here)):
+                items[k].append(np.broadcast_to(v, [*outer, p.hi - p.lo]))
+            self.guards(p, here)
+        where = {v: a[..., 0] for v, a in self.grid(self.nest.pieces[0]).items()}
+        for s, parts in zip(first, items):
+            x = np.concatenate(parts, -1)
+            acc = self.nothing(s, [*outer, LANES])
+            for k in range(0, x.shape[-1], LANES):
+                chunk = x[..., k : k + LANES]
+                acc[..., : chunk.shape[-1]] = self.combine(s, acc[..., : chunk.shape[-1]], chunk)
+            at = self.place(s.buffer, s.plane, self.evaluate(s.index, env | where))
+            self.memory[s.buffer][at if not outer else np.broadcast_to(at, outer)] = self.fold(s, acc)
+
+    def sequence(self, env: dict[UOp, Array]) -> None:
+        assert self.nest.along is not None
+        t, count = self.nest.along
+        for p in self.nest.pieces:
+            here = env | self.grid(p)
+            shape = [*self.nest.sizes[:-1], p.hi - p.lo]
+            acc = [self.nothing(s, shape) for s in p.stores]
+            for k in range(count):
+                now = here | {t: np.array([k])}
+                values = self.evaluate([s.value for s in p.stores], now)
+                acc = [self.combine(s, a, v) for s, a, v in zip(p.stores, acc, values)]
+                self.guards(p, now)
+            for s, a in zip(p.stores, acc):
+                at = self.place(s.buffer, s.plane, self.evaluate(s.index, here))
+                self.memory[s.buffer][np.broadcast_to(at, shape)] = a
+
+    def scatter(self, env: dict[UOp, Array]) -> None:
+        for name in {s.buffer for p in self.nest.pieces for s in p.stores}:
+            self.memory[name][:] = 0
+        for p in self.nest.pieces:
+            here = env | self.grid(p)
+            shape = list(self.nest.sizes) or [1]
+            for name in dict.fromkeys(s.buffer for s in p.stores):
+                own, step = [s for s in p.stores if s.buffer == name], self.kernel.buffers[name].plane
+                shifts = self.evaluate([s.shift for s in own if s.shift is not None], here)
+                places = [
+                    self.place(s.buffer, s.plane, self.evaluate(s.index, here)) + shift * step
+                    for s, shift in zip(own, shifts)
+                ]
+                values = self.evaluate([s.value for s in own], here)
+                at, what = (
+                    np.stack([np.broadcast_to(a, shape) for a in x], -1).ravel() for x in (places, values)
+                )
+                np.add.at(self.memory[name], at, what)  # one after the other, in this order
+            self.guards(p, here)
+
+    def pairs(self, env: dict[UOp, Array]) -> None:
+        (size,), (piece,) = self.nest.sizes, self.nest.pieces
+        i_var, j_var = self.nest.variables
+        cuts = slabs(size, self.nest.near is not None)
+        for slab, (low, high) in enumerate(zip(cuts, cuts[1:])):
+            columns = {}
+            for s in piece.stores:
+                if s.index[0] is j_var:
+                    b = self.kernel.buffers[s.buffer]
+                    begin = (slab * (b.planes // (len(cuts) - 1)) + s.plane) * b.plane
+                    columns[s] = self.memory[s.buffer][begin : begin + size]
+                    columns[s][:] = self.nothing(s, [size])
+            for i in range(low, high):
+                js = self.partners(i, size)
+                here = env | {i_var: np.array([i]), j_var: js}
+                values = self.evaluate([s.value for s in piece.stores], here)
+                for s, v in zip(piece.stores, values):
+                    v = np.broadcast_to(v, [len(js)])
+                    if s in columns:
+                        columns[s][js] = self.combine(s, columns[s][js], v)
+                        continue
+                    acc = self.nothing(s, [PAIR_LANES])
+                    for k, j in enumerate(js):
+                        lane = j % PAIR_LANES
+                        acc[lane : lane + 1] = self.combine(s, acc[lane : lane + 1], v[k : k + 1])
+                    self.memory[s.buffer][self.place(s.buffer, s.plane, [np.array([i])])] = self.fold(s, acc)
+                if len(here[j_var]):
+                    self.guards(piece, here)
+
+    def partners(self, i: int, size: int) -> Array:
+        """The columns of a row: all after it, or those of its blocks in a list."""
+        if self.nest.near is None:
+            return np.arange(i + 1, size)
+        starts, blocks = self.starts, self.blocks
+        js = (blocks[starts[i] : starts[i + 1], None].astype(np.int64) >> FIRST) * PAIR_LANES + np.arange(
+            PAIR_LANES
+        )
+        return js[(js > i) & (js < size)]
+
+
+def view(address: int, buffer: Any) -> Array:
+    dtype = np.dtype(NUMPY_DTYPE[buffer.dtype.name])
+    raw = (ctypes.c_char * (buffer.size * dtype.itemsize)).from_address(address)
+    return np.frombuffer(raw, dtype)
+
+
+class ArrayLoops:
+    threads = False
+    made = found = 0
+
+    def load(self, kernel: LoopKernel, careful: bool) -> Mapping[str, Any]:
+        out: dict[str, Any] = {}
+        for section in (kernel.careful if careful else kernel.sections).values():
+            parts = [Interpreter(kernel, nest) for nest in section.nests]
+            out |= {f"part.{section.name}.{k}": part for k, part in enumerate(parts)}
+            out[section.name] = self.driver(kernel, section, parts)
+        return out
+
+    def driver(self, kernel: LoopKernel, section: LoopSection, parts: Sequence[Interpreter]) -> Any:
+        slots = list(kernel.buffers)
+
+        def run(table: Array, uniform: Array, flags: Array, first: int, steps: int) -> None:
+            for k in range(steps):
+                for turn in section.sequence():
+                    for part in parts[turn.begin : turn.end]:
+                        part(table, uniform, flags, 0, part.nest.extent, first + k)
+                    for a, b in turn.swaps:
+                        i, j = slots.index(a), slots.index(b)
+                        table[i], table[j] = table[j], table[i]
+
+        return run

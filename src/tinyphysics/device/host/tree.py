@@ -1,0 +1,320 @@
+"""What do many masses pull at each other?  A tree of a run: built at every evaluation, walked by groups of eight.
+
+The opening angle is chosen once in a run, at its first evaluation: the widest of a ladder with which the forces on a
+sample of points are within the budget. It is kept with the run, and so is the error that was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import toposort
+from tinyphysics.ir.value import evaluate
+from tinyphysics.tpir.kernels.tree import (
+    BITS,
+    BOX,
+    GROUP,
+    MASS,
+    MASSES,
+    MOMENTS,
+    NOWHERE,
+    PLANES,
+    POINTS,
+    SECOND,
+    SIZE,
+    TRACE,
+    TreeSpec,
+    levels_of,
+)
+
+Array = Any
+SAMPLE = 256  # points whose force is summed directly
+SMALL = 0.1  # of the rms force: the error of a weaker one is relative to this
+NARROWEST = 0.05
+PARTS_PER_THREAD = 4
+WORTH_A_THREAD = 2048  # points
+STACK = 1024  # nodes that wait: seven for each level at most
+
+
+def angles() -> list[float]:
+    """The opening angles that are tried, from wide to narrow."""
+    out = [1.0]
+    while out[-1] > NARROWEST:
+        out.append(out[-1] * 0.875)
+    return out
+
+
+@dataclass(frozen=True)
+class Functions:
+    """emit/kinds/trees/tree_walk.py, compiled."""
+
+    keys: Callable[..., None]
+    direct: Callable[..., None]
+    walk: Callable[..., int]
+
+
+def softening_of(spec: TreeSpec, params: Mapping[str, Any], member: int) -> float:
+    """The square of the softening in one member."""
+    env = {}
+    for v in toposort([spec.softening]):
+        if v.op is Ops.VAR:
+            given = params[str(v.arg)[1:]]
+            env[str(v.arg)] = float(given[member if len(given) > 1 else 0])
+    square = float(evaluate([spec.softening], env)[0])
+    if not square >= 0.0:
+        raise InputError(
+            f"the square of the softening is {square:g}", fix="With approximate= it is zero or positive."
+        )
+    return square
+
+
+def in_turn(x: Array) -> Array:
+    """The sum along the first axis, one after the other."""
+    out = x[0].copy()
+    for a in x[1:]:
+        out += a
+    return out
+
+
+def padded(x: Array, fill: float) -> Array:
+    """(rows, n) as (rows, 8, n/8 rounded up): children first, nodes last."""
+    rows, n = x.shape
+    whole = np.full((rows, -(-n // GROUP) * GROUP), fill)
+    whole[:, :n] = x
+    return whole.reshape(rows, -1, GROUP).transpose(0, 2, 1)
+
+
+def joined(below: Array) -> Array:
+    """The nodes of the next level, of the planes of a level."""
+    children = padded(below, 0.0)
+    low, high = padded(below[BOX : BOX + 3], np.inf).min(1), padded(below[BOX + 3 :], -np.inf).max(1)
+    mass = in_turn(children[MASS])
+    moment = [in_turn(children[MASS] * children[k]) for k in range(3)]
+    heavy = mass > 0.0
+    centre = np.stack(
+        [np.where(heavy, x / np.where(heavy, mass, 1.0), 0.5 * (a + b)) for x, a, b in zip(moment, low, high)]
+    )
+    d = children[:3] - centre[:, None]
+    out = np.empty((PLANES, len(mass)))
+    out[:3], out[MASS], out[BOX : BOX + 3], out[BOX + 3 :] = centre, mass, low, high
+    for k, (a, b) in enumerate(SECOND):
+        out[MOMENTS + k] = in_turn(3.0 * (children[MASS] * d[a] * d[b]) + children[MOMENTS + k])
+    out[TRACE] = 0.5 * (out[MOMENTS] + out[MOMENTS + 3] + out[MOMENTS + 5])
+    reach = np.maximum(centre - low, high - centre)
+    out[SIZE] = reach[0] * reach[0] + reach[1] * reach[1] + reach[2] * reach[2]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Points in their order, and the nodes above them; leaves first, then level by level to the root."""
+
+    order: Array
+    points: Array  # (4, n rounded up): coordinates and masses
+    nodes: Array  # (PLANES, nodes)
+    kids: Array  # of each node: its first child, times 16, and how many
+    leaves: int  # room for them; the nodes behind it are no leaves
+
+
+def planted(q: Array, m: Array, f: Functions) -> Tree:
+    """The tree over points (3, n) with masses (n,)."""
+    n = q.shape[1]
+    room = -(-n // GROUP) * GROUP
+    low = np.where(np.isfinite(q), q, np.inf).min(1)
+    high = np.where(np.isfinite(q), q, -np.inf).max(1)
+    width = float((high - low).max())
+    scale = 2.0**BITS / width if np.isfinite(width) and width > 0.0 else 0.0
+    numbers = np.array([*np.where(np.isfinite(low), low, 0.0), *[scale if np.isfinite(scale) else 0.0] * 3])
+    points = np.zeros((4, room))
+    points[:3, :n] = q
+    where = np.empty(room, np.int64)
+    f.keys(points.ctypes.data, room, room // GROUP, numbers.ctypes.data, where.ctypes.data)
+    order = np.argsort(where[:n], kind="stable")
+    points[:3, :n], points[3, :n] = q[:, order], m[order]
+    points[:3, n:] = points[:3, n - 1 : n]
+    alone = np.zeros((PLANES, room))
+    alone[:4], alone[BOX : BOX + 3], alone[BOX + 3 :] = points, points[:3], points[:3]
+    levels = [joined(alone)]
+    while len(levels) < 2 or levels[-1].shape[1] > 1:
+        levels.append(joined(levels[-1]))
+    points[:3, n:] = NOWHERE
+    places = levels_of(n)
+    wide = places[-1][0] + GROUP
+    nodes, kids = np.zeros((PLANES, wide)), np.zeros(wide, np.int64)
+    for k, (begin, count) in enumerate(places):
+        nodes[:, begin : begin + count] = levels[k]
+        if k:
+            first = np.arange(count) * GROUP
+            below, size = places[k - 1]
+            kids[begin : begin + count] = (below + first) * 16 + np.minimum(GROUP, size - first)
+    return Tree(order, points, nodes, kids, places[1][0])
+
+
+class TreePull:
+    """The tree of one member, in buffers that its nests read."""
+
+    def __init__(
+        self, spec: TreeSpec, softening: float, own: dict[str, Array], f: Functions, threads: int
+    ) -> None:
+        self.spec, self.softening, self.own, self.f, self.threads = spec, softening, own, f, threads
+        self.angle = 0.0  # not chosen yet
+        self.error = (0.0, 0.0)  # rms and largest, as they were measured
+        self.met = 0  # nodes and points that a group met in the last evaluation, summed
+
+    def copy(self, own: dict[str, Array]) -> Self:
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__ | {"own": own})
+        return new
+
+    @property
+    def chosen(self) -> tuple[float, float, float]:
+        return self.angle, *self.error
+
+    @chosen.setter
+    def chosen(self, numbers: Sequence[float]) -> None:
+        self.angle, *error = map(float, numbers)
+        self.error = error[0], error[1]
+
+    def planes(self, name: str) -> Array:
+        a, rows = self.own[name], 1 if name == MASSES else 3
+        return a.reshape(rows, -1)[:, : self.spec.shape[0]]
+
+    def grown(self) -> Tree:
+        """The tree over the points as they were stored; its angle is chosen when there is none yet."""
+        q, m = self.planes(POINTS), self.planes(MASSES)[0]
+        if (m < 0.0).any():
+            i = int(np.flatnonzero(m < 0.0)[0])
+            raise InputError(
+                f"the mass of body {i} is {m[i]:g}",
+                fix="A tree sums masses, none of them negative: leave approximate= out.",
+            )
+        with np.errstate(all="ignore"):  # a number that is not finite stops the run, later
+            tree = planted(q, m, self.f)
+            if self.angle == 0.0:
+                self.choose(tree)
+        return tree
+
+    def make(self, into: str) -> None:
+        """The pull on the points as they were stored."""
+        tree = self.grown()
+        out, self.met = self.walked(tree, np.arange(tree.points.shape[1] // GROUP), self.angle)
+        self.planes(into)[:, tree.order] = out[:, : self.spec.shape[0]]
+
+    def walked(self, tree: Tree, groups: Array, angle: float) -> tuple[Array, int]:
+        """(the pull on the points of some groups, in the order of the tree; what they met)."""
+        room, wide = tree.points.shape[1], tree.nodes.shape[1]
+        out = np.zeros((3, room))
+        workers = min(self.threads, len(groups) * GROUP // WORTH_A_THREAD)
+        parts = max(1, workers * PARTS_PER_THREAD) if workers > 1 else 1
+        cuts = [len(groups) * k // parts for k in range(parts + 1)]
+
+        def part(k: int) -> int:
+            stack, whole, opened = (
+                np.empty(size, np.int64) for size in (STACK, wide + GROUP, tree.leaves + GROUP)
+            )
+            return self.f.walk(
+                tree.points.ctypes.data,
+                room,
+                tree.nodes.ctypes.data,
+                wide,
+                tree.leaves,
+                root_of(tree),
+                tree.kids.ctypes.data,
+                angle * angle,
+                self.softening,
+                groups.ctypes.data,
+                cuts[k],
+                cuts[k + 1],
+                out.ctypes.data,
+                stack.ctypes.data,
+                whole.ctypes.data,
+                opened.ctypes.data,
+            )
+
+        if parts == 1:
+            return out, part(0)
+        with ThreadPoolExecutor(workers) as pool:
+            return out, sum(pool.map(part, range(parts)))
+
+    # --- the error ----------------------------------------------------------------------------
+    def choose(self, tree: Tree) -> None:
+        """The widest angle within the budget; a PlanError if none is."""
+        error = self.errors(tree)
+        for angle in angles():
+            rms, most = error(angle)
+            if (
+                rms <= self.spec.budget or not rms < np.inf
+            ):  # a force that is not finite will stop the run, which says where
+                self.angle, self.error = angle, (rms, most)
+                return
+        raise PlanError(
+            f"approximate={self.spec.budget:g} is not met: with an opening angle of {angle:.2g} the forces "
+            f"are off by {rms:.1e}",
+            fix="Allow more, or leave approximate= out for the direct sum.",
+        )
+
+    def errors(self, tree: Tree) -> Callable[[float], tuple[float, float]]:
+        """The error with an opening angle, rms and largest, of the forces on a sample of points."""
+        n = self.spec.shape[0]
+        who = np.arange(min(n, SAMPLE)) * n // min(n, SAMPLE)  # by index
+        at = np.empty(n, np.int64)
+        at[tree.order] = np.arange(n)
+        places = at[who]
+        exact = self.summed(tree, places)
+        strength = np.sqrt(in_turn(exact * exact))
+        typical = np.sqrt(in_turn(strength * strength) / len(strength))
+        scale = np.maximum(strength, SMALL * typical)
+        scale = np.where(scale > 0.0, scale, 1.0)
+        groups = np.unique(places // GROUP)
+
+        def error(angle: float) -> tuple[float, float]:
+            found, _ = self.walked(tree, groups, angle)
+            off = found[:, places] - exact
+            relative = np.sqrt(in_turn(off * off)) / scale
+            return float(np.sqrt(in_turn(relative * relative) / len(relative))), float(relative.max())
+
+        return error
+
+    def measured(self) -> dict[str, float]:
+        """The angle, and the errors at the first evaluation and at the last one."""
+        with np.errstate(all="ignore"):
+            tree = planted(self.planes(POINTS), self.planes(MASSES)[0], self.f)
+            rms, most = self.errors(tree)(self.angle)
+        return {
+            "angle": self.angle,
+            "rms": self.error[0],
+            "max": self.error[1],
+            "last_rms": rms,
+            "last_max": most,
+        }
+
+    def summed(self, tree: Tree, places: Array) -> Array:
+        """The pull on the points at some places, by every other: (3, places)."""
+        n, room = self.spec.shape[0], -(-len(places) // GROUP) * GROUP
+        ids = np.full(room, places[-1])
+        ids[: len(places)] = places
+        targets = np.ascontiguousarray(tree.points[:3, ids])
+        out = np.empty((3, room))
+        self.f.direct(
+            tree.points.ctypes.data,
+            tree.points.shape[1],
+            n,
+            targets.ctypes.data,
+            ids.ctypes.data,
+            room,
+            room // GROUP,
+            self.softening,
+            out.ctypes.data,
+        )
+        return out[:, : len(places)]
+
+
+def root_of(tree: Tree) -> int:
+    return int(np.flatnonzero(tree.kids)[-1])

@@ -1,0 +1,1 @@
+"""How are OpenCL devices driven?"""

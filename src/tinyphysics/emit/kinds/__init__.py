@@ -1,0 +1,1 @@
+"""How is each kind of nest written?"""

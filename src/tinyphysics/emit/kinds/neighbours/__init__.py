@@ -1,0 +1,1 @@
+"""How are lists of neighbours made and read?"""

@@ -1,0 +1,142 @@
+"""How does a sum over neighbours run in LLVM IR?  Rows in slabs; for each, the blocks of eight that its list gives it.
+
+Most blocks count in full and lie across the edge of the cell in one way, or not at all: there the point of the row is
+shifted once for the eight. The others are done as they are written, with a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.emit.kinds.nest_pairs import Block, Row, clear
+from tinyphysics.emit.loops.nest_writer import BYTES, Names, NestWriter
+from tinyphysics.emit.scalar.llvm import TYPE
+from tinyphysics.ir.dtype import i64
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import PAIR_LANES, slabs
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.kernels.neighbours import FIRST, MASKED, MIXED, WAY, shifts_in
+from tinyphysics.tpir.kernels.nests import Store
+
+
+def near(f: NestWriter) -> None:
+    (size,), (piece,), name = f.nest.sizes, f.nest.pieces, f"near{f.nest.near}."
+    cuts, width = slabs(size, True), min(f.width, PAIR_LANES)
+    f.begin()
+    starts, blocks, spans = (f.array(name + what) for what in ("starts", "blocks", "spans"))
+    outside = dict(f.scalar)
+    plain, whole = Block(f, piece.inside, width, []), Block(f, piece, width, [])
+    points = [
+        u for u in toposort(plain.roots) if u.op is Ops.SUB and u.src[1].op is Ops.VAR and shifts_in(u.src[1])
+    ]
+    shifts = f.array(name + "shifts") if points else ""
+    for k, s in enumerate(whole.rows):
+        f.line(f"%row{k} = alloca [{PAIR_LANES} x {TYPE[s.value.dtype.name]}], align 64")
+
+    def place(array: str, k: str) -> str:
+        return f.new(f"getelementptr i32, ptr {array}, i64 {k}")
+
+    def number(array: str, k: str) -> str:
+        return f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {array}, i64 {k}')}")
+
+    def slab(k: str) -> None:
+        f.scalar = dict(outside)
+        low, high = number(f"@near.cuts.{size}", k), number(f"@near.cuts.{size}", f.new(f"add i64 {k}, 1"))
+        plain.columns_at = whole.columns_at = []
+        twice = f.new(f"shl i64 {k}, 1")
+        begin, end = number(spans, twice), number(spans, f.new(f"add i64 {twice}, 1"))
+        for s in whole.columns:
+            b = f.kernel.buffers[s.buffer]
+            plane = f.new(f"add i64 {f.new(f'mul i64 {k}, {b.planes // (len(cuts) - 1)}')}, {s.plane}")
+            whole.columns_at.append(f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar))
+            clear(f, s, whole.columns_at[-1], end, width, begin)
+        f.loop(low, high, 1, row)
+
+    def row(i: str) -> None:
+        own, other = plain.row(i), whole.row(i)
+        start = whole.sums(1)
+
+        def entry(q: str, sums: list[str]) -> list[str]:
+            e = f.new(f"zext i32 {f.new(f'load i32, ptr {place(blocks, q)}')} to i64")
+            j = f.new(f"shl i64 {f.new(f'ashr i64 {e}, {FIRST}')}, 3")
+            flags = f.new(f"and i64 {e}, {MASKED | MIXED}")
+            f.labels += 1
+            n = f.labels
+            f.line(f"br i1 {f.new(f'icmp eq i64 {flags}, 0')}, label %plain{n}, label %other{n}")
+            f.label(f"plain{n}")
+            way = (
+                f.new(f"and i64 {f.new(f'ashr i64 {e}, {WAY}')}, {(1 << (FIRST - WAY)) - 1}")
+                if points
+                else ""
+            )
+            seen = shifted(f, points, shifts, way, own, width)
+            first, from_plain = plain.add([own], j, False, sums, lambda v: seen), f.block
+            f.line(f"br label %both{n}")
+            f.label(f"other{n}")
+            second, from_other = whole.add([other], j, True, sums), f.block
+            f.line(f"br label %both{n}")
+            f.label(f"both{n}")
+            return [
+                f.new(f"phi {kind} [ {a}, %{from_plain} ], [ {b}, %{from_other} ]")
+                for (kind, _), a, b in zip(start, first, second)
+            ]
+
+        sums = f.carrying(number(starts, i), number(starts, f.new(f"add i64 {i}, 1")), 1, start, entry)
+        whole.store([other], sums)
+
+    f.loop("%lo", "%hi", 1, slab)
+
+
+def fold(f: NestWriter) -> None:
+    """What the later slabs have added to columns, slab by slab, to the columns of the first."""
+    (size,), (piece,) = f.nest.sizes, f.nest.pieces
+    f.begin()
+    spans, width = f.array(f"near{f.nest.near}.spans"), min(f.width, PAIR_LANES)
+    parts = len(slabs(size, True)) - 1
+
+    def slab(k: str) -> None:
+        twice = f.new(f"shl i64 {k}, 1")
+        places = [twice, f.new(f"add i64 {twice}, 1")]
+        begin, end = (
+            f.new(f"load i64, ptr {f.new(f'getelementptr i64, ptr {spans}, i64 {p}')}") for p in places
+        )
+        for s in piece.stores:
+            b, t = f.kernel.buffers[s.buffer], TYPE[s.value.dtype.name]
+            other = f.new(f"add i64 {f.new(f'mul i64 {k}, {b.planes // parts}')}, {s.plane}")
+            to, source = (
+                f.address(s.buffer, plane, [UOp.const(0, i64)], f.scalar) for plane in (s.plane, other)
+            )
+
+            def add(j: str, s: Store = s, t: str = t, to: str = to, source: str = source) -> None:
+                f.w.width = width
+                at = [f.new(f"getelementptr {t}, ptr {x}, i64 {j}") for x in (to, source)]
+                old, new = (
+                    f.new(f"load {f.w.type(s.value.dtype)}, ptr {x}, align {BYTES[s.value.dtype.name]}")
+                    for x in at
+                )
+                total = f.combined(s, old, new)
+                f.line(
+                    f"store {f.w.type(s.value.dtype)} {total}, ptr {at[0]}, align {BYTES[s.value.dtype.name]}"
+                )
+                f.w.width = 1
+
+            f.loop(begin, end, width, add)
+
+    f.loop("1", str(parts), 1, slab)
+
+
+def shifted(f: NestWriter, points: Sequence[UOp], shifts: str, way: str, row: Row, width: int) -> Names:
+    """The point of the row as a block sees it from across the edge of the cell."""
+    out: Names = {}
+    for u in points:
+        point, shift = u.src
+        plane = f.kernel.buffers[f"near{f.nest.near}.shifts"].plane * int(
+            str(shift.arg).removeprefix("@shift")
+        )
+        t = TYPE[u.dtype.name]
+        at = f.new(f"getelementptr {t}, ptr {shifts}, i64 {f.new(f'add i64 {way}, {plane}')}")
+        moved = f.new(f"fsub {t} {row.scalar[point]}, {f.new(f'load {t}, ptr {at}')}")
+        f.w.width = width
+        out[u] = f.w.splat(moved, u.dtype) if width > 1 else moved
+        f.w.width = 1
+    return out

@@ -1,0 +1,1 @@
+"""How is a Taylor series in loops written?"""

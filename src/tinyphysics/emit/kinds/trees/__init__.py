@@ -1,0 +1,1 @@
+"""How are trees of points made and walked?"""

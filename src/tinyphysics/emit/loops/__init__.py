@@ -1,0 +1,1 @@
+"""How does a nest lie on lanes or threads?"""

@@ -1,0 +1,1 @@
+"""What are whole modules and complete programs?"""

@@ -1,0 +1,360 @@
+"""Loop nests as LLVM IR for a CUDA device: kernels in which each index of a nest is a thread.
+
+Neighbours along the innermost loop are neighbouring threads, so that what a warp reads lies in a row. Nothing here decides
+a bit: sums are taken in the order that the nest says. Accumulators that different threads fill are combined by a launch
+of their own, so no thread ever waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tinyphysics.emit.kinds.cnests import touched
+from tinyphysics.emit.kinds.nest_kinds import add
+from tinyphysics.emit.kinds.ptx_near import ASKED, LISTED, asked, listed_as, near
+from tinyphysics.emit.kinds.ptx_pairs import RESIDENT, pair_block, pairs, rounds
+from tinyphysics.emit.kinds.trees.ptx_tree_build import planting
+from tinyphysics.emit.kinds.trees.ptx_tree_text import MOST, arrays_of
+from tinyphysics.emit.loops.nest_writer import Names, NestWriter
+from tinyphysics.emit.loops.ptx_threads import (
+    BLOCK,
+    WORKSPACE,
+    Kernel,
+    Launch,
+    Threads,
+    any_of,
+    begun,
+    in_turn,
+    note,
+    put,
+    several,
+    unflattened,
+)
+from tinyphysics.emit.modules.opencl_nests import part_name
+from tinyphysics.emit.scalar.llvm import TYPE
+from tinyphysics.errors import BackendError
+from tinyphysics.ir.dtype import i64
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import LANES
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.tpir.kernels.neighbours import WITHIN
+from tinyphysics.tpir.kernels.nests import LoopKernel, Nest, Piece
+from tinyphysics.tpir.precision.lattice import OVERFLOW
+from tinyphysics.util import prod
+
+NUMBER = 8  # bytes of each
+TRIPLE = 'target triple = "nvptx64-nvidia-cuda"'
+LOOK = "look"  # the section that looks for numbers that are none
+# the steps that a graph has done are counted on the device
+TICK, TICKING = (
+    "tick",
+    """define ptx_kernel void @tick(ptr addrspace(1) %clock, i64 %steps) {
+  %was = load i64, ptr addrspace(1) %clock
+  %is = add i64 %was, %steps
+  store i64 %is, ptr addrspace(1) %clock
+  ret void
+}""",
+)
+# behind the clock a word says where a run waits for a list of neighbours: the step, and the number of what is done in it
+HALT, GO_ON = "halt", "go_on"
+HALTING = f"""define ptx_kernel void @halt(ptr addrspace(1) %clock, ptr addrspace(1) %asked, i64 %ahead, i64 %number) {{
+  %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
+  %word = load i64, ptr addrspace(1) %word.at
+  %runs = icmp eq i64 %word, 0
+  %mark = load i8, ptr addrspace(1) %asked
+  %marked = icmp ne i8 %mark, 0
+  %halts = and i1 %runs, %marked
+  br i1 %halts, label %stop, label %leave
+stop:
+  %began = load i64, ptr addrspace(1) %clock
+  %step = add i64 %began, %ahead
+  %high = shl i64 %step, {WITHIN}
+  %where = or i64 %high, %number
+  %is = add i64 %where, 1
+  store i64 %is, ptr addrspace(1) %word.at
+  br label %leave
+leave:
+  ret void
+}}
+define ptx_kernel void @go_on(ptr addrspace(1) %clock, ptr addrspace(1) %asked) {{
+  %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
+  store i64 0, ptr addrspace(1) %word.at
+  store i8 0, ptr addrspace(1) %asked
+  ret void
+}}"""
+TICKING_UNLESS_HALTED = TICKING.replace(
+    "  %is = add i64 %was, %steps",
+    """\
+  %word.at = getelementptr i64, ptr addrspace(1) %clock, i64 1
+  %word = load i64, ptr addrspace(1) %word.at
+  %runs = icmp eq i64 %word, 0
+  %more = select i1 %runs, i64 %steps, i64 0
+  %is = add i64 %was, %more""",
+)
+
+
+@dataclass(frozen=True)
+class NestsModule:
+    """The text of a kernel's sections, and what is launched for each nest of each."""
+
+    text: str
+    launches: dict[str, list[list[Launch]]]
+    workspace: int  # bytes
+
+    @property
+    def names(self) -> list[str]:
+        """Of all kernels, each once."""
+        return list(dict.fromkeys(x.name for nests in self.launches.values() for nest in nests for x in nest))
+
+
+def nests_module(kernel: LoopKernel, careful: bool = False, estimates: bool = False) -> NestsModule:
+    """Every nest of a kernel, and those that look at its states; do the device's `estimates` serve (ptx_rounded.py)?"""
+    if kernel.tree is not None and kernel.tree.shape[0] > MOST:
+        raise BackendError(
+            f"the backend `cuda` sums through trees of up to {MOST:,} points", fix="Choose another."
+        )
+    sections = {s.name: list(s.nests) for s in (kernel.careful if careful else kernel.sections).values()}
+    sections[LOOK] = [look(kernel, buffer) for buffer in kernel.inputs.values()]
+    declared: dict[str, str] = {}
+    texts: dict[
+        str, str
+    ] = {}  # what differs in the names of buffers alone is one kernel, with the name that it got first
+    launches: dict[str, list[list[Launch]]] = {}
+    for name, nests in sections.items():
+        launches[name] = []
+        for n, nest in enumerate(nests):
+            made = kernels(kernel, nest, part_name(name, n), estimates)
+            launches[name].append(
+                [replace(k.launch, name=texts.setdefault(k.body, k.launch.name)) for k in made]
+            )
+            for k in made:
+                declared |= k.declared
+    written = [f"define ptx_kernel void @{name}{body}" for body, name in texts.items()]
+    workspace = max(room(nest) for nests in sections.values() for nest in nests)
+    beside = [TICKING_UNLESS_HALTED, HALTING] if kernel.lists else [TICKING]
+    return NestsModule("\n".join([TRIPLE, *declared.values(), *beside, *written, ""]), launches, workspace)
+
+
+def wants_estimates(kernel: LoopKernel) -> bool:
+    """Is there a nest that is faster where those of the device serve?"""
+    return any(
+        rounds(nest)
+        for sections in (kernel.sections, kernel.careful)
+        for s in sections.values()
+        for nest in s.nests
+    )
+
+
+def room(nest: Nest) -> int:
+    if nest.kind == "tree":
+        return arrays_of(nest.sizes[0])[1]
+    return NUMBER * LANES * prod(nest.sizes[:-1]) * len(nest.pieces[0].stores) if nest.kind == "lanes" else 0
+
+
+def look(kernel: LoopKernel, buffer: str) -> Nest:
+    """A nest that stores nothing and raises the flag where a number is none."""
+    b = kernel.buffers[buffer]
+    variables = tuple(UOp.var(f"@i{k}", (), i64) for k in range(len(b.axes)))
+    numbers = [UOp(Ops.LOAD, b.dtype, (), variables, (buffer, plane)) for plane in range(b.planes)]
+    guards = tuple(
+        (u - u).ne(0.0) if b.dtype.is_float else u.eq(UOp.const(int(OVERFLOW), b.dtype)) for u in numbers
+    )
+    return Nest("map", variables, b.axes, (Piece(0, b.axes[-1] if b.axes else 1, (), guards),))
+
+
+def kernels(kernel: LoopKernel, nest: Nest, name: str, estimates: bool) -> list[Kernel]:
+    """What a nest needs launched, one after the other."""
+    used = touched(nest)
+    rows = prod(nest.sizes[:-1])
+    match nest.kind:
+        case "map":
+            made = [Threads(kernel, nest, name, prod(nest.sizes), used, mapped)]
+        case "sequence":
+            made = [Threads(kernel, nest, name, prod(nest.sizes), used, sequence)]
+        case "lanes":
+            made = [
+                Threads(
+                    kernel, nest, name, rows * LANES, [*used, WORKSPACE], accumulate, BLOCK, RESIDENT // BLOCK
+                ),
+                Threads(kernel, nest, f"{name}_fold", rows, [*used, WORKSPACE], fold),
+            ]
+        case "pairs" if nest.near is not None:
+            made = [Threads(kernel, nest, name, nest.sizes[0], [*used, *listed_as(nest, *LISTED)], near)]
+        case "list":
+            made = [Threads(kernel, nest, name, nest.sizes[0], [*used, *listed_as(nest, ASKED)], asked)]
+        case "fold":
+            made = []  # a thread that owns a point has added its slabs already
+        case "pairs":
+            block, body = pair_block(nest, estimates), partial(pairs, estimates=estimates)
+            made = [Threads(kernel, nest, name, nest.sizes[0], used, body, block, RESIDENT // block)]
+        case "tree":
+            made = [Threads(kernel, nest, name, nest.sizes[0], used, mapped), *planting(kernel, nest, name)]
+        case "scatter":
+            largest = max(kernel.buffers[b].size for b in written(nest))
+            made = [
+                Threads(kernel, nest, f"{name}_clear", largest, used, clear),
+                Threads(kernel, nest, name, 1, used, scatter),
+            ]
+        case _:
+            raise AssertionError(nest.kind)
+    return [m.written() for m in made]
+
+
+def items(f: NestWriter, t: str) -> None:
+    """The variables of the nest in this thread, and what depends on none."""
+    f.begin()
+    f.scalar |= dict(zip(f.nest.variables, unflattened(f, t, f.nest.sizes)))
+
+
+def in_its_piece(f: NestWriter, write: Callable[[Piece], None]) -> None:
+    """The thread's piece of the innermost loop is found by comparing; in a warp they are mostly one."""
+    if len(f.nest.pieces) == 1:
+        write(f.nest.pieces[0])
+        return
+    x = f.scalar[f.nest.variables[-1]]
+    for p in f.nest.pieces:
+        f.labels += 1
+        n = f.labels
+        low, high = f.new(f"icmp sge i64 {x}, {p.lo}"), f.new(f"icmp slt i64 {x}, {p.hi}")
+        f.line(f"br i1 {f.new(f'and i1 {low}, {high}')}, label %piece{n}, label %past{n}")
+        f.label(f"piece{n}")
+        write(p)
+        f.line(f"br label %past{n}")
+        f.label(f"past{n}")
+
+
+def mapped(f: NestWriter, t: str) -> None:
+    items(f, t)
+
+    def write(p: Piece) -> None:
+        env = dict(f.scalar)
+        several(f, p.roots, [env])
+        values = [f.w.ref(s.value, env) for s in p.stores]
+        for s, value in zip(p.stores, values):
+            put(f, s, value, env)
+        if p.guards:
+            note(f, any_of(f, p.guards, env))
+
+    in_its_piece(f, write)
+
+
+def sequence(f: NestWriter, t: str) -> None:
+    """One item after the other, at every index."""
+    assert f.nest.along is not None
+    along, count = f.nest.along
+    items(f, t)
+
+    def write(p: Piece) -> None:
+        env = dict(f.scalar)
+        fixed = [u for u in toposort(p.roots) if along not in u.leaves]
+        several(f, fixed, [env])
+        sums = in_turn(f, p.stores, p.guards, count, lambda k: env | {along: k})
+        finish(f, p, sums, env)
+
+    in_its_piece(f, write)
+
+
+def finish(f: NestWriter, p: Piece, sums: Sequence[str], env: Names) -> None:
+    for s, total in zip(p.stores, sums):
+        put(f, s, total, env)
+    if p.guards:
+        note(f, sums[-1])
+
+
+def waiting(f: NestWriter, k: int, lane: str, row: str) -> str:
+    """The place of an accumulator of one sum: rows beside each other."""
+    rows = prod(f.nest.sizes[:-1])
+    first = f.new(f"add i64 {lane}, {k * LANES}")
+    at = f.new(f"add i64 {f.new(f'mul i64 {first}, {rows}')}, {row}")
+    return f.new(f"getelementptr i64, ptr {f.pointer[WORKSPACE]}, i64 {at}")
+
+
+def accumulate(f: NestWriter, t: str) -> None:
+    """A thread for each accumulator: every 32nd item of a row."""
+    f.begin()
+    x = f.nest.variables[-1]
+    lane = f.new(f"and i64 %thread, {LANES - 1}")
+    number = f.new(f"udiv {t} %number, {LANES}")
+    row = f.new(f"udiv i64 %thread, {LANES}")
+    f.scalar |= dict(zip(f.nest.variables[:-1], unflattened(f, t, f.nest.sizes[:-1], number)))
+    stores = f.nest.pieces[0].stores
+    sums = begun(f, stores)
+    guarded = False
+    for p in f.nest.pieces:
+        env = dict(f.scalar)
+        several(
+            f, [u for u in toposort([*(s.value for s in p.stores), *p.guards]) if x not in u.leaves], [env]
+        )
+        skipped = f.new(f"and i64 {f.new(f'sub i64 {lane}, {p.lo}')}, {LANES - 1}")
+        first = f.new(f"add i64 {skipped}, {p.lo}")
+        count = f.new(f"udiv i64 {f.new(f'sub i64 {p.hi + LANES - 1}, {first}')}, {LANES}")
+
+        def at(k: str, first: str = first, env: Names = env) -> Names:
+            return env | {x: f.new(f"add i64 {first}, {f.new(f'mul i64 {k}, {LANES}')}")}
+
+        sums = in_turn(f, p.stores, p.guards, count, at, sums)
+        guarded = guarded or bool(p.guards)
+    for k, s in enumerate(stores):
+        f.line(f"store {TYPE[s.value.dtype.name]} {sums[k]}, ptr {waiting(f, k, lane, row)}")
+    if guarded:
+        note(f, sums[-1])
+
+
+def fold(f: NestWriter, t: str) -> None:
+    """A thread for each row: its accumulators, combined in halves."""
+    f.begin()
+    f.scalar |= dict(zip(f.nest.variables[:-1], unflattened(f, t, f.nest.sizes[:-1])))
+    for k, s in enumerate(f.nest.pieces[0].stores):
+        kind = TYPE[s.value.dtype.name]
+        values = [f.new(f"load {kind}, ptr {waiting(f, k, str(lane), '%thread')}") for lane in range(LANES)]
+        while len(values) > 1:
+            half = len(values) // 2
+            values = [f.combined(s, a, b) for a, b in zip(values, values[half:])]
+        put(f, s, values[0], dict(f.scalar))
+
+
+def written(nest: Nest) -> list[str]:
+    return list(dict.fromkeys(s.buffer for p in nest.pieces for s in p.stores))
+
+
+def clear(f: NestWriter, _: str) -> None:
+    for name in written(f.nest):
+        b = f.kernel.buffers[name]
+        f.labels += 1
+        n = f.labels
+        f.line(f"br i1 {f.new(f'icmp slt i64 %thread, {b.size}')}, label %clear{n}, label %next{n}")
+        f.label(f"clear{n}")
+        kind = TYPE[b.dtype.name]
+        f.line(
+            f"store {kind} zeroinitializer, ptr {f.new(f'getelementptr {kind}, ptr {f.pointer[name]}, i64 %thread')}"
+        )
+        f.line(f"br label %next{n}")
+        f.label(f"next{n}")
+
+
+def scatter(f: NestWriter, _: str) -> None:
+    """One thread, since the order in which items are added is part of the meaning."""
+    n = f.nest
+    f.begin()
+    outside = dict(f.scalar)
+
+    def at(p: Piece, k: int) -> None:
+        if k == len(n.variables):
+            for s in p.stores:
+                add(f, s)
+            if p.guards:
+                note(f, any_of(f, p.guards, f.scalar))
+            return
+
+        def body(i: str) -> None:
+            f.scalar[n.variables[k]] = i
+            f.scalars(toposort(p.roots), k + 1)
+            at(p, k + 1)
+
+        f.loop("0", str(n.sizes[k]), 1, body)
+
+    for p in n.pieces:
+        f.scalar = dict(outside)
+        at(p, 0)

@@ -1,0 +1,1 @@
+"""How is a program written out number by number?"""

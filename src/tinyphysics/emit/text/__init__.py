@@ -1,0 +1,1 @@
+"""How is an expression, a line, a statement written in a language?"""

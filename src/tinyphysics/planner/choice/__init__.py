@@ -1,0 +1,1 @@
+"""Which method and which step, and why not the others?"""

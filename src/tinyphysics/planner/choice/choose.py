@@ -1,0 +1,312 @@
+"""Which method does this system get?  The first that applies, and why the others were turned down."""
+
+from __future__ import annotations
+
+from tinyphysics.errors import PlanError
+from tinyphysics.facts import Facts
+from tinyphysics.plan import Alternative, Goal, Plan
+from tinyphysics.planner.choice.lagrangian import by_cost
+from tinyphysics.planner.choice.routes import ROUTES, route_of
+from tinyphysics.planner.methods.catalog import (
+    ALIASES,
+    BY_NAME,
+    BY_ORDER,
+    CHOICES,
+    FIRST,
+    INTERACTION,
+    MAP,
+    METHODS,
+    ORDERS,
+    PACED,
+    PACES,
+    TAYLOR,
+    Method,
+    by_order,
+    by_solving,
+    names,
+    of_parts,
+    tolerance_of,
+)
+from tinyphysics.planner.methods.needs import (
+    HIERARCHY,
+    SHEARED,
+    is_quadratic,
+    objection,
+    quadratic_part,
+    splits,
+)
+from tinyphysics.rules.calculus.jet import order_for
+from tinyphysics.synth.coefficients.clocks import leapfrogs
+from tinyphysics.synth.coefficients.quality import told
+from tinyphysics.synth.methods.taylor import DECAY
+from tinyphysics.system import System
+from tinyphysics.util import did_you_mean
+
+ON_ORBITS = "aba104"  # the one that is named where any of them might do
+IN_ANOTHER_TIME = (
+    6  # the order where t is a state: an orbit may be right and its period wrong, which low orders get
+)
+KEPT_ORBITS = "leapfrogs that begin with a drift stay on Kepler orbits, but for the time"
+OFF_ORBITS = "leaves Kepler orbits"
+FOR_RATES = (
+    Alternative("dop853", "slopes alone; by name, where rates have corners"),
+    Alternative("radau", "solves for its stages; by name, where many steps are short and little moves"),
+)
+
+
+def named(name: str) -> Method:
+    if name not in names():
+        raise PlanError(
+            f"there is no method `{name}`", fix=f"{did_you_mean(name, names())}Methods: {', '.join(names())}."
+        )
+    if name in CHOICES:
+        raise PlanError(
+            f"`{name}` is not one method: it lets the planner choose", fix=f"Methods: {', '.join(BY_NAME)}."
+        )
+    return BY_NAME[ALIASES.get(name, name)]
+
+
+def asked_for(goal: Goal) -> Method:
+    """The method of a name, of the order that is asked for where the name has several: interaction, interaction4, ..."""
+    m = named(goal.method)
+    return BY_NAME.get(f"{m.name}{goal.order}", m)
+
+
+def choose(system: System, facts: Facts, goal: Goal) -> Plan:
+    forbidden = {named(n).name for n in goal.forbid}
+    if system.kind == "map":
+        if goal.method != "auto" or goal.order is not None:
+            raise PlanError(
+                f"`{system.name}` is an explicit map and is run as it is written",
+                fix="Leave method= and order= out.",
+            )
+        return Plan(MAP.name, 0, route_of(system, facts).default)
+    if system.kind == "ode" and (
+        goal.method == "symplectic" or goal.method == "auto" and goal.order is not None
+    ):
+        raise PlanError(
+            f"`{system.name}` is given by derivatives, and nothing is certified for them",
+            fix='Leave method= and order= out, or choose method="dop853".',
+        )
+    if goal.method not in CHOICES or system.kind == "ode":
+        m = TAYLOR if goal.method == "auto" else asked_for(goal)
+        if goal.order is not None and m is TAYLOR:
+            found = order_for(goal.tolerance or m.tolerance)
+            raise PlanError(
+                f"`taylor` has the order that its tolerance asks for, {found} here",
+                fix="Leave order= out; tolerance=1e-8 has a lower one.",
+            )
+        if goal.order not in (None, m.order):
+            raise PlanError(
+                f"`{m.name}` has order {m.order}, not {goal.order}",
+                fix="Leave order= out, or choose by order alone.",
+            )
+        if m.name in forbidden:
+            raise PlanError(f"`{m.name}` is asked for and forbidden", fix="Leave it out of forbid=.")
+        if system.levels and m.kind != PACES:
+            raise one_pace(m.name)
+        why = objection(m, system, facts)
+        if why and m.orbits is not None:
+            raise PlanError(
+                f"`{m.name}` does not apply to `{system.name}`: {why}",
+                site=facts[HIERARCHY].site,
+                fix="A splitting into kicks and drifts needs no orbits: leave method= out, or choose order=4.",
+            )
+        if why and m.turns is not None:
+            raise PlanError(
+                f"`{m.name}` does not apply to `{system.name}`: {why}",
+                site=quadratic_part(system, facts).site,
+                fix="A splitting into kicks and drifts needs no quadratic part: leave method= out.",
+            )
+        if why:
+            raise PlanError(
+                f"`{m.name}` does not apply to `{system.name}`: {why}",
+                site=facts["separable"].site if "separable" in facts else None,
+                fix="implicit_midpoint, gauss4 and gauss6 apply to any energy: leave method= out, or choose "
+                'order=. Without a certificate, method="rk4".'
+                if system.energy is not None
+                else 'method="dop853" applies, with steps of its own, and "rk4" with a dt.',
+            )
+        if system.levels:
+            return at_paces(m, system, facts, goal)
+        order = order_for(tolerance_of(m, goal), DECAY[goal.precision]) if m is TAYLOR else m.order
+        by_itself = goal.method == "auto"
+        return Plan(
+            m.name,
+            order,
+            route_of(system, facts).default if by_itself else "asked for by name",
+            FOR_RATES if by_itself else (),
+        )
+    if system.levels:
+        paced = PACED.get(2 if goal.order is None else goal.order)
+        if paced is None or paced.name in forbidden:
+            raise one_pace(f"a method of order {goal.order}" if goal.order else "what is left")
+        return at_paces(paced, system, facts, goal)
+    if goal.stiff:
+        return turned(goal)
+    order = (2 if system.clock is None else IN_ANOTHER_TIME) if goal.order is None else goal.order
+    if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
+        raise PlanError(
+            f"there is no certified method of order {order}", fix=f"Orders: {', '.join(map(str, ORDERS))}."
+        )
+    order = next(o for o in ORDERS if o >= order)
+    quadratic = is_quadratic(system, facts)
+    turned_down, chosen = [], None
+    for m in of_order(order, quadratic, system, facts, goal):
+        why = "forbidden" if m.name in forbidden else objection(m, system, facts)
+        if why:
+            turned_down.append(Alternative(m.name, why))
+        elif chosen is None:
+            chosen = m
+        else:
+            off = keeps_orbits(chosen) and logarithmic(system) and not keeps_orbits(m)
+            turned_down.append(Alternative(m.name, OFF_ORBITS if off else second(m, chosen, quadratic)))
+    if chosen is None:
+        reasons = "\n  ".join(f"{a.method}: {a.because}" for a in turned_down)
+        raise PlanError(
+            f"no certified method of order {order} applies to `{system.name}`. Tried:\n  {reasons}",
+            fix='Choose order=6 or less, or method="rk4", which applies to any energy without a certificate.',
+        )
+    compared = by_cost(system, facts, goal, chosen, forbidden)
+    if compared is not None:
+        chosen = compared.method
+        named_there = (chosen.name, compared.turned_down.method)
+        turned_down = [compared.turned_down, *(a for a in turned_down if a.method not in named_there)]
+    best = [
+        next(
+            (m for m in of_order(o, quadratic, system, facts, goal) if not objection(m, system, facts)), None
+        )
+        for o in ORDERS
+        if o != order
+    ]
+    best = [m for m in dict.fromkeys(best) if m is not chosen]
+    turned_down += [
+        Alternative(
+            m.name,
+            f"order {m.order}, {'about ' if m.slopes else ''}{m.stages} force evaluation"
+            f"{'s' if m.stages > 1 else ''} a step; order {goal.order or order} was "
+            f"{'asked for' if goal.order else 'the default'}",
+        )
+        for m in best
+        if m
+    ]
+    if HIERARCHY in facts and facts[HIERARCHY]:
+        turned_down.append(
+            Alternative(
+                ON_ORBITS,
+                "on Kepler orbits, by name only: the first state must be a hierarchy, and is not known yet",
+            )
+        )
+    why = reason(system, facts, goal, chosen, quadratic)
+    if compared is not None and compared.because:
+        why = f"{why}; {compared.because}"
+    return Plan(chosen.name, chosen.order, why, tuple(turned_down))
+
+
+def logarithmic(system: System) -> bool:
+    return system.clock is not None and system.clock.way == "logarithmic"
+
+
+def keeps_orbits(m: Method) -> bool:
+    """With the logarithmic Hamiltonian, leapfrogs that begin with a drift have an error in the time of an orbit alone."""
+    found = None if m.sequence is None else leapfrogs(m.sequence())
+    return found is not None and found[0] == "T"
+
+
+def of_order(order: int, quadratic: bool, system: System, facts: Facts, goal: Goal) -> list[Method]:
+    """What may be chosen at an order, the best first; where nothing splits, shears, and equations are solved at last."""
+    splittings = by_order(order, quadratic)
+    if logarithmic(system):
+        splittings = sorted(splittings, key=lambda m: not keeps_orbits(m))
+    if splits(system, facts):
+        return splittings
+    parts = of_parts(order) if goal.precision in SHEARED and goal.scale == "off" else []
+    return [*splittings, *parts, *by_solving(order)]
+
+
+def turned(goal: Goal) -> Plan:
+    """The plan where the splitting into kicks and drifts would not stay bounded."""
+    order = goal.order or INTERACTION.order
+    own, other = (
+        BY_NAME[f"{INTERACTION.name}{order if order > INTERACTION.order else ''}"],
+        BY_NAME[BY_ORDER[order]],
+    )
+    why = f"omega*dt = {goal.stiff:.4g} of the quadratic part is above the limit of {other.name}, {other.limit:.4g}"
+    others = [
+        Alternative(m.name, f"order {m.order}, {m.stages} force evaluations a step; by name")
+        for m in METHODS
+        if m.turns is not None and m.order > own.order and not m.mollified
+    ]
+    return Plan(
+        own.name,
+        own.order,
+        f"{why}, so it is solved, not stepped",
+        (
+            Alternative(
+                other.name, f"unstable: omega*dt = {goal.stiff:.4g} at the centre of the quadratic part"
+            ),
+            *others,
+            Alternative("interaction_mollified", "by name: where a turn of omega*dt = k pi must be stood"),
+        ),
+    )
+
+
+def one_pace(what: str) -> PlanError:
+    orders = " and ".join(map(str, PACED))
+    return PlanError(
+        f"{what} kicks all parts at one pace, and some are said to be fast and slow",
+        fix=f"Leave tp.fast and tp.slow out, or method= and order=: orders {orders} have paces.",
+    )
+
+
+def at_paces(method: Method, system: System, facts: Facts, goal: Goal) -> Plan:
+    """The plan for fast and slow parts."""
+    why = objection(method, system, facts)
+    if why is not None:
+        raise PlanError(
+            f"`{method.name}` does not apply to `{system.name}`: {why}",
+            fix="Leave tp.fast and tp.slow out: then all parts have one pace.",
+        )
+    paces = len(system.levels)
+    if goal.is_accurate:
+        raise PlanError(
+            "goals do not go with fast and slow parts yet: they are stepped as you say",
+            fix="Choose dt yourself, or leave tp.fast and tp.slow out.",
+        )
+    if not goal.inner:
+        return Plan(
+            method.name,
+            method.order,
+            "fast and slow parts; provisional: the first state says how many fast kicks there are in a step",
+        )
+    if len(goal.inner) != paces - 1:
+        example = "10" if paces == 2 else f"({', '.join(['10', *['4'] * (paces - 2)])})"
+        raise PlanError(
+            f"`{system.name}` has {paces} paces, and inner= says how many kicks of each go into one of the next",
+            fix=f"Pass inner={example}.",
+        )
+    kicks = " times ".join(map(str, goal.inner))
+    each = "a step" if not method.composed else "each of the steps that it is composed of"
+    return Plan(method.name, method.order, f"fast and slow parts: {kicks} fast kicks in {each}")
+
+
+def second(m: Method, chosen: Method, quadratic: bool) -> str:
+    """Why a method that applies is not the one."""
+    if m.slopes:
+        return f"about {m.stages} force evaluations a step; {chosen.name} has {chosen.stages}"
+    if chosen.order in FIRST:
+        return f"same order and cost; {chosen.name} is the default"
+    return told(m.name, quadratic)
+
+
+def reason(system: System, facts: Facts, goal: Goal, chosen: Method, quadratic: bool) -> str:
+    if logarithmic(system) and keeps_orbits(chosen):
+        return f"{f'order {goal.order} asked for' if goal.order else 'the default in another time'}; {KEPT_ORBITS}"
+    if not goal.order:
+        return (ROUTES[-1] if chosen.slopes else route_of(system, facts)).default
+    asked = f"order {goal.order} asked for"
+    if goal.order != chosen.order:
+        asked += f"; symmetric methods have even orders, so {chosen.order}"
+    if chosen.order in FIRST or chosen.kind:
+        return asked
+    return f"{asked}; of those that apply the best: {told(chosen.name, quadratic)}"

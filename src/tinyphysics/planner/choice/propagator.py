@@ -1,0 +1,254 @@
+"""May the loop be deleted, and by which means is it then computed?  What each would cost, and why not the others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tinyphysics.analysis.stencil import uniform
+from tinyphysics.errors import PlanError
+from tinyphysics.facts import Facts
+from tinyphysics.ir import toposort
+from tinyphysics.plan import Alternative, Goal, Plan
+from tinyphysics.planner.choice.choose import choose
+from tinyphysics.planner.methods.catalog import BY_NAME, CHOICES
+from tinyphysics.report import Row
+from tinyphysics.rules.functions.random import draws
+from tinyphysics.synth.methods.propagate import FLOW
+from tinyphysics.system import System
+
+PROPAGATORS = ("exact", "method", "loop")
+MOST_MODES = 512  # pairs whose modes are found in double-double
+WAVES_FROM = 129  # sites of a lattice that are transformed rather than diagonalised
+MOST_SPARSE = 1 << 17  # pairs whose matrix is looked at row by row
+FEW_EACH = 8  # numbers for each pair, that an array of such an energy has at most
+MOST_WHOLE = 24  # pairs whose matrix is raised to a power in whole numbers
+LOOP = 'Run it step by step: propagator="loop".'
+
+# seconds on one core of a machine of 2022, by the number N of pairs; the limits above decide what is used, and these whether
+STEP = 0.5e-9  # a pair in one step of a loop; a step takes 3e-9 at least
+OPERATION = 0.2e-9  # of a step, where they are counted
+
+
+@dataclass(frozen=True)
+class Means:
+    """One way to compute a jump."""
+
+    name: str
+    what: str
+    build: float  # seconds, once
+    apply: float  # seconds, for each frame
+    objection: str = ""
+    bits: str = "exact"  # or why its last bits are not in the contract
+
+
+def not_sparse(system: System) -> str:
+    """Why an energy is not shown to couple each with a few."""
+    assert system.energy is not None
+    n = pairs_of(system)
+    if n > MOST_SPARSE:
+        return f"{n:,} pairs, {MOST_SPARSE:,} at most"
+    large = next((u for u in toposort([system.energy]) if u.size > FEW_EACH * n), None)
+    return "" if large is None else f"an array of shape {large.shape} may couple all with all"
+
+
+def pairs_of(system: System) -> int:
+    return sum(u.size for u in system.q)
+
+
+def means(system: System, facts: Facts, way: str) -> list[Means]:
+    """What there is, in the order of preference, by structure and size alone."""
+    n, split = pairs_of(system), bool(facts["separable"])
+    same = uniform(system)
+    mixed = "" if split else f"q and p are mixed: {facts['separable'].because}"
+    too_many = f"{n:,} pairs, {MOST_MODES} at most" if n > MOST_MODES else ""
+    log = math.log2(max(n, 2))
+    library = "LAPACK begins the refinement: a library's last bits"
+    out = [
+        Means(
+            "modes",
+            "eigenvectors and phases in double-double",
+            0.02 + 2e-7 * n**3,
+            1e-3 + 2e-7 * n * n,
+            mixed or too_many,
+            library if n > 96 else "exact",
+        ),
+        Means(
+            "waves",
+            "Fourier transform, frequencies and phases in double-double",
+            1e-6 * n,
+            4e-9 * n * log,
+            mixed or ("" if same else same.because),
+            "the transform is a library's",
+        ),
+        Means(
+            "normal form",
+            "of a definite H, in double-double",
+            0.02 + 3e-6 * n**3,
+            1e-3 + 1e-6 * n * n,
+            "q and p are not mixed"
+            if split
+            else f"{n:,} pairs, {MOST_MODES // 2} at most"
+            if n > MOST_MODES // 2
+            else "",
+            library if n > 48 else "exact",
+        ),
+        Means(
+            "whole numbers",
+            "the matrix itself, with a bound of its error",
+            3e-5 * (2 * n + 1) ** 3,
+            1e-4 + 2e-7 * n * n,
+            f"{n:,} pairs, {MOST_WHOLE} at most" if n > MOST_WHOLE else "",
+        ),
+        Means(
+            "polynomials",
+            "of the matrix, in floats: a term for each two radians of the fastest mode",
+            2e-5 * n,
+            1e-8 * n,
+            mixed
+            or (
+                "a power of the method has as many factors as the loop"
+                if way == "method"
+                else not_sparse(system)
+            ),
+        ),
+    ]
+    if n >= WAVES_FROM:  # a transform is cheaper, where sites are alike
+        out[:2] = out[1::-1]
+    return out
+
+
+def refusal(system: System, facts: Facts, goal: Goal, requested: str) -> PlanError | None:
+    """Why the loop cannot be deleted."""
+    asked = f"propagator={goal.propagator!r}"
+    if system.kind != "hamiltonian":
+        return PlanError(
+            f"{asked}, but `{system.name}` is given by its {system.kind}",
+            fix="Give its energy to @tp.hamiltonian, or leave propagator= out.",
+        )
+    bound = facts["polynomial"]
+    if not bound or bound.degree > 2:
+        why = bound.because if not bound else f"the degree may be {bound.degree}"
+        return PlanError(
+            f"{asked} needs an energy of degree 2 or less in the state: {why}", site=bound.site, fix=LOOP
+        )
+    assert system.energy is not None
+    if draws(system.energy):
+        return PlanError(f"{asked}, but H draws random numbers: its matrix is not a constant", fix=LOOP)
+    if facts["explicit time"]:
+        return PlanError(f"{asked}, but H depends on t: its matrix is not a constant", fix=LOOP)
+    for name, value, plain in (
+        ("precision", goal.precision, "float64"),
+        ("scale", goal.scale, "off"),
+        ("approximate", goal.approximate, None),
+        ("inner", goal.inner, ()),
+        ("energy_drift", goal.energy_drift, None),
+        ("error", goal.error, None),
+    ):
+        if value != plain:
+            return PlanError(f"{asked} does not go with {name}={value!r}", fix=f"Leave {name}= out.")
+    if requested in ("opencl", "cuda"):
+        return PlanError(
+            f"{asked} does not run on `{requested}`: one jump is done on the host", fix="Leave backend= out."
+        )
+    if goal.propagator == "exact" and (goal.method not in CHOICES or goal.order is not None):
+        return PlanError(
+            'propagator="exact" is the flow of H itself: no method has a part in it',
+            fix='Leave method= and order= out, or ask for propagator="method".',
+        )
+    return None
+
+
+def plan_jump(system: System, facts: Facts, goal: Goal, requested: str, chosen: str = "") -> Plan:
+    """What stands for the loop; `chosen` is why, if nobody asked for it."""
+    if (error := refusal(system, facts, goal, requested)) is not None:
+        raise error
+    assert goal.propagator is not None
+    found = means(system, facts, goal.propagator)
+    if all(m.objection for m in found):
+        reasons = "\n  ".join(f"{m.name}: {m.objection}" for m in found)
+        raise PlanError(
+            f"no way is known to delete the loop of `{system.name}`. Tried:\n  {reasons}", fix=LOOP
+        )
+    if goal.propagator == "exact":
+        because = "asked for: no step, and no error of one"
+        return Plan(
+            FLOW, 0, chosen or because, (Alternative("loop", chosen or 'propagator="exact" was asked for'),)
+        )
+    plan = choose(system, facts, goal)
+    m = BY_NAME[plan.method]
+    if not m.splits or m.gradients or m.processor is not None:
+        raise PlanError(
+            f'propagator="method" is the power of plain kicks and drifts, which `{plan.method}` is not',
+            fix='Choose another method, or propagator="exact".',
+        )
+    return plan
+
+
+def seconds(x: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if x >= size:
+            return f"{float(f'{x / size:.2g}'):g} {unit}"
+    return f"{x / 1e-9:.2g} ns"
+
+
+def loop_seconds(pairs: int, operations: int = 0) -> float:
+    """Of one step."""
+    return max(3e-9, STEP * pairs, OPERATION * operations)
+
+
+def sooner_from(m: Means, step: float) -> str:
+    return f"{max(1, math.ceil((m.build + m.apply) / step)):,} steps"
+
+
+def cost_rows(found: list[Means], step: float, chosen: Means | None = None) -> list[Row]:
+    """What each of the means would cost, with the loop as the last."""
+    out = []
+    for m in found:
+        first = next(x for x in found if not x.objection)
+        verdict = "chosen" if m is chosen else "it would be" if m is first else "if those above refuse"
+        if m.objection:
+            out.append(Row("by", m.name, f"no: {m.objection}"))
+        elif m.name == "polynomials":
+            out.append(
+                Row(
+                    "by",
+                    m.name,
+                    f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a term",
+                )
+            )
+        else:
+            out.append(
+                Row(
+                    "by",
+                    m.name,
+                    f"{verdict}: {m.what}; {seconds(m.build)} once and {seconds(m.apply)} a frame, "
+                    f"sooner than a loop from {sooner_from(m, step)} on",
+                )
+            )
+    return [*out, Row("by", "loop", f"{'chosen' if chosen is None else 'no'}: about {seconds(step)} a step")]
+
+
+def rows(system: System, facts: Facts, goal: Goal) -> list[Row]:
+    """The comparison, for the report of a loop that was deleted."""
+    assert goal.propagator is not None
+    found = means(system, facts, goal.propagator)
+    chosen = next(m for m in found if not m.objection)
+    what = {
+        "exact": "the flow of H: its error does not grow with dt",
+        "method": "n steps of the method in exact arithmetic; refused where omega*dt is beyond its limit",
+    }
+    return [
+        Row("propagator", goal.propagator, what[goal.propagator]),
+        *cost_rows(found, loop_seconds(pairs_of(system)), chosen),
+        Row(
+            "its bits",
+            "exact" if chosen.bits == "exact" else "not in the contract",
+            "the same on every machine" if chosen.bits == "exact" else chosen.bits,
+        ),
+        Row(
+            "frames",
+            "jumps",
+            "each from t0; the drift of the energy is that of the frames, not of every step",
+        ),
+    ]

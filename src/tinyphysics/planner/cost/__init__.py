@@ -1,0 +1,1 @@
+"""What does a program cost, and where does it run?"""

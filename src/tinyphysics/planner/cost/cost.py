@@ -1,0 +1,134 @@
+"""What does one step cost?  Operations counted on the program, not guessed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir.dtype import f64
+from tinyphysics.ir.ops import ARITY, BINARY, UNARY
+from tinyphysics.rules.functions.transcendental import weight
+from tinyphysics.tpir.program.functions import FUNCTIONS
+from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
+from tinyphysics.util import prod
+
+FREE = (
+    "neg",
+    "GRAD_INIT",
+    "POISSON_J",
+    "MOVE",
+    "LOAD",
+    "STORE",
+    "MAP",
+    "SHIFT",
+    "TIME",
+    "OBSERVE",
+    "NEAR",
+    "ORBIT",
+    "PROPAGATE",
+    "SOLVE",
+    "UNTIL",
+    "ROTATE",
+    "FLOW",
+    "SERIES",
+)
+
+
+def kind(i: Instruction) -> str:
+    if i.op == "SCALE" and i.args[0] == Word("over"):
+        return "div"
+    if i.op == "ELEM" and isinstance(i.args[0], Word):
+        return i.args[0].text
+    return {
+        "SYMP_STEP": "fma",
+        "FMA": "fma",
+        "SUM": "add",
+        "PAIRS": "add",
+        "SCALE": "mul",
+        "NOISE": "random",
+        "KEPLER": "orbit",
+        "PULL": "pull",
+        "JACOBI": "fma",
+    }.get(i.op, i.op)
+
+
+NEIGHBOURS = 100  # pairs that a list looks at for each particle: an estimate
+CHOSEN = (Word("gather"), Word("scatter"))
+
+
+def is_constant(index: Operand, program: Program) -> bool:
+    """Is an index a list of numbers?  Then what it chooses is known beforehand, and free."""
+    return any(
+        i.dst == index and i.args[:1] == (Word("stack"),) and all(isinstance(x, float) for x in i.args[1:])
+        for _, _, i in program.numbered()
+    )
+
+
+def choices(i: Instruction, shapes: dict[Operand, tuple[int, ...]]) -> int:
+    """What choosing costs where it is written out: every item is compared with every index."""
+    source, indices = shapes.get(i.args[1], ()), i.args[2:]
+    short, long = (i.type.shape, source) if i.args[0] == CHOSEN[1] else (source, i.type.shape)
+    return prod(short[: len(indices)]) * prod(long)
+
+
+def operations(instructions: tuple[Instruction, ...], program: Program) -> Counter[str]:
+    """Floating-point operations by name; movement, signs and copies are free."""
+    out: Counter[str] = Counter()
+    shapes: dict[Operand, tuple[int, ...]] = {Param(p.name): p.type.shape for p in program.params}
+    shapes |= {Register("S", k): s.type.shape for k, s in enumerate(program.states)}
+    shapes |= {i.dst: i.type.shape for _, _, i in program.numbered()}
+    lists = [shapes[i.args[1]][0] for i in program.step if i.op == "NEAR"]
+
+    def numbers(shape: tuple[int, ...]) -> int:
+        """Of an array; of one over all pairs of a list, those that a row is likely to look at."""
+        by_list = len(shape) > 1 and shape[0] == shape[1] and shape[0] in lists
+        return shape[0] * min(shape[0], NEIGHBOURS) * prod(shape[2:]) if by_list else prod(shape)
+
+    for i in instructions:
+        name = kind(i)
+        if i.op == "MOVE" and i.args[0] in CHOSEN and not is_constant(i.args[2], program):
+            in_order = any(x.op == "NEAR" and x.dst == i.args[2] for _, _, x in program.numbered())
+            out["where"] += 0 if in_order else choices(i, shapes)
+            continue
+        if i.op in FREE or name in FREE:
+            continue
+        size = numbers(i.type.shape)
+        if i.op in ("KEPLER", "PULL"):  # of a body, not of a number; both parts of an orbit are one solution
+            size = 0 if i.op == "KEPLER" and i.args[-1] == (1,) else i.type.shape[0] - 1
+        if i.op in ("SUM", "PAIRS", "MAX", "MIN"):
+            size = numbers(shapes.get(i.args[0], ())) - size
+        if size:
+            out[name] += size
+    return out
+
+
+DIVISION = 8  # products that take as long as a quotient or a root
+
+
+def work(program: Program, rounds: int) -> int:
+    """Operations of a step as a machine has them: functions by what they are made of, and again in every round of a SOLVE."""
+    parts: dict[bool, list[Instruction]] = {False: [], True: []}
+    solving = False
+    for i in program.step:
+        solving = i.op == "SOLVE" or solving and i.op != "UNTIL"
+        parts[solving].append(i)
+    once, often = (
+        sum(n * dear(name) for name, n in operations(tuple(own), program).items()) for own in parts.values()
+    )
+    return once + rounds * often
+
+
+def dear(name: str) -> int:
+    """What one operation of a name takes."""
+    op = FUNCTIONS.get(name)
+    if op in (Ops.DIV, Ops.SQRT):
+        return DIVISION
+    if op is None or op not in UNARY | BINARY:
+        return 1
+    return weight(UOp(op, f64, (), tuple(UOp.var(f"x{k}") for k in range(ARITY[op]))))
+
+
+def describe(count: Counter[str]) -> str:
+    total = sum(count.values())
+    parts = ", ".join(f"{n} {name}" for name, n in sorted(count.items(), key=lambda x: (-x[1], x[0])))
+    return f"{total} ({parts})" if total else "0"

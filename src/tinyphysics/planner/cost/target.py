@@ -1,0 +1,149 @@
+"""Which backend does a program get when none is asked for, and in which form?  Compiled, number by number or in loops."""
+
+from __future__ import annotations
+
+from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.ir.ops import ARCS
+from tinyphysics.ir.reduction import COMPONENTS, FEW
+from tinyphysics.planner.cost.cost import operations
+from tinyphysics.target import BUILT, PLANNED, Target
+from tinyphysics.tpir.kernels.index import Unsupported
+from tinyphysics.tpir.kernels.kernel import LARGEST
+from tinyphysics.tpir.kernels.loops import build_loops, few, longest_axis
+from tinyphysics.tpir.kernels.stages import rolled_up
+from tinyphysics.tpir.precision.precision import PRECISIONS
+from tinyphysics.tpir.program.isa import GOING, Operand, Pointer, Program, Word
+from tinyphysics.util import did_you_mean, one_of, prod
+
+MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
+IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
+WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
+WITHOUT_LISTS = ("opencl",)
+WITH_SERIES = ("llvm", "numpy", "cuda")
+OF_AN_ARC = 50  # operations, of one of the three that a turn needs
+FEW_MEMBERS = 3  # that leave most lanes of a vector empty
+
+
+def approximates(program: Program) -> bool:
+    return any(i.op == "TREE" for _, _, i in program.numbered())
+
+
+def checked(backend: str) -> str:
+    """The name of a backend that exists, "auto" or "gpu"; else an error: nothing is tried in its place."""
+    if backend in ("auto", "gpu") or backend in BUILT:
+        return backend
+    there = one_of(["auto", "gpu", *BUILT])
+    if backend in PLANNED:
+        raise BackendError(f"the backend `{backend}` does not exist yet", fix=f"Backends: {there}.")
+    raise BackendError(
+        f"there is no backend `{backend}`",
+        fix=f"{did_you_mean(backend, [*BUILT, *PLANNED])}Backends: {there}.",
+    )
+
+
+def by_lists(program: Program) -> bool:
+    """Does it sum over neighbours?"""
+    return any(i.op == "NEAR" for i in program.step)
+
+
+def written(program: Program) -> tuple[int, str]:
+    """(operations, of what) that would be written out: of a step that repeats itself, one stage."""
+    if by_lists(program) or approximates(program):
+        return IN_LOOPS, "step"
+    stages = rolled_up(program, lambda r: r.kind != "S")
+    if stages is None:
+        return sum(operations(program.step, program).values()) + arcs(program), "step"
+    bodies = (stages.body, *(t.body for t in stages.tails))
+    return sum(n for body in bodies for n in operations(body, program).values()) + arcs(program), "stage"
+
+
+def arcs(program: Program) -> int:
+    """Operations for the coefficients of oscillators: a kernel computes them once, and has those that differ written out."""
+    names = {op.value for op in ARCS}
+    made = {i.dst: i for i in program.init if i.op == "MOVE"}
+
+    def different(x: Operand, shape: tuple[int, ...]) -> int:
+        how = made.get(x)
+        if isinstance(x, float) or how is not None and how.args[0] == Word("expand"):
+            return 1
+        return len(set(how.args[1:])) if how is not None and how.args[0] == Word("stack") else prod(shape)
+
+    return sum(
+        OF_AN_ARC * max(different(x, i.type.shape) for x in i.args[1:3])
+        for i in program.init
+        if i.op == "ELEM" and str(i.args[0]) in names
+    )
+
+
+def lanes_enough(axis: int, count: int, members: int, short: int = FEW) -> bool:
+    """Is a run written out number by number, by the length of its longest axis and of what is written?"""
+    return axis <= short or count <= MOST_OPERATIONS and (members > FEW_MEMBERS or axis <= COMPONENTS)
+
+
+def loops_refuse(program: Program) -> str:
+    """Why a program cannot run as loops along its axes; empty if it can."""
+    if longest_axis(program) <= few(program):
+        return "it has no axis that is long enough for a loop"
+    try:
+        build_loops(program)
+    except Unsupported as why:
+        return f"loops do not follow {why}"
+    return ""
+
+
+def in_loops(program: Program, members: int) -> bool:
+    """Does a run of so many members go through loops?  Many small systems fill the lanes of vectors instead."""
+    if any(i.dst == Pointer(GOING) or i.op == "SERIES" for i in program.step):  # steps of their own lengths
+        return False
+    enough = lanes_enough(longest_axis(program), written(program)[0], members, few(program))
+    return not enough and not loops_refuse(program)
+
+
+def in_series(program: Program, requested: str) -> tuple[Target, str]:
+    """(the target, why) of a step in loops over the coefficients of its series."""
+    if requested not in ("auto", *WITH_SERIES):
+        raise PlanError(
+            f"the backend `{requested}` does not run Taylor series in loops, and this one is long",
+            fix=f"Choose {one_of(WITH_SERIES)}, or a method of kicks and drifts.",
+        )
+    return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
+
+
+def written_out(program: Program, requested: str) -> tuple[Target, str]:
+    """(the target, why) of a step that is always written out number by number."""
+    count, _ = written(program)
+    if count > LARGEST:
+        raise PlanError(
+            f"one step of `{program.name}` is {count:,} operations when written out, more than {LARGEST:,}",
+            fix='method="taylor" has loops for sums, products and roots; so have kicks and drifts.',
+        )
+    return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
+
+
+def choose_target(program: Program, requested: str, precision: str = "float64") -> tuple[Target, str]:
+    """(the target, why)."""
+    if requested in WITHOUT_TREES and approximates(program):
+        raise PlanError(
+            f"the backend `{requested}` does not sum through a tree",
+            fix="Leave approximate= out, or choose llvm, c, numpy or cuda.",
+        )
+    if requested != "auto":
+        target = BUILT[requested]
+        there = [p.name for p in PRECISIONS.values() if {d.name for d in p.formats} <= set(target.dtypes)]
+        if precision not in there:
+            raise PlanError(
+                f"the backend `{requested}` does not run {precision}: there its bits are not those of the others",
+                fix=f"Choose precision={one_of(there)}, or another backend.",
+            )
+        if requested in WITHOUT_LISTS and by_lists(program):
+            raise BackendError(
+                f"the backend `{requested}` does not make lists of neighbours yet",
+                fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].",
+            )
+        return target, "asked for"
+    count, part = written(program)
+    if count - arcs(program) > MOST_OPERATIONS * FEW // few(program) and (why := loops_refuse(program)):
+        return BUILT[
+            "python"
+        ], f"auto: a {part} of {count:,} operations is too long to be written out, and {why}"
+    return BUILT["llvm"], "auto"

@@ -1,0 +1,1 @@
+"""Which methods are there, and what do they need?"""

@@ -1,0 +1,328 @@
+"""How is a step made of a method?  By its family: one row for each, and a new family is a new row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
+from tinyphysics.analysis.lone_potential import apart
+from tinyphysics.errors import PlanError
+from tinyphysics.facts import Facts
+from tinyphysics.ir import UOp, toposort
+from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL
+from tinyphysics.ir.reduction import FEW
+from tinyphysics.plan import Goal
+from tinyphysics.planner.methods.catalog import Method, tolerance_of
+from tinyphysics.planner.methods.needs import HIERARCHY, SHEARED, quadratic_part
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.step import Step, Term
+from tinyphysics.synth.coefficients.coefficients import COMPOSITION
+from tinyphysics.synth.methods.as_written import explicit_map
+from tinyphysics.synth.methods.derivative import derivative
+from tinyphysics.synth.methods.discrete_gradient import energy_step
+from tinyphysics.synth.methods.dop853 import dop853
+from tinyphysics.synth.methods.embedded import Tolerance
+from tinyphysics.synth.methods.extended_phase_space import doubled
+from tinyphysics.synth.methods.implicit import collocate, gauss, generated, kicked
+from tinyphysics.synth.methods.interaction import interaction_step
+from tinyphysics.synth.methods.magnus import magnus_step
+from tinyphysics.synth.methods.multirate import multirate_step
+from tinyphysics.synth.methods.parts import shear_step
+from tinyphysics.synth.methods.radau import radau
+from tinyphysics.synth.methods.rungekutta import runge_kutta
+from tinyphysics.synth.methods.splitting import Approximate, split_step
+from tinyphysics.synth.methods.taylor import taylor_step
+from tinyphysics.synth.methods.variational import variational
+from tinyphysics.synth.methods.wide_taylor import estimate, wide_taylor_step
+from tinyphysics.synth.methods.wisdom_holman import orbit_step
+from tinyphysics.system import System
+from tinyphysics.tpir.kernels.kernel import LARGEST
+
+OF_A_FUNCTION = 30  # operations of sin, exp and the like, about
+MOST_SOLVED = (
+    14  # numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A system, what is known about it, the method that was chosen, and what was asked for."""
+
+    system: System
+    facts: Facts
+    method: Method
+    goal: Goal
+
+
+def kinetic(system: System) -> UOp:
+    """p*p/(2 mass) for a system that is given by its forces."""
+    p: UOp = system.p[0]
+    mass: Any = next((x.var for x in system.parameters if x.name == "mass"), 1.0)
+    if isinstance(mass, UOp) and mass.shape and mass.shape != p.shape:  # one mass per row of q
+        mass = mass.reshape(mass.shape + (1,) * (p.ndim - mass.ndim)).expand(p.shape)
+    energies: UOp = p * p / (2.0 * mass)
+    return energies.sum()
+
+
+def approximated(job: Job, error: float) -> Approximate:
+    """What a tree sums, or a PlanError that says what was looked for."""
+    system, facts, method = job.system, job.facts, job.method
+    if method.gradients:
+        raise PlanError(
+            f"approximate= does not go with the method {method.name}: a tree gives no derivative of its force",
+            fix="Leave method= out, or choose one without force gradients.",
+        )
+    found = inverse_distance(system, facts["separable"].V)
+    if not found:
+        raise PlanError(
+            f"approximate={error:g}, and no sum of this form was found in `{system.name}`:\n  {FORM}\n"
+            f"  {found.because}",
+            site=found.site,
+            fix="Leave approximate= out: then all forces are exact.",
+        )
+    bodies = system.q[0].shape[0]
+    if bodies <= FEW:
+        raise PlanError(
+            f"approximate= for n = {bodies}",
+            fix="Leave it out: the direct sum over so few is faster, and exact.",
+        )
+    return Approximate(found, error)
+
+
+def of_map(job: Job) -> Step:
+    return explicit_map(job.system)
+
+
+def of_tableau(job: Job) -> Step:
+    assert job.method.tableau is not None
+    T = kinetic(job.system) if job.system.kind == "forces" else None
+    return runge_kutta(job.method.name, job.system, T, job.method.tableau)
+
+
+def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
+    """The derivatives of all states, in their order, and the energies that are known."""
+    terms: tuple[Term, ...] = ()
+    if system.kind == "ode":
+        rates = list(system.update)
+    elif system.energy is not None:
+        slopes = dict(zip([*system.p, *system.q], derivative(system.energy, [*system.p, *system.q])))
+        pairs = zip(system.q, system.p)
+        rates = [r for q, p in pairs for r in (slopes[p], -slopes[q])]
+        terms = (Term("H", system.energy),)
+    elif system.kind != "forces":
+        raise PlanError(
+            f"`{system.name}` is given by its {system.kind}, of which no derivatives are known",
+            fix="Write it as an energy, as forces or with @tp.ode.",
+        )
+    else:
+        T = kinetic(system)
+        (velocity,) = simplify(gradient(T, system.p))
+        rates, terms = [velocity, *system.forces], (Term("T", T),)
+    return simplify(rates), terms
+
+
+def of_series(job: Job) -> Step:
+    rates, terms = rates_of(job.system)
+    tolerance = tolerance_of(job.method, job.goal)
+    if job.goal.precision != "dd":
+        return taylor_step(job.method.name, job.system, terms, rates, tolerance)
+    if (count := estimate(job.system, rates, tolerance)) > LARGEST:
+        raise PlanError(
+            f"the Taylor series of `{job.system.name}` in pairs of float64 are about {count:,} operations, "
+            f"and more than {LARGEST:,} are not written out",
+            fix='Choose precision="float64", whose long series run in loops, a larger tolerance=, or a method of '
+            "kicks and drifts.",
+        )
+    return wide_taylor_step(job.method.name, job.system, terms, rates, tolerance)
+
+
+def with_estimate(job: Job) -> Step:
+    rates, terms = rates_of(job.system)
+    check_length(job, rates)
+    tolerance = Tolerance(tolerance_of(job.method, job.goal), job.goal.absolute)
+    make = radau if job.method.kind == "collocated" else dop853
+    return make(job.method.name, job.system, terms, rates, tolerance)
+
+
+def check_length(job: Job, rates: list[UOp]) -> None:
+    """What is far too long to be written out is refused before it is."""
+    once = sum(
+        u.size * (1 if u.op in MINIMAL else OF_A_FUNCTION) for u in toposort(rates) if u.op in ELEMENTWISE
+    )
+    if once * job.method.stages > 2 * LARGEST:
+        raise PlanError(
+            f"`{job.method.name}` is written out number by number, and {job.method.stages} times the rates of "
+            f"`{job.system.name}` are some {once * job.method.stages:,} operations: {LARGEST:,} at most",
+            fix='method="taylor" has loops for sums, products and roots; so have kicks and drifts.',
+        )
+    numbers = sum(s.var.size for s in job.system.states)
+    if job.method.kind == "collocated" and numbers > MOST_SOLVED:
+        raise PlanError(
+            f"`{job.method.name}` writes out the elimination of {numbers} numbers: {MOST_SOLVED} at most",
+            fix='method="dop853" solves nothing, where steps need not be long.',
+        )
+
+
+def at_paces(job: Job) -> Step:
+    inner = job.goal.inner or (1,) * (
+        len(job.system.levels) - 1
+    )  # open: what runs is decided at the first state
+    T = job.facts["separable"].T
+    return multirate_step(job.method.name, job.system, T, inner, job.method.keeps, job.method.weights)
+
+
+def on_orbits(job: Job) -> Step:
+    system, method = job.system, job.method
+    assert method.orbits is not None
+    if job.goal.hierarchy is None:
+        raise PlanError(
+            f"`{method.name}` orders the bodies of `{system.name}` by a state, and none is known yet",
+            fix="Run it first: sim.evolve(...); what was found is in sim.explain().",
+        )
+    split = job.facts["separable"]
+    return orbit_step(
+        method.name,
+        system,
+        split.T,
+        split.V,
+        job.facts[HIERARCHY],
+        job.goal.hierarchy.order,
+        method.orbits(),
+        method.corrected,
+    )
+
+
+def in_turns(job: Job) -> Step:
+    method = job.method
+    assert method.turns is not None
+    found = quadratic_part(job.system, job.facts)
+    if method.mollified and not found.oscillators:
+        raise PlanError(
+            f"`{method.name}` needs an oscillator for each number of q: `{job.system.name}` couples them",
+            fix='method="interaction" solves them as one matrix.',
+        )
+    return interaction_step(method.name, job.system, found, method.turns(), method.keeps, method.mollified)
+
+
+def of_splitting(job: Job) -> Step:
+    system, method, time = job.system, job.method, job.facts["explicit time"]
+    assert method.sequence is not None
+    claims = tuple(c for c in method.keeps if c != "symplectic")
+    processor = None if method.processor is None else method.processor()
+    if system.kind == "forces":
+        return split_step(
+            method.name,
+            system,
+            kinetic(system),
+            None,
+            method.sequence(),
+            ("volume-preserving", *claims),
+            ["V"] if time else [],
+            None,
+            processor,
+        )
+    approximate = None if job.goal.approximate is None else approximated(job, job.goal.approximate)
+    split = job.facts["separable"]
+    structure = "symplectic" if approximate is None else "volume-preserving"
+    return split_step(
+        method.name,
+        system,
+        split.T,
+        split.V,
+        method.sequence(),
+        (structure, *claims),
+        time.inside if time else [],
+        approximate,
+        processor,
+    )
+
+
+def of_shears(job: Job) -> Step:
+    if job.goal.precision not in SHEARED or job.goal.scale != "off":
+        what = f"precision={job.goal.precision!r}" if job.goal.scale == "off" else f"scale={job.goal.scale!r}"
+        raise PlanError(
+            f"`{job.method.name}` steps parts that mix q and p, which {what} does not do yet",
+            fix='Choose precision="float64" or "dd", and leave scale= out.',
+        )
+    return shear_step(job.method.name, job.system, job.facts["shears"].parts["parts"], job.method.keeps)
+
+
+def of_exponential(job: Job) -> Step:
+    if job.goal.precision == "dd":
+        raise PlanError(
+            f'`{job.method.name}` has series with the digits of float64, and precision="dd" asks for more',
+            fix='Choose a splitting, or precision="float64".',
+        )
+    return magnus_step(
+        job.method.name,
+        job.system,
+        job.facts["quadratic"],
+        job.method.order,
+        job.method.keeps,
+        job.goal.precision,
+    )
+
+
+def by_collocation(job: Job) -> Step:
+    method = job.method
+    if "a potential apart" in method.needs:
+        found = apart(job.system)
+        return kicked(method.name, job.system, found.V, found.rest, COMPOSITION[method.lengths], method.keeps)
+    if method.lengths:
+        return generated(method.name, job.system, COMPOSITION[method.lengths], method.keeps)
+    return collocate(method.name, job.system, gauss(method.slopes), method.keeps)
+
+
+def of_copies(job: Job) -> Step:
+    return doubled(job.method.name, job.system, COMPOSITION[job.method.lengths], job.method.keeps)
+
+
+def of_lagrangian(job: Job) -> Step:
+    method = job.method
+    return variational(method.name, job.system, gauss(method.points) if method.points else None)
+
+
+def by_discrete_gradient(job: Job) -> Step:
+    if job.system.clock is not None:
+        raise PlanError(
+            f"`{job.method.name}` would keep another energy than H with time=", fix="Leave time= out."
+        )
+    polynomial = job.facts["polynomial"]
+    return energy_step(job.method.name, job.system, polynomial.degree if polynomial else None)
+
+
+FAMILIES: dict[str, Callable[[Job], Step]] = {
+    "map": of_map,
+    "splitting": of_splitting,
+    "Runge–Kutta": of_tableau,
+    "Taylor": of_series,
+    "embedded": with_estimate,
+    "collocated": with_estimate,
+    "paces": at_paces,
+    "orbits": on_orbits,
+    "shears": of_shears,
+    "exponential": of_exponential,
+    "collocation": by_collocation,
+    "doubled": of_copies,
+    "interaction": in_turns,
+    "variational": of_lagrangian,
+    "discrete gradient": by_discrete_gradient,
+}
+
+
+def step_of(job: Job) -> Step:
+    system, method = job.system, job.method
+    if job.goal.approximate is not None and (system.kind != "hamiltonian" or not method.splits):
+        what = (
+            f"the method {method.name}"
+            if system.kind == "hamiltonian"
+            else f"a system given by its {system.kind}"
+        )
+        raise PlanError(
+            f"approximate= does not go with {what}",
+            fix="It goes with an energy T(p) + V(q) and a splitting, the default.",
+        )
+    return FAMILIES[method.family](job)

@@ -1,0 +1,207 @@
+"""Why may a method not be used for a system?  One question for each word that the catalogue uses under `needs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tinyphysics.analysis.interaction import NAME as QUADRATIC_PART
+from tinyphysics.analysis.interaction import interaction
+from tinyphysics.analysis.lone_potential import apart
+from tinyphysics.facts import Fact, Facts
+from tinyphysics.ir import Ops, toposort
+from tinyphysics.planner.methods.catalog import Method
+from tinyphysics.rules.calculus.jet import rough
+from tinyphysics.synth.coefficients.clocks import in_three_parts
+from tinyphysics.system import System
+
+Reason = str | None  # why not, or None
+SHEARED = ("float64", "dd")  # precisions in which parts that mix q and p are stepped by their shears
+HIERARCHY = "orbits"  # the fact that analysis/hierarchy.py gives
+MOST_NUMBERS = 12  # of a state whose matrix is written out
+MOST_DEGREES = 24  # of a polynomial whose mean along a line is a sum over points
+MOST_INCREMENTS = 24  # numbers of a state that change one after the other
+
+
+@dataclass(frozen=True)
+class Need:
+    means: str
+    lacking: Callable[[Method, System, Facts], Reason]
+
+
+def not_split(m: Method, system: System, facts: Facts) -> Reason:
+    if system.kind == "ode":
+        return "it is given by derivatives: no energy says what kicks and what drifts"
+    if system.kind != "hamiltonian" or facts["separable"]:
+        return None  # forces of positions alone are a kick by definition
+    return f"H is not shown to be separable: {facts['separable'].because}"
+
+
+def two_clocks(m: Method, system: System, facts: Facts) -> Reason:
+    if system.kind != "hamiltonian":
+        return None
+    time = facts["explicit time"]
+    if (
+        time
+        and len(time.inside) > 1
+        and not (m.sequence and in_three_parts(m.sequence(), m.processor is not None))
+    ):
+        return "T and V both depend on t; then time is a third part, and only compositions of leapfrogs have three"
+    return None
+
+
+def is_quadratic(system: System, facts: Facts) -> bool:
+    """Forces of position come with T = p**2/2m."""
+    return system.kind == "forces" or "T quadratic" in facts and bool(facts["T quadratic"])
+
+
+def not_quadratic(m: Method, system: System, facts: Facts) -> Reason:
+    if "T quadratic" not in facts or facts["T quadratic"]:
+        return None  # what does not split has no T, and another need says so
+    return f"T is not shown to be quadratic in p: {facts['T quadratic'].because}"
+
+
+def no_gradients(m: Method, system: System, facts: Facts) -> Reason:
+    if system.kind != "hamiltonian":
+        return "the gradient of a force is that of an energy, and none is given"
+    if facts["separable"] and any(u.op is Ops.NEAR for u in toposort([facts["separable"].V])):
+        return "a list of neighbours gives forces, not their derivatives along a direction"
+    return None
+
+
+def not_analytic(m: Method, system: System, facts: Facts) -> Reason:
+    pieces = [u for u in (system.energy, *system.forces, *system.update) if u is not None]
+    moving = frozenset([s.var for s in system.states] + ([] if system.time is None else [system.time]))
+    found = rough(pieces, moving)
+    if found is None:
+        return None
+    at = system.sites.get(found)
+    return f"`{found.op.value}` in it has no Taylor series where it turns or jumps{f' ({at})' if at else ''}"
+
+
+def one_pace(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.levels else "no part of it was said to be fast or slow: tp.fast(a) + tp.slow(b)"
+
+
+def kinetic_clock(m: Method, system: System, facts: Facts) -> Reason:
+    if system.time is None or "separable" not in facts or not facts["separable"]:
+        return None
+    return (
+        "T depends on t, and time advances in the drifts"
+        if system.time in facts["separable"].T.leaves
+        else None
+    )
+
+
+def not_linear(m: Method, system: System, facts: Facts) -> Reason:
+    if system.kind != "hamiltonian":
+        return f"it is given by its {system.kind}, and a matrix is read off an energy"
+    if not facts["quadratic"]:
+        return f"H is not shown to be of degree 2: {facts['quadratic'].because}"
+    size = len(facts["quadratic"].linear)
+    return (
+        None
+        if size <= MOST_NUMBERS
+        else f"{size} numbers have a matrix too large to write out: {MOST_NUMBERS} at most"
+    )
+
+
+def no_orbits(m: Method, system: System, facts: Facts) -> Reason:
+    if HIERARCHY not in facts:
+        return "no bodies on orbits are shown: not looked for"
+    return None if facts[HIERARCHY] else f"no bodies on orbits are shown: {facts[HIERARCHY].because}"
+
+
+def not_shears(m: Method, system: System, facts: Facts) -> Reason:
+    if "shears" not in facts:
+        return "leapfrog is the Strang splitting of what has no term that mixes q and p"
+    return None if facts["shears"] else f"H is not shown to be a sum of shears: {facts['shears'].because}"
+
+
+def a_clock(m: Method, system: System, facts: Facts) -> Reason:
+    return "H depends on t" if facts["explicit time"] else None
+
+
+def no_energy(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.energy is not None else "it is not given by an energy"
+
+
+def not_polynomial(m: Method, system: System, facts: Facts) -> Reason:
+    if system.energy is None:
+        return None  # another need says so
+    if not facts["polynomial"]:
+        return f"its mean along a line is computed exactly of polynomials only, and {facts['polynomial'].because}"
+    degree = facts["polynomial"].degree
+    return (
+        None
+        if degree <= MOST_DEGREES
+        else f"the degree of H may be {degree}, and quadratures go up to {MOST_DEGREES}"
+    )
+
+
+def many_numbers(m: Method, system: System, facts: Facts) -> Reason:
+    size = sum(s.var.size for s in system.states)
+    return (
+        None
+        if size <= MOST_INCREMENTS
+        else f"{size} numbers have as many quotients, each of H: {MOST_INCREMENTS} at most"
+    )
+
+
+def all_mixed(m: Method, system: System, facts: Facts) -> Reason:
+    if system.energy is None:
+        return None  # and another need says so
+    if system.time is not None:
+        return "the energy depends on t"
+    found = apart(system)
+    return None if found else f"no potential stands apart: {found.because}"
+
+
+def no_lagrangian(m: Method, system: System, facts: Facts) -> Reason:
+    return None if system.motion is not None else "it is not given by a Lagrangian: @tp.lagrangian"
+
+
+def splits(system: System, facts: Facts) -> bool:
+    """Has it a kick and a drift?"""
+    return system.kind != "hamiltonian" or bool(facts["separable"])
+
+
+@lru_cache(maxsize=16)  # several methods ask
+def quadratic_part(system: System, facts: Facts) -> Fact:
+    """Looked for where a method asks."""
+    return facts[QUADRATIC_PART] if QUADRATIC_PART in facts else interaction(system, facts)
+
+
+def nothing_to_turn(m: Method, system: System, facts: Facts) -> Reason:
+    found = quadratic_part(system, facts)
+    return None if found else f"no quadratic part and rest are shown: {found.because}"
+
+
+# fmt: off
+NEEDS: dict[str, Need] = {
+    "separable": Need("the energy is T(p) + V(q), or a force depends on positions alone", not_split),
+    "one clock": Need("t occurs in T or in V; in both only for compositions of leapfrogs", two_clocks),
+    "quadratic T": Need("T is quadratic in p, with masses that may be parameters", not_quadratic),
+    "force gradients": Need("an energy without lists of neighbours: forces are differentiated once more", no_gradients),
+    "still T": Need("t does not occur in T", kinetic_clock),
+    "orbits": Need("bodies that attract each other as 1/r, and a state in which they go almost on Kepler orbits", no_orbits),
+    "shears": Need("a term mixes q and p, and every term is a shear: it moves nothing that it holds", not_shears),
+    "no clock": Need("H does not depend on t", a_clock),
+    "smooth rates": Need("no abs, floor, min, max, sign or choice by what moves in the equations of motion", not_analytic),
+    "an energy": Need("a system given by its energy", no_energy),
+    "a potential apart": Need("some terms of the energy hold no momenta, and none holds t", all_mixed),
+    "quadratic part": Need("an oscillator for each number of q, and a rest that depends on positions", nothing_to_turn),
+    "linear": Need(f"H is of degree 2 in q and p, of {MOST_NUMBERS} numbers at most; t may be in it", not_linear),
+    "a polynomial": Need(f"H is a polynomial of the state, of degree {MOST_DEGREES} at most", not_polynomial),
+    "few numbers": Need(f"{MOST_INCREMENTS} numbers of the state at most", many_numbers),
+    "a Lagrangian": Need("a system given by its Lagrangian", no_lagrangian),
+    "levels": Need("a sum of parts that are said to be fast and slow", one_pace),
+}
+# fmt: on
+
+
+def objection(m: Method, system: System, facts: Facts) -> Reason:
+    """Why a method does not apply, or None."""
+    reasons = (NEEDS[need].lacking(m, system, facts) for need in m.requires)
+    return next((why for why in reasons if why), None)

@@ -1,0 +1,1 @@
+"""How is one system made of several?"""

@@ -1,0 +1,332 @@
+"""How do several systems become one?  States by name, kinetic energy once, potentials in the order of the sum.
+
+Kicks of potentials commute, so that a sum is stepped as if its energy had been written by one hand, with the same bits.
+What two parts say about the same momentum must be the same function: added, it would count twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tinyphysics.analysis.separable import signed_sum, terms
+from tinyphysics.errors import PlanError, ShapeError
+from tinyphysics.ir import UOp, substitute
+from tinyphysics.rules.equality.normal import same
+from tinyphysics.system import Family, Motion, Parameter, State, Sum, System
+from tinyphysics.util import Site, one_of
+
+WITH_ENERGY = ("hamiltonian", "potential")
+
+
+def linked(whole: Sum) -> System | Family:
+    """The one system of a sum, or a family of them while sizes are open."""
+    check_kinds(whole.parts)
+    known = sizes_in_common(whole.parts)
+
+    def build(sizes: Mapping[str, int]) -> System:
+        given = {n: size if isinstance(size, int) else sizes[size] for n, size in known.items()}
+        return link(
+            [
+                part.bind({n: given[n] for n in part.letters}) if isinstance(part, Family) else part
+                for part in whole.parts
+            ],
+            whole.ranks,
+            whole.apart,
+        )
+
+    letters = tuple(dict.fromkeys(n for n in known.values() if isinstance(n, str)))
+    if not letters:
+        return build({})
+    shapes = {
+        name: tuple(known.get(n, n) if isinstance(n, str) else n for n in shape)
+        for part in reversed(whole.parts)
+        for name, shape in shapes_of(part).items()
+    }
+    return Family(whole.name, "hamiltonian", letters, build, shapes)
+
+
+def shapes_of(part: System | Family) -> Mapping[str, tuple[int | str, ...]]:
+    if isinstance(part, Family):
+        return part.shapes
+    return {s.name: s.var.shape for s in part.states} | {x.name: x.var.shape for x in part.parameters}
+
+
+def sizes_in_common(parts: Sequence[System | Family]) -> dict[str, int | str]:
+    """What each letter stands for: the size of an array that parts share, or the first of the letters for one size."""
+    out: dict[str, int | str] = {}
+    first: dict[str, tuple[int | str, ...]] = {}
+    for part in parts:
+        for name, shape in shapes_of(part).items():
+            other = first.setdefault(name, shape)
+            if len(shape) != len(other):
+                raise ShapeError(
+                    f"`{name}` has {len(shape)} axes in `{part.name}` and {len(other)} elsewhere in the sum",
+                    fix=another_name(part, name),
+                )
+            for mine, theirs in zip(shape, other):
+                size = out.get(theirs, theirs) if isinstance(theirs, str) else theirs
+                if isinstance(mine, str):
+                    out[mine] = size if mine not in out or isinstance(size, int) else out[mine]
+                elif isinstance(theirs, str):
+                    out[theirs] = mine
+    return {n: out.get(size, size) if isinstance(size, str) else size for n, size in out.items()}
+
+
+def check_kinds(parts: Sequence[System | Family]) -> None:
+    for part in parts:
+        if part.kind not in WITH_ENERGY:
+            raise PlanError(
+                f"`{part.name}` is given by its {part.kind}, and what is added in a sum of systems are energies",
+                site=site_of(part),
+                fix="Write its energy: @tp.hamiltonian or @tp.potential.",
+            )
+    if all(part.kind == "potential" for part in parts):
+        raise PlanError(
+            f"nothing moves in `{' + '.join(x.name for x in parts)}`: a potential has no kinetic energy",
+            site=site_of(parts[0]),
+            fix="Add a system that moves: def free(q, p): return p @ p / 2.",
+        )
+
+
+def another_name(part: System | Family, name: str) -> str:
+    return f'If they are two things, give one another name: {part.name}.rename({name}="{name}_2").'
+
+
+def site_of(part: System | Family) -> Site | None:
+    return part.site if isinstance(part, System) else None
+
+
+def link(parts: Sequence[System], ranks: Sequence[int | None], apart: bool = False) -> System:
+    moving = [part for part in parts if part.kind == "hamiltonian"]
+    states = states_of(moving)
+    for part in parts:
+        if part.kind == "potential":
+            check_moved(part, states)
+    parameters = parameters_of(parts, states)
+    added, counted, summed = kinetic_once(parts, apart)
+    energy = added[0]
+    for own in added[1:]:
+        energy = energy + own
+    times = [part.time for part in parts if part.time is not None]
+    axes = {name: shape for part in reversed(parts) for name, shape in part.axes.items()}
+    return System(
+        " + ".join(part.name for part in parts),
+        "hamiltonian",
+        tuple(states.values()),
+        tuple(parameters.values()),
+        time=times[0] if times else None,
+        energy=energy,
+        sites={u: site for part in reversed(parts) for u, site in part.sites.items()},
+        site=parts[0].site,
+        axes=axes,
+        linked=in_common(parts, counted, summed),
+        levels=levels_of(parts, ranks),
+        motion=motion_of(parts),
+        parts=tuple((part.name, signed_sum(V)) for part in parts if (V := potential_of(part))),
+    )
+
+
+def motion_of(parts: Sequence[System]) -> Motion | None:
+    """Of one Lagrangian and potentials: a potential changes no momentum."""
+    (first, *others) = sorted(parts, key=lambda part: part.kind == "potential")
+    if first.motion is None or any(part.kind != "potential" for part in others):
+        return None
+    L = first.motion.lagrangian
+    for part in others:
+        assert part.energy is not None
+        L = L - part.energy
+    return replace(first.motion, lagrangian=L)
+
+
+# --- states -----------------------------------------------------------------------------------------
+def states_of(parts: Sequence[System]) -> dict[str, State]:
+    """The states of all, in pairs; those of one name are one."""
+    out: dict[str, State] = {}
+    partner: dict[str, str] = {}
+    for part in parts:
+        for q, p in zip(part.states[::2], part.states[1::2]):
+            for s, other in ((q, p), (p, q)):
+                if s.name not in out:
+                    out[s.name], partner[s.name] = s, other.name
+                    continue
+                agree(s, out[s.name], part)
+                if out[s.name].role != s.role or partner[s.name] != other.name:
+                    raise PlanError(
+                        f"`{s.name}` is the {s.role} that goes with `{other.name}` in `{part.name}`, and the "
+                        f"{out[s.name].role} that goes with `{partner[s.name]}` elsewhere in the sum",
+                        site=part.site,
+                        fix=another_name(part, s.name),
+                    )
+    return out
+
+
+def check_moved(part: System, states: dict[str, State]) -> None:
+    positions = [s.name for s in states.values() if s.role == "position"]
+    for s in part.states:
+        if s.name not in positions:
+            raise PlanError(
+                f"`{part.name}` is a potential of `{s.name}`, and no part of the sum moves that",
+                site=part.site,
+                fix=f"Positions here: {one_of(positions)}. If it is one of them: "
+                f'{part.name}.rename({s.name}="{positions[0]}").',
+            )
+        agree(s, states[s.name], part)
+
+
+def agree(mine: State | Parameter, other: State | Parameter, part: System) -> None:
+    if mine.var.shape != other.var.shape:
+        raise ShapeError(
+            f"`{mine.name}` has shape {mine.var.shape} in `{part.name}` and {other.var.shape} elsewhere "
+            "in the sum",
+            site=part.site,
+            fix=another_name(part, mine.name),
+        )
+    if mine.unit != other.unit and mine.unit is not None and other.unit is not None:
+        raise PlanError(
+            f"`{mine.name}` is in {mine.unit} in `{part.name}` and in {other.unit} elsewhere in the sum",
+            site=part.site,
+            fix="Write both in one unit.",
+        )
+
+
+# --- parameters -------------------------------------------------------------------------------------
+def parameters_of(parts: Sequence[System], states: dict[str, State]) -> dict[str, Parameter]:
+    """The parameters of all; those of one name are one, and have one default."""
+    out: dict[str, Parameter] = {}
+    for part in parts:
+        for x in part.parameters:
+            if x.name in states:
+                raise PlanError(
+                    f"`{x.name}` is a parameter of `{part.name}` and a state elsewhere in the sum",
+                    site=part.site,
+                    fix=another_name(part, x.name),
+                )
+            known = out.setdefault(x.name, x)
+            agree(x, known, part)
+            if None in (x.default, known.default):  # one of them wants it to be given
+                out[x.name] = replace(known, default=None)
+            elif x.default != known.default:
+                raise PlanError(
+                    f"`{x.name}` is {x.default} in `{part.name}` unless it is given, and {known.default} elsewhere "
+                    "in the sum",
+                    site=part.site,
+                    fix=f"{another_name(part, x.name)} If they are one, give them one default.",
+                )
+    return out
+
+
+# --- kinetic energy ---------------------------------------------------------------------------------
+def kinetic_once(parts: Sequence[System], apart: bool = False) -> tuple[list[UOp], list[str], list[str]]:
+    """What the parts add, one after the other, the momenta that several say the same of, and those whose energies add.
+
+    `apart`, what they say about a momentum may differ, and then adds up.
+    """
+    owners: dict[UOp, list[System]] = {}
+    counted: dict[str, None] = {}
+    added: list[UOp] = []
+    for part in parts:
+        assert part.energy is not None
+        here = list(terms(part.energy, mixes(part)))
+        again = [p for p in part.p if p in owners and once(p, owners[p], part, apart)]
+        counted |= {str(p.arg): None for p in again}
+        kept = [t for t in here if not any(p in t[0].leaves for p in again)]
+        if not again:
+            added.append(part.energy)
+        elif kept:
+            added.append(signed_sum(kept))
+        for p in part.p:
+            owners[p] = [*owners.get(p, []), *([] if p in again else [part])]
+    return added, list(counted), [str(p.arg) for p, who in owners.items() if len(who) > 1]
+
+
+def about(p: UOp, part: System) -> list[tuple[UOp, bool]]:
+    """The terms of a part that speak of a momentum."""
+    assert part.energy is not None
+    return [t for t in terms(part.energy, mixes(part)) if p in t[0].leaves]
+
+
+def once(p: UOp, owners: Sequence[System], part: System, apart: bool) -> bool:
+    """Has another part said the same about a momentum?  A PlanError where it has said something else, and that may not be."""
+    mine = about(p, part)
+    for first in owners:
+        theirs = about(p, first)
+        if same(signed_sum(mine), signed_sum(theirs)):
+            check_kinetic(signed_sum(mine), part)
+            return True
+        if not apart:
+            raise PlanError(
+                f"`{first.name}` and `{part.name}` move `{p.arg}` in different ways: {signed_sum(theirs)} and "
+                f"{signed_sum(mine)} are not shown to be the same kinetic energy",
+                site=part.site,
+                fix=f"Write one of them as a @tp.potential. {another_name(part, str(p.arg))} If both are meant to add up: "
+                f"tp.split({first.name}, {part.name}).",
+            )
+        both = next((x for x in mine for y in theirs if same(signed_sum([x]), signed_sum([y]))), None)
+        if both is not None:
+            raise PlanError(
+                f"{signed_sum([both])} is in `{first.name}` and in `{part.name}`, which differ in other terms "
+                f"with `{p.arg}`: it is not known whether it should count once or twice",
+                site=part.site,
+                fix=f"Leave it out of `{part.name}`.",
+            )
+    return False
+
+
+def check_kinetic(T: UOp, part: System) -> None:
+    """A PlanError unless nothing is left of T without momenta: what several parts have once must hold no potential."""
+    rest = substitute([T], {p: UOp.const(0.0, p.dtype, p.shape) for p in part.p})[0]
+    if not same(rest, UOp.const(0.0)):
+        raise PlanError(
+            f"`{part.name}` shares a momentum with other parts of the sum, and {T} is not shown to be nothing "
+            "without it: counted once, potential energy would be lost",
+            site=part.site,
+            fix="Write kinetic and potential energy as two terms: p @ p / 2 + V(q).",
+        )
+
+
+def mixes(system: System) -> Callable[[UOp], bool]:
+    """Does an expression read positions and momenta?  Or several momenta, of which a sum may share some."""
+    q, p = frozenset(system.q), frozenset(system.p)
+    return lambda u: bool(u.leaves & p and u.leaves & q) or len(u.leaves & p) > 1
+
+
+def potential_of(part: System) -> list[tuple[UOp, bool]]:
+    """The terms without momenta, and whether each is subtracted."""
+    assert part.energy is not None
+    return [t for t in terms(part.energy, mixes(part)) if not t[0].leaves & frozenset(part.p)]
+
+
+def levels_of(parts: Sequence[System], ranks: Sequence[int | None]) -> tuple[UOp, ...]:
+    """The potentials by rank, the fastest first; none where all have one pace."""
+    by_rank: dict[int, list[tuple[UOp, bool]]] = {}
+    for part, rank in zip(parts, ranks):
+        own = potential_of(part)
+        if own and rank is None and any(r is not None for r in ranks):
+            raise PlanError(
+                f"`{part.name}` is neither fast nor slow, and other parts of the sum are",
+                site=part.site,
+                fix=f"Write tp.fast({part.name}) or tp.slow({part.name}).",
+            )
+        if own and rank is not None:
+            by_rank.setdefault(rank, []).extend(own)
+    return tuple(signed_sum(by_rank[r]) for r in sorted(by_rank)) if len(by_rank) > 1 else ()
+
+
+def in_common(parts: Sequence[System], counted: Sequence[str], summed: Sequence[str]) -> str:
+    """What explain() says of a sum."""
+
+    def shared(names: Sequence[Sequence[str]]) -> list[str]:
+        every = [n for group in names for n in group]
+        return [n for n in dict.fromkeys(every) if every.count(n) > 1]
+
+    said = [f"{' + '.join(part.name for part in parts)}"]
+    if both := shared([[s.name for s in part.states] for part in parts]):
+        said.append(f"{one_of(both, 'and')} shared")
+    if counted:
+        said.append(f"the kinetic energy of {one_of(counted, 'and')} counted once")
+    if summed:
+        said.append(f"what moves {one_of(summed, 'and')} added up")
+    if both := shared([[x.name for x in part.parameters] for part in parts]):
+        said.append(f"one value for the parameter{'s' if len(both) > 1 else ''} {one_of(both, 'and')}")
+    return "; ".join(said)

@@ -1,0 +1,63 @@
+"""Is a step shorter in other units?  Asked for by scale="auto", decided by counting the operations of the programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from tinyphysics.planner.cost.cost import describe, operations
+from tinyphysics.report import Row
+from tinyphysics.rules.scale import scaled
+from tinyphysics.step import Step
+from tinyphysics.tpir.program.isa import Program
+from tinyphysics.tpir.program.lower import lower
+from tinyphysics.tpir.verifier import Certificate, verify
+
+MULTIPLIES = ("mul", "fma", "div")
+Price = tuple[int, int]  # operations, and those of them that multiply
+
+
+def price(count: Counter[str]) -> Price:
+    return sum(count.values()), sum(count[name] for name in MULTIPLIES)
+
+
+def shown(certificate: Certificate) -> set[str]:
+    return {name for name, verdict in certificate.items() if verdict}
+
+
+def certificate_of(program: Program) -> Certificate:
+    return verify(replace(program, claims=()))
+
+
+def in_best_units(step: Step) -> tuple[Step, Row]:
+    """The step in the units where it has fewest operations, and what is said about it.
+
+    Other units must remove operations, or multiplications and add none; and all that is shown of the step in
+    the user's units must be shown there too.
+    """
+    plain = lower(step)
+    before = operations(plain.step, plain)
+    cheaper = []
+    for other in scaled(step):
+        program = lower(other)
+        count = operations(program.step, program)
+        if price(count) < price(before):
+            cheaper.append((price(count), other, program, count))
+    for _, other, program, count in sorted(cheaper, key=lambda x: x[0]):
+        if shown(certificate_of(program)) >= shown(certificate_of(plain)):
+            return other, Row(
+                "scaled",
+                told(other),
+                f"{describe(count)} a step instead of {describe(before)}; frames are in your variables",
+            )
+    why = (
+        "no units were found with fewer operations"
+        if not cheaper
+        else "less could be certified in other units"
+    )
+    return step, Row("scaled", "no", why)
+
+
+def told(step: Step) -> str:
+    names = {s.var: s.name for s in step.states}
+    return ", ".join(f"{names[s.state]} by {s.factor}" for s in step.scales)

@@ -1,0 +1,1 @@
+"""What are the derivatives, series and matrices of expressions?"""

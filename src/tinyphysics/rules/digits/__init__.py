@@ -1,0 +1,1 @@
+"""How does one compute with numbers of twice the digits?"""

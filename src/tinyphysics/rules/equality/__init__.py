@@ -1,0 +1,1 @@
+"""Are two expressions one function, and where is it defined?"""

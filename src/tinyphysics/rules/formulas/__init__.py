@@ -1,0 +1,1 @@
+"""Which physics has a closed form?"""

@@ -1,0 +1,93 @@
+"""What happens to an energy at its cutoff?  It jumps, or only its force does, or two derivatives are continuous.
+
+A sum over neighbours says which, as the third number of its axes: front/neighbours.py builds it so, and tests measure it.
+Elsewhere it is as smooth as what was written; how many periods there are to the nearest image moves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.ir import Ops, UOp, substitute, toposort
+
+CUT, SHIFTED, SWITCHED = 1, 2, 3
+
+
+def kind_of(u: UOp) -> int | None:
+    """How a sum over neighbours, or its triangle, ends at the cutoff; None if it is neither."""
+    if u.op is Ops.TRIU:
+        return u.arg[2] if len(u.arg) > 2 else None
+    if u.op is Ops.REDUCE and u.arg[0] == "pairs":
+        return u.arg[2][2] if len(u.arg[2]) > 2 else None
+    return None
+
+
+def cutoffs(roots: Sequence[UOp]) -> dict[UOp, int]:
+    """The sums over neighbours in expressions, and how each of them ends."""
+    return {u: kind for u in toposort(roots) if (kind := kind_of(u)) is not None}
+
+
+def within_cutoffs(roots: Sequence[UOp]) -> list[UOp]:
+    """The expressions without what a sum over neighbours does by itself: leave out, switch off, look for images."""
+    new: dict[UOp, UOp] = {}
+    for u, kind in cutoffs(roots).items():
+        mask = u.src[0]
+        if mask.op is not Ops.WHERE:
+            continue
+        value = mask.src[1]
+        if kind == SWITCHED and value.op is Ops.MUL and is_switch(value.src[1]):
+            value = value.src[0] * value.src[1].src[2]
+        new[mask] = value
+    for u in toposort(roots):
+        if u.op is Ops.IMAGE:
+            new[u] = u.src[0] - u.src[1]
+    return through(roots, new)
+
+
+def switches(roots: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
+    """(where it begins, the squared cutoff) of the switch of each sum over neighbours that has one."""
+    found: dict[tuple[UOp, UOp], None] = {}
+    for u, kind in cutoffs(roots).items():
+        mask = u.src[0]
+        if kind != SWITCHED or mask.op is not Ops.WHERE:
+            continue
+        near, value = mask.src[:2]
+        while near.op is Ops.AND:  # excluded pairs are left out behind it
+            near = near.src[0]
+        if near.op is Ops.LT and value.op is Ops.MUL and is_switch(value.src[1]):
+            begins = value.src[1].src[0].src[1]
+            found[of_all(begins.src[0]), of_all(near.src[1])] = None
+    return list(found)
+
+
+def of_all(u: UOp) -> UOp:
+    """The number that all pairs share."""
+    while u.op in (Ops.EXPAND, Ops.RESHAPE):
+        u = u.src[0]
+    return u
+
+
+def is_switch(u: UOp) -> bool:
+    """The factor that a sum over neighbours was given: 1 near by, else a polynomial."""
+    return u.op is Ops.WHERE and u.src[1].op is Ops.CONST and u.src[1].arg == 1.0 and u.src[0].op is Ops.LT
+
+
+def through(roots: Sequence[UOp], new: dict[UOp, UOp]) -> list[UOp]:
+    """Every node replaced, also within what replaces another."""
+    out = list(roots)
+    while new and any(u in new for u in toposort(out)):
+        out = substitute(out, new)
+    return out
+
+
+def rooms(roots: Sequence[UOp]) -> list[tuple[UOp, UOp]]:
+    """(cutoff, cell) of sums over few particles, which have no list that would look at them; no cell is a number."""
+    out = []
+    for u in toposort(roots):
+        if u.op is not Ops.WHERE or u.shape or u.src[2].op is not Ops.CONST or u.src[2].arg == u.src[2].arg:
+            continue
+        both = u.src[0]
+        if both.op is Ops.AND and all(s.op is Ops.LT for s in both.src):
+            cutoff, box = both.src[0].src[1], both.src[1].src[0]
+            out.append((cutoff, box.src[0] if box.op is Ops.REDUCE else box))
+    return out

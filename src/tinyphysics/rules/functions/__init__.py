@@ -1,0 +1,1 @@
+"""What does a machine compute that has no mathematics library?"""

@@ -1,0 +1,1 @@
+"""Which rewrites keep a value?"""

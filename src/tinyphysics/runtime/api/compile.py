@@ -1,0 +1,314 @@
+"""tp.compile: what may be asked for, and what is said about what may not be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import frexp, inf
+from numbers import Real
+from typing import Any
+
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.front.trace import PhysicsSystem
+from tinyphysics.plan import Goal
+from tinyphysics.planner.choice.choose import named
+from tinyphysics.planner.choice.goals import check_goals
+from tinyphysics.planner.choice.propagator import PROPAGATORS
+from tinyphysics.planner.cost.target import checked
+from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
+from tinyphysics.planner.systems.kinetics import relativistic
+from tinyphysics.planner.systems.link import linked
+from tinyphysics.planner.systems.time_transformation import in_another_time
+from tinyphysics.runtime.api.simulation import Simulation, checked_step
+from tinyphysics.runtime.engines.backend import ready, resolved
+from tinyphysics.runtime.stages.invariants import checked_invariants
+from tinyphysics.synth.methods.taylor import TOLERANCE
+from tinyphysics.system import SLOTS, Family, Sum
+from tinyphysics.tpir.precision.precision import PRECISIONS
+from tinyphysics.tpir.program.isa import MATHS
+from tinyphysics.util import one_of
+
+CHECKS = ("on", "off", "strict")
+SCALES = ("off", "auto")
+LOOSEST = 1e-2  # tolerance of a step: beyond, its last terms say nothing about the rest
+SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with it are exact
+
+
+def choice(name: str, value: Any, built: tuple[Any, ...]) -> None:
+    if value not in built:
+        raise PlanError(
+            f"there is no {name} {value!r}", fix=f"{name} may be {one_of([str(v) for v in built])}."
+        )
+
+
+def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise InputError(f"sizes={sizes!r} is not a dict", fix='Pass sizes={"n": 16}.')
+    letters = system.letters if isinstance(system, Family) else ()
+    for letter, n in (sizes or {}).items():
+        if letter not in letters:
+            known = f"Its sizes are {one_of(letters)}." if letters else "Its shapes have no letters."
+            raise InputError(f"`{system.name}` has no size `{letter}`", fix=known)
+        if not isinstance(n, int) or n < 1:
+            raise InputError(f"sizes={{{letter!r}: {n!r}}}", fix="A size is a positive integer.")
+
+
+def checked_budget(approximate: Any, precision: str, scale: str) -> float:
+    """A relative error that forces may have."""
+    if (
+        isinstance(approximate, bool)
+        or not isinstance(approximate, (int, float))
+        or not 0.0 < approximate < 1.0
+    ):
+        raise InputError(f"approximate={approximate!r} is not a relative error", fix="Pass approximate=1e-3.")
+    for name, value, plain in (("precision", precision, "float64"), ("scale", scale, "off")):
+        if value != plain:
+            raise PlanError(f"approximate= does not go with {name}={value!r}", fix=f"Leave {name}= out.")
+    return float(approximate)
+
+
+def check_alone(name: str, others: Mapping[str, Any]) -> None:
+    for other, value in others.items():
+        if value is not None:
+            raise PlanError(
+                f"{name}= does not go with {other}=", fix=f"Leave {other}= out, and choose dt yourself."
+            )
+
+
+def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
+    """How many fast kicks there are in a slow one, for each level but the slowest."""
+    if inner is None:
+        return ()
+    counts = tuple(inner) if isinstance(inner, (tuple, list)) else (inner,)
+    if not counts or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in counts):
+        raise InputError(f"inner={inner!r}", fix="Pass inner=10: ten fast kicks for each slow one.")
+    if not has_levels:
+        raise PlanError("inner= goes with fast and slow parts", fix="Say which: tp.fast(a) + tp.slow(b).")
+    return counts
+
+
+def checked_units(lattice: Any, precision: str, scale: str) -> tuple[tuple[str, float], ...]:
+    """The units of a lattice by the name of a state; "" is any other."""
+    if precision != "lattice":
+        if lattice is not None:
+            raise PlanError(
+                f"lattice={lattice!r} with precision={precision!r}", fix='Pass precision="lattice" too.'
+            )
+        return ()
+    if scale != "off":
+        raise PlanError(f'scale={scale!r} does not go with precision="lattice"', fix="Leave scale= out.")
+    given = {} if lattice is None else dict(lattice) if isinstance(lattice, Mapping) else {"": lattice}
+    for name, unit in given.items():
+        good = isinstance(name, str) and isinstance(unit, (int, float)) and not isinstance(unit, bool)
+        if not good or not SMALLEST_UNIT <= unit <= LARGEST_UNIT or frexp(unit)[0] != 0.5:
+            of = f" of `{name}`" if name else ""
+            raise InputError(
+                f"the unit {unit!r}{of} is not a power of two",
+                fix="Pass lattice=2**-40, or one for each state.",
+            )
+    return tuple(sorted((name, float(unit)) for name, unit in given.items()))
+
+
+def checked_tolerance(given: Any, precision: str) -> float:
+    least = TOLERANCE.get(precision, TOLERANCE["float64"])
+    if isinstance(given, bool) or not isinstance(given, Real) or not least <= float(given) <= LOOSEST:
+        raise InputError(
+            f"tolerance={given!r} is not a relative error between {least:.2g} and {LOOSEST:g}",
+            fix="Pass tolerance=1e-9, or leave it out.",
+        )
+    return float(given)
+
+
+def checked_absolute(given: Any, method: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, Real) or not 0.0 < float(given) < inf:
+        raise InputError(
+            f"absolute={given!r} is not an error", fix="Pass absolute=1e-9, in the units of the states."
+        )
+    looks = [m.name for m in METHODS if m.looks_at_each]
+    if method not in looks:
+        raise PlanError(
+            f"absolute= is of methods that look at the error of each number, and `{method}` does not",
+            fix=f"Choose method={one_of([repr(name) for name in looks])}, or leave absolute= out.",
+        )
+    return float(given)
+
+
+def compile(
+    system: Any,
+    dt: float | None = None,
+    *,
+    method: str = "auto",
+    order: int | None = None,
+    forbid: tuple[str, ...] = (),
+    energy_drift: float | None = None,
+    error: float | None = None,
+    propagator: str | None = None,
+    time: Any = None,
+    kinetics: str = "newtonian",
+    backend: str = "auto",
+    precision: str = "float64",
+    math: str = "exact",
+    sizes: Mapping[str, int] | None = None,
+    pilot: Any = None,
+    checks: str = "on",
+    approximate: float | None = None,
+    inner: int | Sequence[int] | None = None,
+    scale: str = "off",
+    lattice: float | Mapping[str, float] | None = None,
+    tolerance: float | None = None,
+    absolute: float | None = None,
+    project: Any = None,
+) -> Simulation:
+    """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
+
+    precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
+    frames are float32 arrays, times, energies and observables float64.
+
+    precision="lattice" keeps states as whole numbers of units, and runs back to the last bit (`sim.rewind`); lattice=
+    is their unit, a power of two, or one for each state: {"q": 2**-40, "p": 2**-44}.
+
+    energy_drift=1e-9, error=1e-6 are goals: the method, and the step if no dt is given, are found by pilots on the state
+    of pilot={"q": ..., "p": ...}, or of the first run, and measured again in every run.
+
+    precision="dd" gives every number of a step a second float64, about 32 digits; `out.words("q")` gives both words, and
+    energies, observables and drift are computed in such pairs too.
+
+    propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
+    method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps; None leaves it to the planner,
+    which tells its reasons in explain().
+
+    method="taylor" chooses its own steps, so that each has a relative error of tolerance=, rounding if not given; dt is then
+    that of the times at which one may look, and without it a run has an end and nothing between. So do method="dop853",
+    slopes alone, and method="radau" for stiff systems; there each number has an error of tolerance= times itself, and of
+    absolute= beside that, if it is given.
+
+    kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
+    the system has none, and the last axis of p is space where it has up to three components.
+
+    time="logarithmic" steps in another time s: dt = ds/(-V), shorter steps where the potential is deep, and symplectic all
+    the same, with t as a state; "sundman" is the same dt/ds for implicit methods, a function of the positions any other.
+    dt is then a step of s; out.t is t.
+
+    project="energy" ends every step where the energy is what it was at first, by Newton's method along its gradient; a
+    dict of functions, {"L": lambda q, p: ...}, holds others. Such a step is not symplectic.
+
+    math="fast" lets kernels contract, multiply by reciprocals and begin roots with an instruction of the machine: errors
+    are those of docs/maths.md, and bits are those of one machine and backend. The default, "exact", has the same everywhere.
+
+    approximate=1e-3 sums forces of c*m[i]*m[j]/r through a tree, whose relative error is measured where a run begins.
+    """
+    if isinstance(system, type):
+        raise InputError(f"{system.__name__} is a class", fix=f"Compile an instance: {system.__name__}().")
+    if isinstance(system, PhysicsSystem):
+        system = system.traced()
+    counts = checked_inner(inner, isinstance(system, Sum) and any(rank is not None for rank in system.ranks))
+    if isinstance(system, Sum):
+        system = linked(system)
+    if not hasattr(system, "bind"):
+        raise InputError(
+            f"cannot compile a {type(system).__name__}",
+            fix="Decorate the function: @tp.hamiltonian, @tp.forces, @tp.ode or @tp.map.",
+        )
+    if system.kind == "potential":
+        raise PlanError(
+            f"`{system.name}` is a potential: alone it moves nothing",
+            fix=f"Add it to a system: free + {system.name}.",
+        )
+    if time is not None:
+        check_alone(
+            "time",
+            {
+                "energy_drift": energy_drift,
+                "error": error,
+                "pilot": pilot,
+                "propagator": propagator,
+                "approximate": approximate,
+                "scale": None if scale == "off" else scale,
+            },
+        )
+    if propagator is not None and propagator not in PROPAGATORS:
+        raise PlanError(
+            f"there is no propagator {propagator!r}", fix=f"propagator may be {one_of(PROPAGATORS)}."
+        )
+    choice("kinetics", kinetics, ("newtonian", "relativistic"))
+    choice("precision", precision, tuple(PRECISIONS))
+    choice("math", math, MATHS)
+    if scale not in SCALES:
+        raise InputError(f"scale={scale!r}", fix=f"scale is {one_of(SCALES)}.")
+    if checks not in CHECKS:
+        raise InputError(f"checks={checks!r}", fix=f"checks is {one_of(CHECKS)}.")
+    if not isinstance(method, str):
+        raise InputError(f"method={method!r} is not a name", fix='Pass method="leapfrog".')
+    if method not in CHOICES:
+        named(method)
+    units = checked_units(lattice, precision, scale)
+    requested = resolved(checked(backend))
+    if approximate is not None:
+        approximate = checked_budget(approximate, precision, scale)
+    ready(requested)
+    if kinetics == "relativistic":
+        system = relativistic(system)
+    if time is not None:
+        system = in_another_time(system, time)
+    source = system
+    check_sizes(system, sizes)
+    if not isinstance(system, Family) or sizes is not None:
+        source = system.bind(sizes)
+    if dt is not None:
+        dt = checked_step(dt)
+    if source.kind == "map":
+        if dt is not None:
+            raise InputError(f"`{source.name}` is a map and has no dt", fix="tp.compile(system) is enough.")
+    forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
+    if not all(isinstance(name, str) for name in forbidden):
+        raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
+    goal = Goal(
+        dt,
+        method,
+        order,
+        forbidden,
+        precision,
+        scale,
+        approximate,
+        inner=counts,
+        lattice=units,
+        energy_drift=energy_drift,
+        error=error,
+        propagator=propagator,
+        math=math,
+        tolerance=None if tolerance is None else checked_tolerance(tolerance, precision),
+        absolute=None if absolute is None else checked_absolute(absolute, method),
+    )
+    adapts = is_adaptive(source.kind, method)
+    if adapts and dt is not None and dt < 0:
+        raise PlanError(
+            f"dt={dt:g}: steps of their own lengths go forward in time",
+            fix="Write the equations of -t, or choose another method.",
+        )
+    if adapts and pilot is not None:
+        raise PlanError("pilot= chooses a step, and this method chooses its own", fix="Leave pilot= out.")
+    if (goal.is_accurate or pilot is not None) and not adapts:
+        check_goals(source.kind, source.name, goal)
+    if goal.is_accurate and not adapts:
+        goal = replace(
+            goal,
+            energy_drift=None if energy_drift is None else float(energy_drift),
+            error=None if error is None else float(error),
+        )
+    elif dt is None and source.kind != "map" and not adapts:
+        checked_step(dt)
+    if project is not None:
+        check_alone(
+            "project",
+            {
+                "propagator": None if propagator == "loop" else propagator,
+                "approximate": approximate,
+                "tolerance": tolerance,
+            },
+        )
+        found = checked_invariants(project, source, Simulation(source, goal, requested, checks).traced)
+        goal = replace(goal, project=found, propagator="loop")
+    sim = Simulation(source, goal, requested, checks)
+    if pilot is not None:
+        SLOTS["piloted"](sim, pilot)
+    return sim

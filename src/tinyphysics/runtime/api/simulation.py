@@ -1,0 +1,854 @@
+"""The compiled system: explain it, print it at any level, run it."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time as clock
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from tinyphysics.device.cuda.dlpack import empty_like, is_there, sent
+from tinyphysics.errors import (
+    InputError,
+    PhysicsIntegrityError,
+    PlanError,
+    ShapeError,
+    StoreError,
+    TinyPhysicsError,
+)
+from tinyphysics.front.measure import as_measure
+from tinyphysics.front.trace import OPTIONS, observable
+from tinyphysics.ir import UOp, dump, f64
+from tinyphysics.philox import checked
+from tinyphysics.pipeline import Build, on_orbits
+from tinyphysics.plan import Decision, Goal
+from tinyphysics.planner.choice.multirate import split_rows
+from tinyphysics.planner.explain import stability_rows
+from tinyphysics.planner.methods.catalog import TURNING
+from tinyphysics.planner.methods.cite import Citations, cite
+from tinyphysics.report import Report
+from tinyphysics.rules.functions.random import draws
+from tinyphysics.runtime.engines.backend import (
+    layout,
+    listing,
+    named_processor,
+    notes,
+    placed,
+    processor_rows,
+    running_on,
+    series_listing,
+    transferred,
+)
+from tinyphysics.runtime.engines.events import gathered
+from tinyphysics.runtime.measure.commutators import Commutators, commutators
+from tinyphysics.runtime.measure.convergence import check_converges
+from tinyphysics.runtime.measure.solver import solver_report
+from tinyphysics.runtime.measure.subject import Observed
+from tinyphysics.runtime.stages.check_scaling import check_units
+from tinyphysics.runtime.stages.compiled import Compiled
+from tinyphysics.runtime.stages.description import described
+from tinyphysics.runtime.stages.energy_so_far import Wander
+from tinyphysics.runtime.stages.execute import clock_of, execute
+from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
+from tinyphysics.runtime.stages.invariants import with_invariants
+from tinyphysics.runtime.stages.loop import shaped
+from tinyphysics.runtime.stages.order_bodies import check_orbits, hierarchy_of
+from tinyphysics.runtime.stages.origin import Asked, Origin
+from tinyphysics.runtime.stages.outcome import jumped, trajectory
+from tinyphysics.runtime.stages.own_time import (
+    begun_in_time,
+    end_at,
+    steps_until,
+    with_times,
+)
+from tinyphysics.runtime.stages.progress import progress_bar
+from tinyphysics.runtime.state.digest import BITS as BITS
+from tinyphysics.runtime.state.digest import marked
+from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.state.ensemble import Inputs, addressed, inputs, sizes_from
+from tinyphysics.runtime.state.indices import check_indices, selects
+from tinyphysics.runtime.state.record import Record, beginning
+from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
+from tinyphysics.runtime.state.schedule import Schedule, checked_time, count_steps, time_at, whole
+from tinyphysics.runtime.state.windows import Windows, fitting
+from tinyphysics.runtime.state.workers import available, copy
+from tinyphysics.runtime.storage.checkpoint import read
+from tinyphysics.runtime.storage.open_store import begun
+from tinyphysics.runtime.storage.resume import (
+    Keeper,
+    a_path,
+    agreed,
+    check_program,
+    check_target,
+    identity,
+    restored_inputs,
+    sizes_given,
+)
+from tinyphysics.runtime.storage.writer_thread import Stream
+from tinyphysics.system import SLOTS, Family, System
+from tinyphysics.target import BUILT, Target
+from tinyphysics.tpir.precision.precision import PRECISIONS, ROUNDING, Precision, fits
+from tinyphysics.tpir.program.isa import Program
+from tinyphysics.trajectory import Metrics, Trajectory
+from tinyphysics.util import one_of
+
+EXPLICIT = ("taylor", "dop853")  # with steps of their own, which stability may keep short
+STIFF = 'method="radau" may take fewer'
+LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
+LATER_LEVELS = ("wgsl",)
+NOWHERE = Path()
+
+
+@dataclass(eq=False)
+class Simulation:
+    source: System | Family
+    goal: Goal
+    requested: str
+    checks: str = "on"
+    monitors: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    frequency: float | None = None  # of the fastest vibration at the state of a pilot
+    commutators: Commutators | None = None  # of the parts of a splitting, at the first state of the first run
+    paces: Any = None  # of fast and slow parts, what was measured at a state: runtime/measure/multirate.py
+    split: Any = None  # of a sum at one pace: which parts are fast at the state of a pilot
+    _compiled: Compiled | None = None
+    _sizes: dict[str, int] = field(default_factory=dict)
+    _bodies: System | None = None  # whose order is not known yet
+
+    def __post_init__(self) -> None:
+        if isinstance(self.source, System):
+            if on_orbits(self.goal) and self.goal.hierarchy is None:
+                check_orbits(self.source, self.goal)  # the rest is decided at the first state
+                return
+            self._compiled = Compiled(self.source, self.goal, self.requested)
+
+    # --- looking ------------------------------------------------------------------------------
+    @property
+    def compiled(self) -> Compiled:
+        if self._compiled is None and isinstance(self.source, System):
+            raise PlanError(
+                f"`{self.source.name}` is not compiled yet: the first state says in which order its bodies are",
+                fix="Run it first: sim.evolve(...).",
+            )
+        if self._compiled is None:
+            assert isinstance(self.source, Family)
+            letters = ", ".join(self.source.letters)
+            raise ShapeError(
+                f"`{self.source.name}` is not compiled yet: its size {letters} is unknown",
+                fix=f"Pass sizes={{{self.source.letters[0]!r}: 16}} to compile, or run it first.",
+            )
+        return self._compiled
+
+    @property
+    def built(self) -> Build:
+        return self.compiled.built
+
+    @property
+    def system(self) -> System:
+        return self.compiled.system
+
+    @property
+    def tpir(self) -> Program:
+        return self.built.program
+
+    @property
+    def target(self) -> Target:
+        found = BUILT[self.compiled.known.backend]
+        return found if self.goal.math == "exact" else replace(found, bit_exact=False)
+
+    @property
+    def certificate(self) -> Any:
+        return self.built.certificate
+
+    def explain(self) -> Report:
+        """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
+        report = self.built.report.with_machine(processor_rows(self.target))
+        if self.compiled.known.way != "loop":
+            return report
+        if self.compiled.series is not None:
+            return report
+        report = report.with_machine(layout(self.target, self.built.program))
+        rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
+        told = [] if self.commutators is None else [self.commutators.row]
+        report = report.with_rows(
+            "plan", (*told, *rows, *(split_rows(self.split) if self.split is not None else ()))
+        )
+        return (
+            report.with_section(SLOTS["pace_section"](self, self.goal.dt), "plan")
+            if self.system.levels
+            else report
+        )
+
+    def cite(self) -> Citations:
+        """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
+        return cite(self.built.plan, self.goal, self.system.clock)
+
+    def ir(self, level: str = "tpir") -> str:
+        """The program as text, from the graph as traced ("uop") down to machine code ("asm").
+
+        While a size is open, "uop" is the graph for small sizes, and says so; the others raise.
+        "c" and "cuda" are complete programs: compiled, they print the hash of a run.
+        """
+        if level in LATER_LEVELS:
+            raise PlanError(f'ir("{level}") does not exist yet', fix=f"Levels: {one_of(LEVELS)}.")
+        if level not in LEVELS:
+            raise InputError(f"there is no level `{level}`", fix=f"Levels: {one_of(LEVELS)}.")
+        if level == "tpir":
+            return str(self.built.program)
+        if level != "uop" and self.compiled.known.way != "loop":
+            raise PlanError(
+                f'ir("{level}"): the loop was deleted, and a jump has no kernel',
+                fix='Look at ir("tpir"), or compile with propagator="loop".',
+            )
+        if level in ("c", "cuda") and self.compiled.adaptive:
+            raise PlanError(
+                f'ir("{level}") is a program with steps of dt, and this method chooses its own',
+                fix='Look at ir("llvm") or ir("kernel").',
+            )
+        if level != "uop" and self.compiled.series is not None:
+            return series_listing(self.compiled.series, level)
+        if level != "uop":
+            return listing(self.built.program, level)
+        if self._compiled is None and isinstance(self.source, Family):
+            sizes = self.source.sample
+            shown = f"; {self.source.signature}; this is the graph for {', '.join(f'{k} = {n}' for k, n in sizes.items())}"
+            try:
+                return f"{shown}\n{traced_graph(self.source.bind(sizes))}"
+            except TinyPhysicsError as error:  # a system may have reasons to want other sizes
+                return f"{shown}, but it cannot be traced with that: {error.what}\n; pass sizes= to compile"
+        return traced_graph(self.system)
+
+    def monitor(self, function: Callable[..., Any], name: str | None = None) -> None:
+        """Observe a function in every run of this simulation."""
+        if not callable(function):
+            raise InputError(f"monitor({function!r}) is not a function", fix="Pass lambda q, p: ...")
+        self.monitors[name or getattr(function, "__name__", "observable").strip("<>")] = function
+
+    def save(self, path: Any) -> None:
+        """Writes the system and what was asked of it; `tp.load(path)` compiles it to the same program."""
+        SLOTS["save"](self, path)
+
+    def minimise(
+        self,
+        *,
+        steps: int = 10_000,
+        force: float = 1e-6,
+        move: float | None = None,
+        t0: float = 0.0,
+        **given: Any,
+    ) -> Any:
+        """Lowers the energy from a state, momenta as they are (at rest if not given), until no force is above `force`.
+
+        At most `steps` evaluations; no coordinate moves further than `move` in one of them.
+        """
+        if isinstance(self.source, Family):
+            self.bind(self.source, sizes_from(self.source, given))
+        self.in_own_time("minimise")
+        return SLOTS["minimise"](self, given, steps, force, move, checked_time(t0))
+
+    def rewind(self, out: Trajectory, steps: int, checkpoint: Any = None) -> Trajectory:
+        """The run as it was so many steps before the end of `out`: a Trajectory that ends there.
+
+        With precision="lattice" the steps are taken back, to the last bit. Otherwise the run is done again up to there, from
+        its beginning or from a checkpoint of it, which has the same bits; `.metrics["rewind"]` says which.
+        """
+        return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
+
+    def suggest_dt(
+        self,
+        *,
+        error: float | None = None,
+        energy_drift: float | None = None,
+        until: float | None = None,
+        t0: float = 0.0,
+        **given: Any,
+    ) -> float:
+        """The longest step of this method that was measured to meet the goals from a state on.
+
+        For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
+        """
+        self.in_own_time("suggest_dt")
+        if isinstance(self.source, Family):
+            self.bind(self.source, sizes_from(self.source, given))
+        if self.compiled.adaptive:
+            raise PlanError(
+                "this method chooses its own steps", fix="tolerance= of compile says how accurate they are."
+            )
+        dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
+        return dt
+
+    def suggest_split(self, *, t0: float = 0.0, **given: Any) -> Any:
+        """Which parts of a sum, or terms of one energy, are fast at a state and which slow; and what to write for two paces.
+
+        A proposal: nothing is changed by it. `print(sim.suggest_split(q=..., p=...))` shows frequencies and the expression.
+        """
+        return SLOTS["suggest_split"](self, given, checked_time(t0))
+
+    def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
+        """Seconds and bytes of a run before it is started, from a short trial on this machine."""
+        if self.goal.is_accurate and self.goal.decision is None:
+            raise PlanError(
+                "what a run costs is not known before its method is",
+                fix='Pass pilot={"q": ..., "p": ...} to compile, or run it first.',
+            )
+        if self.system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
+            raise PlanError(
+                "what a run costs is not known before it is known how many fast kicks there are in a step",
+                fix='Pass inner=10, or pilot={"q": ..., "p": ...} to compile, or run it first.',
+            )
+        if self.compiled.adaptive and self.goal.dt is None:
+            raise PlanError(
+                "how many steps a run takes is not known before it is run",
+                fix="Pass dt to compile: then steps= counts times of that grid.",
+            )
+        quiet = self.__copy__()
+        quiet.checks = "off"  # a trial is of no state that goals were made for
+        rows = sum(s.var.size for s in self.system.states)
+        trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
+        given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
+        quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
+        jumps = self.compiled.known.way != "loop"
+        n, seconds = 1, 0.0
+        while seconds < 0.02 and n < steps:
+            n = steps if jumps else min(2 * n, steps)
+            runs = [quiet.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
+            seconds = min(out.metrics["seconds"]["run"] for out in runs)  # one alone may have had to wait
+        if jumps:  # a frame costs the same wherever it is
+            per_step = seconds * max(frames - 1, 1) / max(steps * min(members, 4096), 1)
+        else:
+            per_step = seconds / max(n * min(members, 4096), 1)
+        size = PRECISIONS[self.goal.precision].bits / 8  # of all words
+        return {"seconds": per_step * steps * members, "bytes": size * rows * members * frames}
+
+    def __repr__(self) -> str:
+        if self._compiled is None:
+            return f"<Simulation of {self.source!r}, sizes still open>"
+        provisional = " (provisional)" if self.goal.is_accurate and self.goal.decision is None else ""
+        return f"<Simulation of {self.system.name}: {self.compiled.known.method}{provisional}, {self.target.backend}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process can read: functions that it can import, and a system whose sizes are known."""
+        for name, function in self.monitors.items():
+            try:
+                pickle.dumps(function)
+            except Exception as error:
+                which = getattr(function, "__qualname__", type(function).__name__)
+                raise StoreError(
+                    f"the monitor `{name}` cannot be pickled: another process cannot import `{which}`",
+                    fix="Write it as a def at the top of a module, or pass it to each run as observe=.",
+                ) from error
+        return self.__dict__ | {"source": self.system}
+
+    def __copy__(self) -> Simulation:
+        """Monitors of its own; the rest is frozen, and shared."""
+        new = object.__new__(Simulation)
+        new.__dict__.update(self.__dict__ | {"monitors": dict(self.monitors), "_sizes": dict(self._sizes)})
+        return new
+
+    def __deepcopy__(self, memo: Any) -> Simulation:
+        return self.__copy__()
+
+    # --- running ------------------------------------------------------------------------------
+    def evolve(
+        self,
+        *,
+        steps: int | None = None,
+        until: float | None = None,
+        t0: float = 0.0,
+        save_every: int | None = None,
+        observe: Mapping[str, Callable[..., Any]] | None = None,
+        observe_every: int = 1,
+        hash_every: int | None = None,
+        seed: int = 0,
+        progress: str | bool = "auto",
+        threads: int | None = None,
+        save: Any = None,
+        checkpoint: Any = None,
+        checkpoint_every: int | None = None,
+        resume: Any = None,
+        events: Mapping[str, Callable[..., Any]] | None = None,
+        **given: Any,
+    ) -> Trajectory:
+        """Runs from an initial state; what is not a run option is a state or a parameter, by name.
+
+        `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
+        goes on from there, bit for bit as if the run had never ended; `steps` are further steps.
+        `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
+        chooses its own steps: `out.events("name")`.
+        `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
+        """
+        began = clock.perf_counter()
+        dt = given.pop("dt", self.goal.dt)
+        back = None
+        if any(map(is_there, given.values())):
+            given, back = SLOTS["there"]().brought(given, resume)
+        c, path = None, NOWHERE if resume is None else a_path("resume", resume)
+        if resume is not None:
+            c = read(path)
+            t0, seed = (
+                agreed("t0", checked_time(t0), 0.0, c.run.t0, path),
+                agreed("seed", seed, 0, c.run.seed, path),
+            )
+            hash_every = agreed("hash_every", hash_every, None, c.hash_every, path)
+            save_every = c.save_every if save_every is None else save_every
+        if isinstance(self.source, Family):
+            self.bind(self.source, sizes_from(self.source, sizes_given(self.source, c, path, given)))
+        if on_orbits(self.goal):
+            self.order_bodies(here(given, back), c)
+        system = self.system
+        if system.levels and not self.goal.inner and self.goal.propagator in (None, "loop"):
+            SLOTS["set_paces"](
+                self, here(given, back), None if dt is None else checked_step(dt), checked_time(t0), c
+            )
+        if system.kind == "map" and dt is not None:
+            raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+        if self.compiled.adaptive and dt is None:
+            dt = whole_span(steps, until, checked_time(t0), c)
+            if c is None:
+                check_no_grid(
+                    {"save_every": save_every, "hash_every": hash_every, "checkpoint_every": checkpoint_every}
+                )
+        if self.goal.is_accurate:
+            dt = SLOTS["step_of_run"](self, here(given, back), dt, steps, until, checked_time(t0), c)
+        dt = 1.0 if system.kind == "map" else checked_step(dt)
+        if back is not None:
+            given, back = SLOTS["there"]().settled(self, given, back)
+        bare = partial(self.bare, dt, checked_time(t0), back)
+        if c is None:
+            given = given_momenta(
+                system.seen, given if system.motion is None else here(given, back), checked_time(t0)
+            )
+            i = (
+                inputs(system, given, self.compiled.encoding)
+                if system.clock is None
+                else begun_in_time(bare(), given)
+            )
+            if back is not None:  # what was made of them here goes there, too
+                i = replace(i, states={name: sent(v) for name, v in i.states.items()})
+        else:
+            check_program(c, path, system, self.compiled.known.program)
+            agreed("dt", dt, c.run.dt, c.run.dt, path)
+            i = restored_inputs(system, c, path, given, self.compiled.encoding)
+        if observe is not None and not isinstance(observe, Mapping):
+            raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
+        if events is not None and not isinstance(events, Mapping):
+            raise InputError(
+                "events= is a dict of functions", fix='Pass events={"crossing": lambda q: q[1]}.'
+            )
+        if events and not self.compiled.adaptive:
+            raise PlanError(
+                "events= needs a method that has its solution between steps too",
+                fix='Add method="taylor", "dop853" or "radau".',
+            )
+        watched = {**self.monitors, **(observe or {})}
+        first = 0 if c is None else c.step
+        if system.clock is not None and until is not None and steps is None:
+            start = i if c is None else replace(i, states=dict(c.start))
+            last = steps_until(replace(bare(), given=start), until)
+        else:
+            last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
+        if last < first:
+            raise InputError(
+                f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
+                fix="Pass a later time.",
+            )
+        if system.clock is not None and save is not None:
+            raise PlanError(
+                "save= does not go with time= yet: a store has one time for all members of a frame",
+                fix="Leave save= out, and pass save_every= and checkpoint=.",
+            )
+        target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
+        schedule = Schedule(
+            last,
+            None if save_every is None else whole("save_every", save_every, 1),
+            whole("observe_every", observe_every, 1) if watched else None,
+            None if hash_every is None else whole("hash_every", hash_every, 1),
+            first,
+            kept_every,
+        )
+        threads = None if threads is None else whole("threads", threads, 1)
+        checked(seed=seed)
+        compiled = self.compiled
+        check_clock(compiled.encoding.precision, compiled.known.timed, schedule.steps, dt, float(t0))
+        streams = save is not None and i.members > 0
+        record = beginning(i, schedule, fitting(list(i.states.values())) if streams else None)
+        begin = {name: empty_like(v[0]) if streams else v[0] for name, v in record.frames.items()}
+        for name, v in begin.items() if c is None else ():
+            copy(i.states[name], v, threads or available())
+            if back is None:
+                v.flags.writeable = False  # energies and replays come from here
+            if streams:
+                record.frames[name][0] = v
+        i = Inputs(begin, i.params, i.members, i.is_ensemble)
+        values = with_times(system, {n: self.traced(f, n) for n, f in watched.items()})
+        if compiled.selects or values and selects([*values.values()]):
+            check_indices([*compiled.roots, *values.values()], i)
+        if compiled.draws or any(map(draws, values.values())):
+            i = addressed(i, int(seed), compiled.encoding.precision.given)
+        if self.goal.project:
+            i = with_invariants(i, begin if c is None else c.start, self.goal, bare())
+        if compiled.known.method in TURNING and flows_of(made(compiled.program)):
+            i = with_flows(i, made(compiled.program), dt)
+        apart = (
+            compiled.adaptive or compiled.jump is not None or compiled.in_loops(i.members)
+        )  # only some engines can
+        place, why = (
+            placed(
+                self.target, self.requested, compiled.program, (i.members, schedule.steps - first), not apart
+            )
+            if back is None
+            else (back.target, "the states are there")
+        )
+        r = Run(
+            compiled.program,
+            system,
+            place,
+            i,
+            schedule,
+            dt,
+            float(t0),
+            threads,
+            compiled.encoding,
+            compiled.in_loops(i.members),
+            c,
+            compiled.jump,
+            compiled.series,
+            {n: self.traced(f, n, "event") for n, f in (events or {}).items()},
+            compiled.adaptive,
+            compiled.watching,
+            STIFF if compiled.known.method in EXPLICIT and system.kind == "ode" else "",
+        )
+        if schedule.steps and i.members:
+            check_units(r, compiled.scales)
+        converges = check_converges(r, compiled.known.method)
+        keeper, windows = None, None
+        if target is not None or save is not None:
+            run = self.identity(r, seed)
+            keeper = (
+                None
+                if target is None
+                else Keeper(target, run, i, here(i.states, back) if c is None else c.start)
+            )
+            windows = self.windows(save, r, record, values, run)
+        wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
+        compiled.tell_of_length(schedule.steps - first, i.members)
+        ready, moved = clock.perf_counter(), transferred(place) if back is None else back.moved
+        with progress_bar(progress, system.name, schedule.steps, wander) as tick, closing(windows):
+            record, launches, compiling, code = execute(
+                r, record, values, tick, keeper=keeper, windows=windows
+            )
+        done = clock.perf_counter()
+        asked = Asked(self.goal, self.requested, self.checks, compiled.known.program, seed)
+        out = trajectory(r, record, windows, values, asked)
+        if system.clock is not None and until is not None and not out.stops:
+            end_at(r, record, out, float(until))
+        if back is not None:
+            SLOTS["there"]().hand_back(out, back)
+        work = (record.last - first) * max(i.members, 1)
+        running = max(done - ready - compiling, 1e-9)
+        out.metrics.update(
+            {
+                "backend": {
+                    "requested": self.requested,
+                    "used": place.backend,
+                    **({"why": why} if why else {}),
+                },
+                "device": running_on(place),
+                **({"processor": name} if (name := named_processor(place)) else {}),
+                "precision": self.goal.precision,
+                "program": compiled.known.program,
+                "bits": BITS,
+                "seconds": {
+                    "plan": compiled.seconds,
+                    "prepare": ready - began,
+                    "compile": compiling,
+                    "run": running,
+                },
+                "cache": {"plan": compiled.found, "code": code},  # "made" now, or from the "disk" or "memory"
+                "steps": record.last - first,
+                "members": i.members,
+                "seed": int(seed),
+                "ns_per_step": 1e9 * running / work if work else 0.0,
+                "steps_per_s": work / running if work else 0.0,
+                "launches": launches,
+                "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
+                "notes": notes(place),
+                **converges,
+                **{name: n - moved[name] for name, n in transferred(place).items()},
+            }
+        )
+        if self.goal.math == "fast":  # so that nobody compares it with a hash from elsewhere
+            out.hash_of = partial(marked, "fast", out.hash_of)
+            out.metrics |= {
+                "math": "fast",
+                "comparable": "with runs of this program, backend and machine alone",
+            }
+        if record.shape:
+            out.metrics["shape"] = dict(record.shape)
+        if record.measured:
+            found = {name: [m[name] for m in record.measured] for name in record.measured[0]}
+            one = {name: x if i.is_ensemble else x[0] for name, x in found.items()}
+            out.metrics["approximate"] = {"budget": self.goal.approximate, **one}
+        if r.adaptive:
+            out.found = gathered(system, list(r.events), record.events)
+            for name, parts in (("substeps", record.substeps), ("rejected", record.rejected)):
+                every = np.concatenate([np.zeros(0, np.int64), *parts])
+                if len(every) or name == "substeps":
+                    out.metrics[name] = every if i.is_ensemble else int(every.sum())
+        if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
+            out.metrics.later["solver"] = partial(solver_report, out.origin)
+        if r.jump is not None:
+            out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
+        if not compiled.encoding.precision.state.is_float:
+            told = partial(
+                rounded, compiled.encoding, {s.name: given.get(s.name) for s in system.states}, back
+            )
+            if back is None:
+                out.metrics["lattice"] = told()
+            else:  # the states would have to come here
+                cast(Metrics, out.metrics).later["lattice"] = told
+        if compiled.known.method == "strang" and c is None:
+            found = commutators(self.built, r)
+            self.commutators = found if self.commutators is None else self.commutators
+            out.metrics |= {} if found is None else {"commutators": found.told}
+        if self.frequency is not None or self.goal.decision is not None:
+            out.metrics |= SLOTS["stability"](self, r.dt)
+        if self.paces is not None and self.goal.inner:
+            out.metrics |= SLOTS["resonance"](self, r)
+        if compiled.known.method in TURNING:
+            out.metrics |= SLOTS["resonances"](self, r)
+        if self.goal.is_accurate:
+            SLOTS["judged"](self, out)
+        if self.checks == "strict" and any(s.cause == compiled.encoding.failure for s in record.stops):
+            s = out.stopped
+            assert s is not None
+            what = (
+                s.where
+                if isinstance(s.where[0], str)
+                else f"the force between particles {s.where[0]} and {s.where[1]}"
+            )
+            if s.cause == "not solved":
+                raise PhysicsIntegrityError(
+                    f"the equations of step {s.step} (t = {s.t:g}) were not solved: their rounds did "
+                    "not converge, or a slope is not finite there",
+                    out=out,
+                    fix="Shorten dt; the run so far is in .out.",
+                )
+            if r.adaptive:
+                raise PhysicsIntegrityError(
+                    f"{what} is lost before t = {s.t:g}: no step is short enough",
+                    out=out,
+                    fix="The solution ends there, or a rate is no number; .out is the run so far.",
+                )
+            told = "not finite" if compiled.encoding.precision.state.is_float else "no number of the lattice"
+            raise PhysicsIntegrityError(
+                f"{what} is {told} at step {s.step} (t = {s.t:g})",
+                out=out,
+                fix="Shorten dt, or soften the potential; the run so far is in .out.",
+            )
+        return out
+
+    def in_own_time(self, what: str) -> None:
+        if (
+            isinstance(self.source, System)
+            and self.source.clock is not None
+            or self._compiled is not None
+            and self.system.clock is not None
+        ):
+            raise PlanError(f"{what} does not go with time=", fix="Compile the system without it for that.")
+
+    def bare(self, dt: float, t0: float, back: Any) -> Run:
+        """A run of nobody yet."""
+        x, target = self.compiled, self.target if back is None else back.target
+        return Run(
+            x.program,
+            x.system,
+            target,
+            Inputs({}, {}, 1, False),
+            Schedule(0, None, None, None),
+            dt,
+            t0,
+            None,
+            x.encoding,
+            x.in_loops(1),
+            watching=x.watching,
+        )
+
+    def checkpointing(self, path: Any, every: Any, c: Checkpoint | None) -> tuple[Path | None, int | None]:
+        """(where checkpoints are written, how often), or an error before anything has run."""
+        if path is None:
+            if every is not None:
+                raise InputError(
+                    "checkpoint_every= without checkpoint=", fix='Pass checkpoint="run.checkpoint" too.'
+                )
+            return None, None
+        target = a_path("checkpoint", path)
+        check_target(target, c)
+        return target, None if every is None else whole("checkpoint_every", every, 1)
+
+    def identity(self, r: Run, seed: int) -> Identity:
+        if r.begun is not None:
+            return r.begun.run
+        shown = shaped(r.given)(r.given.states)
+        return identity(r.system, self.compiled.known.program, r.dt, r.t0, seed, shown, r.given.params)
+
+    def windows(
+        self, save: Any, r: Run, record: Record, values: Mapping[str, UOp], run: Identity
+    ) -> Windows | None:
+        """Where frames and observables are handed on to, if they are."""
+        if save is None:
+            return None
+        stream, since = save, -1
+        if not hasattr(save, "put"):  # replays hand them on to something else than a store
+            told = described(self.system, self.goal, self.requested, self.checks, self.compiled.known.program)
+            stream, since = begun(a_path("save", save), r, values, run, told)
+        return Windows(record, stream, r.dt, r.t0, r.given.is_ensemble, since)
+
+    def bind(self, source: Family, sizes: dict[str, int]) -> None:
+        """The first run decides the sizes; later ones must agree."""
+        if self._compiled is None and not self._sizes:
+            system, self._sizes = source.bind(sizes), sizes
+            if on_orbits(self.goal):
+                check_orbits(system, self.goal)
+                self._bodies = system
+            else:
+                self._compiled = Compiled(system, self.goal, self.requested)
+        for letter, n in self._sizes.items():
+            if sizes[letter] != n:
+                raise ShapeError(
+                    f"`{letter}` was bound to {n} by the first run; this one has {sizes[letter]}",
+                    fix="Compile the system again for another size.",
+                )
+
+    def decide(self, decision: Decision) -> None:
+        """The method that pilots have chosen is the one of this simulation from here on."""
+        self.goal = replace(self.goal, decision=decision)
+        self._compiled = Compiled(self.system, self.goal, self.requested)
+
+    def order_bodies(self, given: Mapping[str, Any], c: Checkpoint | None) -> None:
+        """The first run decides the order of bodies on orbits; the states of later ones must be a hierarchy in it."""
+        system = self._bodies if self._compiled is None else self._compiled.system
+        if system is None:
+            assert isinstance(self.source, System)
+            system = self.source
+        start = (
+            inputs(system, given)
+            if c is None
+            else Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble)
+        )
+        known = self.goal.hierarchy
+        found = hierarchy_of(system, self.goal, start, None if known is None else known.order)
+        if self._compiled is None:
+            self.goal = replace(self.goal, hierarchy=found)
+            self._compiled = Compiled(system, self.goal, self.requested)
+
+    @property
+    def subject(self) -> Observed:
+        """The system as the ready-made observables see it."""
+        return Observed(self.system.seen)
+
+    def traced(self, function: Any, name: str, what: str = "observable") -> UOp:
+        """A function of the state as an expression; `what` it is for is what errors speak of."""
+        system = self.system.seen
+        if (ready := as_measure(function)) is not None:
+            return ready(self.subject)
+        if isinstance(function, str):
+            if function == "energy" and system.energy is not None:
+                return system.energy
+            why = "" if function != "energy" else f": `{system.name}` has no energy"
+            raise InputError(
+                f"{OPTIONS[what]}[{name!r}] = {function!r}{why}",
+                fix=f'The one named {what} is "energy", of a Hamiltonian; pass a function.',
+            )
+        known = {s.name: s.var for s in system.states} | {p.name: p.var for p in system.parameters}
+        return observable(function, known | {"t": clock_of(system)}, name, what)
+
+
+def given_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> Mapping[str, Any]:
+    """What a run was given, in states: a Lagrangian's may begin with velocities."""
+    out: Mapping[str, Any] = given if system.motion is None else SLOTS["with_momenta"](system, given, t0)
+    return out
+
+
+def here(given: Mapping[str, Any], back: Any) -> Mapping[str, Any]:
+    """What was given, for those who look at it before a run: states that are on a GPU as copies."""
+    return given if back is None else SLOTS["there"]().here(given)  # type: ignore[no-any-return]
+
+
+def rounded(encoding: Encoding, states: Mapping[str, Any], back: Any) -> dict[str, Any]:
+    """What is told of a lattice."""
+    return encoding.rounding(here(states, back))
+
+
+def traced_graph(s: System) -> str:
+    return dump([s.energy] if s.energy is not None else [*s.forces, *s.update], s.sites)
+
+
+def whole_span(steps: int | None, until: float | None, t0: float, c: Checkpoint | None) -> float:
+    """The one step of a run that chooses its own, and was given no times to look at: it leads to the end."""
+    if c is not None:
+        return c.run.dt
+    if until is None:
+        raise InputError(
+            "steps= without dt: this method chooses its own steps",
+            fix="Pass until=10.0, or the spacing of frames to compile: dt=0.1.",
+        )
+    span = checked_time(until) - t0
+    if span <= 0.0:
+        raise InputError(
+            f"until={until:g} is not after t0={t0:g}", fix="Steps of their own lengths go forward in time."
+        )
+    return span
+
+
+def check_no_grid(counts: Mapping[str, int | None]) -> None:
+    """What counts steps of dt, where there is none, would be left out silently."""
+    for name, n in counts.items():
+        if n is not None:
+            raise InputError(
+                f"{name}={n!r} counts times that are dt apart, and no dt was given",
+                fix="Pass one to compile: with dt=0.1, frames are at multiples of 0.1.",
+            )
+
+
+@contextmanager
+def closing(windows: Windows | None) -> Iterator[None]:
+    """The thread of a stream ends with the run."""
+    try:
+        yield
+    finally:
+        if windows is not None and isinstance(windows.target, Stream):
+            windows.target.close()
+
+
+def checked_step(dt: Any) -> float:
+    if dt is None:
+        raise InputError("dt is missing", fix="Pass a step: tp.compile(system, dt=0.01).")
+    try:
+        h = float(dt)
+    except (TypeError, ValueError):
+        raise InputError(f"dt={dt!r} is not a number", fix="Pass dt=0.01.") from None
+    if not math.isfinite(h) or h == 0:
+        raise InputError(f"dt={dt!r} is not a step", fix="A step is a finite number other than 0.")
+    return h
+
+
+def check_clock(precision: Precision, timed: bool, steps: int, dt: float, t0: float) -> None:
+    """A format with few digits must still tell the steps of a run apart."""
+    if precision.given is f64:
+        return
+    name = precision.name
+    if not fits(dt, precision.given):
+        raise InputError(f"dt={dt!r} is out of the range of {name}", fix="Choose other units of time.")
+    last = max(abs(t0), abs(time_at(steps, dt, t0)))
+    if timed and last * ROUNDING[precision.given] > abs(dt) / 2:
+        raise InputError(
+            f"t reaches {last:g}, where {name} cannot tell t from t + dt, and the system depends on t",
+            fix='Run for a shorter time, or with precision="float64".',
+        )

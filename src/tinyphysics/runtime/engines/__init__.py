@@ -1,0 +1,1 @@
+"""Which engine runs a program?"""

@@ -1,0 +1,378 @@
+"""Which engine runs a program on a target?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from tinyphysics.context import PROCESSOR
+from tinyphysics.device.cuda import driver as cuda
+from tinyphysics.device.cuda import nvptx
+from tinyphysics.device.engines.cuda_lanes import CudaEngine
+from tinyphysics.device.engines.cuda_loops import CudaLoopEngine
+from tinyphysics.device.engines.cuda_many import ManyGpus
+from tinyphysics.device.engines.cuda_series import CudaSeriesEngine
+from tinyphysics.device.engines.engine import KernelEngine, kernel_of
+from tinyphysics.device.engines.host import Host
+from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.engines.series import SeriesEngine
+from tinyphysics.device.host.arrays import ArraysLoader
+from tinyphysics.device.host.llvm import assembly, host_cpu
+from tinyphysics.device.host.nests import ArrayLoops
+from tinyphysics.device.host.processor import processor, seed_for
+from tinyphysics.device.host.series_arrays import series_arrays
+from tinyphysics.device.opencl import driver as opencl
+from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter
+from tinyphysics.emit.kinds.series.series import SeriesWriter
+from tinyphysics.emit.modules.cloops import complete_loops
+from tinyphysics.emit.modules.cuda_nests import complete_cuda_loops
+from tinyphysics.emit.modules.nests import module as nests_module
+from tinyphysics.emit.modules.opencl_nests import nests_module as opencl_nests_module
+from tinyphysics.emit.modules.ptx_nests import nests_module as ptx_nests_module
+from tinyphysics.emit.scalar.cmain import complete_program
+from tinyphysics.emit.scalar.cuda import complete_cuda
+from tinyphysics.emit.scalar.llvm import module as llvm_module
+from tinyphysics.emit.scalar.opencl import module as opencl_module
+from tinyphysics.emit.scalar.ptx import module as ptx_module
+from tinyphysics.errors import BackendError, PlanError
+from tinyphysics.planner.cost.machine import MOST_UNROLL, rows
+from tinyphysics.planner.cost.offload import Work, here, there, worth_a_look
+from tinyphysics.planner.cost.target import in_loops
+from tinyphysics.report import Row
+from tinyphysics.runtime.engines.cuda import CudaLoader, CudaLoops, series_kernels, tools
+from tinyphysics.runtime.engines.loaders import (
+    CLoader,
+    CLoops,
+    LlvmLoader,
+    LlvmLoops,
+    list_builder,
+    series_code,
+    tree_functions,
+)
+from tinyphysics.runtime.engines.opencl import OpenClLoader, OpenClLoops
+from tinyphysics.runtime.engines.plans import outline
+from tinyphysics.runtime.state.run import Recipe, made
+from tinyphysics.step import Step
+from tinyphysics.synth.methods.taylor import CLOCK, loop_parts, loop_plan
+from tinyphysics.target import BUILT, LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
+from tinyphysics.tpir.kernels.kernel import build_kernel
+from tinyphysics.tpir.kernels.loops import build_loops
+from tinyphysics.tpir.kernels.nests import LoopKernel
+from tinyphysics.tpir.kernels.outline import Outline
+from tinyphysics.tpir.program.isa import Program, StateDecl, Type
+from tinyphysics.util import digest
+
+Source = Program | Recipe
+ON_GPUS = (CudaEngine, ManyGpus)  # engines of ensembles that lie there
+
+
+class Engines:
+    """What makes engines: one for the same arguments and processor, and on GPUs one for those that runs are given to."""
+
+    def __init__(self, make: Callable[..., Any], most: int) -> None:
+        self.known = lru_cache(maxsize=most)(lambda places, *given: make(*given))
+        self.cache_clear = self.known.cache_clear
+
+    def __call__(self, target: Target, *rest: Any) -> Any:
+        devices = cuda.taken() if target.backend == "cuda" else ()
+        return self.known((PROCESSOR.value, *devices), target, *rest)
+
+
+def new_engine(
+    target: Target,
+    program: Source,
+    probe: Source | None = None,
+    threads: int | None = None,
+    loops: bool = False,
+) -> Any:
+    """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
+    if (
+        target.backend == "llvm"
+        and not loops
+        and isinstance(program, Recipe)
+        and isinstance(probe, Recipe | None)
+    ):
+        return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe, target))
+    if (
+        target.backend == "cuda"
+        and not loops
+        and isinstance(program, Recipe)
+        and isinstance(probe, Recipe | None)
+    ):
+
+        def engine() -> CudaEngine:
+            return CudaEngine(
+                program, CudaLoader(), tools(cuda.device()), None, outlined(program, probe, target)
+            )
+
+        return on_gpus(engine)
+    whole, watch, seed = made(program), None if probe is None else made(probe), seed_of(target)
+    if loops and target.backend in LOOPS:
+        return LoopEngine(whole, LOOPS[target.backend](), watch, threads, list_builder, tree_functions, seed)
+    if loops and target.backend == "cuda":
+        return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, tree_functions, seed)
+    match target.backend:
+        case "llvm":
+            return KernelEngine(whole, LlvmLoader(), watch, threads, seed=seed)
+        case "c":
+            return KernelEngine(whole, CLoader(), watch, threads)
+        case "numpy":
+            return KernelEngine(whole, ArraysLoader(), watch, threads)
+        case "opencl":
+            return KernelEngine(whole, OpenClLoader(), watch, threads)
+        case "cuda":
+            return on_gpus(lambda: CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, None, seed))
+    return Host(whole, watch)
+
+
+engine_for = Engines(new_engine, 64)
+
+
+def on_gpus(make: Callable[[], Any]) -> Any:
+    """An engine on each device that runs are given to."""
+    engines = {}
+    for place in cuda.taken():
+        with cuda.on(place):
+            engines[place] = make()
+    return ManyGpus(engines) if len(engines) > 1 else next(iter(engines.values()))
+
+
+def seed_of(target: Target) -> Seed:
+    """What the roots of math="fast" begin with on a target."""
+    if target.backend == "llvm":  # who does not need LLVM may not have it
+        return seed_for(processor())
+    return PTX_RSQRT if target.backend == "cuda" else PORTABLE
+
+
+def new_series_engine(target: Target, step: Step) -> Any:
+    """The engine of a Taylor series in loops."""
+    assert step.loops is not None
+    plan = loop_plan(step.states, step.loops)
+    states = [StateDecl(s.name, s.role, Type(s.var.dtype, s.var.shape)) for s in step.states]
+    if target.backend == "cuda":
+        return on_gpus(
+            lambda: CudaSeriesEngine(
+                plan, states, CLOCK, lambda: series_kernels(plan, loop_parts(plan)), tools(cuda.device())
+            )
+        )
+    load = series_arrays if target.backend == "numpy" else series_code
+    return SeriesEngine(
+        plan, states, CLOCK, lambda: load(plan, loop_parts(plan)), len(os.sched_getaffinity(0))
+    )
+
+
+series_engine = Engines(new_series_engine, 16)
+
+
+def outlined(program: Recipe, probe: Recipe | None, target: Target) -> Outline:
+    """What the engine needs of the kernel, without the kernel if it was written out before."""
+    seed = seed_of(target)
+    key = digest(" ".join([program.key, "" if probe is None else probe.key, seed.name]).encode())
+    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed))
+
+
+def ready(backend: str) -> None:
+    """A BackendError, before anything is compiled, if a backend's driver is not there."""
+    if backend == "opencl":
+        opencl.device()
+    if backend == "cuda":
+        cuda.device()
+
+
+def resolved(backend: str) -> str:
+    """A GPU by the backend that reaches it: NVIDIA's driver, else OpenCL; an error that says what was looked for."""
+    if backend != "gpu":
+        return backend
+    try:
+        cuda.device()
+        return "cuda"
+    except BackendError as none:
+        try:
+            if not opencl.device().processor:
+                return "opencl"
+            other = f"OpenCL has `{opencl.device().name}`, a processor"
+        except BackendError as error:
+            other = error.what
+        raise BackendError(f"there is no GPU: {none.what}; {other}", fix="Leave backend= out.") from none
+
+
+@lru_cache(maxsize=1)
+def gpu_here() -> bool:
+    """Is there a GPU that a run may be given to?"""
+    try:
+        cuda.device()
+    except BackendError:
+        return False
+    return True
+
+
+def placed(
+    target: Target, requested: str, program: Source, w: tuple[int, int], whole: bool
+) -> tuple[Target, str]:
+    """(where a run of so many (members, steps) is done, why), if nobody has said it: the bits are the same.
+
+    `whole`: it is an ensemble with steps of one length, in float64 or float32. A run whose bits are its machine's stays here.
+    """
+    if (
+        requested != "auto"
+        or target.backend != "llvm"
+        or not whole
+        or not target.bit_exact
+        or not worth_a_look(*w)
+    ):
+        return target, ""
+    used = cuda.opened.cache_info().currsize > 0
+    if not gpu_here():
+        return target, ""
+    step = build_kernel(made(program)).section("step")
+    work = Work(step.operations, *w, len(step.loads))
+    cores = len(os.sched_getaffinity(0))
+    seconds, other = (
+        here(work, processor().width * MOST_UNROLL, cores),
+        there(work, cuda.device().processors, used),
+    )
+    told = f"about {seconds:.2g} s on {cores} cores, {other:.2g} s on {cuda.device().name}"
+    return (BUILT["cuda"], told) if other < seconds else (target, told)
+
+
+def running_on(target: Target) -> str:
+    """The device of a run, by its own name if it has one."""
+    if target.backend == "cuda":
+        return ", ".join(cuda.opened(place).name for place in cuda.taken())
+    return opencl.device().name if target.backend == "opencl" else target.device
+
+
+def transferred(target: Target) -> dict[str, int]:
+    """What was copied so far between this machine and a device that keeps a run to itself."""
+    if target.backend != "cuda":
+        return {}
+    every = [cuda.opened(place) for place in cuda.taken()]
+    return {"transfers": sum(d.transfers for d in every), "bytes_moved": sum(d.moved for d in every)}
+
+
+LOOPS: dict[str, Callable[[], Any]] = {
+    "llvm": LlvmLoops,
+    "c": CLoops,
+    "numpy": ArrayLoops,
+    "opencl": OpenClLoops,
+}
+
+NO_FMA = "this processor has no fused multiply-add: the bits hold, the speed does not"
+
+
+def notes(target: Target) -> tuple[str, ...]:
+    """What a run on this machine should say about itself."""
+    compiled = target.backend in MAKES_CODE  # the others never use the processor's own
+    return (NO_FMA,) if compiled and not processor().has_fma else ()
+
+
+SECTIONS = ("init", "enter", "step", "leave", "final")
+ENSEMBLE = 1 << 16  # members of the runs that are described
+
+
+MAKES_CODE = ("llvm", "c")  # backends whose code is for the processor that is named
+
+
+def named_processor(target: Target) -> str:
+    """The processor that a run's code is made for, if it is not just this one."""
+    return PROCESSOR.value if target.backend in MAKES_CODE else ""
+
+
+def processor_rows(target: Target) -> tuple[Row, ...]:
+    """That a processor was named, for the report on the machine."""
+    name = named_processor(target)
+    return (
+        (Row("processor", name, f"named by TINYPHYSICS_PROCESSOR; this one is {host_cpu().name}"),)
+        if name
+        else ()
+    )
+
+
+def layout(target: Target, program: Program) -> tuple[Row, ...]:
+    """How an ensemble lies on the processor that code is made for, for backends that make machine code."""
+    return laid_out(target, program, PROCESSOR.value)
+
+
+@lru_cache(maxsize=64)
+def laid_out(target: Target, program: Program, name: str) -> tuple[Row, ...]:
+    if target.backend not in MAKES_CODE or in_loops(program, ENSEMBLE):  # of its loops the report speaks
+        return ()
+    try:
+        step = build_kernel(program, seed_of(target)).section("step")
+    except PlanError as error:
+        return (Row("kernel", "none", str(error).splitlines()[0]),)
+    loader = LlvmLoader()
+    found = rows(step, loader.shape(step, ENSEMBLE), loader.core, loader.width(step))
+    return tuple(r for r in found if target.backend == "llvm" or r.name not in ("ensembles", "registers"))
+
+
+def seed_at(level: str) -> Seed:
+    """Of a listing; the text of other languages has what every machine has."""
+    return PTX_RSQRT if level == "ptx" else PORTABLE if level in ("c", "cuda", "opencl") else seed_of(LLVM)
+
+
+def listing(program: Program, level: str) -> str:
+    """A program below TP-IR, as text: "kernel", "llvm", "asm", "c", "cuda", "opencl" or "ptx", for an ensemble here."""
+    if level in ("c", "cuda") and program.math == "fast":
+        raise PlanError(
+            f'ir("{level}") is the text of exact runs, whose hash every backend has',
+            fix='Leave math= out to see it; ir("llvm"), ir("ptx") and ir("kernel") are of this one.',
+        )
+    if in_loops(program, 1):
+        return loop_listing(build_loops(program, seed=seed_at(level)), program, level)
+    kernel = build_kernel(program, seed_at(level))
+    if level == "kernel":
+        return str(kernel)
+    shared = (False,) * len(kernel.params)
+    if level == "c":
+        return complete_program(kernel, program)
+    if level == "cuda":
+        return complete_cuda(kernel, program)
+    if level == "opencl":  # a member for each work-item, as on a device with many cores
+        written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
+        return opencl_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared)
+    if level == "ptx":
+        written = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
+        return nvptx.compiled(ptx_module([(f, VectorShape(1, 1)) for f in written], kernel.params, shared))
+    loader = LlvmLoader()
+    shape = loader.shape(kernel.section("step"), ENSEMBLE)
+    sections = [kernel.section(name) for name in SECTIONS if kernel.has(name)]
+    parts = [(f, shape if f.loops else VectorShape(shape.width, 1)) for f in sections]
+    text = llvm_module(parts, kernel.params, shared, loader.cpu.x86)
+    return text if level == "llvm" else assembly(text, loader.cpu)
+
+
+def series_listing(step: Step, level: str) -> str:
+    """A Taylor series in loops, as text."""
+    if level not in ("llvm", "asm", "ptx"):
+        raise PlanError(
+            f'ir("{level}"): a Taylor series in loops has no such form',
+            fix='Look at ir("llvm"), ir("ptx") or ir("tpir").',
+        )
+    assert step.loops is not None
+    plan = loop_plan(step.states, step.loops)
+    if level == "ptx":
+        return nvptx.compiled(PtxSeriesWriter(plan, *loop_parts(plan)).module())
+    cpu = processor()
+    text = SeriesWriter(plan, *loop_parts(plan)).module(cpu.x86)
+    return text if level == "llvm" else assembly(text, cpu)
+
+
+def loop_listing(kernel: LoopKernel, program: Program, level: str) -> str:
+    if level == "kernel":
+        return str(kernel)
+    if level == "c":
+        return complete_loops(kernel, program)
+    if level == "opencl":
+        if kernel.lists or kernel.tree is not None:
+            raise PlanError("neighbours and trees do not run on OpenCL yet", fix='Look at sim.ir("llvm").')
+        return opencl_nests_module(kernel)
+    if level == "ptx":
+        return nvptx.compiled(ptx_nests_module(kernel).text)
+    if level == "cuda":
+        return complete_cuda_loops(kernel, program)
+    cpu = processor()
+    text = nests_module(kernel, False, cpu.width, cpu.x86)
+    return text if level == "llvm" else assembly(text, cpu)

@@ -1,0 +1,80 @@
+"""Engines whose state is made when somebody looks: what is asked of any of them is asked of that state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from tinyphysics.device.cuda.dlpack import DeviceArray, here, stacked
+from tinyphysics.runtime.state.workers import all_finite
+
+Look = Callable[
+    [Mapping[str, Any], list[int]], dict[str, Any]
+]  # observables of frames (frames, members, ...) at steps
+ROOM = 1 << 26  # bytes of states that are observed together
+
+
+class Begun(Protocol):
+    start: dict[str, Any]
+    steps: int
+
+
+M = TypeVar("M", bound=Begun)
+
+
+class LookedAt(ABC, Generic[M]):
+    look: Look | None
+
+    @abstractmethod
+    def state(self, m: M) -> dict[str, Any]:
+        """At the step that the members have come to, (members, shape...)."""
+
+    @abstractmethod
+    def advance(self, m: M, steps: int) -> None: ...
+
+    def block(self, members: int) -> int:
+        return 1 << 62
+
+    def rows(self, m: M) -> int:
+        return max(1, ROOM // max(1, sum(int(v.nbytes) for v in m.start.values())))
+
+    def watch(self, m: M, rows: int, stride: int) -> dict[str, Any]:
+        assert self.look is not None
+        frames: dict[str, list[Any]] = {}
+        steps = [m.steps + stride * (j + 1) for j in range(rows)]
+        for _ in steps:
+            self.advance(m, stride)
+            for name, v in self.state(m).items():
+                frames.setdefault(name, []).append(v)
+        return self.look({name: stacked(v) for name, v in frames.items()}, steps)
+
+    def bad(self, m: M) -> list[int]:
+        states = self.state(m)
+        if isinstance(next(iter(states.values())), DeviceArray):  # they come here only if some are bad
+            if all(all_finite(v) for v in states.values()):
+                return []
+            states = {name: here(v) for name, v in states.items()}
+        good = {name: np.isfinite(v) for name, v in states.items()}
+        if all(np.count_nonzero(v) == v.size for v in good.values()):
+            return []
+        finite = [v.reshape(len(v), -1).all(axis=1) for v in good.values()]
+        return [int(k) for k in np.flatnonzero(~np.logical_and.reduce(finite))]
+
+    def first_bad(self, m: M, k: int) -> tuple[str, int] | None:
+        for name, v in self.state(m).items():
+            wrong = np.flatnonzero(~np.isfinite(here(v[k]).reshape(-1)))
+            if len(wrong):
+                return name, int(wrong[0])
+        return None
+
+    def synchronised(self, m: M) -> dict[str, Any]:
+        return {
+            name: v.numpy() if isinstance(v, DeviceArray) else v.copy() for name, v in self.state(m).items()
+        }
+
+    def synchronised_there(self, m: M) -> dict[str, Any]:
+        """The same where they are, of a run whose states are on a GPU."""
+        return {name: v.copy() for name, v in self.state(m).items()}

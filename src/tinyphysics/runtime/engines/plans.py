@@ -1,0 +1,221 @@
+"""What has been compiled before?  Plans and kernel outlines, found again by what decides them.
+
+A key is made of the graph as traced, what was asked, the flags, and the text of this package: with equal keys,
+analysing, planning, lowering and verifying would give what they gave before. Run-time values (dt, the defaults
+of parameters) and places in the user's file are not in it, and nothing that depends on them is kept. What is
+kept is JSON; whatever cannot be read as what it should be counts as not found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from tinyphysics.context import BEGAN, CHECK, CUDA_TUNE, FLAGS
+from tinyphysics.device import cache
+from tinyphysics.errors import InputError
+from tinyphysics.ir import Ops, UOp, dump, parse, toposort
+from tinyphysics.pipeline import Build
+from tinyphysics.plan import Goal
+from tinyphysics.planner.cost.cost import operations
+from tinyphysics.planner.cost.target import written
+from tinyphysics.rules.formulas.relativity import NAME as RELATIVISTIC
+from tinyphysics.system import System
+from tinyphysics.target import BUILT
+from tinyphysics.tpir.kernels.kernel import Kernel
+from tinyphysics.tpir.kernels.loops import longest_axis
+from tinyphysics.tpir.kernels.outline import Outline, described
+from tinyphysics.util import PACKAGE, digest
+
+FORMAT = 1
+MOST = 256  # plans remembered in this process
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a run has to know of a plan."""
+
+    program: str  # the program's hash
+    method: str
+    backend: str
+    timed: bool  # does a step ask for the time?
+    solves: bool  # has it equations to solve, without which there is no step?
+    axis: int  # the longest of a state
+    written: int  # operations of a step, if it is written out number by number
+    operations: int  # of a step
+    way: str  # loop, or exact, method: then one jump stands for it
+    instead: str  # what would delete the loop, if something would
+    series: bool  # is it a Taylor series in loops?
+    scales: tuple[tuple[str, str], ...]  # (state, factor) where a run keeps other units
+
+
+def known_of(b: Build) -> Known:
+    scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.scales)
+    timed = any(i.op == "TIME" for i in b.program.step)
+    solves = any(i.op == "SOLVE" for i in b.program.step) and b.step.going is None
+    return Known(
+        b.program.hash,
+        b.plan.method,
+        b.target.backend,
+        timed,
+        solves,
+        longest_axis(b.program),
+        written(b.program)[0],
+        sum(operations(b.program.step, b.program).values()),
+        b.goal.propagator or "loop",
+        "" if b.choice is None else b.choice.instead,
+        b.step.loops is not None,
+        scales,
+    )
+
+
+def read(text: bytes) -> Known:
+    """What `keep` wrote; anything else raises."""
+    data = json.loads(text)
+    scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
+    types = {
+        "program": str,
+        "method": str,
+        "backend": str,
+        "timed": bool,
+        "solves": bool,
+        "axis": int,
+        "written": int,
+        "operations": int,
+        "way": str,
+        "instead": str,
+        "series": bool,
+    }
+    if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
+        raise ValueError("not a plan")
+    BUILT[data["backend"]]
+    for _, factor in scales:
+        parse(factor)
+    return Known(**data, scales=scales)
+
+
+# --- keys -------------------------------------------------------------------------------------------
+@lru_cache(maxsize=1)
+def sources() -> str | None:
+    """The text of this package, or None if it is not what was imported."""
+    digests, folders = [], [PACKAGE]
+    try:
+        while folders:
+            with os.scandir(folders.pop()) as entries:
+                for e in entries:
+                    if e.is_dir() and e.name != "__pycache__":
+                        folders.append(e.path)
+                    elif e.name.endswith(".py"):
+                        if e.stat().st_mtime >= BEGAN:
+                            return None
+                        with open(e.path, "rb", buffering=0) as file:
+                            digests.append(e.path.removeprefix(PACKAGE) + digest(file.read()))
+    except OSError:
+        return None
+    return digest("".join(sorted(digests)).encode())
+
+
+def key_of(kind: str, roots: list[UOp], rest: Any) -> str | None:
+    """None where the same key might mean two things: user operations are code of the user's."""
+    package = sources()
+    if (
+        package is None
+        or CHECK.value
+        or any(u.op is Ops.CUSTOM and u.arg != RELATIVISTIC for u in toposort(roots))
+    ):
+        return None
+    flags = {
+        name: f.value for name, f in FLAGS.items() if f is not CUDA_TUNE
+    }  # which decides nothing of a program
+    return digest(repr([FORMAT, sys.version, sys.platform, package, flags, kind, dump(roots), rest]).encode())
+
+
+def variables(system: System) -> list[Any]:
+    states = [(s.name, s.role, str(s.var.dtype), s.var.shape, s.unit) for s in system.states]
+    parameters = [(p.name, str(p.var.dtype), p.var.shape, p.unit) for p in system.parameters]
+    return [states, parameters, None if system.time is None else system.time.arg]
+
+
+def roots_of(system: System) -> list[UOp]:
+    lagrangian = None if system.motion is None else system.motion.lagrangian
+    return [
+        u
+        for u in (system.energy, *system.forces, *system.update, *system.levels, lagrangian)
+        if u is not None
+    ]
+
+
+def plan_key(system: System, goal: Goal, requested: str) -> str | None:
+    """Of all that `build` decides by."""
+    roots = roots_of(system)
+    asked = {name: value for name, value in vars(goal).items() if name not in ("dt", "decision")}
+    asked["stiff"] = bool(goal.stiff)  # so is the number itself
+    asked["decided"] = (
+        None if goal.decision is None else goal.decision.method
+    )  # its other numbers are run-time values
+    clock = None if system.clock is None else [system.clock.way, dump([system.clock.rate])]
+    own = [
+        system.kind,
+        system.name,
+        len(system.forces),
+        len(system.levels),
+        system.motion is None,
+    ]  # a map's program has the name of its function
+    return key_of("plan", roots, [*own, clock, *variables(system), asked, requested])
+
+
+def probe_key(program: str, system: System, values: Mapping[str, UOp]) -> str | None:
+    """Of the program that observes values in runs of the program with a key."""
+    return key_of("probe", list(values.values()), [program, *variables(system), list(values)])
+
+
+# --- what is kept -----------------------------------------------------------------------------------
+_plans: dict[str, Known] = {}
+
+
+def forget() -> None:
+    """Everything that this process remembers; the directory keeps what it has."""
+    _plans.clear()
+
+
+def find(key: str | None) -> tuple[Known | None, str]:
+    """(the plan or None, where it was found)."""
+    if key is None:
+        return None, "made"
+    if key in _plans:
+        return _plans[key], "memory"
+    try:
+        known = read(cache.read(f"{key}.plan") or b"null")
+    except (ValueError, TypeError, AttributeError, KeyError, InputError):
+        return None, "made"
+    remember(key, known)
+    return known, "disk"
+
+
+def keep(key: str | None, known: Known) -> None:
+    if key is not None:
+        remember(key, known)
+        cache.write(f"{key}.plan", json.dumps(asdict(known)).encode())
+
+
+def remember(key: str, known: Known) -> None:
+    if len(_plans) >= MOST:
+        _plans.clear()
+    _plans[key] = known
+
+
+def outline(key: str, make: Callable[[], Kernel]) -> Outline:
+    """The outline of a kernel: as it was kept, or of the kernel made now."""
+    name = f"{key}.kernel"
+    try:
+        return Outline(key, json.loads(cache.read(name) or b"null"), make)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        kernel = make()
+    data = described(kernel)
+    cache.write(name, json.dumps(data).encode())
+    return Outline(key, data, lambda: kernel)

@@ -1,0 +1,1 @@
+"""What is measured before, in and after a run?"""

@@ -1,0 +1,260 @@
+"""Is a run as accurate as was asked?  Planned by pilots on the user's state, and measured again in the run."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.cuda.dlpack import DeviceArray, here
+from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError
+from tinyphysics.plan import Decision, Goal
+from tinyphysics.planner.choice.goals import check_goals, decide, step_for
+from tinyphysics.planner.choice.longest import STATE_ERROR, asked, unstable
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.runtime.api.simulation import Simulation, checked_step, given_momenta
+from tinyphysics.runtime.measure import multirate as paces
+from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, looks_in, part, sample
+from tinyphysics.runtime.stages import pilot_cache as decisions
+from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
+from tinyphysics.runtime.state.run import Checkpoint
+from tinyphysics.runtime.state.schedule import checked_time, count_steps
+from tinyphysics.system import Family
+from tinyphysics.trajectory import Trajectory
+
+LOG = logging.getLogger("tinyphysics")
+
+
+# --- before a run -------------------------------------------------------------------------------------------
+def piloted(sim: Simulation, pilot: Any) -> None:
+    """What `compile(..., pilot=)` does: the plan is made for this state now."""
+    if not isinstance(pilot, Mapping):
+        raise InputError(
+            f"pilot={pilot!r} is not a state", fix='Pass pilot={"q": ..., "p": ...}: what evolve is given.'
+        )
+    given = dict(pilot)
+    t0, until = checked_time(given.pop("t0", 0.0)), given.pop("until", None)
+    i = state_of(sim, given, "in pilot={...}")
+    reach = None if until is None else time_of(until, t0)
+    if sim.goal.is_accurate:
+        plan(sim, i, t0, reach, sim.goal.dt)
+        return
+    if sim.system.levels and sim.goal.propagator in (None, "loop"):
+        paces.decide(sim, i, sim.goal.dt, t0)
+        if sim.goal.dt is not None:
+            paces.judged(sim, sim.paces, sim.goal.dt)
+        return
+    found = Pilots(sim, part(i, sample(i)), t0).frequency().fastest
+    sim.frequency = found if math.isfinite(found) else None
+    paces.look_for_paces(sim, part(i, sample(i)), t0)
+    if sim.goal.dt is not None:
+        stability(sim, sim.goal.dt)
+
+
+def stability(sim: Simulation, dt: float) -> dict[str, dict[str, float]]:
+    """A step against the limit of the method, where the fastest vibration is known; one that is too long is said."""
+    method = BY_NAME.get(sim.compiled.known.method)
+    d = sim.goal.decision
+    omega = sim.frequency if d is None else d.frequency
+    if omega is None or method is None or method.limit is None:
+        return {}
+    if why := unstable(method, dt, omega):
+        LOG.warning("%s: dt=%g is too long for %s; %s", sim.system.name, dt, method.name, why)
+    return {"stability": {"omega": omega, "omega_dt": abs(dt) * omega, "limit": method.limit}}
+
+
+def state_of(sim: Simulation, given: Mapping[str, Any], where: str) -> Inputs:
+    """What a plan is made for; errors name the place where it was given."""
+    try:
+        if isinstance(sim.source, Family):
+            sim.bind(sim.source, sizes_from(sim.source, given))
+        return inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
+    except (InputError, ShapeError) as error:
+        raise type(error)(
+            f"{error.what} ({where})", site=error.site, fix=(error.fix or "").replace("to evolve", where)
+        ) from None
+
+
+def time_of(until: Any, t0: float) -> float:
+    """The time of a run; forwards."""
+    end = checked_time(until) if until is not None else math.nan
+    if not end > t0:
+        raise InputError(f"until={until!r} does not lie after t0={t0:g}", fix=f"Pass until={t0 + 10:g}.")
+    return end - t0
+
+
+def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float | None) -> None:
+    """A method, and a step if there is none, that meet the goals from this state on."""
+    goal = replace(sim.goal, dt=dt)
+    if i.members == 0:
+        raise InputError(
+            "an empty ensemble has no state that a plan could be made for", fix="Give it members, or pilot=."
+        )
+    pilots = Pilots(sim, part(i, sample(i)), t0)
+    name = decisions.key(sim.system, goal, pilots.given, t0, reach)
+    found = decisions.recall(name)
+    if found is None:
+        found = decision(pilots, goal, reach)
+        decisions.remember(name, found)
+    sim.decide(found)
+
+
+def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
+    sim = pilots.sim
+    if sim.system.levels:
+        raise PlanError(
+            "a step is not looked for where parts are fast and slow: it has a resonance to stay away from",
+            fix='Look at sim.explain(): compile with pilot={"q": ..., "p": ...}.',
+        )
+    course = pilots.course(reach, goal.dt)
+    if course is None:
+        raise PlanError(
+            f"nothing pulls at the state of the pilot of `{sim.system.name}`, so that nothing says how long to "
+            "run it",
+            fix='Pass the time of the run too: pilot={"q": ..., "p": ..., "until": 10.0}.',
+        )
+    return decide(sim.system, sim.built.facts, goal, course, pilots.measure, pilots.operations)
+
+
+def step_of_run(
+    sim: Simulation,
+    given: Mapping[str, Any],
+    dt: float | None,
+    steps: Any,
+    until: Any,
+    t0: float,
+    c: Checkpoint | None,
+) -> float:
+    """The step of a run with goals; the first one makes the plan."""
+    if c is not None:
+        if sim.goal.decision is None:
+            raise InputError(
+                "resume= with goals for which no plan was made yet",
+                fix='Pass pilot={"q": ..., "p": ...} to compile: where the run began.',
+            )
+        return c.run.dt if dt is None else dt
+    if dt is not None:
+        dt = checked_step(dt)
+    if (steps is None) == (until is None) or dt is None and steps is not None and sim.goal.decision is None:
+        raise InputError(
+            "a run whose step is to be found needs an end"
+            if until is None
+            else "give either steps= or until=",
+            fix="Pass until=10.0; or choose the step yourself: tp.compile(..., dt=0.01).",
+        )
+    if sim.goal.decision is None:
+        i = inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
+        reach = count_steps(steps, until, dt, t0) * abs(dt) if dt is not None else time_of(until, t0)
+        if dt is not None and reach == 0:
+            return dt
+        plan(sim, i, t0, reach, dt)
+    if dt is not None:
+        return dt
+    d = sim.goal.decision
+    assert d is not None
+    return d.dt if until is None else step_for(d, time_of(until, t0))[0]
+
+
+# --- after a run --------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Verdict:
+    """What a run was measured to be."""
+
+    asked: float
+    measured: float
+
+    @property
+    def met(self) -> bool:
+        return self.measured <= self.asked
+
+
+def judged(sim: Simulation, out: Trajectory) -> None:
+    """The goals, measured in the run itself: out.metrics["goals"]. What fails is said, or raised if checks are strict."""
+    if sim.checks == "off" or out.origin is None or out.origin.last == 0:
+        return
+    if out.stops:
+        out.metrics["goals"] = {"met": False, "note": f"the run stopped: {out.stops[0].cause}"}
+        return
+    run = out.origin.run
+    who = sample(run.given)
+    some = part(run.given, who)
+    error, drift = asked(sim.goal)
+    found = {"error": Verdict(error, state_error(sim, out, some, who))}
+    if drift is not None:
+        again = replace(out.origin, run=replace(run, given=some))
+        found["energy_drift"] = Verdict(drift, float(np.max(again.drift("energy"))))
+    met = all(v.met for v in found.values())
+    out.metrics["goals"] = {
+        "met": met,
+        "members": who if run.given.is_ensemble else None,
+        **{name: {"asked": v.asked, "measured": v.measured, "met": v.met} for name, v in found.items()},
+    }
+    if met:
+        return
+    told = " and ".join(
+        f"{name} = {v.measured:.3g}, not {v.asked:g}" for name, v in found.items() if not v.met
+    )
+    LOG.warning("%s: a goal was missed in the run: %s", sim.system.name, told)
+    if sim.checks == "strict":
+        raise PhysicsIntegrityError(
+            f"a goal was missed in the run: {told}",
+            out=out,
+            fix="Shorten dt, or pass pilot= with until=: the error may grow faster than linearly, "
+            "as it does in chaos; the run is in .out.",
+        )
+
+
+def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) -> float:
+    """Of the last state, by a run with two thirds of the step (with half, if the steps are odd).
+
+    Longer steps would cost less, and show less: a goal is met with steps that are as long as they may be.
+    """
+    run, steps = out.origin.run, out.origin.last
+    m = BY_NAME[sim.compiled.known.method]
+    pilots, more = Pilots(sim, some, run.t0), 3 * steps // 2 if steps % 2 == 0 else 2 * steps
+    dt = run.dt * (steps / more)
+    finer = pilots.states(pilots.run(m.name, dt, more, looks_in(more)))
+    if finer is None:
+        return math.inf
+    last = out.final.states
+    if any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):  # in words, of everyone
+        seen = run.encoding.values({name: here(v[-1]) for name, v in out.origin.frames.items()})
+        last = {name: seen[name] if run.given.is_ensemble else seen[name][0] for name in last}
+    final = {
+        name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]
+        for name, v in last.items()
+    }
+    mine = {name: np.concatenate([v[:-1], final[name]]) for name, v in finer.items()}
+    return estimate(apart(mine, finer, pilots.largest(m.name, dt, more)), m.order, more / steps)
+
+
+# --- a step for a method that is chosen --------------------------------------------------------------------
+def suggest_dt(
+    sim: Simulation,
+    given: dict[str, Any],
+    error: float | None,
+    energy_drift: float | None,
+    until: Any,
+    t0: float,
+) -> float:
+    """What `sim.suggest_dt` returns."""
+    i = state_of(sim, given, "to suggest_dt")
+    goal = replace(
+        sim.goal,
+        dt=None,
+        method=sim.compiled.known.method,
+        order=None,
+        forbid=(),
+        decision=None,
+        error=STATE_ERROR if error is None else error,
+        energy_drift=energy_drift,
+    )
+    check_goals(sim.system.kind, sim.system.name, goal)
+    pilots = Pilots(sim, part(i, sample(i)), t0)
+    reach = None if until is None else time_of(until, t0)
+    d = decision(pilots, goal, reach)
+    return d.dt if reach is None else step_for(d, reach)[0]

@@ -1,0 +1,357 @@
+"""How fast is each level of fast and slow parts at a state, and is the step safe there?  Measured where a run begins.
+
+Frequencies are those of the levels' own Hessians, by Lanczos, with equal bits everywhere: the plan rests on them. The
+spectral radius is that of the whole step with the Hessians at the state, where they are small enough to be written down;
+no plan rests on it, but what it shows is said.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.analysis.separable import signed_sum, terms
+from tinyphysics.analysis.stiff import stiffness
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.ir import UOp
+from tinyphysics.planner.choice.multirate import Piece, Split, kicks, proposed
+from tinyphysics.planner.choice.multirate_resonance import NEAR, grows, radius_row, tongue_rows
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.report import Row, Section
+from tinyphysics.runtime.api.simulation import Simulation
+from tinyphysics.runtime.measure.frequency import frequency, products
+from tinyphysics.runtime.measure.pilot import part
+from tinyphysics.runtime.stages.compiled import Compiled
+from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
+from tinyphysics.runtime.state.run import Checkpoint, Run
+from tinyphysics.system import Family
+
+LOG = logging.getLogger("tinyphysics")
+MOST_POSITIONS = 256  # of a state whose step is written down as a matrix: its eigenvalues in a second
+MOST_MEMBERS = 4  # whose steps are
+LONGEST_NAME = 60  # of a term that is shown
+ELSEWHERE = "at the first state that had these parameters"
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """The energy about one state: T'' and the V'' of every level, the fastest first."""
+
+    mobility: Any
+    hessians: tuple[Any, ...]
+
+    def step(self, inner: Sequence[int], dt: float, weights: Sequence[float] = (1.0,)) -> Any:
+        """The matrix of a step, which is composed of steps with such weights."""
+        out = np.eye(2 * len(self.mobility))
+        for w in weights:
+            out = self.one(inner, w * dt) @ out
+        return out
+
+    def one(self, inner: Sequence[int], dt: float) -> Any:
+        """Half kicks of all levels, fast steps with slower kicks between them, and the half kicks of the end."""
+        n = len(self.mobility)
+
+        def kick(level: int, h: float) -> Any:
+            out = np.eye(2 * n)
+            out[n:, :n] = -h * self.hessians[level]
+            return out
+
+        h = dt / math.prod(inner)
+        out = np.eye(2 * n)
+        out[:n, n:] = h * self.mobility
+        out, first, last = kick(0, h) @ out, kick(0, h / 2), kick(0, -h / 2)
+        for level, count in enumerate(inner, 1):
+            h *= count
+            out = kick(level, h) @ np.linalg.matrix_power(out, count)
+            first, last = kick(level, h / 2) @ first, kick(level, -h / 2) @ last
+        return last @ out @ first
+
+    def radius(self, inner: Sequence[int], dt: float, weights: Sequence[float] = (1.0,)) -> float:
+        """The spectral radius of a step; infinite if it is not finite."""
+        matrix = self.step(inner, dt, weights)
+        return float(np.abs(np.linalg.eigvals(matrix)).max()) if np.isfinite(matrix).all() else math.inf
+
+    @cached_property
+    def escape(self) -> float:
+        """How fast the motion itself runs away: the root of the most negative eigenvalue."""
+        return math.sqrt(max(0.0, -float(np.linalg.eigvals(self.mobility @ sum(self.hessians)).real.min())))
+
+
+@dataclass(frozen=True, eq=False)
+class Paces:
+    """What was measured of a state."""
+
+    frequencies: tuple[float, ...]  # of each level, the fastest first: of what vibrates or runs away by it
+    fastest: float  # vibration of the fastest level
+    members: tuple[Linear, ...]  # of some members, if their matrices are small enough
+    positions: int
+    automatic: bool  # was `inner` decided by them?
+    weights: tuple[float, ...] = (1.0,)  # of the steps that a step is composed of
+    params: Mapping[str, Any] = field(default_factory=dict)  # of the system, with which it was measured
+    elsewhere: list[Paces] = field(default_factory=list)  # what was measured last with others
+    warned: set[float] = field(default_factory=set)  # steps that were complained about
+    known: dict[Any, tuple[float | None, float]] = field(default_factory=dict)  # radii, by (inner, dt)
+
+    def radius(self, inner: Sequence[int], dt: float) -> tuple[float | None, float]:
+        """(of the step, of the motion itself) for the worst member."""
+        key = tuple(inner), dt
+        if key not in self.known:  # eigenvalues take longer than many a run
+            found = [
+                (m.radius(inner, dt, self.weights), math.exp(min(m.escape * abs(dt), 700.0)))
+                for m in self.members
+            ]
+            self.known[key] = max(
+                found,
+                key=lambda pair: math.log(pair[0]) - math.log(pair[1]) if pair[0] > 0 else 0.0,
+                default=(None, 1.0),
+            )
+        return self.known[key]
+
+    def share(self, dt: float) -> float:
+        """Of half a period of the fastest vibration."""
+        return abs(dt) * self.fastest / math.pi
+
+
+# --- measured ------------------------------------------------------------------------------------------------
+def kinetic_of(compiled: Compiled) -> UOp:
+    fact = compiled.built.facts["separable"]
+    if not fact:
+        raise PlanError(
+            f"`{compiled.system.name}` has no fast and slow terms that could be told apart: {fact.because}",
+            site=fact.site,
+            fix="Write its energy as T(p) + V(q).",
+        )
+    T: UOp = fact.T
+    return T
+
+
+def linear(compiled: Compiled, levels: Sequence[UOp], one: Inputs, t0: float) -> Linear:
+    """At the state of one member: a product with every direction, all at once."""
+    T = kinetic_of(compiled)
+    n = sum(q.size for q in compiled.system.q)
+    many = replace(one, states={name: np.repeat(v, n, axis=0) for name, v in one.states.items()}, members=n)
+    found = [
+        products(stiffness(compiled.system, T, V), compiled, many, t0)(np.eye(n), np.eye(n)) for V in levels
+    ]
+    return Linear(symmetric(found[0][1]), tuple(symmetric(bends) for bends, _ in found))
+
+
+def symmetric(a: Any) -> Any:
+    return (a + a.T) / 2
+
+
+def measured(compiled: Compiled, i: Inputs, t0: float, automatic: bool) -> Paces:
+    system = compiled.system
+    found = [frequency(compiled, compiled.built.facts, i, t0, V) for V in system.levels]
+    if not all(math.isfinite(f.rate) for f in found):
+        raise PlanError(
+            f"the forces of `{system.name}` are not finite where its paces are measured",
+            fix="Begin off the singularity; or say inner=10 yourself.",
+        )
+    n = sum(q.size for q in system.q)
+    who = range(min(i.members, MOST_MEMBERS)) if n <= MOST_POSITIONS else ()
+    members = tuple(linear(compiled, system.levels, part(i, [k]), t0) for k in who)
+    return Paces(
+        tuple(f.rate for f in found),
+        found[0].fastest,
+        members,
+        n,
+        automatic,
+        BY_NAME[compiled.known.method].weights,
+        i.own,
+    )
+
+
+def with_parameters(sim: Simulation, r: Run) -> tuple[Paces, str]:
+    """(what was measured with the parameters of a run, at which state): with others than before it is measured again."""
+    first = sim.paces
+    assert isinstance(first, Paces)
+    params = r.given.own
+    for known, where in (
+        (first, "at the first state, with its parameters"),
+        *((p, ELSEWHERE) for p in first.elsewhere),
+    ):
+        if all(np.array_equal(v, known.params[name]) for name, v in params.items()) or not r.given.members:
+            return known, where
+    first.elsewhere[:] = [measured(sim.compiled, replace(r.given, params=params), r.t0, first.automatic)]
+    return first.elsewhere[0], ELSEWHERE
+
+
+# --- decided --------------------------------------------------------------------------------------------------
+def set_paces(
+    sim: Simulation, given: Mapping[str, Any], dt: float | None, t0: float, c: Checkpoint | None
+) -> None:
+    """What the first run of fast and slow parts without inner= does: it decides how many kicks there are."""
+    compiled = sim.compiled
+    if c is not None:
+        i, dt, t0 = Inputs(dict(c.start), dict(c.params), c.members, c.is_ensemble), c.run.dt, c.run.t0
+    else:
+        i = inputs(compiled.system, given, compiled.encoding)
+    if not i.members:
+        raise InputError(
+            "an empty ensemble has no state that says how fast its parts are",
+            fix="Pass inner=10, or members.",
+        )
+    decide(sim, i, dt, t0)
+
+
+def decide(sim: Simulation, i: Inputs, dt: float | None, t0: float) -> None:
+    """Measures the levels at a state, and says how many kicks there are if that was left open."""
+    compiled, left_open = sim.compiled, not sim.goal.inner
+    if left_open and dt is None:
+        raise InputError(
+            "dt is missing: how many fast kicks go into a step depends on it",
+            fix="Pass dt=0.01, or inner=10.",
+        )
+    sim.paces = measured(compiled, i, t0, left_open)
+    if left_open:
+        assert dt is not None
+        sim.goal = replace(sim.goal, inner=kicks(compiled.system.name, sim.paces.frequencies, dt))
+        sim._compiled = Compiled(compiled.system, sim.goal, sim.requested)
+
+
+# --- said -----------------------------------------------------------------------------------------------------
+def resonance(sim: Simulation, r: Run) -> dict[str, Any]:
+    """What is known of the step of a run, for out.metrics."""
+    paces, where = with_parameters(sim, r)
+    return {"paces": {**judged(sim, paces, r.dt), "measured": where}}
+
+
+def judged(sim: Simulation, paces: Paces, dt: float) -> dict[str, Any]:
+    """What is known of a step; one that is not safe is complained about, once."""
+    inner = sim.goal.inner
+    radius, own = paces.radius(inner, dt)
+    share, unsafe = paces.share(dt), radius is not None and grows(radius, own)
+    if (unsafe or share > NEAR) and dt not in paces.warned:
+        paces.warned.add(dt)
+        safe = NEAR * math.pi / paces.fastest
+        told = (
+            f"the linearised step grows by {radius:.4g} each time: a resonance"
+            if unsafe
+            else "a resonance is near; at this state it does not grow"
+            if radius is not None
+            else "a resonance is near"
+        )
+        LOG.warning(
+            "%s: dt=%g is %.3g of half the fast period, %g; %s. Stay below %.3g of it: dt=%.2g",
+            sim.system.name,
+            dt,
+            share,
+            math.pi / paces.fastest,
+            told,
+            NEAR,
+            safe,
+        )
+    return {
+        "omega": paces.frequencies,
+        "inner": inner,
+        "half_periods": share,
+        "radius": radius,
+        "radius_of_motion": own,
+        "safe": not unsafe and share <= NEAR,
+    }
+
+
+def pace_section(sim: Simulation, dt: float | None) -> Section:
+    """For explain(): frequencies, the safety of the step, and the picture of where it lies."""
+    paces, inner = sim.paces, sim.goal.inner
+    if not isinstance(paces, Paces):
+        how = "decided at the first state" if not inner else "as you say"
+        return Section(
+            "paces",
+            (
+                Row("inner", str(inner or "open"), how),
+                Row(
+                    "spectral radius",
+                    "not measured",
+                    'a state says it: pass pilot={"q": ..., "p": ...} to compile',
+                ),
+            ),
+        )
+    counts, h = [*inner, 1], 0.0 if dt is None else abs(dt) / math.prod(inner)
+    rows = []
+    for k, (omega, count) in enumerate(zip(paces.frequencies, counts)):
+        word = "fast" if k == 0 else "slow" if k == len(inner) else "between"
+        each = f"{count} kicks in one of the next; " if k < len(inner) else "one kick a step; "
+        rows.append(Row(f"{word} omega", f"{omega:.6g}", f"{each}omega*h = {omega * h:.3g}"))
+        h *= count
+    how = "automatic, from these frequencies at the first state" if paces.automatic else "as you say"
+    rows.append(Row("inner", ", ".join(map(str, inner)), how))
+    if dt is None:
+        return Section("paces", tuple(rows))
+    if paces.fastest:
+        share = paces.share(dt)
+        rows.append(
+            Row(
+                "half fast period",
+                f"{math.pi / paces.fastest:.4g}",
+                f"dt is {share:.3g} of it; slow kicks meet a "
+                f"resonance from about {NEAR:g} on{': TOO NEAR' if share > NEAR else ''}",
+            )
+        )
+    radius, own = paces.radius(inner, dt)
+    many = f"{paces.positions} positions: a matrix is written down for {MOST_POSITIONS} at most"
+    rows.append(radius_row(radius, own, paces.positions, many))
+    if paces.fastest:
+        rows += tongue_rows(inner, paces.frequencies, paces.fastest, dt, paces.weights)
+    return Section("paces", tuple(rows))
+
+
+# --- which parts are fast? --------------------------------------------------------------------------------------
+def suggest_split(sim: Simulation, given: Mapping[str, Any], t0: float) -> Split:
+    """What `sim.suggest_split` returns: the parts of a sum, or the terms of one energy, by how fast each is at a state."""
+    if isinstance(sim.source, Family):
+        sim.bind(sim.source, sizes_from(sim.source, given))
+    compiled, system = sim.compiled, sim.system
+    if system.kind != "hamiltonian":
+        raise PlanError(
+            f"`{system.name}` is given by its {system.kind}, which has no terms that kick apart",
+            fix="Write its energy: @tp.hamiltonian.",
+        )
+    kinetic_of(compiled)
+    i = inputs(system, given, compiled.encoding)
+    if not i.members:
+        raise InputError(
+            "an empty ensemble has no state that says how fast its parts are", fix="Give it members."
+        )
+    pieces = pieces_of(compiled, i, t0)
+    if not pieces:
+        raise PlanError(
+            f"nothing pulls in `{system.name}`: its potential does not depend on a position",
+            fix="There is nothing to be split.",
+        )
+    bad = next((p for p in pieces if not math.isfinite(p.frequency)), None)
+    if bad is not None:
+        raise PlanError(
+            f"the force of {bad.name} is not finite at this state", fix="Choose a state off the singularity."
+        )
+    return proposed(pieces, sim.goal.dt, len(system.parts) > 1)
+
+
+def look_for_paces(sim: Simulation, i: Inputs, t0: float) -> None:
+    """What a pilot does for a sum at one pace: which of its parts are fast is said in explain(), if it is known."""
+    if len(sim.system.parts) > 1 and sim.built.facts["separable"]:
+        pieces = pieces_of(sim.compiled, i, t0)
+        known = all(math.isfinite(p.frequency) for p in pieces)
+        sim.split = proposed(pieces, sim.goal.dt, True) if known else None
+
+
+def pieces_of(compiled: Compiled, i: Inputs, t0: float) -> list[Piece]:
+    """The parts of a sum, or the terms of one potential, each by itself."""
+    system = compiled.system
+    parts: Sequence[tuple[str, UOp]] = system.parts
+    if len(parts) < 2:
+        V = compiled.built.facts["separable"].V
+        parts = [(shortened(str(signed_sum([t]))), signed_sum([t])) for t in terms(V, lambda _: False)]
+        parts = [(name, u) for name, u in parts if u.leaves & frozenset(system.q)]
+    return [Piece(name, frequency(compiled, compiled.built.facts, i, t0, u).rate) for name, u in parts]
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."

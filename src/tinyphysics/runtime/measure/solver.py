@@ -1,0 +1,77 @@
+"""How well were the equations of a run solved?  Rounds and residuals, where its frames are.
+
+A kernel keeps neither: counting would cost time in every step. They are found again by solving from frames, which has
+the bits that the run had there.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.host.arrays import Evaluator
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, substitute, toposort
+from tinyphysics.rules.calculus.custom import inline
+from tinyphysics.rules.calculus.solve import COUNT, RESIDUAL, part
+from tinyphysics.rules.functions.transcendental import lower
+from tinyphysics.runtime.stages.origin import Origin
+from tinyphysics.runtime.state.run import made
+from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, Kernel, build_kernel
+from tinyphysics.tpir.program.isa import Program
+
+MOST = 1024  # states that are looked at, over frames and members
+
+
+@lru_cache(maxsize=8)
+def looker(program: Program) -> tuple[Kernel, list[UOp], list[UOp], Evaluator]:
+    """(kernel, rounds and residuals of each solution, what evaluates them)."""
+    kernel = build_kernel(program)
+    values, found = dict(zip(kernel.carried, kernel.functions["init"])), dict[UOp, None]()
+    for k in range(kernel.stages):
+        here = values | {w: row[k] for w, row in kernel.weights.items()}
+        after = substitute(kernel.functions["step"], here)
+        found |= {part(u, 0): None for u in toposort(after) if u.op is Ops.SOLVED}
+        values = dict(zip(kernel.carried, after))
+    solves = list(found)
+    roots = lower(inline([part(u, u.arg[1] + which) for which in (COUNT, RESIDUAL) for u in solves]))
+    return kernel, roots[: len(solves)], roots[len(solves) :], Evaluator(roots, careful=True)
+
+
+def solver_report(origin: Origin) -> dict[str, Any]:
+    """The rounds and the largest residual, in parts of the state, of steps that begin at frames."""
+    r = origin.run
+    kernel, rounds, _, evaluator = looker(made(r.program))
+    count, members = next(iter(origin.frames.values())).shape[:2]
+    chosen = np.unique(np.linspace(0, count * members - 1, min(MOST, count * members)).astype(int))
+    at, who = np.divmod(chosen, members)
+    looked, place = np.unique(at, return_inverse=True)  # frames may lie in a file
+    rows = {name: np.array([np.asarray(v[int(k)]) for k in looked]) for name, v in origin.frames.items()}
+    flat = [x for s in r.system.states for x in rows[s.name][place, who].reshape(len(chosen), -1).T]
+    env: dict[UOp, Any] = {
+        NOW: np.asarray(origin.steps, float)[at],
+        ORIGIN: np.array([r.t0]),
+        STEP: np.array([r.dt]),
+    }
+    env |= dict(zip(kernel.inputs, flat))
+    for p in kernel.params:
+        if p is not STEP and p is not ORIGIN:
+            name, _, index = str(p.arg)[1:].partition(".")
+            v = np.asarray(r.given.params[name], float).reshape(len(r.given.params[name]), -1)[
+                :, int(index or 0)
+            ]
+            env[p] = v[who] if len(v) > 1 else v
+    good = np.isfinite(np.array(flat)).all(axis=0)
+    with np.errstate(all="ignore"):
+        values = [np.broadcast_to(v, len(chosen))[good] for v in evaluator(env)]
+    counts, residuals = np.array(values[: len(rounds)]), np.array(values[len(rounds) :])
+    if not counts.size:
+        return {"states": 0}
+    return {
+        "rounds": float(counts.mean()),
+        "most_rounds": int(counts.max()),
+        "residual": float(residuals.max()),
+        "states": int(good.sum()),
+    }

@@ -1,0 +1,116 @@
+"""What is known about a system that is being observed?  Its energy by term, its masses, its velocities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tinyphysics.analysis.masses import masses
+from tinyphysics.analysis.separable import terms
+from tinyphysics.errors import InputError
+from tinyphysics.ir import UOp
+from tinyphysics.planner.methods.families import kinetic
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.equality.normal import same
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.system import System
+
+FEW = 4096  # numbers that are worth writing out for a proof
+OWN = "Observe a function of your own: observe={name: lambda q, p: ...}."
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """A Subject of tinyphysics.front.measure."""
+
+    system: System
+
+    @property
+    def name(self) -> str:
+        return self.system.name
+
+    @property
+    def positions(self) -> tuple[UOp, ...]:
+        return self.system.q
+
+    @property
+    def momenta(self) -> tuple[UOp, ...]:
+        if not self.system.p:
+            raise InputError(f"`{self.name}` is a map: it has no momenta", fix=OWN)
+        return self.system.p
+
+    @cached_property
+    def terms(self) -> list[tuple[UOp, bool]]:
+        """The addends of H, and whether each holds a momentum."""
+        energy = self.system.energy
+        if energy is None:
+            raise InputError(
+                f"`{self.name}` is given by its {self.system.kind}: no energy is known for it", fix=OWN
+            )
+        q, p = frozenset(self.system.q), frozenset(self.system.p)
+
+        def mixed(u: UOp) -> bool:
+            return bool(u.leaves & q and u.leaves & p)
+
+        out = []
+        for term, minus in terms(energy, mixed):
+            if mixed(term):
+                raise InputError(
+                    f"the term {term} of `{self.name}` is neither kinetic nor potential: "
+                    "it holds positions and momenta",
+                    site=self.system.sites.get(term),
+                    fix=OWN,
+                )
+            out.append((-term if minus else term, bool(term.leaves & p)))
+        return out
+
+    @property
+    def kinetic(self) -> list[UOp]:
+        if self.system.kind == "forces":
+            return [kinetic(self.system)]
+        return [u for u, moves in self.terms if moves]
+
+    @property
+    def potential(self) -> list[UOp]:
+        return [u for u, moves in self.terms if not moves]
+
+    @cached_property
+    def inverse_masses(self) -> tuple[UOp, ...]:
+        assert self.momenta
+        fact = masses(self.system, UOp.sum_of(self.kinetic))
+        if not fact:
+            raise InputError(f"`{self.name}` has no masses: {fact.because}", fix=OWN)
+        out: tuple[UOp, ...] = fact.inverse
+        return out
+
+    @property
+    def velocities(self) -> tuple[UOp, ...]:
+        momenta, energy = self.momenta, self.system.energy
+        return tuple(
+            simplify(gradient(UOp.sum_of(self.kinetic) if energy is None else energy, list(momenta)))
+        )
+
+    def parameter(self, name: str) -> UOp | None:
+        return next((p.var for p in self.system.parameters if p.name == name), None)
+
+    def shown_equal(self, u: UOp, v: UOp) -> bool:
+        """As arrays, or number by number where they are few."""
+        if same(u, v):
+            return True
+        return u.shape == v.shape and u.size <= FEW and all(map(same, *map(simplify, unroll([u, v]))))
+
+    def work_of_scaling(self, lengths: Sequence[UOp]) -> UOp:
+        """By forward mode: of a sum over pairs it is a sum over pairs of differences, in which no origin enters."""
+        if self.system.kind == "forces":
+            if lengths:
+                raise InputError(
+                    f"how the forces of `{self.name}` follow from its box is not known",
+                    fix="Write it as a Hamiltonian.",
+                )
+            return UOp.sum_of((q * f).sum() for q, f in zip(self.positions, self.system.forces))
+        moving = [*self.positions, *lengths]
+        (slope,) = simplify(jvp([UOp.sum_of(self.potential)], moving, moving))
+        return -slope

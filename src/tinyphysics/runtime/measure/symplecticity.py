@@ -1,0 +1,266 @@
+"""Is a step symplectic when measured?  Its Jacobian by exact derivatives, in 106 bits, at dt, 2 dt and 4 dt.
+
+A defect that scales with dt is not rounding, however small: RK4 on an oscillator at dt = 0.01 has 1.4e-14,
+which float64 would take for noise. "Not symplectic" does not say that the energy drifts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinyphysics.errors import BackendError, InputError, VerifyError
+from tinyphysics.ir import Ops, UOp, substitute, toposort
+from tinyphysics.rules.calculus.custom import inline
+from tinyphysics.rules.calculus.jvp import jvp
+from tinyphysics.rules.calculus.solve import equations, part
+from tinyphysics.runtime.api.simulation import Simulation, checked_step, given_momenta
+from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
+from tinyphysics.runtime.stages.invariants import own_invariants
+from tinyphysics.runtime.state.ensemble import inputs
+from tinyphysics.system import SLOTS
+from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel
+from tinyphysics.tpir.proof.readers.kepler import in_frame
+
+BITS = 106  # two doubles
+ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits
+MOST_COMPONENTS = 32
+MOST_ROUNDS = 400  # of a solution
+
+
+@dataclass(frozen=True)
+class Defect:
+    """|MᵀJM - J| / |M|² of one step, at dt, 2 dt and 4 dt."""
+
+    step: str
+    dt: float
+    values: tuple[float, float, float]
+
+    @property
+    def symplectic(self) -> bool:
+        return max(self.values) < ROUNDING
+
+    @property
+    def power(self) -> float | None:
+        """The defect falls as this power of dt; None where it is rounding."""
+        return None if self.symplectic or not self.values[1] else math.log2(self.values[2] / self.values[1])
+
+    def __str__(self) -> str:
+        if self.symplectic:
+            return f"`{self.step}` is symplectic: |MᵀJM - J|/|M|² is rounding at dt, 2 dt and 4 dt"
+        power = "" if self.power is None else f" and falls as dt^{self.power:.1f}"
+        return f"`{self.step}` is not symplectic: |MᵀJM - J|/|M|² is {self.values[0]:.2e} at dt = {self.dt:g}{power}"
+
+
+def arithmetic() -> Any:
+    try:
+        import mpmath
+    except ImportError:
+        raise BackendError("measuring a Jacobian needs mpmath", fix="pip install mpmath") from None
+    return mpmath
+
+
+def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -> Defect:
+    """The defect of one step at a state, given as to `evolve`."""
+    system = sim.system
+    if not system.p:
+        raise InputError(
+            f"`{system.name}` has no momenta", fix="Only systems of canonical pairs can be symplectic."
+        )
+    if sim.compiled.adaptive:
+        raise InputError(
+            f"`{sim.built.plan.method}` chooses its own steps: there is no map of dt to be measured",
+            fix="Its certificate is in sim.explain().",
+        )
+    h = checked_step(sim.goal.dt if dt is None else dt)
+    if system.levels and not sim.goal.inner:
+        SLOTS["set_paces"](sim, given, h, 0.0, None)
+    i = inputs(system, given_momenta(system, given))
+    if i.is_ensemble:
+        raise InputError("the defect is measured at one state", fix="Pass one member.")
+    if in_frame(sim.tpir):
+        raise InputError(
+            "the defect is not measured of steps on Kepler orbits: they have no derivative here yet",
+            fix="Its certificate is in sim.explain().",
+        )
+    kernel = build_kernel(sim.built.exact)
+    if len(kernel.inputs) > MOST_COMPONENTS:
+        raise InputError(f"{len(kernel.inputs)} components are too many to write the Jacobian out")
+    start = dict(zip(kernel.carried, kernel.functions["init"]))
+    after = dict(zip(kernel.carried, substitute(kernel.whole_step(), start)))
+    outputs = inline(
+        substitute(substitute(kernel.functions["final"], after), own_invariants(sim.goal, system, kernel))
+    )
+    columns = []
+    for k in range(len(kernel.inputs)):
+        direction = [UOp.const(float(j == k)) for j in range(len(kernel.inputs))]
+        columns.append(jvp(outputs, list(kernel.inputs), direction))
+    env: dict[UOp, Any] = {NOW: 0, ORIGIN: 0}
+    flat = [x for s in system.states for x in i.states[s.name][0].ravel().tolist()]
+    env |= dict(zip(kernel.inputs, flat))
+
+    def given_at(dt: float) -> dict[UOp, Any]:
+        """All that a step of this length reads: the matrices of turns are others for another one."""
+        now = with_flows(i, sim.built.exact, dt) if flows_of(sim.built.exact) else i
+        out = env | {STEP: dt}
+        for p in kernel.params:
+            name, _, index = str(p.arg)[1:].partition(".")
+            if p is not STEP and p is not ORIGIN and name in now.params:
+                out[p] = now.params[name][0].ravel()[int(index or 0)].item()
+        return out
+
+    pairs = pairing(system.states)
+    try:
+        values = tuple(defect(columns, given_at(h * k), pairs) for k in (1, 2, 4))
+    except (ZeroDivisionError, TypeError, ValueError):  # 1/0, and complex values of real functions
+        values = (math.nan,) * 3
+    if not all(map(math.isfinite, values)):
+        raise InputError(
+            f"a step of `{system.name}` is not finite at this state",
+            fix="Choose a state off the singularity.",
+        )
+    return Defect(f"{sim.built.plan.method} of {system.name}", h, (values[0], values[1], values[2]))
+
+
+def pairing(states: Sequence[Any]) -> list[tuple[int, int]]:
+    """(index of a position, index of its momentum) among the components."""
+    out, at = [], 0
+    for q in states[::2]:
+        out += [(at + k, at + q.var.size + k) for k in range(q.var.size)]
+        at += 2 * q.var.size
+    return out
+
+
+def defect(columns: list[list[UOp]], env: Mapping[UOp, Any], pairs: list[tuple[int, int]]) -> float:
+    mp = arithmetic()
+    with mp.workprec(BITS):
+        flat = precise([u for c in columns for u in c], env, mp)
+        n = len(columns)
+        M = [flat[k * n : (k + 1) * n] for k in range(n)]  # M[k] is column k
+        worst, size = mp.mpf(0), mp.mpf(0)
+        for a in range(n):
+            size = max(size, sum(x * x for x in M[a]))
+            for b in range(n):
+                form = sum(M[a][q] * M[b][p] - M[a][p] * M[b][q] for q, p in pairs)
+                wanted = sum((a == q and b == p) - (a == p and b == q) for q, p in pairs)
+                worst = max(worst, abs(form - wanted)) if mp.isfinite(form) else mp.inf
+        return float(worst / max(size, 1))
+
+
+def functions_of(mp: Any) -> dict[Ops, Any]:
+    """Every operation on scalars, in the working precision."""
+    return {
+        Ops.SQRT: mp.sqrt,
+        Ops.CBRT: mp.cbrt,
+        Ops.SIN: mp.sin,
+        Ops.COS: mp.cos,
+        Ops.TAN: mp.tan,
+        Ops.ASIN: mp.asin,
+        Ops.ACOS: mp.acos,
+        Ops.ATAN: mp.atan,
+        Ops.SINH: mp.sinh,
+        Ops.COSH: mp.cosh,
+        Ops.TANH: mp.tanh,
+        Ops.EXP: mp.exp,
+        Ops.EXPM1: mp.expm1,
+        Ops.LOG: mp.log,
+        Ops.LOG1P: mp.log1p,
+        Ops.ERF: mp.erf,
+        Ops.ABS: abs,
+        Ops.SIGN: mp.sign,
+        Ops.FLOOR: mp.floor,
+        Ops.NEG: lambda x: -x,
+        Ops.RSQRT: lambda x: 1 / mp.sqrt(x),
+        Ops.ADD: lambda a, b: a + b,
+        Ops.SUB: lambda a, b: a - b,
+        Ops.MUL: lambda a, b: a * b,
+        Ops.DIV: lambda a, b: a / b,
+        Ops.POW: mp.power,
+        Ops.ATAN2: mp.atan2,
+        Ops.HYPOT: mp.hypot,
+        Ops.MIN: min,
+        Ops.MAX: max,
+        Ops.FMA: lambda a, b, c: a * b + c,
+        Ops.LT: lambda a, b: a < b,
+        Ops.LE: lambda a, b: a <= b,
+        Ops.EQ: lambda a, b: a == b,
+        Ops.NE: lambda a, b: a != b,
+        Ops.WHERE: lambda c, a, b: a if c else b,
+        Ops.CAST: lambda x: x,
+        Ops.AND: lambda a, b: a and b,
+        Ops.OR: lambda a, b: a or b,
+        Ops.NOT: lambda x: not x,
+    } | arcs_of(mp)
+
+
+def arcs_of(mp: Any) -> dict[Ops, Any]:
+    """The flow of an oscillator, as ir/harmonic.py says it."""
+
+    def angle(a: Any, b: Any, h: Any) -> tuple[Any, Any, Any]:
+        """(h sin(x)/x, cos(x), sin(x)/x) with x = sqrt(a b) h, which may be imaginary."""
+        x = mp.sqrt(a * b) * h
+        ratio = mp.re(mp.sin(x) / x) if x else mp.mpf(1)
+        return h * ratio, mp.re(mp.cos(x)), ratio
+
+    def sign(a: Any, b: Any, h: Any) -> Any:
+        return mp.mpf(-1 if angle(a, b, h)[1] < 0 else 1)
+
+    def kick(a: Any, b: Any, h: Any) -> Any:
+        return sign(a, b, h) * angle(a, b, h)[0]
+
+    def lag(a: Any, b: Any, h: Any) -> Any:
+        return (1 - angle(a, b, h)[2]) / b if b else a * h * h / 6
+
+    return {
+        Ops.ARC_SIGN: sign,
+        Ops.ARC_KICK: kick,
+        Ops.ARC_LAG: lag,
+        Ops.ARC_DRIFT: lambda a, b, h: kick(a, b, h) / (1 + abs(angle(a, b, h)[1])),
+    }
+
+
+def precise(roots: Sequence[UOp], env: Mapping[UOp, Any], mp: Any) -> list[Any]:
+    """The values of scalar graphs in the working precision."""
+    functions = functions_of(mp)
+    values: dict[UOp, Any] = {}
+    for u in toposort(roots):
+        if u.op is Ops.CONST:
+            values[u] = mp.mpf(u.arg)
+        elif u.op is Ops.VAR:
+            values[u] = mp.mpf(env[u])
+        elif u.op is Ops.SOLVED:
+            if part(u, -1) not in values:
+                values[part(u, -1)] = precise_root(u, [values[s] for s in u.src], mp)
+            values[u] = values[part(u, -1)][u.arg[0]]
+        else:
+            values[u] = functions[u.op](*(values[s] for s in u.src))
+    return [values[r] for r in roots]
+
+
+def precise_root(u: UOp, given: list[Any], mp: Any) -> list[Any]:
+    """The unknowns of equations in the working precision: corrections until they are rounding there, too."""
+    eq = equations(u)
+    x, known = given[: eq.n], dict(zip(eq.given, given[2 * eq.n :]))
+    last = mp.inf
+    for _ in range(MOST_ROUNDS):
+        found = precise(list(eq.corrections), dict(zip(eq.unknowns, x)) | known, mp)
+        x = [a - c for a, c in zip(x, found)]
+        size = sum(abs(c) * w for c, w in zip(found, given[eq.n : 2 * eq.n]))
+        if not mp.isfinite(size) or size == 0 or size >= last and last < mp.mpf(2) ** -80:
+            return x
+        last = size
+    return [mp.nan] * eq.n
+
+
+def assert_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -> Defect:
+    """Raises a VerifyError that names the step if its measured defect is not rounding."""
+    found = measure_symplectic(sim, dt, **given)
+    if not found.symplectic:
+        raise VerifyError(
+            str(found),
+            fix="Splittings are symplectic; friction, noise and Runge–Kutta steps are not "
+            "meant to be: do not assert it of them.",
+        )
+    return found

@@ -1,0 +1,1 @@
+"""How does a call of evolve become a trajectory?"""

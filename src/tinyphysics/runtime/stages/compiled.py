@@ -1,0 +1,164 @@
+"""A system and what was decided about it: known from the caches, or built now; looked into only where asked."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+from tinyphysics.errors import StoreError
+from tinyphysics.ir import UOp, parse
+from tinyphysics.ir.reduction import FEW
+from tinyphysics.pipeline import Build, build, follows, watching
+from tinyphysics.plan import Goal
+from tinyphysics.planner.choice.propagator import loop_seconds, seconds
+from tinyphysics.planner.choice.stiff import stiffest
+from tinyphysics.planner.cost.target import lanes_enough, loops_refuse
+from tinyphysics.planner.methods.catalog import BY_NAME
+from tinyphysics.rules.functions.random import draws
+from tinyphysics.runtime.engines.plans import Known, find, keep, known_of, plan_key
+from tinyphysics.runtime.engines.propagator import propagator
+from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.state.indices import selects
+from tinyphysics.runtime.state.run import Recipe
+from tinyphysics.step import Scale, Step
+from tinyphysics.system import System
+from tinyphysics.tpir.kernels.loops import FEW_OF_PAIRS
+from tinyphysics.tpir.precision.precision import PRECISIONS
+from tinyphysics.tpir.precision.probe import probe
+from tinyphysics.tpir.program.isa import Program
+from tinyphysics.util import digest
+
+LOG = logging.getLogger("tinyphysics")
+LONG = 60.0  # seconds of a loop, from which on it is said that it need not be one
+
+
+class Compiled:
+    """What a run needs is in `known` and `program`; facts, plan, certificate and report are made by `built`."""
+
+    def __init__(self, system: System, goal: Goal, requested: str) -> None:
+        began = time.perf_counter()
+        goal = replace(goal, stiff=stiffest(system, goal))
+        self.system, self.goal, self.requested = system, goal, requested
+        self._built: Build | None = None
+        self.key = plan_key(system, goal, requested)
+        known, self.found = find(self.key)
+        self.known = self.build() if known is None else known
+        self.seconds = time.perf_counter() - began
+
+    def build(self) -> Known:
+        """Analysed, planned, lowered and verified now, and kept for the next time."""
+        b = self._built = build(self.system, self.goal, self.requested)
+        known = known_of(b)
+        keep(self.key, known)
+        return known
+
+    @property
+    def built(self) -> Build:
+        if self._built is None:
+            b = build(self.system, self.goal, self.requested)
+            if b.program.hash != self.known.program:
+                raise StoreError(
+                    "the plan cache knows this system by another program than it compiles to",
+                    fix="Empty the cache directory that `tp doctor` names.",
+                )
+            self._built = b
+        return self._built
+
+    @cached_property
+    def program(self) -> Program | Recipe:
+        """The program, or a promise of it: its code may be there already."""
+        return self.built.program if self.key is None else Recipe(self.key, lambda: self.built.program)
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """How the states are kept."""
+        return Encoding(replace(PRECISIONS[self.goal.precision], units=self.goal.lattice), self.known.solves)
+
+    @cached_property
+    def scales(self) -> tuple[Scale, ...]:
+        """The units that a run keeps its states in."""
+        states = {str(s.var.arg): s.var for s in self.system.states}
+        return tuple(Scale(states[name], *parse(factor)) for name, factor in self.known.scales)
+
+    @property
+    def jump(self) -> Any:
+        """What jumps by parameters and dt, if the loop was deleted."""
+        if self.known.way == "loop":
+            return None
+        b = self.built
+        return partial(propagator, b.system, b.facts, b.step, self.known.program)
+
+    def tell_of_length(self, steps: int, members: int) -> None:
+        """Whoever waits for a loop that can be deleted should know."""
+        estimate = steps * members * loop_seconds(0, self.known.operations)
+        if self.known.instead and estimate > LONG:
+            LOG.warning(
+                '%s: %s steps one by one take %s or more; propagator="%s" makes one jump of them',
+                self.system.name,
+                f"{steps:,}",
+                seconds(estimate),
+                self.known.instead,
+            )
+
+    @cached_property
+    def adaptive(self) -> bool:
+        """Does the method choose its own steps?"""
+        return self.known.method in BY_NAME and BY_NAME[self.known.method].adaptive
+
+    @cached_property
+    def roots(self) -> list[UOp]:
+        """The expressions that the system is given by."""
+        s = self.system
+        return [u for u in (s.energy, *s.forces, *s.update) if u is not None]
+
+    @cached_property
+    def selects(self) -> bool:
+        """Has it indices, cutoffs or tables that are checked before a run?"""
+        return selects(self.roots)
+
+    @cached_property
+    def draws(self) -> bool:
+        """Has it random numbers?"""
+        return any(map(draws, self.roots))
+
+    @property
+    def series(self) -> Step | None:
+        """The step, if it is a Taylor series in loops."""
+        return self.built.step if self.known.series else None
+
+    @property
+    def follows_energy(self) -> bool:
+        """Can what its energy should be be followed?  H itself, or H + p_t where it depends on t."""
+        return not self.system.driven or follows(self.built)
+
+    def watching(self, name: str) -> Program | Recipe:
+        """The program that follows the momentum of explicit time too, as a state of that name."""
+        key = None if self.key is None else digest(f"{self.key} with {name}".encode())
+        return watching(self.built, name) if key is None else Recipe(key, lambda: watching(self.built, name))
+
+    @cached_property
+    def energy_in_loops(self) -> bool:
+        """Can the energy be computed along the axes of the states?"""
+        s = self.system
+        assert s.energy is not None
+        clock = UOp.var("t") if s.time is None else s.time
+        return not loops_refuse(
+            probe(s.states, s.parameters, clock, {"energy": s.energy}, self.encoding.precision)
+        )
+
+    def in_loops(self, members: int) -> bool:
+        """Does a run of so many members go along the axes of its states?"""
+        k = self.known
+        if self.known.way != "loop":  # only energies and observables are computed so
+            return k.backend != "python" and self.energy_in_loops
+        if k.backend == "python" or self.adaptive:
+            return False
+        short = FEW_OF_PAIRS if PRECISIONS[self.goal.precision].wide else FEW
+        return not lanes_enough(k.axis, k.written, members, short) and not loops_refuse(self.built.program)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With everything made, and without the key: elsewhere it may mean another program."""
+        return self.__dict__ | {"_built": self.built, "key": None}

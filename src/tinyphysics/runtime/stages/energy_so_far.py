@@ -1,0 +1,76 @@
+"""How far has the energy wandered so far?  From what a run has recorded anyway: observed values, or saved frames."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.ir import UOp
+from tinyphysics.runtime.stages.execute import looking
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Run
+
+WAIT = 4.0  # seconds before the energy of a frame is computed: it may have to be compiled
+SHARE = 0.02  # of the time, at most, goes into such energies
+
+
+@dataclass
+class Wander:
+    """Largest |E - E0| of any member over the largest |E0|, up to a step, in words; None where it is not known.
+
+    Frames alone may miss the worst, and the words say so.
+    """
+
+    run: Run
+    record: Record
+    values: Mapping[str, UOp]
+    of_frames_too: bool = (
+        True  # not where forces go through a tree: the exact energy would take longer than many steps
+    )
+    worst: float = 0.0
+    seen: int = 0  # rows or frames that are counted already
+    first: Any = None
+    began: float = field(default_factory=time.monotonic)
+    spent: float = 0.0  # seconds on energies of frames
+
+    def __call__(self, n: int) -> str | None:
+        energy, s = self.run.system.seen.energy, self.record.schedule
+        if energy is None or self.run.system.seen.driven or self.run.given.members == 0:
+            return None
+        name = next((name for name, u in self.values.items() if u is energy), None)
+        frames_only = name is None
+        if name is not None and name in self.record.observed:
+            rows = len(s.observed(n))
+            new = self.record.observed[name][self.seen : rows]
+        elif self.of_frames_too and s.save_every is not None and self.record.frames:
+            rows = n // s.save_every + 1
+            if rows == self.seen or self.spent > SHARE * (time.monotonic() - self.began - WAIT):
+                return None if self.first is None else self.told(frames_only)
+            new = self.of_frames(energy, rows)
+        else:
+            return None
+        if self.first is None:
+            self.first = np.array(new[0])
+        self.seen = rows
+        with np.errstate(invalid="ignore"):
+            self.worst = float(np.fmax.reduce(np.abs(new - self.first), axis=None, initial=self.worst))
+        return self.told(frames_only)
+
+    def told(self, frames_only: bool) -> str:
+        off = self.worst / (float(np.abs(self.first).max()) or 1.0)
+        return f"energy off by {off:.1e} in the frames" if frames_only else f"energy drift {off:.1e}"
+
+    def of_frames(self, energy: UOp, rows: int) -> Any:
+        """The first frame, if it was not counted, and the last one: not all between, which would take long."""
+        steps = [0] * (self.seen == 0) + [rows - 1]
+        frames = {name: v[steps] for name, v in self.record.frames.items()}
+        every = self.record.schedule.save_every
+        assert every is not None
+        start = time.monotonic()
+        out = looking(self.run, {"energy": energy}, frames, [k * every for k in steps])["energy"]
+        self.spent += time.monotonic() - start
+        return out

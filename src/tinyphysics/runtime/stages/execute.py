@@ -1,0 +1,174 @@
+"""One run of a program on an engine, with some values observed: all that decides its bits is in a Run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.engines.loops import LoopEngine
+from tinyphysics.device.engines.pieces import InPieces
+from tinyphysics.ir import UOp
+from tinyphysics.rules.functions.random import draws
+from tinyphysics.runtime.engines.adaptive import AdaptiveEngine
+from tinyphysics.runtime.engines.backend import ON_GPUS, engine_for, series_engine
+from tinyphysics.runtime.engines.events import Search
+from tinyphysics.runtime.engines.jump import JumpEngine
+from tinyphysics.runtime.engines.plans import probe_key
+from tinyphysics.runtime.stages.loop import Running, Sink
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Recipe, Run
+from tinyphysics.runtime.state.schedule import Schedule
+from tinyphysics.runtime.state.tiles import cut
+from tinyphysics.runtime.state.windows import FEW, Windows, fitting
+from tinyphysics.runtime.state.workers import spread
+from tinyphysics.runtime.storage.resume import Keeper
+from tinyphysics.system import System
+from tinyphysics.tpir.precision.probe import probe
+from tinyphysics.tpir.program.isa import Program
+
+MANY_FRAMES = 16  # beyond, the loop itself observes the states: a block need not end at every frame
+
+
+def clock_of(system: System) -> UOp:
+    """The variable that stands for t0 + n*dt in an observable; where t is a state, nobody asks for that."""
+    if system.clock is not None:
+        return UOp.var("steps times dt")
+    return UOp.var("t") if system.time is None else system.time
+
+
+def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
+    def make() -> Program:
+        return probe(r.system.states, r.system.parameters, clock_of(r.system), values, r.encoding.precision)
+
+    key = probe_key(r.program.key, r.system, values) if isinstance(r.program, Recipe) else None
+    return make() if key is None else Recipe(key, make)
+
+
+def execute(
+    r: Run,
+    record: Record,
+    values: Mapping[str, UOp],
+    tick: Callable[[int], None],
+    sink: Sink | None = None,
+    keeper: Keeper | None = None,
+    windows: Windows | None = None,
+) -> tuple[Record, int, float, str]:
+    """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
+    began = time.perf_counter()
+    engine, fused = chosen(r, record, values)
+    built = time.perf_counter() - began
+    launches, compiling, made, found = engine.launches, engine.compiling, engine.made, engine.found
+    running = Running(
+        engine,
+        r.given,
+        record.schedule,
+        r.dt,
+        r.t0,
+        record,
+        sink,
+        fused,
+        r.system,
+        r.encoding,
+        r.begun,
+        keeper,
+        windows,
+    )
+    running.begin()
+    if isinstance(engine, ON_GPUS):
+        for tile in running.tiles:
+            engine.expect(tile.members, record.schedule.steps - record.schedule.first)
+    if values:
+        first = looking(r, values, {n: v[None] for n, v in r.given.states.items()}, [record.schedule.first])
+        if sink is not None:
+            sink(first, slice(0, r.given.members))
+        else:
+            now = {name: v[0] for name, v in first.items()}
+            record.watch(now, None if windows is None else fitting(list(now.values()), FEW))
+    running.go(tick)
+    if isinstance(engine, ON_GPUS) and running.tiles:
+        record.shape = engine.told(running.tiles[0].members)
+    if isinstance(engine, LoopEngine):
+        record.measured = [
+            found for tile in running.tiles if tile.begun for found in engine.measured(tile.alone)
+        ]
+    if isinstance(engine, AdaptiveEngine):
+        searched = [tile.alone.events for tile in running.tiles if tile.begun]
+        record.events = [found for s in searched if s is not None for found in s.found]
+        record.substeps = [engine.taken(tile.alone) for tile in running.tiles if tile.begun]
+        record.rejected = [engine.rejected(tile.alone) for tile in running.tiles if tile.begun]
+    code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
+    return record, engine.launches - launches, built + engine.compiling - compiling, code
+
+
+def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
+    """The engine of a run, and the names under which its loop observes the states if many are saved."""
+    s = record.schedule
+    if r.jump is not None:
+        return JumpEngine(
+            r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None
+        ), {}
+    if r.adaptive:
+        inner: Any = (
+            engine_for(r.target, r.program, None, r.threads)
+            if r.series is None
+            else series_engine(r.target, r.series)
+        )
+        if r.target.backend == "cuda":
+            inner = InPieces(inner)
+        look = (lambda frames, steps: looking(r, values, frames, steps)) if values else None
+        search = Search(r.system, clock_of(r.system), r.events) if r.events else None
+        names = [x.name for x in r.system.states]
+        words = [word for name in names for word in r.encoding.precision.names(name)]
+        return AdaptiveEngine(inner, names, look, search, words, r.advice), {}
+    floats = r.encoding.precision.state.is_float  # what is observed is float64, too short for whole numbers
+    can = r.target.backend != "python" and floats and not r.given.there  # what is observed there comes here
+    if record.frames and can and fusible(s):
+        kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
+        fused = {word.name: f"frame.{word.name}" for word in kept}
+        states = {fused[word.name]: word.var for word in kept}
+        engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads, r.loops)
+        if s.save_every is not None and engine.block(r.given.members) >= 2 * s.save_every:
+            return engine, fused
+    engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads, r.loops)
+    engine.block(r.given.members)  # writes the kernel out
+    return engine, {}
+
+
+def fusible(s: Schedule) -> bool:
+    """Are the frames many, and is one of the strides of frames and observables a multiple of the other?"""
+    if s.save_every is None or s.steps - s.first < MANY_FRAMES * s.save_every:
+        return False
+    every = s.observe_every or s.save_every
+    return s.save_every % every == 0 or every % s.save_every == 0
+
+
+def looking(
+    r: Run, values: Mapping[str, UOp], frames: Mapping[str, Any], steps: Sequence[int]
+) -> dict[str, Any]:
+    """Observables of synchronised states (frames, members, shape...) at these steps, by a program of their own."""
+    engine = engine_for(r.target, watcher(r, values), None, r.threads, r.loops)
+    members, clock = r.given.members, clock_of(r.system)
+    out = {name: np.empty((len(steps), members, *u.shape)) for name, u in values.items()}
+    timeless = not any(clock in u.leaves or draws(u) for u in values.values())
+    span = max(len(steps), 1) if timeless else 1  # frames at once: as many members of one time
+    for begin in range(0, len(steps), span):
+        look = slice(begin, begin + span)
+        state = {n: v[look].reshape(-1, *v.shape[2:]) for n, v in frames.items()}
+        into = {n: v[look].reshape(-1, *v.shape[2:]) for n, v in out.items()}
+        parts = cut(span * members, engine.numbers, min(v.itemsize for v in state.values()), engine.room)
+
+        def one(k: int) -> None:
+            here = parts[k]  # noqa: B023
+            who = np.arange(here.start, here.stop) % members
+            params = {n: v[who] if len(v) > 1 else v for n, v in r.given.params.items()}
+            threads = None if len(parts) == 1 else 1  # noqa: B023
+            m = engine.start({n: v[here] for n, v in state.items()}, params, len(who), r.dt, r.t0, threads)  # noqa: B023
+            m.steps = steps[begin]  # noqa: B023
+            for name, v in engine.synchronised(m).items():
+                into[name][here] = v  # noqa: B023
+
+        spread(one, len(parts), engine.workers)
+    return out

@@ -1,0 +1,69 @@
+"""Which momenta go with the velocities that a run of a Lagrangian was given?  dL/dv there, by a program of one step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from tinyphysics.errors import InputError
+from tinyphysics.ir import UOp, substitute
+from tinyphysics.plan import Goal
+from tinyphysics.runtime.api.simulation import Simulation
+from tinyphysics.system import Parameter, State, System
+
+START = "the_start"  # the time at which a run begins, as a parameter
+
+
+@lru_cache(maxsize=16)
+def converter(system: System) -> Simulation:
+    """Takes positions and velocities to momenta, which it keeps where the velocities were."""
+    motion = system.motion
+    assert motion is not None
+    start = UOp.var(START)
+    momenta = substitute(motion.momenta, {} if system.time is None else {system.time: start})
+    states = tuple(State(str(u.arg), u, "field") for pair in zip(system.q, motion.v) for u in pair)
+    update = tuple(u for pair in zip(system.q, momenta) for u in pair)
+    one = replace(
+        system,
+        name=f"momenta of {system.name}",
+        kind="map",
+        states=states,
+        time=None,
+        energy=None,
+        motion=None,
+        update=update,
+        parameters=(*system.parameters, Parameter(START, start, 0.0)),
+    )
+    return Simulation(one, Goal(None), "auto")
+
+
+def with_momenta(system: System, given: Mapping[str, Any], t0: float = 0.0) -> dict[str, Any]:
+    """What was given, with momenta for velocities."""
+    motion = system.motion
+    assert motion is not None
+    names = {str(v.arg): str(p.arg) for v, p in zip(motion.v, system.p)}
+    for v, p in names.items():
+        if v in given and p in given:
+            raise InputError(
+                f"both `{v}` and `{p}` are given: one follows from the other", fix=f"Leave {p}= out."
+            )
+        if v not in given and p not in given:
+            raise InputError(f"neither the initial `{v}` nor `{p}` is given", fix=f"Pass {v}=... to evolve.")
+    fast = [v for v in names if v in given]
+    if not fast:
+        return dict(given)
+    if len(fast) < len(names):
+        other = next(p for v, p in names.items() if v not in given)
+        raise InputError(
+            f"`{fast[0]}` is a velocity and `{other}` a momentum",
+            fix="Give velocities alone, or momenta alone.",
+        )
+    begin: dict[str, Any] = {START: t0} if system.time is not None else {}
+    out = converter(system).evolve(**given, **begin, steps=1, progress=False)
+    if out.stopped is not None:
+        raise InputError(
+            f"the momenta of these velocities are {out.stopped.cause}", fix="Check the initial values."
+        )
+    return {n: x for n, x in given.items() if n not in names} | {p: out.final[v] for v, p in names.items()}

@@ -1,0 +1,201 @@
+"""What can still be asked of a finished run?  Its energies, and by a bit-equal replay, every step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import InputError, PlanError
+from tinyphysics.ir import Ops, UOp
+from tinyphysics.plan import Goal
+from tinyphysics.runtime.stages.execute import execute, looking
+from tinyphysics.runtime.stages.loop import Sink
+from tinyphysics.runtime.stages.own_time import AT, with_times
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.schedule import Schedule, times_at
+from tinyphysics.system import State
+from tinyphysics.tpir.precision.probe import REST
+
+EXTENDED = "extended energy"  # H + p_t: what is conserved where H depends on t
+P_T = "p_t"
+PIECE = 1 << 28  # bytes of frames that are looked at together
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run was compiled from."""
+
+    goal: Goal
+    backend: str
+    checks: str
+    program: str  # its hash
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    run: Run
+    frames: Mapping[str, Any]  # (frames, members, shape...)
+    steps: Any
+    last: int
+    values: Mapping[str, UOp] = field(default_factory=dict)  # that were observed
+    asked: Asked | None = None
+
+    def energy(self) -> UOp:
+        system = self.run.system.seen
+        if system.energy is None:
+            raise PlanError(
+                f"`{system.name}` is given by its {system.kind}: no energy is known for it",
+                fix="Write it as a Hamiltonian, or observe a function of your own.",
+            )
+        return system.energy
+
+    def energies(self) -> Any:
+        """The energy of every frame."""
+        out = self.looked({"energy": self.energy()})["energy"]
+        return out if self.run.given.is_ensemble else out[:, 0]
+
+    @property
+    def velocities(self) -> dict[str, UOp]:
+        """Of a Lagrangian: its velocities as functions of the states, by their names."""
+        motion = self.run.system.motion
+        return {} if motion is None else {str(v.arg): u for v, u in zip(motion.v, motion.velocities)}
+
+    def velocity(self, name: str) -> Any:
+        """One of them, at every frame."""
+        out = self.looked({name: self.velocities[name]})[name]
+        return out if self.run.given.is_ensemble else out[:, 0]
+
+    def looked(self, values: Mapping[str, UOp]) -> dict[str, Any]:
+        """Values of every frame."""
+        steps = [int(n) for n in self.steps]
+        size = max(1, PIECE // max(sum(v[:1].nbytes for v in self.frames.values()), 1))
+        parts = []
+        for k in range(0, len(steps), size):  # frames may be more than there is memory for
+            some = {name: v[k : k + size] for name, v in self.frames.items()}
+            parts.append(looking(self.run, values, some, steps[k : k + size]))
+        return (
+            parts[0]
+            if len(parts) == 1
+            else {name: np.concatenate([part[name] for part in parts]) for name in values}
+        )
+
+    def watched(self, name: str) -> dict[str, UOp]:
+        if name not in ("energy", EXTENDED):
+            raise InputError(f"the drift of `{name}` is not defined", fix='drift("energy") is.')
+        energy = self.energy()
+        system = self.run.system
+        momentum = self.momentum if system.clock is None else system.clock.momentum
+        value = energy + UOp.var(momentum) if name == EXTENDED and system.seen.driven else energy
+        rest = {f"{REST}value": value} if self.run.encoding.precision.wide else {}
+        return with_times(
+            system, {"value": value, "scale": UOp.sum_of(abs(x) for x in addends(energy)), **rest}
+        )
+
+    def times(self, again: Record) -> Any:
+        """When something was observed."""
+        if self.run.system.clock is None:
+            return times_at(again.observed_at, self.run.dt, self.run.t0)
+        t = again.series(AT)
+        return t if self.run.given.is_ensemble else t[:, 0]
+
+    @property
+    def momentum(self) -> str:
+        """A name for the momentum of explicit time that the system has not used."""
+        s = self.run.system
+        taken = {x.name for x in s.states} | {x.name for x in s.parameters}
+        return next(name for k in range(len(taken) + 1) if (name := P_T + "_" * k) not in taken)
+
+    def extended(self) -> Run:
+        """The run with the momentum of explicit time as one more state, from 0 on; the others have the bits that they had."""
+        run, name = self.run, self.momentum
+        assert run.watching is not None
+        zeros = run.encoding.stored(name, np.zeros(run.given.members))
+        system = replace(run.system, states=(*run.system.states, State(name, UOp.var(name), "auxiliary")))
+        given = replace(run.given, states={**run.given.states, **zeros})
+        return replace(run, program=run.watching(name), system=system, given=given)
+
+    def again(self, name: str, sink: Sink | None = None) -> Record:
+        """The run again, bit for bit; every step is observed, and nothing else kept."""
+        nothing = Record(Schedule(self.last, None, 1, None), {})
+        run = self.extended() if name == EXTENDED and self.run.system.driven else self.run
+        out, *_ = execute(run, nothing, self.watched(name), lambda n: None, sink)
+        for stop in out.stops:
+            if stop.error is not None:  # half a replay answers nothing
+                raise stop.error
+        return out
+
+    def series(self, name: str) -> tuple[Any, Any, Any]:
+        """(times, values, scale) over every step."""
+        if self.run.jump is not None:  # there are no steps between its frames
+            return self.of_frames(name)
+        again = self.again(name)
+        values, scale = again.series("value"), np.fmax.reduce(again.series("scale"), axis=0)
+        t = self.times(again)
+        return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
+
+    def changes(self, name: str) -> tuple[Any, Any]:
+        """(times, values) over every step; of a run in pairs of float64, less the first, which would hide the changes."""
+        name = EXTENDED if name == "energy" else name
+        if not self.run.encoding.precision.wide:
+            return self.series(name)[:2]
+        again = self.again(name)
+        high, low = again.series("value"), again.series(f"{REST}value")
+        off = (high - high[0]) + (low - low[0])
+        t = self.times(again)
+        return t, off if self.run.given.is_ensemble else off[:, 0]
+
+    def of_frames(self, name: str) -> tuple[Any, Any, Any]:
+        """(times, values, scale) of a deleted loop: over its frames, which is all that it has."""
+        seen = self.looked(self.watched(name))
+        values, scale = seen["value"], np.fmax.reduce(seen["scale"], axis=0)
+        t = times_at([int(n) for n in self.steps], self.run.dt, self.run.t0)
+        return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
+
+    def drift(self, name: str) -> Any:
+        """Largest |E - E0| / S over every step, per member; nothing but the extremes is kept."""
+        name = EXTENDED if name == "energy" else name
+        if self.run.jump is not None:
+            _, values, scale = self.of_frames(name)
+            worst = np.fmax.reduce(np.abs(values - values[0]), axis=0)
+            out = worst / np.where(scale > 0, scale, 1.0)
+            return out if self.run.given.is_ensemble else float(out)
+        begun = False  # the first call is about step 0 and everyone
+        wide = self.run.encoding.precision.wide
+        first, rest, worst, scale = (np.zeros(self.run.given.members) for _ in range(4))
+
+        def reduce(values: Mapping[str, Any], here: slice) -> None:
+            """In the threads that advance the members, each for its own."""
+            nonlocal begun
+            if not begun:
+                first[here], begun = values["value"][0], True
+                if wide:
+                    rest[here] = values[f"{REST}value"][0]
+            with np.errstate(invalid="ignore"):
+                off = values["value"] - first[here]
+                off = np.abs(off + (values[f"{REST}value"] - rest[here]) if wide else off)
+                np.fmax(worst[here], np.fmax.reduce(off, axis=0), out=worst[here])
+                np.fmax(scale[here], np.fmax.reduce(values["scale"], axis=0), out=scale[here])
+
+        self.again(name, reduce)
+        out = worst / np.where(scale > 0, scale, 1.0)
+        return out if self.run.given.is_ensemble else float(out[0])
+
+
+def addends(u: UOp) -> list[UOp]:
+    """The terms of a sum, without their signs; a number in front of a sum is a number in front of each."""
+    match u.op, u.src:
+        case ((Ops.ADD | Ops.SUB), (a, b)):
+            return addends(a) + addends(b)
+        case Ops.NEG, (a,):
+            return addends(a)
+        case Ops.DIV, (a, b) if not b.leaves:
+            return [x / b for x in addends(a)]
+        case Ops.MUL, (a, b) if not a.leaves or not b.leaves:
+            factor, rest = (a, b) if not a.leaves else (b, a)
+            return [factor * x for x in addends(rest)]
+    return [u]

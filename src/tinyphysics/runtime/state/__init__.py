@@ -1,0 +1,1 @@
+"""What is a run given, what does it keep and record?"""

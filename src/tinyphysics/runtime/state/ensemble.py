@@ -1,0 +1,246 @@
+"""What did the user pass to a run?  Every state and parameter as an array with a member axis, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.cuda.dlpack import DeviceArray, repeated
+from tinyphysics.device.numbers import NUMPY_DTYPE
+from tinyphysics.errors import InputError, ShapeError
+from tinyphysics.ir.dtype import DType, f64
+from tinyphysics.philox import key_words
+from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
+from tinyphysics.runtime.state.workers import all_finite
+from tinyphysics.system import SIGNS, Family, Parameter, System
+from tinyphysics.tpir.precision.precision import ROUNDING
+from tinyphysics.tpir.program.isa import ADDRESS, FLOW, MEMBER_BITS
+from tinyphysics.trajectory import Words
+from tinyphysics.util import did_you_mean
+
+
+@dataclass(frozen=True)
+class Inputs:
+    states: dict[str, Any]  # (members, shape...), word by word
+    params: dict[str, Any]  # (members or 1, shape...)
+    members: int
+    is_ensemble: bool
+
+    @property
+    def there(self) -> bool:
+        """Are the states on a GPU?"""
+        return isinstance(next(iter(self.states.values()), None), DeviceArray)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The parameters of the system, without what random numbers are addressed by, and matrices."""
+        return own_of(self.params)
+
+
+def own_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: v for name, v in params.items() if name not in ADDRESS and not name.startswith(FLOW)}
+
+
+def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
+    """The user's own array where it is one of these numbers; whoever keeps it makes a copy."""
+    if isinstance(value, DeviceArray):
+        return value
+    try:
+        a: Any = np.asarray(value)
+        if a.dtype.kind == "c":
+            raise TypeError("it is complex")
+        if dtype is f64 and a.dtype == np.float64:
+            return a
+        with np.errstate(over="ignore", under="ignore"):
+            out: Any = np.asarray(value, dtype=np.float64).astype(NUMPY_DTYPE[dtype.name], copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"`{name}` is not a number or an array of numbers: {str(error).rstrip('.')}",
+            fix=f"Pass {name}=1.0, or an array of numbers.",
+        ) from error
+    return out
+
+
+def with_axis(name: str, value: Any, shape: tuple[int, ...], dtype: DType) -> tuple[Any, int | None]:
+    """(array with a leading axis, its length or None if the axis was not given)."""
+    if value is None:
+        raise InputError(f"`{name}` is None", fix=f"Pass {name}=... with shape {shape or 'scalar'}.")
+    return axis_of(name, number_array(name, value, dtype), shape)
+
+
+def axis_of(name: str, a: Any, shape: tuple[int, ...]) -> tuple[Any, int | None]:
+    if a.shape == shape:
+        return a[None], None
+    if a.shape[1:] == shape and a.ndim == len(shape) + 1:
+        return a, a.shape[0]
+    told = f"shape {shape}" if shape else "a scalar"
+    raise ShapeError(
+        f"`{name}` has shape {a.shape}; the system declares {told}",
+        fix=f"One member: {shape}. An ensemble: {('members', *shape)}.".replace("'", ""),
+    )
+
+
+def in_format(dtype: DType) -> str:
+    return "" if dtype is f64 else f" in {np.dtype(NUMPY_DTYPE[dtype.name]).name}"
+
+
+def kept(
+    encoding: Encoding, name: str, value: Any, shape: tuple[int, ...]
+) -> tuple[dict[str, Any], int | None]:
+    """(the words of a state with a leading axis, its length or None if the axis was not given)."""
+    if not isinstance(value, Words):
+        a, n = with_axis(name, value, shape, f64)
+        return encoding.stored(name, a), n
+    like = encoding.stored(name, np.zeros(()))
+    same = value.arrays.keys() == like.keys() and all(
+        value.arrays[w].dtype == v.dtype for w, v in like.items()
+    )
+    if not same:
+        told = ", ".join(f"{w} {v.dtype}" for w, v in value.arrays.items())
+        raise InputError(
+            f"`{name}` is kept as {', '.join(f'{w} {v.dtype}' for w, v in like.items())}; given: {told}",
+            fix=f"Pass its value, {name}=out.{name}[-1], or words of a run in this precision.",
+        )
+    found = {
+        w: axis_of(name, v if isinstance(v, DeviceArray) else np.asarray(v), shape)
+        for w, v in value.arrays.items()
+    }
+    if len({n for _, n in found.values()}) > 1:
+        raise ShapeError(
+            f"the words of `{name}` have different shapes", fix='Pass what out.words("...") gave.'
+        )
+    return {w: a for w, (a, _) in found.items()}, next(n for _, n in found.values())
+
+
+def check_sign(p: Parameter, a: Any, is_ensemble: bool) -> None:
+    """An InputError that names the first number of the wrong sign; `a` has a leading axis, which the user gave or not."""
+    if not p.sign:
+        return
+    wrong = a <= 0.0 if p.sign == "positive" else a < 0.0
+    if wrong.any():
+        member, *place = (int(k) for k in np.argwhere(wrong)[0])
+        which = p.name + (f"[{', '.join(map(str, place))}]" if place else "")
+        of = f" for member {member}" if is_ensemble else ""
+        raise InputError(
+            f"the parameter `{which}` is {a[(member, *place)]:g}{of}, and must be {p.sign}",
+            fix=f"Pass {p.name}=... with numbers {SIGNS[p.sign]}.",
+        )
+
+
+def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT64) -> Inputs:
+    """States and parameters, rounded once to the precision of the run."""
+    dtype = encoding.precision.given
+    states = [s.name for s in system.states]
+    known = [*states, *(p.name for p in system.parameters)]
+    for name in given:
+        if name not in known:
+            raise InputError(
+                f"`{system.name}` has no state or parameter `{name}`",
+                fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
+            )
+    lengths: dict[str, int] = {}
+    state_arrays: dict[str, Any] = {}
+    param_arrays: dict[str, Any] = {}
+    for s in system.states:
+        if s.name not in given:
+            raise InputError(f"the initial `{s.name}` is missing", fix=f"Pass {s.name}=... to evolve.")
+        words, n = kept(encoding, s.name, given[s.name], s.var.shape)
+        state_arrays |= words
+        if n is not None:
+            lengths[s.name] = n
+        if not all(all_finite(a) for a in words.values()):
+            told = encoding.beyond(s.name) or f"not finite{in_format(encoding.precision.state)}"
+            raise InputError(f"the initial `{s.name}` is {told}", fix="Check the initial values.")
+    for p in system.parameters:
+        value = p.default if given.get(p.name) is None else given[p.name]
+        if value is None:
+            returned = f"; if it is a state, return its new value after that of `{states[-1]}`"
+            raise InputError(
+                f"the parameter `{p.name}` has no default and was not given",
+                fix=f"Pass {p.name}=... to evolve{returned if system.kind == 'map' else ''}.",
+            )
+        if np.ndim(value) == 0 and p.var.shape:
+            value = np.full(p.var.shape, number_array(p.name, value))
+        a, n = with_axis(p.name, value, p.var.shape, dtype)
+        if not all_finite(a):
+            raise InputError(
+                f"the parameter `{p.name}` is not finite{in_format(dtype)}", fix="Check its value."
+            )
+        exact = np.asarray(value, np.float64) if dtype is not f64 else a
+        if exact is not a and (np.abs(a.astype(np.float64) - exact) > ROUNDING[dtype] * np.abs(exact)).any():
+            raise InputError(
+                f"the parameter `{p.name}` is too small{in_format(dtype)}",
+                fix='Choose units in which it is nearer to 1, or precision="float64".',
+            )
+        check_sign(p, a, n is not None)
+        param_arrays[p.name] = (
+            a.copy()
+        )  # what is asked of a run later must not see what becomes of the user's
+        if n is not None:
+            lengths[p.name] = n
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name}: {n}" for name, n in lengths.items())
+        raise InputError(f"leading (ensemble) axes differ: {told}", fix="Give all of them one length.")
+    members = next(iter(lengths.values()), 1)
+    full = {n: a if len(a) == members else spread_out(a, members) for n, a in state_arrays.items()}
+    return Inputs(full, param_arrays, members, bool(lengths))
+
+
+def spread_out(a: Any, members: int) -> Any:
+    """One for all members."""
+    return repeated(a, members) if isinstance(a, DeviceArray) else np.broadcast_to(a, (members, *a.shape[1:]))
+
+
+def addressed(i: Inputs, seed: int, dtype: DType) -> Inputs:
+    """With what random numbers are addressed by, for programs that draw: the seed, and who is who."""
+    own = NUMPY_DTYPE[dtype.name]
+    who = np.arange(i.members if i.is_ensemble else 1)
+    words: list[Any] = [np.full(1, float(k)) for k in key_words(seed)]
+    words += [(who & ((1 << MEMBER_BITS) - 1)).astype(own), (who >> MEMBER_BITS).astype(own)]
+    return replace(i, params=i.params | dict(zip(ADDRESS, words)))
+
+
+def fits(shape: tuple[int | str, ...], actual: tuple[int, ...]) -> bool:
+    """Can an array have the shape as annotated, or that of an ensemble?"""
+    own = actual[-len(shape) :]
+    same = all(n == (own[shape.index(k)] if isinstance(k, str) else k) for k, n in zip(shape, own))
+    return same and len(actual) - len(shape) in (0, 1)
+
+
+def sizes_from(family: Family, given: Mapping[str, Any]) -> dict[str, int]:
+    """The letters of a family, read off the shapes of what a run was given."""
+    sizes: dict[str, int] = {}
+    said: dict[str, str] = {}  # by which argument
+    for name, value in given.items():
+        shape = family.shapes.get(name)
+        if not shape or value is None:
+            continue
+        whole = next(iter(value.arrays.values())) if isinstance(value, Words) else number_array(name, value)
+        actual = whole.shape
+        if not actual:  # one number for all says nothing about how many
+            continue
+        if not fits(shape, actual):
+            declared = f"({', '.join(map(str, shape))})"
+            raise ShapeError(
+                f"`{name}` has shape {actual}; the system declares {declared}",
+                fix=f"One member: {declared}. An ensemble: (members, {declared[1:]}.",
+            )
+        for letter, n in zip(shape, actual[-len(shape) :]):
+            if isinstance(letter, str) and sizes.setdefault(letter, n) != n:
+                raise ShapeError(
+                    f"`{name}` has {letter} = {n}, but `{said[letter]}` has {letter} = {sizes[letter]}",
+                    fix="One letter is one size.",
+                )
+            said.setdefault(str(letter), name)
+    missing = [n for n in family.letters if n not in sizes]
+    if missing:
+        owner = next(name for name, shape in family.shapes.items() if missing[0] in shape)
+        every = ", ".join(f"{n!r}: {sizes.get(n, '...')}" for n in family.letters)
+        raise InputError(
+            f"the size `{missing[0]}` cannot be read off what was given",
+            fix=f"Pass {owner}=... with all its axes, or sizes={{{every}}} to compile.",
+        )
+    return sizes

@@ -1,0 +1,125 @@
+"""What has a run collected?  Frames and observables in arrays that are laid out before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.device.cuda import dlpack as exchange
+from tinyphysics.errors import InputError
+from tinyphysics.runtime.state.digest import chain
+from tinyphysics.runtime.state.ensemble import Inputs
+from tinyphysics.runtime.state.schedule import Schedule
+from tinyphysics.trajectory import Stop
+
+
+def room(what: str, count: int, like: Any) -> Any:
+    """Memory for so many arrays like this one; pages that are never written cost nothing."""
+    if isinstance(like, exchange.DeviceArray):
+        return exchange.empty((count, *like.shape), like.dtype)
+    try:
+        return np.empty((count, *like.shape), like.dtype)
+    except (MemoryError, ValueError):
+        size = count * like.nbytes / 2**30
+        raise InputError(
+            f"{count:,} {what} are {size:,.0f} GiB, more than there is memory for",
+            fix='Raise save_every= or observe_every=, or pass save="run.zarr".',
+        ) from None
+
+
+@dataclass
+class Record:
+    """Which rows count follows from the step that was reached, so an interrupted run has nothing to undo."""
+
+    schedule: Schedule
+    frames: dict[str, Any]  # (slots, members, shape...); empty if nothing is saved
+    observed: dict[str, Any] = field(default_factory=dict)  # (rows, members, shape...)
+    hashes: list[tuple[int, str]] = field(default_factory=list)
+    stops: list[Stop] = field(default_factory=list)
+    final: dict[str, Any] = field(default_factory=dict)
+    last: int = 0
+    slot0: int = 0  # the number of the first frame that the arrays have room for
+    row0: int = 0  # and of the first observation
+    measured: list[dict[str, float]] = field(
+        default_factory=list
+    )  # the errors of each member's approximate forces
+    substeps: list[Any] = field(
+        default_factory=list
+    )  # that each member took, where they choose their own, by tile
+    rejected: list[Any] = field(
+        default_factory=list
+    )  # attempts of each that were no steps, where there are such
+    events: list[Any] = field(default_factory=list)  # what was found of those that were looked for
+    shape: Mapping[str, Any] = field(default_factory=dict)  # how members lay on a GPU
+    passed: Mapping[str, Any] = field(default_factory=dict)  # the frame before that one
+
+    def watch(self, first: Mapping[str, Any], most: int | None = None) -> None:
+        """Memory for the observables, whose values at the first step are these; for so many at most."""
+        s = self.schedule
+        count = len(s.observed(s.steps))
+        count = count if most is None else max(1, min(count, most))
+        for name, v in first.items():
+            self.observed[name] = room(f"values of `{name}`", count, v)
+            if s.first in s.observed(s.first):
+                self.observed[name][0] = v
+
+    def hash(self, n: int, state: str) -> None:
+        if not self.hashes or self.hashes[-1][0] < n:
+            self.hashes.append((n, chain(self.hashes[-1][1] if self.hashes else "", state)))
+
+    @property
+    def steps(self) -> list[int]:
+        return self.schedule.frames(self.last)
+
+    @property
+    def observed_at(self) -> range:
+        return self.schedule.observed(self.last)
+
+    def series(self, name: str) -> Any:
+        return self.observed[name][: len(self.observed_at)]
+
+    def keep(self, steps: Any, values: Mapping[str, Any], here: slice, frames: Mapping[str, str]) -> None:
+        """The rows of some members at some steps; `frames` are the names under which states come along."""
+        s = self.schedule
+        if s.observe_every is not None and self.observed:
+            wanted = steps % s.observe_every == 0
+            rows = steps // s.observe_every - s.observed(s.steps).start // s.observe_every - self.row0
+            for name, v in self.observed.items():
+                place(v, rows, wanted, values[name], here)
+        if frames and s.save_every is not None:
+            wanted = (steps % s.save_every == 0) | (steps == s.steps)
+            rows = -(-steps // s.save_every) - s.first // s.save_every - self.slot0
+            for name, source in frames.items():
+                place(self.frames[name], rows, wanted, values[source], here)
+
+    def frame(self, n: int) -> Mapping[str, Any]:
+        """The arrays of the frame at step n."""
+        slot = self.schedule.slot(n) - self.slot0
+        return {name: v[slot] for name, v in self.frames.items()} if slot >= 0 else self.passed
+
+    def blank(self, n: int, target: int, here: slice, frames: Iterable[str]) -> None:
+        """NaN for these members after step n up to the target: in the observables, and in these frames."""
+        s = self.schedule
+        for v in self.observed.values():
+            v[len(s.observed(n)) - self.row0 : len(s.observed(target)) - self.row0, here] = np.nan
+        for name in frames:
+            self.frames[name][s.complete(n) - self.slot0 : s.slot(target) + 1 - self.slot0, here] = np.nan
+
+
+def place(out: Any, rows: Any, wanted: Any, values: Any, here: slice) -> None:
+    """values[wanted] into the rows of the same place, which follow each other."""
+    if not wanted.any():
+        return
+    first = int(rows[wanted][0])
+    chosen = values if wanted.all() else values[wanted]
+    out[first : first + len(chosen), here] = chosen
+
+
+def beginning(given: Inputs, schedule: Schedule, most: int | None = None) -> Record:
+    """Memory for the frames of a run; for so many at most."""
+    count = schedule.slot(schedule.steps) + 1
+    count = count if most is None else min(count, most)
+    return Record(schedule, {name: room("frames", count, v) for name, v in given.states.items()})

@@ -1,0 +1,123 @@
+"""What is a run?  A program, what it is given, and where it goes on from: enough to do it again, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tinyphysics.ir import UOp
+from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.state.ensemble import Inputs
+from tinyphysics.runtime.state.schedule import Schedule
+from tinyphysics.step import Step
+from tinyphysics.system import System
+from tinyphysics.target import Target
+from tinyphysics.tpir.program.isa import Program, StateDecl
+from tinyphysics.trajectory import Stop
+from tinyphysics.util import digest
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A program that is made when somebody looks at it; those with one key are one program."""
+
+    key: str
+    make: Callable[[], Program]
+
+    @property
+    def program(self) -> Program:
+        return self.make()
+
+    @property
+    def states(self) -> tuple[StateDecl, ...]:
+        return self.program.states
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe) and self.key == other.key
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return made, (self.program,)  # elsewhere the key may mean something else
+
+
+def made(program: Program | Recipe) -> Program:
+    return program if isinstance(program, Program) else program.program
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which run is it?  All that decides its bits; two runs that agree in this are one."""
+
+    system: str
+    program: str  # the hash of the program
+    bits: int
+    dt: float
+    t0: float
+    seed: int
+    start: Mapping[str, str]  # hashes of the initial states
+    given: str  # of the parameters
+
+    @property
+    def key(self) -> str:
+        return digest(
+            repr(
+                [self.program, self.bits, self.dt, self.t0, self.seed, dict(self.start), self.given]
+            ).encode()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A run between two steps."""
+
+    run: Identity
+    version: str  # of the package
+    step: int
+    save_every: int | None
+    hash_every: int | None
+    members: int
+    is_ensemble: bool
+    params: Mapping[str, Any]  # (members or 1, shape...)
+    start: Mapping[str, Any]  # (members, shape...) of the states at step 0, where replays begin
+    registers: Mapping[
+        str, Any
+    ]  # (members, ...) of all that an engine has to keep to go on; at step 0 nothing
+    hashes: list[tuple[int, str]] = field(default_factory=list)
+    stopped: Mapping[int, Stop] = field(default_factory=dict)  # by the number of the member
+    last: Mapping[str, Any] = field(default_factory=dict)  # (stopped, shape...): their last good states
+
+    @cached_property
+    def frozen(self) -> dict[int, tuple[Stop, dict[str, Any]]]:
+        """Why a member stopped, and its last good state."""
+        return {
+            k: (stop, {name: v[at] for name, v in self.last.items()})
+            for at, (k, stop) in enumerate(self.stopped.items())
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Enough to do a run again, bit for bit."""
+
+    program: Program | Recipe
+    system: System
+    target: Target
+    given: Inputs
+    schedule: Schedule
+    dt: float
+    t0: float
+    threads: int | None
+    encoding: Encoding  # how the states are kept
+    loops: bool  # along the axes of a system, instead of number by number
+    begun: Checkpoint | None = None  # where it goes on from
+    # by parameters and dt, a Propagator (runtime/engines/propagator.py); None: a loop
+    jump: Callable[[Mapping[str, Any], float], Any] | None = None
+    series: Step | None = None  # a Taylor series in loops
+    events: Mapping[str, UOp] = field(default_factory=dict)  # functions whose changes of sign are looked for
+    adaptive: bool = False  # are its steps only times that somebody looks at?
+    watching: Callable[[str], Program | Recipe] | None = None  # the program with p_t as a state of that name
+    advice: str = ""  # for who takes very many steps of their own lengths

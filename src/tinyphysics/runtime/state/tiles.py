@@ -1,0 +1,106 @@
+"""Which members run together?  Tiles that fit into a cache, so that a run needs no second copy of an ensemble.
+
+Between two blocks of time the loop states of a large ensemble lie where the last frame will be; a tile is
+loaded, advanced, looked at and put back. A small one is a single tile that stays as the engine has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.runtime.state.digest import LEAF
+from tinyphysics.runtime.state.ensemble import Inputs
+from tinyphysics.trajectory import Stop
+from tinyphysics.util import prod
+
+
+def cut(members: int, numbers: int, itemsize: int, room: int) -> list[slice]:
+    """Members of each tile; the leaves of a hash never lie across two. No numbers: the engine keeps its state.
+
+    What there is room for is one tile: threads take chunks of it, and blocks are long. Tiles of more are a quarter of that.
+    """
+    if members * numbers <= room:
+        return [slice(0, members)] if members else []
+    whole = LEAF // itemsize
+    size = max(1, room // 4 // numbers // whole) * whole
+    starts = [*range(0, max(members - size, 0) + 1, size)]  # what is left over goes to the last one
+    return [slice(a, b) for a, b in zip(starts, [*starts[1:], members])]
+
+
+@dataclass
+class Store:
+    """The loop states of all members: rows of components, in memory of the size and order of a frame."""
+
+    slots: Mapping[str, Any]  # (members, shape...)
+    extra: Any  # (rows, members): what a loop carries beside the state
+
+    def rows(self, here: slice) -> list[Any]:
+        """A row for each number that a loop carries."""
+        out: list[Any] = []
+        for v in self.slots.values():
+            size = prod(v.shape[1:])
+            flat = v.reshape(-1)[here.start * size : here.stop * size]
+            out += [*flat.reshape(size, here.stop - here.start)]
+        return [*out, *self.extra[:, here]]
+
+
+def store(slots: Mapping[str, Any], numbers: int) -> Store:
+    """In the memory of these arrays, and as much more as a loop carries more than the state."""
+    first = next(iter(slots.values()))
+    rows = numbers - sum(prod(v.shape[1:]) for v in slots.values())
+    return Store(slots, np.empty((max(rows, 0), len(first)), first.dtype))
+
+
+@dataclass
+class Tile:
+    """Some members: where their loop state is between two blocks, and which of them have stopped."""
+
+    here: slice
+    engine: Any
+    given: Inputs
+    dt: float
+    t0: float
+    kept: Store | None  # None: as the engine has it
+    alone: Any = None
+    begun: bool = False
+    frozen: dict[int, tuple[Stop, Mapping[str, Any]]] = field(
+        default_factory=dict
+    )  # with the last good state
+
+    @property
+    def members(self) -> int:
+        return int(self.here.stop - self.here.start)
+
+    def states(self) -> dict[str, Any]:
+        return {name: v[self.here] for name, v in self.given.states.items()}
+
+    def params(self) -> dict[str, Any]:
+        return {name: v[self.here] if len(v) > 1 else v for name, v in self.given.params.items()}
+
+    def load(self, n: int) -> Any:
+        """The loop state at step n, to be changed by the caller."""
+        threads = None if self.kept is None else 1  # the tiles themselves are spread over the threads
+        if not self.begun:
+            return self.engine.start(self.states(), self.params(), self.members, self.dt, self.t0, threads)
+        if self.kept is None:
+            return self.engine.snapshot(self.alone)
+        rows = self.kept.rows(self.here)
+        return self.engine.resume(rows, self.params(), self.members, self.dt, self.t0, n, threads)
+
+    def restored(self, registers: Mapping[str, Any], n: int) -> Any:
+        """The loop state of these members at step n, from the registers of all."""
+        own, threads = {name: v[self.here] for name, v in registers.items()}, None if self.kept is None else 1
+        return self.engine.restored(own, self.params(), self.members, self.dt, self.t0, n, threads)
+
+    def put(self, m: Any) -> None:
+        if self.kept is None:
+            self.alone = m
+        else:
+            for row, values in zip(self.kept.rows(self.here), self.engine.held(m)):
+                assert row.dtype == values.dtype, "a loop carries other numbers than its frames"
+                row[:] = values
+        self.begun = True

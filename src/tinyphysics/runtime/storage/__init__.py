@@ -1,0 +1,1 @@
+"""How are runs kept in files?"""

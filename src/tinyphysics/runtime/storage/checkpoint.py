@@ -1,0 +1,163 @@
+"""How does a run survive the end of its process?  Its loop state in one file, which is whole or not there at all.
+
+The file is a line that says what it is, a header of JSON, arrays, and a checksum of all of it. What a loop
+carries is defined by the program, so that a run may go on with another backend than it began with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import StoreError
+from tinyphysics.runtime.state.run import Checkpoint, Identity
+from tinyphysics.trajectory import Stop
+
+MAGIC = b"tinyphysics checkpoint 1\n"
+CHECKSUM = 32  # bytes
+FORMATS = (
+    "<f8",
+    "<f4",
+    "<i8",
+    "<i4",
+    "<u8",
+    "<u4",
+    "|b1",
+)  # numbers that a program may have, as files hold them
+
+
+# --- the file ---------------------------------------------------------------------------------------
+def arrays_of(c: Checkpoint) -> dict[str, Any]:
+    kinds = {"parameter": c.params, "start": c.start, "register": c.registers, "last": c.last}
+    return {f"{kind}.{name}": v for kind, arrays in kinds.items() for name, v in arrays.items()}
+
+
+def written(c: Checkpoint) -> Iterator[Any]:
+    """The file, piece by piece, without its checksum."""
+    arrays = {name: np.ascontiguousarray(v, v.dtype.newbyteorder("<")) for name, v in arrays_of(c).items()}
+    header = {
+        "run": vars(c.run),
+        "version": c.version,
+        "step": c.step,
+        "save_every": c.save_every,
+        "hash_every": c.hash_every,
+        "members": c.members,
+        "is_ensemble": c.is_ensemble,
+        "hashes": c.hashes,
+        "stopped": [[k, s.cause, s.step, s.t, s.member, s.where] for k, s in c.stopped.items()],
+        "arrays": [[name, v.dtype.str, v.shape] for name, v in arrays.items()],
+    }
+    text = json.dumps(header).encode()
+    yield MAGIC
+    yield len(text).to_bytes(8, "little")
+    yield text
+    for v in arrays.values():
+        yield v.reshape(-1).view(np.uint8).data
+
+
+def write(c: Checkpoint, path: Path) -> None:
+    """All of it or nothing: until the last step of this, the file is what it was before."""
+    with replacing(path) as file:
+        checksum = hashlib.blake2b(digest_size=CHECKSUM)
+        for piece in written(c):
+            file.write(piece)
+            checksum.update(piece)
+        file.write(checksum.digest())
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Any]:
+    """A file to write to, which takes the place of another when it is complete and on the disk."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with open(partial, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        settle(path.parent)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise StoreError(
+            f"`{path}` could not be written: {error.strerror or error}",
+            fix="What was there before is still there.",
+        ) from error
+
+
+def settle(directory: Path) -> None:
+    """The names in a directory, on the disk."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read(path: Path) -> Checkpoint:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise StoreError(
+            f"the checkpoint `{path}` could not be read: {error.strerror or error}",
+            fix="Is it the path that was given as checkpoint=?",
+        ) from error
+    known = MAGIC[: MAGIC.rindex(b" ") + 1]
+    if not data.startswith(known):
+        raise StoreError(f"`{path}` is not a checkpoint", fix="Pass the path that was given as checkpoint=.")
+    if not data.startswith(MAGIC):
+        raise StoreError(
+            f"`{path}` is a checkpoint in the format of another version",
+            fix="Go on with the version that wrote it, or run again.",
+        )
+    body = memoryview(data)[:-CHECKSUM]
+    if (
+        len(data) < len(MAGIC) + 8 + CHECKSUM
+        or hashlib.blake2b(body, digest_size=CHECKSUM).digest() != data[-CHECKSUM:]
+    ):
+        raise StoreError(
+            f"the checkpoint `{path}` is damaged: its checksum is not that of what it holds",
+            fix="It was cut off or altered. Go on from an older one, or run again.",
+        )
+    return parsed(body)
+
+
+def parsed(data: memoryview) -> Checkpoint:
+    """What was written, known to be whole."""
+    at = len(MAGIC) + 8
+    length = int.from_bytes(data[len(MAGIC) : at], "little")
+    h = json.loads(bytes(data[at : at + length]))
+    at += length
+    arrays: dict[str, dict[str, Any]] = {}
+    for name, dtype, shape in h["arrays"]:
+        assert dtype in FORMATS
+        count = int(np.prod(shape, dtype=np.int64))
+        kind, _, own = name.partition(".")
+        here = np.frombuffer(data, dtype, count, at)
+        arrays.setdefault(kind, {})[own] = here.astype(here.dtype.newbyteorder("=")).reshape(shape)
+        at += here.nbytes
+    stopped = {
+        k: Stop(cause, step, t, member, tuple(where) if where else where)
+        for k, cause, step, t, member, where in h["stopped"]
+    }
+    return Checkpoint(
+        Identity(**h["run"]),
+        h["version"],
+        h["step"],
+        h["save_every"],
+        h["hash_every"],
+        h["members"],
+        h["is_ensemble"],
+        arrays.get("parameter", {}),
+        arrays.get("start", {}),
+        arrays.get("register", {}),
+        [(n, text) for n, text in h["hashes"]],
+        stopped,
+        arrays.get("last", {}),
+    )

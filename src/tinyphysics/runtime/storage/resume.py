@@ -1,0 +1,193 @@
+"""May a run go on from a checkpoint, and when does it leave one?  What is given in the call has to agree with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import InputError, StoreError
+from tinyphysics.runtime.state.digest import BITS, state_hash
+from tinyphysics.runtime.state.encoding import Encoding, owner
+from tinyphysics.runtime.state.ensemble import Inputs, inputs, own_of
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Checkpoint, Identity
+from tinyphysics.runtime.storage.checkpoint import read, write
+from tinyphysics.system import Family, System
+from tinyphysics.trajectory import Stop
+from tinyphysics.version import __version__
+
+
+def a_path(option: str, value: Any) -> Path:
+    try:
+        return Path(os.fsdecode(value))
+    except TypeError:
+        raise InputError(
+            f"{option}={value!r} is not a path", fix=f'Pass {option}="run.checkpoint".'
+        ) from None
+
+
+# --- going on ---------------------------------------------------------------------------------------
+def as_given(c: Checkpoint) -> dict[str, Any]:
+    """The initial states and the parameters as a user would give them."""
+    params = {name: v if len(v) > 1 else v[0] for name, v in c.params.items()}
+    return {name: v if c.is_ensemble else v[0] for name, v in c.start.items()} | params
+
+
+def sizes_given(source: Family, c: Checkpoint | None, path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the sizes of a system can be read off."""
+    if c is None:
+        return dict(given)
+    if c.run.system != source.name:
+        raise StoreError(
+            f"`{path}` is a checkpoint of `{c.run.system}`, not of `{source.name}`",
+            fix="Go on with the system of that run.",
+        )
+    return {**as_given(c), **given}
+
+
+def check_program(c: Checkpoint, path: Path, system: System, program: str) -> None:
+    """Is it a checkpoint of this program?"""
+    if c.run.program != program:
+        other = f"`{c.run.system}`" if c.run.system != system.name else f"another form of `{system.name}`"
+        raise StoreError(
+            f"`{path}` is a checkpoint of {other}: its program is {c.run.program}, this one {program}",
+            fix="Compile it with the method, order, precision, scale and sizes of that run.",
+        )
+    if c.run.bits != BITS:
+        raise StoreError(
+            f"`{path}` was written by version {c.version}, whose runs have other bits",
+            fix=f"Go on with tinyphysics {c.version}, or run again.",
+        )
+
+
+def restored_inputs(
+    system: System, c: Checkpoint, path: Path, given: Mapping[str, Any], e: Encoding
+) -> Inputs:
+    """The parameters of the checkpoint, and room for its states; an error where the call says something else."""
+    told = {name: v for name, v in given.items() if v is not None}
+    begun = as_given(c)
+    start = {name: e.words(name, begun) for name in c.start if owner(name) == name}
+    asked = inputs(system, {**{name: begun[name] for name in c.params}, **start, **told}, e)
+    for name in told:
+        if name in c.params:
+            same = (
+                np.array_equal(np.broadcast_to(asked.params[name], c.params[name].shape), c.params[name])
+                if len(asked.params[name]) in (1, len(c.params[name]))
+                else False
+            )
+        else:
+            words = {n: asked.states[n] for n in e.precision.names(name)}
+            same = all(
+                len(v) == c.members and state_hash({n: v if c.is_ensemble else v[0]}) == c.run.start[n]
+                for n, v in words.items()
+            )
+        if not same:
+            raise StoreError(
+                f"`{name}` is not what the run in `{path}` was begun with",
+                fix=f"Leave {name}= out: the checkpoint has it.",
+            )
+    return Inputs(asked.states, dict(c.params), c.members, c.is_ensemble)
+
+
+def agreed(option: str, value: Any, default: Any, kept: Any, path: Path) -> Any:
+    """The value of the checkpoint; the call may leave it out or say the same."""
+    if value == default or value == kept:
+        return kept
+    raise StoreError(
+        f"{option}={value!r}, but the run in `{path}` has {option}={kept!r}",
+        fix=f"Leave {option}= out, or pass {option}={kept!r}.",
+    )
+
+
+# --- leaving one behind -----------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Keeper:
+    """Writes the checkpoints of one run."""
+
+    path: Path
+    run: Identity
+    given: Inputs
+    start: Mapping[str, Any]  # the states at step 0
+
+    def keep(
+        self,
+        step: int,
+        registers: Mapping[str, Any],
+        record: Record,
+        frozen: Mapping[int, tuple[Stop, Mapping[str, Any]]],
+    ) -> None:
+        s, i = record.schedule, self.given
+        last = (
+            {name: np.array([state[name] for _, state in frozen.values()]) for name in self.start}
+            if frozen
+            else {}
+        )
+        write(
+            Checkpoint(
+                self.run,
+                __version__,
+                step,
+                s.save_every,
+                s.hash_every,
+                i.members,
+                i.is_ensemble,
+                i.own,
+                self.start,
+                registers,
+                record.hashes,
+                {k: stop for k, (stop, _) in frozen.items()},
+                last,
+            ),
+            self.path,
+        )
+
+
+def check_target(path: Path, resumed: Checkpoint | None) -> None:
+    """Can checkpoints be written here, and would that destroy one of another run?"""
+    if path.is_dir():
+        raise StoreError(
+            f"checkpoint={str(path)!r} is a directory", fix='Pass a file: checkpoint="run.checkpoint".'
+        )
+    if not path.parent.is_dir():
+        raise StoreError(f"there is no directory `{path.parent}` for the checkpoint", fix="Make it first.")
+    if not os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise StoreError(
+            f"`{path.parent}` cannot be written to: no permission", fix="Pass another checkpoint=."
+        )
+    if not path.exists():
+        return
+    there = read(path)  # an error if it is something else
+    if resumed is None:
+        raise StoreError(
+            f"`{path}` is the checkpoint of a run that reached step {there.step:,}",
+            fix=f"Go on with it: resume={str(path)!r}. Or remove it first.",
+        )
+    if there.run.key != resumed.run.key:
+        raise StoreError(
+            f"`{path}` is the checkpoint of another run, of `{there.run.system}` at step {there.step:,}",
+            fix="Pass another checkpoint=, or remove it first.",
+        )
+
+
+def identity(
+    system: System,
+    program: str,
+    dt: float,
+    t0: float,
+    seed: int,
+    shown: Mapping[str, Any],
+    params: Mapping[str, Any],
+) -> Identity:
+    """Of a run that begins with these states, as the user sees them."""
+    start = {name: state_hash({name: v}) for name, v in shown.items()}
+    return Identity(system.name, program, BITS, dt, t0, seed, start, state_hash(own_of(params)))
+
+
+def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The registers of all tiles, as of one."""
+    return dict(parts[0]) if len(parts) == 1 else {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}

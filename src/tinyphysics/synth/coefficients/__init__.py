@@ -1,0 +1,1 @@
+"""What are the weights of a method, exactly?"""

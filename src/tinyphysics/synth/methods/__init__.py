@@ -1,0 +1,1 @@
+"""How do facts and weights become a step?"""

@@ -1,0 +1,25 @@
+"""How is an explicit map stepped?  As it is written."""
+
+from __future__ import annotations
+
+from tinyphysics.ir import graph_rewrite
+from tinyphysics.rules.identities.real import products
+from tinyphysics.step import Assign, Step
+from tinyphysics.system import System
+
+
+def explicit_map(system: System) -> Step:
+    values = graph_rewrite(system.update, products)
+    states = [s.var for s in system.states]
+    return Step(
+        system.name,
+        system.states,
+        system.parameters,
+        system.time,
+        (),
+        (),
+        init=(),
+        body=tuple(Assign(s, v) for s, v in zip(states, values)),
+        final=(),
+        evaluations=1,
+    )

@@ -1,0 +1,92 @@
+"""How is any energy stepped by kicks and drifts?  With a copy of every particle, and both brought together again.
+
+In H(q, y) + H(x, p) each part moves the other pair alone, so that a leapfrog of the two is explicit (Pihajoki 2015, Tao
+2016). The copies begin apart by d and end apart by d, with d solved for: a symmetric projection, which makes the step
+one of the system itself, and symplectic (Jayawardana & Ohsawa 2023, Math. Comp. 92, 251).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.ir import UOp, elements
+from tinyphysics.rules.calculus.linear import ZERO, inverse, less, times
+from tinyphysics.rules.calculus.solve import ROUNDS
+from tinyphysics.step import DT, Assign, Solve, Step, Term
+from tinyphysics.synth.methods.implicit import BY_NEWTON, Flow
+from tinyphysics.system import System
+
+
+def crossed(
+    flow: Flow, first: list[UOp], second: list[UOp], momenta: list[bool], h: UOp, clock: float
+) -> None:
+    """The flow of H at the positions of one copy and the momenta of the other, which moves the rest of both."""
+    at = flow.at([b if is_p else a for a, b, is_p in zip(first, second, momenta)], clock)
+    for k, is_p in enumerate(momenta):
+        moved = first if is_p else second
+        moved[k] = moved[k] + h * at[k]
+
+
+def doubled(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
+    """A leapfrog of the copies for each weight, between one pair of projections."""
+    assert system.energy is not None
+    flow = Flow(system, system.energy)
+    momenta = [k % 2 == 1 for k, s in enumerate(flow.states) for _ in range(s.size)]
+    n = len(flow.z)
+    unknown = UOp.var("?apart", (n,))
+    d = elements(unknown)
+    u, v = ([z + x for z, x in zip(flow.z, d)], [z - x for z, x in zip(flow.z, d)])
+    done, flows = 0.0, list[tuple[int, float, float]]()  # (which copy's positions, length, time)
+    for w in weights:
+        for which, part in ((0, w / 2), (1, w), (0, w / 2)):
+            if flows and flows[-1][0] == which and system.time is None:  # two flows of one kind are one
+                flows[-1] = (which, flows[-1][1] + part, 0.0)
+            else:
+                flows.append((which, part, done + w / 2))
+        done += w
+    for which, part, clock in flows:
+        crossed(flow, *((v, u) if which else (u, v)), momenta, part * DT, clock)
+    residuals = [0.5 * (a - b) + x for a, b, x in zip(u, v, d)]
+    matrix = None
+    if (
+        n <= BY_NEWTON
+    ):  # 2 d + dt L d, to first order: what a copy feels of the other's way is of the other sign
+        rows = []
+        for i, row in enumerate(flow.jacobian()):
+            signs = [1.0 if m != momenta[i] else -1.0 for m in momenta]
+            rows.append(
+                [
+                    less(UOp.const(2.0) if i == k else ZERO, times(-sign * DT, x))
+                    for k, (x, sign) in enumerate(zip(row, signs))
+                ]
+            )
+        matrix = UOp.stack([x for row in inverse(rows) for x in row], (n, n))
+    ahead = [z + (0.5 * DT) * f for z, f in zip(flow.z, flow.at(flow.z))]
+    middle = [0.5 * (a + b) for a, b in zip(u, v)]
+    moves, first = [], 0
+    for s in flow.states:
+        part_ = middle[first : first + s.size]
+        moves.append(Assign(s, UOp.stack(part_, s.shape) if s.shape else part_[0]))
+        first += s.size
+    scale = flow.sizes([flow.z, ahead])
+    solve = Solve(
+        unknown,
+        UOp.const(0.0, shape=(n,)),
+        UOp.stack(residuals, (n,)),
+        UOp.stack(scale, (n,)),
+        tuple(moves),
+        matrix,
+        ROUNDS,
+    )
+    return Step(
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("H", system.energy),),
+        claims,
+        init=(),
+        body=(solve,),
+        final=(),
+        evaluations=len(flows),
+    )

@@ -1,0 +1,313 @@
+"""How is a Hamiltonian that does not split stepped?  By collocation: the stages of Gauss, found by solving for them.
+
+The stages Y of a step satisfy Y_i = y + h sum a_ij f(Y_j), and y moves by h sum b_j f(Y_j). With the coefficients of
+Gauss–Legendre quadrature this is symplectic and symmetric for every H, of order twice the number of stages, and keeps
+quadratic invariants. Corrections are those of Newton, with the slopes at the middle of the step, as Euler's method
+foresees it: one small linear system a step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tinyphysics.ir import UOp, elements, substitute
+from tinyphysics.rules.calculus.linear import ONE, ZERO, inverse, less, times
+from tinyphysics.rules.calculus.solve import ROUNDS
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.step import DT, WORK, Block, Part, Shear, Solve, Step, Term
+from tinyphysics.synth.coefficients.clocks import palindrome
+from tinyphysics.synth.methods.derivative import derivative, power
+from tinyphysics.system import System
+
+BY_NEWTON = 12  # unknowns, up to which the linear system is written out; beyond, residuals are the correction
+TINY = 2.0**-1000  # a size that is not zero
+NEGLIGIBLE = 2.0**-16  # of the largest position, or momentum
+
+
+@dataclass(frozen=True)
+class Collocation:
+    """Coefficients of an implicit Runge–Kutta method, a_ij = mu_ij b_j: symplectic if mu_ij + mu_ji = 1.
+
+    As floats that holds to the last bit here, where b_i a_ij + b_j a_ji = b_i b_j would not: rounded coefficients would be
+    those of a method that is not symplectic (Antoñana, Makazaga & Murua 2017, Numer. Algor. 76, 861).
+    """
+
+    mu: tuple[tuple[float, ...], ...]
+    b: tuple[float, ...]
+    c: tuple[float, ...]
+
+    @property
+    def stages(self) -> int:
+        return len(self.b)
+
+    @property
+    def a(self) -> list[list[float]]:
+        return [[m * b for m, b in zip(row, self.b)] for row in self.mu]
+
+
+def gauss(stages: int) -> Collocation:
+    """Kuntzmann 1961, Butcher 1964; up to three stages.
+
+    >>> gauss(1)
+    Collocation(mu=((0.5,),), b=(1.0,), c=(0.5,))
+    """
+    below, b, c = {
+        1: ((), (1.0,), (0.5,)),
+        2: ((0.5 + math.sqrt(3) / 3,), (0.5, 0.5), (0.5 - math.sqrt(3) / 6, 0.5 + math.sqrt(3) / 6)),
+        3: (
+            (0.5 + 0.15 * math.sqrt(15), 0.5 + 0.12 * math.sqrt(15), 0.5 + 0.15 * math.sqrt(15)),
+            (5 / 18, 4 / 9, 5 / 18),
+            (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10),
+        ),
+    }[stages]
+    mu = [[0.5] * stages for _ in range(stages)]
+    places = [(i, j) for i in range(stages) for j in range(i)]
+    for m, (i, j) in zip(below, places):
+        mu[i][j], mu[j][i] = m, 1.0 - m  # exactly: m is between a half and 2
+    return Collocation(tuple(map(tuple, mu)), b, c)
+
+
+class Flow:
+    """The motion of a Hamiltonian as numbers: dz/dt for each component of each state, states in their order."""
+
+    def __init__(self, system: System, energy: UOp) -> None:
+        self.system, self.energy = system, energy
+        self.states = [x for pair in zip(system.q, system.p) for x in pair]
+        self.z = [e for s in self.states for e in elements(s)]
+        covectors = derivative(energy, [x for pair in zip(system.p, system.q) for x in pair])
+        self.slopes = [
+            simplify([-g] if k % 2 else [g])[0] for k, group in enumerate(unroll(covectors)) for g in group
+        ]
+
+    def at(self, z: Sequence[UOp], after: float = 0.0) -> list[UOp]:
+        """The slopes at other numbers, a part of a step later."""
+        return self.moved(self.slopes, z, after)
+
+    def moved(self, roots: Sequence[UOp], z: Sequence[UOp], after: float) -> list[UOp]:
+        table = dict(zip(self.z, z))
+        t = self.system.time
+        if t is not None and after:
+            table[t] = t + after * DT
+        return substitute(roots, table)
+
+    def jacobian(self) -> list[list[UOp]]:
+        return [simplify(gradient(f, self.z)) for f in self.slopes]
+
+    def sizes(self, groups: Sequence[Sequence[UOp]]) -> list[UOp]:
+        """One over the size of each number, positions and momenta apart."""
+        out: list[UOp | None] = [None] * len(self.z)
+        places, at = [], 0
+        for s in self.states:
+            places.append(range(at, at + s.size))
+            at += s.size
+        for kind in (0, 1):
+            own = [k for place in places[kind::2] for k in place]
+            found = sizes_of(self.states[kind::2], [[group[k] for k in own] for group in groups])
+            for k, x in zip(own, found):
+                out[k] = x
+        return [x for x in out if x is not None]
+
+    def works(self, z: Sequence[UOp], after: float, weight: float) -> list[Shear]:
+        """What moves the energy of the clock, where there is one."""
+        if not self.system.driven:
+            return []
+        ((lost,),) = unroll([-power(self.energy, self.system.time)])
+        return [Shear(WORK, u, "force", weight) for u in self.moved([lost], z, after)]
+
+    def covectors(self, z: Sequence[UOp], after: float) -> list[tuple[UOp, UOp, str]]:
+        """(state, covector, how J acts) at other numbers."""
+        flat, out = self.at(z, after), []
+        for k, s in enumerate(self.states):
+            own, flat = flat[: s.size], flat[s.size :]
+            values = [v if k % 2 == 0 else simplify([-v])[0] for v in own]
+            out.append(
+                (s, UOp.stack(values, s.shape) if s.shape else values[0], "negate" if k % 2 else "pass")
+            )
+        return out
+
+
+def largest_of(items: Sequence[UOp]) -> UOp:
+    out = items[0]
+    for x in items[1:]:
+        out = out.maximum(x)
+    return out
+
+
+def sizes_of(states: Sequence[UOp], groups: Sequence[Sequence[UOp]]) -> list[UOp]:
+    """One over the size of each number: of the largest of its array, in any of the groups of numbers.
+
+    A number that is nothing beside those of the other states, or nothing at all at rest, is as good as they need it: else
+    what is left of it by rounding would never seem to settle.
+    """
+    own, at = [], 0
+    for s in states:
+        own.append(largest_of([abs(x) for group in groups for x in group[at : at + s.size]]))
+        at += s.size
+    least = largest_of(own) * NEGLIGIBLE
+    return [1.0 / x.maximum(least).maximum(TINY) for s, x in zip(states, own) for _ in range(s.size)]
+
+
+def half(flow: Flow, momenta: bool, weight: float, clock: float, name: str) -> Solve:
+    """A step by a generating function, for a time weight*dt: positions and momenta move by slopes at (q, P), or at (Q, p).
+
+    p = P + h H_q(q, P), Q = q + h H_p(q, P) comes of F = q P + h H(q, P), and is solved for P; its adjoint for Q. The
+    energy sees one time, `clock`.
+    """
+    own, at = [], 0
+    for k, s in enumerate(flow.states):
+        own += [*range(at, at + s.size)] if (k % 2 == 1) is momenta else []
+        at += s.size
+    n, h = len(own), weight * DT
+    unknown = UOp.var(name, (n,))
+    x = elements(unknown)
+
+    def with_(values: Sequence[UOp]) -> list[UOp]:
+        table = dict(zip(own, values))
+        return [table.get(k, z) for k, z in enumerate(flow.z)]
+
+    here = flow.at(flow.z, clock)
+    start = [flow.z[k] + h * here[k] for k in own]
+    slopes = flow.at(with_(x), clock)
+    residuals = [x[i] - flow.z[k] - h * slopes[k] for i, k in enumerate(own)]
+    matrix = None
+    if n <= BY_NEWTON:
+        table = flow.moved([v for row in flow.jacobian() for v in row], with_(start), clock)
+        rows = [
+            [less(ONE if i == j else ZERO, times(table[k * len(flow.z) + m], h)) for j, m in enumerate(own)]
+            for i, k in enumerate(own)
+        ]
+        matrix = UOp.stack([v for row in inverse(rows) for v in row], (n, n))
+    shears = tuple(Shear(s, g, kind, weight) for s, g, kind in flow.covectors(with_(x), clock))
+    size = sizes_of(
+        [s for k, s in enumerate(flow.states) if (k % 2 == 1) is momenta], [[flow.z[k] for k in own], start]
+    )
+    return Solve(
+        unknown,
+        UOp.stack(start, (n,)),
+        UOp.stack(residuals, (n,)),
+        UOp.stack(size, (n,)),
+        Block(shears, works=tuple(flow.works(with_(x), clock, weight))),
+        matrix,
+        ROUNDS,
+    )
+
+
+def generated(name: str, system: System, weights: Sequence[float], claims: tuple[str, ...]) -> Step:
+    """For each weight a step by a generating function and its adjoint: the method of Störmer and Verlet for any H."""
+    assert system.energy is not None
+    flow, done = Flow(system, system.energy), 0.0
+    body: list[Part] = []
+    for w in weights:
+        for momenta in (True, False):
+            body.append(half(flow, momenta, w / 2, done + w / 2, f"?{len(body)}"))
+        done += w
+    return Step(
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("H", system.energy),),
+        claims,
+        init=(),
+        body=tuple(body),
+        final=(),
+        evaluations=2 * len(weights),
+    )
+
+
+def stages(flow: Flow, method: Collocation, weight: float, name: str) -> Solve:
+    """The stages of a step of length weight*dt, and the moves that they are for."""
+    n, s, h = len(flow.z), method.stages, DT if weight == 1.0 else weight * DT
+    unknown = UOp.var(name, (n * s,))
+    Y = [elements(unknown)[k * n : (k + 1) * n] for k in range(s)]
+    f = flow.at(flow.z)
+    ahead = [z + (0.5 * h) * v for z, v in zip(flow.z, f)]  # the middle of the step, as Euler sees it
+    g = flow.at(ahead, 0.5)
+    beyond = [z + h * v for z, v in zip(flow.z, g)]  # what is at rest in its place has moved there
+    start = [z + (c * h) * ((1.0 - c) * v + c * w) for c in method.c for z, v, w in zip(flow.z, f, g)]
+    at = [flow.at(y, c) for y, c in zip(Y, method.c)]
+    residuals = [Y[0][k] - flow.z[k] - (0.5 * h) * at[0][k] for k in range(n)]
+    if s > 1:
+        moves = [[(b * h) * v for v in slopes] for b, slopes in zip(method.b, at)]
+        residuals = [
+            UOp.sum_of([Y[i][k] - flow.z[k], *(-method.mu[i][j] * moves[j][k] for j in range(s))])
+            for i in range(s)
+            for k in range(n)
+        ]
+    matrix, a = None, method.a
+    if n * s <= BY_NEWTON:
+        slopes = [flow.moved(row, ahead, 0.5) for row in flow.jacobian()]
+        rows = [
+            [
+                less(ONE if (i, k) == (j, m) else ZERO, times(slopes[k][m], a[i][j] * h))
+                for j in range(s)
+                for m in range(n)
+            ]
+            for i in range(s)
+            for k in range(n)
+        ]
+        matrix = UOp.stack([x for row in inverse(rows) for x in row], (n * s, n * s))
+    shears = []
+    for j in range(s):
+        shears += [
+            Shear(state, g, kind, weight * method.b[j])
+            for state, g, kind in flow.covectors(Y[j], method.c[j])
+        ]
+    works = [x for b, c, y in zip(method.b, method.c, Y) for x in flow.works(y, c, weight * b)]
+    size = flow.sizes([flow.z, ahead, beyond])
+    return Solve(
+        unknown,
+        UOp.stack(start, (n * s,)),
+        UOp.stack(residuals, (n * s,)),
+        UOp.stack(size * s, (n * s,)),
+        Block(tuple(shears), works=tuple(works)),
+        matrix,
+        ROUNDS,
+    )
+
+
+def collocate(name: str, system: System, method: Collocation, claims: tuple[str, ...]) -> Step:
+    assert system.energy is not None
+    return Step(
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("H", system.energy),),
+        claims,
+        init=(),
+        body=(stages(Flow(system, system.energy), method, 1.0, "?stages"),),
+        final=(),
+        evaluations=method.stages,
+    )
+
+
+def kicked(
+    name: str, system: System, V: UOp, rest: UOp, weights: Sequence[float], claims: tuple[str, ...]
+) -> Step:
+    """Half a kick by V, the midpoint rule for the rest, half a kick; neighbouring kicks merged. V is no part of a round."""
+    slopes, flow = derivative(V, system.q), Flow(system, rest)
+
+    def kick(weight: float) -> Block:
+        return Block(tuple(Shear(p, g, "negate", weight) for p, g in zip(system.p, slopes)))
+
+    (_, first), *middle, (_, last) = palindrome("V", "R", weights)
+    body: list[Part] = [
+        kick(w) if part == "V" else stages(flow, gauss(1), w, f"?{k}") for k, (part, w) in enumerate(middle)
+    ]
+    return Step(
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("V", V), Term("R", rest)),
+        claims,
+        init=(kick(first),),
+        body=(*body, kick(first + last)),
+        final=(kick(-first),),
+        evaluations=len(weights),
+    )

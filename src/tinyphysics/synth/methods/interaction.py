@@ -1,0 +1,104 @@
+"""How is H = oscillators + rest(q) stepped?  Turn, kick, turn, ...: the oscillators are solved, the rest kicks.
+
+Both parts are done exactly, so that every product of them is symplectic, and a step may be many turns of an oscillator
+long. T is quadratic in p, so that [V, [V, [V, L]]] = 0 for L = oscillators and V = rest: it is a matter of degrees in p
+alone, and splittings whose order rests on it (Nyström's) have it here too.
+
+Where the turn of a whole step is near a multiple of pi, kicks at always the same place of an oscillation add up, and it may
+grow. A mollified kick is the gradient of V at the mean of q over a step (García-Archilla, Sanz-Serna & Skeel 1999), in which
+such oscillations have no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from tinyphysics.facts import Fact
+from tinyphysics.ir import UOp, substitute
+from tinyphysics.rules.formulas.harmonic import averaged
+from tinyphysics.step import DT, WORK, Block, Part, Shear, Step, Term, Turn
+from tinyphysics.synth.coefficients.clocks import palindrome
+from tinyphysics.synth.coefficients.coefficients import COMPOSITION
+from tinyphysics.synth.coefficients.schemes import drifts_and_kicks
+from tinyphysics.synth.methods.derivative import derivative, power
+from tinyphysics.synth.methods.wisdom_holman import NEAR_INTEGRABLE
+from tinyphysics.system import System
+
+Sequence_ = list[tuple[str, float]]  # ("L", weight) of turns and ("V", weight) of kicks
+
+
+def leapfrogs(name: str) -> Callable[[], Sequence_]:
+    """A composition of turn, kick, turn."""
+    return lambda: palindrome("L", "V", COMPOSITION[name])
+
+
+@cache
+def of_scheme(name: str) -> Sequence_:
+    """A splitting of synth/coefficients/schemes.py: what it calls a drift is a turn."""
+    return [("L" if part == "T" else part, weight) for part, weight in drifts_and_kicks(name)]
+
+
+def of_orbits(name: str) -> Sequence_:
+    """A splitting for a small rest."""
+    turns, kicks = NEAR_INTEGRABLE[name]()
+    return [x for t, k in zip(turns, kicks) for x in (("L", t), ("V", k))] + [("L", turns[-1])]
+
+
+def kicks_of(sequence: Sequence_) -> int:
+    """In one of many steps: the last kick of one and the first of the next are one."""
+    parts = [part for part, _ in sequence]
+    return parts.count("V") - (len(parts) > 2 and parts[0] == parts[-1] == "V")
+
+
+def interaction_step(
+    name: str,
+    system: System,
+    found: Fact,
+    sequence: Sequence_,
+    claims: tuple[str, ...],
+    mollified: bool = False,
+) -> Step:
+    """The step; `found` is what analysis/interaction.py says. A mollified kick sees means over as long as it acts."""
+    pairs = tuple((q, p, o) for (q, p), o in zip(system.pairs, found.oscillators))
+    timed = system.time is not None and system.time in found.rest.leaves
+
+    @cache
+    def rest(weight: float) -> UOp:
+        """At q, or at the mean of q over weight * dt."""
+        h = DT if weight == 1.0 else weight * DT
+        at = {q: averaged(q, o, h) for q, _, o in pairs} if mollified else {}
+        return substitute([found.rest], at)[0]
+
+    @cache
+    def slopes(weight: float) -> list[UOp]:
+        return derivative(rest(weight), system.q)
+
+    def part(what: str, weight: float, clock: float) -> Part:
+        if what == "L":
+            return Turn(weight)
+        kicks = tuple(Shear(p, g, "negate", weight) for p, g in zip(system.p, slopes(weight)))
+        works = (Shear(WORK, -power(rest(weight), system.time), "force", weight),) if timed else ()
+        return Block(kicks, clock if timed else 0.0, works)
+
+    begins, first = sequence[0]
+    assert sequence[-1] == sequence[0], "a step ends as it begins, so that neighbours share it"
+    now, body = first if begins == "L" else 0.0, []
+    for k, (what, weight) in enumerate(sequence[1:], 1):
+        last = k == len(sequence) - 1
+        body.append(part(what, weight + first if last else weight, 1.0 if last else now))
+        now += weight if what == "L" else 0.0
+    return Step(
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        (Term("L", found.linear), Term("V", found.rest)),
+        claims,
+        init=(part(begins, first, 0.0),),
+        body=tuple(body),
+        final=(part(begins, -first, 0.0),),
+        evaluations=kicks_of(sequence),
+        oscillators=pairs,
+        coupled=not found.oscillators,
+    )

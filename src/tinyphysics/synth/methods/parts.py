@@ -1,0 +1,91 @@
+"""How is a sum of several parts stepped, none of which commute?  Each by its exact flow, there and back again.
+
+Half of the first part, half of the second, ..., all of the last, and back: Strang's product is symmetric and has order 2 for
+any number of parts. Repeated by the factors of a composition it has the order of that. The last sub-flow of a step and the
+first of the next are of one part, and merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from tinyphysics.ir import UOp
+from tinyphysics.step import Block, Shear, Step, Term, Weight
+from tinyphysics.synth.coefficients.coefficients import COMPOSITION, DIGITS
+from tinyphysics.synth.methods.derivative import derivative
+from tinyphysics.system import System
+from tinyphysics.util import in_order
+
+
+def suzuki(order: int) -> tuple[Weight, ...]:
+    """Five factors that raise a symmetric method from an even order to the next; Suzuki 1990, Phys. Lett. A 146, 319.
+
+    >>> [round(w, 3) for w in suzuki(4)]
+    [0.414, 0.414, -0.658, 0.414, 0.414]
+    """
+    root = DIGITS.power(Decimal(4), DIGITS.divide(Decimal(1), Decimal(order - 1)))
+    exact = Fraction(DIGITS.divide(Decimal(1), DIGITS.subtract(Decimal(4), root)))
+    w = Weight(float(exact), exact)
+    return w, w, 1 - 4 * w, w, w
+
+
+COMPOSED: dict[str, tuple[float, ...]] = {
+    "strang": (1.0,),
+    "strang4": suzuki(4),
+    "strang6": COMPOSITION["kahan_li6"],
+    "strang8": COMPOSITION["kahan_li8"],
+}
+
+
+def products(parts: int, weights: Sequence[float]) -> list[tuple[int, float]]:
+    """(part, weight) of one step.
+
+    >>> products(3, [1.0])
+    [(0, 0.5), (1, 0.5), (2, 1.0), (1, 0.5), (0, 0.5)]
+    """
+    out: list[tuple[int, float]] = []
+    for w in weights:
+        there = [(k, w / 2) for k in range(parts - 1)]
+        for k, x in [*there, (parts - 1, w), *reversed(there)]:
+            if out and out[-1][0] == k:
+                x = x + out.pop()[1]
+            out.append((k, x))
+    return out
+
+
+def moves(energy: UOp, system: System) -> list[tuple[UOp, UOp, str]]:
+    """(state, covector, how J acts) of one part, in an order in which no state is read after it was moved."""
+    held = [(q, p, "negate") for q, p in system.pairs if q in energy.leaves]
+    held += [(p, q, "pass") for q, p in system.pairs if p in energy.leaves]
+    slopes = derivative(energy, [own for own, _, _ in held])
+    found = {moved: (g, kind) for (_, moved, kind), g in zip(held, slopes)}
+    order = in_order(list(found), {s: g.leaves for s, (g, _) in found.items()})
+    assert order is not None, "analysis/shears.py turns it down"
+    return [(s, *found[s]) for s in order]
+
+
+def shear_step(name: str, system: System, parts: Sequence[tuple[str, UOp]], claims: tuple[str, ...]) -> Step:
+    flows = [moves(energy, system) for _, energy in parts]
+
+    def block(k: int, weight: float) -> Block:
+        return Block(tuple(Shear(state, covector, kind, weight) for state, covector, kind in flows[k]))
+
+    once = products(len(parts), COMPOSED[name])
+    loop, first, last = once, once[0], once[-1]
+    merged = len(once) > 2
+    if merged:
+        loop = [*once[1:-1], (0, last[1] + first[1])]
+    return Step(
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        tuple(Term(*part) for part in parts),
+        claims,
+        init=(block(*first),) if merged else (),
+        body=tuple(block(*x) for x in loop),
+        final=(block(0, -first[1]),) if merged else (),
+        evaluations=sum(k == 0 for k, _ in loop),
+    )

@@ -1,0 +1,123 @@
+"""How is H = T(p) + V(q) stepped by kicks and drifts?  As a palindrome, with neighbours merged.
+
+Each sub-flow of a kick or a drift is exact, so every product of them is symplectic. The last sub-flow
+of a step and the first of the next are of the same part and merge: one force evaluation a step for
+leapfrog. `final` takes the half that was done too much back, on the copy that is looked at, and undoes a processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tinyphysics.facts import Fact
+from tinyphysics.ir import Ops, UOp
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.step import DT, WORK, Block, Shear, Step, Term
+from tinyphysics.synth.coefficients.clocks import EXACT, Flow, Sequence_, composed, joined, timed
+from tinyphysics.synth.methods.derivative import derivative, force_gradient, power, power_of_gradient
+from tinyphysics.system import System
+
+
+@dataclass(frozen=True, eq=False)
+class Approximate:
+    """A sum of the potential whose derivative a tree gives, to a relative error: analysis/inverse_distance.py."""
+
+    sum: Fact
+    error: float
+
+    def derivative(self, q: UOp) -> list[UOp]:
+        n, masses = q.shape[0], self.sum.masses
+        tree = UOp(Ops.TREE, q.dtype, q.shape, (q, masses, self.sum.softening), (self.error,))
+        charge = (self.sum.factor.expand((n,)) * masses).reshape(n, 1).expand(q.shape)
+        rest = [] if self.sum.rest is None else derivative(self.sum.rest, [q])
+        return simplify([UOp.sum_of([charge * tree, *rest])])
+
+
+def flows(
+    system: System, T: UOp, V: UOp | None, approximate: Approximate | None = None, gradients: bool = False
+) -> dict[str, list[tuple[UOp, UOp, str]]]:
+    """For each part, (state that it moves, covector, how J acts)."""
+    velocities = derivative(T, system.p)
+    drift = list(zip(system.q, velocities, ["pass"] * len(system.q)))
+    if V is None:  # a force that no energy is known for
+        kick = list(zip(system.p, simplify(system.forces), ["force"] * len(system.p)))
+        return {"T": drift, "V": kick}
+    slopes = derivative(V, system.q) if approximate is None else approximate.derivative(*system.q)
+    moves = {"T": drift, "V": list(zip(system.p, slopes, ["negate"] * len(system.p)))}
+    if gradients:
+        along = force_gradient(slopes, velocities, system.q, system.p)
+        moves["W"] = list(zip(system.p, along, ["negate"] * len(system.p)))
+    return moves
+
+
+def split_step(
+    name: str,
+    system: System,
+    T: UOp,
+    V: UOp | None,
+    sequence: Sequence_,
+    claims: tuple[str, ...],
+    inside: Sequence[str] = (),
+    approximate: Approximate | None = None,
+    processor: Sequence_ | None = None,
+) -> Step:
+    """The step that applies the sequence; `inside` are the parts that depend on t.
+
+    A processor is applied before the first step, and undone on the copy that is looked at.
+    """
+    before = timed(joined(processor or []), inside)
+    assert abs(sum(f.weight for f in before if f.part == "T")) < EXACT, "a processor leaves the time as it is"
+    gradients = any(part == "W" for part, _ in [*sequence, *(processor or [])])
+    moves = flows(system, T, V, approximate, gradients)
+
+    factors: list[float] = []  # of force gradients
+    powers = (
+        {}
+        if V is None
+        else {part: power(u, system.time) for part, u in (("T", T), ("V", V)) if part in inside}
+    )
+    if gradients and "V" in powers:
+        slopes, velocities = ([g for _, g, _ in moves[part]] for part in "VT")
+        powers["W"] = power_of_gradient(slopes, velocities, system.time, system.p)
+
+    def works(f: Flow) -> tuple[Shear, ...]:
+        """What a sub-flow does to p_t: that of H is moved by -dH/dt."""
+        if f.part not in powers:
+            return ()
+        plain = [Shear(WORK, -powers[f.part], "force", f.weight)] if f.weight else []
+        extra = [Shear(WORK, -(DT * DT * powers["W"]), "force", -2 * f.gradient)] if f.gradient else []
+        return (*plain, *extra)
+
+    def block(f: Flow) -> Block:
+        shears = []
+        weight = f.weight or f.gradient
+        if f.gradient:
+            factors.append(-2 * f.gradient / weight)  # [V, [T, V]] is -g.A.g
+        for k, (state, covector, kind) in enumerate(moves[f.part]):
+            if f.gradient:
+                along = moves["W"][k][1]
+                extra = (factors[-1] * (DT * DT)).expand(along.shape) * along
+                covector = covector + extra if f.weight else extra
+            shears.append(Shear(state, covector, kind, weight))
+        return Block(tuple(shears), f.clock, works(f))
+
+    once = timed(composed(sequence) if len(inside) > 1 else joined(sequence), inside)
+    first, last = once[0], once[-1]
+    merged = len(once) > 2 and first.part == last.part and last.clock - first.clock == (first.part in inside)
+    # in a merged loop the first sub-flow has been applied before the loop begins
+    loop = [*once[1:-1], first.before(last)] if merged else once
+    terms = (Term("T", T),) if V is None else (Term("T", T), Term("V", V))
+    return Step(
+        name,
+        system.states,
+        system.parameters,
+        system.time,
+        terms,
+        claims,
+        init=tuple(map(block, [*before, *([first] if merged else [])])),
+        body=tuple(map(block, loop)),
+        final=tuple(map(block, [*([first.undone] if merged else []), *(f.undone for f in reversed(before))])),
+        evaluations=sum(f.part == "V" for f in loop),
+        coefficients=tuple(factors),
+    )

@@ -1,0 +1,1 @@
+"""What does a machine compute: numbers, or nests of loops over buffers?"""

@@ -1,0 +1,296 @@
+"""A program as loop nests: the other form of a kernel, for arrays too long to be written out number by number.
+
+The same meaning, bit for bit: instructions are replaced by what they mean, and what every number is
+follows from the index of a loop instead of being written down for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
+
+from tinyphysics.ir.dtype import f64
+from tinyphysics.ir.ops import CHOSEN, ELEMENTWISE, MOVEMENT, Ops
+from tinyphysics.ir.reduction import COMPONENTS, FEW
+from tinyphysics.ir.rewrite import graph_rewrite
+from tinyphysics.ir.uop import UOp, substitute, toposort
+from tinyphysics.rules.calculus.custom import inline
+from tinyphysics.rules.functions import fast
+from tinyphysics.rules.functions.power import is_inverse_cube
+from tinyphysics.rules.functions.transcendental import guarded, lower
+from tinyphysics.rules.identities.exact import exact
+from tinyphysics.rules.identities.fast_products import fewer
+from tinyphysics.target import PORTABLE, Seed
+from tinyphysics.tpir.kernels.at_index import Home, planes
+from tinyphysics.tpir.kernels.failure_sums import Plane, telling_sums
+from tinyphysics.tpir.kernels.index import Unsupported
+from tinyphysics.tpir.kernels.kernel import Meaning, carried_registers, implicit, input_of, unchanging
+from tinyphysics.tpir.kernels.layout import long_axes
+from tinyphysics.tpir.kernels.materialise import cost, weight
+from tinyphysics.tpir.kernels.neighbours import ListSpec, asked, shift_of, specs
+from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Turn
+from tinyphysics.tpir.kernels.schedule import Marks, schedule
+from tinyphysics.tpir.kernels.stages import Stages, rolled_up
+from tinyphysics.tpir.kernels.tree import tree_of
+from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Pointer, Program, Register, Word
+from tinyphysics.tpir.program.liveness import reads_before_writing
+
+DEAR = 4  # operations for which an array of parameters alone is computed before the loop
+
+
+def updates(
+    meaning: Meaning, instructions: Sequence[Instruction]
+) -> tuple[list[tuple[str, UOp]], dict[str, UOp]]:
+    """(what becomes of each state, in order; what is stored or observed)."""
+    marks: list[tuple[str, UOp]] = []
+    stored: dict[str, UOp] = {}
+    for i in instructions:
+        out = meaning.run([i])
+        stored |= {p.name: u for p, u in out.items() if isinstance(p, Pointer)}
+        if i.op in ("SYMP_STEP", "MAP", "SHIFT", "SCALE", "ROTATE"):
+            marks.append((str(i.dst), meaning.env[i.dst]))
+    return marks, stored
+
+
+def within(roots: Sequence[UOp], lists: dict[int, ListSpec], near: int | None) -> list[UOp]:
+    """The roots where all pairs of a block reach across the edge of a cell alike, or none does."""
+    straight = near is not None and lists[near].is_straight
+    new = {}
+    for u in toposort(roots):
+        if u.op is Ops.IMAGE:
+            a, b, _ = u.src
+            new[u] = (a - shift_of(a) if straight else a) - b
+    return substitute(list(roots), new) if new else []
+
+
+def expanded(
+    roots: Sequence[UOp], seed: Seed | None, seen: Collection[UOp] = ()
+) -> tuple[list[UOp], list[UOp]]:
+    """(in the minimal operator set, conditions that forbid it): exactly, or with the functions of math="fast"."""
+    return guarded(roots, seen) if seed is None else fast.guarded(roots, seed, seen)
+
+
+def finished(
+    nest: Nest,
+    careful: bool,
+    sums: Mapping[Plane, Collection[UOp]],
+    lists: dict[int, ListSpec],
+    seed: Seed | None,
+) -> Nest:
+    """The bodies in the minimal operator set; `sums` are those that show a failure, with what they show."""
+    pieces = []
+    for p in nest.pieces:
+        plain = inline([s.value for s in p.stores])
+        seen = dict.fromkeys(u for s in p.stores for u in sums.get((s.buffer, s.plane), ()))
+        values, guards = (lower(plain), []) if careful else expanded(plain, seed, seen)
+        guards += (
+            [] if careful or nest.kind != "map" else [(u - u).ne(0.0) for u in p.loads() if u.arg in sums]
+        )
+        flat = graph_rewrite([*values, *guards], exact)
+        stores = tuple(replace(s, value=v) for s, v in zip(p.stores, flat))
+        near = within(plain, lists, nest.near) if nest.kind == "pairs" and not guards else []
+        inside = graph_rewrite(lower(near) if careful or seed is None else expanded(near, seed)[0], exact)
+        pieces.append(Piece(p.lo, p.hi, stores, tuple(flat[len(values) :]), tuple(inside)))
+    return replace(nest, pieces=tuple(pieces))
+
+
+def dear_parameters(roots: Sequence[UOp], homes: dict[UOp, Home]) -> list[UOp]:
+    """Arrays of parameters alone that are worth computing once: 1/m, but no table of all pairs."""
+    params = frozenset(u for u in toposort(roots) if u.op is Ops.VAR and str(u.arg).startswith("$"))
+    largest = max((v.size for v in homes), default=0)
+    found: dict[UOp, None] = {}
+
+    def fixed(u: UOp) -> bool:
+        return bool(u.leaves) and u.leaves <= params
+
+    def worth(u: UOp) -> bool:
+        return (
+            u.op in ELEMENTWISE and bool(u.shape) and u.size <= largest and fixed(u) and cost(u, {}) >= DEAR
+        )
+
+    for u in toposort(roots):
+        if fixed(u) and (worth(u) or u.op in MOVEMENT - CHOSEN):
+            continue
+        for s in u.src:
+            while s.op in MOVEMENT and len(s.src) == 1:
+                s = s.src[0]
+            if worth(s) and (s.dtype.is_int or any(weight(x) >= DEAR for x in toposort([s]))):
+                found[s] = None
+    return list(found)
+
+
+MOST_CHOICES = 4  # between components of a table; a larger one lies flat in a buffer of its own
+
+
+def constant_arrays(roots: Sequence[UOp], components: int) -> list[UOp]:
+    """Lists of numbers that are too long to be written into a loop."""
+    return [
+        u
+        for u in toposort(roots)
+        if u.op is Ops.STACK and long_axes(u.shape, components) and all(s.op is Ops.CONST for s in u.src)
+    ]
+
+
+def large_tables(roots: Sequence[UOp], params: Sequence[UOp], components: int) -> list[UOp]:
+    """Parameters whose components are chosen by indices, more than a few choices would do."""
+    tables = dict.fromkeys(
+        u.src[0]
+        for u in toposort(roots)
+        if u.op is Ops.GATHER and planes(u.src[0].shape[: len(u.src) - 1], components) > MOST_CHOICES
+    )
+    return [u for u in params if u in tables]
+
+
+FEW_OF_PAIRS = (
+    3  # components in a program where each number is a pair of float64: written out, all is 20 times as long
+)
+
+
+def few(program: Program) -> int:
+    """How long an axis is written out, if none is longer than COMPONENTS."""
+    in_pairs = any(s.low_of is not None and s.type.dtype is f64 for s in program.states)
+    return FEW_OF_PAIRS if in_pairs else FEW
+
+
+def longest_axis(program: Program) -> int:
+    return max((n for s in program.states for n in s.type.shape), default=1)
+
+
+MAPS_IN_A_ROW = (
+    12  # stages that are maps alone: written out, so many may stay in registers or follow each other by rows
+)
+APART = ("SUM", "PAIRS", "MAX", "MIN", "NEAR")  # what is a nest of its own
+
+
+def in_passes(program: Program, start: Mapping[Operand, UOp], others: Sequence[Register]) -> Stages | None:
+    """The stages of a step that is run as a loop over nests, if it is: those must be the same in every pass."""
+    fixed = unchanging(program, start)
+    found = None if others else rolled_up(program, lambda r: r in start and fixed(r))
+    if found is None or not found.tails or found.weights or any(i.op == "TREE" for i in program.step):
+        return None
+    maps = not any(
+        i.op in APART or i.op == "MOVE" and i.args[0] in (Word("gather"), Word("scatter"))
+        for i in program.step
+    )
+    return None if maps and found.count <= MAPS_IN_A_ROW else found
+
+
+@lru_cache(maxsize=16)
+def build_loops(program: Program, components: int | None = None, seed: Seed = PORTABLE) -> LoopKernel:
+    """The nests of a program, for a machine with some seed; `Unsupported` if loops do not follow its long axes."""
+    roots_by = seed if program.math == "fast" else None
+    by_lists = any(i.op == "NEAR" for i in (*program.init, *program.step, *program.final))
+    if components is None:
+        components = COMPONENTS if longest_axis(program) > COMPONENTS and not by_lists else few(program)
+    if any(i.op == "JACOBI" for i in program.init):
+        raise Unsupported("Kepler orbits")
+    if any(i.op == "SOLVE" for _, _, i in program.numbered()):
+        raise Unsupported("equations that are solved")
+    start = Meaning(program)
+    init_marks, _ = updates(start, program.init)
+    needed = reads_before_writing((*program.step, *program.final))
+    states = [Register("S", i) for i in range(len(program.states))]
+    others = carried_registers(program, start.env)[len(states) :]
+    arrays = {p.name: start.env[Param(p.name)] for p in program.params if p.type.shape}
+    given = {u: Home(f"${name}") for name, u in arrays.items()}
+    inputs = {s.name: f"S{i}" for i, s in enumerate(program.states)}
+    buffers: dict[str, Buffer] = {}
+
+    def declare(name: str, u: UOp) -> None:
+        buffers[name] = Buffer(name, planes(u.shape, components), long_axes(u.shape, components), u.dtype)
+
+    for name, u in arrays.items():
+        declare(f"${name}", u)
+    for i in range(len(program.states)):
+        declare(f"S{i}", input_of(program, i))
+
+    shaped: dict[Operand, UOp] = {
+        r: UOp.var(str(r), start.env[r].shape, start.env[r].dtype) for r in [*states, *others]
+    }
+    kept: dict[Operand, UOp] = {
+        r: u for r, u in start.env.items() if isinstance(r, Param) or r in needed and r not in shaped
+    }
+    here = given | {u: Home(str(r)) for r, u in shaped.items()}
+    end = Meaning(program)
+    end.env |= kept | shaped
+    stages = in_passes(program, start.env, others)
+    bodies = [program.step] if stages is None else [stages.body, *(t.body for t in stages.tails)]
+    steps: list[list[tuple[str, UOp]]] = []  # of a step that is a loop itself, what each of its turns does
+    for body in bodies:
+        loop = Meaning(program)
+        loop.env |= kept | shaped
+        steps.append(updates(loop, body)[0])
+    steps[0] += [(str(r), loop.env[r]) for r in others if loop.env[r] is not shaped[r]]
+    _, stored = updates(end, program.final)
+    final_marks = [(f"&{name}", u) for name, u in stored.items()]
+    first_marks = [*init_marks, *((str(r), start.env[r]) for r in others)]
+    near = specs([u for _, u in (*first_marks, *chain(*steps), *final_marks)])
+    if near:
+        first_marks, final_marks, *steps = (
+            list(zip([name for name, _ in marks], asked([u for _, u in marks], near)))
+            for marks in (first_marks, final_marks, *steps)
+        )
+    if roots_by is not None:
+        first_marks, final_marks, *steps = (
+            list(zip([name for name, _ in marks], fewer(inline([u for _, u in marks]))))
+            for marks in (first_marks, final_marks, *steps)
+        )
+    step_marks = list(chain(*steps))
+    for one in near.values():
+        buffers |= {b.name: b for b in one.buffers()}
+        here[one.reference] = given[one.reference] = Home(one.name("ref"))
+    tree = tree_of([[u for _, u in marks] for marks in (first_marks, step_marks, final_marks)])
+    if tree is not None:
+        buffers |= {b.name: b for b in tree.buffers()}
+    dear = dear_parameters([u for _, u in (*step_marks, *final_marks)], here)
+    constants = {u: Home(f"K{k}") for k, u in enumerate(dear)}
+    everything = [u for _, u in (*first_marks, *step_marks, *final_marks)]
+    literals = constant_arrays(everything, components)
+    lists = {u: Home(f"list.{k}") for k, u in enumerate(literals)}
+    flat = {u: f"flat.{str(u.arg)[1:]}" for u in large_tables(everything, list(arrays.values()), components)}
+    for u, home in lists.items():
+        declare(home.buffer, u)
+    for u, name in flat.items():
+        buffers[name] = Buffer(name, 1, u.shape, u.dtype)
+
+    first = given | lists | {input_of(program, i): Home(f"S{i}") for i in range(len(program.states))}
+    before: Marks = [*first_marks, *((home.buffer, u) for u, home in constants.items())]
+    sections, careful = {}, {}
+    periods = (1,) if stages is None else (1, *(t.period for t in stages.tails))
+    for name, parts, homes in (
+        ("init", [before], first),
+        ("step", steps, here | lists | constants),
+        ("final", [final_marks], here | lists | constants),
+    ):
+        nests: tuple[list[Nest], list[Nest]] = [], []
+        turns: list[Turn] = []
+        for k, marks in enumerate(parts):
+            s = schedule(marks, homes, components, f"{name}.{f'after{k}.' if k else ''}", flat)
+            for b in s.buffers.values():
+                buffers.setdefault(b.name, b)
+            sums = telling_sums(s.nests, is_inverse_cube if roots_by is None else fast.is_root)
+            turns.append(Turn(len(nests[0]), len(nests[0]) + len(s.nests), tuple(s.swaps), periods[k]))
+            for out, is_careful in zip(nests, (False, True)):
+                out += [finished(n, is_careful, sums, near, roots_by) for n in s.nests]
+        passes = stages.count if stages is not None and name == "step" else 1
+        sections[name] = LoopSection(name, tuple(nests[0]), tuple(turns), passes)
+        careful[name] = LoopSection(name, tuple(nests[1]), tuple(turns), passes)
+    scalars = [u for p in program.params if not (u := start.env[Param(p.name)]).shape]
+    return LoopKernel(
+        program.name,
+        tuple(dict.fromkeys([*scalars, *implicit(program)])),
+        buffers,
+        sections,
+        careful,
+        inputs,
+        {name: f"${name}" for name in arrays},
+        {name: (f"&{name}", u.dtype, u.shape) for name, u in stored.items()},
+        components,
+        {home.buffer: u for u, home in lists.items()},
+        near,
+        {str(u.arg)[1:]: name for u, name in flat.items()},
+        tree,
+        contracts=roots_by is not None,
+    )

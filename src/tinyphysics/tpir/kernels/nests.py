@@ -1,0 +1,295 @@
+"""The loops of an array program, as values: what a backend renders, and what the NumPy engine interprets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from tinyphysics.ir.dtype import DType
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.reduction import slabs
+from tinyphysics.ir.text import dump
+from tinyphysics.ir.uop import UOp, toposort
+from tinyphysics.util import prod
+
+NEIGHBOURS = 100  # pairs that are looked at for each particle of a list: a guess, for costs
+MET, MEETING = (
+    1000,
+    20,
+)  # nodes and points that each point of a tree meets, operations for each: guesses, for costs
+PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Planes of numbers, one behind the other, each row-major along the long axes."""
+
+    name: str
+    planes: int
+    axes: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def plane(self) -> int:
+        """Numbers from one plane to the next: an odd number of cache lines, so that planes do not collide."""
+        lines = -(-(prod(self.axes) + PAD) // 8)
+        return (lines | 1) * 8 if self.axes else 8
+
+    @property
+    def size(self) -> int:
+        return self.planes * self.plane
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    buffer: str
+    plane: int
+    index: tuple[UOp, ...]
+    value: UOp
+    combine: Ops | None = None  # of a reduction: how items are combined
+    shift: UOp | None = None  # of a scatter: how many planes further
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A range of the innermost variable in which no condition on it is left."""
+
+    lo: int
+    hi: int
+    stores: tuple[Store, ...]
+    guards: tuple[UOp, ...] = ()
+    plain: tuple[UOp, ...] = ()  # the values of the stores where no pair reaches across the edge of a cell
+
+    @property
+    def inside(self) -> Piece:
+        """As it is where no pair reaches across the edge of a cell."""
+        if not self.plain:
+            return self
+        return replace(self, stores=tuple(replace(s, value=v) for s, v in zip(self.stores, self.plain)))
+
+    @property
+    def roots(self) -> list[UOp]:
+        shifts = [s.shift for s in self.stores if s.shift is not None]
+        return [
+            *(s.value for s in self.stores),
+            *(i for s in self.stores for i in s.index),
+            *shifts,
+            *self.guards,
+        ]
+
+    def loads(self) -> list[UOp]:
+        return [u for u in toposort(self.roots) if u.op is Ops.LOAD]
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """Loops over `sizes`, one variable each, the innermost cut in pieces.
+
+    map:       every store at every index
+    lanes:     the innermost variable is summed over, in strided accumulators
+    sequence:  `along` is summed over, one item after the other, at every index
+    pairs:     the first variable is i, the innermost j > i; stores indexed by i are sums over j and the others
+               sums over i, in the slabs of ir/reduction.py, each with planes of its own
+               with a list, j is a neighbour of i in it; both are places in its order
+    fold:      what the slabs of a sum over neighbours have stored apart is added to the first, slab by slab
+    list:      when points have gone too far, they are stored and a list of neighbours is made again
+    tree:      points and masses are stored, and the pull of the masses on the points is summed through a tree
+    scatter:   buffers are cleared, then every store adds to what is there, in order: piece by piece, index by index
+    """
+
+    kind: str
+    variables: tuple[UOp, ...]
+    sizes: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+    along: tuple[UOp, int] | None = None
+    near: int | None = None  # the list of neighbours that pairs are taken from, or that is made
+    evaluation: int = 0  # of a tree: which one of its section
+    when: UOp | None = None  # of a list: the condition under which it is made again
+
+    @property
+    def extent(self) -> int:
+        """How far the range goes that threads share out: slabs of pairs, else the outermost loop."""
+        if self.kind == "pairs":
+            return len(slabs(self.sizes[0], self.near is not None)) - 1
+        if self.kind in (
+            "scatter",
+            "list",
+            "tree",
+            "fold",
+        ):  # the order in which items are added is that of the loop
+            return 1
+        return self.sizes[0] if len(self.sizes) > (self.kind == "lanes") else 1
+
+    @property
+    def parts(self) -> int:
+        """Slabs of rows of a sum over pairs."""
+        return len(slabs(self.sizes[0], self.near is not None)) - 1
+
+    @cached_property  # asked for at every call of a kernel: how many threads are worth it
+    def operations(self) -> int:
+        """Of one item, in the longest piece."""
+        if self.kind == "tree":
+            return MEETING
+        longest = max(self.pieces, key=lambda p: p.hi - p.lo)
+        sums = sum(s.combine is not None for s in longest.stores)
+        return sums + sum(
+            u.op not in (Ops.CONST, Ops.VAR, Ops.LOAD) and u.dtype.is_float for u in toposort(longest.roots)
+        )
+
+    @property
+    def items(self) -> int:
+        n = prod(self.sizes)
+        if self.kind == "pairs":
+            return n * NEIGHBOURS if self.near is not None else n * (n - 1) // 2
+        if self.kind == "list":
+            return 0  # seldom
+        if self.kind == "tree":
+            return n * MET
+        return n * (self.along[1] if self.along else 1)
+
+    def loads(self) -> Iterator[UOp]:
+        for p in self.pieces:
+            yield from p.loads()
+        if self.when is not None:
+            yield from (u for u in toposort([self.when]) if u.op is Ops.LOAD)
+
+    def __str__(self) -> str:
+        if self.kind == "list":
+            return f"list near{self.near} of {self.sizes[0]} points, made when {self.when}"
+        if self.kind == "tree":
+            return f"tree of {self.sizes[0]} points, evaluation {self.evaluation}"
+        loops = " x ".join(f"{v.arg} < {n}" for v, n in zip(self.variables, self.sizes))
+        by = "" if self.near is None else f" in near{self.near}"
+        lines = [
+            f"{self.kind} {loops}{by}"
+            + (f", {self.along[0].arg} < {self.along[1]} in turn" if self.along else "")
+        ]
+        for p in self.pieces:
+            if len(self.pieces) > 1:
+                lines.append(f"  {p.lo} <= {self.variables[-1].arg} < {p.hi}")
+            for s in p.stores:
+                at = ", ".join(map(str, s.index))
+                lines.append(
+                    f"    {s.buffer}.{s.plane}[{at}] {'<-' if s.combine is None else s.combine.value + '<-'}"
+                )
+            lines += ["    " + line for line in dump(p.roots).splitlines()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The nests from one to another, then `swaps` exchanges what two buffers hold; after every `period` passes."""
+
+    begin: int
+    end: int
+    swaps: tuple[tuple[str, str], ...] = ()
+    period: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class LoopSection:
+    """Nests in order, as often as `passes` says, each turn after so many of them: a loop within the loop over steps."""
+
+    name: str
+    nests: tuple[Nest, ...]
+    turns: tuple[Turn, ...]
+    passes: int = 1
+
+    @property
+    def swaps(self) -> tuple[tuple[str, str], ...]:
+        """Of every turn."""
+        return tuple(pair for t in self.turns for pair in t.swaps)
+
+    @property
+    def rolled(self) -> bool:
+        return self.passes > 1
+
+    @property
+    def work(self) -> int:
+        """Operations of one step."""
+        return sum(
+            self.passes // t.period * n.items * n.operations
+            for t in self.turns
+            for n in self.nests[t.begin : t.end]
+        )
+
+    def sequence(self) -> Iterator[Turn]:
+        """The turns of one step."""
+        for k in range(1, self.passes + 1):
+            yield from (t for t in self.turns if k % t.period == 0)
+
+
+@dataclass(eq=False)
+class LoopKernel:
+    """A program as loop nests over buffers."""
+
+    name: str
+    params: tuple[UOp, ...]  # scalars that all nests share
+    buffers: dict[str, Buffer]
+    sections: dict[str, LoopSection]
+    careful: dict[str, LoopSection]
+    inputs: dict[str, str]  # state -> the buffer that it is loaded into
+    arrays: dict[str, str]  # array parameter -> its buffer
+    outputs: dict[str, tuple[str, DType, tuple[int, ...]]]  # name -> buffer, dtype, shape
+    components: int
+    constants: dict[str, UOp] = field(default_factory=dict)  # buffer -> the numbers in it, one node each
+    # lists of neighbours, by number: tpir/kernels/neighbours.py
+    lists: dict[int, Any] = field(default_factory=dict)
+    flat: dict[str, str] = field(
+        default_factory=dict
+    )  # array parameter -> a buffer with all its axes in a row
+    tree: Any = None  # the tree that it sums through, if it does: tpir/kernels/tree.py
+    contracts: bool = False  # does a product join a sum over pairs with one rounding?  Under math="fast"
+
+    def place(self, name: str) -> str:
+        """The buffer in whose memory another lies: what a section needs for itself, where an earlier one had its own.
+
+        Only one section runs at a time.
+        """
+        section, dot, _ = name.partition(".")
+        if not dot or section not in self.sections:
+            return name
+
+        def like(b: Buffer) -> tuple[object, ...]:
+            return b.planes, b.axes, b.dtype
+
+        own = [
+            n
+            for n, b in self.buffers.items()
+            if n.startswith(f"{section}.") and like(b) == like(self.buffers[name])
+        ]
+        for other in self.sections:
+            theirs = [
+                n
+                for n, b in self.buffers.items()
+                if n.startswith(f"{other}.") and like(b) == like(self.buffers[name])
+            ]
+            if len(theirs) > own.index(name):
+                return theirs[own.index(name)]
+        return name
+
+    @property
+    def bytes(self) -> int:
+        """Of all buffers, those in one place counted once."""
+        places = {self.place(name) for name in self.buffers}
+        return sum(b.size * b.dtype.bits // 8 for name, b in self.buffers.items() if name in places)
+
+    @property
+    def guarded(self) -> bool:
+        return any(p.guards for s in self.sections.values() for n in s.nests for p in n.pieces)
+
+    def __str__(self) -> str:
+        out = [f"kernel {self.name}"]
+        out += [
+            f"  buffer {b.name} {b.dtype} {b.planes} planes of {list(b.axes)}" for b in self.buffers.values()
+        ]
+        for section in self.sections.values():
+            out.append(f"{section.name}:")
+            out += [f"  {section.passes} passes:"] if section.rolled else []
+            for t in section.turns:
+                out += [f"  after every {t.period}:"] if t.period > 1 else []
+                out += ["  " + line for n in section.nests[t.begin : t.end] for line in str(n).splitlines()]
+                out += [f"  swap {a}, {b}" for a, b in t.swaps]
+        return "\n".join(out)

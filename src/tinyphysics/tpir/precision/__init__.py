@@ -1,0 +1,1 @@
+"""What is the same program in other numbers?"""

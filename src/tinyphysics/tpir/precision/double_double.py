@@ -1,0 +1,257 @@
+"""How does a float64 program run with twice the digits?  The same instructions, each as several on pairs of float64.
+
+A step is derived, fused and verified as ever, and made wide last: every register becomes two, a state gets an error
+word, and each instruction is replaced by what rules/functions/widen.py makes of it. So the program is an ordinary one, which
+every backend runs; nothing that simplifies real numbers comes after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from tinyphysics.errors import PlanError
+from tinyphysics.ir import UOp, f64, graph_rewrite
+from tinyphysics.rules.digits.double_double import Pair, multiply_add, number, words
+from tinyphysics.rules.functions.widen import Wide, widen
+from tinyphysics.rules.identities.exact import exact
+from tinyphysics.tpir.precision.precision import LOW
+from tinyphysics.tpir.program.isa import (
+    WORDS,
+    Instruction,
+    Operand,
+    Param,
+    Pointer,
+    Program,
+    Register,
+    StateDecl,
+    Type,
+    Word,
+)
+from tinyphysics.tpir.program.lower import Builder
+from tinyphysics.tpir.program.symbolic import Symbolic
+
+REFUSED = {
+    "TREE": "sums through a tree are",
+    "SCALE": "states in other units are",
+    "SHIFT": "states in other units are",
+}  # what is not made in pairs
+SHORT = 2.0**30  # a coefficient that is a multiple of its inverse is that number: 1/2, -1, 3/4
+Words = tuple[Operand, Operand | None]  # where the two words of a number are; None: it has one
+
+
+class WideBuilder(Builder):
+    """Instructions for pairs; a register of the float64 program is a variable of that name."""
+
+    def __init__(self, program: Program, weights: Mapping[float, Fraction]) -> None:
+        super().__init__((), {})
+        self.program, self.weights = program, weights
+        self.symbolic = Symbolic(program)
+        self.words: dict[Operand, Words] = {}
+        self.steps: dict[Operand, None] = {
+            Param("dt"): None
+        }  # dt, and what is computed from it and numbers alone
+        self.times: dict[Operand, None] = {}
+        for p in program.params:
+            self.words[Param(p.name)] = (Param(p.name), None)
+
+    def moves(self, u: UOp) -> bool:
+        return True  # what is computed once is in `init` already
+
+    # --- numbers ------------------------------------------------------------------------------
+    def value(self, x: Operand, like: Type) -> Wide:
+        """What stands for an operand: variables that name the registers of its words."""
+        high, low = self.words[x]
+        names = [UOp.var(f"{x}{end}", like.shape, like.dtype) for end in ("", LOW)]
+        self.current[names[0]] = high
+        if not like.dtype.is_float:
+            return names[0]
+        if low is None:
+            return Pair(names[0])
+        self.current[names[1]] = low
+        return Pair(*names)
+
+    def constants(self, i: Instruction) -> dict[UOp, Wide]:
+        """The coefficients of the method, with the digits that a float64 has lost: they make steps of dt, and later times."""
+        given = registers(i)
+        if not any(x in self.steps for x in given) or any(
+            x not in self.steps and x not in self.times for x in given
+        ):
+            return {}
+        known: dict[UOp, Wide] = {}
+        for x in i.args:
+            if isinstance(x, float):
+                u = UOp.const(x, f64, i.type.shape)
+                known[u] = number(self.coefficient(x), u)
+        return known
+
+    def coefficient(self, x: float) -> Fraction:
+        meant = self.weights.get(x, Fraction(x))
+        if meant == Fraction(x) and not (x * SHORT).is_integer():
+            raise PlanError(
+                f"the coefficient {x!r} of the method `{self.program.name}` is known as a float64 only",
+                fix='Choose a method whose weights have more digits, or precision="float64".',
+            )
+        return meant
+
+    def expression(self, i: Instruction) -> Wide:
+        """What an instruction computes, from the words of its operands."""
+        self.current.clear()
+        u = self.symbolic.value(i, f"`{i}`")
+        if u is None:
+            raise PlanError(
+                f'`{i.op}` is not made with precision="dd" yet', fix='Choose precision="float64".'
+            )
+        known: dict[UOp, Wide] = self.constants(i)
+        for x in i.operands if i.op == "ACC_GRAD" else i.args:
+            if x in self.words:
+                v = self.symbolic.env[x]
+                known[v] = self.value(x, Type(v.dtype, v.shape))
+        return widen([u], known)[0]
+
+    def keep(self, dst: Register, value: Wide, section: str, note: str) -> None:
+        """The words of a value in registers, computed by ordinary instructions."""
+        parts = [value] if isinstance(value, UOp) else [value.high] if value.low is None else list(value)
+        found = self.placed([u for u in parts if u is not None], section, note)
+        self.words[dst] = (found[0], found[1] if len(found) > 1 else None)
+        first = parts[0]
+        assert first is not None
+        self.symbolic.env[dst] = UOp.var(f"{dst}", first.shape, first.dtype)
+
+    def placed(self, roots: Sequence[UOp], section: str, note: str) -> list[Operand]:
+        """Where the roots are; arrays and what is read as a register are in one."""
+        body = self.sections[section]
+        begun = len(body)
+        out: list[Operand] = []
+        for u in graph_rewrite(roots, exact):
+            x = self.operand(u, section)
+            if isinstance(x, float):  # a register has a type and a shape, a number has none
+                x = self.temporary()
+                self.emit(section, "MOVE", x, Word("expand"), float(u.arg), u=u)
+            elif isinstance(x, Register) and x.kind == "S":  # its value now, whatever becomes of the state
+                x, state = self.temporary(), x
+                self.emit(section, "MOVE", x, Word("reshape"), state, u=u)
+            out.append(x)
+        if len(body) > begun and note:
+            body[-1] = replace(body[-1], note=note)
+        return out
+
+    # --- instructions -------------------------------------------------------------------------
+    def widened(self, i: Instruction, section: str) -> None:
+        if i.op in REFUSED:
+            raise PlanError(
+                f'{REFUSED[i.op]} not made with precision="dd" yet', fix='Choose precision="float64".'
+            )
+        match i.op:
+            case "LOAD":
+                assert isinstance(i.dst, Register)
+                self.load(i.dst, i.type)
+            case "SYMP_STEP" | "MAP":
+                self.update(i, section)
+            case "STORE":
+                high, low = self.words[i.args[0]]
+                assert isinstance(i.dst, Pointer) and low is not None
+                self.emit(section, "STORE", i.dst, high)
+                self.emit(section, "STORE", Pointer(f"{i.dst.name}{LOW}"), low)
+            case "TIME":
+                assert isinstance(i.dst, Register) and isinstance(i.args[0], float)
+                c, e = words(self.coefficient(i.args[0]))
+                self.current.clear()
+                self.keep(i.dst, clock_pair(c, e), section, i.note)
+                self.times[i.dst] = None
+            case "NEAR":  # made of first words; forces see both
+                what, *given, numbers = i.args
+                assert isinstance(i.dst, Register)
+                firsts = [x if isinstance(x, float) else self.words[x][0] for x in given]
+                listed = self.temporary()
+                self.sections[section].append(
+                    Instruction("NEAR", (listed, what, *firsts, numbers), i.type, i.note)
+                )
+                self.words[i.dst] = (listed, None)
+                self.symbolic.env[i.dst] = UOp.var(f"{i.dst}", i.type.shape, i.type.dtype)
+            case "NOISE":  # a number of 53 random bits is one word
+                kind, index, numbers = i.args
+                assert isinstance(i.dst, Register)
+                at = index if isinstance(index, float) else self.words[index][0]
+                drawn = self.temporary()
+                self.sections[section].append(
+                    Instruction("NOISE", (drawn, kind, at, numbers), i.type, i.note)
+                )
+                self.words[i.dst] = (drawn, None)
+                self.symbolic.env[i.dst] = UOp.var(f"{i.dst}", i.type.shape, i.type.dtype)
+            case _:
+                assert isinstance(i.dst, Register)
+                self.keep(i.dst, self.expression(i), section, i.note)
+                if registers(i) and all(x in self.steps for x in registers(i)):
+                    self.steps[i.dst] = None
+
+    def load(self, state: Register, type_: Type) -> None:
+        high, low = (Register("S", 2 * state.index + k) for k in range(2))
+        name = self.program.states[state.index].name
+        like = UOp.var(str(state), type_.shape, type_.dtype)
+        self.emit("init", "LOAD", high, Pointer(name), u=like)
+        self.emit("init", "LOAD", low, Pointer(f"{name}{LOW}"), u=like)
+        self.words[state] = (high, low)
+        self.symbolic.env[state] = like
+
+    def update(self, i: Instruction, section: str) -> None:
+        """A state moves: both words are computed before either is written."""
+        self.current.clear()
+        if i.op == "SYMP_STEP":
+            own, flow = (self.value(x, i.type) for x in i.operands[:2])
+            h = self.factor(i.args[1], i.type)
+            assert isinstance(own, Pair) and isinstance(flow, Pair)
+            new = multiply_add(flow, h, own)
+        else:
+            given = i.args[0]
+            source = (
+                Pair(UOp.const(given, f64, i.type.shape))
+                if isinstance(given, float)
+                else self.value(given, i.type)
+            )
+            assert isinstance(source, Pair)
+            new = source
+        high, low = self.words[i.dst]
+        assert isinstance(high, Register) and isinstance(low, Register)
+        words = self.placed([new.high, new.rest], section, i.note)
+        for register, word in zip((high, low), words):
+            self.emit(section, "MAP", register, word, u=self.symbolic.env[i.dst])
+
+    def factor(self, h: Operand, like: Type) -> Pair:
+        if isinstance(h, float):
+            return Pair(UOp.const(h, f64, like.shape))
+        found = self.value(h, Type(f64))
+        assert isinstance(found, Pair)
+        return Pair(*(None if w is None else w.expand(like.shape) for w in found))  # type: ignore[arg-type]
+
+
+def registers(i: Instruction) -> list[Operand]:
+    """What an instruction reads."""
+    return [x for x in i.args if isinstance(x, (Register, Param))]
+
+
+def clock_pair(c: float, e: float = 0.0) -> Pair:
+    """The time after c + e steps more, as variables that a Builder knows."""
+    return Pair(*(UOp.var(f"@{c!r},{e!r},{word}") for word in WORDS))
+
+
+def in_pairs(program: Program, weights: Mapping[float, Fraction]) -> Program:
+    """A float64 program in pairs of float64; `weights` says which numbers the method's coefficients stand for."""
+    b = WideBuilder(program, weights)
+    for section in ("init", "step", "final"):
+        for i in program.section(section):
+            b.widened(i, section)
+    states = []
+    for k, s in enumerate(program.states):
+        states.append(replace(s, conjugate=None if s.conjugate is None else 2 * s.conjugate))
+        states.append(StateDecl(f"{s.name}{LOW}", "error", s.type, low_of=2 * k))
+    return replace(
+        program,
+        claims=(),
+        states=tuple(states),
+        energy=(),
+        init=tuple(b.sections["init"]),
+        step=tuple(b.sections["step"]),
+        final=tuple(b.sections["final"]),
+    )

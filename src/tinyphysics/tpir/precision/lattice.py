@@ -1,0 +1,380 @@
+"""How does a program of shears step on a lattice?  States are whole numbers of units, and every shear adds a whole number.
+
+    n += round(h*F/unit)
+
+with F in float64 from the numbers n*unit, and halves rounded to even, so that what goes forward goes back: the same
+whole number is taken away again. A step of a symmetric method begins and ends with one part, whose halves meet
+between two steps. That part moves by even numbers, 2*round(h*F/2/unit), so that half of a move is one too: `init` and
+`final` do just that half, and a run is the same to the last bit however it is cut into pieces.
+
+A number that leaves the range of a state, or a move that is no number, leaves OVERFLOW in its place for good.
+
+Lists of neighbours have a history, in which order sums are taken and images are chosen. On a lattice that changes
+nothing: a box is a whole number of units, so that images are exact, and what a pair adds to a sum is rounded to a unit
+of force before it is added, so that sums are (tpir/precision/order_free.py says for which forces that is enough).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import groupby
+
+from tinyphysics.errors import PlanError
+from tinyphysics.ir.dtype import bool_, f64, i64
+from tinyphysics.tpir.precision.order_free import list_sums
+from tinyphysics.tpir.precision.state_flows import flows
+from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Type, Word
+from tinyphysics.util import one_of
+
+UNIT = 2.0**-44  # of every state, if none is given
+RANGE = 2.0**62  # a state is a whole number from -RANGE up to RANGE, which is left out
+SHOWN = 1.5 * RANGE  # what is taken back where somebody looks may lead a little out of it
+EXACT = 2.0**52  # below it a whole number, and the difference of two, is one in float64
+LARGEST = 2.0**60  # a move is smaller: a number within the range plus twice a move does not wrap around
+MAGIC, MAGIC_BITS = 1.5 * 2.0**52, float(0x4338 << 48)  # a float64, and its bits as a whole number
+OVERFLOW = -(2.0**63)  # with any move added it is outside the range still
+STRONGEST = 2.0**14  # what one pair may add to a force if no unit of force is given; more is an overflow
+FORCE = "force"  # the name of that unit among those of the states
+SHEARS = "Only compositions of shears are bijective on a lattice: leapfrog and the other splittings of T(p) + V(q)."
+
+
+Units = tuple[tuple[str, float], ...]  # by the name of a state, "" for any other
+
+
+def on_lattice(program: Program, units: Units = ()) -> Program:
+    """A float64 program of shears with states of whole numbers; a PlanError if it is anything else."""
+    given, names = dict(units), [s.name for s in program.states]
+    for name in given:
+        if name not in (*names, FORCE, ""):
+            raise PlanError(
+                f"lattice= gives a unit to `{name}`, which is no state",
+                fix=f"Units are those of {one_of([*names, FORCE])}.",
+            )
+    return Pass(program, given).done()
+
+
+class Pass:
+    """Section by section; what is read of a state is its number times its unit, until the state moves again."""
+
+    def __init__(self, program: Program, units: Mapping[str, float]) -> None:
+        check_shears(program)
+        self.program = program
+        self.units = [units.get(s.name, units.get("", UNIT)) for s in program.states]
+        self.range = [RANGE] * len(program.states)
+        self.even = even_states(program)
+        self.sections: dict[str, list[Instruction]] = {"energy": [], "init": [], "step": [], "final": []}
+        used = [
+            x.index
+            for _, _, i in program.numbered()
+            for x in i.operands
+            if isinstance(x, Register) and x.kind == "T"
+        ]
+        self.next = max(used, default=-1) + 1
+        self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
+        self.alias: dict[Operand, Operand] = {}  # gradients and flows by the registers that hold them
+        self.seen: dict[int, Register] = {}  # states as float64, as they are now
+        self.factors: dict[tuple[Operand, float, tuple[int, ...]], Register] = {}
+        self.boxes: dict[Param, float] = {}  # parameters that are periods, and the unit they are multiples of
+        self.force, self.sums = units.get(FORCE), 0
+        if lists := [i for i in (*program.init, *program.step, *program.final) if i.op == "NEAR"]:
+            self.prepare(lists)
+
+    # --- writing ----------------------------------------------------------------------------------
+    def emit(self, section: str, op: str, type_: Type, *operands: Operand, note: str = "") -> Register:
+        out = Register("T", self.next)
+        self.next += 1
+        self.put(section, Instruction(op, (out, *operands), type_, note))
+        return out
+
+    def put(self, section: str, i: Instruction) -> None:
+        self.sections[section].append(i)
+        self.types[i.dst] = i.type
+
+    def elem(self, section: str, type_: Type, name: str, *operands: Operand) -> Register:
+        return self.emit(section, "ELEM", type_, Word(name), *operands)
+
+    # --- reading ----------------------------------------------------------------------------------
+    def read(self, section: str, x: Operand) -> Operand:
+        """What stands for an operand of the float64 program."""
+        if not isinstance(x, Register):
+            return self.alias.get(x, x) if section != "energy" else x
+        if x.kind != "S":
+            return self.alias.get(x, x)
+        if x.index not in self.seen:
+            type_ = Type(f64, self.program.states[x.index].type.shape)
+            number = self.elem(section, type_, "cast", x)
+            self.seen[x.index] = self.elem(section, type_, "mul", number, self.units[x.index])
+        return self.seen[x.index]
+
+    def factor(self, section: str, h: Operand, scale: float, shape: tuple[int, ...]) -> Register:
+        """h in units of a state, in the shape of its flow; computed once, before the loop."""
+        if (h, scale, shape) not in self.factors:
+            where = "init" if section != "energy" else section
+            one = self.elem(where, Type(), "mul", h, scale)
+            self.factors[h, scale, shape] = (
+                self.emit(where, "MOVE", Type(f64, shape), Word("expand"), one) if shape else one
+            )
+        return self.factors[h, scale, shape]
+
+    # --- instructions -----------------------------------------------------------------------------
+    def done(self) -> Program:
+        for section in ("energy", "init", "step", "final"):
+            self.seen.clear()
+            if section == "init":
+                self.round_boxes()
+            for i in self.program.section(section):
+                self.instruction(section, i)
+        states = tuple(replace(s, type=Type(i64, s.type.shape)) for s in self.program.states)
+        energy, init, step, final = (tuple(lines) for lines in self.sections.values())
+        # what is claimed is claimed of exact arithmetic
+        return replace(
+            self.program, claims=(), states=states, energy=energy, init=init, step=step, final=final
+        )
+
+    def instruction(self, section: str, i: Instruction) -> None:
+        match i.op:
+            case "LOAD":
+                self.put(section, replace(i, type=Type(i64, i.type.shape)))
+            case "STORE":
+                self.put(section, i)
+            case "GRAD_INIT":
+                self.alias[i.dst] = self.held(section, self.read(section, i.args[0]), i.type)
+            case "POISSON_J":
+                flow = self.read(section, i.args[0])
+                self.alias[i.dst] = (
+                    self.elem(section, i.type, "neg", flow) if i.args[1] == Word("negate") else flow
+                )
+            case "SYMP_STEP":
+                self.shear(section, i)
+            case "PAIRS" if section != "energy" and is_listed(i):
+                table, axis, pairs = i.args
+                self.put(
+                    section,
+                    replace(i, operands=(i.dst, self.whole_forces(section, table, axis), axis, pairs)),
+                )
+            case _:
+                args = [self.read(section, x) for x in i.args]
+                if isinstance(i.dst, Register) and i.dst.kind == "G":  # a gradient that is one operation
+                    self.alias[i.dst] = self.emit(section, i.op, i.type, *args, note=i.note)
+                else:
+                    self.put(section, replace(i, operands=(i.dst, *args)))
+
+    def held(self, section: str, x: Operand, type_: Type) -> Operand:
+        """x in a register: a number as an operand says nothing about its shape."""
+        if not isinstance(x, float):
+            return x
+        if type_.shape:
+            return self.emit(section, "MOVE", type_, Word("expand"), x)
+        return self.elem(section, type_, "mul", x, 1.0)
+
+    def shear(self, section: str, i: Instruction) -> None:
+        state, flow, h = i.operands
+        assert isinstance(state, Register)
+        k, shape = state.index, i.type.shape
+        even = k in self.even
+        number, whole, truth = Type(f64, shape), Type(i64, shape), Type(bool_, shape)
+        twice = even and section == "step"  # in `init` and `final` stands one half
+        scale = (0.5 if twice else 1.0) / self.units[k]
+        steps = self.elem(
+            section, number, "mul", self.read(section, flow), self.factor(section, h, scale, shape)
+        )
+        small = self.elem(section, truth, "lt", self.elem(section, number, "abs", steps), LARGEST)
+        move = self.nearest(section, steps, shape)
+        if twice:
+            move = self.elem(section, whole, "add", move, move)
+        new = self.elem(section, whole, "add", state, move)
+        limit = SHOWN if section == "final" else self.range[k]
+        good = self.elem(section, truth, "and", small, self.inside(section, new, limit, shape))
+        kept = self.elem(section, whole, "where", good, new, OVERFLOW)
+        self.put(section, Instruction("SHIFT", (state, kept), whole, i.note))
+        self.seen.pop(k, None)
+
+    def nearest(self, section: str, x: Register, shape: tuple[int, ...]) -> Register:
+        """The whole number nearest to x, halves to even, for all that are small; in operations that vectors have.
+
+        Adding 1.5*2**52 leaves the nearest whole number in the low bits: of x/2**32, then of what is left over.
+        """
+        number, whole = Type(f64, shape), Type(i64, shape)
+        high = self.elem(section, number, "add", self.elem(section, number, "mul", x, 2.0**-32), MAGIC)
+        top = self.elem(section, number, "sub", high, MAGIC)
+        low = self.elem(section, number, "add", self.emit(section, "FMA", number, top, -(2.0**32), x), MAGIC)
+        left = self.elem(
+            section, whole, "shl", self.elem(section, whole, "bitcast", high), 32.0
+        )  # its own bits are gone
+        right = self.elem(section, whole, "sub", self.elem(section, whole, "bitcast", low), MAGIC_BITS)
+        return self.elem(section, whole, "add", left, right)
+
+    def inside(self, section: str, n: Register, limit: float, shape: tuple[int, ...]) -> Register:
+        """Is a number within the range of its state?  Of the full range the two highest bits are the same."""
+        whole, truth = Type(i64, shape), Type(bool_, shape)
+        if limit == RANGE:
+            differ = self.elem(section, whole, "xor", n, self.elem(section, whole, "shl", n, 1.0))
+            return self.elem(section, truth, "le", 0.0, differ)
+        above, below = self.elem(section, truth, "lt", -limit, n), self.elem(section, truth, "lt", n, limit)
+        return self.elem(section, truth, "and", above, below)
+
+    # --- lists ------------------------------------------------------------------------------------
+    def prepare(self, lists: list[Instruction]) -> None:
+        """What must hold so that a list changes no bit: its images are exact, its sums too."""
+        found = list_sums(self.program)
+        if found.trouble:
+            raise PlanError(
+                f'precision="lattice": the order of a list of neighbours would change bits: {found.trouble}',
+                fix="Write one pair_sum, of a number of each particle like (m[:, None]*m[None, :]); "
+                "or sum over all pairs: q[:, None] - q[None, :].",
+            )
+        self.sums = found.sums
+        for i in lists:
+            _, points, _, _, *cell, _ = i.args
+            if not cell:
+                continue
+            if not isinstance(points, Register) or points.kind != "S":
+                raise PlanError(
+                    'precision="lattice": the points of a list in a box are not a state itself',
+                    fix="Write pair_distance2(q, box=...) of the positions as they are.",
+                )
+            self.range[points.index] = EXACT
+            self.periods(cell[0], self.units[points.index])
+
+    def periods(self, x: Operand, unit: float) -> None:
+        """The lengths of a box, which are rounded to whole numbers of units where they are parameters."""
+        made = {i.dst: i for i in self.program.init if i.op == "MOVE"}
+        if isinstance(x, Param) and len(self.types[x].shape) < 2:
+            if self.boxes.setdefault(x, unit) != unit:
+                raise PlanError(
+                    f'precision="lattice": {x} is the box of states with two units', fix="Give them one unit."
+                )
+        elif isinstance(x, float):
+            if x % unit:
+                raise PlanError(
+                    f'precision="lattice": the box {x!r} is not a whole number of units {unit!r}',
+                    fix="Make it a parameter, which is rounded: box: float = ...",
+                )
+        elif x in made and len(made[x].type.shape) == 1:
+            for source in made[x].args:
+                if not isinstance(source, (Word, tuple)):
+                    self.periods(source, unit)
+        else:
+            raise PlanError(
+                'precision="lattice": a box that is computed, or has oblique vectors, does not go with lists',
+                fix="Pass one length, or a parameter with one length for each axis.",
+            )
+
+    def round_boxes(self) -> None:
+        for box, unit in self.boxes.items():
+            type_ = self.types[box]
+            units = self.elem("init", type_, "rint", self.elem("init", type_, "mul", box, 1.0 / unit))
+            self.alias[box] = self.elem("init", type_, "mul", units, unit)
+
+    def whole_forces(self, section: str, table: Operand, axis: Operand) -> Register:
+        """What each pair adds in whole units of force, so that sums are exact: as many as a sum may have; else NaN.
+
+        Adding 1.5*2**52 units leaves no place for a fraction of one, and taking them away again is exact.
+        """
+        assert isinstance(axis, tuple) and isinstance(axis[0], int)
+        type_ = self.types[table]
+        most = 2.0 ** (53 - (self.sums - 1).bit_length() - (type_.shape[axis[0]] - 1).bit_length())  # units
+        unit = STRONGEST / most if self.force is None else self.force
+        much = MAGIC * unit
+        x = self.read(section, table)
+        rounded = self.elem(section, type_, "sub", self.elem(section, type_, "add", x, much), much)
+        small = self.elem(
+            section, Type(bool_, type_.shape), "lt", self.elem(section, type_, "abs", x), most * unit
+        )
+        return self.elem(section, type_, "where", small, rounded, math.nan)
+
+
+def is_listed(i: Instruction) -> bool:
+    """Is it a sum over the neighbours of a list?"""
+    return isinstance(i.args[2], tuple) and len(i.args[2]) > 2
+
+
+# --- what qualifies -------------------------------------------------------------------------------
+def check_shears(program: Program) -> None:
+    """Every state moves by shears alone, in units of the user's."""
+    for _, _, i in program.numbered():
+        moves = isinstance(i.dst, Register) and i.dst.kind == "S" and i.op not in ("LOAD", "SYMP_STEP")
+        if moves or i.op == "ACC_GRAD":
+            raise PlanError(
+                f'precision="lattice" does not go with `{program.name}`: `{i}` is no shear of its own',
+                fix=SHEARS,
+            )
+        if i.op in ("NOISE", "TREE"):
+            what = "random numbers" if i.op == "NOISE" else "approximate="
+            raise PlanError(
+                f'precision="lattice" does not go with {what}',
+                fix="A force must be a function of the positions alone, to the last bit.",
+            )
+    for flow in flows(program):
+        if not flow.is_shear:
+            raise PlanError(
+                f'precision="lattice" does not go with `{program.name}`: `{flow.instruction}` is no shear',
+                fix=SHEARS,
+            )
+
+
+def even_states(program: Program) -> frozenset[int]:
+    """The states that the first and the last part of a step move: their halves are done in `init` and `final`.
+
+    `final` must take back all that `init` does, the last of it first; and a move between two steps must be twice the
+    half that `init` ends with, to the last bit.
+    """
+    init, step, final = (shears(program, name) for name in ("init", "step", "final"))
+    last, earliest = (
+        dict(step),
+        dict(reversed(step)),
+    )  # shear of each state in a step; a step backwards begins with it
+    ends = dict(runs(program, init)[-1]) if init else {}
+    taken_back = [
+        {k: [-w for w in reversed(ws)] for k, ws in run.items()} for run in reversed(together(program, final))
+    ]
+    whole = all(2.0 * w in (last.get(k), -earliest.get(k, math.nan)) for k, w in ends.items())
+    if together(program, init) != taken_back or not whole:
+        raise PlanError(
+            f'precision="lattice" does not go with `{program.name}`: a step does not end as it begins',
+            fix="Choose a method whose first part is its last, such as leapfrog, or symplectic_euler; without "
+            "fast and slow parts.",
+        )
+    return frozenset(ends)
+
+
+Shears = list[tuple[int, float]]
+
+
+def runs(program: Program, moves: Shears) -> list[Shears]:
+    """Shears cut where they turn from positions to momenta or back; within a run their order does not matter."""
+    return [list(run) for _, run in groupby(moves, lambda move: program.states[move[0]].role)]
+
+
+def together(program: Program, moves: Shears) -> list[dict[int, list[float]]]:
+    """For each run the weights of each state, in order."""
+    out = []
+    for run in runs(program, moves):
+        weights: dict[int, list[float]] = {}
+        for k, w in run:
+            weights.setdefault(k, []).append(w)
+        out.append(weights)
+    return out
+
+
+def shears(program: Program, section: str) -> Shears:
+    """(state, h/dt) of the shears of a section, without what only follows a run and is never read."""
+    products = {i.dst: i.args[1:] for i in program.init if i.op == "ELEM" and i.args[0] == Word("mul")}
+    dt = Param("dt")
+
+    def weight(h: Operand) -> float:
+        factors = products.get(h, (h,))
+        if h == dt:
+            return 1.0
+        numbers = [x for x in factors if isinstance(x, float)]
+        return numbers[0] if dt in factors and len(numbers) == 1 else math.nan
+
+    return [
+        (i.dst.index, weight(i.args[1]))
+        for i in program.section(section)
+        if i.op == "SYMP_STEP"
+        and isinstance(i.dst, Register)
+        and program.states[i.dst.index].role != "auxiliary"
+    ]

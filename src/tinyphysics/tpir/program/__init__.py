@@ -1,0 +1,1 @@
+"""What are the instructions, their text, their meaning, and how is a step written in them?"""

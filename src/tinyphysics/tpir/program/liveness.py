@@ -1,0 +1,19 @@
+"""Which registers do instructions read before they write them?  What an earlier section has to give them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyphysics.tpir.program.isa import Instruction, Operand, Register
+
+
+def reads_before_writing(instructions: Sequence[Instruction]) -> dict[Register, None]:
+    written: dict[Operand, None] = {}
+    out: dict[Register, None] = {}
+    for i in instructions:
+        sources = i.operands if i.op in ("SYMP_STEP", "ACC_GRAD", "SCALE") else i.args
+        for x in sources:
+            if isinstance(x, Register) and x not in written:
+                out[x] = None
+        written[i.dst] = None
+    return out

@@ -1,0 +1,112 @@
+"""What does a PROPAGATE do?  It stands for n steps of an energy of degree 2 or less.
+
+Its meaning is that of exact arithmetic: matrices of rational numbers, their exponential or power in whole numbers, and
+one rounding. A power of flows is the method's own; a flow is that of the whole energy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from tinyphysics.errors import PlanError
+from tinyphysics.ir.uop import UOp
+from tinyphysics.rules.calculus.affine import NotAffine
+from tinyphysics.rules.calculus.hessian import hessian
+from tinyphysics.rules.calculus.matrices import Fixed, TooMany, exponential, power, sheared
+from tinyphysics.tpir.program.isa import Instruction, Program, Register, Word
+from tinyphysics.tpir.program.symbolic import Symbolic, state_var
+
+MOST_NUMBERS = 64  # of a state that is jumped with in whole numbers
+
+
+def jump_of(program: Program) -> Instruction | None:
+    """The instruction that stands for all steps, if there is one."""
+    return next((i for i in program.final if i.op == "PROPAGATE"), None)
+
+
+def parts_of(i: Instruction) -> list[tuple[int, float]]:
+    """(term of the energy, weight), in the order in which they act."""
+    out = []
+    for e, w in zip(i.args[1::2], i.args[2::2]):
+        assert isinstance(e, Register) and isinstance(w, float)
+        out.append((e.index, w))
+    return out
+
+
+def declared(program: Program) -> list[UOp]:
+    """The terms of the energy as expressions of S0@0, S1@0, ... and $parameters."""
+    symbolic, out = Symbolic(program), []
+    for k in range(len(program.states)):
+        symbolic.env[Register("S", k)] = state_var(program, k, 0)
+    for i in program.energy:
+        value = symbolic.value(i, f"`{i}`")
+        assert value is not None
+        symbolic.env[i.dst] = value
+        if isinstance(i.dst, Register) and i.dst.kind == "E":
+            out.append(value)
+    return out
+
+
+def propagated(
+    program: Program,
+    i: Instruction,
+    states: Sequence[Sequence[float]],
+    params: Mapping[str, Sequence[float]],
+    dt: float,
+    n: int,
+) -> list[list[float]]:
+    """The states, flat, after n steps of dt: rounded once from an exact result."""
+    terms = declared(program)
+    order = [*(k for k, s in enumerate(program.states) if s.role == "position")]
+    order += [k for p in order if (k := program.conjugate(p)) is not None]
+    variables = [state_var(program, k, 0) for k in order]
+    half, h = len(order) // 2, Fraction(dt)
+    if (size := sum(u.size for u in variables)) > MOST_NUMBERS:
+        raise PlanError(
+            f"the virtual machine jumps with {MOST_NUMBERS} numbers at most, not with {size}",
+            fix="Run it with tp.compile(...).evolve(...).",
+        )
+    given = {f"${name}": v for name, v in params.items()}
+    try:
+        matrices = [
+            (hessian(terms[e], variables[:half], variables[half:], given).generator(), Fraction(w))
+            for e, w in parts_of(i)
+        ]
+        if i.args[0] == Word("flow"):
+            m = exponential(added(matrices), n * h)
+        else:
+            m = power([sheared(a, w * h) for a, w in matrices], n)
+    except (NotAffine, TooMany) as error:
+        raise PlanError(
+            f"`{i}` has no exact result: {error}", fix='Run it step by step: propagator="loop".'
+        ) from error
+    old = [Fraction(x) for k in order for x in states[k]]
+    new = applied(m, old)
+    out, at = [list(s) for s in states], 0
+    for k in order:
+        out[k] = new[at : at + len(out[k])]
+        at += len(out[k])
+    return out
+
+
+def added(parts: Sequence[tuple[list[list[Fraction]], Fraction]]) -> list[list[Fraction]]:
+    return [
+        [sum((w * a[i][j] for a, w in parts), Fraction(0)) for j in range(len(parts[0][0]))]
+        for i in range(len(parts[0][0]))
+    ]
+
+
+def applied(m: Fixed, z: Sequence[Fraction]) -> list[Any]:
+    """m (z, 1), without the last; infinite where it is out of range."""
+    scale, full = 1 << m.bits, [*z, Fraction(1)]
+    out = []
+    for row in m.rows[:-1]:
+        x = sum((c * v for c, v in zip(row, full)), Fraction(0)) / scale
+        try:
+            out.append(x.numerator / x.denominator)
+        except OverflowError:
+            out.append(math.inf if x > 0 else -math.inf)
+    return out

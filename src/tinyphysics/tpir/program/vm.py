@@ -1,0 +1,720 @@
+"""What does a program do?  The reference interpreter: plain numbers and lists, one instruction at a time.
+
+It needs nothing but the standard library. Every backend is compared with it, bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tinyphysics.errors import InputError, PlanError, ShapeError, VerifyError
+from tinyphysics.ir.dtype import as_number, i64, u32
+from tinyphysics.ir.neighbours import limit, skin_of
+from tinyphysics.ir.ops import COMPARE, MINIMAL, Ops
+from tinyphysics.ir.uop import Shape, UOp, elements, substitute, toposort
+from tinyphysics.ir.value import NAN, Value, cell_of, fma, node, scalar
+from tinyphysics.philox import checked, key_words
+from tinyphysics.rules.calculus.custom import inline
+from tinyphysics.rules.calculus.partials import times
+from tinyphysics.rules.calculus.solve import named, one_round, product
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.digits.double_double import time_words
+from tinyphysics.rules.digits.floats import magnitude
+from tinyphysics.rules.formulas import jacobi
+from tinyphysics.rules.functions.random import drawn
+from tinyphysics.rules.functions.transcendental import guarded, lower
+from tinyphysics.tpir.program.functions import FUNCTIONS as FUNCTIONS
+from tinyphysics.tpir.program.functions import REDUCTIONS as REDUCTIONS
+from tinyphysics.tpir.program.functions import slope as slope
+from tinyphysics.tpir.program.isa import (
+    ADDRESS,
+    GOING,
+    MEMBER_BITS,
+    Instruction,
+    Operand,
+    Param,
+    Pointer,
+    Program,
+    Register,
+    Type,
+    Word,
+)
+from tinyphysics.tpir.program.propagate import propagated
+from tinyphysics.util import did_you_mean, prod
+
+Slots = list[Any]
+Action = Callable[[Slots], None]
+NOW, DT, T0 = 0, 1, 2  # slots of the clock: steps done, step, time at step 0
+SEED, MEMBER = (3, 4), 5  # slots of what random numbers are addressed by
+FIRST = 6  # slot of the program's own
+INFINITE = float("inf")
+
+
+def flatten(x: Any, type_: Type, name: str) -> Value:
+    """A number, or a nested list, as the flat list of the declared shape."""
+    if hasattr(x, "tolist"):
+        x = x.tolist()
+    if type_.shape == ():
+        if isinstance(x, (list, tuple)):
+            raise ShapeError(f"`{name}` is a scalar, not a list")
+        return number(x, type_, name)
+    flat = list(_leaves(x))
+    if len(flat) != prod(type_.shape):
+        raise ShapeError(
+            f"`{name}` has {len(flat)} numbers, its shape {type_.shape} needs {prod(type_.shape)}"
+        )
+    return [number(v, type_, name) for v in flat]
+
+
+def number(x: Any, type_: Type, name: str) -> Any:
+    if isinstance(x, (int, float)):
+        return as_number(x, type_.dtype)
+    raise InputError(
+        f"`{name}` holds {x!r}, which is not a number", fix=f"Pass {name}=1.0, or a list of numbers."
+    )
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    if isinstance(x, (list, tuple)):
+        for item in x:
+            yield from _leaves(item)
+    else:
+        yield x
+
+
+def nested(flat: Value, shape: Shape) -> Any:
+    if len(shape) < 2:
+        return flat
+    step = len(flat) // shape[0]
+    return [nested(flat[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+
+
+def moved(now: Value, before: Value, points: Type) -> float:
+    """The largest square of the ways that points have gone; NaN if there is one."""
+    d = points.shape[1]
+    less, times, on = (scalar(op, points.dtype, [points.dtype] * 3) for op in (Ops.SUB, Ops.MUL, Ops.FMA))
+    worst = 0.0
+    for i in range(0, len(now), d):
+        way = [less(a, b) for a, b in zip(now[i : i + d], before[i : i + d])]
+        square = times(way[0], way[0])
+        for x in way[1:]:
+            square = on(x, x, square)
+        if square != square:
+            return NAN
+        worst = max(worst, square)
+    return worst
+
+
+@dataclass
+class Loop:
+    """The registers of a run between steps: unsynchronised, and all that a run needs to go on."""
+
+    slots: Slots
+    steps: int = 0
+
+    def copy(self) -> Loop:
+        return Loop(list(self.slots), self.steps)
+
+
+class Machine:
+    """A program made ready to run: each instruction a small function on numbered slots."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.slot: dict[Any, int] = {}
+        self.constants: dict[int, Value] = {}
+        self.lists: dict[
+            str, tuple[int, Type]
+        ] = {}  # where the points are that a list of neighbours was made of
+        self.types: dict[Operand, Type] = {Param(p.name): p.type for p in program.params}
+        for i, s in enumerate(program.states):
+            self.types[Register("S", i)] = s.type
+        self.actions = {
+            name: self._actions(program.section(name)) for name in ("energy", "init", "step", "final")
+        }
+        # how much of a step says whether it changes anything; 0 if nothing does
+        self.gate = next((n + 1 for n, i in enumerate(program.step) if i.dst == Pointer(GOING)), 0)
+
+    # --- slots --------------------------------------------------------------------------------
+    def _slot(self, key: Any) -> int:
+        return self.slot.setdefault(key, len(self.slot) + FIRST)
+
+    def _read(self, x: Operand, type_: Type) -> int:
+        """The slot of an operand; a number stands for a constant of the wanted shape."""
+        if isinstance(x, float):
+            value = as_number(x, type_.dtype)
+            slot = self._slot((repr(value), type_))
+            self.constants[slot] = [value] * prod(type_.shape) if type_.shape else value
+            return slot
+        return self._slot(x)
+
+    def _type(self, x: Operand, like: Type) -> Type:
+        if isinstance(x, float):
+            return like
+        if x not in self.types:
+            raise VerifyError(f"`{x}` is read before it is written")
+        return self.types[x]
+
+    # --- instructions -------------------------------------------------------------------------
+    def _node(self, i: Instruction, op: Ops, src: Sequence[Operand], arg: Any = None) -> Action:
+        """The instruction as a node of the graph, whose meaning ir/value.py defines."""
+        like = i.type
+        if (
+            op in COMPARE
+        ):  # a constant has the type of what it is compared with; two constants are plain numbers
+            plain = Type(shape=i.type.shape)
+            like = next((self._type(x, plain) for x in src if not isinstance(x, float)), plain)
+        if op is Ops.STACK:  # puts scalars together
+            like = Type(i.type.dtype)
+        types = [self._type(x, like) for x in src]
+        d = self._slot(i.dst)
+        self.types[i.dst] = i.type
+        if op not in MINIMAL:  # what it becomes may depend on a constant: x**2 is a product
+            one = UOp(
+                op,
+                i.type.dtype,
+                (),
+                tuple(
+                    UOp.const(x, t.dtype) if isinstance(x, float) else UOp.var(f"x{k}", (), t.dtype)
+                    for k, (x, t) in enumerate(zip(src, types))
+                ),
+                arg,
+            )
+            g = Expanded(one)
+            where = [self._read(x, t) for x, t in zip(src, types) if not isinstance(x, float)]
+            return call((lambda *x: list(map(g, *x))) if i.type.shape else g, d, where)
+        u = UOp(
+            op,
+            i.type.dtype,
+            i.type.shape,
+            tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)),
+            arg,
+        )
+        return call(node(u), d, [self._read(x, t) for x, t in zip(src, types)])
+
+    def _actions(self, listing: Sequence[Instruction]) -> list[Action]:
+        """The lines of a section; those between a SOLVE and its UNTIL are one action."""
+        out: list[Action] = []
+        opened: list[tuple[Instruction, list[Action]]] = []
+        for i in listing:
+            if i.op == "SOLVE":
+                self.types[i.dst] = i.type
+                opened.append((i, []))
+                continue
+            into = opened[-1][1] if opened else out
+            if i.op == "UNTIL":
+                first, body = opened.pop()
+                into = opened[-1][1] if opened else out
+                into.append(self._solve(first, body, i))
+            else:
+                into.append(self._action(i))
+        return out
+
+    def _solve(self, first: Instruction, body: list[Action], last: Instruction) -> Action:
+        """Rounds until the correction no longer gets smaller; NaN if they are not enough."""
+        *rest, most = last.args
+        assert isinstance(most, tuple) and isinstance(most[0], int)
+        n, rounds = last.type.shape[0], most[0]
+        square = Type(last.type.dtype, (n, n))
+        types = [last.type, *([square] if len(rest) == 3 else []), last.type]
+        x, where = self._slot(last.dst), [self._read(r, t) for r, t in zip(rest, types)]
+        start, f = self._read(first.args[0], first.type), round_of(n, len(rest) == 3)
+
+        def act(r: Slots) -> None:
+            r[x], before = list(r[start]), INFINITE
+            for _ in range(rounds):
+                for each in body:
+                    each(r)
+                *r[x], before, over = f(*r[x], before, *(v for k in where for v in r[k]))
+                if over:
+                    return
+            r[x] = [NAN] * n
+
+        return act
+
+    def _action(self, i: Instruction) -> Action:
+        match i.op:
+            case "ELEM" | "MOVE":
+                assert isinstance(i.args[0], Word)
+                name, *src = i.args[0].text, *i.args[1:]
+                if name.startswith("custom."):
+                    return self._node(i, Ops.CUSTOM, src, name.removeprefix("custom."))
+                if name not in FUNCTIONS:
+                    raise VerifyError(
+                        f"`{i}` uses the unknown function `{name}`", fix=did_you_mean(name, FUNCTIONS) or None
+                    )
+                if name == "sq":
+                    src = [src[0], src[0]]
+                arg = None
+                if src and isinstance(src[-1], tuple):
+                    *src, arg = src
+                    scalar_arg = FUNCTIONS[name] in (Ops.CONCAT, Ops.ELEMENT)
+                    arg = arg[0] if scalar_arg and isinstance(arg, tuple) else arg
+                return self._node(i, FUNCTIONS[name], src, arg)
+            case "FMA":
+                return self._node(i, Ops.FMA, i.args)
+            case "SUM" | "PAIRS" | "MAX" | "MIN":
+                return self._node(i, Ops.REDUCE, i.args[:1], (REDUCTIONS[i.op], *i.args[1:]))
+            case "NEAR":
+                return self._near(i)
+            case "TREE":
+                raise PlanError(
+                    "the virtual machine does not sum through a tree", fix="Leave approximate= out."
+                )
+            case "SERIES":
+                raise PlanError(
+                    "the virtual machine does not run Taylor series in loops",
+                    fix='Choose backend="llvm" or "numpy".',
+                )
+            case "JACOBI" | "KEPLER" | "PULL":
+                return self._orbits(i)
+            case "GRAD_INIT" | "MAP" | "SHIFT" | "ORBIT" | "ROTATE" | "FLOW":
+                return self._copy(i, i.args[0])
+            case "SCALE":
+                return self._scale(i)
+            case "LOAD":
+                source, dst = self._slot(i.args[0]), self._slot(i.dst)
+                return copy(source, dst)
+            case "STORE" | "OBSERVE":
+                return self._copy(i, i.args[0])
+            case "POISSON_J":
+                if i.args[1] == Word("negate"):
+                    return self._node(i, Ops.NEG, i.args[:1])
+                return self._copy(i, i.args[0])
+            case "SYMP_STEP":
+                return self._shear(i)
+            case "TIME":
+                c = i.args[0]
+                assert isinstance(c, float)
+                self.types[i.dst] = i.type
+                return (
+                    clock(self._slot(i.dst), c, i.type)
+                    if len(i.args) == 1
+                    else word_of_time(self._slot(i.dst), i)
+                )
+            case "NOISE":
+                return self._noise(i)
+            case "PROPAGATE":
+                return self._propagate(i)
+            case "ACC_GRAD":
+                return self._accumulate(i)
+        raise VerifyError(f"the virtual machine does not know `{i.op}`")
+
+    def _near(self, i: Instruction) -> Action:
+        """From the list of the run, made again if a point has gone too far since."""
+        what, points, *rest, number = i.args
+        assert isinstance(what, Word) and isinstance(number, tuple)
+        q = self._type(points, i.type)
+        types = [q, *(self._type(x, Type(q.dtype)) for x in rest)]
+        sources = tuple(UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types))
+        u = UOp(Ops.NEAR, i.type.dtype, i.type.shape, sources, (what.text, *number))
+        self.types[i.dst] = i.type
+        d, at, kept = (
+            self._slot(i.dst),
+            [self._read(x, t) for x, t in zip(i.args[1:-1], types)],
+            self._slot(("list", number)),
+        )
+        self.lists[f"near{number[0]}"] = kept, q
+        value = node(u)
+
+        def look(r: Slots) -> None:
+            now, *domain = (r[k] for k in at)
+            cell = cell_of(u, domain[2:])
+            far = limit(skin_of(domain[0], domain[1], cell))
+            if r[kept] is None or moved(now, r[kept], q) > far:
+                r[kept] = now
+            r[d] = value(r[kept], *domain)
+
+        return look
+
+    def _orbits(self, i: Instruction) -> Action:
+        """What the instruction is made of, number by number."""
+        rest = [x for x in i.args if not isinstance(x, (Word, tuple))]
+        arg = tuple(
+            n
+            for x in i.args
+            if isinstance(x, (Word, tuple))
+            for n in ((x.text,) if isinstance(x, Word) else x)
+        )
+        types = [self._type(x, Type(i.type.dtype)) for x in rest]
+        names = [UOp.var(f"x{k}", t.shape, t.dtype) for k, t in enumerate(types)]
+        u = jacobi.expand(UOp(Ops[i.op], i.type.dtype, i.type.shape, tuple(names), arg or None))
+        f = numbers_of(u, tuple(names))
+        self.types[i.dst] = i.type
+        d, where = self._slot(i.dst), [self._read(x, t) for x, t in zip(rest, types)]
+
+        def act(r: Slots) -> None:
+            r[d] = f(*(r[k] for k in where))
+
+        return act
+
+    def _copy(self, i: Instruction, source: Operand) -> Action:
+        like = self.types.get(i.dst, i.type) if isinstance(source, float) else i.type
+        if isinstance(i.dst, Pointer) and i.op == "STORE":
+            like = self._type(source, i.type)
+        self.types[i.dst] = like
+        return copy(self._read(source, like), self._slot(i.dst))
+
+    def _shear(self, i: Instruction) -> Action:
+        state, flow, h = i.operands
+        type_ = self.types[state]
+        s, f, k = self._slot(state), self._slot(flow), self._read(h, Type(type_.dtype))
+        multiply_add = scalar(Ops.FMA, type_.dtype, ())
+        if type_.shape:
+
+            def each(r: Slots) -> None:
+                factor = r[k]
+                r[s] = [multiply_add(x, factor, y) for x, y in zip(r[f], r[s])]
+
+            return each
+
+        def one(r: Slots) -> None:
+            r[s] = multiply_add(r[f], r[k], r[s])
+
+        return one
+
+    def _scale(self, i: Instruction) -> Action:
+        way, factor = i.args
+        op = Ops.MUL if way == Word("times") else Ops.DIV
+        f = scalar(op, i.type.dtype, [i.type.dtype] * 2)
+        s, like = self._slot(i.dst), self._type(factor, Type(i.type.dtype))
+        k, n = self._read(factor, like), prod(i.type.shape)
+
+        def each(r: Slots) -> None:
+            factors = r[k] if like.shape else [r[k]] * n
+            r[s] = [f(x, y) for x, y in zip(r[s], factors)]
+
+        return each if i.type.shape else call(f, s, [s, k])
+
+    def _noise(self, i: Instruction) -> Action:
+        kind, index, numbers = i.args
+        assert isinstance(kind, Word) and isinstance(numbers, tuple)
+        self.types[i.dst] = i.type
+        words = [UOp.var(f"x{k}", (), t) for k, t in enumerate((u32, u32, i64, i64, i64))]
+        f = Expanded(drawn(kind.text, numbers, i.type.dtype, words[-1], words[:-1]))
+        d, where = self._slot(i.dst), self._read(index, Type(i64, i.type.shape))
+
+        def each(r: Slots) -> None:
+            low, high, step, member = r[SEED[0]], r[SEED[1]], r[NOW], r[MEMBER]
+            r[d] = [f(low, high, step, member, k) for k in r[where]]
+
+        return each if i.type.shape else call(f, d, [*SEED, NOW, MEMBER, where])
+
+    def _propagate(self, i: Instruction) -> Action:
+        states = [self._slot(Register("S", k)) for k in range(len(self.program.states))]
+        params = {p.name: self._slot(Param(p.name)) for p in self.program.params}
+
+        def jump(r: Slots) -> None:
+            given = {name: r[k] if isinstance(r[k], list) else [r[k]] for name, k in params.items()}
+            old = [r[k] if isinstance(r[k], list) else [r[k]] for k in states]
+            for k, new, s in zip(
+                states, propagated(self.program, i, old, given, r[DT], r[NOW]), self.program.states
+            ):
+                r[k] = new if s.type.shape else new[0]
+
+        return jump
+
+    def _accumulate(self, i: Instruction) -> Action:
+        """g + upstream * slope, as the expression that every backend computes."""
+        upstream, func, k, *src = i.args
+        assert isinstance(func, Word) and isinstance(k, float)
+        types = [self._type(x, i.type) for x in src]
+        names = [UOp.var(f"x{n}", (), t.dtype) for n, t in enumerate(types)]
+        own = func.text.removeprefix("custom.") if func.text.startswith("custom.") else None
+        op = FUNCTIONS[func.text] if own is None else Ops.CUSTOM
+        d = slope(UOp(op, i.type.dtype, (), tuple(names), own), int(k), func.text)
+        if d is None:
+            return lambda r: None
+        old, above = UOp.var("old", (), i.type.dtype), UOp.var("above", (), i.type.dtype)
+        f = Expanded(old + times(above, d), [str(v.arg) for v in (old, above, *names)])
+        g = self._slot(i.dst)
+        where = [g, self._read(upstream, i.type), *(self._read(x, t) for x, t in zip(src, types))]
+        return call((lambda *x: list(map(f, *x))) if i.type.shape else f, g, where)
+
+    # --- runs ---------------------------------------------------------------------------------
+    def start(self, state: Mapping[str, Any], params: Mapping[str, Any], dt: float, t0: float = 0.0) -> Loop:
+        """The registers after `init`."""
+        slots: Slots = [None] * (len(self.slot) + FIRST)
+        for slot, value in self.constants.items():
+            slots[slot] = value
+        slots[NOW], slots[DT], slots[T0] = 0, dt, t0
+        low, high, below, above = (int(params.get(name, 0)) for name in ADDRESS)
+        slots[SEED[0]], slots[SEED[1]], slots[MEMBER] = low, high, (above << MEMBER_BITS) + below
+        for s in self.program.states:
+            if s.name not in state:
+                raise InputError(f"the state `{s.name}` is missing", fix=f"Pass {{{s.name!r}: ...}}.")
+            slots[self._slot(Pointer(s.name))] = flatten(state[s.name], s.type, s.name)
+        for p in self.program.params:
+            value = dt if p.name == "dt" else params.get(p.name)
+            if value is None:
+                raise InputError(f"the parameter `{p.name}` is missing", fix=f"Pass {{{p.name!r}: ...}}.")
+            if Param(p.name) in self.slot:
+                slots[self.slot[Param(p.name)]] = flatten(value, p.type, p.name)
+        loop = Loop(slots)
+        self._run("init", loop)
+        return loop
+
+    def _run(self, section: str, loop: Loop) -> None:
+        slots = loop.slots
+        slots[NOW] = loop.steps
+        for act in self.actions[section]:
+            act(slots)
+
+    def advance(self, loop: Loop, steps: int) -> None:
+        actions, slots = self.actions["step"], loop.slots
+        if not actions:  # a loop that was deleted
+            loop.steps += steps
+            return
+        if self.gate:
+            self._while(loop, steps)
+            return
+        for _ in range(steps):
+            slots[NOW] = loop.steps
+            for act in actions:
+                act(slots)
+            loop.steps += 1
+
+    def _while(self, loop: Loop, steps: int) -> None:
+        """Steps until they would change nothing; they are not counted: how many it takes is a number of the program's own."""
+        before, after, slots = (
+            self.actions["step"][: self.gate],
+            self.actions["step"][self.gate :],
+            loop.slots,
+        )
+        for _ in range(steps):
+            for act in before:
+                act(slots)
+            if not slots[self.slot[Pointer(GOING)]]:
+                return
+            for act in after:
+                act(slots)
+
+    def state(self, loop: Loop) -> dict[str, Value]:
+        """The loop's own state, flat: not synchronised."""
+        return {s.name: loop.slots[self.slot[Register("S", i)]] for i, s in enumerate(self.program.states)}
+
+    @property
+    def outputs(self) -> dict[str, Type]:
+        """What `final` stores or observes, by name."""
+        return {
+            i.dst.name: self.types[i.dst]
+            for i in self.program.final
+            if i.op in ("STORE", "OBSERVE") and isinstance(i.dst, Pointer)
+        }
+
+    def final(self, loop: Loop) -> dict[str, Value]:
+        """The outputs of a synchronised copy, flat; the loop goes on untouched."""
+        copied = loop.copy()
+        self._run("final", copied)
+        return {name: copied.slots[self.slot[Pointer(name)]] for name in self.outputs}
+
+    def energies(self, loop: Loop) -> list[float]:
+        """The terms that the energy section declares, of a synchronised copy in the user's units."""
+        copied = loop.copy()
+        self._run("final", copied)
+        self._run("energy", copied)
+        count = sum(1 for i in self.program.energy if isinstance(i.dst, Register) and i.dst.kind == "E")
+        return [copied.slots[self.slot[Register("E", k)]] for k in range(count)]
+
+
+class Expression:
+    """Scalar graphs as a function of their variables, compiled once and called often."""
+
+    def __init__(self, roots: Sequence[UOp], names: Sequence[str]) -> None:
+        order = toposort(roots)
+        place = {u: k for k, u in enumerate(order)}
+        self.inputs = [(place[u], names.index(u.arg)) for u in order if u.op is Ops.VAR]
+        self.work = [(place[u], node(u), [place[s] for s in u.src]) for u in order if u.op is not Ops.VAR]
+        self.size, self.roots = len(order), [place[r] for r in roots]
+
+    def __call__(self, *values: Value) -> list[Value]:
+        slots: Slots = [None] * self.size
+        for slot, k in self.inputs:
+            slots[slot] = values[k]
+        for slot, f, where in self.work:
+            slots[slot] = f(*(slots[w] for w in where))
+        return [slots[r] for r in self.roots]
+
+
+class Expanded:
+    """A function of the user's as the machines compute it: in the minimal operator set, fast path first."""
+
+    def __init__(self, u: UOp, names: Sequence[str] | None = None) -> None:
+        self.names = [str(s.arg) for s in u.src if s.op is Ops.VAR] if names is None else names
+        (self.plain,) = inline([u])
+        roots, guards = guarded([self.plain])
+        self.fast = Expression([*roots, *guards], self.names)
+        self.careful: Expression | None = None
+
+    def __call__(self, *values: Value) -> Value:
+        value, *too_large = self.fast(*values)
+        if not any(too_large):
+            return value
+        if self.careful is None:
+            self.careful = Expression(lower([self.plain]), self.names)
+        return self.careful(*values)[0]
+
+
+@lru_cache(maxsize=64)
+def round_of(n: int, by_matrix: bool) -> Expression:
+    """(x..., before, residuals..., matrix..., scales...) to (x..., the size of the correction, whether it is over)."""
+    x, r, m, w = (
+        named(letter, count) for letter, count in (("x", n), ("r", n), ("m", n * n * by_matrix), ("w", n))
+    )
+    before = UOp.var("before")
+    done = one_round(x, r, product(m, r) if by_matrix else r, [magnitude(s) for s in w], before)
+    return Expression([*done.x, done.change, done.over], [str(v.arg) for v in (*x, before, *r, *m, *w)])
+
+
+@lru_cache(maxsize=64)
+def numbers_of(u: UOp, arrays: tuple[UOp, ...]) -> Numbers:
+    """Made once: a corrector has many stages that are alike."""
+    return Numbers(u, arrays)
+
+
+class Numbers:
+    """An array expression of arrays, number by number, as the machines compute it."""
+
+    def __init__(self, u: UOp, arrays: Sequence[UOp]) -> None:
+        (flat,) = unroll([u])
+        given = [e for a in arrays for e in elements(a)]
+        names = [f"y{k}" for k in range(len(given))]
+        self.roots = substitute(flat, {e: UOp.var(name, (), e.dtype) for e, name in zip(given, names)})
+        self.names = names
+        fast, self.guards = guarded(self.roots)
+        self.fast = Expression([*fast, *self.guards], names)
+        self.careful: Expression | None = None
+
+    def __call__(self, *arrays: Value) -> Value:
+        values = [x for a in arrays for x in (a if isinstance(a, list) else [a])]
+        out = self.fast(*values)
+        if not any(out[len(self.roots) :]):
+            return out[: len(self.roots)]
+        if self.careful is None:
+            self.careful = Expression(lower(self.roots), self.names)
+        return self.careful(*values)
+
+
+def copy(source: int, dst: int) -> Action:
+    def act(r: Slots) -> None:
+        r[dst] = r[source]
+
+    return act
+
+
+def clock(dst: int, c: float, type_: Type) -> Action:
+    """The time in float64, which counts further than any state needs, rounded to the register at the end."""
+
+    def act(r: Slots) -> None:
+        r[dst] = as_number(fma(r[NOW] + c, r[DT], r[T0]), type_.dtype)
+
+    return act
+
+
+def word_of_time(dst: int, i: Instruction) -> Action:
+    """One of the two words of the time, where a program has more digits than float64."""
+    n, dt, t0 = (UOp.var(name) for name in ("n", "dt", "t0"))
+    c, e = (n.lift(x) for x in i.args[:2])
+    t = time_words(n, c, e, dt, t0)
+    word = Expression([t.high if i.args[2] == Word("high") else t.rest], ["n", "dt", "t0"])
+
+    def act(r: Slots) -> None:
+        (r[dst],) = word(float(r[NOW]), r[DT], r[T0])
+
+    return act
+
+
+def call(f: Callable[..., Value], d: int, where: Sequence[int]) -> Action:
+    """f on slots, without a loop over the operands in the usual cases."""
+    if len(where) == 1:
+        a = where[0]
+
+        def one(r: Slots) -> None:
+            r[d] = f(r[a])
+
+        return one
+    if len(where) == 2:
+        a, b = where
+
+        def two(r: Slots) -> None:
+            r[d] = f(r[a], r[b])
+
+        return two
+    if len(where) == 3:
+        a, b, c = where
+
+        def three(r: Slots) -> None:
+            r[d] = f(r[a], r[b], r[c])
+
+        return three
+
+    def many(r: Slots) -> None:
+        r[d] = f(*(r[w] for w in where))
+
+    return many
+
+
+def run(
+    program: Program,
+    state: Mapping[str, Any],
+    steps: int,
+    params: Mapping[str, Any] | None = None,
+    dt: float | None = None,
+    t0: float = 0.0,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The synchronised state after some steps, as nested lists; no step returns the input itself.
+
+    What `params` and `dt` leave out are the defaults that the program declares. `seed` is that of NOISE.
+
+    >>> from tinyphysics.tpir import parse
+    >>> program = parse('''
+    ... program drift
+    ... state S0 q position
+    ... state S1 p momentum of S0
+    ... init:
+    ...   LOAD S0, &q
+    ...   LOAD S1, &p
+    ... step:
+    ...   GRAD_INIT G1, S1
+    ...   POISSON_J F0, G1, pass
+    ...   SYMP_STEP S0, F0, 0.5
+    ... final:
+    ...   STORE &q, S0
+    ...   STORE &p, S1
+    ... ''')
+    >>> run(program, {"q": 1.0, "p": 2.0}, steps=3)
+    {'q': 4.0, 'p': 2.0}
+    """
+    if not isinstance(program, Program):
+        raise InputError(
+            f"vm.run takes a Program, not a {type(program).__name__}", fix="tpir.parse(text) makes one."
+        )
+    if not isinstance(steps, int):
+        raise InputError(f"steps={steps!r} is not a whole number", fix="Pass steps=1000.")
+    known = [s.name for s in program.states] + [p.name for p in program.params]
+    unknown = [name for name in state if name not in known]
+    if unknown:
+        raise InputError(
+            f"the program has no state `{unknown[0]}`",
+            fix=f"It has {', '.join(s.name for s in program.states)}.",
+        )
+    if steps < 0:
+        raise InputError(f"steps={steps}", fix="A run has 0 steps or more; a negative dt goes back.")
+    checked(seed=seed)
+    given = {p.name: p.default for p in program.params} | dict(params or {})
+    given |= dict(zip(ADDRESS, key_words(int(seed))))
+    step = dt if dt is not None else given.get("dt")
+    if step is None and any(p.name == "dt" for p in program.params):
+        raise InputError("the program has a parameter `dt`", fix="Pass dt=0.01.")
+    machine = Machine(program)
+    loop = machine.start(state, given, 1.0 if step is None else step, t0)
+    if steps == 0:
+        out = {s.name: flatten(state[s.name], s.type, s.name) for s in program.states}
+    else:
+        machine.advance(loop, steps)
+        out = machine.final(loop)
+    return {s.name: nested(out[s.name], s.type.shape) for s in program.states}

@@ -1,0 +1,1 @@
+"""What does a program conserve: the walk, the weights, the certificate?"""

@@ -1,0 +1,1 @@
+"""Which instructions are the flow of which declared term?"""

@@ -1,0 +1,288 @@
+"""What does a program conserve whose loop keeps bodies in Jacobi coordinates?  The map that the user sees.
+
+Two things are known here and derived nowhere: the change to Jacobi coordinates is linear and canonical and makes the sum
+of p**2/2m one of the same form; and KEPLER is the exact flow of A = sum p**2/2m + K, where K is the sum of the potentials
+-gm m'/r of the rows. So a kick must be that of B = V - K, with the same gm: the force of a declared term V, and PULL.
+Everything else that a program does to a state is a no.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tinyphysics.errors import VerifyError
+from tinyphysics.ir.ops import Ops
+from tinyphysics.ir.uop import UOp, substitute
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.equality.normal import Normal
+from tinyphysics.rules.formulas.jacobi import WAYS
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.tpir.program.form import check_form
+from tinyphysics.tpir.program.isa import Instruction, Program, Register, Type
+from tinyphysics.tpir.program.liveness import reads_before_writing
+from tinyphysics.tpir.program.symbolic import Symbolic, state_var
+from tinyphysics.tpir.proof.blocks import STEPS_DONE, Update, check_type
+from tinyphysics.tpir.proof.certificate import Certificate, Verdict
+from tinyphysics.tpir.proof.units import DT, moving
+from tinyphysics.tpir.proof.weights import TOL, SubFlow, is_palindrome, uneven
+
+ORBITS, KICK = 0, 1  # the two parts
+POSITIONS, MOMENTA = frozenset({0}), frozenset({1})  # by the numbers of the states
+BOTH = POSITIONS | MOMENTA
+
+
+def in_frame(program: Program) -> bool:
+    return any(i.op in ("JACOBI", "KEPLER", "PULL", "ORBIT") for _, _, i in program.numbered())
+
+
+class Framed:
+    """One position and its momentum, both changed in `init` and changed back in `final`."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.normal = program, Normal()
+        self.symbolic = Symbolic(program)
+        self.flows: list[SubFlow] = []
+        self.trouble = ""  # why it is not symplectic
+        self.waiting: UOp | None = None  # a flow of which one half has been applied
+        self.frame: tuple[UOp, tuple[object, ...]] | None = None  # masses, order
+        self.gm: UOp | None = None
+        check_form(program)
+        if [s.role for s in program.states] != ["position", "momentum"]:
+            raise VerifyError(
+                "bodies on Kepler orbits are one position and its momentum",
+                fix="state S0 q f64[9, 3] position, state S1 p f64[9, 3] momentum of S0.",
+            )
+        self.terms = self.declared()
+        self.slopes = [simplify(gradient(t, [state_var(program, k, 0) for k in (0, 1)])) for t in self.terms]
+        self.walk()
+
+    def declared(self) -> list[UOp]:
+        symbolic, out = Symbolic(self.program), []
+        for k in range(2):
+            symbolic.env[Register("S", k)] = state_var(self.program, k, 0)
+        for number, section, i in self.program.numbered():
+            if section == "energy":
+                value = symbolic.value(i, f"step {number} `{i}`")
+                assert value is not None
+                symbolic.env[i.dst] = value
+                if isinstance(i.dst, Register) and i.dst.kind == "E":
+                    out.append(value)
+        return out
+
+    # --- reading the program ------------------------------------------------------------------
+    def walk(self) -> None:
+        for name, self.symbolic.steps in STEPS_DONE.items():
+            for number, section, i in self.program.numbered():
+                if section == name:
+                    self.read(i, section, number)
+            if self.waiting is not None:
+                self.refuse(f"`{name}` ends with half of a flow: the other half of KEPLER is not propagated")
+            if name == "init":
+                rewritten = {i.dst for i in self.program.step}
+                for r in reads_before_writing((*self.program.step, *self.program.final)):
+                    if r.kind != "S" and (r in rewritten or moving(self.symbolic.env.get(r, UOp.const(0.0)))):
+                        self.refuse(f"{r} is carried from step to step, and may depend on the state")
+
+    def refuse(self, why: str) -> None:
+        self.trouble = self.trouble or why
+
+    def read(self, i: Instruction, section: str, number: int) -> None:
+        where, s = f"step {number} `{i}`", self.symbolic
+        s.check_kinds(i, where)
+        if i.op == "LOAD":
+            assert isinstance(i.dst, Register)
+            s.load(i.dst.index)
+        elif i.op == "JACOBI" and isinstance(i.dst, Register) and i.dst.kind == "S":
+            self.change(i, section, where)
+        elif i.op == "ORBIT":
+            self.propagate(i, section, number, where)
+        elif i.op == "SYMP_STEP":
+            self.kick(i, section, number, where)
+        elif i.op in ("SHIFT", "SCALE", "MAP", "NOISE", "TREE", "NEAR", "TIME"):
+            self.refuse(f"{where} is no part of a step on Kepler orbits")
+            if isinstance(i.dst, Register) and i.dst.kind == "S":
+                s.load(i.dst.index)
+            else:
+                s.env[i.dst] = UOp.var(f"S0@{i.dst}", i.type.shape, i.type.dtype)  # whatever it is, it moves
+        elif i.op in ("STORE", "OBSERVE"):
+            s.read(i.args[0], i.type, where)
+            source = i.args[0]
+            if isinstance(source, Register) and source.kind == "S" and source.index in s.frames:
+                raise VerifyError(
+                    f"{where} gives {i.dst} back in Jacobi coordinates",
+                    fix=f"Change it back first: JACOBI {source}, places or momenta, ...",
+                )
+        else:
+            value = s.value(i, where)
+            assert value is not None
+            check_type(value, i, where)
+            s.env[i.dst] = undone(value)
+
+    def change(self, i: Instruction, section: str, where: str) -> None:
+        s, dst = self.symbolic, i.dst
+        assert isinstance(dst, Register)
+        node = s.orbits(i, where)
+        way, *order = node.arg
+        into, back = ("positions", "places") if dst.index == 0 else ("velocities", "momenta")
+        if (
+            way != (into if section == "init" else back)
+            or i.args[1] != dst
+            or (section == "init") == (dst.index in s.frames)
+        ):
+            raise VerifyError(
+                f"{where} is not the change of {dst} in `{section}:`",
+                fix=f"JACOBI {dst}, {into}, {dst}, ... in `init:`, once; {back} in `final:`.",
+            )
+        if moving(node.src[1]):
+            raise VerifyError(f"{where} has masses that depend on the state", fix="Masses are parameters.")
+        if DT in node.src[1].leaves:
+            self.refuse(f"{where} has masses that depend on dt")
+        mine = (node.src[1], tuple(order))
+        if self.frame is None:
+            self.frame = mine
+        if self.frame[0] is not mine[0] or self.frame[1] != mine[1]:
+            raise VerifyError(
+                f"{where} has other masses or another order than the change before it",
+                fix="Positions and momenta are changed together, and back the same way.",
+            )
+        if section == "init":
+            s.frames[dst.index] = (node.src[1], (way, *order))
+        else:
+            del s.frames[dst.index]
+        s.env[dst] = s.held(state_var(self.program, dst.index, s.version[dst.index]), dst.index)
+
+    def known(self, gm: UOp, where: str) -> None:
+        """All flows and kicks of a program are about the same centres."""
+        self.gm = gm if self.gm is None else self.gm
+        if gm is not self.gm:
+            self.refuse(f"{where} has another gm than the flows before it")
+        if moving(gm):
+            self.refuse(f"{where} has a gm that depends on the state")
+        if DT in gm.leaves:
+            self.refuse(f"{where} has a gm that depends on dt")
+
+    def step_of(self, h: UOp, where: str) -> Fraction:
+        found = self.normal.ratio(h, DT)
+        if found is None:
+            self.refuse(f"{where}: h is not shown to be a multiple of dt")
+        return Fraction(0) if found is None else found
+
+    def propagate(self, i: Instruction, section: str, number: int, where: str) -> None:
+        s, dst = self.symbolic, i.dst
+        assert isinstance(dst, Register)
+        u = s.read(i.args[0], i.type, where)
+        check_type(u, i, where)
+        first = self.waiting is None
+        fresh = u.op is Ops.KEPLER and u.arg == (dst.index,) and len(s.frames) == 2
+        if fresh and first:
+            fresh = u.src[0] is s.current(0) and u.src[1] is s.current(1)
+        elif fresh:
+            assert self.waiting is not None
+            fresh = all(map(lambda a, b: a is b, u.src, self.waiting.src)) and u.arg != self.waiting.arg
+        if not fresh:
+            self.refuse(
+                f"{where} is not its part of KEPLER, of the states as they are before both parts are propagated"
+            )
+        elif first:
+            self.known(u.src[2], where)
+            update = Update(number, i, section, dst.index, u, u.src[3])
+            self.flows.append(SubFlow(ORBITS, self.step_of(u.src[3], where), None, update, BOTH, BOTH))
+        self.waiting = u if first else None
+        s.load(dst.index)
+
+    def kick(self, i: Instruction, section: str, number: int, where: str) -> None:
+        s, dst = self.symbolic, i.dst
+        assert isinstance(dst, Register)
+        flow, h = s.read(i.args[0], i.type, where), s.read(i.args[1], Type(i.type.dtype), where)
+        if self.waiting is not None:
+            self.refuse(f"{where} stands between the two halves of a flow")
+        force = self.force(flow, where) if dst.index == 1 else None
+        if force is None:
+            self.refuse(f"{where} is not a kick in Jacobi coordinates: the force as velocities, then PULL")
+        else:
+            share = self.share(force)
+            if DT in force.leaves:
+                self.refuse(f"{where}: the force itself depends on dt")
+            if share is None:
+                self.refuse(f"{where} is not a multiple of the derivative of the declared potential energy")
+            elif share != 1:
+                self.refuse(f"{where} adds {float(share):g} times the force, and PULL once")
+            update = Update(number, i, section, 1, force, h)
+            self.flows.append(SubFlow(KICK, self.step_of(h, where), None, update, MOMENTA, POSITIONS))
+        s.load(dst.index)
+
+    def force(self, flow: UOp, where: str) -> UOp | None:
+        """The user's force in a kick, at version 0 of the positions; None if it is not of that form."""
+        s = self.symbolic
+        if flow.op is not Ops.PULL or flow.src[1] is not s.current(0) or self.frame is None:
+            return None
+        a, _, gm = flow.src
+        if a.op is not Ops.JACOBI or a.arg != ("velocities", *self.frame[1]) or a.src[1] is not self.frame[0]:
+            return None
+        self.known(gm, where)
+        now = [state_var(self.program, k, s.version[k]) for k in (0, 1)]
+        if any(str(v.arg)[0] == "S" and v is not now[0] for v in a.src[0].leaves):
+            return None  # stale, or of momenta
+        return substitute([a.src[0]], {now[0]: state_var(self.program, 0, 0)})[0]
+
+    def share(self, force: UOp) -> Fraction | None:
+        total = UOp.sum_of([dq for dq, _ in self.slopes]) if self.slopes else None
+        return None if total is None else self.normal.ratio(force, -total)
+
+    # --- verdicts -----------------------------------------------------------------------------
+    def kinetic(self) -> str:
+        """Why the energy is not a sum of p**2/2m, with the masses of the frame, and a potential; empty if it is."""
+        if self.frame is None or not self.slopes:
+            return "the program declares no energy, or no masses"
+        m, p = self.frame[0], state_var(self.program, 1, 0)
+        inverse = (1.0 / m).reshape((m.shape[0], 1)).expand(p.shape)
+        velocity = UOp.sum_of([dp for _, dp in self.slopes])
+        if self.normal.ratio(velocity, inverse * p) != 1:
+            return "the velocity is not shown to be p over the mass that the frame has"
+        force = UOp.sum_of([dq for dq, _ in self.slopes])
+        return "the force depends on momenta" if 1 in moving(force) else ""
+
+    def consistent(self) -> Verdict:
+        if why := self.trouble or uneven(self.flows):
+            return Verdict(False, why)
+        for part, name in ((ORBITS, "Kepler orbits"), (KICK, "the rest of the potential")):
+            total = sum(
+                (f.weight for f in self.flows if f.part == part and f.update.section == "step"), Fraction(0)
+            )
+            if abs(total - 1) > TOL:
+                return Verdict(
+                    False, f"the flow of {name} enters with total weight {float(total):g} instead of 1"
+                )
+        return Verdict(True, "Kepler orbits, and the potential without theirs, enter with total weight 1")
+
+    def certificate(self) -> Certificate:
+        if self.symbolic.frames:
+            self.refuse("the states are not changed back from Jacobi coordinates")
+        self.refuse(self.kinetic())
+        flowing = Verdict(
+            True,
+            "a linear canonical change; in it, exact flows of Kepler orbits, and kicks by the gradient "
+            "of the rest of the potential",
+        )
+        symplectic = Verdict(False, self.trouble) if self.trouble else flowing
+        why = self.trouble or uneven(self.flows)
+        if not why and not is_palindrome(self.flows):
+            why = "its sub-flows are not a palindrome"
+        symmetric = Verdict(not why, why or "init, step, final is a palindrome of sub-flows")
+        reversible = Verdict(
+            not why,
+            f"not shown to be symmetric: {why}"
+            if why
+            else "symmetric, and negating the momenta reverses every sub-flow",
+        )
+        volume = Verdict(bool(symplectic), symplectic.because)
+        return Certificate(symplectic, volume, symmetric, reversible, self.consistent())
+
+
+def undone(u: UOp) -> UOp:
+    """u, or what it was if it goes back the way that its source came."""
+    if u.op is not Ops.JACOBI or u.src[0].op is not Ops.JACOBI:
+        return u
+    inner = u.src[0]
+    same = inner.src[1] is u.src[1] and inner.arg[1:] == u.arg[1:] and WAYS[inner.arg[0]] == u.arg[0]
+    return inner.src[0] if same else u
