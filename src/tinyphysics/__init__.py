@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import tinyphysics.front.dense  # noqa: F401  np.linalg.det, inv and solve on symbols
 import tinyphysics.front.movement  # noqa: F401  np.pad, np.repeat, np.flip, ... on symbols
+from tinyphysics import moved as _moved
 from tinyphysics import system as _system
 from tinyphysics.errors import BackendError as BackendError
 from tinyphysics.errors import InputError as InputError
@@ -86,6 +87,8 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.api.simulation_file import load as load
     from tinyphysics.runtime.measure.symplecticity import assert_symplectic as assert_symplectic
     from tinyphysics.runtime.measure.symplecticity import measure_symplectic as measure_symplectic
+
+_moved.install()
 
 # what runs needs NumPy and is imported when it is first used: without NumPy one can still trace, print and
 # verify, and run TP-IR on lists
