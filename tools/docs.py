@@ -98,27 +98,6 @@ def operations() -> str:
     )
 
 
-def layers() -> str:
-    """The table that test_layers.py holds the imports against, with what each file says of itself."""
-    tree = ast.parse((ROOT / "test/unit/test_layers.py").read_text(encoding="utf-8"))
-    assigned = [
-        n for n in tree.body if isinstance(n, ast.AnnAssign) and getattr(n.target, "id", "") == "LAYERS"
-    ]
-    assert assigned and assigned[0].value is not None
-    rows = []
-    for number, units in enumerate(eval(compile(ast.Expression(assigned[0].value), "LAYERS", "eval"))):
-        for unit in units:
-            package, file = (
-                ROOT / "src/tinyphysics" / unit / "__init__.py",
-                ROOT / f"src/tinyphysics/{unit}.py",
-            )
-            path = package if package.exists() else file
-            if path.exists():
-                says = summary(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))))
-                rows.append((str(number), code(f"{unit}/" if path is package else f"{unit}.py"), says))
-    return table(("layer", "unit", "what it is"), rows)
-
-
 def errors() -> str:
     out = []
     for e in ERRORS:
@@ -322,7 +301,6 @@ PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions,
     "words": words,
     "operations": operations,
-    "layers": layers,
     "errors": errors,
     "methods": methods,
     "backends": backends,

@@ -1,33 +1,20 @@
-"""Do imports point down?  The layer table of the design, read against every import in the source."""
+"""Do imports point down?  The tables of tools/layers.py, read against every import in the source."""
 
 from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
+from tools_of import tool
 
 SOURCE = Path(__file__).parents[2] / "src"
 ROOT = "tinyphysics"
-
-# fmt: off
-LAYERS: list[dict[str, str]] = [  # unit (a package or a file): the package that it counts as
-    dict.fromkeys(["errors", "context", "util", "philox", "version"], "layer 0"),
-    {"ir": "ir"},
-    dict.fromkeys(["system", "facts", "plan", "step", "target", "trajectory", "report"], "nouns"),
-    {"rules": "rules"},
-    {u: u for u in ("front", "analysis", "synth", "tpir")},
-    {u: u for u in ("planner", "emit", "device", "view", "provenance", "physics")},
-    {"pipeline": "pipeline"},
-    {"runtime": "runtime"},
-    {u: u for u in ("learn", "explorer", "cluster")},
-    dict.fromkeys(["cli", "doctor", "kernel", "compat", "moved", "__init__", "__main__"], "the face"),  # what users import
-]
-# fmt: on
-LAYER = {unit: n for n, layer in enumerate(LAYERS) for unit in layer}
-PACKAGE = {unit: name for layer in LAYERS for unit, name in layer.items()}
-STANDARD_LIBRARY_ONLY = {u for u, n in LAYER.items() if n <= 3} | {"front", "tpir"}
+ROOMS, UPWARD, ASKED = tool("layers").ROOMS, tool("layers").UPWARD, tool("layers").ASKED
+PACKAGES = {room.package for room in ROOMS if room.place}
+STANDARD_LIBRARY_ONLY = {"front", "tpir"}  # and layers 0 to 3
 PHYSICS_SEES = {"front", "philox", "errors"}  # and NumPy; physics/io also the nouns and its extra
 
 
@@ -40,14 +27,34 @@ def sources(root: Path) -> dict[str, str]:
     return out
 
 
-def unit_of(module: str) -> str:
-    return module.split(".")[1] if "." in module else "__init__"
+@cache
+def room_of(module: str) -> int | None:
+    """The number of its room in the table, or None.
+
+    The __init__ of a package, which may show names of all its rooms, counts as its last room.
+    """
+    own = module.removeprefix(ROOT).removeprefix(".") or "__init__"
+    place, _, file = own.rpartition(".")
+    for number, room in enumerate(ROOMS):
+        if room.place == place and (file in room.files or place and not room.files):
+            return number
+        if room.place == own and not room.files:
+            return number
+    if own in PACKAGES:
+        return max(n for n, room in enumerate(ROOMS) if room.package == own)
+    folders = [n for n, room in enumerate(ROOMS) if "." not in room.place and not room.files]
+    return next((n for n in folders if own.startswith(f"{ROOMS[n].place}.")), None)  # physics/io
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def imports(module: str, text: str, known: set[str]) -> list[str]:
     """Every module imported anywhere in the text: at the top, inside functions, under conditions."""
     out = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Import):
             out += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -65,37 +72,46 @@ def complaints(modules: dict[str, str]) -> list[str]:
     """What breaks the table, in words; empty if nothing does."""
     known, out, edges = set(modules), [], {}
     for module, text in modules.items():
-        here = unit_of(module)
-        if here not in LAYER:
-            out.append(f"{module}: not in the table of layers")
+        here = room_of(module)
+        if here is None:
+            out.append(f"{module}: not in the table of rooms")
             continue
         edges[module] = []
         for target in imports(module, text, known):
             if target.startswith("."):
                 out.append(f"{module}: the relative import `{target}`")
             elif target.split(".")[0] != ROOT:
-                package = target.split(".")[0]
-                if here in STANDARD_LIBRARY_ONLY and package not in sys.stdlib_module_names:
-                    out.append(f"{module}: imports {package}, not of the standard library")
-                if here == "physics" and package not in {*sys.stdlib_module_names, "numpy"}:
-                    if not module.startswith(f"{ROOT}.physics.io"):
-                        out.append(f"{module}: physics imports {package}")
+                out += _foreign(module, ROOMS[here], target.split(".")[0])
             else:
                 edges[module].append(target)
-                out += _between(module, here, unit_of(target), target)
+                out += _between(module, target)
     return out + [f"a cycle: {' -> '.join(c)}" for c in cycles(edges)]
 
 
-def _between(module: str, here: str, there: str, target: str) -> list[str]:
-    if there not in LAYER:
-        return [f"{module}: imports {target}, which is not in the table"]
-    nouns = LAYER[there] == 2 and module.startswith(f"{ROOT}.physics.io")
-    if here == "physics" and there not in {*PHYSICS_SEES, "physics"} and not nouns:
-        return [f"{module}: physics sees {target}"]
-    if LAYER[there] < LAYER[here] or PACKAGE[there] == PACKAGE[here]:
+def _foreign(module: str, room: object, package: str) -> list[str]:
+    if package in sys.stdlib_module_names:
         return []
-    way = "up" if LAYER[there] > LAYER[here] else "sideways"
-    return [f"{module}: imports {way}, {target}"]
+    if room.layer <= 3 or room.package in STANDARD_LIBRARY_ONLY:
+        return [f"{module}: imports {package}, not of the standard library"]
+    if room.package == "physics" and package != "numpy" and not module.startswith(f"{ROOT}.physics.io"):
+        return [f"{module}: physics imports {package}"]
+    return []
+
+
+def _between(module: str, target: str) -> list[str]:
+    a, b = room_of(module), room_of(target)
+    if b is None:
+        return [f"{module}: imports {target}, which is not in the table"]
+    here, there = ROOMS[a], ROOMS[b]
+    nouns = there.layer == 2 and module.startswith(f"{ROOT}.physics.io")
+    own = target.removeprefix(f"{ROOT}.")
+    if here.package == "physics" and not nouns and own.split(".")[0] not in {*PHYSICS_SEES, "physics"}:
+        return [f"{module}: physics sees {target}"]
+    if here.package == there.package:
+        return [] if b <= a else [f"{module}: imports up, {target}"]
+    if there.layer < here.layer:
+        return []
+    return [f"{module}: imports {'up' if there.layer > here.layer else 'sideways'}, {target}"]
 
 
 def cycles(edges: dict[str, list[str]]) -> list[list[str]]:
@@ -116,10 +132,76 @@ def cycles(edges: dict[str, list[str]]) -> list[list[str]]:
     return out
 
 
+# --- the locator: system.SLOTS, which __init__ fills -------------------------------------------------------
+def is_slot(node: ast.AST) -> bool:
+    named = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
+    return named and getattr(node.value, "id", getattr(node.value, "attr", "")) == "SLOTS"
+
+
+def called_with(node: ast.AST, function: str) -> list[str]:
+    """The words that a function is called with, anywhere inside."""
+    calls = [c for c in ast.walk(node) if isinstance(c, ast.Call) and getattr(c.func, "id", "") == function]
+    return [c.args[0].value for c in calls if isinstance(c.args[0], ast.Constant)]
+
+
+def filled(init: str) -> dict[str, str]:
+    """By which module each slot is filled, read from the text of tinyphysics/__init__.py."""
+    tree = parsed(init)
+    defined = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+    assigned = [n for n in tree.body if isinstance(n, ast.Assign)]
+    (later,) = (ast.literal_eval(n.value) for n in assigned if getattr(n.targets[0], "id", "") == "RUNTIME")
+    out = {}
+    for n in assigned:
+        if is_slot(n.targets[0]):
+            value = defined.get(getattr(n.value, "id", ""), n.value)
+            modules = [later[name] for name in called_with(value, "__getattr__")]
+            (out[n.targets[0].slice.value],) = modules or called_with(value, "import_module")
+    return out
+
+
+def asked(modules: dict[str, str]) -> dict[tuple[str, str], str]:
+    """(module, slot) to the module that answers, for every use of a slot outside of __init__."""
+    fills = filled(modules[ROOT])
+    out = {}
+    for module, text in modules.items():
+        for node in ast.walk(parsed(text)) if module != ROOT else ():
+            if is_slot(node):
+                out[module, node.slice.value] = fills[node.slice.value]
+    return out
+
+
+def short(module: str) -> str:
+    return module.removeprefix(f"{ROOT}.")
+
+
+# --- claims ------------------------------------------------------------------------------------------------
 @pytest.mark.slow("the architecture")
 @pytest.mark.requirement("S0-03")
-def test_imports_point_down_and_never_in_a_circle():
-    assert complaints(sources(SOURCE)) == []
+def test_imports_point_down_but_for_those_that_are_named_and_never_in_a_circle():
+    named = [f"{ROOT}.{a}: imports up, {ROOT}.{b}" for a, b in UPWARD]
+    assert sorted(complaints(sources(SOURCE))) == sorted(named)  # also: none is named that is not there
+
+
+def test_what_is_asked_through_the_locator_points_down_but_for_what_is_named():
+    up = {
+        (short(module), slot): short(target)
+        for (module, slot), target in asked(sources(SOURCE)).items()
+        if _between(module, target)
+    }
+    assert up == {(module, slot): target for module, slot, target in ASKED}
+
+
+def test_each_exception_has_a_reason():
+    assert len(UPWARD) == 9 and all(len(why.split()) > 3 for why in [*UPWARD.values(), *ASKED.values()])
+
+
+def test_what_the_locator_hides_is_seen():
+    modules = {
+        ROOT: 'RUNTIME = {"f": "tinyphysics.runtime.api.x"}\nSLOTS["f"] = lambda: __getattr__("f")()',
+        "tinyphysics.step": 'SLOTS["f"]()',
+    }
+    assert asked(modules) == {("tinyphysics.step", "f"): "tinyphysics.runtime.api.x"}
+    assert "imports up" in _between("tinyphysics.step", "tinyphysics.runtime.api.x")[0]
 
 
 def test_the_table_is_read_against_a_tree_that_is_really_there():
@@ -128,6 +210,15 @@ def test_the_table_is_read_against_a_tree_that_is_really_there():
         modules
     )
     assert imports("m", modules["tinyphysics.ir.uop"], set(modules))  # and its imports are seen
+    assert all(slot in filled(modules[ROOT]) for slot in ("compile", "there", "plot"))
+
+
+def test_every_room_is_there_and_says_what_the_table_says():
+    for room in ROOMS:
+        folder = SOURCE / ROOT / room.place.replace(".", "/")
+        assert all((folder / f"{f}.py").is_file() for f in room.files), room
+        if "." in room.place and not room.files:
+            assert (folder / "__init__.py").read_text() == f'"""{room.question}"""\n'
 
 
 @pytest.mark.parametrize(
@@ -136,19 +227,32 @@ def test_the_table_is_read_against_a_tree_that_is_really_there():
         ({"tinyphysics.ir.uop": "import tinyphysics.system", "tinyphysics.system": ""}, "imports up"),
         (
             {
-                "tinyphysics.ir.uop": "def f():\n  from tinyphysics.rules import vjp",
+                "tinyphysics.ir.uop": "def f():\n  from tinyphysics.rules.calculus import vjp",
                 "tinyphysics.rules.calculus.vjp": "",
             },
             "up",
         ),
         (
-            {"tinyphysics.front.a": "from tinyphysics.tpir.program.vm import run", "tinyphysics.tpir.vm": ""},
+            {
+                "tinyphysics.front.a": "from tinyphysics.tpir.program.vm import run",
+                "tinyphysics.tpir.program.vm": "",
+            },
             "sideways",
         ),
         (
-            {"tinyphysics.planner.a": "import tinyphysics.emit.scalar.c", "tinyphysics.emit.scalar.c": ""},
+            {
+                "tinyphysics.planner.cost.loops": "import tinyphysics.emit.scalar.c",
+                "tinyphysics.emit.scalar.c": "",
+            },
             "sideways",
         ),
+        ({"tinyphysics.rules.digits.a": "import tinyphysics.rules.calculus.b"}, "imports up"),
+        ({"tinyphysics.tpir.proof.a": "import tinyphysics.tpir.proof.readers.b"}, "imports up"),
+        ({"tinyphysics.device.cache": "import tinyphysics.device.host.tree"}, "imports up"),
+        ({"tinyphysics.tpir.program.a": "import tinyphysics.tpir", "tinyphysics.tpir": ""}, "imports up"),
+        ({"tinyphysics.rules.helpers": ""}, "not in the table"),
+        ({"tinyphysics.rules.other.a": ""}, "not in the table"),
+        ({"tinyphysics.tpir.proof.other.a": ""}, "not in the table"),
         ({"tinyphysics.ir.a": "from . import b"}, "relative"),
         (
             {
@@ -157,9 +261,9 @@ def test_the_table_is_read_against_a_tree_that_is_really_there():
             },
             "cycle",
         ),
-        ({"tinyphysics.rules.a": "import numpy as np"}, "standard library"),
+        ({"tinyphysics.rules.calculus.a": "import numpy as np"}, "standard library"),
         ({"tinyphysics.front.a": "try:\n  import numpy\nexcept ImportError:\n  pass"}, "standard library"),
-        ({"tinyphysics.tpir.a": "def f():\n  import rich"}, "standard library"),
+        ({"tinyphysics.tpir.proof.a": "def f():\n  import rich"}, "standard library"),
         ({"tinyphysics.errors": "import typing_extensions"}, "standard library"),
         ({"tinyphysics.physics.zoo": "import tinyphysics.ir.uop", "tinyphysics.ir.uop": ""}, "physics sees"),
         ({"tinyphysics.physics.zoo": "import tinyphysics as tp", "tinyphysics": ""}, "physics sees"),
@@ -177,6 +281,10 @@ def test_each_way_of_breaking_the_table_is_seen(modules, complaint):
         {"tinyphysics.errors": "import tinyphysics.util", "tinyphysics.util": ""},
         {"tinyphysics.plan": "from tinyphysics.facts import Fact", "tinyphysics.facts": ""},
         {"tinyphysics.ir.a": "from tinyphysics.ir import b", "tinyphysics.ir.b": ""},
+        {"tinyphysics.synth.methods.a": "import tinyphysics.tpir.program.isa"},
+        {"tinyphysics.rules.calculus.a": "import tinyphysics.rules.digits.b, tinyphysics.rules.calculus.c"},
+        {"tinyphysics.device.host.tree": "import tinyphysics.device.cache"},
+        {"tinyphysics.tpir": "import tinyphysics.tpir.program.vm, tinyphysics.tpir.verifier"},
         {
             "tinyphysics.physics.zoo": "import numpy\nfrom tinyphysics.front import trace",
             "tinyphysics.front.trace": "",
