@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +82,8 @@ class Report:
         return out
 
     def _repr_html_(self) -> str:
+        import html  # notebooks alone need it
+
         rows = []
         for s in self.sections:
             rows.append(f"<tr><th colspan=3 style='text-align:left'>{html.escape(s.title)}</th></tr>")

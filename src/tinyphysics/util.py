@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import linecache
 import os
@@ -66,6 +65,8 @@ def one_of(names: Sequence[str], last: str = "or") -> str:
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """A suggestion that ends in a space, or nothing."""
+    import difflib  # a millisecond that only a misspelt name costs
+
     close = difflib.get_close_matches(word, list(names), n=1)
     return f"Did you mean `{close[0]}`? " if close else ""
 
