@@ -51,6 +51,20 @@ def test_there_is_one_version():
     assert re.fullmatch(r"\d+\.\d+\.\d+", tinyphysics.__version__)
 
 
+def test_the_citation_names_this_version():
+    assert f"\nversion: {tinyphysics.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/design.md", "README.md"])
+def test_the_files_that_a_page_names_are_there(name):
+    """Paths in backquotes that begin with a folder of the source or of the project."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    source = ROOT / "src" / "tinyphysics"
+    folders = [p.name for p in source.iterdir() if p.is_dir()]
+    for path in re.findall(rf"`((?:{'|'.join(folders)}|src|test|tools|bench)/[\w/.]+)`", text):
+        assert (ROOT / path).exists() or (source / path).exists(), f"{name} names {path}, which is not there"
+
+
 def test_the_changelog_has_this_version_and_says_what_breaks():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     releases = re.findall(r"^## \[(.+?)\]", text, re.MULTILINE)
