@@ -27,7 +27,7 @@ import pytest
 from pairwise import covering
 
 FILE = Path(__file__).parent / "durations.json"
-QUICK, SINGLE, TABLE, ROWS = 0.1, 0.7, 0.7, 0.35  # seconds of processor time, on a Zen 4
+QUICK, SINGLE, TABLE, ROWS = 0.05, 0.7, 0.7, 0.35  # seconds of processor time, on a Zen 4
 LEAST = 0.02  # below it a duration is not kept: it counts as this
 COMMANDS = {"quick": "make test", "test": "make test-all"}
 
