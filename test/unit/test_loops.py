@@ -487,3 +487,10 @@ def test_what_is_no_stencil_takes_one_step_at_a_time():
     for system in (cluster, mean_field, rotors):
         kernel = build_loops(compiled(system, 300 if system is not rotors else 40).tpir)
         assert wavefront.wavefront(kernel.sections["step"], kernel.buffers) is None
+
+
+def test_a_clock_in_float32_compiles_as_c():
+    """Its kernel has two parameters of one name: dt in float32 for steps, in float64 for times."""
+    state, params = start_of(rotors, 34)
+    sims = [tp.compile(rotors, 0.01, sizes={"n": 34}, precision="float32", backend=b) for b in ("c", "llvm")]
+    assert len({sim.evolve(**state, **params, steps=3).hash for sim in sims}) == 1

@@ -110,7 +110,9 @@ class NestText:
                 self.line(f"{self.pointer(name)} = buffers[{slots.index(name)}];  /* {name} */")
         for slot, p in enumerate(self.kernel.params):
             if any(p is u for u in nodes):
-                self.names[p] = c_name(str(p.arg))
+                name = c_name(str(p.arg))
+                # in float32 a clock asks for dt in float64 too: two parameters of one name
+                self.names[p] = f"{name}_{slot}" if name in self.names.values() else name
                 self.line(f"const {TYPE[p.dtype.name]} {self.names[p]} = uniform[{slot}];")
         if any(u is NOW for u in nodes):
             self.names[NOW] = "clock"
