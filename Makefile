@@ -26,6 +26,14 @@ durations: $(VENV)/.all   # writes test/durations.json from a run of everything
 test-gpu: $(VENV)/.test   # for a machine with an NVIDIA GPU; elsewhere every test says why it was left out
 	$(BIN)/python -m pytest test/gpu -rs
 
+# Has a bit, a word or a message moved?  Compared with the pins in test/replay/ (docs/testing.md).
+.PHONY: replay replay-update
+replay: $(VENV)/.test
+	$(BIN)/python tools/replay.py --jobs $(JOBS)
+
+replay-update: $(VENV)/.test   # make replay-update REASON="what changed, and why it may"
+	$(BIN)/python tools/replay.py update --jobs $(JOBS) --reason "$(REASON)"
+
 docs: $(VENV)/.docs
 	$(BIN)/python -m mkdocs build --strict --quiet
 	@echo "the pages are in site/index.html"

@@ -1,0 +1,1 @@
+"""What tools/replay.py compares: runs, texts and messages, each pinned by what it was before."""
