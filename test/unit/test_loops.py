@@ -494,3 +494,16 @@ def test_a_clock_in_float32_compiles_as_c():
     state, params = start_of(rotors, 34)
     sims = [tp.compile(rotors, 0.01, sizes={"n": 34}, precision="float32", backend=b) for b in ("c", "llvm")]
     assert len({sim.evolve(**state, **params, steps=3).hash for sim in sims}) == 1
+
+
+@tp.map
+def shifted_few(x: tp.Array[4, 3, "n"], a: float = 0.3):
+    """Rolled along an axis of 3 too: stores that do not go where the loop goes."""
+    total = x.sum(0)
+    return np.stack([np.roll(x[k] + a * total, (k - 1, 2 - k), (0, 1)) for k in range(4)])
+
+
+def test_stores_at_shifted_places_are_not_kept_in_registers():
+    x = np.random.default_rng(1).normal(size=(4, 3, 34))
+    sims = [tp.compile(shifted_few, sizes={"n": 34}, backend=b) for b in ("llvm", "numpy")]
+    assert len({sim.evolve(x=x, steps=3).hash for sim in sims}) == 1

@@ -58,7 +58,8 @@ def fits(kernel: LoopKernel, section: LoopSection, width: int) -> bool:
         (x,) = nest.variables
         places = [(s.buffer, s.plane) for s in nest.pieces[0].stores]
         for p in nest.pieces:
-            if [(s.buffer, s.plane) for s in p.stores] != places or any(s.index != (x,) for s in p.stores):
+            here = all(len(s.index) == 1 and s.index[0] is x for s in p.stores)
+            if [(s.buffer, s.plane) for s in p.stores] != places or not here:
                 return False
             for u in toposort(p.roots):
                 if u is NOW:
