@@ -66,8 +66,12 @@ def update(args: argparse.Namespace) -> int:
         print('a pin changes for a reason: --reason "..."')
         return 2
     setting = setting_of(args)
-    if not setting.opencl:
-        print("pins of OpenCL stay as they are")
+    left_out = [
+        *([] if setting.opencl else ["state on opencl"]),
+        *(["state on cuda"] if setting.cuda == "no" else []),
+    ]
+    for kind in left_out:
+        print(f"stays as it is: {kind}")
     new = kept.write_missing()
     units = chosen("all", tuple(args.patterns))
     found = check.computed([u.key for u in units], setting, args.jobs)
@@ -76,7 +80,16 @@ def update(args: argparse.Namespace) -> int:
     if failures:
         print("\n".join(["nothing was written:", *failures]))
         return 1
-    moved = check.moved(pins)
+    apart = [
+        f"{key}: {kind} is {text}"
+        for key, p in pins.items()
+        for kind, text in p.items()
+        if check.disagrees(kind, text)
+    ]
+    if apart:
+        print("\n".join(["nothing was written, because backends disagree:", *apart]))
+        return 1
+    moved, gone = check.moved(pins), check.left_over()
     for group in {u.group for u in units}:
         old = book.read(group)
         names = {u.name for u in chosen("all") if u.group == group}
@@ -84,12 +97,9 @@ def update(args: argparse.Namespace) -> int:
         for key, new_pins in pins.items():
             g, _, name = key.partition("/")
             if g == group:
-                absent = {
-                    k: v for k, v in old.get(name, {}).items() if k in check.OPTIONAL and k not in new_pins
-                }
+                absent = {k: v for k, v in old.get(name, {}).items() if k in left_out}
                 block[name] = {**absent, **new_pins}
         book.write(group, block)
-    gone = check.left_over()
     for group in book.groups():
         if group not in {u.group for u in chosen("all")}:
             book.file_of(group, book.FOLDER).unlink()
@@ -123,7 +133,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--against", default="HEAD", help="of time: a commit")
     parser.add_argument("--runs", type=int, default=15, help="of time: of each, at least")
     parser.add_argument("patterns", nargs="*", help="update, time, or parts of group/name")
-    args = parser.parse_args(argv)
+    args = parser.parse_intermixed_args(argv)
     verb = args.patterns.pop(0) if args.patterns[:1] in (["check"], ["update"], ["time"]) else "check"
     if verb == "time":
         return compare_times(args.against, max(args.runs, 3))

@@ -187,7 +187,6 @@ OPENCL = (
     "sums/chain-trap",
     "clocks/logarithmic",
     "written/scaled",
-    "turns/stiff_trap-default",
 )
 CUDA = (
     "neighbours/switched",

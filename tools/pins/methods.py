@@ -81,7 +81,6 @@ OPENCL = (
     "yoshida4",
     "implicit_midpoint",
     "rk4",
-    "wisdom_holman",
     "interaction",
     "galerkin4",
     "strang",

@@ -66,8 +66,7 @@ TEST = {
            "double_well-compensated",
     "kernels": "zoo-kepler zoo-henon zoo-driven_pendulum pendulum-float32 pendulum-compensated pendulum-lattice method-yoshida4 "
                "method-rk4 curved-implicit_midpoint hoop noisy loops-wave loops-cluster loops-carried neighbours-flat_liquid",
-    "defaults": "pendulum oscillator henon swing driven pumped magnetic carousel swirl hoop standard lorenz fput-in-loops "
-                "fast-and-slow",
+    "defaults": "pendulum oscillator henon swing driven pumped carousel swirl hoop standard lorenz fast-and-slow",
 }
 # fmt: on
 CHOSEN = {
