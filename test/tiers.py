@@ -9,7 +9,7 @@
   `thin(strength=2)` asks for every pair of values instead, `thin(rows=8)` for eight rows, evenly spaced;
 - nothing marked `all`: peers, long runs.
 
-`make quick` runs what of it takes at most QUICK seconds. What was left out is printed. A test of which no duration is
+`make quick` runs what of it takes at most QUICK seconds, or is marked `quick`. What was left out is printed. A test of which no duration is
 known runs. `--record-durations` writes `test/durations.json`: seconds of processor time, those of child processes
 included, because the clock of a shared machine says little.
 """
@@ -101,7 +101,8 @@ class Tiers:
             return
         kept, left_out, later = [], [], slower(items, self.known)
         for item in items:
-            wait = item.nodeid in later or (self.tier == "quick" and self.known.get(item.nodeid, 0.0) > QUICK)
+            long = self.known.get(item.nodeid, 0.0) > QUICK and item.get_closest_marker("quick") is None
+            wait = item.nodeid in later or (self.tier == "quick" and long)
             (left_out if wait else kept).append(item)
         self.left_out = Counter(item.nodeid.split("::")[0] for item in left_out)
         self.seconds_left_out = sum(self.known.get(item.nodeid, 0.0) for item in left_out)

@@ -28,6 +28,7 @@ def parameters():
         yield pytest.param(keys, id=name, marks=MARKS[units()[keys[0]].tier])
 
 
+@pytest.mark.slow("nothing moves unseen")
 @pytest.mark.parametrize("keys", parameters())
 def test_nothing_moved(keys):
     setting = Setting(opencl=not WHY, cuda="fake")
