@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from pins import check, runs
@@ -10,8 +12,13 @@ from pins.unit import TIERS, Setting
 
 FEW = 12  # of what is cheap, in one test
 RUNS = {c.unit.key for c in cases()}
-WHY = runs.opencl_is_here()
 MARKS = {"quick": [pytest.mark.quick], "test": [], "all": [pytest.mark.all]}
+
+
+@cache
+def without_opencl():
+    """Why OpenCL cannot run here; empty if it can."""
+    return runs.opencl_is_here()
 
 
 def parameters():
@@ -29,17 +36,17 @@ def parameters():
 
 
 @pytest.mark.slow("nothing moves unseen")
-@pytest.mark.parametrize("keys", parameters())
+@pytest.mark.parametrize("keys", list(parameters()))
 def test_nothing_moved(keys):
-    setting = Setting(opencl=not WHY, cuda="fake")
+    setting = Setting(opencl=not without_opencl(), cuda="fake")
     moved = [m for key in keys for m in check.checked(units()[key], setting)]
     assert not moved, "\n".join(["make replay-update REASON=... if this is meant", *map(str, moved)])
 
 
 @pytest.mark.quick
 def test_pins_of_opencl_are_compared_here():
-    if WHY:
-        pytest.skip(f"the pins of OpenCL are left out: {WHY}")
+    if why := without_opencl():
+        pytest.skip(f"the pins of OpenCL are left out: {why}")
 
 
 @pytest.mark.quick
