@@ -65,7 +65,7 @@ def texts(sim: Any) -> Iterator[tuple[str, str]]:
     from tinyphysics.emit.kinds import cnests
     from tinyphysics.emit.kinds.series.ptx_series import PtxSeriesWriter
     from tinyphysics.emit.kinds.series.series import SeriesWriter
-    from tinyphysics.emit.modules import cuda_nests, nests, ptx_nests
+    from tinyphysics.emit.modules import cuda_nests, nests, opencl_nests, ptx_nests
     from tinyphysics.emit.scalar import c, cuda, llvm, opencl, ptx
     from tinyphysics.planner.cost.target import in_loops
     from tinyphysics.synth.methods.taylor import loop_parts, loop_plan
@@ -87,7 +87,7 @@ def texts(sim: Any) -> Iterator[tuple[str, str]]:
         yield "c", cnests.module(kernel)
         yield "ptx", ptx_nests.nests_module(kernel).text
         if not kernel.lists and kernel.tree is None:
-            yield "opencl", opencl.nests_module(kernel)
+            yield "opencl", opencl_nests.nests_module(kernel)
             yield "cuda", cuda_nests.module(kernel)
         return
     built = build_kernel(program, PORTABLE)
