@@ -43,7 +43,6 @@ def test_there_are_examples():
     assert names <= {path.stem for path in EXAMPLES}
 
 
-@pytest.mark.slow("an example that does not run is the first thing a user meets")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_the_example_runs_prints_and_holds_its_assertions(path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(path)])

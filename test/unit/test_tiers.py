@@ -33,7 +33,7 @@ def test_every_combination_of_values_occurs(strength):
 
 
 def test_a_long_test_runs_only_if_it_says_why():
-    assert tiers.chosen([row()], [0.5]) == {0}
+    assert tiers.chosen([row()], [0.4]) == {0}
     assert tiers.chosen([row()], [3.0]) == set()
     assert tiers.chosen([row(slow="the contract")], [3.0]) == {0}
     assert tiers.chosen([row(slow=None)], [3.0]) == set(), "a mark without a reason"
@@ -41,16 +41,17 @@ def test_a_long_test_runs_only_if_it_says_why():
 
 def test_a_table_that_is_short_runs_whole_and_a_long_one_shows_every_value():
     rows = [row(a, b) for a in "xyz" for b in (1, 2)]
-    assert tiers.chosen(rows, [0.1] * 6) == set(range(6))
-    kept = tiers.chosen(rows, [2.0] * 6)
+    assert tiers.chosen(rows, [0.06] * 6) == set(range(6))
+    assert tiers.chosen(rows, [2.0] * 6) == set()
+    kept = tiers.chosen(rows, [0.4] * 6)
     assert len(kept) == 3
     assert {v for k in kept for v in rows[k].callspec.params.values()} == {"x", "y", "z", 1, 2}
 
 
 def test_of_one_column_the_cheapest_rows_run_and_quick_ones_always():
     rows = [row(v) for v in ("a", "b", "c", "d")]
-    assert tiers.chosen(rows, [4.0, 3.0, 2.0, 5.0]) == {2}
-    assert tiers.chosen(rows, [4.0, 0.15, 0.1, 0.04]) == {1, 2, 3}
+    assert tiers.chosen(rows, [4.0, 0.45, 0.4, 5.0]) == {2}
+    assert tiers.chosen(rows, [4.0, 0.14, 0.1, 0.04]) == {2, 3}
 
 
 def test_marks_decide_how_many_rows():
