@@ -52,7 +52,7 @@ WATCH = {"radius": lambda q: tp.norm(q), "both": lambda q, p, t: tp.stack([q[0] 
 def cases() -> list[Case]:
     d, k = {"dt": 0.125}, {"dt": 0.0625}
     six, often = {"steps": 6}, {"steps": 7, "save_every": 2, "hash_every": 3}
-    drop = {"q": grid(2, 1.5), "p": numbers(8, 3, seed=5) / 2}
+    drop = {"q": grid(3, 1.5)[:12], "p": numbers(12, 3, seed=5) / 2}
     rows: list[tuple[str, str, Any, Any, Any, Any, Any]] = [
         ("resume", "pendulum", zoo.pendulum, d, SCALAR, six, resumed),
         ("resume", "pendulum-ensemble", zoo.pendulum, d, around(SCALAR, 3), often, resumed),

@@ -19,6 +19,7 @@ CALLED = {  # what users call, of classes
     "Report": "portable only to_dict",
 }
 ORDERS = (None, 1, 2, 4, 6, 8, 10)
+OF_ARRAYS = (None, 4)  # orders that are asked of systems in loops
 # fmt: off
 SYSTEMS: dict[str, tuple[Any, dict[str, Any]]] = {
     **{name: (demo.system, {} if demo.dt is None else {"dt": 0.0625}) for name, demo in tp.physics.zoo.ZOO.items()},
@@ -69,7 +70,7 @@ def method_of(name: str, setting: Setting) -> dict[str, str]:
     """The method and what is said of it, for each order that may be asked for."""
     system, options = SYSTEMS[name]
     lines = []
-    for order in ORDERS if options.get("dt") else (None,):
+    for order in (OF_ARRAYS if "sizes" in options else ORDERS) if options.get("dt") else (None,):
         try:
             plan = (
                 tp.compile(system, **options, **({} if order is None else {"order": order}))

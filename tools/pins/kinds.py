@@ -16,7 +16,7 @@ ORBIT = {"q": [1.0, 0.0], "p": [0.0, 1.25]}
 NEAR = {"q": [0.25, 0.0], "p": [0.0, 2.5]}
 LORENZ = {"x": 1.0, "y": 1.0, "z": 1.0}
 DROP = {"q": grid(3, 1.5), "p": numbers(27, 3, seed=5) / 2}
-SMALL = {"q": grid(2, 1.5), "p": numbers(8, 3, seed=5) / 2}
+SMALL = {"q": grid(3, 1.5)[:12], "p": numbers(12, 3, seed=5) / 2}
 ROW = {"q": numbers(34), "p": numbers(34, seed=2)}
 HEAD = {"q": [[float(k), 0.125 * (k % 2), 0.0] for k in range(6)], "p": numbers(6, 3, seed=3) / 4}
 STARS = {"q": 4 * numbers(70, 3), "p": numbers(70, 3, seed=2) / 64, "m": 1.5 + numbers(70, seed=3) / 4}

@@ -106,7 +106,7 @@ LOOPS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 
 
 # too much for a check that is run often: minutes of compiling, for what other systems show as well
-LEFT_OUT = {(name, "dd") for name in ("cluster", "rotors", "mean_field", "pendulums", "ring")}
+LEFT_OUT = {(name, "dd") for name in ("cluster", "rotors", "mean_field", "pendulums", "ring", "in_a_row")}
 LEFT_OUT |= {(name, "lattice") for name in ("shifted", "carried")}  # a map has no lattice
 
 
