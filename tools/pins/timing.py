@@ -20,7 +20,9 @@ ASKED = {"import tinyphysics": "import tinyphysics", "first warm result": FIRST}
 
 
 def cpu_seconds(code: str, source: Path, cache: Path) -> float:
-    env = os.environ | {"PYTHONPATH": str(source / "src"), "TINYPHYSICS_CACHE": str(cache)}
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # as it is for users
+    env |= {"PYTHONPATH": str(source / "src"), "TINYPHYSICS_CACHE": str(cache)}
+    env["PYTHONPYCACHEPREFIX"] = str(cache / "bytes")
     child = subprocess.Popen([sys.executable, "-c", code], env=env, cwd=cache)
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
