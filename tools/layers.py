@@ -33,7 +33,7 @@ class Room:
 
 # fmt: off
 ROOMS = (
-    Room(0,  "", "What may every file use?", ("errors", "context", "util", "philox", "version")),
+    Room(0,  "", "What may every file use?", ("errors", "context", "util", "philox", "version", "given", "options")),
     Room(1,  "ir", "What is an expression, and what does it mean on numbers?"),
     Room(2,  "", "What passes between the stages?", ("system", "facts", "plan", "step", "target", "trajectory", "report")),
     Room(3,  "rules.identities", "Which rewrites keep a value?"),

@@ -25,8 +25,14 @@ class TinyPhysicsError(Exception):
         return _rebuild, (type(self), self.what, self.site, self.fix)
 
 
-def _rebuild(kind: type[TinyPhysicsError], what: str, site: Site | None, fix: str | None) -> Any:
-    return kind(what, site=site, fix=fix)
+def _rebuild(
+    kind: type[TinyPhysicsError],
+    what: str,
+    site: Site | None,
+    fix: str | None,
+    more: dict[str, Any] | None = None,
+) -> Any:
+    return kind(what, site=site, fix=fix, **(more or {}))
 
 
 class InputError(TinyPhysicsError, ValueError):
@@ -119,6 +125,9 @@ class PhysicsIntegrityError(TinyPhysicsError, ArithmeticError):
     ) -> None:
         super().__init__(what, site=site, fix=fix)
         self.out = out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.what, self.site, self.fix, {"out": self.out})
 
 
 ERRORS: tuple[type[TinyPhysicsError], ...] = (

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tinyphysics.errors import InputError
+from tinyphysics.given import shown
 from tinyphysics.ir import UOp, substitute
-from tinyphysics.util import Site, did_you_mean, one_of
+from tinyphysics.options import EVOLVE, heeds
+from tinyphysics.util import Site, a_kind, did_you_mean, one_of
 
 KINDS = {  # what a system is given by, and the level of the input ladder that it stands on
     "forces": 0,
@@ -20,23 +22,7 @@ KINDS = {  # what a system is given by, and the level of the input ladder that i
 LAGRANGIAN = 3  # the level of an energy that was found from a Lagrangian
 
 
-OPTIONS = (
-    "steps",
-    "until",
-    "t0",
-    "save_every",
-    "observe",
-    "observe_every",
-    "hash_every",
-    "seed",
-    "progress",
-    "threads",
-    "save",
-    "checkpoint",
-    "checkpoint_every",
-    "resume",
-    "events",
-)
+OPTIONS = tuple(EVOLVE)
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
 SHOWN = (
     "drift",
@@ -63,6 +49,10 @@ SHOWN = (
     "to_xarray",
     "words",
 )
+OF_A_RUN = (  # what a user reads of a run by its name: an observable of that name would look like it
+    "t", "energy", "final", "drift", "drift_rate", "hash", "hashes", "stopped", "stops", "metrics", "steps", "times",
+    "words", "events", "plot", "to_xarray",
+)  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
 SIGNS = {"positive": "above zero", "not negative": "zero or above"}  # that a parameter may have to have
@@ -162,6 +152,7 @@ class System:
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
         return self
 
+    @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         """`tp.compile(self, dt, ...)`."""
         return SLOTS["compile"](self, dt, **options)
@@ -235,6 +226,7 @@ class Family:
             self.bound[key] = replace(self.build(sizes or {}), axes=self.shapes)
         return self.bound[key]
 
+    @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         return SLOTS["compile"](self, dt, **options)
 
@@ -286,14 +278,17 @@ class Sum:
         if isinstance(other, (System, Family)):
             return Sum((*self.parts, other), (*self.ranks, None), self.apart)
         if not isinstance(other, Sum):
-            return NotImplemented
+            raise InputError(
+                f"{self.name} + {shown(other)}: the second is no system",
+                fix="Add what @tp.hamiltonian or @tp.potential made; a number is added inside its function.",
+            )
         return Sum(self.parts + other.parts, self.ranks + other.ranks, self.apart or other.apart)
 
     def __radd__(self, other: Any) -> Sum:
         if isinstance(other, int) and other == 0:  # where sum([a, b]) begins
             return self
         raise InputError(
-            f"{getattr(other, '__name__', f'a {type(other).__name__}')} + {self.name}: the first is no system",
+            f"{getattr(other, '__name__', shown(other))} + {self.name}: the first is no system",
             fix="Add what @tp.hamiltonian or @tp.potential made; a start such as solar_system() goes into "
             "evolve(): evolve(**solar_system(), ...).",
         )
@@ -302,11 +297,27 @@ class Sum:
     def name(self) -> str:
         return " + ".join(part.name for part in self.parts)
 
+    @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         return SLOTS["compile"](self, dt, **options)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+
+def not_changed(self: Any, name: str, value: Any) -> None:
+    """Systems are values: what is set on one would be kept, and read by nothing."""
+    own = [x.name for x in (*self.states, *self.parameters)] if isinstance(self, System) else []
+    raise InputError(
+        f"`{self.name}.{name} = {shown(value)}`: a system does not change once it is written",
+        fix=f"Give it to each run: sim.evolve({name}={shown(value)}, ...)."
+        if name in own
+        else "Write it into the function; a parameter of it is given to each run.",
+    )
+
+
+for _kind in (System, Family, Sum):  # frozen dataclasses would raise an error that names no remedy
+    _kind.__setattr__ = not_changed  # type: ignore[method-assign]
 
 
 def split(*parts: Any) -> Sum:
@@ -341,7 +352,7 @@ def checked_sum(part: Any) -> Sum:
     whole = Sum((part.traced() if hasattr(part, "traced") else part,)) if not isinstance(part, Sum) else part
     if not all(isinstance(x, (System, Family)) for x in whole.parts):
         raise InputError(
-            f"a {type(part).__name__} is no system", fix="Pass what @tp.hamiltonian or @tp.potential made."
+            f"{a_kind(part)} is no system", fix="Pass what @tp.hamiltonian or @tp.potential made."
         )
     return whole
 

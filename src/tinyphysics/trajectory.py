@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass, field
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.given import shown
 from tinyphysics.system import SLOTS
 from tinyphysics.util import did_you_mean
 
@@ -78,6 +79,11 @@ class Frame:
         raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self.states:
+            raise InputError(
+                f"there is no state `{name}`",
+                fix=f"{did_you_mean(str(name), self.states)}It has {', '.join(self.states)}.",
+            )
         return self.states[name]
 
 
@@ -93,6 +99,55 @@ class Metrics(dict[str, Any]):
             raise KeyError(name)
         self[name] = value = self.later[name]()
         return value
+
+    # A dict answers these from what it holds; here what is still to be found belongs to it, too.
+    def __contains__(self, name: object) -> bool:
+        return dict.__contains__(self, name) or name in self.later
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.__iter__(self)
+        yield from (name for name in self.later if not dict.__contains__(self, name))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default
+
+    def keys(self) -> Any:
+        return KeysView(self)
+
+    def items(self) -> Any:
+        return ItemsView(self)
+
+    def values(self) -> Any:
+        return ValuesView(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _metrics, (dict(dict.items(self)), self.later)
+
+    def all(self) -> dict[str, Any]:
+        """A plain dict of all of it."""
+        return {name: self[name] for name in [*self]}
+
+    def copy(self) -> dict[str, Any]:
+        return self.all()
+
+    def __eq__(self, other: object) -> bool:
+        return self.all() == (other.all() if isinstance(other, Metrics) else other)
+
+    def __repr__(self) -> str:
+        return repr(self.all())
+
+    def __or__(self, other: Any) -> Any:  # type: ignore[override]
+        return self.all() | other
+
+    def __ror__(self, other: Any) -> Any:  # type: ignore[override]
+        return dict(other) | self.all()
+
+
+def _metrics(known: dict[str, Any], later: Mapping[str, Callable[[], Any]]) -> Metrics:
+    return Metrics(known, later=later)
 
 
 @dataclass(eq=False)
@@ -123,6 +178,15 @@ class Trajectory:
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Only what a trajectory has: another name would hide a state, or be lost when it is saved."""
+        if name not in self.__dataclass_fields__:
+            raise InputError(
+                f"`out.{name} = {shown(value)}`: a trajectory is what a run gave, and does not change",
+                fix=f"Keep it in a variable of your own: {name} = {shown(value)}.",
+            )
+        object.__setattr__(self, name, value)
 
     def __getitem__(self, name: str) -> Any:
         return self._observed(name)[1]

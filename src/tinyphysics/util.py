@@ -65,10 +65,32 @@ def one_of(names: Sequence[str], last: str = "or") -> str:
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """A suggestion that ends in a space, or nothing."""
+    close = nearest(word, names, 1)
+    return f"Did you mean `{close[0]}`? " if close else ""
+
+
+def nearest(word: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
+    """The names that are spelt most like a word, capitals or not."""
     import difflib  # a millisecond that only a misspelt name costs
 
-    close = difflib.get_close_matches(word, list(names), n=1)
-    return f"Did you mean `{close[0]}`? " if close else ""
+    listed = list(names)
+    same = [name for name in listed if name.lower() == word.lower()]
+    return (same + [n for n in difflib.get_close_matches(word, listed, most, cutoff) if n not in same])[:most]
+
+
+def a_kind(value: object) -> str:
+    """What a value is, in words: a number, text, or the name of its type.
+
+    >>> a_kind(3), a_kind("q"), a_kind(None), a_kind([1])
+    ('a number', 'text', 'None', 'a list')
+    """
+    if value is None:
+        return "None"
+    for kinds, word in (((bool,), "a truth value"), ((int, float), "a number"), ((str,), "text")):
+        if isinstance(value, kinds):
+            return word
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def plural(n: int, noun: str) -> str:

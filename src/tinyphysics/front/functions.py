@@ -337,6 +337,9 @@ NUMPY.update({
     "greater": lambda a, b: as_uop(a) > b,        "greater_equal": lambda a, b: as_uop(a) >= b,
     "equal": lambda a, b: as_uop(a).eq(b),        "not_equal": lambda a, b: as_uop(a).ne(b),
     "logical_and": lambda a, b: as_uop(a) & b,    "logical_or": lambda a, b: as_uop(a) | b,
-    "logical_not": lambda a: ~as_uop(a),
+    "logical_not": lambda a: ~as_uop(a),          "logical_xor": lambda a, b: as_uop(a) ^ b,
+    "bitwise_and": lambda a, b: as_uop(a) & b,    "bitwise_or": lambda a, b: as_uop(a) | b,
+    "bitwise_xor": lambda a, b: as_uop(a) ^ b,    "invert": lambda a: ~as_uop(a),
+    "bitwise_not": lambda a: ~as_uop(a),
 })
 # fmt: on

@@ -9,7 +9,9 @@ from tinyphysics.errors import TraceError
 from tinyphysics.front.trace import (
     Definition,
     check_free,
+    check_no_defaults,
     check_shapes,
+    check_time,
     checked_pairs,
     definition,
     family,
@@ -19,10 +21,12 @@ from tinyphysics.front.trace import (
     traced_energy,
 )
 from tinyphysics.ir import UOp
+from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.legendre import NotExplicit, legendre
 from tinyphysics.system import Motion, State, System
 
 
+@heeds("lagrangian", '@tp.lagrangian, or @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")])')
 def lagrangian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
     """The Lagrangian L(q, v, [t], parameters): the first two arguments are a position and its velocity.
 
@@ -56,6 +60,8 @@ def momentum_names(d: Definition, pairs: Sequence[tuple[str, str]]) -> list[str]
 
 def trace_lagrangian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
     names = checked_pairs(d, pairs, "velocity")
+    check_time(d)
+    check_no_defaults(d, names, "a position or its velocity")
     momenta = momentum_names(d, pairs)
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     check_shapes(d, pairs, symbols, "velocity")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,13 +13,15 @@ from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceEr
 from tinyphysics.front.neighbours import left_over
 from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import Space, annotations, space_of
+from tinyphysics.given import NO_UNITS, quantity, shown
 from tinyphysics.ir import Ops, Sites, UOp, as_uop, elements, graph_rewrite, substitute, toposort
 from tinyphysics.ir.uop import RECORD
+from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
-from tinyphysics.util import Site, plural, user_site
+from tinyphysics.util import Site, a_kind, plural, user_site
 
 LETTER = {"momentum": "p", "velocity": "v"}  # what goes with a position
 UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
@@ -49,7 +52,7 @@ class Definition:
 def definition(function: Callable[..., Any]) -> Definition:
     if not hasattr(function, "__code__"):
         raise TraceError(
-            f"a {type(function).__name__} is not a function that can be traced",
+            f"{a_kind(function)} is not a function that can be traced",
             site=user_site(),
             fix="Write def H(q, p): return ...",
         )
@@ -110,6 +113,37 @@ def symbol(a: Argument, sizes: Mapping[str, int]) -> UOp:
     return UOp.var(a.name, a.space.bound(sizes))
 
 
+def check_time(d: Definition, step_number: bool = False) -> None:
+    """`t` is time: one number that a run counts, so that it has no default and no shape."""
+    t = next((a for a in d.arguments if a.name == "t"), None)
+    if t is None:
+        return
+    what = "the step number" if step_number else "the time"
+    if t.default is not None:
+        raise TraceError(
+            f"`{d.name}` has `t={shown(t.default)}`, but `t` is {what} here and has no default",
+            site=d.site,
+            fix="Write `t` alone if you mean time; give a parameter another name, such as `t_`.",
+        )
+    if t.space.shape:
+        raise ShapeError(
+            f"`{d.name}` has a `t` of shape {t.space.shape}, but `t` is {what} here, one number",
+            site=d.site,
+            fix="Give the array another name, such as `times`.",
+        )
+
+
+def check_no_defaults(d: Definition, states: Sequence[str], why: str) -> None:
+    """A state begins where a run is told to: a default would never be read."""
+    for name in states:
+        if d[name].default is not None:
+            raise TraceError(
+                f"`{name}={shown(d[name].default)}` of `{d.name}`: {name} is a state ({why}), and a state has no default",
+                site=d.site,
+                fix=f"Write `{name}` alone, and pass {name}=... to evolve; a parameter comes after the states.",
+            )
+
+
 def parameter(a: Argument, sizes: Mapping[str, int], site: Site | None) -> Parameter:
     if a.name in RESERVED:
         raise TraceError(
@@ -118,6 +152,10 @@ def parameter(a: Argument, sizes: Mapping[str, int], site: Site | None) -> Param
             fix="Choose another name.",
         )
     shape = a.space.bound(sizes)
+    if (found := quantity(a.default)) is not None:
+        raise TraceError(
+            f"the default of `{a.name}` is {found[0]}", site=site, fix=f"{NO_UNITS} {a.name}=x.{found[1]}."
+        )
     default = a.default.tolist() if hasattr(a.default, "tolist") else a.default
     if default is not None and as_uop(default).shape not in ((), shape):
         raise ShapeError(
@@ -147,7 +185,39 @@ def check_free(states: Sequence[str], site: Site | None) -> None:
             )
 
 
-def numbers(value: Any, name: str, site: Site | None) -> UOp:
+# What makes a number of a constant that is none: the result is no number, or infinite, for every state.
+WITH_NAN = frozenset(set(Ops) - {Ops.WHERE, Ops.STACK, Ops.EXPAND, Ops.RESHAPE})
+WITH_INFINITY = {Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*"}
+
+
+def constants_of(u: UOp) -> list[float]:
+    """The numbers of a constant, or of an array that holds constants."""
+    items = [u] if u.op is Ops.CONST else [x for x in u.src if x.op is Ops.CONST] if u.op is Ops.STACK else []
+    return [float(x.arg) for x in items if x.dtype.is_float]
+
+
+def check_constants(root: UOp, name: str, sites: Sites | None, site: Site | None) -> None:
+    """A TraceError at the line of an operation with a constant that spoils its result for every state."""
+    for u in toposort([root]):
+        if not u.src or u.op not in WITH_NAN:
+            continue
+        known = [constants_of(s) for s in u.src]
+        if any(map(math.isnan, (x for found in known for x in found))):
+            why = "computes with nan, which is no number"
+        elif u.op is Ops.DIV and 0.0 in known[1]:
+            why = "divides by zero"
+        elif u.op in WITH_INFINITY and any(map(math.isinf, (x for found in known for x in found))):
+            why = "computes with an infinite number"
+        else:
+            continue
+        raise TraceError(
+            f"`{name}` {why}: `{u}`",
+            site=(sites.of(u) if sites is not None else None) or site,
+            fix="Write the number that you mean; tp.where(condition, a, b) leaves out a value where it is not defined.",
+        )
+
+
+def numbers(value: Any, name: str, site: Site | None, sites: Sites | None = None) -> UOp:
     """What a function has returned, as a graph of numbers."""
     if value is None:
         raise TraceError(f"`{name}` returns nothing", site=site, fix="End it with `return <the value>`.")
@@ -164,11 +234,12 @@ def numbers(value: Any, name: str, site: Site | None) -> UOp:
             site=site,
             fix="Sum them: tp.pair_sum(energy_of(r2)) with r2 = tp.pair_distance2(...).",
         )
+    check_constants(u, name, sites, site)
     return u
 
 
-def scalar_energy(value: Any, name: str, site: Site | None) -> UOp:
-    energy = numbers(value, name, site)
+def scalar_energy(value: Any, name: str, site: Site | None, sites: Sites | None = None) -> UOp:
+    energy = numbers(value, name, site, sites)
     if energy.shape != ():
         raise ShapeError(
             f"`{name}` returns an energy of shape {energy.shape}, not a scalar",
@@ -251,7 +322,7 @@ def family(d: Definition, kind: str, build: Callable[[Mapping[str, int]], System
 def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp, Site]]:
     """What an energy function returns, with the lines that its nodes come from."""
     value, sites = run(d, symbols, Draws(refused=IN_ENERGY))
-    energy = over_pairs(scalar_energy(value, d.name, d.site), sites)
+    energy = over_pairs(scalar_energy(value, d.name, d.site, sites), sites)
     sites.table |= {
         u: line for u in toposort([energy]) if u not in sites.table and (line := sites.of(u)) is not None
     }
@@ -260,7 +331,11 @@ def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp
 
 def checked_pairs(d: Definition, pairs: Sequence[tuple[str, str]], second: str) -> list[str]:
     """The names of all states, or a TraceError; `second` says what goes with a position."""
-    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+    if (
+        not isinstance(pairs, (tuple, list))
+        or not pairs
+        or not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs)
+    ):
         raise TraceError(
             f"pairs={pairs!r} is not a list of pairs",
             site=d.site,
@@ -309,6 +384,8 @@ def pair_of(d: Definition, second: str) -> list[tuple[str, str]]:
 
 def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
     names = checked_pairs(d, pairs, "momentum")
+    check_time(d)
+    check_no_defaults(d, names, "one of a canonical pair")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     check_shapes(d, pairs, symbols, "momentum")
     states = []
@@ -330,6 +407,7 @@ def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Ma
     )
 
 
+@heeds("hamiltonian", '@tp.hamiltonian, or @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])')
 def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
     """The energy H(q, p, [t], parameters): the first two arguments are the canonical pair.
 
@@ -355,10 +433,12 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
             fix="`p` is the momentum of the state and cannot be an argument; name the position q, "
             "and a parameter otherwise.",
         )
+    check_time(d)
+    check_no_defaults(d, [q_name], "the position")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     q = symbols[q_name]
     value, sites = run(d, symbols, Draws(refused=IN_FORCES))
-    force = numbers(value, d.name, d.site)
+    force = numbers(value, d.name, d.site, sites)
     if force.shape != q.shape and force.op is not Ops.CONST:
         raise ShapeError(
             f"`{d.name}` returns a force of shape {force.shape}, `{q_name}` has {q.shape}",
@@ -383,6 +463,7 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     )
 
 
+@heeds("forces", "@tp.forces before def force(q): ...")
 def forces(function: Callable[..., Any]) -> System | Family:
     """A force F(q, [t], parameters) on unit masses, or on the parameter `mass`; the state is (q, p)."""
     d = definition(function)
@@ -392,6 +473,12 @@ def forces(function: Callable[..., Any]) -> System | Family:
 
 
 def trace_potential(d: Definition, positions: Sequence[str], sizes: Mapping[str, int]) -> System:
+    if isinstance(positions, str) or not isinstance(positions, Sequence) or not positions:
+        raise TraceError(
+            f"positions={shown(positions)} is not a list of names",
+            site=d.site,
+            fix='positions= names its arguments: ["q", ...].',
+        )
     for n in positions:
         if n == "t" or not any(a.name == n for a in d.arguments):
             raise TraceError(
@@ -399,6 +486,8 @@ def trace_potential(d: Definition, positions: Sequence[str], sizes: Mapping[str,
                 site=d.site,
                 fix='positions= names its arguments: ["q", ...].',
             )
+    check_time(d)
+    check_no_defaults(d, positions, "a position")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     energy, sites = traced_energy(d, symbols)
     return System(
@@ -414,6 +503,7 @@ def trace_potential(d: Definition, positions: Sequence[str], sizes: Mapping[str,
     )
 
 
+@heeds("potential", '@tp.potential, or @tp.potential(positions=["x", "y"])')
 def potential(function: Any = None, *, positions: Sequence[str] | None = None) -> Any:
     """A potential energy V(q, [t], parameters) that is added to a system: `gas + trap`.
 
@@ -435,6 +525,7 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
 
 def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: str = "state") -> System:
     """Also of an ode, which returns a derivative for each state."""
+    check_time(d, kind == "map")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     value, sites = run(d, symbols, Draws() if kind == "map" else Draws(refused=IN_RATES))
     if isinstance(value, Mapping):
@@ -444,7 +535,7 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
             fix=f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
         )
     given = value if isinstance(value, (tuple, list)) else (value,)
-    new = tuple(numbers(v, d.name, d.site) for v in given)
+    new = tuple(numbers(v, d.name, d.site, sites) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
         raise TraceError(
@@ -453,6 +544,12 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
             fix="Return one new value for each state, in order; "
             "np.stack makes one state of a list of arrays.",
         )
+    counted = plural(len(new), "new value" if kind == "map" else "derivative")
+    check_no_defaults(
+        d,
+        [a.name for a in arguments[: len(new)]],
+        f"as {counted} {'is' if len(new) == 1 else 'are'} returned",
+    )
     states = []
     for a, u in zip(arguments, new):
         if u.shape != symbols[a.name].shape and u.op is not Ops.CONST:
@@ -476,6 +573,7 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
     )
 
 
+@heeds("map", "@tp.map before def step(x): ...")
 def map_(function: Callable[..., Any]) -> System | Family:
     """An explicit map: k states, then parameters; returns the k new states. `t` is the step number."""
     d = definition(function)
@@ -484,6 +582,7 @@ def map_(function: Callable[..., Any]) -> System | Family:
     return family(d, "map", lambda sizes: trace_map(d, sizes))
 
 
+@heeds("ode", "@tp.ode before def rate(x): ...")
 def ode(function: Callable[..., Any]) -> System | Family:
     """An ordinary differential equation: k states, then [t] and parameters; returns the k derivatives in time.
 
@@ -533,6 +632,14 @@ def attributes_of(model: Any) -> list[Argument]:
     out = []
     for name in sorted({n for c in classes for n in vars(c)} | set(vars(model))):
         value = inspect.getattr_static(model, name)
+        if (found := quantity(value)) is not None:
+            raise TraceError(
+                f"`self.{name}` is {found[0]}",
+                site=Site(
+                    type(model).energy.__code__.co_filename, type(model).energy.__code__.co_firstlineno
+                ),
+                fix=f"{NO_UNITS} self.{name}={name}.{found[1]}.",
+            )
         listed = value.tolist() if hasattr(value, "tolist") else value
         if not name.startswith("_") and isinstance(listed, (float, list)) and numeric(listed):
             out.append(Argument(name, Space(as_uop(listed).shape), listed))
@@ -615,9 +722,10 @@ def observable(
                 fix=f"Its arguments are matched by name among {', '.join(known)}.",
             )
     d = Definition(name, (), lambda s: function(**s), None, function)
-    value, _ = run(d, {a: known[a] for a in arguments}, of_observable(name))
+    value, sites = run(d, {a: known[a] for a in arguments}, of_observable(name))
     if value is None:
         raise InputError(f"the {what} `{name}` returns nothing", fix="End it with `return <the value>`.")
-    if isinstance(value, (list, tuple)) and any(isinstance(v, UOp) for v in value):
-        return as_uop(list(value))
-    return as_uop(value)
+    listed = isinstance(value, (list, tuple)) and any(isinstance(v, UOp) for v in value)
+    out = as_uop(list(value)) if listed else as_uop(value)
+    check_constants(out, name, sites, None)
+    return out

@@ -16,11 +16,12 @@ from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from tinyphysics.errors import ShapeError, TraceError
+from tinyphysics.given import NO_UNITS, quantity
 from tinyphysics.ir.dtype import DType, Number, as_number, bool_, f64, i64, promote
 from tinyphysics.ir.infix import infix
 from tinyphysics.ir.math import Arithmetic
 from tinyphysics.ir.ops import ARCS, COMPARE, Ops
-from tinyphysics.util import Site, did_you_mean, prod, user_site
+from tinyphysics.util import Site, a_kind, did_you_mean, prod, user_site
 
 Shape = tuple[int, ...]
 
@@ -516,15 +517,25 @@ def as_uop(x: Any, dtype: DType = f64) -> UOp:
                 fix="The rows of an array have one shape.",
             )
         return UOp.stack([e for r in rows for e in elements(r)], (len(rows), *shape))
+    if (found := quantity(x)) is not None:
+        raise TraceError(
+            f"{found[0]} cannot be part of an energy", site=user_site(), fix=f"{NO_UNITS} x.{found[1]}."
+        )
+    if getattr(x, "mask", None) is not None and hasattr(x, "filled") and bool(x.mask.any()):
+        raise TraceError(
+            "a masked array cannot be part of an energy: some of its numbers are not there",
+            site=user_site(),
+            fix="Say what stands there: x.filled(0.0).",
+        )
     if hasattr(x, "tolist"):  # a NumPy array or number
-        found = None if dtype.is_int else two_values(x)
+        two = None if dtype.is_int else two_values(x)
         return (
             as_uop(x.tolist(), dtype)
-            if found is None
-            else on_diagonal(x.shape, *(as_uop(v, dtype) for v in found))
+            if two is None
+            else on_diagonal(x.shape, *(as_uop(v, dtype) for v in two))
         )
     raise TraceError(
-        f"a {type(x).__name__} cannot be part of an energy",
+        f"{a_kind(x)} cannot be part of an energy",
         site=user_site(),
         fix="Use numbers, arrays of numbers, and the arguments of the function.",
     )
@@ -764,7 +775,7 @@ def _numpy(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise TraceError(
             f"np.{name} is not defined on symbols",
             site=user_site(),
-            fix=f"{did_you_mean(name, NUMPY)}Supported: {', '.join(sorted(NUMPY))}.",
+            fix=did_you_mean(name, NUMPY).strip() or "Write it with operators and the functions of tp.",
         )
     given = {k: v for k, v in kwargs.items() if v is not None or k == "axis"}
     takes = inspect.signature(function)

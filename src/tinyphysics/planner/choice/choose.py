@@ -40,7 +40,7 @@ from tinyphysics.synth.coefficients.clocks import leapfrogs
 from tinyphysics.synth.coefficients.quality import told
 from tinyphysics.synth.methods.taylor import DECAY
 from tinyphysics.system import System
-from tinyphysics.util import did_you_mean
+from tinyphysics.util import nearest, one_of
 
 ON_ORBITS = "aba104"  # the one that is named where any of them might do
 IN_ANOTHER_TIME = (
@@ -54,14 +54,40 @@ FOR_RATES = (
 )
 
 
+ELSEWHERE = {  # what other libraries call a method, or one that is used for the same
+    "verlet": "leapfrog",
+    "velocity_verlet": "leapfrog",
+    "position_verlet": "leapfrog_dkd",
+    "stormer_verlet": "leapfrog",
+    "rk45": "dop853",
+    "dopri5": "dop853",
+    "dop54": "dop853",
+    "runge_kutta": "rk4",
+    "bdf": "radau",
+    "lsoda": "radau",
+    "ias15": "taylor",
+    "whfast": "wisdom_holman",
+    "forest_ruth": "yoshida4",
+}
+
+
+def suggested(name: str) -> str:
+    """The names that were probably meant, as a sentence."""
+    if (same := ELSEWHERE.get(name.lower().replace("-", "_").replace(" ", "_"))) is not None:
+        return f"Here it is `{same}`."
+    found = nearest(name, names(), cutoff=0.5)
+    return f"Did you mean {one_of(found)}?" if found else "Such a name is `leapfrog`, `yoshida4` or `rk4`."
+
+
 def named(name: str) -> Method:
     if name not in names():
         raise PlanError(
-            f"there is no method `{name}`", fix=f"{did_you_mean(name, names())}Methods: {', '.join(names())}."
+            f"there is no method `{name}`", fix=f"{suggested(name)} All are listed in docs/methods.md."
         )
     if name in CHOICES:
         raise PlanError(
-            f"`{name}` is not one method: it lets the planner choose", fix=f"Methods: {', '.join(BY_NAME)}."
+            f"`{name}` is not one method: it lets the planner choose",
+            fix="Name one, such as `leapfrog_kdk`. All are listed in docs/methods.md.",
         )
     return BY_NAME[ALIASES.get(name, name)]
 
@@ -147,7 +173,7 @@ def choose(system: System, facts: Facts, goal: Goal) -> Plan:
     order = (2 if system.clock is None else IN_ANOTHER_TIME) if goal.order is None else goal.order
     if not isinstance(order, int) or not 1 <= order <= max(ORDERS):
         raise PlanError(
-            f"there is no certified method of order {order}", fix=f"Orders: {', '.join(map(str, ORDERS))}."
+            f"there is no certified method of order {order!r}", fix=f"Orders: {', '.join(map(str, ORDERS))}."
         )
     order = next(o for o in ORDERS if o >= order)
     quadratic = is_quadratic(system, facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import frexp, inf
@@ -10,6 +11,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.trace import PhysicsSystem
+from tinyphysics.options import heeds
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.choose import named
 from tinyphysics.planner.choice.goals import check_goals
@@ -19,16 +21,15 @@ from tinyphysics.planner.methods.catalog import CHOICES, METHODS, is_adaptive
 from tinyphysics.planner.systems.kinetics import relativistic
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.planner.systems.time_transformation import in_another_time
-from tinyphysics.runtime.api.simulation import Simulation, checked_step
+from tinyphysics.runtime.api.simulation import CHECKS, Simulation, checked_step
 from tinyphysics.runtime.engines.backend import ready, resolved
 from tinyphysics.runtime.stages.invariants import checked_invariants
 from tinyphysics.synth.methods.taylor import TOLERANCE
 from tinyphysics.system import SLOTS, Family, Sum
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import MATHS
-from tinyphysics.util import one_of
+from tinyphysics.util import a_kind, did_you_mean, one_of
 
-CHECKS = ("on", "off", "strict")
 SCALES = ("off", "auto")
 LOOSEST = 1e-2  # tolerance of a step: beyond, its last terms say nothing about the rest
 SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with it are exact
@@ -37,20 +38,21 @@ SMALLEST_UNIT, LARGEST_UNIT = 2.0**-200, 2.0**200  # of a lattice: products with
 def choice(name: str, value: Any, built: tuple[Any, ...]) -> None:
     if value not in built:
         raise PlanError(
-            f"there is no {name} {value!r}", fix=f"{name} may be {one_of([str(v) for v in built])}."
+            f"there is no {name} {value!r}",
+            fix=f"{did_you_mean(value, built)}{name} may be {one_of([str(v) for v in built])}.",
         )
 
 
 def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
-    if sizes is not None and not isinstance(sizes, Mapping):
-        raise InputError(f"sizes={sizes!r} is not a dict", fix='Pass sizes={"n": 16}.')
     letters = system.letters if isinstance(system, Family) else ()
     for letter, n in (sizes or {}).items():
         if letter not in letters:
             known = f"Its sizes are {one_of(letters)}." if letters else "Its shapes have no letters."
             raise InputError(f"`{system.name}` has no size `{letter}`", fix=known)
-        if not isinstance(n, int) or n < 1:
-            raise InputError(f"sizes={{{letter!r}: {n!r}}}", fix="A size is a positive integer.")
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise InputError(
+                f"sizes={{{letter!r}: {n!r}}} is no size", fix="A size is a positive whole number."
+            )
 
 
 def checked_budget(approximate: Any, precision: str, scale: str) -> float:
@@ -81,7 +83,9 @@ def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
         return ()
     counts = tuple(inner) if isinstance(inner, (tuple, list)) else (inner,)
     if not counts or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in counts):
-        raise InputError(f"inner={inner!r}", fix="Pass inner=10: ten fast kicks for each slow one.")
+        raise InputError(
+            f"inner={inner!r} is no number of kicks", fix="Pass inner=10: ten fast kicks for each slow one."
+        )
     if not has_levels:
         raise PlanError("inner= goes with fast and slow parts", fix="Say which: tp.fast(a) + tp.slow(b).")
     return counts
@@ -128,11 +132,12 @@ def checked_absolute(given: Any, method: str) -> float:
     if method not in looks:
         raise PlanError(
             f"absolute= is of methods that look at the error of each number, and `{method}` does not",
-            fix=f"Choose method={one_of([repr(name) for name in looks])}, or leave absolute= out.",
+            fix=f"Choose {one_of(looks)} as method=, or leave absolute= out.",
         )
     return float(given)
 
 
+@heeds("compile", 'tp.compile(system, dt=0.01, method="leapfrog")')
 def compile(
     system: Any,
     dt: float | None = None,
@@ -206,8 +211,8 @@ def compile(
         system = linked(system)
     if not hasattr(system, "bind"):
         raise InputError(
-            f"cannot compile a {type(system).__name__}",
-            fix="Decorate the function: @tp.hamiltonian, @tp.forces, @tp.ode or @tp.map.",
+            f"{a_kind(system)} is no system",
+            fix="Decorate the function: @tp.hamiltonian, @tp.lagrangian, @tp.forces, @tp.ode or @tp.map.",
         )
     if system.kind == "potential":
         raise PlanError(
@@ -234,11 +239,12 @@ def compile(
     choice("precision", precision, tuple(PRECISIONS))
     choice("math", math, MATHS)
     if scale not in SCALES:
-        raise InputError(f"scale={scale!r}", fix=f"scale is {one_of(SCALES)}.")
+        raise InputError(f"scale={scale!r} is not known", fix=f"scale is {one_of(SCALES)}.")
     if checks not in CHECKS:
-        raise InputError(f"checks={checks!r}", fix=f"checks is {one_of(CHECKS)}.")
-    if not isinstance(method, str):
-        raise InputError(f"method={method!r} is not a name", fix='Pass method="leapfrog".')
+        raise InputError(
+            f"checks={checks!r} is not known",
+            fix=f"{did_you_mean(checks, CHECKS)}checks is {one_of(CHECKS)}.",
+        )
     if method not in CHOICES:
         named(method)
     units = checked_units(lattice, precision, scale)
@@ -259,9 +265,9 @@ def compile(
     if source.kind == "map":
         if dt is not None:
             raise InputError(f"`{source.name}` is a map and has no dt", fix="tp.compile(system) is enough.")
+    if order is not None and hasattr(order, "__index__"):  # one of NumPy's is as good
+        order = operator.index(order)
     forbidden = (forbid,) if isinstance(forbid, str) else tuple(forbid or ())
-    if not all(isinstance(name, str) for name in forbidden):
-        raise InputError(f"forbid={forbid!r} is not a list of names", fix='Pass forbid=["leapfrog_kdk"].')
     goal = Goal(
         dt,
         method,

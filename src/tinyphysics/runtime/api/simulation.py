@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 import time as clock
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +24,10 @@ from tinyphysics.errors import (
 )
 from tinyphysics.front.measure import as_measure
 from tinyphysics.front.trace import OPTIONS, observable
+from tinyphysics.given import number, shown
+from tinyphysics.given import path as a_path
 from tinyphysics.ir import UOp, dump, f64
+from tinyphysics.options import COMING, COMPILE, heeds
 from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
@@ -83,7 +85,6 @@ from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.runtime.storage.open_store import begun
 from tinyphysics.runtime.storage.resume import (
     Keeper,
-    a_path,
     agreed,
     check_program,
     check_target,
@@ -92,14 +93,15 @@ from tinyphysics.runtime.storage.resume import (
     sizes_given,
 )
 from tinyphysics.runtime.storage.writer_thread import Stream
-from tinyphysics.system import SLOTS, Family, System
+from tinyphysics.system import OF_A_RUN, SLOTS, Family, System
 from tinyphysics.target import BUILT, Target
 from tinyphysics.tpir.precision.precision import PRECISIONS, ROUNDING, Precision, fits
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.trajectory import Metrics, Trajectory
-from tinyphysics.util import one_of
+from tinyphysics.util import did_you_mean, one_of
 
 EXPLICIT = ("taylor", "dop853")  # with steps of their own, which stability may keep short
+CHECKS = ("on", "off", "strict")
 STIFF = 'method="radau" may take fewer'
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
 LATER_LEVELS = ("wgsl",)
@@ -127,6 +129,37 @@ class Simulation:
                 check_orbits(self.source, self.goal)  # the rest is decided at the first state
                 return
             self._compiled = Compiled(self.source, self.goal, self.requested)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Only what a simulation has: anything else would be kept and never read."""
+        if name not in self.__dataclass_fields__:
+            raise self.not_set(name, value)
+        if name == "checks" and value not in CHECKS:
+            raise InputError(f"checks={shown(value)} is not known", fix=f"checks is {one_of(CHECKS)}.")
+        object.__setattr__(self, name, value)
+
+    def not_set(self, name: str, value: Any) -> TinyPhysicsError:
+        what = f"`sim.{name} = {shown(value)}` would change nothing"
+        if name in self.own_names:
+            return InputError(what, fix=f"Give it to each run: sim.evolve({name}={shown(value)}, ...).")
+        if name in COMPILE:
+            return InputError(what, fix=f"Compile again: tp.compile(system, {name}={shown(value)}).")
+        if name in COMING:
+            missing, today = COMING[name]
+            return PlanError(f"{what}: {missing}", fix=today)
+        near = did_you_mean(name, ["checks"])
+        return InputError(
+            what,
+            fix=near.strip()
+            or "States and parameters go to sim.evolve(...), options to tp.compile(system, ...).",
+        )
+
+    @property
+    def own_names(self) -> list[str]:
+        """States and parameters of the system."""
+        if isinstance(self.source, Family):
+            return list(self.source.shapes)
+        return [x.name for x in (*self.source.states, *self.source.parameters)]
 
     # --- looking ------------------------------------------------------------------------------
     @property
@@ -189,6 +222,7 @@ class Simulation:
         """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
         return cite(self.built.plan, self.goal, self.system.clock)
 
+    @heeds("ir", 'sim.ir("tpir")')
     def ir(self, level: str = "tpir") -> str:
         """The program as text, from the graph as traced ("uop") down to machine code ("asm").
 
@@ -224,16 +258,50 @@ class Simulation:
                 return f"{shown}, but it cannot be traced with that: {error.what}\n; pass sizes= to compile"
         return traced_graph(self.system)
 
+    @heeds("monitor", 'sim.monitor(lambda q: q @ q, name="r2")')
     def monitor(self, function: Callable[..., Any], name: str | None = None) -> None:
-        """Observe a function in every run of this simulation."""
+        """Observe a function in every run of this simulation; a name given again is that of the new function."""
         if not callable(function):
-            raise InputError(f"monitor({function!r}) is not a function", fix="Pass lambda q, p: ...")
-        self.monitors[name or getattr(function, "__name__", "observable").strip("<>")] = function
+            raise InputError(f"monitor({shown(function)}) is not a function", fix="Pass lambda q, p: ...")
+        if name is not None and (not isinstance(name, str) or not name):
+            raise InputError(f"monitor(..., name={shown(name)}) is not a name", fix='Pass name="radius".')
+        called = name or getattr(function, "__name__", "observable").strip("<>")
+        if name is None and self.monitors.get(called, function) is not function:
+            raise InputError(
+                f"there is a monitor `{called}` already, and this one would take its place",
+                fix='Give each its own name: sim.monitor(function, name="radius").',
+            )
+        self.monitors[called] = function
 
+    def watched(self, observe: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+        """What a run observes, by name; an error if a name is taken."""
+        for name, function in observe.items():
+            if self.monitors.get(name, function) is not function:
+                raise InputError(
+                    f"observe: `{name}` is a monitor of this simulation already",
+                    fix=f"Give it another name: observe={{'{name}_2': ...}}.",
+                )
+        out = {**self.monitors, **observe}
+        states = [s.name for s in self.system.seen.states]
+        for name, function in out.items():
+            if name in states:
+                why = f"out.{name} is a state"
+            elif name not in OF_A_RUN or name == "energy" and isinstance(function, str):
+                continue
+            else:
+                why = f"out.{name} is {'the energy of the system' if name == 'energy' else 'another thing'}"
+            raise InputError(
+                f"the observable `{name}` would be hidden: {why}",
+                fix=f"Give it another name, such as `{name}_seen`.",
+            )
+        return out
+
+    @heeds("save", 'sim.save("pendulum.json")')
     def save(self, path: Any) -> None:
         """Writes the system and what was asked of it; `tp.load(path)` compiles it to the same program."""
         SLOTS["save"](self, path)
 
+    @heeds("minimise", "sim.minimise(q=...)")
     def minimise(
         self,
         *,
@@ -252,6 +320,7 @@ class Simulation:
         self.in_own_time("minimise")
         return SLOTS["minimise"](self, given, steps, force, move, checked_time(t0))
 
+    @heeds("rewind", "sim.rewind(out, 100)")
     def rewind(self, out: Trajectory, steps: int, checkpoint: Any = None) -> Trajectory:
         """The run as it was so many steps before the end of `out`: a Trajectory that ends there.
 
@@ -260,6 +329,7 @@ class Simulation:
         """
         return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
 
+    @heeds("suggest_dt", "sim.suggest_dt(q=..., p=..., error=1e-6)")
     def suggest_dt(
         self,
         *,
@@ -283,6 +353,7 @@ class Simulation:
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
+    @heeds("suggest_split", "sim.suggest_split(q=..., p=...)")
     def suggest_split(self, *, t0: float = 0.0, **given: Any) -> Any:
         """Which parts of a sum, or terms of one energy, are fast at a state and which slow; and what to write for two paces.
 
@@ -290,8 +361,14 @@ class Simulation:
         """
         return SLOTS["suggest_split"](self, given, checked_time(t0))
 
+    @heeds("estimate", "sim.estimate(steps=1_000_000)")
     def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
         """Seconds and bytes of a run before it is started, from a short trial on this machine."""
+        steps, members, frames = (
+            whole("steps", steps, 0),
+            whole("members", members, 0),
+            whole("frames", frames, 0),
+        )
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError(
                 "what a run costs is not known before its method is",
@@ -355,6 +432,7 @@ class Simulation:
         return self.__copy__()
 
     # --- running ------------------------------------------------------------------------------
+    @heeds("evolve", "sim.evolve(q=..., p=..., steps=1000): states, parameters and options by name")
     def evolve(
         self,
         *,
@@ -388,7 +466,7 @@ class Simulation:
         back = None
         if any(map(is_there, given.values())):
             given, back = SLOTS["there"]().brought(given, resume)
-        c, path = None, NOWHERE if resume is None else a_path("resume", resume)
+        c, path = None, NOWHERE if resume is None else a_path("resume", resume, "run.checkpoint")
         if resume is not None:
             c = read(path)
             t0, seed = (
@@ -435,18 +513,12 @@ class Simulation:
             check_program(c, path, system, self.compiled.known.program)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
-        if observe is not None and not isinstance(observe, Mapping):
-            raise InputError("observe= is a dict of functions", fix='Pass observe={"q2": lambda q: q @ q}.')
-        if events is not None and not isinstance(events, Mapping):
-            raise InputError(
-                "events= is a dict of functions", fix='Pass events={"crossing": lambda q: q[1]}.'
-            )
         if events and not self.compiled.adaptive:
             raise PlanError(
                 "events= needs a method that has its solution between steps too",
                 fix='Add method="taylor", "dop853" or "radau".',
             )
-        watched = {**self.monitors, **(observe or {})}
+        watched = self.watched(observe or {})
         first = 0 if c is None else c.step
         if system.clock is not None and until is not None and steps is None:
             start = i if c is None else replace(i, states=dict(c.start))
@@ -463,6 +535,7 @@ class Simulation:
                 "save= does not go with time= yet: a store has one time for all members of a frame",
                 fix="Leave save= out, and pass save_every= and checkpoint=.",
             )
+        self.compiled.check_length(last - first, i.members, dt)
         target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
         schedule = Schedule(
             last,
@@ -688,7 +761,7 @@ class Simulation:
                     "checkpoint_every= without checkpoint=", fix='Pass checkpoint="run.checkpoint" too.'
                 )
             return None, None
-        target = a_path("checkpoint", path)
+        target = a_path("checkpoint", path, "run.checkpoint")
         check_target(target, c)
         return target, None if every is None else whole("checkpoint_every", every, 1)
 
@@ -707,7 +780,7 @@ class Simulation:
         stream, since = save, -1
         if not hasattr(save, "put"):  # replays hand them on to something else than a store
             told = described(self.system, self.goal, self.requested, self.checks, self.compiled.known.program)
-            stream, since = begun(a_path("save", save), r, values, run, told)
+            stream, since = begun(a_path("save", save, "run.zarr"), r, values, run, told)
         return Windows(record, stream, r.dt, r.t0, r.given.is_ensemble, since)
 
     def bind(self, source: Family, sizes: dict[str, int]) -> None:
@@ -830,12 +903,9 @@ def closing(windows: Windows | None) -> Iterator[None]:
 def checked_step(dt: Any) -> float:
     if dt is None:
         raise InputError("dt is missing", fix="Pass a step: tp.compile(system, dt=0.01).")
-    try:
-        h = float(dt)
-    except (TypeError, ValueError):
-        raise InputError(f"dt={dt!r} is not a number", fix="Pass dt=0.01.") from None
-    if not math.isfinite(h) or h == 0:
-        raise InputError(f"dt={dt!r} is not a step", fix="A step is a finite number other than 0.")
+    h = number("dt", dt, "dt=0.01", "step")
+    if h == 0:
+        raise InputError("dt=0 is not a step: nothing would move", fix="Pass dt=0.01.")
     return h
 
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tinyphysics.errors import StoreError, TinyPhysicsError
+from tinyphysics.given import path as checked_path
 from tinyphysics.ir import UOp, parse
+from tinyphysics.options import heeds
 from tinyphysics.plan import Goal, Hierarchy
 from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.systems.time_transformation import WAYS, transformed
@@ -26,24 +28,35 @@ from tinyphysics.system import Motion, Parameter, State, System
 def save(sim: Simulation, path: str | Path) -> None:
     """Writes `path` in one piece, or not at all."""
     data = described(sim.system, sim.goal, sim.requested, sim.checks, sim.tpir.hash)
-    target = Path(path)
+    target = checked_path("path", path, "pendulum.json")
     try:
         handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}")
         with os.fdopen(handle, "w") as file:
             json.dump(data, file, indent=1)
         os.replace(name, target)
     except OSError as error:
-        raise StoreError(f"`{path}` could not be written: {error}") from error
+        raise StoreError(
+            f"`{path}` could not be written: {error.strerror or error}", fix="Pass another path."
+        ) from error
 
 
+@heeds("load", 'tp.load("pendulum.json")')
 def load(path: str | Path) -> Simulation:
     """The simulation that `sim.save(path)` wrote."""
     try:
-        data = json.loads(Path(path).read_text())
+        data = json.loads(checked_path("path", path, "pendulum.json").read_text())
     except OSError as error:
-        raise StoreError(f"`{path}` could not be read: {error}") from error
+        if isinstance(error, TinyPhysicsError):
+            raise
+        raise StoreError(
+            f"`{path}` could not be read: {error.strerror or error}", fix="Pass what sim.save(path) wrote."
+        ) from error
     except ValueError as error:
-        raise StoreError(f"`{path}` is not a saved simulation: {error}") from error
+        if isinstance(error, TinyPhysicsError):
+            raise
+        raise StoreError(
+            f"`{path}` is not a saved simulation: {error}", fix="Pass what sim.save(path) wrote."
+        ) from error
     if not isinstance(data, dict) or data.get("tinyphysics") != FORMAT:
         raise StoreError(
             f"`{path}` is not a saved simulation of this version", fix="Compile the system again and save it."
@@ -53,7 +66,9 @@ def load(path: str | Path) -> Simulation:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, TinyPhysicsError):
             raise
-        raise StoreError(f"`{path}` is damaged: {error!r}") from error
+        raise StoreError(
+            f"`{path}` is damaged: {error!r}", fix="Compile the system again and save it."
+        ) from error
     if sim.tpir.hash != data["program"]:
         raise StoreError(
             f"this version compiles `{path}` to another program, so its runs would have other bits",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError
+from tinyphysics.given import path
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.stages.origin import Origin
@@ -21,7 +22,6 @@ from tinyphysics.runtime.state.ensemble import sizes_from
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import times_at, whole
 from tinyphysics.runtime.storage.checkpoint import read
-from tinyphysics.runtime.storage.resume import a_path
 from tinyphysics.system import Family, System
 from tinyphysics.trajectory import Frame, Trajectory
 
@@ -93,7 +93,7 @@ def again(sim: Simulation, origin: Origin, target: int, checkpoint: Any) -> Traj
     assert origin.asked is not None
     seed = int(origin.asked.seed)
     if checkpoint is not None:
-        begun = read(a_path("checkpoint", checkpoint)).step
+        begun = read(path("checkpoint", checkpoint, "run.checkpoint")).step
         if begun > target:
             raise InputError(
                 f"the checkpoint is at step {begun}, after step {target}", fix="Pass an earlier one, or none."

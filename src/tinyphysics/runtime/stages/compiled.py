@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from tinyphysics.errors import StoreError
+from tinyphysics.errors import InputError, StoreError
 from tinyphysics.ir import UOp, parse
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.pipeline import Build, build, follows, watching
@@ -23,6 +23,7 @@ from tinyphysics.runtime.engines.propagator import propagator
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.indices import selects
 from tinyphysics.runtime.state.run import Recipe
+from tinyphysics.runtime.state.schedule import YEAR
 from tinyphysics.step import Scale, Step
 from tinyphysics.system import System
 from tinyphysics.tpir.kernels.loops import FEW_OF_PAIRS
@@ -32,6 +33,7 @@ from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import digest
 
 LOG = logging.getLogger("tinyphysics")
+LIFETIME = 100 * YEAR  # of a loop, beyond which it is not begun
 LONG = 60.0  # seconds of a loop, from which on it is said that it need not be one
 
 
@@ -90,6 +92,18 @@ class Compiled:
             return None
         b = self.built
         return partial(propagator, b.system, b.facts, b.step, self.known.program)
+
+    def check_length(self, steps: int, members: int, dt: float) -> None:
+        """A run that no one will see the end of is refused, with what it would take."""
+        estimate = max(steps * members, steps) * loop_seconds(0, self.known.operations)
+        if self.known.way == "loop" and estimate > LIFETIME:
+            raise InputError(
+                f"{float(steps):.3g} steps take about {estimate / YEAR:.2g} years, at "
+                f"{1e9 * loop_seconds(0, self.known.operations):.2g} ns each",
+                fix=f'Pass fewer steps; propagator="{self.known.instead}" makes one jump of them.'
+                if self.known.instead
+                else "Pass fewer steps; sim.estimate(steps=1_000_000) tells what a run takes.",
+            )
 
     def tell_of_length(self, steps: int, members: int) -> None:
         """Whoever waits for a loop that can be deleted should know."""

@@ -10,8 +10,10 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray, repeated
 from tinyphysics.device.numbers import NUMPY_DTYPE
-from tinyphysics.errors import InputError, ShapeError
+from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError
+from tinyphysics.given import NO_UNITS, no_number, quantity
 from tinyphysics.ir.dtype import DType, f64
+from tinyphysics.options import COMING, COMPILE, EVOLVE, LINES, SAME_AS, unknown
 from tinyphysics.philox import key_words
 from tinyphysics.runtime.state.encoding import FLOAT64, Encoding
 from tinyphysics.runtime.state.workers import all_finite
@@ -19,7 +21,7 @@ from tinyphysics.system import SIGNS, Family, Parameter, System
 from tinyphysics.tpir.precision.precision import ROUNDING
 from tinyphysics.tpir.program.isa import ADDRESS, FLOW, MEMBER_BITS
 from tinyphysics.trajectory import Words
-from tinyphysics.util import did_you_mean
+from tinyphysics.util import did_you_mean, plural
 
 
 @dataclass(frozen=True)
@@ -44,22 +46,60 @@ def own_of(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: v for name, v in params.items() if name not in ADDRESS and not name.startswith(FLOW)}
 
 
+OF_ARRAYS = {
+    "U": "it is text",
+    "S": "it is bytes",
+    "M": "it holds dates",
+    "m": "it holds durations",
+    "c": "it is complex",
+    "V": "it is a record with fields",
+}  # what np.asarray makes numbers of, or may, by the kind of its dtype
+
+
+def no_array(name: str, value: Any, why: str, fix: str = "") -> InputError:
+    return InputError(
+        f"`{name}` is not a number or an array of numbers: {why}",
+        fix=fix or f"Pass {name}=1.0, or an array of numbers.",
+    )
+
+
+def check_units_of(name: str, value: Any) -> None:
+    """A quantity would lose its unit: 1 km and 1 m would be one number."""
+    if (found := quantity(value)) is not None:
+        raise no_array(name, value, f"it is {found[0]}", f"{NO_UNITS} {name}={name}.{found[1]}.")
+
+
 def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
     """The user's own array where it is one of these numbers; whoever keeps it makes a copy."""
     if isinstance(value, DeviceArray):
         return value
+    if type(value) is not np.ndarray:
+        check_units_of(name, value)
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            gone = int(np.sum(value.mask))
+            raise no_array(
+                name, value, f"{plural(gone, 'number')} of it {'is' if gone == 1 else 'are'} masked",
+                f"Say what stands there: {name}={name}.filled(0.0), or leave those members out.",
+            )  # fmt: skip
     try:
         a: Any = np.asarray(value)
-        if a.dtype.kind == "c":
-            raise TypeError("it is complex")
         if dtype is f64 and a.dtype == np.float64:
             return a
+        if a.dtype.kind in OF_ARRAYS:
+            raise no_array(name, value, OF_ARRAYS[a.dtype.kind])
+        if a.dtype.kind == "O":  # numbers of Python's, such as fractions; but not all that has a float()
+            for x in a.ravel():
+                check_units_of(name, x)
+                if word := no_number(x):
+                    raise no_array(name, value, f"it is {word}" if a.ndim == 0 else f"it holds {word}")
         with np.errstate(over="ignore", under="ignore"):
             out: Any = np.asarray(value, dtype=np.float64).astype(NUMPY_DTYPE[dtype.name], copy=False)
+    except InputError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"`{name}` is not a number or an array of numbers: {str(error).rstrip('.')}",
-            fix=f"Pass {name}=1.0, or an array of numbers.",
+        ragged = "inhomogeneous" in str(error)
+        raise no_array(
+            name, value, "its rows have different lengths" if ragged else str(error).rstrip(".")
         ) from error
     return out
 
@@ -67,7 +107,8 @@ def number_array(name: str, value: Any, dtype: DType = f64) -> Any:
 def with_axis(name: str, value: Any, shape: tuple[int, ...], dtype: DType) -> tuple[Any, int | None]:
     """(array with a leading axis, its length or None if the axis was not given)."""
     if value is None:
-        raise InputError(f"`{name}` is None", fix=f"Pass {name}=... with shape {shape or 'scalar'}.")
+        fix = f"Pass {name}=... with shape {shape}." if shape else f"Pass {name}=1.0."
+        raise InputError(f"`{name}` is None", fix=fix)
     return axis_of(name, number_array(name, value, dtype), shape)
 
 
@@ -130,6 +171,21 @@ def check_sign(p: Parameter, a: Any, is_ensemble: bool) -> None:
         )
 
 
+def not_taken(system: System, name: str, known: list[str]) -> TinyPhysicsError:
+    """What is said about a keyword of a run that is no state, parameter or option."""
+    near = did_you_mean(name, known)
+    what = f"`{system.name}` has no state or parameter `{name}`"
+    if name == "t":
+        return InputError(
+            f"{what}: t is time, which a run counts itself", fix="Pass t0=... for where it begins."
+        )
+    if name in COMPILE:
+        return InputError(f"{name}= is an option of compile", fix=f"Write tp.compile(system, {name}=...).")
+    if name in {**COMING, **SAME_AS, **LINES} or not near and did_you_mean(name, EVOLVE):
+        return unknown("evolve", name, EVOLVE)
+    return InputError(what, fix=f"{near}It has {', '.join(known)}.")
+
+
 def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT64) -> Inputs:
     """States and parameters, rounded once to the precision of the run."""
     dtype = encoding.precision.given
@@ -137,10 +193,7 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
     known = [*states, *(p.name for p in system.parameters)]
     for name in given:
         if name not in known:
-            raise InputError(
-                f"`{system.name}` has no state or parameter `{name}`",
-                fix=f"{did_you_mean(name, known)}It has {', '.join(known)}.",
-            )
+            raise not_taken(system, name, known)
     lengths: dict[str, int] = {}
     state_arrays: dict[str, Any] = {}
     param_arrays: dict[str, Any] = {}
@@ -155,7 +208,14 @@ def inputs(system: System, given: Mapping[str, Any], encoding: Encoding = FLOAT6
             told = encoding.beyond(s.name) or f"not finite{in_format(encoding.precision.state)}"
             raise InputError(f"the initial `{s.name}` is {told}", fix="Check the initial values.")
     for p in system.parameters:
-        value = p.default if given.get(p.name) is None else given[p.name]
+        value = given.get(p.name, p.default)
+        if p.name in given and value is None:
+            raise InputError(
+                f"the parameter `{p.name}` is None",
+                fix=f"Leave {p.name}= out: it is {p.default} then."
+                if p.default is not None
+                else f"Pass {p.name}=1.0, or an array of numbers.",
+            )
         if value is None:
             returned = f"; if it is a state, return its new value after that of `{states[-1]}`"
             raise InputError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +11,12 @@ import numpy as np
 
 from tinyphysics.device.host.arrays import fma64
 from tinyphysics.errors import InputError
+from tinyphysics.given import number, shown
+from tinyphysics.given import whole as whole
 from tinyphysics.ir.value import fma
 
+COUNTED = 2**53  # steps: beyond, t0 + n*dt is not the time of step n
+YEAR = 365.25 * 86400  # seconds
 FEW = 32  # times that are sooner computed one by one
 
 
@@ -29,29 +32,19 @@ def times_at(steps: Sequence[int], dt: float, t0: float) -> Any:
     return fma64(np.array(steps, np.float64), dt, t0)
 
 
-def whole(name: str, value: Any, least: int) -> int:
-    example = f"Pass {name}={1000 if least == 0 else max(least, 2)}."
-    try:
-        n = operator.index(value)
-    except TypeError:
-        if not (isinstance(value, float) and value.is_integer()):
-            raise InputError(f"{name}={value!r} is not a whole number", fix=example) from None
-        n = int(value)
-    if isinstance(value, bool):
-        raise InputError(f"{name}={value!r} is not a whole number", fix=example)
-    if n < least:
-        raise InputError(f"{name}={n} is less than {least}", fix=example)
-    return n
-
-
 def checked_time(value: Any, example: str = "t0=0.0") -> float:
-    try:
-        t = float(value)
-    except (TypeError, ValueError):
-        t = math.nan
-    if not math.isfinite(t):
-        raise InputError(f"{example.partition('=')[0]}={value!r} is not a time", fix=f"Pass {example}.")
-    return t
+    return number(example.partition("=")[0], value, example, "time")
+
+
+def counted(name: str, value: Any, n: int) -> int:
+    """The number of steps of a run, which float64 has to tell from the next: t is t0 + n*dt."""
+    if abs(n) > COUNTED:
+        took = f": at 3 ns each, {n * 3e-9 / YEAR:.2g} years" if n < 10**300 else ""
+        raise InputError(
+            f"{name}={shown(value)} asks for more than 2**53 steps, which float64 cannot count{took}",
+            fix="Pass fewer steps, or a longer dt.",
+        )
+    return n
 
 
 def count_steps(steps: Any, until: Any, dt: float, t0: float) -> int:
@@ -60,10 +53,10 @@ def count_steps(steps: Any, until: Any, dt: float, t0: float) -> int:
             "give either steps= or until=", fix="evolve(..., steps=1000) or evolve(..., until=10.0)."
         )
     if steps is not None:
-        return whole("steps", steps, 0)
+        return counted("steps", steps, whole("steps", steps, 0))
     end = checked_time(until, "until=10.0")
     exact = (end - t0) / dt
-    n = round(exact)
+    n = counted("until", until, round(exact) if math.isfinite(exact) else 10**300)
     if n < 0:
         raise InputError(
             f"until={end:g} lies before t0={t0:g}", fix="Time runs forward; use a negative dt to go back."

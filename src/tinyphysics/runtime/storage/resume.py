@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.errors import InputError, StoreError
+from tinyphysics.errors import StoreError
+from tinyphysics.given import check_writable
 from tinyphysics.runtime.state.digest import BITS, state_hash
 from tinyphysics.runtime.state.encoding import Encoding, owner
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, own_of
@@ -20,15 +20,6 @@ from tinyphysics.runtime.storage.checkpoint import read, write
 from tinyphysics.system import Family, System
 from tinyphysics.trajectory import Stop
 from tinyphysics.version import __version__
-
-
-def a_path(option: str, value: Any) -> Path:
-    try:
-        return Path(os.fsdecode(value))
-    except TypeError:
-        raise InputError(
-            f"{option}={value!r} is not a path", fix=f'Pass {option}="run.checkpoint".'
-        ) from None
 
 
 # --- going on ---------------------------------------------------------------------------------------
@@ -69,7 +60,7 @@ def restored_inputs(
     system: System, c: Checkpoint, path: Path, given: Mapping[str, Any], e: Encoding
 ) -> Inputs:
     """The parameters of the checkpoint, and room for its states; an error where the call says something else."""
-    told = {name: v for name, v in given.items() if v is not None}
+    told = dict(given)
     begun = as_given(c)
     start = {name: e.words(name, begun) for name in c.start if owner(name) == name}
     asked = inputs(system, {**{name: begun[name] for name in c.params}, **start, **told}, e)
@@ -155,10 +146,7 @@ def check_target(path: Path, resumed: Checkpoint | None) -> None:
         )
     if not path.parent.is_dir():
         raise StoreError(f"there is no directory `{path.parent}` for the checkpoint", fix="Make it first.")
-    if not os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-        raise StoreError(
-            f"`{path.parent}` cannot be written to: no permission", fix="Pass another checkpoint=."
-        )
+    check_writable(path.parent, "checkpoint")
     if not path.exists():
         return
     there = read(path)  # an error if it is something else

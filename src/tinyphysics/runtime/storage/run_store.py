@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, StoreError
+from tinyphysics.given import check_writable
 from tinyphysics.runtime.state.digest import digests
 from tinyphysics.runtime.state.windows import Window
 from tinyphysics.runtime.storage import zarr3
@@ -162,8 +163,7 @@ def check_place(path: Path) -> None:
         raise StoreError(
             f"there is no directory `{path.parent}` for save={str(path)!r}", fix="Make it first."
         )
-    if not os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-        raise StoreError(f"`{path.parent}` cannot be written to: no permission", fix="Pass another save=.")
+    check_writable(path.parent, "save")
 
 
 def create(
@@ -184,7 +184,9 @@ def create(
         partial.rename(path)
         settle(path.parent)
     except OSError as error:
-        raise StoreError(f"`{path}` could not be made: {error.strerror or error}") from error
+        raise StoreError(
+            f"`{path}` could not be made: {error.strerror or error}", fix="Pass another save=."
+        ) from error
     return RunStore(path, dict(attributes), out.layouts)
 
 

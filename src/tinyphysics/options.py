@@ -1,0 +1,283 @@
+"""Which options do compile, evolve and the decorators take, and what is said about a name that is none of them?
+
+One table for each call: the option, and the check of its value alone. What options need of each other is asked where it
+is known. A keyword that is not in the table is one of three things: a feature that is not there yet (COMING), another
+library's word for something that is there (SAME_AS), or a misspelling.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast
+
+from tinyphysics import given
+from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
+from tinyphysics.given import shown
+from tinyphysics.util import did_you_mean, one_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+Check = Callable[[str, Any], Any]  # (name, value) -> nothing, or an error
+
+
+# --- checks of one value ----------------------------------------------------------------------------
+def anything(name: str, value: Any) -> None:
+    """What is checked elsewhere, with what it depends on."""
+
+
+def a_word(example: str) -> Check:
+    return lambda name, value: given.word(name, value, f'{name}="{example}"')
+
+
+def a_number(example: str, noun: str) -> Check:
+    return lambda name, value: given.number(name, value, f"{name}={example}", noun)
+
+
+def a_count(least: int) -> Check:
+    return lambda name, value: given.whole(name, value, least)
+
+
+def a_path(example: str) -> Check:
+    return lambda name, value: given.path(name, value, example)
+
+
+def a_dict(example: str) -> Check:
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, Mapping):
+            raise InputError(f"{name}={shown(value)} is not a dict", fix=f"Pass {name}={example}.")
+        for key in value:
+            if not isinstance(key, str) or not key:
+                raise InputError(f"{name}: {shown(key)} is not a name", fix=f"Pass {name}={example}.")
+
+    return check
+
+
+def no_truth_value(name: str, value: Any) -> None:
+    if given.no_number(value) == "a truth value":
+        raise InputError(f"{name}={shown(value)} is not a number: it is a truth value", fix=f"Pass {name}=4.")
+
+
+def names(name: str, value: Any) -> None:
+    """One name, or several."""
+    listed = isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping))
+    if not listed or not isinstance(value, str) and not all(isinstance(x, str) for x in value):
+        raise InputError(
+            f"{name}={shown(value)} is not a list of names", fix=f'Pass {name}=["leapfrog_kdk"].'
+        )
+
+
+def functions(example: str) -> Check:
+    """A dict of functions, or of ready-made observables."""
+    return a_dict(example)
+
+
+def or_none(check: Check) -> Check:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+# fmt: off
+COMPILE: dict[str, Check] = {
+    "dt":           or_none(a_number("0.01", "step")),
+    "method":       a_word("leapfrog"),
+    "order":        no_truth_value,  # those that exist are listed where one is chosen
+    "forbid":       or_none(names),
+    "energy_drift": anything,  # relative errors, which goals check
+    "error":        anything,
+    "propagator":   or_none(a_word("exact")),
+    "time":         anything,  # a word or a function
+    "kinetics":     a_word("relativistic"),
+    "backend":      a_word("llvm"),
+    "precision":    a_word("float32"),
+    "math":         a_word("fast"),
+    "sizes":        or_none(a_dict('{"n": 16}')),
+    "pilot":        or_none(a_dict('{"q": ..., "p": ...}')),
+    "checks":       a_word("strict"),
+    "approximate":  anything,
+    "inner":        anything,
+    "scale":        a_word("auto"),
+    "lattice":      anything,
+    "tolerance":    anything,
+    "absolute":     anything,
+    "project":      anything,
+}
+EVOLVE: dict[str, Check] = {
+    "steps":            or_none(a_count(0)),
+    "until":            or_none(a_number("10.0", "time")),
+    "t0":               a_number("0.0", "time"),
+    "save_every":       or_none(a_count(1)),
+    "observe":          or_none(functions('{"q2": lambda q: q @ q}')),
+    "observe_every":    a_count(1),
+    "hash_every":       or_none(a_count(1)),
+    "seed":             a_count(0),
+    "progress":         anything,
+    "threads":          or_none(a_count(1)),
+    "save":             anything,  # a path, or where a replay hands its frames on
+    "checkpoint":       or_none(a_path("run.checkpoint")),
+    "checkpoint_every": or_none(a_count(1)),
+    "resume":           or_none(a_path("run.checkpoint")),
+    "events":           or_none(functions('{"crossing": lambda q: q[1]}')),
+}
+# Features that are named in the interface and not built: what is not there, and what can be written today.
+COMING: dict[str, tuple[str, str]] = {
+    "temperature": ("heat baths are not there yet", "Start with momenta of that temperature: tp.physics.starts.maxwell."),
+    "bath": ("heat baths are not there yet", "Start with momenta of a temperature: tp.physics.starts.maxwell."),
+    "tau": ("heat baths are not there yet", "Leave it out: the energy stays as it began."),
+    "kB": ("heat baths are not there yet", "Leave it out; observables take it: tp.physics.temperature(kB=1.0)."),
+    "thermostat": ("heat baths are not there yet", "Start with momenta of a temperature: tp.physics.starts.maxwell."),
+    "friction": ("friction is not there yet", "Write the equation of motion with @tp.ode: return p, -q - 0.1*p."),
+    "damping": ("friction is not there yet", "Write the equation of motion with @tp.ode: return p, -q - 0.1*p."),
+    "pressure": ("barostats are not there yet", "Leave it out: the box keeps its size."),
+    "barostat": ("barostats are not there yet", "Leave it out: the box keeps its size."),
+    "bias": ("bias potentials are not there yet", "Add a potential of your own: system + bias, with @tp.potential."),
+    "boundary": ("boundaries are not there yet", "Write a box with tp.pair_distance2(q, box=box), a wall as a potential."),
+    "box": ("a box is not an option yet", "Write it into the energy: tp.pair_distance2(q, box=box)."),
+    "force_error": ("a goal for forces is not there yet", "Pass approximate=1e-3: the error of forces through a tree."),
+    "long_range": ("mesh sums are not there yet", "Sum over all pairs, or pass approximate=1e-3."),
+    "absorb": ("absorbing layers are not there yet", "Leave it out: waves are reflected at the ends."),
+    "check_every": ("strides of checks are not there yet", "Leave it out: every frame is checked."),
+    "constraint": ("constraints are not there yet", "Use coordinates that keep the length, such as an angle."),
+    "constraints": ("constraints are not there yet", "Use coordinates that keep the lengths, such as angles."),
+    "save_at": ("frames at chosen times are not there yet", "Pass save_every=10."),
+    "frames": ("a number of frames is not an option yet", "Pass save_every=10."),
+    "acts": ("acts in a run are not there yet", "Run it in pieces: change out.final.q, and evolve from there."),
+    "exchange": ("replica exchange is not there yet", "Run an ensemble: one more axis on a state."),
+    "on": ("the place of a run is not an option yet", 'Pass backend="gpu" to compile.'),
+    "verify": ("checks by a second run are not there yet", "tp.measure_symplectic(sim, q=..., p=...) measures one step."),
+    "parallel": ("runs on several machines are not there yet", "Pass threads=8 to evolve: the threads of this machine."),
+    "observer": ("observers of users are not there yet", 'Pass observe={"r": lambda q: ...} to evolve.'),
+    "view": ("live views are not there yet", "Plot it afterwards: out.plot()."),
+    "speculate": ("speculative steps are not there yet", "Leave it out."),
+    "bracket": ("brackets of your own are not there yet", "Choose canonical coordinates, or write @tp.ode."),
+    "unsafe": ("unchecked systems are not there yet", "Write @tp.ode: it claims nothing."),
+    "noise": ("noise is not an option yet", "Write a map with tp.random.normal()."),
+    "options": ("a dict of options is not there yet", "Pass the options themselves."),
+}
+# Words of other libraries, and where an option is given here.
+SAME_AS: dict[str, str] = {
+    "target":       'backend="llvm"',
+    "device":       'backend="gpu"',
+    "gpu":          'backend="gpu"',
+    "platform":     'backend="gpu"',
+    "integrator":   'method="leapfrog"',
+    "solver":       'method="leapfrog"',
+    "scheme":       'method="leapfrog"',
+    "algorithm":    'method="leapfrog"',
+    "timestep":     "dt=0.01",
+    "time_step":    "dt=0.01",
+    "step_size":    "dt=0.01",
+    "stepsize":     "dt=0.01",
+    "h":            "dt=0.01",
+    "dtype":        'precision="float32"',
+    "rtol":         "tolerance=1e-9",
+    "tol":          "tolerance=1e-9",
+    "atol":         "absolute=1e-9",
+    "drift":        "energy_drift=1e-9",
+    "accuracy":     "error=1e-6",
+    "size":         'sizes={"n": 16}',
+    "n":            'sizes={"n": 16}',
+    "nsteps":       "steps=1000",
+    "n_steps":      "steps=1000",
+    "num_steps":    "steps=1000",
+    "t_end":        "until=10.0",
+    "t_final":      "until=10.0",
+    "tmax":         "until=10.0",
+    "t_max":        "until=10.0",
+    "t_start":      "t0=0.0",
+    "every":        "save_every=10",
+    "stride":       "save_every=10",
+    "save_interval": "save_every=10",
+    "observables":  'observe={"r": lambda q: ...}',
+    "callback":     'observe={"r": lambda q: ...}',
+    "output":       'save="run.zarr"',
+    "random_seed":  "seed=0",
+    "rng":          "seed=0",
+    "workers":      "threads=8",
+    "num_threads":  "threads=8",
+    "n_jobs":       "threads=8",
+    "verbose":      "progress=True",
+    "restart":      'resume="run.checkpoint"',
+}
+# What is not an argument of any call: the line that does it.
+LINES: dict[str, str] = {
+    "explain":      "print(sim.explain())",
+    "plot":         "out.plot()",
+    "energy":       "out.energy after the run",
+    "certificate":  "print(sim.certificate)",
+    "cite":         "print(sim.cite())",
+}
+# fmt: on
+CALLS: dict[str, dict[str, Check]] = {"compile": COMPILE, "evolve": EVOLVE}
+
+
+def place_of(option: str) -> str:
+    """The call that takes an option; empty if none does."""
+    return next((call for call, table in CALLS.items() if option in table), "")
+
+
+def unknown(call: str, name: str, known: Iterable[str], example: str = "") -> TinyPhysicsError:
+    """What is said about a keyword that a call does not take."""
+    known = list(known)
+    what = f"{call} has no option `{name}`"
+    if name in COMING:
+        missing, today = COMING[name]
+        return PlanError(f"{name}= of {call}: {missing}", fix=today)
+    if name in SAME_AS:
+        line = SAME_AS[name]
+        other = place_of(line.partition("=")[0])
+        return InputError(what, fix=f"Pass {line}{f' to {other}' if other not in ('', call) else ''}.")
+    if name in LINES:
+        return InputError(what, fix=f"Write {LINES[name]}.")
+    if (other := place_of(name)) and other != call:
+        return InputError(what, fix=f"Pass it to {other}: {other}(..., {name}=...).")
+    if near := did_you_mean(name, known):
+        return InputError(what, fix=near.strip())
+    if call == "compile":
+        return InputError(what, fix=f"A state or a parameter goes to evolve: evolve({name}=..., steps=1000).")
+    return InputError(what, fix=f"It takes {one_of(known[:8])}." if known else f"Write {example}.")
+
+
+def heeds(call: str, example: str) -> Callable[[F], F]:
+    """A function whose arguments are checked by name before it runs; `example` is how it is written."""
+
+    def decorate(function: F) -> F:
+        table = CALLS.get(call, {})
+        listed = list(inspect.signature(function).parameters.values())
+        kinds = inspect.Parameter
+        places = sum(p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD) for p in listed)
+        required = [
+            p.name for p in listed if p.default is kinds.empty and p.kind is kinds.POSITIONAL_OR_KEYWORD
+        ]
+        needed = [p.name for p in listed if p.default is kinds.empty and p.kind is kinds.KEYWORD_ONLY]
+        positions = [p.name for p in listed if p.kind is kinds.POSITIONAL_OR_KEYWORD]
+        takes = {p.name for p in listed if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)}
+        takes -= {"self"}
+        open_ended = any(p.kind is kinds.VAR_KEYWORD for p in listed)
+        many = any(p.kind is kinds.VAR_POSITIONAL for p in listed)
+
+        @functools.wraps(function)
+        def checked(*args: Any, **options: Any) -> Any:
+            if len(args) > places and not many:
+                extra = args[places]
+                line = f"{call}(**start, ...)" if isinstance(extra, Mapping) else example
+                raise InputError(
+                    f"{call} takes its arguments by name, and {shown(extra)} has none", fix=f"Write {line}."
+                )
+            for name, value in options.items():
+                if name in table:
+                    table[name](name, value)
+                elif name not in takes and not open_ended:
+                    raise unknown(call, name, sorted(takes - {"function"}), example)
+                if name in positions[: len(args)]:
+                    raise InputError(f"{call} is given `{name}` twice", fix=f"Write {example}.")
+            for k, name in enumerate(positions[: len(args)]):
+                if name in table:
+                    table[name](name, args[k])
+            for name in (*required[len(args) :], *needed):
+                if name not in options:
+                    raise InputError(f"{call} is not given `{name}`", fix=f"Write {example}.")
+            return function(*args, **options)
+
+        return cast(F, checked)
+
+    return decorate
