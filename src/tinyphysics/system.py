@@ -307,7 +307,9 @@ class Sum:
 
 def not_changed(self: Any, name: str, value: Any) -> None:
     """Systems are values: what is set on one would be kept, and read by nothing."""
-    own = [x.name for x in (*self.states, *self.parameters)] if isinstance(self, System) else []
+    own = (
+        {x.name for x in self.states} | {x.name for x in self.parameters} if isinstance(self, System) else ()
+    )
     raise InputError(
         f"`{self.name}.{name} = {shown(value)}`: a system does not change once it is written",
         fix=f"Give it to each run: sim.evolve({name}={shown(value)}, ...)."

@@ -139,10 +139,10 @@ class Metrics(dict[str, Any]):
     def __repr__(self) -> str:
         return repr(self.all())
 
-    def __or__(self, other: Any) -> Any:  # type: ignore[override]
+    def __or__(self, other: Any) -> Any:
         return self.all() | other
 
-    def __ror__(self, other: Any) -> Any:  # type: ignore[override]
+    def __ror__(self, other: Any) -> Any:
         return dict(other) | self.all()
 
 
