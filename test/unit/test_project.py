@@ -130,6 +130,93 @@ def test_what_does_not_go_with_it_is_refused(system, options, why):
         tp.compile(system, dt=0.1, project="energy", **options).explain()
 
 
+@tp.hamiltonian
+def bead(q: tp.Vec[2], p: tp.Vec[2], g=9.81):
+    return p @ p / 2 + g * q[1]
+
+
+@tp.hamiltonian
+def two_springs(q: tp.Vec[2], p: tp.Vec[2], a=1.0, b=1.0):
+    return p @ p / 2 + a * q[0] ** 2 / 2 + b * q[1] ** 2 / 2
+
+
+@tp.hamiltonian
+def toda(q: tp.Vec[3], p: tp.Vec[3]):
+    return p @ p / 2 + tp.exp(q[0] - q[1]) + tp.exp(q[1] - q[2]) + tp.exp(q[2] - q[0])
+
+
+# fmt: off
+KEPT = [
+    (kepler,      lambda q, p: q[0] * p[1] - q[1] * p[0]),
+    (kepler,      lambda q, p: p[1] * (q[0] * p[1] - q[1] * p[0]) - q[0] / tp.norm(q)),    # Laplace, Runge, Lenz
+    (kepler,      lambda q, p: tp.exp(p @ p / 2 - 1 / tp.norm(q))),
+    (bead,        lambda p: p[0]),
+    (toda,        lambda p: p.sum()),
+    (toda,        lambda q, p: p[0]*p[1]*p[2] - p[0]*tp.exp(q[1]-q[2]) - p[1]*tp.exp(q[2]-q[0]) - p[2]*tp.exp(q[0]-q[1])),
+    (two_springs, lambda q, p: q[0] * p[1] - q[1] * p[0]),                                 # for its default parameters
+    (two_springs, lambda q, p, a: p[0] ** 2 + a * q[0] ** 2),
+]
+NOT_KEPT = [
+    (bead,        lambda q: q @ q),
+    (bead,        lambda q: tp.norm(q)),
+    (bead,        lambda q, p: q @ p),
+    (kepler,      lambda q, p: q[0] * p[1]),
+    (kepler,      lambda q, p: q[0] * p[1] - (1 + 1e-12) * q[1] * p[0]),
+    (toda,        lambda p: p[0]),
+    (toda,        lambda q, p: p.sum() + 1e-15 * q[0] * p[0]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("system, function", KEPT)
+def test_what_is_conserved_may_be_held(system, function):
+    assert tp.compile(system, dt=0.1, project={"I": function}).goal.project
+
+
+@pytest.mark.parametrize("system, function", NOT_KEPT)
+def test_what_is_not_conserved_is_refused_with_what_to_write(system, function):
+    with pytest.raises(PlanError, match="does not conserve `I`") as found:
+        tp.compile(system, dt=0.1, project={"I": function})
+    assert "in an angle" in found.value.fix and found.value.site is not None
+
+
+def test_what_only_some_parameters_conserve_is_asked_again_for_those_of_a_run():
+    L = KEPT[0][1]
+    sim = tp.compile(two_springs, dt=0.1, project={"L": L})
+    start = {"q": [1.0, 0.0], "p": [0.0, 1.0], "steps": 3}
+    assert sim.evolve(**start).stopped is None
+    assert sim.evolve(**start, a=2.0, b=2.0).stopped is None
+    for given in ({"a": 2.0}, {"a": [1.0, 1.0, 2.0]}, {"a": 1.0 + 1e-12}):
+        with pytest.raises(PlanError, match="does not conserve `L`"):
+            sim.evolve(**start, **given)
+
+
+def test_a_parameter_without_a_default_is_asked_for_in_the_run():
+    @tp.hamiltonian
+    def springs(q: tp.Vec[2], p: tp.Vec[2], a, b):
+        return p @ p / 2 + a * q[0] ** 2 / 2 + b * q[1] ** 2 / 2
+
+    sim = tp.compile(springs, dt=0.1, project={"L": KEPT[0][1]})
+    start = {"q": [1.0, 0.0], "p": [0.0, 1.0], "steps": 3}
+    assert sim.evolve(**start, a=3.0, b=3.0).stopped is None
+    with pytest.raises(PlanError, match="does not conserve `L`"):
+        sim.evolve(**start, a=3.0, b=4.0)
+
+
+def test_where_nothing_is_finite_a_pilot_says_where_to_look():
+    @tp.hamiltonian
+    def far(q, p):
+        return p**2 / 2 + tp.sqrt(q - 100) + tp.log(q - 100)
+
+    @tp.hamiltonian
+    def free(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + tp.sqrt(q[0] - 100)
+
+    with pytest.raises(PlanError, match="could not be measured"):
+        tp.compile(far, dt=0.1, project={"I": lambda q, p: q * p})
+    assert tp.compile(free, dt=0.1, project={"I": lambda p: p[1]}).goal.project  # shown: nothing is measured
+
+
 @pytest.mark.parametrize("project", [3, {}, {"a": lambda q: 1.0}, {"a": lambda q: q}, "momentum"])
 def test_what_is_no_invariant_is_refused(project):
     with pytest.raises(InputError):

@@ -312,7 +312,8 @@ def compile(
                 "tolerance": tolerance,
             },
         )
-        found = checked_invariants(project, source, Simulation(source, goal, requested, checks).traced)
+        traced = Simulation(source, goal, requested, checks).traced
+        found = checked_invariants(project, source, traced, pilot)
         goal = replace(goal, project=found, propagator="loop")
     sim = Simulation(source, goal, requested, checks)
     if pilot is not None:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from tinyphysics.analysis.conserved import Numbers, Rate, conserved
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import Ops, UOp, dump, elements, parse, substitute, toposort
 from tinyphysics.plan import Goal
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.runtime.stages.execute import looking
-from tinyphysics.runtime.state.ensemble import Inputs
+from tinyphysics.runtime.state.ensemble import Inputs, number_array
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.system import Family, System
 from tinyphysics.tpir.kernels.kernel import Kernel
 from tinyphysics.tpir.program.isa import kept_name
+from tinyphysics.util import Site
 
 MOST = 6  # invariants of one step
+ASKED = 8  # members of an ensemble, and one, whose parameters are looked at
 
 
 def checked_invariants(
-    given: Any, system: System | Family, trace: Callable[[Any, str, str], UOp]
+    given: Any, system: System | Family, trace: Callable[[Any, str, str], UOp], pilot: Any = None
 ) -> tuple[tuple[str, str], ...]:
     """(name, expression) of each, of what was given as project=."""
     if isinstance(given, str):
@@ -48,6 +52,12 @@ def checked_invariants(
     if len(given) > MOST:
         raise PlanError(f"project= of {len(given)} invariants, {MOST} at most", fix="Leave some out.")
     states = frozenset(s.var for s in system.states)
+    begun = {
+        s.name: np.ravel(number_array(s.name, pilot[s.name])).tolist()
+        for s in system.states
+        if s.name in (pilot or {})
+    }
+    pilot_state = {s.name: begun[s.name] for s in system.states if len(begun.get(s.name, ())) == s.var.size}
     out = []
     for name, function in given.items():
         u = trace(function, name, "invariant")
@@ -61,13 +71,70 @@ def checked_invariants(
                 f"project: `{name}` calls an operation of yours, which is not known by its text",
                 fix="Write it with functions of tp.",
             )
+        check_conserved(name, u, system, pilot_state, getattr(function, "__code__", None))
         out.append((name, dump([u])))
     return tuple(out)
+
+
+def check_conserved(name: str, u: UOp, system: System, pilot: Numbers, code: Any) -> None:
+    """A PlanError unless a function is shown, or measured, to be constant along the motion."""
+    if for_any_parameters(u, system).conserved:
+        return
+    usual = {x.name: np.ravel(x.default) for x in system.parameters if x.default is not None}
+    if len(usual) == len(system.parameters):
+        full = {x.name: np.broadcast_to(usual[x.name], x.var.size).tolist() for x in system.parameters}
+        refuse_unless(conserved(u, system, full, [pilot] if pilot else []), name, system, code, "")
+    # else a run says what its parameters are, and is asked then
+
+
+@lru_cache(maxsize=64)
+def for_any_parameters(u: UOp, system: System) -> Rate:
+    return conserved(u, system)
+
+
+def refuse_unless(rate: Rate, name: str, system: System, code: Any, where: str) -> None:
+    if rate.conserved:
+        return
+    site = None if code is None else Site(code.co_filename, code.co_firstlineno)
+    if rate.how == "not finite":
+        raise PlanError(
+            f"project: whether `{system.name}` conserves `{name}` could not be measured: its rate is not finite "
+            "at states drawn at random",
+            site=site,
+            fix='Pass a state at which it is: pilot={"q": ..., "p": ...}.',
+        )
+    raise PlanError(
+        f"project: `{system.name}` does not conserve `{name}`: its rate of change is {rate.value:.1e} of its terms "
+        f"at a state drawn at random{where}",
+        site=site,
+        fix=f"Watch it instead: observe={{{name!r}: ...}}. A length is kept by a coordinate that cannot change it: "
+        "write the system in an angle, with @tp.lagrangian.",
+    )
+
+
+def check_parameters(system: System, i: Inputs, invariants: Mapping[str, UOp]) -> None:
+    """What is conserved for some parameters alone is asked again for those of a run; of an ensemble, for some members."""
+    members = max((len(v) for v in i.own.values()), default=1)
+    for name, u in invariants.items():
+        if for_any_parameters(u, system).conserved:
+            continue
+        for k in dict.fromkeys(j * (members - 1) // ASKED for j in range(ASKED + 1)):
+            own = {n: tuple(np.ravel(v[min(k, len(v) - 1)]).tolist()) for n, v in i.own.items()}
+            rate = for_parameters(u, system, tuple(own.items()))
+            refuse_unless(
+                rate, name, system, None, f" with the parameters of member {k}" if members > 1 else ""
+            )
+
+
+@lru_cache(maxsize=256)
+def for_parameters(u: UOp, system: System, own: tuple[tuple[str, tuple[float, ...]], ...]) -> Rate:
+    return conserved(u, system, dict(own))
 
 
 def with_invariants(i: Inputs, start: Mapping[str, Any], goal: Goal, r: Run) -> Inputs:
     """The inputs of a run, with what its invariants are at its first state."""
     values = {kept_name(k): parse(text)[0] for k, (_, text) in enumerate(goal.project)}
+    check_parameters(r.system, i, dict(zip((name for name, _ in goal.project), values.values())))
     first = replace(r, given=replace(i, states=dict(start)))
     seen = looking(first, values, {n: v[None] for n, v in start.items()}, [0])
     return replace(i, params=i.params | {name: np.asarray(v[0], np.float64) for name, v in seen.items()})
