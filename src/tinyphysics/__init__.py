@@ -10,6 +10,7 @@ from tinyphysics import system as _system
 from tinyphysics.errors import BackendError as BackendError
 from tinyphysics.errors import InputError as InputError
 from tinyphysics.errors import PhysicsIntegrityError as PhysicsIntegrityError
+from tinyphysics.errors import PhysicsWarning as PhysicsWarning
 from tinyphysics.errors import PlanError as PlanError
 from tinyphysics.errors import ShapeError as ShapeError
 from tinyphysics.errors import StoreError as StoreError

@@ -117,6 +117,7 @@ class PhysicsIntegrityError(TinyPhysicsError, ArithmeticError):
 
     causes = (
         "a state became infinite or NaN: the step is too long, or two bodies met",
+        "the energy at a frame is off by more than 5 % of the sizes of its terms, or dt is beyond the limit of the method",
         "a goal, `energy_drift=` or `error=`, was missed in the run: its errors grew faster than those of the pilot",
     )
 
@@ -128,6 +129,13 @@ class PhysicsIntegrityError(TinyPhysicsError, ArithmeticError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.what, self.site, self.fix, {"out": self.out})
+
+
+class PhysicsWarning(UserWarning):
+    """A run that went on, and looks wrong: its energy is far off, or its step beyond the limit of its method.
+
+    The same words are in `out.metrics["notes"]`; with `checks="strict"` it is a PhysicsIntegrityError, with `"off"` nothing.
+    """
 
 
 ERRORS: tuple[type[TinyPhysicsError], ...] = (

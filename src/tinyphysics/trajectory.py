@@ -167,6 +167,7 @@ class Trajectory:
     kept: Mapping[str, Any] = field(default_factory=dict)  # the frames as the run has them, word by word
     found: Mapping[str, Any] = field(default_factory=dict)  # events, by name
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+    _warned: tuple[str, ...] = ()  # why the run looks wrong
 
     def __getattr__(self, name: str) -> Any:
         frames = self.__dict__.get("frames", {})
@@ -295,4 +296,5 @@ class Trajectory:
         first, last = self.t[0], self.t[-1]
         if getattr(first, "ndim", 0):  # members have times of their own
             first, last = first.min(initial=float("inf")), last.max(initial=-float("inf"))
-        return f"<Trajectory of {len(self.t)} frames, t = {first:g} .. {last:g}{end}>"
+        told = "".join(f", looks wrong: {what}" for what in self._warned)
+        return f"<Trajectory of {len(self.t)} frames, t = {first:g} .. {last:g}{end}{told}>"

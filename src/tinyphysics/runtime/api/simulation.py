@@ -49,6 +49,7 @@ from tinyphysics.runtime.engines.backend import (
     transferred,
 )
 from tinyphysics.runtime.engines.events import gathered
+from tinyphysics.runtime.measure.alarms import judge
 from tinyphysics.runtime.measure.commutators import Commutators, commutators
 from tinyphysics.runtime.measure.convergence import check_converges
 from tinyphysics.runtime.measure.solver import solver_report
@@ -725,6 +726,7 @@ class Simulation:
                 out=out,
                 fix="Shorten dt, or soften the potential; the run so far is in .out.",
             )
+        judge(r, record, out, compiled, self.checks, self.goal.approximate)
         return out
 
     def in_own_time(self, what: str) -> None:

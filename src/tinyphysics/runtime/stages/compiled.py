@@ -20,6 +20,7 @@ from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.plans import Known, find, keep, known_of, plan_key
 from tinyphysics.runtime.engines.propagator import propagator
+from tinyphysics.runtime.stages.energies import Look, look_of
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.indices import selects
 from tinyphysics.runtime.state.run import Recipe
@@ -34,6 +35,7 @@ from tinyphysics.util import digest
 
 LOG = logging.getLogger("tinyphysics")
 LIFETIME = 100 * YEAR  # of a loop, beyond which it is not begun
+FIRST_FEW, ONE_IN = 8, 16  # of many short runs, which are looked at
 LONG = 60.0  # seconds of a loop, from which on it is said that it need not be one
 
 
@@ -45,6 +47,7 @@ class Compiled:
         goal = replace(goal, stiff=stiffest(system, goal))
         self.system, self.goal, self.requested = system, goal, requested
         self._built: Build | None = None
+        self.short_runs = 0  # so far
         self.key = plan_key(system, goal, requested)
         known, self.found = find(self.key)
         self.known = self.build() if known is None else known
@@ -116,6 +119,16 @@ class Compiled:
                 seconds(estimate),
                 self.known.instead,
             )
+
+    @cached_property
+    def look(self) -> Look | None:
+        """The energy as a function of Python, where it is a short one."""
+        return look_of(self.system, BY_NAME.get(self.known.method))
+
+    def looked_at(self) -> bool:
+        """Is this one of the short runs that are looked at?  The first few, then one in some."""
+        self.short_runs += 1
+        return self.short_runs <= FIRST_FEW or self.short_runs % ONE_IN == 0
 
     @cached_property
     def adaptive(self) -> bool:

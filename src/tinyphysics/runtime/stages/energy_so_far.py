@@ -15,6 +15,7 @@ from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 
 WAIT = 4.0  # seconds before the energy of a frame is computed: it may have to be compiled
+FAR = 0.05  # of the first energy
 SHARE = 0.02  # of the time, at most, goes into such energies
 
 
@@ -62,7 +63,8 @@ class Wander:
 
     def told(self, frames_only: bool) -> str:
         off = self.worst / (float(np.abs(self.first).max()) or 1.0)
-        return f"energy off by {off:.1e} in the frames" if frames_only else f"energy drift {off:.1e}"
+        far = ": dt may be too long" if off > FAR else ""
+        return f"energy {'off by' if frames_only else 'drift'} {off:.1e}{' in the frames' if frames_only else ''}{far}"
 
     def of_frames(self, energy: UOp, rows: int) -> Any:
         """The first frame, if it was not counted, and the last one: not all between, which would take long."""

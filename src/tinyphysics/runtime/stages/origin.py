@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.ir import Ops, UOp
+from tinyphysics.ir import UOp
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.stages.execute import execute, looking
 from tinyphysics.runtime.stages.loop import Sink
 from tinyphysics.runtime.stages.own_time import AT, with_times
+from tinyphysics.runtime.stages.terms import addends as addends
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule, times_at
@@ -184,18 +185,3 @@ class Origin:
         self.again(name, reduce)
         out = worst / np.where(scale > 0, scale, 1.0)
         return out if self.run.given.is_ensemble else float(out[0])
-
-
-def addends(u: UOp) -> list[UOp]:
-    """The terms of a sum, without their signs; a number in front of a sum is a number in front of each."""
-    match u.op, u.src:
-        case ((Ops.ADD | Ops.SUB), (a, b)):
-            return addends(a) + addends(b)
-        case Ops.NEG, (a,):
-            return addends(a)
-        case Ops.DIV, (a, b) if not b.leaves:
-            return [x / b for x in addends(a)]
-        case Ops.MUL, (a, b) if not a.leaves or not b.leaves:
-            factor, rest = (a, b) if not a.leaves else (b, a)
-            return [factor * x for x in addends(rest)]
-    return [u]

@@ -1,0 +1,217 @@
+"""Did a run go wrong without a word?  Its energy at some frames, and its step beside the limit of its method.
+
+A run is looked at when it is over, from what it has recorded: no bit of it changes. Short energies are functions of Python
+that cost some microseconds; those of large systems are looked at where the run takes long anyway.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.errors import PhysicsIntegrityError, PhysicsWarning
+from tinyphysics.ir import UOp
+from tinyphysics.planner.choice.propagator import loop_seconds
+from tinyphysics.planner.methods.catalog import BY_NAME, Method
+from tinyphysics.runtime.stages.compiled import Compiled
+from tinyphysics.runtime.stages.energies import Look, computed, fastest
+from tinyphysics.runtime.stages.execute import Run, looking
+from tinyphysics.runtime.stages.terms import addends
+from tinyphysics.runtime.state.record import Record
+from tinyphysics.trajectory import Trajectory
+
+OFF = 0.05  # of the largest sum of |terms of H|: an energy that is further away is no error of a method that works
+BETTER = 1e-3  # what the step that is proposed would have
+SAFE = 0.2  # of a stability limit
+BRIEF = 1e-3  # seconds: of many shorter runs of one simulation, not every one is looked at
+FEW = 8  # frames that are looked at one by one
+LAST = -1  # the row of the last frame, where no others are kept
+LONG = 20_000  # steps of a run that more frames are looked at of
+MEMBERS = 64  # of an ensemble that are looked at
+WORTH = 0.2  # seconds of a run beside which the energy of a large system is computed
+CALM = 0.5  # omega*dt below which every method is stable that ever is
+
+
+# --- after a run --------------------------------------------------------------------------------------
+def chosen_frames(r: Run, record: Record) -> tuple[Mapping[str, Any], Sequence[int]]:
+    """(states, which of their rows) of the frames that are looked at: the first, the last, and some between."""
+    if not record.frames:  # they were handed on
+        end = record.final
+        return {name: np.stack([r.given.states[name], v]) for name, v in end.items()}, (0, LAST)
+    n = record.schedule.complete(record.last)
+    if n <= 2:
+        return {name: v[:n] for name, v in record.frames.items()}, range(n)
+    count = min(n, FEW if record.last < LONG else max(FEW, record.last // 50))
+    return record.frames, sorted({k * (n - 1) // (count - 1) for k in range(count)})
+
+
+def omegas_of(look: Look, at: Sequence[Sequence[float]], dt: float) -> list[float]:
+    """The fastest vibration at some states, where it may be too fast for a step."""
+    if look.bends is None:
+        return []
+    return [fastest(computed(look.bends, x), look.count, CALM / abs(dt)) for x in at]
+
+
+def omegas_of_many(look: Look, flat: Mapping[str, Any], members: int, dt: float) -> list[float]:
+    """The fastest vibration of any member at the first and at the last frame, where one may be too fast for a step."""
+    if look.bends is None:
+        return []
+    ends = {name: v[[0, -1]] for name, v in flat.items()}
+    with np.errstate(all="ignore"):
+        out = look.bends[1](*look.columns(ends))
+        second = np.stack([np.broadcast_to(x, (2, members)) for x in out])
+        half = len(second) // 2
+        largest = 2.0 * np.sqrt((second[:half] ** 2).sum(0) * (second[half:] ** 2).sum(0))
+    fast = largest >= (CALM / dt) ** 2
+    return [
+        max((fastest(second[:, k, j].tolist(), look.count) for j in np.flatnonzero(fast[k])), default=0.0)
+        for k in (0, 1)
+    ]
+
+
+def of_one(r: Run, record: Record, look: Look) -> tuple[float, int, Sequence[float]]:
+    """(how far the energy is off at worst, at which frame, frequencies at the ends) of a run of one member."""
+    kept, rows = chosen_frames(r, record)
+    at = look.of_one(kept if r.encoding.plain else r.encoding.values(kept), r.given.params, rows)
+    seen = [computed(look.energy, x) for x in at]
+    first, scale = seen[0][0], max(x[1] for x in seen)
+    worst, frame = 0.0, 0
+    for k, (e, _) in enumerate(seen):
+        off = abs(e - first)
+        if not off <= OFF * scale:
+            off = off / scale if math.isfinite(e) and scale else math.inf
+            if off > worst:
+                worst, frame = off, rows[k]
+    omegas = () if look.bends is None or r.jump is not None else omegas_of(look, (at[0], at[-1]), r.dt)
+    return worst if math.isfinite(first) else 0.0, frame, omegas
+
+
+def of_many(
+    r: Run, record: Record, look: Look | None, members: Sequence[int]
+) -> tuple[float, int, list[float], int]:
+    """The same of an ensemble, or of a large system, and of which member it is."""
+    kept, rows = chosen_frames(r, record)
+    steps = [step_of(record, k) for k in rows]
+    some = r.given.members > len(members)
+    kept = {name: v[list(rows)][:, members] if some else v[list(rows)] for name, v in kept.items()}
+    params = {n: v[members] if some and len(v) > 1 else v for n, v in r.given.own.items()}
+    omegas: list[float] = []
+    if look is None:
+        H = r.system.energy
+        assert H is not None
+        given = replace(r.given, params=r.given.params | params, members=len(members))
+        values = {"value": H, "scale": UOp.sum_of(abs(x) for x in addends(H))}
+        found = looking(replace(r, given=given), values, kept, steps)
+        energies, scales = found["value"], found["scale"]
+    else:
+        shape = len(steps), len(members)
+        flat = {n: np.asarray(v, np.float64).reshape(*shape, -1) for n, v in r.encoding.values(kept).items()}
+        flat |= {n: np.broadcast_to(v.reshape(1, len(v), -1), (*shape, v[0].size)) for n, v in params.items()}
+        with np.errstate(all="ignore"):
+            out = look.energy[1](*look.columns(flat))
+        energies, scales = (np.broadcast_to(x, shape) for x in out)
+        omegas = omegas_of_many(look, flat, len(members), r.dt)
+    with np.errstate(all="ignore"):
+        largest = np.fmax.reduce(scales, axis=0)
+        off = np.abs(energies - energies[0]) / np.where(largest > 0, largest, 1.0)
+    off = np.where(np.isfinite(energies), off, np.inf)
+    off[:, ~np.isfinite(energies[0])] = 0.0
+    k, j = np.unravel_index(int(np.argmax(off)), off.shape)
+    return float(off[k, j]), rows[int(k)], omegas, members[int(j)]
+
+
+def step_of(record: Record, row: int) -> int:
+    """The step of a frame."""
+    return record.last if row == LAST else int(record.steps[row])
+
+
+def proposed(dt: float) -> str:
+    """A step in two digits, downwards."""
+    digits = 10.0 ** (math.floor(math.log10(abs(dt))) - 1)
+    return f"{math.floor(abs(dt) / digits) * digits:.2g}"
+
+
+def unstable(omegas: Sequence[float], dt: float, method: Method | None) -> tuple[str, float] | None:
+    """(what is wrong, the step to take) where a step is too long for small vibrations at an end of a run."""
+    for omega, where in zip(omegas, ("first", "last")):
+        x = abs(dt) * omega
+        if x > CALM and method is not None and method.limit and x > method.limit:
+            return (
+                f"dt={dt:g} is beyond the stability limit of {method.name} at the {where} frame: omega*dt is {x:.3g}, "
+                f"and {method.limit:.3g} at most",
+                SAFE * method.limit / omega,
+            )
+    return None
+
+
+def drifted(
+    worst: float, step: int, dt: float, method: Method | None, member: str
+) -> tuple[str, float] | None:
+    """(what is wrong, the step to take) where an energy is far from where it began."""
+    if not worst > OFF:
+        return None
+    if not math.isfinite(worst):
+        return f"the energy{member} at step {step:,} is not finite", abs(dt) / 10
+    order = method.order if method is not None and method.order else 2
+    what = f"the energy{member} at step {step:,} is off by {100 * worst:.2g} % of the sizes of its terms"
+    return what, abs(dt) * min(0.5, (BETTER / worst) ** (1 / order))
+
+
+def applies(r: Run, record: Record, checks: str, approximate: float | None) -> bool:
+    """Is there an energy that ought to stay as it was, and something that moved?"""
+    system = r.system
+    if checks == "off" or system.energy is None or system.clock is not None or system.driven:
+        return False
+    if approximate is not None or record.last == record.schedule.first or not r.given.members:
+        return False
+    if r.begun is not None or record.stops:  # the first state is another run's; a stop was said
+        return False
+    return not r.given.there
+
+
+def judge(
+    r: Run, record: Record, out: Trajectory, compiled: Compiled, checks: str, approximate: float | None
+) -> None:
+    """A note in out.metrics, and a warning or an error, for a run that looks wrong."""
+    if not applies(r, record, checks, approximate):
+        return
+    small, one = compiled.look, r.given.members == 1
+    takes = (
+        (record.last - record.schedule.first) * r.given.members * loop_seconds(0, compiled.known.operations)
+    )
+    if checks == "on" and takes < (BRIEF if one else 10 * BRIEF) and not compiled.looked_at():
+        return
+    if small is not None and one:
+        worst, frame, omegas = of_one(r, record, small)
+        who = 0
+    else:
+        if small is None and takes < WORTH:
+            return
+        count = min(r.given.members, MEMBERS)
+        members = [k * (r.given.members - 1) // max(count - 1, 1) for k in range(count)]
+        worst, frame, omegas, who = of_many(r, record, small, members)
+    if not worst > OFF and not any(abs(r.dt) * x > CALM for x in omegas):
+        return
+    method = BY_NAME.get(compiled.known.method)
+    member = f" of member {who}" if r.given.is_ensemble else ""
+    both = unstable(omegas, r.dt, method), drifted(worst, step_of(record, frame), r.dt, method, member)
+    if found := [x for x in both if x is not None]:
+        tell(r, out, "; ".join(what for what, _ in found), min(dt for _, dt in found), checks)
+
+
+def tell(r: Run, out: Trajectory, what: str, dt: float, checks: str) -> None:
+    fix = (
+        f"Compile with dt={proposed(dt)} or less; sim.suggest_dt(...) measures one."
+        if r.jump is None and not r.adaptive
+        else "The trajectory may be far from the solution."
+    )
+    out.metrics["notes"] = (*out.metrics["notes"], what)
+    out._warned = (what,)
+    if checks == "strict":
+        raise PhysicsIntegrityError(what, out=out, fix=f"{fix} The run is in .out.")
+    warnings.warn(PhysicsWarning(f"{r.system.name}: {what}. {fix}"), stacklevel=5)
