@@ -31,7 +31,7 @@ def shown(value: Any) -> str:
     """A value in a message: its repr, in one line and not too long.
 
     >>> shown("0.1"), shown(list(range(100)))
-    ("'0.1'", '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, ...')
+    ("'0.1'", '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 1...')
     """
     if type(value).__module__ == "numpy" and not getattr(
         value, "shape", ()

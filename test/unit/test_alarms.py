@@ -222,3 +222,9 @@ def test_the_second_derivatives_are_those_of_the_energy():
     xx, yx, yy, *kinetic = look.bends[0](r, 0.0, 0.3, 0.4)
     assert (xx, yx, yy) == pytest.approx((-2 / r**3, 0.0, 1 / r**3)) and kinetic == [1.0, 0.0, 1.0]
     assert look.energy[0](r, 0.0, 0.3, 0.4) == pytest.approx((0.125 - 2, 0.125 + 2))
+
+
+def test_a_chain_of_eight_has_its_frequency():
+    fput = ZOO["fput"]
+    with pytest.warns(tp.PhysicsWarning, match="stability limit of leapfrog_kdk at the first frame"):
+        tp.compile(fput.system, dt=1.2).evolve(**fput.start, steps=5)

@@ -95,10 +95,17 @@ def test_a_name_and_another_order_contradict_each_other():
 
 
 @pytest.mark.requirement("S2-28")
-def test_an_unknown_method_lists_the_valid_ones_and_the_nearest():
+def test_an_unknown_method_shows_the_three_nearest_and_where_all_are_listed():
     message = refusal(PlanError, pendulum, dt=0.1, method="leap_frog")
-    assert "there is no method `leap_frog`" in message and "Did you mean `leapfrog`?" in message
-    assert all(name in message for name in names())
+    assert "there is no method `leap_frog`" in message and "Did you mean `leapfrog`, `leapfrog_" in message
+    assert "docs/methods.md" in message and sum(f"`{name}`" in message for name in names()) == 3
+
+
+@pytest.mark.parametrize(
+    "name, here", [("Verlet", "leapfrog"), ("velocity-verlet", "leapfrog"), ("RK45", "dop853")]
+)
+def test_the_names_of_other_libraries_lead_to_ours(name, here):
+    assert f"Here it is `{here}`." in refusal(PlanError, pendulum, dt=0.1, method=name)
 
 
 @pytest.mark.requirement("S2-28")
@@ -145,7 +152,7 @@ def test_what_is_asked_for_cannot_be_forbidden():
 @pytest.mark.parametrize(
     "forbid, what",
     [
-        (["leapfrg"], "Did you mean `leapfrog`?"),
+        (["leapfrg"], "Did you mean `leapfrog`, "),
         (["auto"], "lets the planner choose"),
         (["symplectic"], "lets the planner choose"),
         ([3], "not a list of names"),
@@ -231,8 +238,8 @@ WRONG = [
     (lambda: tp.compile(pendulum, dt=0),                                 "dt=0 is not a step"),
     (lambda: tp.compile(pendulum, dt=float("nan")),                      "dt=nan is not a step"),
     (lambda: tp.compile(pendulum, dt="fast"),                            "dt='fast' is not a step"),
-    (lambda: tp.compile(lambda q, p: p**2, dt=0.1),                      "cannot compile a function"),
-    (lambda: tp.compile(3, dt=0.1),                                      "cannot compile a int"),
+    (lambda: tp.compile(lambda q, p: p**2, dt=0.1),                      "a function is no system"),
+    (lambda: tp.compile(3, dt=0.1),                                      "a number is no system"),
     (lambda: tp.compile(pendulum, dt=0.1, method=4),                     "method=4 is not a name"),
     (lambda: tp.compile(pendulum, dt=0.1, checks="maybe"),               "checks='maybe'"),
     (lambda: tp.compile(pendulum, dt=0.1, propagator="magic"),           "there is no propagator 'magic'"),

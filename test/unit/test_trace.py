@@ -804,7 +804,7 @@ def test_what_cannot_be_traced_says_where_and_what_to_write(function):
         (a_chained_comparison, "&"),
         (an_index_into_a_scalar, "tp.Vec[3]"),
         (a_caret_for_a_power, "q**2"),
-        (an_unknown_function, "Supported"),
+        (an_unknown_function, "Did you mean `sqrt`?"),
         (an_annotation_that_cannot_be_read, "tp.Vec[3]"),
         (a_partial_function, "def"),
     ],

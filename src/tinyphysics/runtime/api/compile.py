@@ -50,9 +50,7 @@ def check_sizes(system: Any, sizes: Mapping[str, int] | None) -> None:
             known = f"Its sizes are {one_of(letters)}." if letters else "Its shapes have no letters."
             raise InputError(f"`{system.name}` has no size `{letter}`", fix=known)
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InputError(
-                f"sizes={{{letter!r}: {n!r}}} is no size", fix="A size is a positive whole number."
-            )
+            raise InputError(f"sizes={{{letter!r}: {n!r}}} is no size", fix="A size is a positive integer.")
 
 
 def checked_budget(approximate: Any, precision: str, scale: str) -> float:

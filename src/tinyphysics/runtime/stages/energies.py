@@ -23,7 +23,7 @@ from tinyphysics.system import System
 
 SMALL = 32  # numbers of a state
 SHORT = 400  # operations of its energy
-CURVED = 4  # positions whose second derivatives are written out
+CURVED = 8  # positions whose second derivatives are written out
 
 Function = Callable[..., tuple[float, ...]]
 
