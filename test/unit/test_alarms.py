@@ -141,9 +141,21 @@ def test_every_precision_is_looked_at(precision):
     quiet(lambda: tp.compile(kepler, dt=0.01, precision=precision).evolve(**START, steps=1000))
 
 
-def test_frames_that_were_handed_on_are_looked_at(tmp_path):
-    with pytest.warns(tp.PhysicsWarning, match="is off by"):
-        tp.compile(kepler, dt=1.0).evolve(**START, steps=1000, save=tmp_path / "run.zarr")
+@pytest.mark.parametrize("every", [None, 1, 10])
+def test_frames_that_were_handed_on_are_looked_at(tmp_path, every):
+    with pytest.warns(tp.PhysicsWarning, match="the energy at step 1,000 is off by 8.6 %"):
+        tp.compile(kepler, dt=1.0).evolve(**START, steps=1000, save_every=every, save=tmp_path / "run.zarr")
+    quiet(
+        lambda: tp.compile(kepler, dt=0.01).evolve(
+            **START, steps=30_000, save_every=every, save=tmp_path / "fine.zarr"
+        )
+    )
+
+
+def test_a_run_that_goes_on_and_one_that_was_interrupted_are_quiet(tmp_path):
+    sim = tp.compile(kepler, dt=0.01)
+    quiet(lambda: sim.evolve(**START, steps=500, checkpoint=tmp_path / "c"))
+    quiet(lambda: sim.evolve(steps=500, resume=tmp_path / "c", save_every=7))
 
 
 def test_simulations_are_pickled_after_a_look():

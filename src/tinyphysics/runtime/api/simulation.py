@@ -726,7 +726,7 @@ class Simulation:
                 out=out,
                 fix="Shorten dt, or soften the potential; the run so far is in .out.",
             )
-        judge(r, record, out, compiled, self.checks, self.goal.approximate)
+        judge(r, record, out, compiled, self.checks, self.goal.approximate, windows is None)
         return out
 
     def in_own_time(self, what: str) -> None:

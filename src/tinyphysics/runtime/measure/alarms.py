@@ -38,11 +38,10 @@ CALM = 0.5  # omega*dt below which every method is stable that ever is
 
 
 # --- after a run --------------------------------------------------------------------------------------
-def chosen_frames(r: Run, record: Record) -> tuple[Mapping[str, Any], Sequence[int]]:
+def chosen_frames(r: Run, record: Record, in_memory: bool) -> tuple[Mapping[str, Any], Sequence[int]]:
     """(states, which of their rows) of the frames that are looked at: the first, the last, and some between."""
-    if not record.frames:  # they were handed on
-        end = record.final
-        return {name: np.stack([r.given.states[name], v]) for name, v in end.items()}, (0, LAST)
+    if not in_memory:  # frames were handed on, and their place may have been taken by others
+        return {name: np.stack([r.given.states[name], v]) for name, v in record.final.items()}, (0, LAST)
     n = record.schedule.complete(record.last)
     if n <= 2:
         return {name: v[:n] for name, v in record.frames.items()}, range(n)
@@ -74,9 +73,9 @@ def omegas_of_many(look: Look, flat: Mapping[str, Any], members: int, dt: float)
     ]
 
 
-def of_one(r: Run, record: Record, look: Look) -> tuple[float, int, Sequence[float]]:
+def of_one(r: Run, record: Record, look: Look, in_memory: bool) -> tuple[float, int, Sequence[float]]:
     """(how far the energy is off at worst, at which frame, frequencies at the ends) of a run of one member."""
-    kept, rows = chosen_frames(r, record)
+    kept, rows = chosen_frames(r, record, in_memory)
     at = look.of_one(kept if r.encoding.plain else r.encoding.values(kept), r.given.params, rows)
     seen = [computed(look.energy, x) for x in at]
     first, scale = seen[0][0], max(x[1] for x in seen)
@@ -92,10 +91,10 @@ def of_one(r: Run, record: Record, look: Look) -> tuple[float, int, Sequence[flo
 
 
 def of_many(
-    r: Run, record: Record, look: Look | None, members: Sequence[int]
+    r: Run, record: Record, look: Look | None, members: Sequence[int], in_memory: bool
 ) -> tuple[float, int, list[float], int]:
     """The same of an ensemble, or of a large system, and of which member it is."""
-    kept, rows = chosen_frames(r, record)
+    kept, rows = chosen_frames(r, record, in_memory)
     steps = [step_of(record, k) for k in rows]
     some = r.given.members > len(members)
     kept = {name: v[list(rows)][:, members] if some else v[list(rows)] for name, v in kept.items()}
@@ -175,7 +174,13 @@ def applies(r: Run, record: Record, checks: str, approximate: float | None) -> b
 
 
 def judge(
-    r: Run, record: Record, out: Trajectory, compiled: Compiled, checks: str, approximate: float | None
+    r: Run,
+    record: Record,
+    out: Trajectory,
+    compiled: Compiled,
+    checks: str,
+    approximate: float | None,
+    in_memory: bool,
 ) -> None:
     """A note in out.metrics, and a warning or an error, for a run that looks wrong."""
     if not applies(r, record, checks, approximate):
@@ -187,14 +192,14 @@ def judge(
     if checks == "on" and takes < (BRIEF if one else 10 * BRIEF) and not compiled.looked_at():
         return
     if small is not None and one:
-        worst, frame, omegas = of_one(r, record, small)
+        worst, frame, omegas = of_one(r, record, small, in_memory)
         who = 0
     else:
         if small is None and takes < WORTH:
             return
         count = min(r.given.members, MEMBERS)
         members = [k * (r.given.members - 1) // max(count - 1, 1) for k in range(count)]
-        worst, frame, omegas, who = of_many(r, record, small, members)
+        worst, frame, omegas, who = of_many(r, record, small, members, in_memory)
     if not worst > OFF and not any(abs(r.dt) * x > CALM for x in omegas):
         return
     method = BY_NAME.get(compiled.known.method)
