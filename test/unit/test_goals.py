@@ -302,7 +302,7 @@ WRONG = [
     (lambda: tp.compile(kepler, error=1e-6, pilot={"q": [1.0, 0.0]}),          "the initial `p` is missing (in pilot"),
     (lambda: tp.compile(kepler, error=1e-6, pilot=START | {"v": 1.0}),         "no state or parameter `v` (in pilot"),
     (lambda: tp.compile(kepler, error=1e-6, pilot={"q": 1.0, "p": 1.0}),       "shape (2,) (in pilot"),
-    (lambda: tp.compile(kepler, error=1e-6, pilot=[1.0, 2.0]),                 "pilot=[1.0, 2.0] is not a state"),
+    (lambda: tp.compile(kepler, error=1e-6, pilot=[1.0, 2.0]),                 "pilot=[1.0, 2.0] is not a dict"),
     (lambda: tp.compile(kepler, error=1e-6, pilot=START | {"until": -1.0}),    "until=-1.0 does not lie after t0=0"),
     (lambda: tp.compile(kepler, error=1e-6, pilot={"q": np.ones((0, 2)), "p": np.ones((0, 2))}), "an empty ensemble"),
     (lambda: tp.compile(free, error=1e-6, pilot={"q": 0.0, "p": 1.0}),         "nothing says how long"),

@@ -277,7 +277,7 @@ def test_it_is_saved_and_loaded(tmp_path):
         (lambda: bond + weak, dict(inner=5), PlanError, "goes with fast and slow parts"),
         (lambda: tp.fast(bond) + tp.slow(weak), dict(inner=0), InputError, "inner=0"),
         (lambda: tp.fast(bond) + tp.slow(weak, 0), dict(inner=3), InputError, "A rank is"),
-        (lambda: tp.fast(3), dict(inner=3), InputError, "a int is no system"),
+        (lambda: tp.fast(3), dict(inner=3), InputError, "a number is no system"),
         (
             lambda: tp.fast(bond) + tp.slow(weak),
             dict(inner=5, order=6),

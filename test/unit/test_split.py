@@ -245,7 +245,7 @@ def test_what_is_no_system_is_not_added():
     "make, error, said",
     [
         (lambda: tp.compile(tp.split(), 0.1), InputError, "nothing to split"),
-        (lambda: tp.split(kepler, 3), InputError, "a int is no system"),
+        (lambda: tp.split(kepler, 3), InputError, "a number is no system"),
         (lambda: tp.split(tp.fast(kepler), turning), InputError, "fast and slow"),
         (
             lambda: tp.compile(bent, 0.1, method="strang", precision="float32"),
