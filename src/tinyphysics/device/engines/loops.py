@@ -183,9 +183,13 @@ class LoopEngine:
     def addresses(self, own: Mapping[str, Any], scratch: Scratch) -> Any:
         """Where every buffer is; a list says itself where it has what it made."""
         made = {s.name(what) for s in self.kernel.lists.values() for what in MADE}
-        places = [
-            0 if n in made else (own[n] if n in own else scratch[n]).ctypes.data for n in self.kernel.buffers
-        ]
+        places = []
+        for n, b in self.kernel.buffers.items():
+            there = None if n in made else own[n] if n in own else scratch[n]
+            assert there is None or there.nbytes >= b.size * b.dtype.bits // 8, (
+                f"{n} has not the room it needs"
+            )
+            places.append(0 if there is None else there.ctypes.data)
         return np.array(places, np.uintp)
 
     def listed(self, m: Memory, scratch: Scratch) -> Memory:

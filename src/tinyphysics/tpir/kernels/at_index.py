@@ -28,6 +28,7 @@ from tinyphysics.tpir.kernels.index import (
     shifted,
     times,
 )
+from tinyphysics.tpir.kernels.nests import load
 from tinyphysics.util import prod
 
 Places = tuple[Place, ...]
@@ -103,7 +104,7 @@ class Pull:
             else:
                 index.append(expr(i))
         parts = range(1 if home.folded else home.parts)
-        loads = [UOp(Ops.LOAD, u.dtype, (), tuple(index), (home.buffer, plane + planes * k)) for k in parts]
+        loads = [load(u.dtype, tuple(index), home.buffer, plane + planes * k) for k in parts]
         return UOp.sum_of(loads) if len(loads) > 1 else loads[0]
 
     def reduced(self, u: UOp, where: Places) -> UOp:
@@ -201,7 +202,7 @@ class Pull:
         k = len(found)
         if not k and table in self.flat:
             index = (*places, *(expr(i) for i in rest))
-            return UOp(Ops.LOAD, table.dtype, (), index, (self.flat[table], 0))
+            return load(table.dtype, index, self.flat[table], 0)
         if k == len(places):
             return self.at(table, (*found, *rest))
         n, i = table.shape[k], places[k]

@@ -30,7 +30,7 @@ from tinyphysics.tpir.kernels.kernel import Meaning, carried_registers, implicit
 from tinyphysics.tpir.kernels.layout import long_axes
 from tinyphysics.tpir.kernels.materialise import cost, weight
 from tinyphysics.tpir.kernels.neighbours import ListSpec, asked, shift_of, specs
-from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Turn
+from tinyphysics.tpir.kernels.nests import Buffer, LoopKernel, LoopSection, Nest, Piece, Turn, kept_as
 from tinyphysics.tpir.kernels.schedule import Marks, schedule
 from tinyphysics.tpir.kernels.stages import Stages, rolled_up
 from tinyphysics.tpir.kernels.tree import tree_of
@@ -199,7 +199,8 @@ def build_loops(program: Program, components: int | None = None, seed: Seed = PO
     buffers: dict[str, Buffer] = {}
 
     def declare(name: str, u: UOp) -> None:
-        buffers[name] = Buffer(name, planes(u.shape, components), long_axes(u.shape, components), u.dtype)
+        axes = long_axes(u.shape, components)
+        buffers[name] = Buffer(name, planes(u.shape, components), axes, kept_as(u.dtype))
 
     for name, u in arrays.items():
         declare(f"${name}", u)
@@ -253,7 +254,7 @@ def build_loops(program: Program, components: int | None = None, seed: Seed = PO
     for u, home in lists.items():
         declare(home.buffer, u)
     for u, name in flat.items():
-        buffers[name] = Buffer(name, 1, u.shape, u.dtype)
+        buffers[name] = Buffer(name, 1, u.shape, kept_as(u.dtype))
 
     first = given | lists | {input_of(program, i): Home(f"S{i}") for i in range(len(program.states))}
     before: Marks = [*first_marks, *((home.buffer, u) for u, home in constants.items())]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tinyphysics.ir.dtype import DType
+from tinyphysics.ir.dtype import DType, bool_, i32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.reduction import slabs
 from tinyphysics.ir.text import dump
@@ -19,7 +19,28 @@ MET, MEETING = (
     1000,
     20,
 )  # nodes and points that each point of a tree meets, operations for each: guesses, for costs
+STORED = {bool_: i32}  # types that have no size in memory lie there as another: true is 1
 PAD = 8  # numbers behind every plane, so that a last vector may be loaded whole
+
+
+def kept_as(dtype: DType) -> DType:
+    """The type of numbers in memory."""
+    return STORED.get(dtype, dtype)
+
+
+def load(dtype: DType, index: tuple[UOp, ...], buffer: str, plane: int) -> UOp:
+    """A number of a buffer, in the type that expressions know it by."""
+    kept = kept_as(dtype)
+    found = UOp(Ops.LOAD, kept, (), index, (buffer, plane))
+    return found if kept is dtype else found.ne(UOp.const(0, kept))
+
+
+def in_memory(value: UOp) -> UOp:
+    """A value as it is kept in a buffer."""
+    kept = kept_as(value.dtype)
+    if kept is value.dtype:
+        return value
+    return UOp(Ops.WHERE, kept, (), (value, UOp.const(1, kept), UOp.const(0, kept)))
 
 
 @dataclass(frozen=True)
@@ -30,6 +51,9 @@ class Buffer:
     planes: int
     axes: tuple[int, ...]
     dtype: DType
+
+    def __post_init__(self) -> None:
+        assert self.dtype.bits >= 8, f"{self.dtype} has no size in bytes: {self.name}"
 
     @property
     def plane(self) -> int:

@@ -7,7 +7,7 @@ innermost loop wherever a condition on an index changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinyphysics.ir.dtype import f64, i64
 from tinyphysics.ir.ops import Ops
@@ -20,7 +20,7 @@ from tinyphysics.tpir.kernels.index import Cut, Index, Place, Unsupported, expr,
 from tinyphysics.tpir.kernels.layout import component_places, long_axes, peeled
 from tinyphysics.tpir.kernels.materialise import is_stored, short_sums, to_store
 from tinyphysics.tpir.kernels.neighbours import in_order, list_of
-from tinyphysics.tpir.kernels.nests import Buffer, Nest, Piece, Store
+from tinyphysics.tpir.kernels.nests import Buffer, Nest, Piece, Store, in_memory, kept_as
 from tinyphysics.tpir.kernels.tree import MASSES, POINTS, evaluation_in, pull_of
 from tinyphysics.util import prod
 
@@ -145,7 +145,7 @@ class Builder:
         stores: list[Store] = []
         for t in tasks:
             stores += self.stores(t, pull, at, turn)
-        return Piece(lo, hi, tuple(stores))
+        return Piece(lo, hi, tuple(replace(s, value=in_memory(s.value)) for s in stores))
 
     def folded(self, t: Task, homes: Sequence[Home]) -> Nest:
         """The sums over rows of each slab, added to those of the first: where the rows of the slab have neighbours."""
@@ -348,6 +348,6 @@ def schedule(
         parts = placed[u].parts if placed[u].buffer == name else 1
         where = physical.get(name, name)
         buffers[where] = Buffer(
-            where, planes(u.shape, components) * parts, long_axes(u.shape, components), u.dtype
+            where, planes(u.shape, components) * parts, long_axes(u.shape, components), kept_as(u.dtype)
         )
     return Schedule(tuple(nests), tuple(swaps), buffers)
