@@ -261,6 +261,8 @@ class Verifier:
     def consistent(self, trouble: str) -> Verdict:
         if self.blocks.maps:
             return Verdict(False, "an explicit map has no energy to be consistent with")
+        if not self.terms and not self.blocks.updates:
+            return Verdict(False, "the program declares no energy, and nothing moves")
         totals, spoilt = self.totals()
         if spoilt or trouble or self.blocks.unsettled:
             return Verdict(False, spoilt or trouble or self.blocks.unsettled)
@@ -310,6 +312,8 @@ class Verifier:
                     False,
                     f"the flow of `{s.name}` is not shown to be {'odd' if odd else 'even'} in the momenta",
                 )
+        if not self.blocks.updates:
+            return Verdict(True, "nothing moves")
         return Verdict(True, "symmetric, and negating the momenta reverses every sub-flow")
 
     def certificate(self) -> Certificate:

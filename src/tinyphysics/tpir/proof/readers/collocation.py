@@ -92,6 +92,8 @@ class Collocated:
                 self.copies = Copies(program, self.terms, self.normal)
             else:
                 self.walk()
+                if not self.steps:  # or all that follows would be said of nothing
+                    raise NotShown("no state moves by what is solved for")
         except NotCopies as why:
             self.trouble = f"it is not read as a step of two copies, nor of stages: {why}"
         except NotShown as why:
@@ -550,12 +552,15 @@ class Collocated:
             return Verdict(False, f"not shown to be symmetric: {symmetric.because}")
         if self.timed:
             return Verdict(False, "it depends on time explicitly")
-        if any(isinstance(s, Stationary) and not s.even for s in self.steps):
+        varied = [s for s in self.steps if isinstance(s, Stationary)]
+        if not all(s.even for s in varied):
             return Verdict(
                 False,
                 "its equations are not shown to be the same with the other sign of momenta and velocities",
             )
-        if all(isinstance(s, Stationary) for s in self.steps):
+        if varied and len(varied) == len(
+            self.steps
+        ):  # a step of two copies has no entry here: its energy is asked
             return Verdict(
                 True,
                 "symmetric, and its equations are the same with the other sign of momenta and velocities",

@@ -20,6 +20,8 @@ Said = tuple[bool, str]
 
 def not_constant(program: Program, terms: Sequence[UOp]) -> str:
     """Why the matrix of an energy is not shown to be a constant; empty if it is."""
+    if not terms:
+        return "the program declares no energy"
     states = frozenset(state_var(program, k, 0) for k in range(len(program.states)))
     for k, u in enumerate(terms):
         degree = degrees(u, states)[u]
