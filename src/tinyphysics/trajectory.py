@@ -259,10 +259,17 @@ class Trajectory:
     def drift(self, name: str = "energy") -> Any:
         """Largest |E - E0| / S over every step, S the run's largest sum of |terms of H|; one per member.
 
+        NaN if an energy was not finite: such a run has failed. Where the terms of H cancel, as those of two vortices at
+        distance 1 do, S is the largest sum of |z dH/dz| over the states z. out.metrics["drift"] says which S was used.
         Where H depends on t, E is H + p_t: what the drive has done to the system, step by step, is taken away again.
         Where the loop was deleted (propagator="exact", "method") it is over the frames.
         """
-        return self._ask("drift", name)
+        found = self._ask("drift", name)
+        self.metrics["drift"] = {"scale": float(found.scale.max(initial=0.0)), "of": found.of}
+        notes = tuple(self.metrics.get("notes", ()))
+        if found.note and found.note not in notes:
+            self.metrics["notes"] = (*notes, found.note)
+        return found.value
 
     def drift_rate(self, name: str = "energy") -> Any:
         """The slope of the quantity per unit time, with its standard error, fitted over every step."""

@@ -182,22 +182,25 @@ def judged(sim: Simulation, out: Trajectory) -> None:
     run = out.origin.run
     who = sample(run.given)
     some = part(run.given, who)
-    error, drift = asked(sim.goal)
+    (error, drift), note = asked(sim.goal), ""
     found = {"error": Verdict(error, state_error(sim, out, some, who))}
     if drift is not None:
         again = replace(out.origin, run=replace(run, given=some))
-        found["energy_drift"] = Verdict(drift, float(np.max(again.drift("energy"))))
+        wandering = again.drift("energy")
+        found["energy_drift"] = Verdict(drift, float(np.max(wandering.value)))
+        note = wandering.note
     met = all(v.met for v in found.values())
     out.metrics["goals"] = {
         "met": met,
         "members": who if run.given.is_ensemble else None,
+        **({"note": note} if note else {}),
         **{name: {"asked": v.asked, "measured": v.measured, "met": v.met} for name, v in found.items()},
     }
     if met:
         return
     told = " and ".join(
         f"{name} = {v.measured:.3g}, not {v.asked:g}" for name, v in found.items() if not v.met
-    )
+    ) + (f"; {note}" if note else "")
     LOG.warning("%s: a goal was missed in the run: %s", sim.system.name, told)
     if sim.checks == "strict":
         raise PhysicsIntegrityError(

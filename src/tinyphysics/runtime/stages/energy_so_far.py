@@ -33,6 +33,7 @@ class Wander:
         True  # not where forces go through a tree: the exact energy would take longer than many steps
     )
     worst: float = 0.0
+    finite: bool = True
     seen: int = 0  # rows or frames that are counted already
     first: Any = None
     began: float = field(default_factory=time.monotonic)
@@ -58,10 +59,14 @@ class Wander:
             self.first = np.array(new[0])
         self.seen = rows
         with np.errstate(invalid="ignore"):
+            alone = self.run.given.members == 1  # of several, one that has stopped shows NaN
+            self.finite = self.finite and bool(np.isfinite(new if alone else self.first).all())
             self.worst = float(np.fmax.reduce(np.abs(new - self.first), axis=None, initial=self.worst))
         return self.told(frames_only)
 
     def told(self, frames_only: bool) -> str:
+        if not self.finite:
+            return "energy not finite"
         off = self.worst / (float(np.abs(self.first).max()) or 1.0)
         far = ": dt may be too long" if off > FAR else ""
         return f"energy {'off by' if frames_only else 'drift'} {off:.1e}{' in the frames' if frames_only else ''}{far}"

@@ -11,6 +11,7 @@ import numpy as np
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.ir import UOp
 from tinyphysics.plan import Goal
+from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.runtime.stages.execute import execute, looking
 from tinyphysics.runtime.stages.loop import Sink
 from tinyphysics.runtime.stages.own_time import AT, with_times
@@ -23,6 +24,10 @@ from tinyphysics.tpir.precision.probe import REST
 
 EXTENDED = "extended energy"  # H + p_t: what is conserved where H depends on t
 P_T = "p_t"
+TERMS = "largest sum of |terms of H|"
+SLOPES = "largest sum of |z dH/dz| over the states z in the frames"
+SUSPICIOUS = 1e-6  # a drift above it may be one over a scale that is itself rounding
+CANCELLED = 1e-8  # terms of H this much smaller than what they are made of have lost half of their digits
 PIECE = 1 << 28  # bytes of frames that are looked at together
 
 
@@ -35,6 +40,30 @@ class Asked:
     checks: str
     program: str  # its hash
     seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Wandering:
+    """How far an energy went, over which scale, and the first step whose energy is not finite."""
+
+    drift: Any  # by member
+    scale: Any
+    of: str
+    bad: int | None
+    is_ensemble: bool
+
+    @property
+    def value(self) -> Any:
+        return self.drift if self.is_ensemble else float(self.drift[0])
+
+    @property
+    def note(self) -> str:
+        """What a user must know besides the number; empty if it is that of the terms of H."""
+        if self.bad is not None:
+            return f"the energy is not finite at step {self.bad}: its drift is NaN"
+        if self.of == SLOPES:
+            return f"the terms of H cancel: the drift is relative to {self.scale.max():.3g}, the {SLOPES}"
+        return ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +164,7 @@ class Origin:
         if self.run.jump is not None:  # there are no steps between its frames
             return self.of_frames(name)
         again = self.again(name)
-        values, scale = again.series("value"), np.fmax.reduce(again.series("scale"), axis=0)
+        values, scale = again.series("value"), np.maximum.reduce(again.series("scale"), axis=0)
         t = self.times(again)
         return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
 
@@ -153,35 +182,70 @@ class Origin:
     def of_frames(self, name: str) -> tuple[Any, Any, Any]:
         """(times, values, scale) of a deleted loop: over its frames, which is all that it has."""
         seen = self.looked(self.watched(name))
-        values, scale = seen["value"], np.fmax.reduce(seen["scale"], axis=0)
+        values, scale = seen["value"], np.maximum.reduce(seen["scale"], axis=0)
         t = times_at([int(n) for n in self.steps], self.run.dt, self.run.t0)
         return (t, values, scale) if self.run.given.is_ensemble else (t, values[:, 0], scale[0])
 
-    def drift(self, name: str) -> Any:
+    def drift(self, name: str) -> Wandering:
         """Largest |E - E0| / S over every step, per member; nothing but the extremes is kept."""
         name = EXTENDED if name == "energy" else name
+        seen = Extremes(self.run.given.members, self.run.encoding.precision.wide)
         if self.run.jump is not None:
-            _, values, scale = self.of_frames(name)
-            worst = np.fmax.reduce(np.abs(values - values[0]), axis=0)
-            out = worst / np.where(scale > 0, scale, 1.0)
-            return out if self.run.given.is_ensemble else float(out)
-        begun = False  # the first call is about step 0 and everyone
-        wide = self.run.encoding.precision.wide
-        first, rest, worst, scale = (np.zeros(self.run.given.members) for _ in range(4))
+            seen.add(self.looked(self.watched(name)), slice(None))
+            return self.judged(seen, {})
+        again = self.again(name, seen.add)
+        return self.judged(seen, {stop.member or 0: stop.step for stop in again.stops})
 
-        def reduce(values: Mapping[str, Any], here: slice) -> None:
-            """In the threads that advance the members, each for its own."""
-            nonlocal begun
-            if not begun:
-                first[here], begun = values["value"][0], True
-                if wide:
-                    rest[here] = values[f"{REST}value"][0]
-            with np.errstate(invalid="ignore"):
-                off = values["value"] - first[here]
-                off = np.abs(off + (values[f"{REST}value"] - rest[here]) if wide else off)
-                np.fmax(worst[here], np.fmax.reduce(off, axis=0), out=worst[here])
-                np.fmax(scale[here], np.fmax.reduce(values["scale"], axis=0), out=scale[here])
+    def judged(self, seen: Extremes, stopped: Mapping[int, int]) -> Wandering:
+        """Extremes over their scale; NaN where an energy was not finite before its member stopped."""
+        end = np.full(len(seen.bad), np.iinfo(np.int64).max)
+        for member, step in stopped.items():
+            end[member] = step
+        failed = seen.bad < end
+        scale, of = seen.scale.copy(), TERMS
+        with np.errstate(invalid="ignore", divide="ignore"):
+            out = seen.worst / np.where(scale > 0, scale, 1.0)
+            if (out[~failed] > SUSPICIOUS).any():
+                size = self.slopes_seen()
+                cancels = ~failed & (scale <= CANCELLED * size)
+                if cancels.any():
+                    scale, of = np.where(cancels, size, scale), SLOPES
+                    out = np.where(cancels, seen.worst / size, out)
+        out[failed] = np.nan
+        first = int(seen.bad[failed].min()) if failed.any() else None
+        return Wandering(out, scale, of, first, self.run.given.is_ensemble)
 
-        self.again(name, reduce)
-        out = worst / np.where(scale > 0, scale, 1.0)
-        return out if self.run.given.is_ensemble else float(out[0])
+    def slopes_seen(self) -> Any:
+        """The size of sum |z dH/dz| in the frames: what the terms of H are made of, also where they cancel."""
+        states = [s.var for s in self.run.system.seen.states]
+        slopes = gradient(self.energy(), states)
+        total = UOp.sum_of((abs(z * g)).sum() if z.shape else abs(z * g) for z, g in zip(states, slopes))
+        found = self.looked({"size": total})["size"]
+        return np.fmax.reduce(np.where(np.isfinite(found), found, 0.0), axis=0)
+
+
+class Extremes:
+    """What is kept of the energies of every step: how far they went, their terms, and the first that is no number."""
+
+    def __init__(self, members: int, wide: bool) -> None:
+        self.wide, self.begun = wide, False
+        self.first, self.rest, self.worst, self.scale = (np.zeros(members) for _ in range(4))
+        self.bad, self.rows = np.full(members, np.iinfo(np.int64).max), np.zeros(members, np.int64)
+
+    def add(self, values: Mapping[str, Any], here: slice) -> None:
+        """In the threads that advance the members, each for its own; the first call is about step 0 and everyone."""
+        energy, terms = values["value"], values["scale"]
+        if not self.begun:
+            self.first[here], self.begun = energy[0], True
+            if self.wide:
+                self.rest[here] = values[f"{REST}value"][0]
+        good = np.isfinite(energy) & np.isfinite(terms)
+        if not good.all():
+            first = np.where(good.all(axis=0), np.iinfo(np.int64).max, self.rows[here] + good.argmin(axis=0))
+            np.minimum(self.bad[here], first, out=self.bad[here])
+        self.rows[here] += len(energy)
+        with np.errstate(invalid="ignore"):
+            off = energy - self.first[here]
+            off = np.abs(off + (values[f"{REST}value"] - self.rest[here]) if self.wide else off)
+            np.fmax(self.worst[here], np.fmax.reduce(off, axis=0), out=self.worst[here])
+            np.fmax(self.scale[here], np.fmax.reduce(terms, axis=0), out=self.scale[here])

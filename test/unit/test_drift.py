@@ -1,0 +1,91 @@
+"""The drift of an energy: NaN where an energy is no number, and over a scale that is said."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.errors import PhysicsIntegrityError, PlanError
+
+
+@tp.hamiltonian
+def cliff(q: float, p: float):
+    return p**2 / 2 + tp.where(q > 0, q, tp.log(q - 1))
+
+
+@tp.hamiltonian
+def oscillator(q: float, p: float):
+    return p**2 / 2 + q**2 / 2
+
+
+@tp.hamiltonian
+def vortices(q: tp.Vec[2], p: tp.Vec[2]):
+    """Two equal ones; one coordinate of each is the momentum of the other coordinate."""
+    return -tp.log((q[0] - q[1]) ** 2 + (p[0] - p[1]) ** 2) / 4
+
+
+FAR = {"q": 100.0, "p": 0.0, "until": 0.5}  # from where the cliff is not seen
+
+
+def test_an_energy_that_is_no_number_is_no_small_drift():
+    out = tp.compile(cliff, dt=0.1, method="leapfrog").evolve(q=1.0, p=0.0, steps=40, save_every=10)
+    assert np.isnan(out.energy).any() and math.isnan(out.drift("energy"))
+    assert any("not finite at step 15" in note for note in out.metrics["notes"])
+
+
+def test_an_energy_that_overflows_is_no_small_drift():
+    sim = tp.compile(oscillator, dt=0.1)
+    assert math.isnan(sim.evolve(q=1e200, p=0.0, steps=10).drift("energy"))
+    both = sim.evolve(q=[1.0, 1e200], p=0.0, steps=10).drift("energy")
+    assert both[0] == sim.evolve(q=1.0, p=0.0, steps=10).drift("energy") and math.isnan(both[1])
+
+
+def test_the_drift_of_a_member_that_stopped_is_that_of_its_steps():
+    @tp.hamiltonian
+    def root(q: float, p: float):
+        return p**2 / 2 + tp.sqrt(q)
+
+    sim = tp.compile(root, dt=0.1)
+    out = sim.evolve(q=[1.0, 100.0], p=0.0, steps=30)
+    (stop,) = out.stops
+    assert stop.member == 0
+    alone = [sim.evolve(q=q, p=0.0, steps=n).drift("energy") for q, n in ((1.0, stop.step - 1), (100.0, 30))]
+    assert np.array_equal(out.drift("energy"), alone)
+
+
+def test_a_goal_is_not_met_by_energies_that_are_no_numbers():
+    with pytest.raises(PlanError, match="not finite"):  # the pilot sees it
+        tp.compile(cliff, dt=0.1, energy_drift=1e-3, error=0.1, method="leapfrog").evolve(
+            q=1.0, p=0.0, steps=40
+        )
+    asked = dict(dt=0.01, energy_drift=1e-3, error=0.1, method="leapfrog", pilot=FAR)
+    goals = tp.compile(cliff, **asked).evolve(q=1.0, p=0.0, steps=400).metrics["goals"]
+    assert not goals["met"] and goals["error"]["met"] and math.isnan(goals["energy_drift"]["measured"])
+    assert "not finite" in goals["note"]
+    with pytest.raises(PhysicsIntegrityError, match="not finite"):
+        tp.compile(cliff, **asked, checks="strict").evolve(q=1.0, p=0.0, steps=400)
+
+
+def test_terms_that_cancel_are_no_scale():
+    sim = tp.compile(vortices, dt=0.01)
+    out = sim.evolve(q=[0.5, -0.5], p=[0.0, 0.0], steps=300)
+    assert np.abs(out.energy).max() < 1e-14 and out.drift("energy") < 1e-13
+    assert out.metrics["drift"]["of"].startswith("largest sum of |z dH/dz|")
+    assert any("cancel" in note for note in out.metrics["notes"])
+    other = sim.evolve(q=[0.7, -0.5], p=[0.0, 0.0], steps=300)
+    assert other.drift("energy") < 1e-13
+    assert other.metrics["drift"]["of"] == "largest sum of |terms of H|"
+    assert not any("cancel" in note for note in other.metrics["notes"])
+
+
+def test_a_real_drift_over_small_terms_stays_one():
+    out = tp.compile(oscillator, dt=0.5, method="leapfrog").evolve(q=1e-9, p=0.0, steps=50)
+    assert out.drift("energy") > 0.01 and out.metrics["drift"]["of"] == "largest sum of |terms of H|"
+
+
+def test_the_drift_of_a_deleted_loop_is_nan_too():
+    sim = tp.compile(oscillator, dt=0.1, propagator="exact")
+    assert math.isnan(sim.evolve(q=1e200, p=0.0, steps=10).drift("energy"))
