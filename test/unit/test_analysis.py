@@ -430,7 +430,7 @@ def test_several_pairs_are_one_question():
 
 def test_forces_and_maps_have_the_facts_that_make_sense():
     names = [f.name for f in facts_of(tp.forces(lambda q, t: -q + t))]
-    assert names == ["explicit time", "reads"]
+    assert names == ["explicit time", "smooth", "reads"]
     assert facts_of(tp.map(lambda x, a=1.0: a * x))["reads"].table == {"x": ["x", "a"]}
 
 

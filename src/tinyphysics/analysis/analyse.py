@@ -9,7 +9,7 @@ from tinyphysics.analysis.pairwise import pairwise
 from tinyphysics.analysis.quadratic import polynomial, quadratic
 from tinyphysics.analysis.separable import separable
 from tinyphysics.analysis.shears import shears
-from tinyphysics.analysis.smooth import smooth
+from tinyphysics.analysis.smooth import smooth, smooth_rates
 from tinyphysics.analysis.symmetry import even_in_p
 from tinyphysics.analysis.timedep import explicit_time
 from tinyphysics.facts import Fact, Facts
@@ -22,7 +22,10 @@ def facts_of(system: System) -> Facts:
         pieces = system.forces if system.kind == "forces" else system.update
         parts = {f"F({n})" if system.kind == "forces" else n: u for n, u in zip(names, pieces)}
         noise = drawn(system, parts)
-        return Facts((explicit_time(system, parts), *([noise] if noise else []), reads(system, parts)))
+        rates = [] if system.kind == "map" else [smooth_rates(system)]
+        return Facts(
+            (explicit_time(system, parts), *rates, *([noise] if noise else []), reads(system, parts))
+        )
     split = separable(system)
     parts = {"T": split.T, "V": split.V} if split else {"H": system.energy}
     pairs = pairwise(system)

@@ -330,9 +330,10 @@ def explain(
     method = BY_NAME.get(plan.method, FLOW_METHOD if step.jump is not None else MAP)
     chosen = [Row("method", plan.method, f"{method.summary}; {plan.because}")]
     if plan.order:
-        rough = "smooth" in facts and not facts["smooth"]
+        what = {"forces": "the forces are", "ode": "the derivatives are"}.get(system.kind, "H is")
+        smooth = "smooth" in facts and facts["smooth"]
         chosen.append(
-            Row("order", f"{plan.order} where H is smooth" if rough else str(plan.order), method.reference)
+            Row("order", str(plan.order) if smooth else f"{plan.order} where {what} smooth", method.reference)
         )
     chosen += step_rows(method, facts)
     chosen += equation_rows(step)

@@ -50,6 +50,13 @@ class Hidden(Exception):
 
 def hidden_pole(roots: Sequence[UOp], moving: frozenset[UOp]) -> UOp | None:
     """An expression in some roots that may jump where it is not defined."""
+    return searched(roots, moving)[3]
+
+
+def searched(
+    roots: Sequence[UOp], moving: frozenset[UOp]
+) -> tuple[list[UOp], dict[UOp, UOp], Search | None, UOp | None]:
+    """(the roots, number by number where they are few; how to undo that; their poles; what may jump at one)."""
     if sum(x.size for x in moving) <= MOST_NUMBERS:
         roots = [u for group in unroll(roots) for u in group]
     named, back = apart(cancelled(roots), moving)
@@ -59,12 +66,12 @@ def hidden_pole(roots: Sequence[UOp], moving: frozenset[UOp]) -> UOp | None:
         try:
             found.poles[u] = found.of(u)
         except Hidden:
-            return substitute([u], back)[0]
+            return named, back, None, substitute([u], back)[0]
         for z, order in found.poles[u].items():
             if is_lost(order):
                 first.setdefault(z, u)
     left = [first[z] for u in named for z, order in found.poles[u].items() if is_lost(order)]
-    return substitute(left[:1], back)[0] if left else None
+    return named, back, found, substitute(left[:1], back)[0] if left else None
 
 
 def cancelled(roots: Sequence[UOp]) -> list[UOp]:

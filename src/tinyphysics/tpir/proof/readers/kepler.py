@@ -23,6 +23,7 @@ from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.symbolic import Symbolic, state_var
 from tinyphysics.tpir.proof.blocks import STEPS_DONE, Update, check_type
 from tinyphysics.tpir.proof.certificate import Certificate, Verdict
+from tinyphysics.tpir.proof.discontinuities import jump_in
 from tinyphysics.tpir.proof.units import DT, moving
 from tinyphysics.tpir.proof.weights import TOL, SubFlow, is_palindrome, uneven
 
@@ -253,6 +254,8 @@ class Framed:
                 return Verdict(
                     False, f"the flow of {name} enters with total weight {float(total):g} instead of 1"
                 )
+        if (jump := jump_in(self.program, self.terms)) is not None:
+            return Verdict(False, f"{jump} in the energy may jump, and a jump exerts no force")
         return Verdict(True, "Kepler orbits, and the potential without theirs, enter with total weight 1")
 
     def certificate(self) -> Certificate:
