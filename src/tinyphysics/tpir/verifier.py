@@ -14,9 +14,11 @@ from functools import lru_cache
 from tinyphysics.errors import TraceError, VerifyError
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, elements, substitute, toposort
+from tinyphysics.ir.value import CUSTOM
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import chooses, snapped
+from tinyphysics.rules.functions.user_derivatives import trouble_with
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.tpir.precision.precision import in_reals, out_of_range
 from tinyphysics.tpir.program.isa import Program
@@ -197,6 +199,11 @@ class Verifier:
             return (
                 f"step {g.updates[0].number}: no declared energy has this gradient, and an index that is not "
                 "known chooses what it reads"
+            )
+        if (jump := jump_in(self.program, [u.flow for u in g.updates])) is not None:
+            return (
+                f"{g.updates[0]}: {jump} in the force may jump, where a curl would not be seen: no declared energy "
+                "has this gradient"
             )
         for u in g.updates:
             pair = self.program.conjugate(u.state)
@@ -389,7 +396,23 @@ def verifier_of(program: Program) -> Verifier | Framed | Collocated | Rotated:
     maxsize=4
 )  # who compares methods asks about the one that is taken, and then it is asked about again
 def certified(program: Program) -> Certificate:
-    return verifier_of(program).certificate()
+    verifier = verifier_of(program)
+    found = verifier.certificate()
+    if why := wrong_derivative(program):
+        no = Verdict(False, why)
+        found = replace(found, symplectic=no, consistent=no)
+        if not isinstance(verifier, Verifier):  # all that these show rests on derivatives of the energy
+            found = Certificate(no, no, no, no, no)
+    return found
+
+
+def wrong_derivative(program: Program) -> str:
+    """Why the derivative of a user's operation is not believed; empty if all are those of their definitions."""
+    for _, _, i in program.numbered():
+        name = str(i.args[0]).removeprefix("custom.") if i.op == "ELEM" else ""
+        if name in CUSTOM and (why := trouble_with(name, len(i.args) - 1)):
+            return why
+    return ""
 
 
 def remedy(verifier: Verifier | Framed | Collocated | Rotated, claim: str, verdict: Verdict) -> str:
