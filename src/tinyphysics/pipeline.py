@@ -132,6 +132,8 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     shown = replace(
         wanted, claims=tuple(c for c in wanted.claims if certificate[c])
     )  # what is shown is claimed
+    if goal.is_accurate:
+        check_promised(system, facts, step, certificate)
     if goal.method == "symplectic" and not certificate.symplectic:
         raise PlanError(
             f"no method for `{system.name}` is certified symplectic: {certificate.symplectic.because}",
@@ -157,6 +159,25 @@ def built(system: System, goal: Goal, requested: str, choice: Choice | None = No
     if jumps:
         why = f"{why}, for energies and observables: a jump is done on the host"
     return Build(system, facts, plan, step, shown, program, certificate, target, why, goal, units, choice)
+
+
+def check_promised(system: System, facts: Facts, step: Step, certificate: Certificate) -> None:
+    """No accuracy is promised of a program that does not follow the energy: halving its step would show nothing of that.
+
+    The certificate of a Lagrangian looks at H, whose mass matrix is not shown to have an inverse; the fact looks at L.
+    """
+    smooth = facts["smooth"] if "smooth" in facts else None
+    if smooth is not None and system.energy is not None and smooth.parts.get("jumps", False):
+        why, site = smooth.because, smooth.site
+    elif "consistent" in step.claims and not certificate.consistent and system.motion is None:
+        why, site = certificate.consistent.because, None
+    else:
+        return
+    raise PlanError(
+        f"energy_drift= and error= for `{system.name}`, which is not consistent with its energy: {why}",
+        site=site,
+        fix="Mend the energy, or leave the goals out and choose dt yourself.",
+    )
 
 
 def held(step: Step, system: System, goal: Goal) -> Step:

@@ -12,6 +12,7 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import DeviceArray, here
 from tinyphysics.errors import InputError, PhysicsIntegrityError, PlanError, ShapeError
+from tinyphysics.pipeline import check_promised
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.goals import check_goals, decide, step_for
 from tinyphysics.planner.choice.longest import STATE_ERROR, asked, unstable
@@ -110,6 +111,8 @@ def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
             "a step is not looked for where parts are fast and slow: it has a resonance to stay away from",
             fix='Look at sim.explain(): compile with pilot={"q": ..., "p": ...}.',
         )
+    b = sim.built
+    check_promised(b.system, b.facts, b.step, b.certificate)
     course = pilots.course(reach, goal.dt)
     if course is None:
         raise PlanError(
