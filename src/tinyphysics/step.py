@@ -147,6 +147,7 @@ class Assign:
 
     state: UOp
     value: UOp
+    as_written: bool = False  # did a user write it, to be run?
 
 
 @dataclass(frozen=True, eq=False)

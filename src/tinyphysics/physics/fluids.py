@@ -69,13 +69,14 @@ def equilibrium(rho: Any, u: Any, lattice: list[tuple[int, ...]]) -> list[Any]:
 def bgk(f: Any, solid: Any, tau: Any, g: list[Any], lid: Any, lattice: list[tuple[int, ...]]) -> Any:
     """One step. g is the acceleration along each axis; solid is 0 in fluid, 1 in walls, 2 in the moving one."""
     rho, momentum = moments(f, lattice)
-    u = [m / rho + a / 2 for m, a in zip(momentum, g)]  # half of the push: second order in time
-    new, push = equilibrium(rho, u, lattice), rho * (1 - 1 / (2 * tau))
+    volume, rate = 1 / rho, 1 / tau  # a map runs as it is written: two divisions, not one for each population
+    u = [m * volume + a / 2 for m, a in zip(momentum, g)]  # half of the push: second order in time
+    new, push = equilibrium(rho, u, lattice), rho * (1 - rate / 2)
     ug = sum(a * b for a, b in zip(u, g))
     after = []
     for k, c in enumerate(lattice):
         source = 3 * (along(c, g) - ug) + 9 * along(c, u) * along(c, g)
-        after.append(f[k] - (f[k] - new[k]) / tau + weight(lattice, k) * push * source)
+        after.append(f[k] - (f[k] - new[k]) * rate + weight(lattice, k) * push * source)
     axes = tuple(range(len(lattice[0])))
     streamed = []
     for k, c in enumerate(lattice):

@@ -103,7 +103,7 @@ def of_tableau(job: Job) -> Step:
 
 
 def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
-    """The derivatives of all states, in their order, and the energies that are known."""
+    """The derivatives of all states, in their order, and the energies that are known; what a user wrote as it is."""
     terms: tuple[Term, ...] = ()
     if system.kind == "ode":
         rates = list(system.update)
@@ -121,11 +121,12 @@ def rates_of(system: System) -> tuple[list[UOp], tuple[Term, ...]]:
         T = kinetic(system)
         (velocity,) = simplify(gradient(T, system.p))
         rates, terms = [velocity, *system.forces], (Term("T", T),)
-    return simplify(rates), terms
+    return rates if system.energy is None else simplify(rates), terms
 
 
 def of_series(job: Job) -> Step:
     rates, terms = rates_of(job.system)
+    rates = simplify(rates)  # recurrences of their series are ours, whoever wrote them
     tolerance = tolerance_of(job.method, job.goal)
     if job.goal.precision != "dd":
         return taylor_step(job.method.name, job.system, terms, rates, tolerance)

@@ -19,7 +19,7 @@ def explicit_map(system: System) -> Step:
         (),
         (),
         init=(),
-        body=tuple(Assign(s, v) for s, v in zip(states, values)),
+        body=tuple(Assign(s, v, as_written=True) for s, v in zip(states, values)),
         final=(),
         evaluations=1,
     )

@@ -13,7 +13,7 @@ from tinyphysics.rules.identities.fuse import fuse, short_dots
 from tinyphysics.rules.identities.invariant import reciprocals
 from tinyphysics.rules.identities.pair_roots import pair_roots
 from tinyphysics.rules.identities.quotients import shared_quotients
-from tinyphysics.rules.identities.real import pairwise, simplify
+from tinyphysics.rules.identities.real import pairwise, products, simplify
 from tinyphysics.system import System
 
 
@@ -25,7 +25,10 @@ class Rates:
         self.time = system.time
         self.x = [e for v in self.own for e in elements(v)]
         self.plain = graph_rewrite([u for group in unroll(rates) for u in group], exact)
-        self.flat = decided(self.plain, frozenset(self.own))
+        written = system.energy is None  # by a user, to be run: operations in the order of the expression
+        self.flat = (
+            graph_rewrite(self.plain, products) if written else decided(self.plain, frozenset(self.own))
+        )
 
     def at(self, x: Sequence[UOp], t: UOp) -> list[UOp]:
         return self.moved(self.flat, x, t)

@@ -31,14 +31,14 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
     """All slopes are functions of the state at the beginning of the step."""
     terms: tuple[Term, ...]
     if system.kind == "ode":
-        covectors, kinds, terms = simplify(system.update), ["force"] * len(system.states), ()
+        covectors, kinds, terms = list(system.update), ["force"] * len(system.states), ()
     elif system.energy is not None:
         covectors = derivative(system.energy, [*system.p, *system.q])
         kinds = ["pass"] * len(system.q) + ["negate"] * len(system.p)
         terms = (Term("H", system.energy),)
     else:
         assert T is not None
-        covectors = simplify([*gradient(T, system.p), *system.forces])
+        covectors = [*simplify(gradient(T, system.p)), *system.forces]
         kinds = ["pass"] * len(system.q) + ["force"] * len(system.p)
         terms = (Term("T", T),)
     states = [*system.q, *system.p] if system.kind != "ode" else [s.var for s in system.states]
@@ -47,8 +47,14 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
     slopes: list[list[UOp]] = []  # per stage, the flow of each state
     shears: list[Shear] = []
     works: list[Shear] = []
+    written = (
+        system.energy is None
+    )  # what a user wrote is not fused, so that sums of slopes must be from the beginning
     for weights, b in zip(tableau.a, tableau.b):
-        at = {s: _moved(s, [(w, k[i]) for w, k in zip(weights, slopes) if w]) for i, s in enumerate(states)}
+        at = {
+            s: _moved(s, [(w, k[i]) for w, k in zip(weights, slopes) if w], written)
+            for i, s in enumerate(states)
+        }
         if system.time is not None and any(weights):
             at[system.time] = system.time + sum(weights) * DT
         stage = substitute(covectors, at)
@@ -71,8 +77,9 @@ def runge_kutta(name: str, system: System, T: UOp | None, tableau: Tableau) -> S
     )
 
 
-def _moved(state: UOp, contributions: list[tuple[float, UOp]]) -> UOp:
+def _moved(state: UOp, contributions: list[tuple[float, UOp]], fused: bool) -> UOp:
     out = state
     for weight, slope in contributions:
-        out = out + slope * (weight * DT)
+        h = weight * DT
+        out = slope.fma(h.expand(slope.shape), out) if fused else out + slope * h
     return out

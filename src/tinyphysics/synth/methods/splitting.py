@@ -41,7 +41,7 @@ def flows(
     velocities = derivative(T, system.p)
     drift = list(zip(system.q, velocities, ["pass"] * len(system.q)))
     if V is None:  # a force that no energy is known for
-        kick = list(zip(system.p, simplify(system.forces), ["force"] * len(system.p)))
+        kick = list(zip(system.p, system.forces, ["force"] * len(system.p)))
         return {"T": drift, "V": kick}
     slopes = derivative(V, system.q) if approximate is None else approximate.derivative(*system.q)
     moves = {"T": drift, "V": list(zip(system.p, slopes, ["negate"] * len(system.p)))}

@@ -464,8 +464,17 @@ def _plain(i: Instruction) -> Instruction:
     return Instruction(i.op, i.operands, i.type, i.note.strip())
 
 
+def shears_in(b: object) -> list[Shear]:
+    return [s for s in b.shears if isinstance(s, Shear)] if isinstance(b, Block) else []
+
+
+def is_written(b: object) -> bool:
+    """Did a user write what it computes?  A map, forces, or rates; derivatives of an energy are ours."""
+    return b.as_written if isinstance(b, Assign) else any(s.kind == "force" for s in shears_in(b))
+
+
 def decided(step: Step, precision: str = "float64") -> Step:
-    """The step with its products fused and its divisions made fewer or cheaper, once and for all."""
+    """The step with its products fused and its divisions made fewer or cheaper, once and for all; not what a user wrote."""
     states = (
         frozenset(s.var for s in step.states) | ADDRESS
     )  # random numbers change with every step, as states do
@@ -473,7 +482,17 @@ def decided(step: Step, precision: str = "float64") -> Step:
     solves = [b for blocks in groups for b in blocks if isinstance(b, Solve)]
     states |= {b.unknown for b in solves}
 
+    written = [
+        u
+        for blocks in groups
+        for b in blocks
+        for u in ([b.value] if isinstance(b, Assign) else [s.covector for s in shears_in(b)])
+        if is_written(b)
+    ]  # by a user, to be run: operations in the order of the expression, each rounded once
+
     def read(b: Part | tuple[Assign, ...]) -> list[UOp]:
+        if is_written(b):
+            return []
         if isinstance(b, Solve):
             return [*b.expressions, *read(b.moves)]
         if isinstance(b, tuple):
@@ -493,6 +512,7 @@ def decided(step: Step, precision: str = "float64") -> Step:
         return pair_roots(new) if precision == "float64" else new  # what that is made of is float32
 
     new = dict(zip(roots, fuse(short_dots(divided(roots)))))
+    as_written = dict(zip(written, graph_rewrite(written, products)))
 
     def shifted(b: Block) -> dict[UOp, UOp]:
         """The values of a block, for themselves: what another block computes is not the same after an update."""
@@ -524,13 +544,14 @@ def decided(step: Step, precision: str = "float64") -> Step:
                     )
                 )
             elif isinstance(b, Assign):
-                out.append(Assign(b.state, new[b.value]))
+                out.append(Assign(b.state, (as_written if b.as_written else new)[b.value], b.as_written))
             else:
+                own = as_written if is_written(b) else new
                 values = shifted(b)
                 shears = tuple(
                     replace(s, value=values[s.value])
                     if isinstance(s, Shift)
-                    else replace(s, covector=new[s.covector])
+                    else replace(s, covector=own[s.covector])
                     for s in b.shears
                 )
                 out.append(Block(shears, b.clock, b.works))
