@@ -61,6 +61,38 @@ def test_the_energy_is_kept_to_rounding(method, system, start):
     assert out.metrics["solver"]["residual"] < 1e-13
 
 
+@tp.hamiltonian
+def two_wells(q, p):
+    return p**2 / 2 + (q**2 - 1) ** 2
+
+
+@tp.hamiltonian
+def hill(q, p):
+    return p**2 / 2 + tp.exp(-q * q)
+
+
+@tp.hamiltonian
+def top(q, p):
+    return p**2 / 2 + tp.cos(q)
+
+
+@pytest.mark.parametrize("system", [two_wells, hill, top], ids=lambda s: s.name)
+def test_on_a_hilltop_the_way_is_short_and_the_energy_is_kept(system):
+    """H is of size 1 there, and what moves is small: its rounding is not to be taken for what the way has changed."""
+    q = np.array([0.04205518621289839, 1e-3, -5e-2, 2e-4, 0.3])
+    p = np.array([0.08582014127704884, 2e-3, 1e-2, 2e-4, 0.1])
+    for dt in (0.02, 0.1, 0.2):
+        out = tp.compile(system, dt=dt, method="gonzalez").evolve(q=q, p=p, until=40.0)
+        assert not out.stops and out.drift("energy").max() < 1e-13, dt
+
+
+def test_two_wells_with_long_steps():
+    out = tp.compile(two_wells, dt=0.4, method="gonzalez").evolve(
+        q=0.04205518621289839, p=0.08582014127704884, steps=500
+    )
+    assert out.stopped is None and out.drift("energy") < 2e-14
+
+
 @pytest.mark.parametrize("dt", [1e-5, 1e-3, 0.5])
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_steps_may_be_short_or_long(method, dt):

@@ -27,6 +27,9 @@ from tinyphysics.system import System
 Numbers = Sequence[UOp]
 # h |H|/|z| times it: on a shorter way the rounding of H, over its length, would be more than 2**-40 or 2**-48 of z
 SLOW, STILL = 2.0**-13, 2.0**-5
+SHORTEST = (
+    2.0**-24
+)  # of a difference of slopes: on a shorter way what is missing, which is its square, is rounding
 PLACES = (
     3  # at which the slope between two numbers is looked at, where they may come close: all but (z - y)**7
 )
@@ -79,6 +82,14 @@ class Ends:
     def at(self, roots: Numbers, z: Numbers) -> list[UOp]:
         return substitute(list(roots), dict(zip(self.y, z)))
 
+    def mean(self, terms: Numbers) -> list[UOp]:
+        """The mean of their gradient along the way: exact for polynomials of degree 2*PLACES, else but for its length**7."""
+        slopes = simplify(gradient(UOp.sum_of(terms), self.y))
+        seen = [
+            (w, self.at(slopes, [a + c * d for a, d in zip(self.y, self.way)])) for c, w in quadrature(PLACES)
+        ]
+        return [UOp.sum_of([w * g[k] for w, g in seen]) for k in range(len(self.y))]
+
     def kind(self, momentum: bool) -> list[int]:
         """The places of positions, or of momenta."""
         out, at = [], 0
@@ -106,11 +117,15 @@ def missing(terms: tuple[Numbers, Numbers], slope: UOp, square: UOp, beside: UOp
     The difference is that of each term, not of their sum: what does not change leaves no rounding. `beside` is the size of
     what it moves.
     """
-    parts = list(zip(*terms))
-    difference = UOp.sum_of([b - a for a, b in parts])
-    size = UOp.sum_of([abs(a) + abs(b) for a, b in parts])
+    difference = UOp.sum_of([b - a for a, b in zip(*terms)])
+    return (difference - slope) / held(terms, square, beside, slow)
+
+
+def held(terms: tuple[Numbers, Numbers], square: UOp, beside: UOp, slow: float) -> UOp:
+    """The length squared of the way to divide by: not shorter than what the rounding of some terms at its ends allows."""
+    size = UOp.sum_of([abs(a) + abs(b) for a, b in zip(*terms)])
     short = (slow * abs(DT)) * size / beside.maximum(2.0**-200)
-    return (difference - slope) / square.maximum(short * short).maximum(TINY)
+    return square.maximum(short * short).maximum(TINY)
 
 
 def mean_gradient(ends: Ends, degree: int) -> list[UOp]:
@@ -131,10 +146,18 @@ def mended_midpoint(ends: Ends) -> list[UOp]:
     if not rest:
         return slopes
     own = ends.at(simplify(gradient(UOp.sum_of(rest), ends.y)), ends.middle)
-    along = UOp.sum_of([g * d for g, d in zip(own, ends.way)])
-    beside = ends.largest(ends.kind(False)).minimum(ends.largest(ends.kind(True)))
+    # what is missing is the mean slope less that at the middle: a difference of slopes, which is right on the shortest way
+    # too. H(z) - H(y) is not: beside its rounding nothing is left of the way cubed, long before that is nothing
     square = UOp.sum_of([d * d for d in ends.way])
-    more = missing((ends.at(rest, ends.y), ends.at(rest, ends.z)), along, square, beside, SLOW)
+    mean = ends.mean(rest)
+    along = UOp.sum_of([(m - g) * d for m, g, d in zip(mean, own, ends.way)])
+    beside = ends.largest(ends.kind(False)).minimum(ends.largest(ends.kind(True)))
+    more = along / held((ends.at(rest, ends.y), ends.at(rest, ends.z)), square, beside, SHORTEST)
+    steep = [t for t in rest if not within(2 * PLACES, t, states)]
+    if steep:
+        total = UOp.sum_of([g * d for g, d in zip(ends.mean(steep), ends.way)])
+        both = ends.at(steep, ends.y), ends.at(steep, ends.z)
+        more = more + missing(both, total, square, beside, SLOW)
     return [g + more * d for g, d in zip(slopes, ends.way)]
 
 
@@ -221,7 +244,7 @@ def energy_step(name: str, system: System, degree: int | None) -> Step:
         matrix,
         ROUNDS,
     )
-    looks = {"avf": points(degree or 0), "gonzalez": 1, "itoh_abe": 2}[name]
+    looks = {"avf": points(degree or 0), "gonzalez": 1 + PLACES, "itoh_abe": 2}[name]
     return Step(
         name,
         system.states,
