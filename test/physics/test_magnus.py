@@ -143,6 +143,24 @@ def test_the_bound_is_checked_and_reported():
     assert "of 100,000 steps" in many["looked_at"]
 
 
+def test_each_step_is_judged_by_itself():
+    """With omega growing as sqrt(t), omega*dt is 2.53 at most: a run is taken where its halves are."""
+
+    @tp.hamiltonian
+    def stiffening(q: float, p: float, t: float):
+        return p * p / 2 + t * q * q / 2
+
+    sim, n = tp.compile(stiffening, dt=0.08, method="magnus4"), 12_500
+    whole = sim.evolve(q=1.0, p=0.0, steps=n)
+    norm = whole.metrics["magnus"]["norm"]
+    assert norm == pytest.approx(0.08 * math.sqrt(0.08 * n), rel=1e-3) and norm < math.pi
+    half = sim.evolve(q=1.0, p=0.0, steps=n // 2)
+    rest = sim.evolve(q=half.final.q, p=half.final.p, t0=0.04 * n, steps=n // 2)
+    assert max(h.metrics["magnus"]["norm"] for h in (half, rest)) == norm
+    with pytest.raises(tp.PlanError, match="at t = 1599"):  # the last step is always looked at
+        sim.evolve(q=1.0, p=0.0, steps=20_000)
+
+
 def test_the_bound_knows_no_units():
     @tp.hamiltonian
     def ion(q: float, p: float, t: float, m: float = 1e-26, k: float = 1e-2):

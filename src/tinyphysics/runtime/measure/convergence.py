@@ -34,10 +34,10 @@ def check_converges(r: Run, method: str) -> dict[str, Any]:
     order, steps = BY_NAME[method].order, r.schedule.steps
     members = max(len(v) for v in (*r.given.own.values(), [0]))  # those that differ in their parameters
     every = max(1, -(-steps * members * len(NODES[order]) // LOOKS))
-    n = np.arange(r.schedule.first, max(steps, r.schedule.first + 1), every)
-    length = np.zeros((len(n), members))
-    for c, weight in zip(NODES[order], WEIGHTS[order]):
-        length += abs(r.dt) * weight * norms(matrices(r, r.t0 + (n + float(c)) * r.dt, members))
+    last = max(steps, r.schedule.first + 1) - 1
+    n = np.unique(np.append(np.arange(r.schedule.first, last + 1, every), last))
+    seen = np.stack([matrices(r, r.t0 + (n + float(c)) * r.dt, members) for c in NODES[order]])
+    length = abs(r.dt) * np.tensordot(WEIGHTS[order], norms(seen), 1)
     step, who = np.unravel_index(int(np.argmax(np.where(np.isnan(length), np.inf, length))), length.shape)
     worst = float(length[step, who])
     if not worst < CONVERGES:
@@ -80,18 +80,19 @@ def entries(system: System) -> tuple[int, dict[UOp, list[UOp]], Evaluator]:
 
 
 def norms(a: Any) -> Any:
-    """Of matrices (times, members, n, n), in the units that suit those of each member."""
-    mean = np.abs(a).mean(axis=0)  # (members, n, n)
+    """Of matrices (nodes, steps, members, n, n), in the units that suit those of one step: each step has a series of its own."""
+    mean = np.abs(a).mean(axis=0)  # (steps, members, n, n)
     n = mean.shape[-1]
     unit = np.ones(mean.shape[:-1])
     off = mean * (1 - np.eye(n))
-    for _ in range(SWEEPS):
-        for k in range(n):
-            scaled = off * unit[:, None, :] / unit[:, :, None]
-            row, column = scaled[:, k, :].sum(axis=-1), scaled[:, :, k].sum(axis=-1)
-            good = (row > 0) & (column > 0)
-            unit[:, k] *= np.sqrt(np.divide(row, column, out=np.ones_like(row), where=good))
-    scaled = a * (unit[:, None, :] / unit[:, :, None])
+    with np.errstate(invalid="ignore"):
+        for _ in range(SWEEPS):
+            for k in range(n):
+                scaled = off * unit[..., None, :] / unit[..., :, None]
+                row, column = scaled[..., k, :].sum(axis=-1), scaled[..., :, k].sum(axis=-1)
+                good = (row > 0) & (column > 0)
+                unit[..., k] *= np.sqrt(np.divide(row, column, out=np.ones_like(row), where=good))
+        scaled = a * (unit[..., None, :] / unit[..., :, None])
     known = np.isfinite(scaled).all(axis=(-2, -1))
     return np.where(
         known, np.linalg.norm(np.where(known[..., None, None], scaled, 0.0), 2, axis=(-2, -1)), np.nan
