@@ -80,7 +80,7 @@ def entries(system: System) -> tuple[int, dict[UOp, list[UOp]], Evaluator]:
 
 
 def norms(a: Any) -> Any:
-    """Of matrices (nodes, steps, members, n, n), in the units that suit those of one step: each step has a series of its own."""
+    """Of matrices (nodes, steps, members, n, n), in units that suit one step: each has a series of its own."""
     mean = np.abs(a).mean(axis=0)  # (steps, members, n, n)
     n = mean.shape[-1]
     unit = np.ones(mean.shape[:-1])
