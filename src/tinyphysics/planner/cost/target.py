@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.ir.ops import ARCS
 from tinyphysics.ir.reduction import COMPONENTS, FEW
@@ -9,13 +11,17 @@ from tinyphysics.planner.cost.cost import operations
 from tinyphysics.target import BUILT, PLANNED, Target
 from tinyphysics.tpir.kernels.index import Unsupported
 from tinyphysics.tpir.kernels.kernel import LARGEST
-from tinyphysics.tpir.kernels.loops import build_loops, few, longest_axis
+from tinyphysics.tpir.kernels.loops import build_loops, components_of, few, longest_axis
 from tinyphysics.tpir.kernels.stages import rolled_up
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import GOING, Operand, Pointer, Program, Word
+from tinyphysics.tpir.program.written import lines
 from tinyphysics.util import did_you_mean, one_of, prod
 
 MOST_OPERATIONS = 3_000  # written out one by one, a step of this length compiles in some seconds
+MOST_LINES = (
+    12_000  # with functions as what they are made of; the text that a compiler sees has most of them as calls
+)
 IN_LOOPS = 1 << 40  # operations that stand for: neighbours are found and trees asked in loops only
 WITHOUT_TREES = ("python", "opencl")  # a tree is a compiled function of this machine's
 WITHOUT_LISTS = ("opencl",)
@@ -46,15 +52,37 @@ def by_lists(program: Program) -> bool:
     return any(i.op == "NEAR" for i in program.step)
 
 
-def written(program: Program) -> tuple[int, str]:
-    """(operations, of what) that would be written out: of a step that repeats itself, one stage."""
+@dataclass(frozen=True)
+class Written:
+    """What would be written out number by number: of a step that repeats itself, one stage."""
+
+    operations: int  # functions count as one
+    lines: int  # and here by what they are made of
+    part: str  # of what: a step or a stage
+    most: int  # operations
+
+    @property
+    def is_short(self) -> bool:
+        """Does it compile in about a second?"""
+        return self.operations <= self.most and self.lines <= MOST_LINES
+
+    @property
+    def fits(self) -> bool:
+        """May it be written out at all?"""
+        return self.operations <= self.most and self.lines <= LARGEST
+
+
+def written(program: Program) -> Written:
+    """Operations that would be written out."""
     if by_lists(program) or approximates(program):
-        return IN_LOOPS, "step"
+        return Written(IN_LOOPS, IN_LOOPS, "step", MOST_OPERATIONS)
     stages = rolled_up(program, lambda r: r.kind != "S")
-    if stages is None:
-        return sum(operations(program.step, program).values()) + arcs(program), "step"
-    bodies = (stages.body, *(t.body for t in stages.tails))
-    return sum(n for body in bodies for n in operations(body, program).values()) + arcs(program), "stage"
+    bodies = [program.step] if stages is None else [stages.body, *(t.body for t in stages.tails)]
+    own = sum(n for body in bodies for n in operations(body, program).values())
+    long = sum(lines(program, body) for body in bodies)
+    once = arcs(program)
+    most = MOST_OPERATIONS * FEW // few(program)
+    return Written(own + once, long + once, "step" if stages is None else "stage", most)
 
 
 def arcs(program: Program) -> int:
@@ -75,14 +103,9 @@ def arcs(program: Program) -> int:
     )
 
 
-def lanes_enough(axis: int, count: int, members: int, short: int = FEW) -> bool:
-    """Is a run written out number by number, by the length of its longest axis and of what is written?"""
-    return axis <= short or count <= MOST_OPERATIONS and (members > FEW_MEMBERS or axis <= COMPONENTS)
-
-
 def loops_refuse(program: Program) -> str:
     """Why a program cannot run as loops along its axes; empty if it can."""
-    if longest_axis(program) <= few(program):
+    if components_of(program) is None:
         return "it has no axis that is long enough for a loop"
     try:
         build_loops(program)
@@ -92,11 +115,17 @@ def loops_refuse(program: Program) -> str:
 
 
 def in_loops(program: Program, members: int) -> bool:
-    """Does a run of so many members go through loops?  Many small systems fill the lanes of vectors instead."""
+    """Is a run of so many members done in loops along the axes?  Otherwise it is written out number by number.
+
+    This is decided here, once for the whole step: by the number of operations that would be written, and by the members
+    of the run, which fill the lanes of vectors where all is written out. The bits are the same.
+    """
     if any(i.dst == Pointer(GOING) or i.op == "SERIES" for i in program.step):  # steps of their own lengths
         return False
-    enough = lanes_enough(longest_axis(program), written(program)[0], members, few(program))
-    return not enough and not loops_refuse(program)
+    lanes_are_full = members > FEW_MEMBERS or longest_axis(program) <= COMPONENTS
+    if written(program).is_short and (lanes_are_full or longest_axis(program) <= few(program)):
+        return False
+    return not loops_refuse(program)
 
 
 def in_series(program: Program, requested: str) -> tuple[Target, str]:
@@ -111,10 +140,10 @@ def in_series(program: Program, requested: str) -> tuple[Target, str]:
 
 def written_out(program: Program, requested: str) -> tuple[Target, str]:
     """(the target, why) of a step that is always written out number by number."""
-    count, _ = written(program)
-    if count > LARGEST:
+    count = written(program)
+    if count.lines > LARGEST:
         raise PlanError(
-            f"one step of `{program.name}` is {count:,} operations when written out, more than {LARGEST:,}",
+            f"one step of `{program.name}` is {count.lines:,} operations when written out, more than {LARGEST:,}",
             fix='method="taylor" has loops for sums, products and roots; so have kicks and drifts.',
         )
     return (BUILT["llvm"], "auto") if requested == "auto" else (BUILT[requested], "asked for")
@@ -141,9 +170,8 @@ def choose_target(program: Program, requested: str, precision: str = "float64") 
                 fix="Choose another backend, or sum over all pairs: q[:, None] - q[None, :].",
             )
         return target, "asked for"
-    count, part = written(program)
-    if count - arcs(program) > MOST_OPERATIONS * FEW // few(program) and (why := loops_refuse(program)):
-        return BUILT[
-            "python"
-        ], f"auto: a {part} of {count:,} operations is too long to be written out, and {why}"
+    count = written(program)
+    if not count.fits and (why := loops_refuse(program)):
+        told = f"a {count.part} of {max(count.operations, count.lines):,} operations is too long to be written out"
+        return BUILT["python"], f"auto: {told}, and {why}"
     return BUILT["llvm"], "auto"

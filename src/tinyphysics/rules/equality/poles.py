@@ -42,6 +42,7 @@ SAME = (
 SUMS = (Ops.ADD, Ops.SUB, Ops.HYPOT, Ops.IMAGE)
 SLOWER = (Ops.LOG, Ops.LOG1P, Ops.SINH, Ops.COSH)  # infinite where its argument is, whichever sign that has
 MOST_COMPONENTS = 16  # of a variable that is tried at one and zero
+MOST_WRITTEN = 10_000  # numbers of expressions that are looked at one by one
 
 
 class Hidden(Exception):
@@ -57,7 +58,8 @@ def searched(
     roots: Sequence[UOp], moving: frozenset[UOp]
 ) -> tuple[list[UOp], dict[UOp, UOp], Search | None, UOp | None]:
     """(the roots, number by number where they are few; how to undo that; their poles; what may jump at one)."""
-    if sum(x.size for x in moving) <= MOST_NUMBERS:
+    written = sum(u.size for u in toposort(roots))
+    if sum(x.size for x in moving) <= MOST_NUMBERS and written <= MOST_WRITTEN:
         roots = [u for group in unroll(roots) for u in group]
     named, back = apart(cancelled(roots), moving)
     found = Search(named, moving | frozenset(back))

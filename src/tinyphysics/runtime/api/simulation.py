@@ -652,7 +652,7 @@ class Simulation:
                 "steps_per_s": work / running if work else 0.0,
                 "launches": launches,
                 "not_finite": sum(s.cause == compiled.encoding.failure for s in record.stops),
-                "notes": notes(place),
+                "notes": (*notes(place), *([compiled.slow] if compiled.slow else [])),
                 **converges,
                 **{name: n - moved[name] for name, n in transferred(place).items()},
             }

@@ -23,16 +23,15 @@ from tinyphysics.ir import Ops, UOp, dump, parse, toposort
 from tinyphysics.pipeline import Build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cost.cost import operations
-from tinyphysics.planner.cost.target import written
+from tinyphysics.planner.cost.target import FEW_MEMBERS, in_loops
 from tinyphysics.rules.formulas.relativity import NAME as RELATIVISTIC
 from tinyphysics.system import System
 from tinyphysics.target import BUILT
 from tinyphysics.tpir.kernels.kernel import Kernel
-from tinyphysics.tpir.kernels.loops import longest_axis
 from tinyphysics.tpir.kernels.outline import Outline, described
 from tinyphysics.util import PACKAGE, digest
 
-FORMAT = 1
+FORMAT = 2
 MOST = 256  # plans remembered in this process
 
 
@@ -45,13 +44,20 @@ class Known:
     backend: str
     timed: bool  # does a step ask for the time?
     solves: bool  # has it equations to solve, without which there is no step?
-    axis: int  # the longest of a state
-    written: int  # operations of a step, if it is written out number by number
+    loops: tuple[bool, bool]  # does a run of few members go in loops along its axes?  And one of many?
     operations: int  # of a step
     way: str  # loop, or exact, method: then one jump stands for it
     instead: str  # what would delete the loop, if something would
     series: bool  # is it a Taylor series in loops?
+    slow: str  # why it runs instruction by instruction in Python, if nobody asked for that
     scales: tuple[tuple[str, str], ...]  # (state, factor) where a run keeps other units
+
+
+def loops_of(b: Build) -> tuple[bool, bool]:
+    """Is it run in loops along its axes, by few members and by many?"""
+    if b.target.backend == "python" or b.goal.propagator not in (None, "loop"):
+        return False, False
+    return in_loops(b.program, FEW_MEMBERS), in_loops(b.program, FEW_MEMBERS + 1)
 
 
 def known_of(b: Build) -> Known:
@@ -64,12 +70,12 @@ def known_of(b: Build) -> Known:
         b.target.backend,
         timed,
         solves,
-        longest_axis(b.program),
-        written(b.program)[0],
+        loops_of(b),
         sum(operations(b.program.step, b.program).values()),
         b.goal.propagator or "loop",
         "" if b.choice is None else b.choice.instead,
         b.step.loops is not None,
+        b.why.removeprefix("auto: ") if b.target.backend == "python" and b.why.startswith("auto") else "",
         scales,
     )
 
@@ -78,25 +84,27 @@ def read(text: bytes) -> Known:
     """What `keep` wrote; anything else raises."""
     data = json.loads(text)
     scales = tuple((str(state), str(factor)) for state, factor in data.pop("scales"))
+    few, many = data.pop("loops")
     types = {
         "program": str,
         "method": str,
         "backend": str,
         "timed": bool,
         "solves": bool,
-        "axis": int,
-        "written": int,
         "operations": int,
         "way": str,
         "instead": str,
         "series": bool,
+        "slow": str,
     }
     if data.keys() != types.keys() or any(type(data[name]) is not t for name, t in types.items()):
+        raise ValueError("not a plan")
+    if type(few) is not bool or type(many) is not bool:
         raise ValueError("not a plan")
     BUILT[data["backend"]]
     for _, factor in scales:
         parse(factor)
-    return Known(**data, scales=scales)
+    return Known(**data, loops=(few, many), scales=scales)
 
 
 # --- keys -------------------------------------------------------------------------------------------

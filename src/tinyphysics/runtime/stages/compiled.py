@@ -10,12 +10,11 @@ from typing import Any
 
 from tinyphysics.errors import InputError, StoreError
 from tinyphysics.ir import UOp, parse
-from tinyphysics.ir.reduction import FEW
 from tinyphysics.pipeline import Build, build, follows, watching
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.propagator import loop_seconds, seconds
 from tinyphysics.planner.choice.stiff import stiffest
-from tinyphysics.planner.cost.target import lanes_enough, loops_refuse
+from tinyphysics.planner.cost.target import FEW_MEMBERS, loops_refuse
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.plans import Known, find, keep, known_of, plan_key
@@ -27,7 +26,6 @@ from tinyphysics.runtime.state.run import Recipe
 from tinyphysics.runtime.state.schedule import YEAR
 from tinyphysics.step import Scale, Step
 from tinyphysics.system import System
-from tinyphysics.tpir.kernels.loops import FEW_OF_PAIRS
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import Program
@@ -51,6 +49,8 @@ class Compiled:
         self.key = plan_key(system, goal, requested)
         known, self.found = find(self.key)
         self.known = self.build() if known is None else known
+        if self.slow:
+            LOG.warning("%s: %s", system.name, self.slow)
         self.seconds = time.perf_counter() - began
 
     def build(self) -> Known:
@@ -59,6 +59,11 @@ class Compiled:
         known = known_of(b)
         keep(self.key, known)
         return known
+
+    @property
+    def slow(self) -> str:
+        """What a run says if it is not compiled: the bits are the same, the time is not."""
+        return f"it runs in Python, slowly, with the same bits: {self.known.slow}" if self.known.slow else ""
 
     @property
     def built(self) -> Build:
@@ -183,8 +188,8 @@ class Compiled:
             return k.backend != "python" and self.energy_in_loops
         if k.backend == "python" or self.adaptive:
             return False
-        short = FEW_OF_PAIRS if PRECISIONS[self.goal.precision].wide else FEW
-        return not lanes_enough(k.axis, k.written, members, short) and not loops_refuse(self.built.program)
+        few, many = k.loops
+        return few if members <= FEW_MEMBERS else many
 
     def __getstate__(self) -> dict[str, Any]:
         """With everything made, and without the key: elsewhere it may mean another program."""

@@ -20,6 +20,7 @@ MOST_COMPONENTS = 64
 WORTH_A_LOOP = (
     1.5  # a few additions of zeros at the ends of a long axis cost less than giving up the loop along it
 )
+MOST_WRITTEN = 1_000  # operations of an energy whose gradient is written number by number where it has a long axis of its own
 PIECES = frozenset({Ops.PAD, Ops.CONCAT, Ops.STACK, Ops.ELEMENT})  # what indexing leaves in a derivative
 
 
@@ -37,10 +38,12 @@ def derivative(energy: UOp, states: Sequence[UOp]) -> list[UOp]:
     in_pieces = any(u.op in PIECES for u in toposort(whole))
     if not in_pieces or sum(s.size for s in states) > MOST_COMPONENTS or chooses(energy):
         return whole
+    long = any(n > COMPONENTS for s in states for n in s.shape)
+    if not long and sums_over_data(energy):
+        return whole
     numbers = [elements(s) for s in states]
     ((scalar,),) = unroll([energy])
     parts = simplify(gradient(scalar, [x for group in numbers for x in group]))
-    long = any(n > COMPONENTS for s in states for n in s.shape)
     if long and operations(whole) <= WORTH_A_LOOP * operations(parts):
         return whole
     out = []
@@ -48,6 +51,12 @@ def derivative(energy: UOp, states: Sequence[UOp]) -> list[UOp]:
         out.append(UOp.stack(parts[: len(group)], s.shape) if s.shape else parts[0])
         parts = parts[len(group) :]
     return out
+
+
+def sums_over_data(energy: UOp) -> bool:
+    """Has it an axis that is long enough for a loop, and too much along it to be written out?"""
+    has_axis = any(n > COMPONENTS for u in toposort([energy]) for n in u.shape)
+    return has_axis and operations([energy]) > MOST_WRITTEN
 
 
 def force_gradient(

@@ -36,6 +36,7 @@ from tinyphysics.tpir.kernels.stages import Stages, rolled_up
 from tinyphysics.tpir.kernels.tree import tree_of
 from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Pointer, Program, Register, Word
 from tinyphysics.tpir.program.liveness import reads_before_writing
+from tinyphysics.tpir.program.written import axes_of, lines
 
 DEAR = 4  # operations for which an array of parameters alone is computed before the loop
 
@@ -148,14 +149,41 @@ FEW_OF_PAIRS = (
 )
 
 
+LEAST = 1  # then every axis is a loop
+MOST_LINES = 500  # operations in the bodies of all nests, functions by what they are made of
+MOST_TIMES = (
+    16  # or so many times as many as if every axis were a loop: three components of a vector stay together
+)
+
+
+def in_pairs(program: Program) -> bool:
+    """Is each number of a state a pair of float64?"""
+    return any(s.low_of is not None and s.type.dtype is f64 for s in program.states)
+
+
 def few(program: Program) -> int:
     """How long an axis is written out, if none is longer than COMPONENTS."""
-    in_pairs = any(s.low_of is not None and s.type.dtype is f64 for s in program.states)
-    return FEW_OF_PAIRS if in_pairs else FEW
+    return FEW_OF_PAIRS if in_pairs(program) else FEW
 
 
 def longest_axis(program: Program) -> int:
+    """Of the states."""
     return max((n for s in program.states for n in s.type.shape), default=1)
+
+
+@lru_cache(maxsize=64)
+def components_of(program: Program) -> int | None:
+    """How long an axis is written out where the others are loops: as long as the bodies stay short; None if no axis is longer.
+
+    Decided once for the whole program: an axis of 32 beside one of 33 is a loop if 32 times the rest would be too long.
+    """
+    longest = max(axes_of(program), default=1)
+    by_lists = any(i.op == "NEAR" for i in (*program.init, *program.step, *program.final))
+    widest = [] if by_lists or longest_axis(program) <= COMPONENTS else [COMPONENTS]
+    ways = [n for n in dict.fromkeys((*widest, few(program), FEW_OF_PAIRS, LEAST)) if n < longest]
+    every = (*program.init, *program.step, *program.final)
+    most = max(MOST_LINES, MOST_TIMES * lines(program, every, LEAST))
+    return next((n for n in ways if lines(program, every, n) <= most), None)
 
 
 MAPS_IN_A_ROW = (
@@ -181,9 +209,10 @@ def in_passes(program: Program, start: Mapping[Operand, UOp], others: Sequence[R
 def build_loops(program: Program, components: int | None = None, seed: Seed = PORTABLE) -> LoopKernel:
     """The nests of a program, for a machine with some seed; `Unsupported` if loops do not follow its long axes."""
     roots_by = seed if program.math == "fast" else None
-    by_lists = any(i.op == "NEAR" for i in (*program.init, *program.step, *program.final))
     if components is None:
-        components = COMPONENTS if longest_axis(program) > COMPONENTS and not by_lists else few(program)
+        components = components_of(program)
+    if components is None:
+        raise Unsupported("a program without axes")
     if any(i.op == "JACOBI" for i in program.init):
         raise Unsupported("Kepler orbits")
     if any(i.op == "SOLVE" for _, _, i in program.numbered()):

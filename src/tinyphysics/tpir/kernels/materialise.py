@@ -41,6 +41,7 @@ CHEAP = frozenset(
     }
 )
 MOST_REPEATED = 8  # operations that may be done again rather than stored
+MOST_SUMMED = 1_000  # operations of a sum that is written out term by term in the body of a loop
 
 
 def short_sums(roots: Sequence[UOp]) -> dict[UOp, UOp]:
@@ -133,6 +134,43 @@ def cost(u: UOp, stored: dict[UOp, None]) -> int:
     return total
 
 
+def long_sums(roots: Sequence[UOp], components: int) -> dict[UOp, None]:
+    """Sums along short axes that are loops here, with too many operations to be written out: sums of sums of sums.
+
+    A sum to one number has no loop around it and is written out; the sums in it are not, if it is too long.
+    """
+    written: dict[UOp, int] = {}  # operations of the sums that are written out
+    found: dict[UOp, None] = {}
+
+    def is_looped(u: UOp) -> bool:
+        return u.src[0].shape[u.arg[1][0]] > components and bool(long_axes(u.shape, components))
+
+    for u in toposort(roots):
+        if u.op is not Ops.REDUCE or is_stored(u):
+            continue
+        n, below = u.src[0].shape[u.arg[1][0]], 0
+        seen, waiting, within = {u.src[0]: None}, [u.src[0]], []
+        while waiting:
+            x = waiting.pop()
+            below += weight(x)
+            if x in written:
+                within.append(x)
+            for s in () if x in written or x in found or is_stored(x) else x.src:
+                if s not in seen:
+                    seen[s] = None
+                    waiting.append(s)
+        if n * (below + sum(written[x] for x in within)) > MOST_SUMMED:
+            if is_looped(u):
+                found[u] = None
+                continue
+            for x in [x for x in within if is_looped(x)]:
+                found[x] = None
+                within.remove(x)
+                del written[x]
+        written[u] = n * (below + sum(written[x] for x in within))
+    return found
+
+
 def shifted_views(u: UOp, homes: dict[UOp, Home], components: int) -> list[UOp]:
     """The nodes whose shifted planes are those of u; empty if u is no such view."""
     if u in homes or u.op not in (Ops.ROLL, Ops.CONCAT, Ops.RESHAPE, Ops.SLICE):
@@ -148,7 +186,9 @@ def to_store(roots: Sequence[UOp], homes: dict[UOp, Home], components: int) -> d
     """What gets a buffer: the roots, long sums, and what is worth not computing again."""
     order = toposort(roots)
     views = {u: shifted_views(u, homes, components) for u in roots}
-    stored = dict.fromkeys([*roots, *(u for u in order if is_stored(u)), *homes])
+    stored = dict.fromkeys(
+        [*roots, *(u for u in order if is_stored(u)), *homes, *long_sums(roots, components)]
+    )
     for u in order:
         if u.op is Ops.NEAR:
             stored |= dict.fromkeys(u.src)  # the points, and how far they have gone

@@ -18,7 +18,7 @@ from tinyphysics.tpir.kernels.at_index import Elsewhere, Home, Places, Pull, ins
 from tinyphysics.tpir.kernels.double_buffer import settled
 from tinyphysics.tpir.kernels.index import Cut, Index, Place, Unsupported, expr, rolled
 from tinyphysics.tpir.kernels.layout import component_places, long_axes, peeled
-from tinyphysics.tpir.kernels.materialise import is_stored, short_sums, to_store
+from tinyphysics.tpir.kernels.materialise import is_stored, long_sums, short_sums, to_store
 from tinyphysics.tpir.kernels.neighbours import in_order, list_of
 from tinyphysics.tpir.kernels.nests import Buffer, Nest, Piece, Store, in_memory, kept_as
 from tinyphysics.tpir.kernels.tree import MASSES, POINTS, evaluation_in, pull_of
@@ -48,7 +48,10 @@ class Task:
         )
 
 
-def task_of(u: UOp, home: Home, components: int) -> Task:
+def task_of(u: UOp, home: Home, components: int, in_turn: bool = False) -> Task:
+    """`in_turn`: a short sum that is a loop, and not written out."""
+    if in_turn:
+        return Task(u, home, "sequence", long_axes(u.shape, components), u.src[0].shape[u.arg[1][0]])
     if not is_stored(u) or in_order(u):
         return Task(u, home, "map", long_axes(u.shape, components))
     if u.op is Ops.NEAR:
@@ -297,6 +300,7 @@ def schedule(
     short = short_sums([u for _, u in marks])
     wanted = [(name, short[u]) for name, u in marks]
     stored = to_store([u for _, u in wanted], homes, components)
+    in_turn = long_sums([u for _, u in wanted], components)
     b = Builder(homes, components, flat or {})
     logical: dict[str, UOp] = {}  # a buffer, or a version of one -> what it holds
     target: dict[str, str] = {}  # version -> buffer
@@ -324,7 +328,7 @@ def schedule(
         )
         home = Home(name, parts, by_list)
         placed.setdefault(u, home)
-        b.add(task_of(u, home, components))
+        b.add(task_of(u, home, components, u in in_turn))
 
     for name, root in wanted:
         for u in toposort([root]):

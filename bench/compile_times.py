@@ -1,0 +1,331 @@
+"""How long does it take until a system runs?  CPU seconds to compile it and to its first steps, for shapes up to 10^4 numbers.
+
+    python bench/compile_times.py                    # the whole table
+    python bench/compile_times.py sheet heat         # rows whose name holds one of these words
+    python bench/compile_times.py --limit 20         # CPU seconds after which a row is given up (default 60)
+
+Each row runs in a process of its own, without a cache, and is stopped at the limit. Seconds are CPU time of that process, all
+threads together; importing the package is not counted. A row that is refused shows the message instead.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tinyphysics as tp
+
+Made = tuple[Any, dict[str, Any], dict[str, Any]]  # a system, options of compile, its first state and run
+rng = np.random.default_rng(1)
+
+
+# --- energies of arrays ------------------------------------------------------------------------------
+def chain(n: int, **options: Any) -> Made:
+    @tp.hamiltonian
+    def f(q: tp.Vec[n], p: tp.Vec[n]):  # type: ignore[valid-type]
+        d = q[1:] - q[:-1]
+        return p @ p / 2 + (d * d / 2 + d**4 / 4).sum()
+
+    return f, options, dict(q=rng.normal(size=n), p=np.zeros(n))
+
+
+def ring(n: int, **options: Any) -> Made:
+    @tp.hamiltonian
+    def f(q: tp.Vec[n], p: tp.Vec[n]):  # type: ignore[valid-type]
+        return p @ p / 2 + (1 - tp.cos(tp.roll(q, -1) - q)).sum()
+
+    return f, options, dict(q=rng.normal(size=n), p=np.zeros(n))
+
+
+def sheet(*shape: int, **options: Any) -> Made:
+    """Differences by slices, as NumPy's users write them."""
+
+    @tp.hamiltonian
+    def f(u: tp.Array[shape], v: tp.Array[shape]):  # type: ignore[valid-type]
+        slopes = sum(tp.sum((u[tail(a)] - u[head(a)]) ** 2) for a in range(len(shape)))
+        return tp.sum(v * v) / 2 + slopes / 2 + tp.sum(u**4) / 4
+
+    return f, options, dict(u=rng.normal(size=shape), v=np.zeros(shape))
+
+
+def tail(axis: int) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, slice(1, None))
+
+
+def head(axis: int) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, slice(None, -1))
+
+
+def inner_sheet(n: int, m: int) -> Made:
+    """Only the inside moves by its neighbours."""
+
+    @tp.hamiltonian
+    def f(u: tp.Array[n, m], v: tp.Array[n, m]):  # type: ignore[valid-type]
+        around = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+        return tp.sum(v * v) / 2 + tp.sum(around * around) / 2
+
+    return f, {}, dict(u=rng.normal(size=(n, m)), v=np.zeros((n, m)))
+
+
+def functions(n: int, m: int) -> Made:
+    @tp.hamiltonian
+    def f(u: tp.Array[n, m], v: tp.Array[n, m]):  # type: ignore[valid-type]
+        return tp.sum(v * v) / 2 + tp.sum(tp.cosh(tp.sin(u[1:, :] - u[:-1, :])))
+
+    return f, {}, dict(u=rng.normal(size=(n, m)), v=np.zeros((n, m)))
+
+
+def phi4(*shape: int, **options: Any) -> Made:
+    @tp.hamiltonian
+    def f(u: tp.Array[shape], v: tp.Array[shape]):  # type: ignore[valid-type]
+        slopes = sum(tp.sum((tp.roll(u, -1, a) - u) ** 2) for a in range(len(shape)))
+        return tp.sum(v * v) / 2 + slopes / 2 + tp.sum((u * u - 1) ** 2) / 4
+
+    return f, options, dict(u=rng.normal(size=shape), v=np.zeros(shape))
+
+
+def gravity(n: int, **options: Any) -> Made:
+    @tp.hamiltonian
+    def f(q: tp.Array[n, 3], p: tp.Array[n, 3]):  # type: ignore[valid-type]
+        d = q[:, None] - q[None, :]
+        return tp.sum(p * p) / 2 - 0.5 * tp.sum(1 / tp.sqrt(tp.sum(d * d, axis=-1) + 0.01))
+
+    return f, options, dict(q=rng.normal(size=(n, 3)), p=np.zeros((n, 3)))
+
+
+# --- derivatives of arrays ----------------------------------------------------------------------------
+def heat(n: int, **options: Any) -> Made:
+    @tp.ode
+    def f(u: tp.Vec[n]):  # type: ignore[valid-type]
+        return tp.roll(u, 1) - 2 * u + tp.roll(u, -1)
+
+    return f, options, dict(u=rng.normal(size=n))
+
+
+def heat_ends(n: int, **options: Any) -> Made:
+    @tp.ode
+    def f(u: tp.Vec[n]):  # type: ignore[valid-type]
+        inside = u[2:] - 2 * u[1:-1] + u[:-2]
+        return tp.concatenate([0 * u[:1], inside, 0 * u[:1]])
+
+    return f, options, dict(u=rng.normal(size=n))
+
+
+def kuramoto(n: int, **options: Any) -> Made:
+    @tp.ode
+    def f(a: tp.Vec[n], w: tp.Vec[n], k: float = 1.0):  # type: ignore[valid-type]
+        return w + k / n * tp.sum(tp.sin(a[None, :] - a[:, None]), axis=1), 0 * w
+
+    return f, options, dict(a=rng.normal(size=n), w=rng.normal(size=n))
+
+
+def damped(n: int, m: int, **options: Any) -> Made:
+    @tp.ode
+    def f(u: tp.Array[n, m], v: tp.Array[n, m], c: float = 0.1):  # type: ignore[valid-type]
+        around = tp.roll(u, 1, 0) + tp.roll(u, -1, 0) + tp.roll(u, 1, 1) + tp.roll(u, -1, 1) - 4 * u
+        return v, around - c * v
+
+    return f, options, dict(u=rng.normal(size=(n, m)), v=np.zeros((n, m)))
+
+
+def lorenz(**options: Any) -> Made:
+    @tp.ode
+    def f(x: tp.Vec[3]):
+        return np.stack([10 * (x[1] - x[0]), x[0] * (28 - x[2]) - x[1], x[0] * x[1] - 8 / 3 * x[2]])
+
+    return f, options, dict(x=[1.0, 1.0, 20.0])
+
+
+# --- others ---------------------------------------------------------------------------------------------
+def pendulums(n: int, **options: Any) -> Made:
+    """n rods in a row, from their Lagrangian."""
+
+    @tp.lagrangian
+    def f(q: tp.Vec[n], v: tp.Vec[n], g: float = 9.81):  # type: ignore[valid-type]
+        energy: Any = 0.0
+        for i in range(n):
+            for j in range(n):
+                energy = energy + (n - max(i, j)) * v[i] * v[j] * tp.cos(q[i] - q[j]) / 2
+            energy = energy + (n - i) * g * tp.cos(q[i])
+        return energy
+
+    return f, options, dict(q=rng.normal(size=n), v=np.zeros(n))
+
+
+def fitted(n: int, **options: Any) -> Made:
+    """A sum over data in the energy of two numbers."""
+
+    @tp.hamiltonian
+    def f(q: tp.Vec[2], p: tp.Vec[2], x: tp.Vec[n], y: tp.Vec[n]):  # type: ignore[valid-type]
+        return p @ p / 2 + tp.sum((y - q[0] * tp.exp(-q[1] * x)) ** 2) / n
+
+    x = np.linspace(0, 1, n)
+    return f, options, dict(q=[1.0, 1.0], p=[0.0, 0.0], x=x, y=np.exp(-x))
+
+
+def noisy(n: int, members: int = 0) -> Made:
+    @tp.map
+    def f(x: tp.Vec[n]):  # type: ignore[valid-type]
+        return 0.9 * x + 0.1 * tp.random.normal(shape=(n,))
+
+    return f, {}, dict(x=np.zeros((members, n) if members else n))
+
+
+def inner(count: int) -> Made:
+    @tp.hamiltonian
+    def spring(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + 50 * q @ q
+
+    @tp.potential
+    def rest(q: tp.Vec[2]):
+        return tp.cos(q[0] - q[1])
+
+    return tp.fast(spring) + tp.slow(rest), dict(inner=count), dict(q=[0.1, 0.2], p=[0.0, 0.0])
+
+
+def logistic(n: int) -> Made:
+    @tp.map
+    def f(x: tp.Vec[n]):  # type: ignore[valid-type]
+        y = 3.9 * x * (1 - x)
+        return 0.8 * y + 0.1 * (tp.roll(y, 1) + tp.roll(y, -1))
+
+    return f, {}, dict(x=rng.random(n))
+
+
+def magnetic() -> Made:
+    @tp.hamiltonian
+    def f(q: tp.Vec[3], p: tp.Vec[3]):
+        a = np.stack([-q[1], q[0], 0.0]) / 2
+        return (p - a) @ (p - a) / 2
+
+    return f, {}, dict(q=[1.0, 0.0, 0.0], p=[0.0, 1.0, 0.1])
+
+
+# fmt: off
+TABLE: dict[str, Callable[[], Made]] = {
+    **{f"chain of {n:,}":                       (lambda n=n: chain(n))                                 for n in (8, 9, 32, 33, 100, 400, 1000, 10_000)},
+    **{f"ring of {n:,}":                        (lambda n=n: ring(n))                                  for n in (8, 32, 33, 1000)},
+    **{f"sheet of {n} x {n}":                   (lambda n=n: sheet(n, n))                              for n in (5, 8, 9, 16, 20, 32, 33, 34, 35, 64, 100)},
+    **{f"sheet of {'x'.join(map(str, s))}":     (lambda s=s: sheet(*s))                                for s in ((8, 8, 8), (15, 15, 15), (21, 21, 21), (4, 4, 4, 4), (6, 6, 6, 6), (33, 3), (32, 300))},
+    **{f"inside of {n} x {n}":                  (lambda n=n: inner_sheet(n, n))                        for n in (8, 32, 33, 34, 35, 100)},
+    **{f"cosh(sin) on {n} x {m}":              (lambda n=n, m=m: functions(n, m))                     for n, m in ((6, 6), (12, 12), (33, 34), (100, 100))},
+    **{f"phi4 on {'x'.join(map(str, s))}":      (lambda s=s: phi4(*s))                                 for s in ((8, 8), (32, 32), (8, 8, 8), (16, 16, 16), (6, 6, 6, 6))},
+    **{f"gravity of {n:,}":                     (lambda n=n: gravity(n))                               for n in (3, 8, 9, 20, 33, 1000)},
+    **{f"heat of {n:,}":                        (lambda n=n: heat(n))                                  for n in (10, 64)},
+    **{f"heat of {n:,}, rk4":                   (lambda n=n: heat(n, method="rk4"))                    for n in (10, 33, 64, 400, 10_000)},
+    **{f"heat with ends of {n:,}, rk4":         (lambda n=n: heat_ends(n, method="rk4"))               for n in (34, 400)},
+    **{f"heat of {n:,}, dop853":                (lambda n=n: heat(n, method="dop853"))                 for n in (10, 64, 400)},
+    **{f"heat of {n:,}, radau":                 (lambda n=n: heat(n, method="radau"))                  for n in (10, 400)},
+    "heat of 400":                              lambda: heat(400),
+    **{f"kuramoto of {n}":                      (lambda n=n: kuramoto(n))                              for n in (10, 100)},
+    **{f"kuramoto of {n}, rk4":                 (lambda n=n: kuramoto(n, method="rk4"))                for n in (10, 100, 1000)},
+    **{f"damped wave {n} x {n}":                (lambda n=n: damped(n, n))                             for n in (4, 8, 16)},
+    **{f"damped wave {n} x {n}, rk4":           (lambda n=n: damped(n, n, method="rk4"))               for n in (4, 8, 16, 32, 100)},
+    "lorenz":                                   lambda: lorenz(),
+    "double pendulum":                          lambda: pendulums(2),
+    "double pendulum, galerkin4":               lambda: pendulums(2, method="galerkin4"),
+    "three rods":                               lambda: pendulums(3),
+    "five rods":                                lambda: pendulums(5),
+    **{f"implicit midpoint, chain of {n:,}":    (lambda n=n: chain(n, method="implicit_midpoint"))     for n in (4, 16, 100, 20_000)},
+    **{f"gauss6, chain of {n:,}":               (lambda n=n: chain(n, method="gauss6"))                for n in (4, 16, 20_000)},
+    **{f"a sum over {n} data":                  (lambda n=n: fitted(n))                                for n in (20, 500, 10_000)},
+    **{f"noise on {n}":                         (lambda n=n: noisy(n))                                 for n in (8, 100, 10_000)},
+    "noise on 100, 16 members":                 lambda: noisy(100, 16),
+    **{f"inner={n}":                            (lambda n=n: inner(n))                                 for n in (20, 2000)},
+    **{f"logistic maps, {n:,}":                 (lambda n=n: logistic(n))                              for n in (8, 32, 33, 10_000)},
+    **{f"dd, chain of {n}":                     (lambda n=n: chain(n, precision="dd"))                 for n in (3, 8, 33, 1000)},
+    "exact jump, chain of 200":                 lambda: harmonic(200),
+    "magnetic field":                           magnetic,
+}
+# fmt: on
+
+
+def harmonic(n: int) -> Made:
+    @tp.hamiltonian
+    def f(q: tp.Vec[n], p: tp.Vec[n]):  # type: ignore[valid-type]
+        d = q[1:] - q[:-1]
+        return p @ p / 2 + d @ d / 2
+
+    return f, dict(propagator="exact"), dict(q=rng.normal(size=n), p=np.zeros(n))
+
+
+def child(name: str) -> None:
+    """One row, told as JSON on the last line."""
+    system, options, given = TABLE[name]()
+    run = (
+        dict(until=0.02)
+        if getattr(system, "kind", "") == "ode" and "rk4" not in options.values()
+        else dict(steps=2)
+    )
+    compiler = tp.compile  # the package reads most of its modules here
+    began = time.process_time()
+    row: dict[str, Any] = {}
+    try:
+        sim = compiler(
+            system,
+            **({} if "until" in run or getattr(system, "kind", "") == "map" else dict(dt=0.01)),
+            **options,
+        )
+        row["compile"] = time.process_time() - began
+        began = time.process_time()
+        out = sim.evolve(**given, **run, progress=False)
+        row["run"] = time.process_time() - began
+        row["backend"] = out.metrics["backend"]["used"]
+    except tp.TinyPhysicsError as error:
+        row["refused" if "compile" not in row else "not run"] = str(error).splitlines()[0]
+        row.setdefault("compile", time.process_time() - began)
+    print(json.dumps(row))
+
+
+def measured(name: str, limit: int) -> dict[str, Any]:
+    def stop() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"TINYPHYSICS_CACHE": cache}
+        done = subprocess.run(
+            [sys.executable, __file__, "--row", name],
+            capture_output=True,
+            text=True,
+            env=environment,
+            preexec_fn=stop,
+        )
+    try:
+        return dict(json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, ValueError):
+        last = done.stderr.strip().splitlines()[-1:] if done.returncode > 0 else []
+        return {"error": f"no end in {limit} s" if done.returncode < 0 else " ".join(last)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--limit", type=int, default=60)
+    parser.add_argument("--row")
+    given = parser.parse_args()
+    if given.row:
+        child(given.row)
+        return
+    width = max(map(len, TABLE))
+    print(f"{'':{width}}  {'compile':>8}  {'first run':>9}  CPU seconds", flush=True)
+    for name in TABLE:
+        if given.words and not any(word in name for word in given.words):
+            continue
+        row = measured(name, given.limit)
+        numbers = [f"{row[k]:.2f}" if k in row else "-" for k in ("compile", "run")]
+        words = row.get("error") or row.get("refused") or row.get("not run") or row.get("backend", "")
+        print(f"{name:{width}}  {numbers[0]:>8}  {numbers[1]:>9}  {words}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

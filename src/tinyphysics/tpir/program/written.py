@@ -1,0 +1,81 @@
+"""How many operations would be written down for a program?  Counted on its instructions, before anything is expanded.
+
+Written out number by number, an array counts with all its numbers. In loops it counts with the axes that are no loops:
+a nest has a line for each combination of components, whatever the length of its loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from tinyphysics.ir.dtype import DType, i64, u32
+from tinyphysics.ir.ops import ARITY, BINARY, UNARY
+from tinyphysics.ir.uop import UOp
+from tinyphysics.rules.functions.random import drawn
+from tinyphysics.rules.functions.transcendental import weight
+from tinyphysics.tpir.program.functions import FUNCTIONS, REDUCTIONS
+from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
+from tinyphysics.util import prod
+
+Shapes = dict[Operand, tuple[int, ...]]
+CHOICES = (
+    Word("pad"),
+    Word("concat"),
+    Word("roll"),
+    Word("gather"),
+    Word("scatter"),
+)  # one from several, by the place
+ARITHMETIC = ("FMA", "SYMP_STEP", "SCALE", "ACC_GRAD", "ROTATE")  # one operation a number
+
+
+@lru_cache(maxsize=256)
+def of_function(name: str, dtype: DType) -> int:
+    """Operations of the minimal set that a function of one number is made of."""
+    op = FUNCTIONS.get(name)
+    if op is None or op not in UNARY | BINARY:
+        return 1
+    return weight(UOp(op, dtype, (), tuple(UOp.var(f"x{k}", (), dtype) for k in range(ARITY[op]))))
+
+
+@lru_cache(maxsize=8)
+def of_noise(kind: str, dtype: DType) -> int:
+    address = [
+        UOp.var("low", (), u32),
+        UOp.var("high", (), u32),
+        UOp.var("n", (), i64),
+        UOp.var("m", (), i64),
+    ]
+    return weight(drawn(kind, (0, 1), dtype, UOp.var("k", (), i64), address))
+
+
+def shapes_of(program: Program) -> Shapes:
+    shapes: Shapes = {Param(p.name): p.type.shape for p in program.params}
+    shapes |= {Register("S", k): s.type.shape for k, s in enumerate(program.states)}
+    return shapes | {i.dst: i.type.shape for _, _, i in program.numbered()}
+
+
+def axes_of(program: Program) -> frozenset[int]:
+    """The lengths of all axes in a program: of states, of parameters, and of what is computed on the way."""
+    return frozenset(n for shape in shapes_of(program).values() for n in shape)
+
+
+def lines(program: Program, instructions: Sequence[Instruction], components: int | None = None) -> int:
+    """Operations of the minimal set that are written for some instructions; `components`: axes up to there, the rest are loops."""
+    shapes = shapes_of(program)
+
+    def numbers(shape: Sequence[int]) -> int:
+        return prod(n for n in shape if components is None or n <= components)
+
+    total = 0
+    for i in instructions:
+        size = numbers(i.type.shape)
+        if i.op in REDUCTIONS:
+            total += numbers(shapes.get(i.args[0], ()))
+        elif i.op == "ELEM" and isinstance(i.args[0], Word):
+            total += size * of_function(i.args[0].text, i.type.dtype)
+        elif i.op == "NOISE" and isinstance(i.args[0], Word):
+            total += size * of_noise(i.args[0].text, i.type.dtype)
+        elif i.op in ARITHMETIC or components is not None and i.op == "MOVE" and i.args[0] in CHOICES:
+            total += size
+    return total

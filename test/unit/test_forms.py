@@ -1,0 +1,194 @@
+"""Written out or in loops: decided once for a step, by what would be written; the bits are the same either way."""
+
+import logging
+
+import numpy as np
+import pytest
+
+import tinyphysics as tp
+from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.planner.cost import target
+from tinyphysics.planner.cost.target import MOST_LINES, written
+from tinyphysics.tpir.kernels import materialise as stored
+from tinyphysics.tpir.kernels.kernel import LARGEST
+from tinyphysics.tpir.kernels.loops import build_loops, components_of
+from tinyphysics.tpir.precision.probe import probe
+from tinyphysics.tpir.program.written import lines
+
+rng = np.random.default_rng(7)
+
+
+def inside(n, m):
+    """Only the inside of a sheet moves by its neighbours, as NumPy's users write it."""
+
+    @tp.hamiltonian
+    def f(q: tp.Array[n, m], p: tp.Array[n, m]):
+        around = q[2:, 1:-1] + q[:-2, 1:-1] + q[1:-1, 2:] + q[1:-1, :-2] - 4 * q[1:-1, 1:-1]
+        return (p * p).sum() / 2 + (around * around).sum() / 2
+
+    return f
+
+
+def field(*shape):
+    @tp.hamiltonian
+    def f(q: tp.Array[shape], p: tp.Array[shape]):
+        slopes = sum(((tp.roll(q, -1, a) - q) ** 2).sum() for a in range(len(shape)))
+        return (p * p).sum() / 2 + slopes / 2 + (q**4).sum() / 4
+
+    return f
+
+
+def curved(n, m):
+    @tp.hamiltonian
+    def f(q: tp.Array[n, m], p: tp.Array[n, m]):
+        return (p * p).sum() / 2 + tp.cosh(tp.sin(q[1:] - q[:-1])).sum()
+
+    return f
+
+
+def fitted(n):
+    """The energy of two numbers, a sum over many data."""
+
+    @tp.hamiltonian
+    def f(q: tp.Vec[2], p: tp.Vec[2], x: tp.Vec[n], y: tp.Vec[n]):
+        return p @ p / 2 + ((y - q[0] * tp.exp(-q[1] * x)) ** 2).sum() / n
+
+    return f
+
+
+def noisy(n):
+    @tp.map
+    def f(x: tp.Vec[n]):
+        return 0.9 * x + 0.1 * tp.random.normal(shape=(n,))
+
+    return f
+
+
+SHAPES = {
+    "33 x 34": (33, 34),
+    "34 x 34": (34, 34),
+    "32 x 40": (32, 40),
+}
+SYSTEMS = {
+    **{f"inside of {name}": inside(*shape) for name, shape in SHAPES.items()},
+    "8 x 8 x 8": field(8, 8, 8),
+    "3 x 3 x 3 x 3 x 3 x 3": field(3, 3, 3, 3, 3, 3),
+    "12 x 12 x 12": field(12, 12, 12),
+    "functions on 33 x 34": curved(33, 34),
+}
+
+
+def body(kernel):
+    """Operations in all bodies of a kernel."""
+    return sum(
+        u.op not in (Ops.CONST, Ops.VAR, Ops.LOAD)
+        for section in kernel.sections.values()
+        for nest in section.nests
+        for piece in nest.pieces
+        for u in toposort(piece.roots)
+    )
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_bodies_of_loops_stay_short(name):
+    sim = tp.compile(SYSTEMS[name], dt=0.01)
+    assert sim.target.backend == "llvm" and sim.compiled.in_loops(1) and sim.compiled.in_loops(100)
+    assert body(build_loops(sim.tpir)) < 6_000
+
+
+def test_the_count_can_fail():
+    """With every axis up to 32 written out, 32 beside 34 is a thousand lines for each one."""
+    program = tp.compile(SYSTEMS["inside of 33 x 34"], dt=0.01, backend="python").tpir
+    assert components_of(program) == 8
+    every = (*program.init, *program.step, *program.final)
+    assert lines(program, every, 32) > 20 * lines(program, every, 8)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_loops_over_short_axes_have_the_bits_of_the_vm(name):
+    system = SYSTEMS[name]
+    shape = system.states[0].var.shape
+    start = dict(q=rng.normal(size=shape), p=rng.normal(size=shape))
+    outs = [
+        tp.compile(system, dt=0.01, backend=b).evolve(**start, steps=2) for b in ("python", "llvm", "numpy")
+    ]
+    assert len({out.hash for out in outs}) == 1
+    assert len({np.asarray(out.energy).tobytes() for out in outs}) == 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "compensated", "dd", "lattice"])
+def test_in_every_precision(precision):
+    start = dict(q=rng.normal(size=(4, 4, 4, 4)), p=np.zeros((4, 4, 4, 4)))
+    sims = [
+        tp.compile(field(4, 4, 4, 4), dt=0.01, precision=precision, backend=b) for b in ("python", "llvm")
+    ]
+    assert sims[1].compiled.in_loops(1)
+    one, other = (sim.evolve(**start, steps=2) for sim in sims)
+    assert one.hash == other.hash and np.array_equal(one.energy, other.energy)
+
+
+def test_sums_of_sums_are_no_long_expressions(monkeypatch):
+    """The energy of 12 x 12 x 12 numbers is one sum, and not 1,728 lines."""
+    system = field(12, 12, 12)
+    states = system.states
+    program = probe(states, system.parameters, UOp.var("t"), {"energy": system.energy})
+    build = build_loops.__wrapped__
+    assert body(build(program)) < 2_000
+    monkeypatch.setattr(stored, "MOST_SUMMED", 10**9)
+    assert body(build(program)) > 5_000
+
+
+def test_a_sum_over_data_is_a_loop_along_them():
+    short, long = (tp.compile(fitted(n), dt=0.01) for n in (20, 1_500))
+    assert not short.compiled.in_loops(1) and not short.compiled.in_loops(100)
+    assert long.compiled.in_loops(1) and long.compiled.in_loops(100)
+    assert len(long.tpir.step) < len(short.tpir.step)
+    assert long.certificate.symplectic and long.certificate.consistent
+    x = np.linspace(0, 1, 1_500)
+    start = dict(q=[1.0, 0.5], p=[0.0, 0.1], x=x, y=np.exp(-x))
+    outs = [
+        tp.compile(fitted(1_500), dt=0.01, backend=b).evolve(**start, steps=3) for b in ("python", "llvm")
+    ]
+    assert outs[0].hash == outs[1].hash and np.array_equal(outs[0].energy, outs[1].energy)
+
+
+def test_an_ensemble_of_noisy_arrays_runs_as_one_member_does():
+    sim = tp.compile(noisy(100))
+    count = written(sim.tpir)
+    assert (
+        count.lines > LARGEST > MOST_LINES and count.operations < 1_000
+    )  # a random number is hundreds of operations
+    many = sim.evolve(x=np.zeros((16, 100)), steps=3, seed=5)
+    assert (
+        many.hash
+        == tp.compile(noisy(100), backend="python").evolve(x=np.zeros((16, 100)), steps=3, seed=5).hash
+    )
+
+
+def test_what_is_short_stays_written_out():
+    for system in (field(5, 5), fitted(20)):
+        sim = tp.compile(system, dt=0.01)
+        assert (
+            written(sim.tpir).is_short and not sim.compiled.in_loops(1) and not sim.compiled.in_loops(1_000)
+        )
+
+
+def test_a_run_in_python_that_nobody_asked_for_is_a_warning(caplog, monkeypatch):
+    """Equations that are too long to be written out: loops have no solvers."""
+
+    @tp.hamiltonian
+    def slow_one(q: tp.Vec[3], p: tp.Vec[3]):
+        return p @ p / 2 + (q * q).sum() * (p * p).sum()
+
+    monkeypatch.setattr(target, "MOST_OPERATIONS", 20)
+    with caplog.at_level(logging.WARNING, "tinyphysics"):
+        sim = tp.compile(slow_one, dt=0.01, method="implicit_midpoint")
+    assert sim.target.backend == "python"
+    assert "runs in Python" in caplog.text and "too long to be written out" in caplog.text
+    out = sim.evolve(q=[0.1, 0.2, 0.3], p=[0.0, 0.1, 0.0], steps=1)
+    assert any("runs in Python" in note for note in out.metrics["notes"])
+    caplog.clear()
+    out = tp.compile(slow_one, dt=0.01, method="implicit_midpoint", backend="python").evolve(
+        q=[0.1, 0.2, 0.3], p=[0.0, 0.1, 0.0], steps=1
+    )
+    assert "runs in Python" not in caplog.text and not out.metrics["notes"]
