@@ -192,3 +192,80 @@ def test_a_run_in_python_that_nobody_asked_for_is_a_warning(caplog, monkeypatch)
         q=[0.1, 0.2, 0.3], p=[0.0, 0.1, 0.0], steps=1
     )
     assert "runs in Python" not in caplog.text and not out.metrics["notes"]
+
+
+def heat(n):
+    @tp.ode
+    def warm(u: tp.Vec[n]):
+        return tp.roll(u, 1) - 2 * u + tp.roll(u, -1)
+
+    return warm
+
+
+def phases(n):
+    @tp.ode
+    def kuramoto(a: tp.Vec[n], k: float = 1.0):
+        return k / n * tp.sin(a[None, :] - a[:, None]).sum(1)
+
+    return kuramoto
+
+
+def chain(n):
+    @tp.hamiltonian
+    def springs(q: tp.Vec[n], p: tp.Vec[n]):
+        d = q[1:] - q[:-1]
+        return p @ p / 2 + (d * d / 2 + d**4 / 4).sum()
+
+    return springs
+
+
+@pytest.mark.parametrize("system", [heat(64), heat(5_000), phases(100), phases(3_000)], ids=lambda s: s.name)
+def test_fixed_steps_of_arrays_run_in_loops_at_any_size(system):
+    sim = tp.compile(system, dt=0.01, method="rk4")
+    assert sim.compiled.in_loops(1) and body(build_loops(sim.tpir)) < 2_000
+    assert len(sim.tpir.step) == len(
+        tp.compile(heat(40) if system.name == "warm" else phases(40), dt=0.01, method="rk4").tpir.step
+    )
+
+
+REFUSED = {
+    "taylor with sines": (phases(100), {}),
+    "a long linear series": (heat(10_000), {}),
+    "dop853": (heat(400), dict(method="dop853")),
+    "radau": (heat(400), dict(method="radau")),
+    "gauss4 of a long chain": (chain(20_000), dict(dt=0.01, method="gauss4")),
+    "implicit_midpoint of a long chain": (chain(20_000), dict(dt=0.01, method="implicit_midpoint")),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_written_out_is_counted_before_it_is(name, monkeypatch):
+    """The refusal names the count and a line that works, and no expression was taken apart for it."""
+    system, options = REFUSED[name]
+    for module in ("taylor", "implicit", "rates"):
+        monkeypatch.setattr(f"tinyphysics.synth.{module}.unroll", nothing_is_unrolled, raising=False)
+    with pytest.raises(tp.PlanError, match="operations|elimination") as refused:
+        tp.compile(system, **options)
+    assert 'method="rk4"' in str(refused.value)
+    tp.compile(system, dt=0.01, method="rk4")
+
+
+def nothing_is_unrolled(*_):
+    raise AssertionError("written out before it was counted")
+
+
+def test_a_linear_series_of_many_numbers_runs_in_loops_over_its_orders():
+    few, many = (tp.compile(heat(n)) for n in (8, 64))
+    assert "SERIES" not in few.ir("tpir") and "SERIES" in many.ir("tpir")
+    u = rng.normal(size=64)
+    spectrum = np.fft.fft(u) * np.exp(0.7 * (2 * np.cos(2 * np.pi * np.arange(64) / 64) - 2))
+    assert np.allclose(many.evolve(u=u, until=0.7).final.u, np.fft.ifft(spectrum).real, atol=1e-13)
+
+
+def test_what_takes_seconds_to_compile_is_told(caplog):
+    with caplog.at_level(logging.WARNING, "tinyphysics"):
+        tp.compile(chain(6), dt=0.01, method="gauss4")
+    assert "some seconds" not in caplog.text
+    with caplog.at_level(logging.WARNING, "tinyphysics"):
+        tp.compile(heat(45), method="dop853")
+    assert "some seconds" in caplog.text

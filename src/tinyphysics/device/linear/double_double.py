@@ -135,12 +135,15 @@ def where(condition: Any, a: DD, b: DD) -> DD:
 
 def of_fraction(x: Fraction | int) -> tuple[float, float]:
     """The two floats of a rational number; infinite where it is out of range."""
+    top, below = x.numerator, x.denominator
+    if not top:
+        return 0.0, 0.0
     try:
-        high = x.numerator / x.denominator  # int/int is correctly rounded
+        high = top / below  # int/int is correctly rounded
     except OverflowError:
         return (float("inf") if x > 0 else float("-inf")), 0.0
-    rest = Fraction(x) - Fraction(high)
-    return high, rest.numerator / rest.denominator
+    a, b = high.as_integer_ratio()
+    return high, (top * b - a * below) / (below * b)
 
 
 def of_fractions(rows: Sequence[Any]) -> DD:
@@ -174,6 +177,15 @@ def slices(x: DD, axis: int, width: int, count: int) -> list[Any]:
     return out
 
 
+CACHED = 1 << 15  # numbers of a result that are added up at once, so that they stay in a cache
+
+
+def with_float(high: Any, low: Any, x: Any) -> tuple[Any, Any]:
+    """The two words of high + low + x, with the bits of DD's addition, which has less to do where x has one word."""
+    s, e = two_sum(high, x)
+    return quick_sum(s, e + low)
+
+
 class Sliced:
     """A matrix ready to be multiplied with others: exact products of slices (Ozaki et al. 2012).
 
@@ -191,11 +203,18 @@ class Sliced:
     def __matmul__(self, b: DD) -> DD:
         count = len(self.parts)
         right = slices(b, 0, self.width, count)
-        out = DD(np.zeros((self.shape[0], b.shape[1])))
+        high, low = np.zeros((2, self.shape[0], b.shape[1]))
+        left, there = [bool(p.any()) for p in self.parts], [bool(p.any()) for p in right]
+        some = max(1, CACHED // max(b.shape[1], 1))
         for total in range(count - 1, -1, -1):  # from the smallest on
             for i in range(total + 1):
-                out = out + DD(self.parts[i] @ right[total - i])
-        return out
+                if not (left[i] and there[total - i]):  # all products are 0
+                    continue
+                product = self.parts[i] @ right[total - i]
+                for begin in range(0, self.shape[0], some):
+                    rows = slice(begin, begin + some)
+                    high[rows], low[rows] = with_float(high[rows], low[rows], product[rows])
+        return DD(high, low)
 
 
 def matmul(a: DD, b: DD) -> DD:

@@ -46,7 +46,9 @@ def echelon(a: Any) -> list[int]:
         a[r] = a[r] * pow(int(a[r, c]), -1, PRIME) % PRIME
         others = np.flatnonzero(a[:, c])
         others = others[others != r]
-        a[others] = (a[others] - a[others, c][:, None] * a[r] % PRIME) % PRIME
+        there = np.flatnonzero(a[r])  # where the row is 0 nothing is taken away
+        rest = np.ix_(others, there)
+        a[rest] = (a[rest] - a[others, c][:, None] * a[r, there] % PRIME) % PRIME
         pivots.append(c)
         r += 1
         if r == n:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,13 @@ from tinyphysics.analysis.inverse_distance import FORM, inverse_distance
 from tinyphysics.analysis.lone_potential import apart
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
-from tinyphysics.ir import UOp, toposort
-from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL
+from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.ir.ops import ELEMENTWISE, MINIMAL, UNARY
 from tinyphysics.ir.reduction import FEW
 from tinyphysics.plan import Goal
 from tinyphysics.planner.methods.catalog import Method, tolerance_of
 from tinyphysics.planner.methods.needs import HIERARCHY, SHEARED, quadratic_part
+from tinyphysics.rules.calculus.jet import order_for
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.identities.real import simplify
 from tinyphysics.step import Step, Term
@@ -34,14 +36,26 @@ from tinyphysics.synth.methods.parts import shear_step
 from tinyphysics.synth.methods.radau import radau
 from tinyphysics.synth.methods.rungekutta import runge_kutta
 from tinyphysics.synth.methods.splitting import Approximate, split_step
-from tinyphysics.synth.methods.taylor import taylor_step
+from tinyphysics.synth.methods.taylor import OF_A_NUMBER, taylor_step
 from tinyphysics.synth.methods.variational import variational
-from tinyphysics.synth.methods.wide_taylor import estimate, wide_taylor_step
+from tinyphysics.synth.methods.wide_taylor import estimate, has_products, wide_taylor_step
 from tinyphysics.synth.methods.wisdom_holman import orbit_step
 from tinyphysics.system import System
 from tinyphysics.tpir.kernels.kernel import LARGEST
+from tinyphysics.util import plural
 
+LOG = logging.getLogger("tinyphysics")
 OF_A_FUNCTION = 30  # operations of sin, exp and the like, about
+OF_AN_ATTEMPT = 160  # operations of a number in an attempt of dop853, beside the rates
+OF_AN_UNKNOWN = 20  # of a number that is solved for: its start, its size, its residual
+OF_A_GRADIENT = 4  # times the operations of a scalar
+MOST_TRIED = 10_000  # operations of an attempt
+TOLD = 8_000  # operations that take some seconds to compile
+TOLD_IN_LOOPS = 2_000  # of each order, as counted on arrays
+MOST_LINEAR, MOST_IN_LOOPS = (
+    6_000,
+    60_000,
+)  # of series without products, where "rk4" is as good, and of others
 MOST_SOLVED = (
     14  # numbers, of which a matrix of pairs is eliminated in every attempt: 3*n**3 operations if it is full
 )
@@ -129,6 +143,11 @@ def of_series(job: Job) -> Step:
     rates = simplify(rates)  # recurrences of their series are ours, whoever wrote them
     tolerance = tolerance_of(job.method, job.goal)
     if job.goal.precision != "dd":
+        order = order_for(tolerance)
+        if not has_loops(job.system, rates):
+            check_written(job, series_length(job.system, rates, order))
+        elif series_length(job.system, rates, 1) > TOLD_IN_LOOPS:
+            check_lines(job, rates)
         return taylor_step(job.method.name, job.system, terms, rates, tolerance)
     if (count := estimate(job.system, rates, tolerance)) > LARGEST:
         raise PlanError(
@@ -148,23 +167,94 @@ def with_estimate(job: Job) -> Step:
     return make(job.method.name, job.system, terms, rates, tolerance)
 
 
-def check_length(job: Job, rates: list[UOp]) -> None:
-    """What is far too long to be written out is refused before it is."""
-    once = sum(
-        u.size * (1 if u.op in MINIMAL else OF_A_FUNCTION) for u in toposort(rates) if u.op in ELEMENTWISE
+def once(rates: Sequence[UOp]) -> int:
+    """Operations that rates are when they are written out, counted on arrays."""
+    found = toposort(rates)
+    sums = sum(u.src[0].size for u in found if u.op is Ops.REDUCE)
+    return sums + sum(
+        u.size * (1 if u.op in MINIMAL else OF_A_FUNCTION) for u in found if u.op in ELEMENTWISE
     )
-    if once * job.method.stages > 2 * LARGEST:
-        raise PlanError(
-            f"`{job.method.name}` is written out number by number, and {job.method.stages} times the rates of "
-            f"`{job.system.name}` are some {once * job.method.stages:,} operations: {LARGEST:,} at most",
-            fix='method="taylor" has loops for sums, products and roots; so have kicks and drifts.',
-        )
+
+
+def in_steps(job: Job) -> str:
+    """The line that steps arrays of any length in loops."""
+    system = job.system
+    dt = "dt=0.01" if job.goal.dt is None else f"dt={job.goal.dt:g}"
+    splits = system.kind == "hamiltonian" and bool(job.facts["separable"])
+    best = f"tp.compile({system.name}, {dt}) steps it by kicks and drifts. " if splits else ""
+    return f'{best}tp.compile({system.name}, {dt}, method="rk4") runs in loops, without a certificate.'
+
+
+def check_written(job: Job, count: int, most: int = LARGEST) -> None:
+    """What is far too long to be written out is refused before it is; what is long is told."""
+    numbers = sum(s.var.size for s in job.system.states)
+    told = (
+        f"`{job.method.name}` is written out number by number, for the {plural(numbers, 'number')} of "
+        f"`{job.system.name}` about {count:,} operations a step"
+    )
+    if count > most:
+        raise PlanError(f"{told}, and {most:,} are the most", fix=in_steps(job))
+    if count > TOLD:
+        LOG.warning("%s: this takes some seconds to compile", told)
+
+
+def check_length(job: Job, rates: list[UOp]) -> None:
+    """Of methods that estimate their error."""
     numbers = sum(s.var.size for s in job.system.states)
     if job.method.kind == "collocated" and numbers > MOST_SOLVED:
         raise PlanError(
             f"`{job.method.name}` writes out the elimination of {numbers} numbers: {MOST_SOLVED} at most",
-            fix='method="dop853" solves nothing, where steps need not be long.',
+            fix='method="dop853" solves nothing, where steps need not be long.'
+            if numbers * OF_AN_ATTEMPT < MOST_TRIED
+            else in_steps(job),
         )
+    check_written(job, once(rates) * job.method.stages + numbers * OF_AN_ATTEMPT, MOST_TRIED)
+
+
+def series_length(system: System, rates: Sequence[UOp], order: int) -> int:
+    """Operations of Taylor series that are written out, counted on arrays: sums of products, and what is linear."""
+    moving = frozenset(s.var for s in system.states)
+    total = order * OF_A_NUMBER * sum(s.var.size for s in system.states)
+    for u in toposort(rates):
+        if not u.leaves & moving:
+            continue
+        if u.op in ELEMENTWISE and has_products(u, moving):
+            total += u.size * order**2 // (2 if u.op in MINIMAL or u.op is Ops.EXP else 1)  # sin needs cos
+        elif u.op in ELEMENTWISE or u.op is Ops.REDUCE:
+            total += max(u.size, u.src[0].size) * order
+    return total
+
+
+def has_loops(system: System, rates: Sequence[UOp]) -> bool:
+    """May their series run in loops over coefficients?  Sums, products, quotients, powers and roots do."""
+    moving = frozenset(s.var for s in system.states)
+    return system.time is None and not any(
+        u.op in UNARY - MINIMAL and u.leaves & moving for u in toposort(rates)
+    )
+
+
+def check_lines(job: Job, rates: Sequence[UOp]) -> None:
+    """In loops over coefficients every number still has lines of its own, once for all orders."""
+    system = job.system
+    moving = frozenset(s.var for s in system.states)
+    count = series_length(system, rates, 1)
+    linear = not any(u.op in ELEMENTWISE and has_products(u, moving) for u in toposort(rates))
+    most = MOST_LINEAR if linear else MOST_IN_LOOPS
+    told = f"the Taylor series of `{system.name}` are about {count:,} operations of each order"
+    if count > most:
+        raise PlanError(f"{told}, and {most:,} are the most", fix=in_steps(job))
+    LOG.warning("%s: this takes some seconds to compile", told)
+
+
+def by_solving(job: Job) -> None:
+    """Of methods that solve equations: at the beginning, ahead, at every stage, and for the moves."""
+    system, stages = job.system, max(job.method.slopes, 1)
+    own = (
+        once(rates_of(system)[0])
+        if system.kind == "hamiltonian" and system.motion is None
+        else OF_A_GRADIENT * once([u for u in (system.energy,) if u is not None])
+    )
+    check_written(job, (stages + 3) * own + OF_AN_UNKNOWN * sum(s.var.size for s in system.states))
 
 
 def at_paces(job: Job) -> Step:
@@ -269,6 +359,7 @@ def of_exponential(job: Job) -> Step:
 
 def by_collocation(job: Job) -> Step:
     method = job.method
+    by_solving(job)
     if "a potential apart" in method.needs:
         found = apart(job.system)
         return kicked(method.name, job.system, found.V, found.rest, COMPOSITION[method.lengths], method.keeps)
@@ -292,6 +383,7 @@ def by_discrete_gradient(job: Job) -> Step:
             f"`{job.method.name}` would keep another energy than H with time=", fix="Leave time= out."
         )
     polynomial = job.facts["polynomial"]
+    by_solving(job)
     return energy_step(job.method.name, job.system, polynomial.degree if polynomial else None)
 
 

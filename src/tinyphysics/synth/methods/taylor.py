@@ -35,6 +35,7 @@ STALLED = 2.0**-80  # of the time: a step that is shorter gets nowhere
 WRITTEN = (
     8_000  # products of a step that is written out: more compile slowly, and leave the instruction cache
 )
+LINEAR = 4_000  # operations of a step that are no products
 BASES = 3  # coefficients that the last ones are compared with: a state may begin at zero
 
 
@@ -53,9 +54,10 @@ def taylor_step(
 def for_loops(states: Sequence[State], loops: Loops) -> bool:
     """Is a step long when it is written out, and are there loops for all that it does?"""
     try:
-        return length_of(loop_plan(states, loops)) > WRITTEN
+        plan = loop_plan(states, loops)
     except TooLong:
         return False
+    return length_of(plan) > WRITTEN or linear_length(plan) > LINEAR
 
 
 def loop_plan(states: Sequence[State], loops: Loops) -> SeriesPlan:
@@ -66,6 +68,14 @@ def loop_plan(states: Sequence[State], loops: Loops) -> SeriesPlan:
 def length_of(plan: SeriesPlan) -> int:
     """Products of a step."""
     return sum(len(s.out) for level in plan.sums for s in level) * QUAD * plan.order**2 // 2
+
+
+OF_A_NUMBER = 4  # operations of each order: two sums of a series, and two choices between old and new
+
+
+def linear_length(plan: SeriesPlan) -> int:
+    """Operations of a step, written out, that are no products of series: in loops they are written once for all orders."""
+    return plan.order * (sum(map(len, plan.linear)) + OF_A_NUMBER * len(plan.states))
 
 
 def loop_parts(plan: SeriesPlan) -> tuple[list[UOp], UOp, list[UOp], UOp]:
