@@ -1,12 +1,15 @@
 """Written out or in loops: decided once for a step, by what would be written; the bits are the same either way."""
 
+import itertools
 import logging
 
 import numpy as np
 import pytest
 
 import tinyphysics as tp
+from tinyphysics.device.host import arrays, nests
 from tinyphysics.ir import Ops, UOp, toposort
+from tinyphysics.ir.value import fma_exact
 from tinyphysics.planner.cost import target
 from tinyphysics.planner.cost.target import MOST_LINES, written
 from tinyphysics.tpir.kernels import materialise as stored
@@ -269,3 +272,62 @@ def test_what_takes_seconds_to_compile_is_told(caplog):
     with caplog.at_level(logging.WARNING, "tinyphysics"):
         tp.compile(heat(45), method="dop853")
     assert "some seconds" in caplog.text
+
+
+@tp.hamiltonian
+def cluster(q: tp.Array["n", 3], p: tp.Array["n", 3], m: tp.Vec["n"]):
+    d = q[:, None] - q[None, :]
+    r = tp.sqrt((d * d).sum(-1) + 1e-4)
+    return ((p * p).sum(-1) / (2 * m)).sum() - tp.pair_sum(m[:, None] * m[None, :] / r)
+
+
+@pytest.mark.parametrize("at_once", [1, 50, 700, 1 << 15])
+def test_pairs_by_numpy_have_the_same_bits_however_many_rows_are_done_at_once(at_once, monkeypatch):
+    monkeypatch.setattr(nests, "AT_ONCE", at_once)
+    n = 61
+    start = dict(q=rng.normal(size=(n, 3)), p=rng.normal(size=(n, 3)), m=rng.random(n) + 1.0)
+    start["q"][7] = start["q"][40]  # a distance of 0 in every component
+    sims = [tp.compile(cluster, dt=0.01, sizes={"n": n}, backend=b) for b in ("llvm", "numpy")]
+    one, other = (sim.evolve(**start, steps=2) for sim in sims)
+    assert one.hash == other.hash and np.array_equal(one.energy, other.energy)
+
+
+def test_pairs_by_numpy_take_a_block_of_rows_in_each_call(monkeypatch):
+    calls = []
+    block = nests.Interpreter.block
+    monkeypatch.setattr(
+        nests.Interpreter, "block", lambda self, *a: calls.append(len(a[-1])) or block(self, *a)
+    )
+    n = 256
+    sim = tp.compile(cluster, dt=0.01, sizes={"n": n}, backend="numpy")
+    sim.evolve(q=rng.normal(size=(n, 3)), p=np.zeros((n, 3)), m=np.ones(n), steps=1)
+    assert calls and len(calls) < 20 and max(calls) == 128
+
+
+EDGES = [
+    0.0,
+    -0.0,
+    5e-324,
+    -5e-324,
+    2.2e-308,
+    1e-160,
+    -3e-121,
+    1.0,
+    -1.0,
+    1 + 2**-52,
+    0.1,
+    1e121,
+    1.7e308,
+    np.inf,
+    -np.inf,
+    np.nan,
+]
+
+
+def test_a_fused_product_by_numpy_is_rounded_once_at_every_edge():
+    a, b, c = (np.array(x) for x in zip(*itertools.product(EDGES, repeat=3)))
+    with np.errstate(all="ignore"):
+        found = arrays.fma64(a, b, c)
+    wanted = np.array([fma_exact(*map(float, x)) for x in zip(a, b, c)])
+    same = (found == wanted) & (np.signbit(found) == np.signbit(wanted)) | np.isnan(found) & np.isnan(wanted)
+    assert same.all(), [(x, y, z) for x, y, z, ok in zip(a, b, c, same) if not ok][:5]

@@ -58,7 +58,10 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
         & (size[2] < 1e120)
         & ((c == 0) | (size[3] > 1e-120) & (size[3] < 1e120))
     )
-    for i in zip(*np.nonzero(~plain)):
+    nothing = (a == 0) | (b == 0)  # then the product is exact, or no number
+    if nothing.any():
+        out = np.where(nothing, p + c, out)
+    for i in zip(*np.nonzero(~(plain | nothing))):
         out[i] = fma_exact(float(a[i]), float(b[i]), float(c[i]))
     return out
 

@@ -25,6 +25,9 @@ CALL = ctypes.CFUNCTYPE(None)
 IDENTITY = {Ops.ADD: -0.0, Ops.MAX: -np.inf, Ops.MIN: np.inf}
 
 
+AT_ONCE = 1 << 15  # pairs
+
+
 class Interpreter:
     """One nest, on memory that a table of addresses points to."""
 
@@ -216,32 +219,50 @@ class Interpreter:
                     begin = (slab * (b.planes // (len(cuts) - 1)) + s.plane) * b.plane
                     columns[s] = self.memory[s.buffer][begin : begin + size]
                     columns[s][:] = self.nothing(s, [size])
-            for i in range(low, high):
-                js = self.partners(i, size)
-                here = env | {i_var: np.array([i]), j_var: js}
-                values = self.evaluate([s.value for s in piece.stores], here)
-                for s, v in zip(piece.stores, values):
-                    v = np.broadcast_to(v, [len(js)])
-                    if s in columns:
-                        columns[s][js] = self.combine(s, columns[s][js], v)
-                        continue
-                    acc = self.nothing(s, [PAIR_LANES])
-                    for k, j in enumerate(js):
-                        lane = j % PAIR_LANES
-                        acc[lane : lane + 1] = self.combine(s, acc[lane : lane + 1], v[k : k + 1])
-                    self.memory[s.buffer][self.place(s.buffer, s.plane, [np.array([i])])] = self.fold(s, acc)
-                if len(here[j_var]):
-                    self.guards(piece, here)
+            rows = 1 if self.nest.near is not None else max(1, AT_ONCE // size)
+            for i in range(low, high, rows):
+                self.block(env, columns, np.arange(i, min(i + rows, high)))
+
+    def block(self, env: dict[UOp, Array], columns: dict[Store, Array], rows: Array) -> None:
+        """Some rows at once: what is no pair among them adds nothing."""
+        (size,), (piece,) = self.nest.sizes, self.nest.pieces
+        i_var, j_var = self.nest.variables
+        js = self.partners(int(rows[0]), size)
+        there = (js > rows[:, None]) & (js < size)
+        if not len(js):  # rows without neighbours
+            js, there = np.arange(PAIR_LANES), np.zeros((len(rows), PAIR_LANES), bool)
+        here = env | {i_var: rows[:, None], j_var: np.minimum(js, size - 1)[None]}
+        values = self.evaluate([s.value for s in piece.stores], here)
+        for s, v in zip(piece.stores, values):
+            x = np.where(there, v, self.nothing(s, [1]))
+            if s in columns:
+                inside = js < size
+                own = js[inside]
+                columns[s][own] = self.in_turn(s, np.concatenate([columns[s][None, own], x[:, inside]]))
+                continue
+            lanes = self.in_turn(s, np.moveaxis(x.reshape(len(rows), -1, PAIR_LANES), 1, 0))
+            self.memory[s.buffer][self.place(s.buffer, s.plane, [rows])] = self.fold(s, lanes)
+        for g in self.evaluate(piece.guards, here):
+            if (g & there).any():
+                self.flags[0] = 1
+
+    def in_turn(self, s: Store, x: Array) -> Array:
+        """Items along the first axis, one after the other."""
+        if s.combine is Ops.ADD:
+            return np.add.accumulate(x, axis=0)[-1]  # which is that by definition, as a sum is not
+        out = x[0]
+        for item in x[1:]:
+            out = self.combine(s, out, item)
+        return out
 
     def partners(self, i: int, size: int) -> Array:
-        """The columns of a row: all after it, or those of its blocks in a list."""
+        """Columns of a row in whole blocks: all from it on, or those of its blocks in a list."""
         if self.nest.near is None:
-            return np.arange(i + 1, size)
+            first = (i + 1) // PAIR_LANES * PAIR_LANES
+            return np.arange(first, -(-size // PAIR_LANES) * PAIR_LANES)
         starts, blocks = self.starts, self.blocks
-        js = (blocks[starts[i] : starts[i + 1], None].astype(np.int64) >> FIRST) * PAIR_LANES + np.arange(
-            PAIR_LANES
-        )
-        return js[(js > i) & (js < size)]
+        here = blocks[starts[i] : starts[i + 1], None].astype(np.int64) >> FIRST
+        return (here * PAIR_LANES + np.arange(PAIR_LANES)).ravel()
 
 
 def view(address: int, buffer: Any) -> Array:
