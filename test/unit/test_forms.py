@@ -331,3 +331,23 @@ def test_a_fused_product_by_numpy_is_rounded_once_at_every_edge():
     wanted = np.array([fma_exact(*map(float, x)) for x in zip(a, b, c)])
     same = (found == wanted) & (np.signbit(found) == np.signbit(wanted)) | np.isnan(found) & np.isnan(wanted)
     assert same.all(), [(x, y, z) for x, y, z, ok in zip(a, b, c, same) if not ok][:5]
+
+
+def test_a_zero_in_a_vector_potential_does_not_cost_the_splitting():
+    @tp.hamiltonian
+    def stacked(q: tp.Vec[3], p: tp.Vec[3], B: float = 1.0):
+        x, y, z = q
+        a = B * np.stack([-y * y, 0.0, 0.0]) * tp.exp(-z * z)
+        return (p - a) @ (p - a) / 2
+
+    @tp.hamiltonian
+    def by_hand(q: tp.Vec[3], p: tp.Vec[3], B: float = 1.0):
+        x, y, z = q
+        return ((p[0] + B * y * y * tp.exp(-z * z)) ** 2 + p[1] ** 2 + p[2] ** 2) / 2
+
+    one, other = (tp.compile(s, dt=0.01) for s in (stacked, by_hand))
+    assert one.compiled.known.method == other.compiled.known.method == "strang"
+    assert one.compiled.known.operations <= 1.2 * other.compiled.known.operations
+    assert one.certificate.symplectic and one.certificate.consistent
+    start = dict(q=[0.5, 0.3, 0.2], p=[0.0, 1.0, 0.1], steps=100)
+    assert np.allclose(one.evolve(**start).final.q, other.evolve(**start).final.q, rtol=1e-12)

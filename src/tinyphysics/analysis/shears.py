@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from tinyphysics.analysis.separable import signed_sum, terms
 from tinyphysics.errors import TraceError
 from tinyphysics.facts import Fact
-from tinyphysics.ir import UOp, elements, toposort
+from tinyphysics.ir import Ops, UOp, elements, toposort
 from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import chooses
+from tinyphysics.rules.identities.real import simplify
 from tinyphysics.system import System
 from tinyphysics.util import in_order
 
@@ -37,12 +38,20 @@ def shears(system: System) -> Fact:
     kinetic: list[Term] = []
     potential: list[Term] = []
     groups: list[tuple[list[Term], Held]] = []
+
+    def pair_in(held: Held) -> tuple[UOp, UOp] | None:
+        return next(((a, b) for a, b in partner.items() if a in held and b in held), None)
+
     for term, minus in terms(system.energy, mixed):
         if not mixed(term):
             (kinetic if term.leaves & p else potential).append((term, minus))
             continue
-        for u, sign, held in pieces(term, minus, system, partner):
-            pair = next(((a, b) for a, b in partner.items() if a in held and b in held), None)
+        found = list(pieces(term, minus, system, partner))
+        if any(pair_in(held) and is_zero(u) for u, _, held in found):
+            # p[2]*0/r of a vector potential without a third component
+            found = [piece for piece in found if not is_zero(piece[0])]
+        for u, sign, held in found:
+            pair = pair_in(held)
             if pair is not None:
                 few = (
                     ""
@@ -72,6 +81,12 @@ def shears(system: System) -> Fact:
         f"{', '.join(name for name, _ in parts)}",
         parts=tuple(parts),
     )
+
+
+def is_zero(u: UOp) -> bool:
+    """Is it 0 whatever the state, because a factor is the number 0?"""
+    (found,) = simplify([u])
+    return found.op is Ops.CONST and found.arg == 0
 
 
 def conjugates(system: System) -> dict[UOp, UOp]:
