@@ -1,4 +1,4 @@
-"""How long does it take until a system runs?  CPU seconds to compile it and to its first steps, for shapes up to 10^4 numbers.
+"""How long does it take until a system runs?  CPU seconds to compile it and to its first steps, up to 10^4 numbers.
 
     python bench/compile_times.py                    # the whole table
     python bench/compile_times.py sheet heat         # rows whose name holds one of these words
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -191,6 +191,15 @@ def inner(count: int) -> Made:
     return tp.fast(spring) + tp.slow(rest), dict(inner=count), dict(q=[0.1, 0.2], p=[0.0, 0.0])
 
 
+def harmonic(n: int) -> Made:
+    @tp.hamiltonian
+    def f(q: tp.Vec[n], p: tp.Vec[n]):  # type: ignore[valid-type]
+        d = q[1:] - q[:-1]
+        return p @ p / 2 + d @ d / 2
+
+    return f, dict(propagator="exact"), dict(q=rng.normal(size=n), p=np.zeros(n))
+
+
 def logistic(n: int) -> Made:
     @tp.map
     def f(x: tp.Vec[n]):  # type: ignore[valid-type]
@@ -209,52 +218,58 @@ def magnetic() -> Made:
     return f, {}, dict(q=[1.0, 0.0, 0.0], p=[0.0, 1.0, 0.1])
 
 
+SIZES = (5, 8, 9, 16, 20, 32, 33, 34, 35, 64, 100)
+SHAPES = ((8, 8, 8), (15, 15, 15), (21, 21, 21), (4, 4, 4, 4), (6, 6, 6, 6), (33, 3), (32, 300))
+FIELDS = ((8, 8), (32, 32), (8, 8, 8), (16, 16, 16), (6, 6, 6, 6))
+AREAS = ((6, 6), (12, 12), (33, 34), (100, 100))
+
+
+def rows(
+    name: str, make: Callable[..., Made], sizes: Iterable[Any], **options: Any
+) -> dict[str, Callable[[], Made]]:
+    """A row for each size, which the name shows."""
+
+    def row(size: Any) -> tuple[str, Callable[[], Made]]:
+        shape = size if isinstance(size, tuple) else (size,)
+        return name.format(" x ".join(f"{n:,}" for n in shape)), lambda: make(*shape, **options)
+
+    return dict(map(row, sizes))
+
+
 # fmt: off
 TABLE: dict[str, Callable[[], Made]] = {
-    **{f"chain of {n:,}":                       (lambda n=n: chain(n))                                 for n in (8, 9, 32, 33, 100, 400, 1000, 10_000)},
-    **{f"ring of {n:,}":                        (lambda n=n: ring(n))                                  for n in (8, 32, 33, 1000)},
-    **{f"sheet of {n} x {n}":                   (lambda n=n: sheet(n, n))                              for n in (5, 8, 9, 16, 20, 32, 33, 34, 35, 64, 100)},
-    **{f"sheet of {'x'.join(map(str, s))}":     (lambda s=s: sheet(*s))                                for s in ((8, 8, 8), (15, 15, 15), (21, 21, 21), (4, 4, 4, 4), (6, 6, 6, 6), (33, 3), (32, 300))},
-    **{f"inside of {n} x {n}":                  (lambda n=n: inner_sheet(n, n))                        for n in (8, 32, 33, 34, 35, 100)},
-    **{f"cosh(sin) on {n} x {m}":              (lambda n=n, m=m: functions(n, m))                     for n, m in ((6, 6), (12, 12), (33, 34), (100, 100))},
-    **{f"phi4 on {'x'.join(map(str, s))}":      (lambda s=s: phi4(*s))                                 for s in ((8, 8), (32, 32), (8, 8, 8), (16, 16, 16), (6, 6, 6, 6))},
-    **{f"gravity of {n:,}":                     (lambda n=n: gravity(n))                               for n in (3, 8, 9, 20, 33, 1000)},
-    **{f"heat of {n:,}":                        (lambda n=n: heat(n))                                  for n in (10, 64)},
-    **{f"heat of {n:,}, rk4":                   (lambda n=n: heat(n, method="rk4"))                    for n in (10, 33, 64, 400, 10_000)},
-    **{f"heat with ends of {n:,}, rk4":         (lambda n=n: heat_ends(n, method="rk4"))               for n in (34, 400)},
-    **{f"heat of {n:,}, dop853":                (lambda n=n: heat(n, method="dop853"))                 for n in (10, 64, 400)},
-    **{f"heat of {n:,}, radau":                 (lambda n=n: heat(n, method="radau"))                  for n in (10, 400)},
-    "heat of 400":                              lambda: heat(400),
-    **{f"kuramoto of {n}":                      (lambda n=n: kuramoto(n))                              for n in (10, 100)},
-    **{f"kuramoto of {n}, rk4":                 (lambda n=n: kuramoto(n, method="rk4"))                for n in (10, 100, 1000)},
-    **{f"damped wave {n} x {n}":                (lambda n=n: damped(n, n))                             for n in (4, 8, 16)},
-    **{f"damped wave {n} x {n}, rk4":           (lambda n=n: damped(n, n, method="rk4"))               for n in (4, 8, 16, 32, 100)},
-    "lorenz":                                   lambda: lorenz(),
-    "double pendulum":                          lambda: pendulums(2),
-    "double pendulum, galerkin4":               lambda: pendulums(2, method="galerkin4"),
-    "three rods":                               lambda: pendulums(3),
-    "five rods":                                lambda: pendulums(5),
-    **{f"implicit midpoint, chain of {n:,}":    (lambda n=n: chain(n, method="implicit_midpoint"))     for n in (4, 16, 100, 20_000)},
-    **{f"gauss6, chain of {n:,}":               (lambda n=n: chain(n, method="gauss6"))                for n in (4, 16, 20_000)},
-    **{f"a sum over {n} data":                  (lambda n=n: fitted(n))                                for n in (20, 500, 10_000)},
-    **{f"noise on {n}":                         (lambda n=n: noisy(n))                                 for n in (8, 100, 10_000)},
-    "noise on 100, 16 members":                 lambda: noisy(100, 16),
-    **{f"inner={n}":                            (lambda n=n: inner(n))                                 for n in (20, 2000)},
-    **{f"logistic maps, {n:,}":                 (lambda n=n: logistic(n))                              for n in (8, 32, 33, 10_000)},
-    **{f"dd, chain of {n}":                     (lambda n=n: chain(n, precision="dd"))                 for n in (3, 8, 33, 1000)},
-    "exact jump, chain of 200":                 lambda: harmonic(200),
-    "magnetic field":                           magnetic,
+    **rows("chain of {}", chain, (8, 9, 32, 33, 100, 400, 1000, 10_000)),
+    **rows("ring of {}", ring, (8, 32, 33, 1000)),
+    **rows("sheet of {}", sheet, (*((n, n) for n in SIZES), *SHAPES)),
+    **rows("inside of {}", inner_sheet, ((n, n) for n in (8, 32, 33, 34, 35, 100))),
+    **rows("cosh(sin) on {}", functions, AREAS),
+    **rows("phi4 on {}", phi4, FIELDS),
+    **rows("gravity of {}", gravity, (3, 8, 9, 20, 33, 1000)),
+    **rows("heat of {}", heat, (10, 64, 400)),
+    **rows("heat of {}, rk4", heat, (10, 33, 64, 400, 10_000), method="rk4"),
+    **rows("heat with ends of {}, rk4", heat_ends, (34, 400), method="rk4"),
+    **rows("heat of {}, dop853", heat, (10, 64, 400), method="dop853"),
+    **rows("heat of {}, radau", heat, (10, 400), method="radau"),
+    **rows("kuramoto of {}", kuramoto, (10, 100)),
+    **rows("kuramoto of {}, rk4", kuramoto, (10, 100, 1000), method="rk4"),
+    **rows("damped wave {}", damped, ((n, n) for n in (4, 8, 16))),
+    **rows("damped wave {}, rk4", damped, ((n, n) for n in (4, 8, 16, 32, 100)), method="rk4"),
+    "lorenz": lorenz,
+    "double pendulum": lambda: pendulums(2),
+    "double pendulum, galerkin4": lambda: pendulums(2, method="galerkin4"),
+    **rows("{} rods", pendulums, (3, 5)),
+    **rows("implicit midpoint, chain of {}", chain, (4, 16, 100, 20_000), method="implicit_midpoint"),
+    **rows("gauss6, chain of {}", chain, (4, 16, 20_000), method="gauss6"),
+    **rows("a sum over {} data", fitted, (20, 500, 10_000)),
+    **rows("noise on {}", noisy, (8, 100, 10_000)),
+    "noise on 100, 16 members": lambda: noisy(100, 16),
+    **rows("inner={}", inner, (20, 2000)),
+    **rows("logistic maps, {}", logistic, (8, 32, 33, 10_000)),
+    **rows("dd, chain of {}", chain, (3, 8, 33, 1000), precision="dd"),
+    "exact jump, chain of 200": lambda: harmonic(200),
+    "magnetic field": magnetic,
 }
 # fmt: on
-
-
-def harmonic(n: int) -> Made:
-    @tp.hamiltonian
-    def f(q: tp.Vec[n], p: tp.Vec[n]):  # type: ignore[valid-type]
-        d = q[1:] - q[:-1]
-        return p @ p / 2 + d @ d / 2
-
-    return f, dict(propagator="exact"), dict(q=rng.normal(size=n), p=np.zeros(n))
 
 
 def child(name: str) -> None:

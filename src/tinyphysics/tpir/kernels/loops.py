@@ -173,7 +173,7 @@ def longest_axis(program: Program) -> int:
 
 @lru_cache(maxsize=64)
 def components_of(program: Program) -> int | None:
-    """How long an axis is written out where the others are loops: as long as the bodies stay short; None if no axis is longer.
+    """How long an axis is written out where the others are loops: as long as bodies stay short; None if no axis is longer.
 
     Decided once for the whole program: an axis of 32 beside one of 33 is a loop if 32 times the rest would be too long.
     """

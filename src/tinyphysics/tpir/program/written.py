@@ -61,7 +61,10 @@ def axes_of(program: Program) -> frozenset[int]:
 
 
 def lines(program: Program, instructions: Sequence[Instruction], components: int | None = None) -> int:
-    """Operations of the minimal set that are written for some instructions; `components`: axes up to there, the rest are loops."""
+    """Operations of the minimal set that are written for some instructions.
+
+    Axes longer than `components` are loops, of which the body counts once; None: all is written out.
+    """
     shapes = shapes_of(program)
 
     def numbers(shape: Sequence[int]) -> int:
