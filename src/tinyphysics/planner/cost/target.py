@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tinyphysics.errors import BackendError, PlanError
 from tinyphysics.ir.ops import ARCS
@@ -72,6 +73,7 @@ class Written:
         return self.operations <= self.most and self.lines <= LARGEST
 
 
+@lru_cache(maxsize=16)
 def written(program: Program) -> Written:
     """Operations that would be written out."""
     if by_lists(program) or approximates(program):

@@ -60,6 +60,31 @@ def type_of(u: UOp) -> Type:
     return Type(u.dtype, u.shape)
 
 
+class Current(dict[UOp, Operand]):
+    """What is in registers now, and which of it reads a variable: a step may have thousands of blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readers: dict[UOp, dict[UOp, None]] = {}
+
+    def __setitem__(self, u: UOp, register: Operand) -> None:
+        super().__setitem__(u, register)
+        for v in u.leaves:
+            self.readers.setdefault(v, {})[u] = None
+
+    def forget(self, variable: UOp, kept: UOp | None = None) -> None:
+        """All that reads a variable, but for one."""
+        for u in self.readers.pop(variable, {}):
+            if u is kept:
+                self.readers[variable] = {u: None}
+            else:
+                self.pop(u, None)
+
+    def clear(self) -> None:
+        super().clear()
+        self.readers.clear()
+
+
 class Builder:
     """Instructions of one program, section by section, with values that are still current."""
 
@@ -84,7 +109,7 @@ class Builder:
         self.versions: dict[tuple[str, int], int] = {}
         self.flows: dict[UOp, UOp] = {}  # the matrices of turns, by their times
         self.invariant: dict[UOp, Operand] = {}  # computed in init, valid everywhere
-        self.current: dict[UOp, Operand] = {}  # valid until a state that they read is rewritten
+        self.current = Current()  # valid until a state that they read is rewritten
 
     def emit(self, section: str, op: str, *operands: Operand, u: UOp | None = None, note: str = "") -> None:
         type_ = type_of(u) if u is not None else Type()
@@ -195,7 +220,7 @@ class Builder:
     def rewritten(self, state: UOp) -> None:
         """Forget what was computed from the old value."""
         kept = state if self.frame is None else None  # where its register is not what it is to the user
-        self.current = {u: r for u, r in self.current.items() if state not in u.leaves or u is kept}
+        self.current.forget(state, kept)
 
     # --- bodies on their orbits ---------------------------------------------------------------
     def state(self, u: UOp) -> Register:
@@ -332,12 +357,12 @@ def lower_solve(b: Builder, solve: Solve, section: str, time: UOp | None) -> Non
     b.current[solve.unknown] = register
     operands = [b.operand(u, section) for u in (residual, *matrix)]
     b.emit(section, "UNTIL", register, *operands, size, (solve.rounds,), u=solve.unknown, note=" ")
-    b.current = {u: r for u, r in b.current.items() if solve.unknown not in u.leaves or u is solve.unknown}
+    b.current.forget(solve.unknown, solve.unknown)
     if isinstance(solve.moves, Block):
         lower_block(b, solve.moves, section, time)
     else:
         assign(b, solve.moves, section, time)
-    b.current = {u: r for u, r in b.current.items() if solve.unknown not in u.leaves}
+    b.current.forget(solve.unknown)
 
 
 def assign(b: Builder, assigned: Sequence[Assign], section: str, time: UOp | None) -> None:
