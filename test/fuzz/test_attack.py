@@ -1,0 +1,173 @@
+"""Is any verdict of the compiler false on random programs?  Fifty cases of tools/attack.py, and what it would find."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+TOOLS = Path(__file__).parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))
+
+from attack import certificates, facts, goals, listings, orders  # noqa: E402
+from attack.case import Case  # noqa: E402
+from attack.findings import Tally  # noqa: E402
+from attack.minimise import minimised  # noqa: E402
+from attack.one import attacked  # noqa: E402
+from attack.programs import WRITERS, case_of  # noqa: E402
+from attack.subject import Subject  # noqa: E402
+from attack.truth import Truth  # noqa: E402
+
+SCALARS = (("q", (), 1, "position"), ("p", (), 1, "momentum"))
+
+
+def written(*terms: str, signature: str = "@tp.hamiltonian\ndef system(q, p):", **changes) -> Case:
+    """A case that was not drawn."""
+    given = dict(options={"dt": 0.2, "backend": "llvm"}, steps=2) | changes
+    return Case(0, "separable", "", signature, terms, "", SCALARS, {}, **given)
+
+
+class Verdict:
+    def __init__(self, holds: bool) -> None:
+        self.holds, self.because = holds, "made up"
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+
+def certified(monkeypatch, *names: str) -> None:
+    """From here on every certificate says yes to these, and no to all others."""
+    every = ("symplectic", "volume_preserving", "symmetric", "reversible", "consistent")
+    monkeypatch.setattr(Subject, "certificate", SimpleNamespace(**{n: Verdict(n in names) for n in every}))
+
+
+def false_ones(t: Tally) -> set[str]:
+    return {f.check for f in t.findings}
+
+
+def test_fifty_random_programs_have_no_false_verdict():
+    """What belongs to an open item is labelled, and does not fail; the table of open items is tools/attack/known.py."""
+    done = subprocess.run(
+        [sys.executable, str(TOOLS / "attack.py"), "--cases", "50", "--seed", "0"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(TOOLS.parent / "src")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "yes verdicts checked" in done.stdout
+
+
+def test_a_seed_gives_the_same_program_every_time():
+    for seed in range(40):
+        assert case_of(seed).key() == case_of(seed).key()
+    assert {case_of(seed).kind for seed in range(400)} == set(WRITERS)
+
+
+def test_every_program_is_a_file_that_python_reads():
+    for seed in range(60):
+        compile(case_of(seed).file(), "case", "exec")
+
+
+@pytest.mark.parametrize("method, untrue", [("rk4", True), ("leapfrog", False), ("implicit_midpoint", False)])
+def test_a_false_certificate_would_be_found(monkeypatch, method, untrue):
+    case = written("p**2/2", "tp.cos(q)", "q**4/4", options={"dt": 0.3, "method": method, "backend": "llvm"})
+    s, t = Subject(case), Tally()
+    certified(monkeypatch, "symplectic", "volume_preserving", "symmetric", "reversible")
+    certificates.check(s, t)
+    wanted = {"symplectic", "volume-preserving", "symmetric", "reversible"} if untrue else set()
+    assert false_ones(t) == wanted and sum(t.yes.values()) == 4
+
+
+def test_a_program_of_another_energy_is_not_consistent(monkeypatch):
+    case = written("p**2/2", "q**2/2")
+    s, t = Subject(case), Tally()
+    s.truth = Truth(written("p**2/2", "0.9*q**2/2"))
+    certificates.check(s, t)
+    assert false_ones(t) == {"consistent"}
+
+
+def test_a_force_that_works_on_a_loop_is_found(monkeypatch):
+    case = written(
+        "-q[0]",
+        "-q[1] + 0.2*tp.sign(q[0])",
+        signature="@tp.forces\ndef system(q: tp.Vec[2]):",
+        form="stack",
+    ).without(layout=(("q", (2,), 2, "position"), ("p", (2,), 2, "momentum")))
+    s, t = Subject(case), Tally()
+    certified(monkeypatch, "symplectic")
+    certificates.loops(s, t)
+    assert false_ones(t) == {"no work on loops"}
+
+
+@pytest.mark.parametrize("term, order", [
+    ("0.3*tp.sign(q)", 0), ("tp.sqrt(q**2)", 1), ("tp.arctan(1.0/q)", 0), ("tp.maximum(q, 0.2)", 1),
+    ("q*tp.abs(q)", 2), ("tp.cos(q)", None), ("1.0/(0.1 + q**2)", None), ("tp.exp(2.0*q)", None),
+])  # fmt: skip
+def test_breaks_are_found_where_they_are_and_nowhere_else(term, order):
+    s = SimpleNamespace(case=written("p**2/2", term), truth=Truth(written("p**2/2", term)))
+    found = facts.breaks(s)
+    assert (None if found is None else found[0]) == order
+
+
+def test_a_false_fact_would_be_found(monkeypatch):
+    case = written("p**2/2", "q*p**3", "q**4", options={"dt": 0.1, "method": "implicit_midpoint"})
+    s, t = Subject(case), Tally()
+    monkeypatch.setattr(s, "says", lambda section, name: name != "explicit time")
+    monkeypatch.setattr(s, "row", lambda section, name: {"verdict": "yes", "because": "degree 3 at most"})
+    facts.algebra(s, t)
+    assert false_ones(t) == {
+        f"fact {n}" for n in ("separable", "even in p", "quadratic", "T quadratic", "polynomial")
+    }
+
+
+def test_an_order_that_is_claimed_and_not_there_is_found(monkeypatch):
+    s, t = Subject(written("p**2/2", "tp.cos(q)")), Tally()
+    monkeypatch.setattr(orders, "claimed", lambda s: 4)
+    orders.check(s, t)
+    assert false_ones(t) == {"order"}
+
+
+def test_a_goal_that_is_said_to_be_met_is_measured(monkeypatch):
+    case, t = written("p**2/2", "tp.cos(q)"), Tally()
+    monkeypatch.setattr(goals, "asked", lambda case: {"error": 1e-4, "energy_drift": 1e-5})
+    goals.check(case, t)
+    assert t.yes == {"goal energy_drift": 1, "goal error": 1} and not t.findings
+    monkeypatch.setattr(Truth, "flow", lambda self, z, t0, span: np.array([0.0, 0.0]))
+    goals.check(case, t)
+    assert false_ones(t) == {"goal error"}
+
+
+def test_the_reference_solves_a_pendulum_from_its_lagrangian_and_its_energy():
+    a = Truth(written("v**2", "tp.cos(q)", signature="@tp.lagrangian\ndef system(q, v):"))
+    b = Truth(written("p**2/4", "-tp.cos(q)"))
+    z = np.array([0.4, 0.3])
+    assert np.abs(a.flow(z, 0.0, 1.0) - b.flow(z, 0.0, 1.0)).max() < 1e-10
+    assert abs(float(a.energy(z) - b.energy(z))) < 1e-12
+
+
+def test_tampered_listings_are_rejected_or_true():
+    t = Tally()
+    listings.check(Subject(written("p**2/2", "tp.cos(q)")), t)
+    assert not t.findings and sum(t.yes.values()) + sum(t.refused.values()) > 0
+
+
+def test_a_case_that_takes_too_long_is_a_hang_and_a_bare_exception_is_a_finding(monkeypatch):
+    case = written("p**2/2", "tp.cos(q)")
+    assert false_ones(attacked(case, limit=1e-3)) == {"hang"}
+    monkeypatch.setattr("tinyphysics.compile", lambda *a, **k: {}["bool"])
+    assert false_ones(attacked(case)) == {"exception"}
+
+
+def test_a_finding_is_shortened_to_what_it_needs(monkeypatch):
+    def seen(s, t):
+        if "tp.cos(q)" in s.case.terms:
+            t.report(0, "made up", "", "")
+
+    monkeypatch.setattr(certificates, "there_and_back", seen)
+    case, t = minimised(written("p**2/2", "tp.cos(q)", "q**4", "tp.sin(q)"), frozenset({"certificates"}), 30)
+    assert case.terms == ("p**2/2", "tp.cos(q)") and false_ones(t) == {"made up"}

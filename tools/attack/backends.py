@@ -1,0 +1,101 @@
+"""Do all backends give the same bits?  And does a map do what its text says in Python?"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+import tinyphysics as tp
+from attack.case import Case
+from attack.findings import Tally
+from attack.plain import understood
+from attack.subject import Subject, built
+
+HOSTS = ("python", "numpy", "llvm", "c")
+CONTRACT = ("float64", "dd", "lattice")  # of opencl
+
+
+def opencl_here() -> bool:
+    """Is an OpenCL device here?"""
+    try:
+        import pyopencl
+
+        return bool(pyopencl.get_platforms())
+    except Exception:
+        return False
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """An NVIDIA driver that interprets PTX, of the tests; its objects are kept apart."""
+    helpers = str(Path(__file__).parents[2] / "test")
+    if helpers not in sys.path:
+        sys.path.append(helpers)
+    from fake_cuda import FakeDriver, installed
+
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, TINYPHYSICS_CACHE=folder):
+        with installed(FakeDriver()) as driver:
+            yield
+        if driver.faults:
+            raise RuntimeError(f"the driver found {driver.faults[:3]}")
+
+
+def hash_of(case: Case, name: str, z: np.ndarray) -> str:
+    sim = tp.compile(built(case), **{**case.options, "backend": name})
+    out = sim.evolve(**case.given(z), **case.params, steps=case.steps, t0=case.t0, progress=False)
+    return str(out.hash)
+
+
+def check(case: Case, t: Tally, opencl: bool, cuda: bool) -> None:
+    precision = case.options.get("precision", "float64")
+    names = [*HOSTS, *(["opencl"] if opencl and precision in CONTRACT else []), *(["cuda"] if cuda else [])]
+    z, hashes, refused = case.start(3, salt=40), {}, {}
+    for name in names:
+        try:
+            with interpreted() if name == "cuda" else nullcontext():
+                hashes[name] = hash_of(case, name, z)
+            t.shares[f"on {name}"] += 1
+        except tp.TinyPhysicsError as error:
+            refused[name] = f"{type(error).__name__}: {error.what}"
+    if not hashes:
+        return
+    t.shares["backends"] += 1
+    odd = {n: h[:8] for n, h in hashes.items() if h != hashes.get("python", next(iter(hashes.values())))}
+    t.check(case.seed, "same bits", bool(odd), "same bits everywhere", f"other bits on {odd}: {hashes}")
+    if refused and "llvm" in refused:
+        t.report(case.seed, "refused by one backend", f"runs on {', '.join(hashes)}", str(refused)[:300])
+    for name in refused:
+        t.refused[f"backend {name}"] += 1
+
+
+def as_written(s: Subject, t: Tally) -> None:
+    """A map of arithmetic alone: the bits of Python; any other: to a few units in the last place."""
+    case, plain = s.case, understood(s.case.text)
+    exact = "exact" in case.groups and s.precision == "float64"
+    states = case.start(6, salt=41)
+    if exact:
+        rng = np.random.default_rng(case.seed)
+        states *= 10.0 ** rng.integers(-1, 17, states.shape)
+    ends = s.run(states, 1)
+    worst = 0.0
+    for z, end in zip(states, ends):
+        given = {name: np.float64(x) for (name, *_), x in zip(case.layout, z)}
+        with np.errstate(all="ignore"):
+            value = plain.function(**given)
+        expected = np.array([float(x) for x in (value if isinstance(value, tuple) else (value,))])
+        if not np.isfinite(expected).all() or not np.isfinite(end).all():
+            continue
+        if exact:
+            off = 0.0 if (expected == end).all() else float(np.abs(expected - end).max())
+        else:
+            off = float((np.abs(expected - end) / np.maximum(1.0, np.abs(expected))).max())
+            off = off if off > 2e3 * s.eps else 0.0
+        worst = max(worst, off)
+    t.check(case.seed, "map as written", worst > 0, "run as written", f"Python differs by {worst:.3g}")

@@ -1,0 +1,130 @@
+"""All checks of one case, in the order of their cost; what the compiler raises is judged here too."""
+
+from __future__ import annotations
+
+import signal
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tinyphysics as tp
+from attack import backends, certificates, facts, goals, listings, orders, segments
+from attack.case import Case
+from attack.findings import Tally
+from attack.known import label
+from attack.programs import case_of
+from attack.subject import Subject
+from attack.truth import Unknown
+
+LIMIT = 30  # CPU seconds of one case
+SLOW = 2.0  # of one compilation
+# one case in so many has this check; the first three are made for all
+SHARE = {"orders": 3, "listings": 5, "segments": 8, "backends": 10, "goals": 16}
+
+
+class Hang(BaseException):
+    """A case has used up its time."""
+
+
+def expired(*_: Any) -> None:
+    raise Hang
+
+
+def guarded(t: Tally, seed: int, what: str, work: Callable[[], None]) -> bool:
+    """Does the work end without an exception?  Errors of tinyphysics are refusals, all others findings."""
+    try:
+        work()
+        return True
+    except tp.TinyPhysicsError as error:
+        t.refused[f"{what}: {type(error).__name__}"] += 1
+        if not str(error).strip():
+            t.report(seed, "exception", type(error).__name__, "without a message")
+    except Unknown:
+        t.unclear[what] += 1
+    except Exception as error:
+        if inside_attack(error):
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        t.report(
+            seed,
+            "exception",
+            type(error).__name__,
+            f"{error!s:.200} ({what}, {place.filename.rsplit('/', 1)[-1]}:{place.lineno})",
+        )
+    return False
+
+
+def inside_attack(error: Exception) -> bool:
+    """Was it raised by our own lines?"""
+    return Path(traceback.extract_tb(error.__traceback__)[-1].filename).parent == Path(__file__).parent
+
+
+def attacked(case: Case, only: frozenset[str] = frozenset(), limit: float = LIMIT) -> Tally:
+    """The tally of a case; `only` names the checks that are made, all that are due if none."""
+    t, began = Tally(), time.process_time()
+    t.cases[case.kind] += 1
+    signal.signal(signal.SIGPROF, expired)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    doing = "compile"
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            subject: list[Subject] = []
+            ok = guarded(t, case.seed, "compile", lambda: subject.append(Subject(case)))
+            spent = time.process_time() - began
+            if spent > SLOW:
+                t.report(case.seed, "slow", "compile", f"{spent:.1f} CPU s")
+            for name, work in due(case, subject[0] if ok else None, only):
+                doing = name
+                guarded(t, case.seed, name, lambda work=work: work(t))  # type: ignore[misc]
+    except Hang:
+        t.report(case.seed, "hang", doing, f"more than {limit:g} CPU s")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    t.seconds = time.process_time() - began
+    t.findings = [replace(f, known=label(f, case)) for f in t.findings]
+    return t
+
+
+def due(case: Case, s: Subject | None, only: frozenset[str]) -> list[tuple[str, Callable[[Tally], None]]]:
+    """The checks of a case: certificates and facts of all, the others by their share."""
+
+    def wanted(name: str) -> bool:
+        return (
+            name in only
+            if only
+            else name not in SHARE or (case.seed // 7) % SHARE[name] == case.seed % SHARE[name]
+        )
+
+    out: list[tuple[str, Callable[[Tally], None]]] = []
+    if s is not None:
+        of_subject: tuple[tuple[str, Callable[[Subject, Tally], None]], ...] = (
+            ("certificates", certificates.check),
+            ("facts", facts.check),
+            ("orders", orders.check),
+            ("listings", listings.check),
+            ("segments", segments.check),
+        )
+        if s.is_map:
+            out.append(("map", lambda t: backends.as_written(s, t)))
+        out += [(n, lambda t, f=f: f(s, t)) for n, f in of_subject if wanted(n)]  # type: ignore[misc]
+        if wanted("backends"):
+            opencl, cuda = backends.opencl_here(), size_of(case) < 12  # the interpreter of PTX is slow
+            out.append(("backends", lambda t: backends.check(case, t, opencl, cuda)))
+    if wanted("goals"):
+        out.append(("goals", lambda t: goals.check(case, t)))
+    return out
+
+
+def size_of(case: Case) -> int:
+    return sum(n for _, _, n, _ in case.layout)
+
+
+def of_seed(seed: int, only: frozenset[str] = frozenset(), limit: float = LIMIT) -> Tally:
+    return attacked(case_of(seed), only, limit)

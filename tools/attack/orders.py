@@ -1,0 +1,70 @@
+"""Does the error at a fixed time fall with dt as the plan says?  Slopes against SciPy's DOP853."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from attack.findings import Tally
+from attack.subject import Subject, usable
+from attack.truth import Unknown
+
+SPAN = 1.2
+COUNTS = (2, 4, 8, 16, 32, 64)
+LEAST, MOST = (
+    3e-11,
+    0.03,
+)  # errors between which slopes are looked at: above rounding and the reference's tolerance
+BELOW = 0.5  # how far below its order a slope may lie
+STEADY = 0.25  # between two slopes in a row, for a range that is asymptotic
+
+
+def claimed(s: Subject) -> int | None:
+    """The order that the plan states without a condition, for a system that is said to be smooth."""
+    row = s.row("plan", "order")
+    if not isinstance(row, dict):
+        return None
+    text = str(row.get("verdict", ""))
+    if s.truth.system.kind in ("hamiltonian", "lagrangian") and not s.says("facts", "smooth"):
+        return None
+    found = re.fullmatch(r"(\d+)", text.strip())
+    return int(found[1]) if found else None
+
+
+def slopes_of(errors: list[float]) -> list[float]:
+    """Slopes between neighbouring counts whose errors lie in the range."""
+    out = []
+    for a, b in zip(errors, errors[1:]):
+        if LEAST < b < MOST and LEAST < a < MOST:
+            out.append(float(np.log2(a / b)))
+    return out
+
+
+def check(s: Subject, t: Tally) -> None:
+    order = claimed(s)
+    if order is None or order < 1 or s.eps > 1e-12 or s.truth.size > 12 or s.is_map:
+        return
+    case, span = s.case, SPAN * np.sign(s.case.dt)
+    low, name = [], f"order {order}"
+    for salt in (20, 21):
+        z = case.start(salt=salt) * 0.8
+        try:
+            end = s.truth.flow(z, case.t0, span)
+        except Unknown:
+            continue
+        ends = [s.run(z, n, span / n) for n in COUNTS]
+        if not usable(np.array([end, *ends])).all():
+            continue
+        slopes = slopes_of([float(np.abs(x - end).max()) for x in ends])
+        if len(slopes) < 2 or abs(slopes[-1] - slopes[-2]) > STEADY:
+            continue
+        low.append(slopes[-1])
+        if slopes[-1] >= order - BELOW:
+            break  # one steady slope that is right is enough; a wrong one is looked at twice
+    if not low:
+        t.unclear["order"] += 1
+        return
+    t.check(
+        case.seed, "order", max(low) < order - BELOW, name, f"slopes {', '.join(f'{x:.2f}' for x in low)}"
+    )
