@@ -629,3 +629,16 @@ def test_an_energy_that_jumps_is_not_shown_to_be_consistent():
 
     certificate = tp.compile(step, dt=0.01, method="interaction").certificate
     assert not certificate.consistent and "may jump" in certificate.consistent.because
+
+
+@pytest.mark.parametrize("dt", [0.2, 0.01, 0.001])
+def test_motion_away_from_the_top_of_a_potential_is_no_resonance(dt):
+    """The rest is an inverted parabola that is stronger than the quadratic part: it grows at any step, as it should."""
+
+    @tp.hamiltonian
+    def hill(q: tp.Vec[2], p: tp.Vec[2]):
+        return p @ p / 2 + q[0] ** 2 / 2 + 0.7 * q[1] ** 2 + 2 * tp.cos(q[0])
+
+    sim = tp.compile(hill, dt=dt, method="interaction")
+    assert not sim.evolve(q=[0.1, 0.2], p=[0.0, 0.0], steps=5).metrics["resonance"]["grows"]
+    assert grows(BY_NAME["interaction"], [1.0, 1.2], dt, (-2.0, 0.0)) is None

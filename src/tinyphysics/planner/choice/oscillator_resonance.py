@@ -130,7 +130,9 @@ def grows(
         if bends is None:
             unstable = not m.mollified and off(x) < NEAR
         else:
-            unstable = any(abs(half_trace(m, x, bend / (w * w))) > 1 + ROUNDING for bend in bends)
+            # about x = 0 a trace above 2 is the motion away from a top of the potential, at any step
+            traces = [half_trace(m, x, bend / (w * w)) for bend in bends]
+            unstable = any((-y if x < math.pi / 2 else abs(y)) > 1 + ROUNDING for y in traces)
         if unstable:
             return w, None
     if m.mollified or len(omega) > MOST_SUMS:

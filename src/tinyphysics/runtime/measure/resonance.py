@@ -56,9 +56,8 @@ def resonances(sim: Simulation, r: Run) -> dict[str, Any]:
     turns = sorted(omega)
     fastest = turns[-1] * abs(r.dt)
     near = [w for w in turns if w * abs(r.dt) > math.pi / 2 and off(w * abs(r.dt)) < WIDE]
-    near += [
-        w for k, w in enumerate(turns[:64]) for v in turns[:k] if off((w + v) * abs(r.dt), 2 * math.pi) < WIDE
-    ]
+    sums = [(w, (w + v) * abs(r.dt)) for k, w in enumerate(turns[:64]) for v in turns[:k]]
+    near += [w for w, x in sums if x > math.pi and off(x, 2 * math.pi) < WIDE]
     if m.mollified or not near:
         return {"resonance": {"omega_dt": fastest, "grows": False}}
     if not facts["separable"]:
