@@ -22,9 +22,13 @@ def work(pipe: Connection, only: frozenset[str], limit: float) -> None:
     of_seed(0)  # what a process does once is not counted
     while (seed := pipe.recv()) is not None:
         try:
-            pipe.send(of_seed(seed, only, limit).to_json())
+            answer = of_seed(seed, only, limit).to_json()
         except Exception:
-            pipe.send("!" + traceback.format_exc())
+            answer = "!" + traceback.format_exc()
+        try:
+            pipe.send(answer)
+        except BrokenPipeError:  # the parent was ended
+            return
 
 
 class Child:
