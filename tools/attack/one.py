@@ -25,7 +25,7 @@ from attack.truth import Unknown
 LIMIT = 30  # CPU seconds of one case
 SLOW = 2.0  # of one compilation
 # one case in so many has this check; the first three are made for all
-SHARE = {"orders": 3, "listings": 5, "segments": 8, "backends": 10, "goals": 16}
+SHARE = {"orders": 3, "listings": 4, "segments": 8, "backends": 10, "goals": 16}
 
 
 class Hang(BaseException):
