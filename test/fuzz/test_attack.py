@@ -14,7 +14,7 @@ import pytest
 TOOLS = Path(__file__).parents[2] / "tools"
 sys.path.insert(0, str(TOOLS))
 
-from attack import certificates, facts, goals, listings, orders  # noqa: E402
+from attack import certificates, facts, goals, listings, orders, workers  # noqa: E402
 from attack.case import Case  # noqa: E402
 from attack.findings import Tally  # noqa: E402
 from attack.minimise import minimised  # noqa: E402
@@ -161,6 +161,12 @@ def test_a_case_that_takes_too_long_is_a_hang_and_a_bare_exception_is_a_finding(
     assert false_ones(attacked(case, limit=1e-3)) == {"hang"}
     monkeypatch.setattr("tinyphysics.compile", lambda *a, **k: {}["bool"])
     assert false_ones(attacked(case)) == {"exception"}
+
+
+def test_children_are_renewed_and_every_seed_is_answered_once(monkeypatch):
+    monkeypatch.setattr(workers, "RENEW", 2)
+    answers = dict(workers.tallies(range(5), 1, frozenset({"none"}), 30))
+    assert sorted(answers) == list(range(5)) and all(sum(t.cases.values()) == 1 for t in answers.values())
 
 
 def test_a_finding_is_shortened_to_what_it_needs(monkeypatch):

@@ -78,26 +78,29 @@ def tallies(
                         text = c.pipe.recv()
                     except EOFError:
                         yield seed, lost(seed, "the process died")
-                        c = children[children.index(c)] = renewed(c, only, limit)
+                        c = renewed(children, c, only, limit)
                     else:
                         if text.startswith("!"):
                             raise RuntimeError(f"seed {seed}: {text[1:]}")
                         yield seed, Tally.of_json(text)
                 elif time.monotonic() - c.since > PATIENCE * limit:
                     yield seed, lost(seed, "no answer")
-                    c = children[children.index(c)] = renewed(c, only, limit)
+                    c = renewed(children, c, only, limit)
                 else:
                     continue
                 c.seed = None
                 if queue:
                     if c.count >= RENEW:
-                        c = children[children.index(c)] = renewed(c, only, limit)
+                        c = renewed(children, c, only, limit)
                     c.give(queue.pop())
     finally:
         for c in children:
             c.end()
 
 
-def renewed(c: Child, only: frozenset[str], limit: float) -> Child:
+def renewed(children: list[Child], c: Child, only: frozenset[str], limit: float) -> Child:
+    """Another child in the place of one."""
+    at = children.index(c)
     c.end()
-    return Child(only, limit)
+    children[at] = Child(only, limit)
+    return children[at]
