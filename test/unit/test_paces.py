@@ -8,6 +8,7 @@ import pytest
 
 import tinyphysics as tp
 from tinyphysics.errors import InputError, PlanError
+from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.planner.choice.multirate import FINEST, Piece, kicks, proposed
 from tinyphysics.planner.choice.multirate_resonance import grid, radius
 
@@ -308,3 +309,9 @@ def test_other_parameters_are_measured_again():
     sim.evolve(**START, k=4.0, steps=5)
     assert sim.paces.elsewhere == [once]  # the same parameters are not measured twice
     assert sim.evolve(**START, steps=3).metrics["paces"] == first
+
+
+def test_a_picture_of_resonances_is_made_of_floats():
+    """The weights of a composed method are exact numbers too; with those, a report took ten seconds."""
+    growth = radius([2], 3.0, [1.0, 0.4], BY_NAME["respa4"].weights)
+    assert type(growth) is float and growth > 1

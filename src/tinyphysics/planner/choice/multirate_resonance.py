@@ -36,7 +36,8 @@ def radius(
     """
     step = ONE
     for w in weights:
-        step = product(one_step(inner, w * x, curvatures), step)
+        # a weight as a float: one that is exact as well would make a fraction of thousands of digits of every product
+        step = product(one_step(inner, float(w) * x, curvatures), step)
     half = abs(step[0] + step[3]) / 2
     if half <= 1 + BOUNDED:
         return 1.0
