@@ -642,3 +642,18 @@ def test_motion_away_from_the_top_of_a_potential_is_no_resonance(dt):
     sim = tp.compile(hill, dt=dt, method="interaction")
     assert not sim.evolve(q=[0.1, 0.2], p=[0.0, 0.0], steps=5).metrics["resonance"]["grows"]
     assert grows(BY_NAME["interaction"], [1.0, 1.2], dt, (-2.0, 0.0)) is None
+
+
+@pytest.mark.parametrize("method", ["interaction", "interaction4"])
+def test_a_driven_pair_of_coupled_oscillators_has_a_drift(method):
+    """The replay that watches H + p_t has one more state than the matrix of the quadratic part turns."""
+
+    @tp.hamiltonian
+    def driven(q: tp.Vec[2], p: tp.Vec[2], t):
+        return p @ p / 2 + q @ q / 2 - 0.7 * q[0] * q[1] + 0.4 * tp.cos(0.72 * t) * q[0]
+
+    found = []
+    for dt in (0.1, 0.05):
+        sim = tp.compile(driven, dt=dt, method=method)
+        found.append(sim.evolve(q=[0.1, 0.2], p=[0.3, 0.4], until=2.0).drift("energy"))
+    assert 0 < found[1] < found[0] / 3 and found[0] < 1e-3

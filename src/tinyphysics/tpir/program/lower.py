@@ -276,8 +276,8 @@ class Builder:
             self.rewritten(u)
 
     def flow(self, step: Step, h: UOp, section: str) -> None:
-        """All states go on by a matrix, one for each time."""
-        states = [s.var for s in step.states]
+        """All positions and momenta go on by a matrix, one for each time; the momentum of t is no part of it."""
+        states = [s.var for s in step.states if s.role != "auxiliary"]
         if h not in self.flows:
             name = f"{FLOW}{len(self.flows)}"
             self.flows[h] = matrix = UOp.var(name, matrix_shape(states))
