@@ -42,6 +42,33 @@ PAIRS = (
     "{c}*tp.sum(tp.transpose(q)**4)",
 )
 
+MAPS = (
+    "tp.where(np.arange({n}) % 2 == 0, -s, s)",
+    "np.where(mask, -s, s)",
+    "tp.roll(s*s, 1)",
+    "s + np.arange({n})",
+    "tp.where(mask, s*s, 0.5)",
+    "tp.maximum(s, tp.roll(s, 2))",
+    "(s - (s + tp.roll(s, 1))) + tp.roll(s, 1)",
+    "s[::-1] + np.arange({n}, dtype=np.int32)",
+    "tp.where(s > tp.roll(s, 1), s, np.float32(0.25))",
+    "s*weights",
+)
+
+
+def array_map(rng: random.Random) -> dict[str, object]:
+    """Maps of arrays, with constants of several types."""
+    n = rng.choice([5, 8, 33, 40])
+    head = f"mask = np.arange({n}) % 3 == 0\nweights = np.arange({n}, dtype=np.float32)/4\n\n\n"
+    return {
+        "head": head,
+        "signature": f"@tp.map\ndef system(s: tp.Vec[{n}]):",
+        "terms": (rng.choice(MAPS).format(n=n),),
+        "form": "list",
+        "layout": (("s", (n,), n, "field"),),
+        "groups": ("exact",),
+    }
+
 
 def rough(terms: list[str]) -> tuple[str, ...]:
     return (

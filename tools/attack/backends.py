@@ -86,10 +86,11 @@ def as_written(s: Subject, t: Tally) -> None:
     ends = s.run(states, 1)
     worst = 0.0
     for z, end in zip(states, ends):
-        given = {name: np.float64(x) for (name, *_), x in zip(case.layout, z)}
+        given = {k: v.copy() if v.ndim else np.float64(v) for k, v in case.given(z).items()}
         with np.errstate(all="ignore"):
             value = plain.function(**given)
-        expected = np.array([float(x) for x in (value if isinstance(value, tuple) else (value,))])
+        parts = value if isinstance(value, tuple) else (value,)
+        expected = np.concatenate([np.asarray(x, float).reshape(-1) for x in parts])
         if not np.isfinite(expected).all() or not np.isfinite(end).all():
             continue
         if exact:

@@ -11,7 +11,7 @@ SMOOTHNESS = ("fact smooth", "consistent without a jump", "order", "consistent")
 
 
 def rough(case: Case) -> bool:
-    return bool({"kink", "jump", "wild"} & set(case.groups))
+    return bool({"kink", "jump", "wild", "operation"} & set(case.groups))
 
 
 # (the item, does a finding belong to it?)
@@ -19,7 +19,11 @@ KNOWN: tuple[tuple[str, Callable[[Finding, Case], bool]], ...] = (
     ("item 0c: maps as written", lambda f, c: f.check == "map as written"),
     (
         "item 1: energies that are not finite",
-        lambda f, c: f.check == "goal energy_drift" and "not finite" in f.found,
+        lambda f, c: (
+            f.check == "drift of energies that are not finite"
+            or f.check == "goal energy_drift"
+            and "not finite" in f.found
+        ),
     ),
     (
         "item 2: doubled phase space, reversible",

@@ -45,6 +45,7 @@ TABLE: dict[str, tuple[tuple[list[str], float], ...]] = {
     "forces": ((CHOSEN, 3), (SPLITTINGS, 5), (SLOPES, 1)),
     "ode": ((CHOSEN[:1], 1), (SLOPES, 4), (ADAPTIVE, 2)),
     "map": ((CHOSEN[:1], 1),),
+    "array map": ((CHOSEN[:1], 1),),
     "sum": ((CHOSEN, 4), (SPLITTINGS, 5), (SOLVED, 1)),
     "operation": ((CHOSEN, 3), (SPLITTINGS, 3), (SOLVED, 2)),
     "several": ((CHOSEN, 3), (SPLITTINGS, 4), (SOLVED, 2)),
@@ -72,11 +73,11 @@ def options_of(rng: random.Random, kind: str, size: int, paced: bool) -> dict[st
     if paced:
         method = rng.choice(["auto", "respa", "respa4"])
     out: dict[str, Any] = {}
-    if kind != "map":
+    if "map" not in kind:
         out["dt"] = rng.choice([0.3, 0.2, 0.1, 0.05]) * rng.choice([1, 1, 1, -1])
     if method != "auto":
         out["method"] = method
-    elif kind not in ("map", "ode") and not paced and rng.random() < 0.2:
+    elif kind not in ("map", "array map", "ode") and not paced and rng.random() < 0.2:
         out["order"] = rng.choice([1, 2, 4, 6, 8])
     precision = rng.choices(list(PRECISIONS), list(PRECISIONS.values()))[0]
     if precision != "float64":

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import tinyphysics as tp
-from attack import backends, certificates, facts, goals, listings, orders, segments
+from attack import backends, certificates, facts, goals, listings, orders, segments, watched
 from attack.case import Case
 from attack.findings import Tally
 from attack.known import label
@@ -25,7 +25,7 @@ from attack.truth import Unknown
 LIMIT = 30  # CPU seconds of one case
 SLOW = 2.0  # of one compilation
 # one case in so many has this check; the first three are made for all
-SHARE = {"orders": 3, "listings": 4, "segments": 8, "backends": 10, "goals": 16}
+SHARE = {"orders": 3, "listings": 4, "segments": 8, "energies": 4, "backends": 10, "goals": 16}
 
 
 class Hang(BaseException):
@@ -81,6 +81,11 @@ def attacked(case: Case, only: frozenset[str] = frozenset(), limit: float = LIMI
             if spent > SLOW:
                 t.report(case.seed, "slow", "compile", f"{spent:.1f} CPU s")
             for name, work in due(case, subject[0] if ok else None, only):
+                at = time.process_time()
+                if doing == "certificates":  # after a run a report may say more than before it
+                    guarded(t, case.seed, "explain", lambda: str(subject[0].sim.explain()) and None)
+                    if time.process_time() - at > SLOW:
+                        t.report(case.seed, "slow", "explain", f"{time.process_time() - at:.1f} CPU s")
                 doing = name
                 guarded(t, case.seed, name, lambda work=work: work(t))  # type: ignore[misc]
     except Hang:
@@ -110,6 +115,7 @@ def due(case: Case, s: Subject | None, only: frozenset[str]) -> list[tuple[str, 
             ("orders", orders.check),
             ("listings", listings.check),
             ("segments", segments.check),
+            ("energies", watched.check),
         )
         if s.is_map:
             out.append(("map", lambda t: backends.as_written(s, t)))

@@ -15,6 +15,9 @@ def forces(rng: random.Random) -> Draft:
     groups = ["smooth" if rng.random() < 0.7 else rng.choice(["kink", "jump"]) for _ in qs]
     own = rng.random() < 0.5  # does each component read its own number alone?
     lines = [f"-{q} + {term(rng, [q] if own else qs, g)}" for q, g in zip(qs, groups)]
+    if d and own and rng.random() < 0.4:  # a jump that no derivative shows
+        lines[0] += f" + {rng.choice(['0.2*tp.sign({x})', 'tp.where({x} > 0.1, 0.3, -0.1)']).format(x=qs[1])}"
+        groups.append("jump")
     mass = rng.random() < 0.3
     notes = "q" if d == 0 else f"q: tp.Vec[{d}]"
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from attack.arrays import chain, particles
+from attack.arrays import array_map, chain, particles
 from attack.case import Case, rng_of
 from attack.energies import Draft, lagrangian, mixed, orbits, quadratic, separable, several, timed
 from attack.methods import options_of
@@ -26,6 +26,7 @@ WRITERS: dict[str, tuple[Callable[[random.Random], Draft], float]] = {
     "orbits": (orbits, 0.03),
     "chain": (chain, 0.04),
     "particles": (particles, 0.03),
+    "array map": (array_map, 0.02),
 }
 
 

@@ -35,15 +35,18 @@ class Subject:
         self.sim = tp.compile(self.system, **self.options)
         self.precision = str(self.options.get("precision", "float64"))
         self.eps = EPS.get(self.precision, LATTICE)
-        self.is_map = case.kind == "map"
+        self.report: dict[str, Any] | None = None
+        self.is_map = "map" in case.kind
 
     @property
     def certificate(self) -> Any:
         return self.sim.certificate
 
     def row(self, section: str, name: str) -> Any:
-        """A row of the report, if it is there."""
-        return self.sim.explain().to_dict().get(section, {}).get(name)
+        """A row of the report, if it is there; the report is asked for once."""
+        if self.report is None:
+            self.report = self.sim.explain().to_dict()
+        return self.report.get(section, {}).get(name)
 
     def says(self, section: str, name: str) -> bool:
         row = self.row(section, name)
