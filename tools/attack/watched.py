@@ -59,7 +59,9 @@ def check(s: Subject, t: Tally) -> None:
     if "timed" in case.groups:
         return
     moved = float(np.abs(own - own[0]).max() / scale)
-    if max(moved, drift) > 1e6 * s.eps:
+    if (
+        max(moved, drift) > 1e6 * s.eps and not case.tail
+    ):  # the terms of a sum of systems are not told apart here
         false = not moved / FACTOR < drift < moved * FACTOR
         t.check(case.seed, "drift", false, f"drift {drift:.1e}", f"the energy moves by {moved:.1e}")
     row = s.row("plan", "keeps")
