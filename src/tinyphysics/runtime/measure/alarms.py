@@ -20,9 +20,10 @@ from tinyphysics.planner.choice.propagator import loop_seconds
 from tinyphysics.planner.methods.catalog import BY_NAME, Method
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.energies import Look, computed, fastest
-from tinyphysics.runtime.stages.execute import Run, looking
+from tinyphysics.runtime.stages.execute import looking
 from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.runtime.state.record import Record
+from tinyphysics.runtime.state.run import Run
 from tinyphysics.trajectory import Trajectory
 
 OFF = 0.05  # of the largest sum of |terms of H|: an energy that is further away is no error of a method that works

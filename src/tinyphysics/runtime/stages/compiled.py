@@ -194,3 +194,7 @@ class Compiled:
     def __getstate__(self) -> dict[str, Any]:
         """With everything made, and without the key: elsewhere it may mean another program."""
         return self.__dict__ | {"_built": self.built, "key": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """What is known of a plan is read off it again: an older release kept less of it."""
+        self.__dict__.update(state, known=known_of(state["_built"]), short_runs=0)
