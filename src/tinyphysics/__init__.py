@@ -79,7 +79,7 @@ from tinyphysics.system import slow as slow
 from tinyphysics.system import split as split
 from tinyphysics.trajectory import Stop as Stop
 from tinyphysics.trajectory import Trajectory as Trajectory
-from tinyphysics.util import did_you_mean
+from tinyphysics.util import did_you_mean as _did_you_mean
 from tinyphysics.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def __getattr__(name: str) -> Any:
     if name == "physics":
         return import_module("tinyphysics.physics")
     if name not in RUNTIME:
-        raise AttributeError(f"tinyphysics has no `{name}`. {did_you_mean(name, __dir__())}".strip())
+        raise AttributeError(f"tinyphysics has no `{name}`. {_did_you_mean(name, __dir__())}".strip())
     value = getattr(import_module(RUNTIME[name]), name)
     if name not in METHODS:
         globals()[name] = value

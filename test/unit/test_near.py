@@ -175,9 +175,9 @@ def test_no_bit_depends_on_threads_widths_frames_or_observables(monkeypatch):
         monkeypatch.setattr(
             "tinyphysics.runtime.engines.backend.LOOPS", {"llvm": lambda w=width: LlvmLoops(width=w)}
         )
-        tp.runtime.backend.engine_for.cache_clear()
+        tp.runtime.engines.backend.engine_for.cache_clear()
         assert sim.evolve(**given).hash == expected
-    tp.runtime.backend.engine_for.cache_clear()
+    tp.runtime.engines.backend.engine_for.cache_clear()
 
 
 def test_a_frame_is_the_end_of_a_shorter_run():

@@ -151,7 +151,7 @@ def test_the_clock_counts_in_float64_and_is_rounded_once(backend):
 # --- what stays float64 -----------------------------------------------------------------------------------
 def test_energies_and_observables_are_float64_functions_of_the_float32_state():
     out = single().evolve(
-        **START, steps=300, save_every=50, observe={"r": lambda q: tp.norm(q), "t": lambda t: t}
+        **START, steps=300, save_every=50, observe={"r": lambda q: tp.norm(q), "now": lambda t: t}
     )
     q, p = out.q.astype(float), out.p.astype(float)
     energy = (p * p).sum(axis=1) / 2 - 1 / np.sqrt((q * q).sum(axis=1))
@@ -159,7 +159,7 @@ def test_energies_and_observables_are_float64_functions_of_the_float32_state():
     assert out["r"].dtype == np.float64 and np.allclose(
         out["r"][::50], np.sqrt((q * q).sum(axis=1)), rtol=1e-15
     )
-    assert np.array_equal(out["t"], out.times("r")) and out["t"].dtype == np.float64
+    assert np.array_equal(out["now"], out.times("r")) and out["now"].dtype == np.float64
     t, energies, scale = out.every_step("energy")
     assert np.array_equal(energies[::50], out.energy) and energies.dtype == np.float64
     assert out.drift() == abs(energies - energies[0]).max() / scale

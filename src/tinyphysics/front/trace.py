@@ -196,9 +196,20 @@ def constants_of(u: UOp) -> list[float]:
     return [float(x.arg) for x in items if x.dtype.is_float]
 
 
+def always_computed(root: UOp) -> list[UOp]:
+    """What a value needs in every state: of a choice its condition, since a branch may be no number on purpose."""
+    seen, left = {root: None}, [root]
+    while left:
+        u = left.pop()
+        new = [s for s in (u.src[:1] if u.op is Ops.WHERE else u.src) if s not in seen]
+        seen.update(dict.fromkeys(new))
+        left += new
+    return list(seen)
+
+
 def check_constants(root: UOp, name: str, sites: Sites | None, site: Site | None) -> None:
     """A TraceError at the line of an operation with a constant that spoils its result for every state."""
-    for u in toposort([root]):
+    for u in always_computed(root):
         if not u.src or u.op not in WITH_NAN:
             continue
         known = [constants_of(s) for s in u.src]
