@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 
 import pytest
@@ -172,7 +173,7 @@ def test_a_changed_default_is_refused(planted, monkeypatch):
     import tinyphysics as tp
 
     def plant():
-        monkeypatch.setitem(tp.compile.__kwdefaults__, "precision", "float32")
+        monkeypatch.setitem(inspect.unwrap(tp.compile).__kwdefaults__, "precision", "float32")
 
     assert planted("signatures/tp", plant) == {"compile"}
 
