@@ -84,7 +84,9 @@ def newton(slopes: Slopes, a: Sequence[Sequence[float]], q: Numbers, v: Numbers)
         for k in range(n):
             row = []
             for j in range(s):
-                twice = sum(a[i][m] * a[m][j] for m in range(s))
+                twice = 0.0  # term by term: from Python 3.12 on, sum() of floats has other last bits
+                for m in range(s):
+                    twice += a[i][m] * a[m][j]
                 for m in range(n):
                     turn = less(vq[k][m], vq[m][k])
                     entry = less(times(turn, a[i][j] * DT), times(qq[k][m], (twice * DT) * DT))
