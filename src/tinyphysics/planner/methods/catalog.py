@@ -226,7 +226,7 @@ METHODS: tuple[Method, ...] = (
            symmetric=True, source="quispel2008", kind="discrete gradient", points=2,
            needs=("an energy", "no clock", "a polynomial")),
     Method("gonzalez", 2, "the gradient at the middle of the step, mended along it, solved for: keeps the energy",
-           symmetric=True, source="gonzalez1996", kind="discrete gradient", points=1, needs=("an energy", "no clock")),
+           symmetric=True, source="gonzalez1996", kind="discrete gradient", points=4, needs=("an energy", "no clock")),
     Method("itoh_abe", 2, "difference quotients number by number, in both orders, solved for: keeps the energy",
            symmetric=True, source="itoh1988", kind="discrete gradient", points=2,
            needs=("an energy", "no clock", "few numbers")),
