@@ -50,6 +50,7 @@ def false_ones(t: Tally) -> set[str]:
     return {f.check for f in t.findings}
 
 
+@pytest.mark.slow("a false verdict is the worst that can happen here")
 def test_fifty_random_programs_have_no_false_verdict():
     """What belongs to an open item is labelled, and does not fail; the table of open items is tools/attack/known.py."""
     done = subprocess.run(
