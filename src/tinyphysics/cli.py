@@ -360,7 +360,7 @@ def looked_at(args: argparse.Namespace) -> Simulation:
 
 
 def explain(args: argparse.Namespace) -> int:
-    show(looked_at(args).explain())
+    show(looked_at(args).explain("full" if args.full else "short"))
     return 0
 
 
@@ -458,6 +458,7 @@ def parser() -> argparse.ArgumentParser:
     )
     r.set_defaults(command=run)
     e = commands.add_parser("explain", parents=[filed], help="what was found, chosen, proved and turned down")
+    e.add_argument("--full", action="store_true", help="with the evidence, the other methods and the machine")
     e.set_defaults(command=explain)
     i = commands.add_parser("ir", parents=[filed], help="print the program of a system")
     i.add_argument("--level", default="tpir", help=f"{' or '.join(LEVELS)}; default: tpir")

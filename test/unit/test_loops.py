@@ -339,7 +339,7 @@ def test_the_c_listing_of_an_array_program_prints_its_hash(system, tmp_path):
 
 # --- what explain() says ------------------------------------------------------------------------------
 def machine_rows(system, n):
-    report = tp.compile(system, dt=0.01, sizes={"n": n}).explain()
+    report = tp.compile(system, dt=0.01, sizes={"n": n}).explain("full")
     return {r.name: r for s in report.sections if s.machine for r in s.rows}
 
 

@@ -147,7 +147,7 @@ def test_nests_go_round_in_one_kernel_and_the_slow_pairs_once():
     assert len(steps[3].nests) == len(steps[30].nests)
     done = [steps[30].nests[k].kind for turn in steps[30].sequence() for k in range(turn.begin, turn.end)]
     assert done.count("pairs") == 1 and done.count("scatter") == 30
-    assert "passes in a step" in str(sims[30].explain())
+    assert "passes in a step" in str(sims[30].explain("full"))
 
 
 @tp.hamiltonian

@@ -35,7 +35,8 @@ from tinyphysics.planner.choice.multirate import split_rows
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.planner.methods.cite import Citations, cite
-from tinyphysics.report import Report
+from tinyphysics.planner.summary import summarised
+from tinyphysics.report import Report, Summary
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.engines.backend import (
     layout,
@@ -200,8 +201,24 @@ class Simulation:
     def certificate(self) -> Any:
         return self.built.certificate
 
-    def explain(self) -> Report:
-        """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
+    def explain(self, form: str = "short") -> Report:
+        """What was found, chosen and proved, in plain words; `explain("full")` has all of the evidence.
+
+        form: "short", ten to fifteen lines; or "full": facts with evidence, the plan and the methods that
+            were not chosen, the certificate, the cost, the machine. `to_dict()` is that of the full form.
+        """
+        if form not in ("short", "full"):
+            raise InputError(
+                f"explain({form!r}): there is no such form", fix='Write explain() or explain("full").'
+            )
+        full = self._full_report()
+        if form == "full":
+            return full
+        b = self.built
+        brief = summarised(full, b.system, b.facts, b.goal, b.plan, b.step, b.certificate)
+        return Summary(full.title, full.sections, brief)
+
+    def _full_report(self) -> Report:
         report = self.built.report.with_machine(processor_rows(self.target))
         if self.compiled.known.way != "loop":
             return report
