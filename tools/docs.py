@@ -297,6 +297,13 @@ def requirements() -> str:
     return f"{len(by_id)} requirements, {total} marks.\n\n" + table(("id", "tests that show it"), rows)
 
 
+def reference() -> str:
+    sys.path.insert(0, str(ROOT / "tools"))
+    from reference import page
+
+    return str(page())
+
+
 PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions,
     "words": words,
@@ -311,6 +318,7 @@ PRINTED: dict[str, Callable[[], str]] = {
     "schemes": schemes,
     "wide": wide,
     "fast": fast,
+    "reference": reference,
 }
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 
