@@ -183,7 +183,7 @@ def compile(
     method="taylor" chooses its own steps, so that each has a relative error of tolerance=, rounding if not given; dt is then
     that of the times at which one may look, and without it a run has an end and nothing between. So do method="dop853",
     slopes alone, and method="radau" for stiff systems; there each number has an error of tolerance= times itself, and of
-    absolute= beside that, if it is given.
+    absolute= beside that, if it is given. With error= pilots choose the tolerance, and the run is measured too.
 
     kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
@@ -289,11 +289,14 @@ def compile(
             f"dt={dt:g}: steps of their own lengths go forward in time",
             fix="Write the equations of -t, or choose another method.",
         )
-    if adapts and pilot is not None:
-        raise PlanError("pilot= chooses a step, and this method chooses its own", fix="Leave pilot= out.")
-    if (goal.is_accurate or pilot is not None) and not adapts:
-        check_goals(source.kind, source.name, goal)
-    if goal.is_accurate and not adapts:
+    if adapts and pilot is not None and not goal.is_accurate:
+        raise PlanError(
+            "pilot= chooses a step, and this method chooses its own",
+            fix="Leave pilot= out, or ask for an accuracy: error=1e-6.",
+        )
+    if goal.is_accurate or pilot is not None:
+        check_goals(source.kind, source.name, goal, adapts)
+    if goal.is_accurate:
         goal = replace(
             goal,
             energy_drift=None if energy_drift is None else float(energy_drift),

@@ -803,7 +803,8 @@ class Simulation:
 
     def decide(self, decision: Decision) -> None:
         """The method that pilots have chosen is the one of this simulation from here on."""
-        self.goal = replace(self.goal, decision=decision)
+        found = self.goal.tolerance if decision.tolerance is None else decision.tolerance
+        self.goal = replace(self.goal, decision=decision, tolerance=found)
         self._compiled = Compiled(self.system, self.goal, self.requested)
 
     def order_bodies(self, given: Mapping[str, Any], c: Checkpoint | None) -> None:
