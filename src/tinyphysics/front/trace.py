@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
@@ -595,7 +595,13 @@ def apart(value: Any, d: Definition, symbols: Mapping[str, UOp]) -> Sequence[Any
     return (value,)
 
 
-def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: str = "state") -> System:
+def trace_map(
+    d: Definition,
+    sizes: Mapping[str, int],
+    kind: str = "map",
+    what: str = "state",
+    pairs: Sequence[tuple[str, str]] | None = None,
+) -> System:
     """Also of an ode, which returns a derivative for each state."""
     check_time(d, kind == "map")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
@@ -632,6 +638,8 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
                 "np.stack makes one of components.",
             )
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
+    update = {s.name: u.expand(s.var.shape) for s, u in zip(states, new)}
+    states = states if pairs is None else in_pairs(d, states, pairs)
     return System(
         d.name,
         kind,
@@ -641,17 +649,53 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
         sites=sites.table,
         site=d.site,
         function=d.function,
-        update=tuple(u.expand(s.var.shape) for s, u in zip(states, new)),
+        update=tuple(update[s.name] for s in states),
     )
 
 
-@heeds("map", "@tp.map before def step(x): ...")
-def map_(function: Callable[..., Any]) -> System | Family:
-    """An explicit map: k states, then parameters; returns the k new states. `t` is the step number."""
+def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, str]]) -> list[State]:
+    """The states of a map as positions and momenta, pair by pair."""
+    names = checked_pairs(d, pairs, "momentum")
+    known = {s.name: s for s in states}
+    for s in states:
+        if s.name not in names:
+            raise TraceError(
+                f"`{s.name}` of `{d.name}` is in no pair, and symplectic is said of pairs alone",
+                site=d.site,
+                fix=f"Put every state into pairs=, {', '.join(known)}; or leave pairs= out.",
+            )
+    for name in names:
+        if name not in known:
+            raise TraceError(
+                f"`{d.name}` returns no new value for `{name}`, so that it is a parameter",
+                site=d.site,
+                fix=f"Pairs are of its states, {', '.join(known)}.",
+            )
+    check_shapes(d, pairs, {s.name: s.var for s in states}, "momentum")
+    roles = ("position", "momentum")
+    return [replace(known[name], role=role) for pair in pairs for name, role in zip(pair, roles)]
+
+
+@heeds("map", '@tp.map, or @tp.map(pairs=[("q", "p")]), before def step(q, p): ...')
+def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
+    """An explicit map: k states, then parameters; returns the k new states. `t` is the step number.
+
+    pairs=[("q", "p")] says which states are canonical pairs: then the map is certified symplectic where its Jacobian M
+    is shown to have M^T J M = J, and runs just the same.
+
+    >>> @map_(pairs=[("q", "p")])
+    ... def kicked(q, p, K=0.9):
+    ...     p = p + K*q
+    ...     return q + p, p
+    >>> kicked.update
+    (q + p + K*q, p + K*q)
+    """
+    if function is None:
+        return lambda f: map_(f, pairs=pairs)
     d = definition(function)
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
-    return family(d, "map", lambda sizes: trace_map(d, sizes))
+    return family(d, "map", lambda sizes: trace_map(d, sizes, pairs=pairs))
 
 
 @heeds("ode", "@tp.ode before def rate(x): ...")

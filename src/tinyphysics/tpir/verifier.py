@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Union
 
 from tinyphysics.errors import TraceError, VerifyError
 from tinyphysics.ir.ops import Ops
@@ -32,6 +33,7 @@ from tinyphysics.tpir.proof.force_gradient import MOST_COMPONENTS as MOST_WITH_D
 from tinyphysics.tpir.proof.force_gradient import double_bracket, even, named, one_factor
 from tinyphysics.tpir.proof.readers.collocation import Collocated, solves
 from tinyphysics.tpir.proof.readers.kepler import Framed, in_frame
+from tinyphysics.tpir.proof.readers.maps import Mapped, maps_pairs
 from tinyphysics.tpir.proof.readers.oscillators import Rotated, rotates
 from tinyphysics.tpir.proof.readers.propagate import jump_verdicts
 from tinyphysics.tpir.proof.units import DT, moving
@@ -46,6 +48,7 @@ from tinyphysics.tpir.proof.weights import (
     uneven,
 )
 
+Reader = Union["Verifier", Framed, Collocated, Rotated, Mapped]
 MOST_COMPONENTS = 24  # a curl is tested component by component up to here
 
 
@@ -379,7 +382,7 @@ def verify(program: Program) -> Certificate:
     return certificate
 
 
-def verifier_of(program: Program) -> Verifier | Framed | Collocated | Rotated:
+def verifier_of(program: Program) -> Reader:
     """Of a program in real numbers."""
     return (
         Framed(program)
@@ -388,6 +391,8 @@ def verifier_of(program: Program) -> Verifier | Framed | Collocated | Rotated:
         if solves(program)
         else Rotated(program)
         if rotates(program)
+        else Mapped(program)
+        if maps_pairs(program)
         else Verifier(program)
     )
 
@@ -415,7 +420,7 @@ def wrong_derivative(program: Program) -> str:
     return ""
 
 
-def remedy(verifier: Verifier | Framed | Collocated | Rotated, claim: str, verdict: Verdict) -> str:
+def remedy(verifier: Reader, claim: str, verdict: Verdict) -> str:
     stale = (
         next((u for u in verifier.blocks.updates if u.stale), None)
         if isinstance(verifier, Verifier)
