@@ -19,7 +19,9 @@ from tinyphysics.tpir.proof.certificate import Certificate, Verdict
 from tinyphysics.tpir.proof.discontinuities import jump_in
 
 MOST_COMPONENTS = 16  # numbers of all states: the Jacobian is written out
-MOVES = ("SYMP_STEP", "SHIFT", "SCALE", "ORBIT", "ROTATE", "PROPAGATE", "SERIES", "SOLVE", "UNTIL", "FLOW", "JACOBI", "KEPLER")  # fmt: skip
+MOVES = (
+    "SYMP_STEP", "SHIFT", "SCALE", "ORBIT", "ROTATE", "PROPAGATE", "SERIES", "SOLVE", "UNTIL", "FLOW", "JACOBI", "KEPLER",
+)  # fmt: skip
 NO_ENERGY = "an explicit map has no energy to be consistent with"
 
 
