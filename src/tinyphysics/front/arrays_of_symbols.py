@@ -1,8 +1,8 @@
 """np.array([x, y]) of symbols, while a function is traced: the same as np.stack([x, y]).
 
-NumPy hands its other functions over to symbols, and `array` and `asarray` not. So for the time of a trace these two
-names of the numpy module are functions that look for symbols first; all other calls, and those of other threads, go to NumPy as
-they are. `from numpy import array` has the original, whose error says what to write.
+NumPy hands its other functions over to symbols, but not `array` and `asarray`. So while a function is traced these two
+names of the numpy module are functions that look for symbols first. Calls without symbols, and those of other threads,
+go to NumPy as they are. `from numpy import array` has the original, whose error says what to write.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def symbols_in(value: Any) -> bool:
 def stacked(value: Any) -> UOp:
     """A nested list as one array; rows that are arrays stay whole."""
     if isinstance(value, (list, tuple)) and symbols_in(value):
-        return stack([stacked(item) for item in value])
+        rows: UOp = stack([stacked(item) for item in value])
+        return rows
     return as_uop(value)
 
 

@@ -50,12 +50,15 @@ def by_name(names: Sequence[str]) -> Pairs | None:
 
 
 def terms(u: UOp) -> list[UOp]:
-    """What is added up to u, without opening products."""
+    """What is added up to u; of products only those with numbers are opened."""
     out, left = [], [u]
     while left:
         x = left.pop()
+        held = [s for s in x.src if s.leaves]
         if x.op in (Ops.ADD, Ops.SUB, Ops.NEG):
             left += x.src
+        elif len(held) == 1 and (x.op is Ops.MUL or x.op is Ops.DIV and held[0] is x.src[0]):
+            left += held
         else:
             out.append(x)
     return out
@@ -69,7 +72,9 @@ def beside(energy: UOp, states: Sequence[UOp], others: Sequence[UOp]) -> list[UO
     return [u for u in others if u in present and u not in mixed]
 
 
-def ask(name: str, pairs: Pairs, first: tuple[str, str], second: str, why: str, site: Site | None) -> TraceError:
+def ask(
+    name: str, pairs: Pairs, first: tuple[str, str], second: str, why: str, site: Site | None
+) -> TraceError:
     """Which of its arguments are pairs?"""
     kind = "hamiltonian" if second == "momentum" else "lagrangian"
     written = ", ".join(f'("{q}", "{p}")' for q, p in pairs)

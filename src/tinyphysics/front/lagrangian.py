@@ -89,8 +89,13 @@ def trace_lagrangian(
         found = legendre(L, v, p)
     except NotExplicit as reason:
         if not said and len(left := [a.name for a in plain(d)]) >= 4:
-            half, why = len(left) // 2, f"{reason.because} with `{pairs[0][1]}` as the velocity of `{pairs[0][0]}`"
-            raise ask(d.name, list(zip(left[:half], left[half:])), pairs[0], "velocity", why, d.site) from None
+            half, why = (
+                len(left) // 2,
+                f"{reason.because} with `{pairs[0][1]}` as the velocity of `{pairs[0][0]}`",
+            )
+            raise ask(
+                d.name, list(zip(left[:half], left[half:])), pairs[0], "velocity", why, d.site
+            ) from None
         raise TraceError(
             f"no formula is known for the energy of `{d.name}`: {reason.because}",
             site=d.site if reason.culprit is None else sites.get(reason.culprit, d.site),

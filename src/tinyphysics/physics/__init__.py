@@ -46,7 +46,7 @@ def __getattr__(name: str) -> Any:
     if name in OBSERVABLES:
         return getattr(import_module(f"{__name__}.{OBSERVABLES[name]}"), name)
     if name not in FILES:
-        raise AttributeError(f"tinyphysics.physics has no `{name}`. {did_you_mean(name, __dir__())}".strip())
+        raise AttributeError(f"tinyphysics.physics has no `{name}`")
     return import_module(f"{__name__}.{name}")
 
 

@@ -199,7 +199,9 @@ def decided(decision: Decision) -> Plan:
     return Plan(
         decision.method,
         BY_NAME[decision.method].order,
-        "the least work that was measured to meet the goals",
+        "the least work that was measured to meet the goals"
+        if decision.tolerance is None
+        else "with the largest tolerance that was measured to meet the goal",
         turned,
         decision,
     )

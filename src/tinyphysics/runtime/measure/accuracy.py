@@ -117,7 +117,7 @@ def own_steps(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
             f"how long `{sim.system.name}` is to run is not known, and its error depends on that",
             fix='Pass the time of the run too: pilot={..., "until": 10.0}.',
         )
-    return choose_tolerance(Tolerances(sim, pilots.given, pilots.t0), goal, reach)
+    return choose_tolerance(Tolerances(pilots), goal, reach)
 
 
 def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:

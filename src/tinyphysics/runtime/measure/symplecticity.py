@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from tinyphysics.errors import BackendError, InputError, VerifyError
@@ -54,7 +55,9 @@ class Defect:
     def __str__(self) -> str:
         if self.dt is None:
             if self.symplectic:
-                return f"`{self.step}` is symplectic at this state and the next two: |MᵀJM - J|/|M|² is rounding"
+                return (
+                    f"`{self.step}` is symplectic at this state and the next two: |MᵀJM - J|/|M|² is rounding"
+                )
             return f"`{self.step}` is not symplectic: |MᵀJM - J|/|M|² is {max(self.values):.2e} on its orbit"
         if self.symplectic:
             return f"`{self.step}` is symplectic: |MᵀJM - J|/|M|² is rounding at dt, 2 dt and 4 dt"
@@ -74,8 +77,9 @@ def subject(what: Any) -> Simulation:
     """A simulation as it is; a map, or a plain function of states, made ready; of a step, the one that it is of."""
     if isinstance(what, Simulation):
         return what
-    if isinstance(found := getattr(what, "simulation", None), Simulation):  # a step of tinyphysics.kernel
-        return found
+    if isinstance(what, FunctionType) and hasattr(what, "simulation"):  # a step of tinyphysics.kernel
+        made: Simulation = what.simulation()
+        return made
     if callable(what) and not hasattr(what, "bind"):
         what = map_(what)
     if getattr(what, "kind", "") != "map":
@@ -102,7 +106,7 @@ def pairs_of(system: System, pairs: Any) -> list[tuple[str, str]]:
         return [(str(q.arg), str(p.arg)) for q, p in system.pairs]
     if system.kind == "map" and len(names) == 2:
         return [(names[0], names[1])]
-    if system.kind == "map":
+    if system.kind == "map" and len(names) % 2 == 0:
         raise InputError(
             f"`{system.name}` has the states {', '.join(names)}, and which are pairs is not known",
             fix='Pass pairs=[("x", "px"), ("y", "py")], or declare them: @tp.map(pairs=[...]).',
