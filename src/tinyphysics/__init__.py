@@ -83,7 +83,12 @@ from tinyphysics.util import did_you_mean as _did_you_mean
 from tinyphysics.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from tinyphysics import kernel as kernel
     from tinyphysics import physics as physics
+    from tinyphysics.compat import AutoLinearizer as AutoLinearizer
+    from tinyphysics.compat import Compiler as Compiler
+    from tinyphysics.compat import HamiltonianSystem as HamiltonianSystem
+    from tinyphysics.compat import LagrangianSystem as LagrangianSystem
     from tinyphysics.runtime.api.compile import compile as compile
     from tinyphysics.runtime.api.simulation import Simulation as Simulation
     from tinyphysics.runtime.api.simulation_file import load as load
@@ -115,7 +120,12 @@ RUNTIME = {
     "with_momenta": "tinyphysics.runtime.stages.momenta_of_velocities",
     "to_xarray": "tinyphysics.runtime.api.dataset",
     "Simulation": "tinyphysics.runtime.api.simulation",
+    "AutoLinearizer": "tinyphysics.compat",
+    "Compiler": "tinyphysics.compat",
+    "HamiltonianSystem": "tinyphysics.compat",
+    "LagrangianSystem": "tinyphysics.compat",
 }
+MODULES = ("physics", "kernel")  # imported when they are first used
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
 METHODS = {
     "save",
@@ -137,8 +147,8 @@ METHODS = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "physics":
-        return import_module("tinyphysics.physics")
+    if name in MODULES:
+        return import_module(f"tinyphysics.{name}")
     if name not in RUNTIME:
         raise AttributeError(f"tinyphysics has no `{name}`. {_did_you_mean(name, __dir__())}".strip())
     value = getattr(import_module(RUNTIME[name]), name)
@@ -148,7 +158,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *RUNTIME, "physics"} - METHODS)
+    return sorted({*globals(), *RUNTIME, *MODULES} - METHODS)
 
 
 _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)

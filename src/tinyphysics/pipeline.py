@@ -220,8 +220,6 @@ def check_adaptive(system: System, goal: Goal) -> None:
         "approximate": goal.approximate,
         "propagator": goal.propagator if goal.propagator != "loop" else None,
         "inner": goal.inner or None,
-        "error": goal.error,
-        "energy_drift": goal.energy_drift,
     }
     if system.clock is not None:
         raise PlanError("time= does not go with a method that chooses its own steps", fix="Leave time= out.")
@@ -231,6 +229,11 @@ def check_adaptive(system: System, goal: Goal) -> None:
                 f"{name}={value!r} does not go with a method that chooses its own steps",
                 fix=f"Leave {name}= out; tolerance= is the relative error of a step.",
             )
+    if goal.energy_drift is not None:
+        raise PlanError(
+            f"energy_drift={goal.energy_drift!r} does not go with a method that chooses its own steps",
+            fix="Ask for the accuracy of the state: error=1e-6.",
+        )
 
 
 def follows(b: Build) -> bool:

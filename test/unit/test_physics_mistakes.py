@@ -161,7 +161,7 @@ def test_a_map_with_letters_needs_no_dt_before_its_sizes_are_known():
     assert "sizes still open" in repr(sim)
     assert sim.evolve(f=still(2, 2), steps=1).final.f.shape == (9, 2, 2)
     with pytest.raises(tp.InputError, match="dt is missing"):
-        tp.compile(gravity)
+        tp.compile(gravity).evolve(q=[[1.0, 0.0, 0.0]], p=[[1.0, 0.0, 0.0]], steps=1)
 
 
 def test_one_of_everything_runs():

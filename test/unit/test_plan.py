@@ -234,11 +234,11 @@ def test_a_backend_that_has_not_landed_is_an_error_and_nothing_else_is_tried(bac
 
 # fmt: off
 WRONG = [
-    (lambda: tp.compile(pendulum),                                       "dt is missing"),
+    (lambda: tp.compile(pendulum).evolve(q=1.0, p=0.0, steps=1),         "dt is missing"),
     (lambda: tp.compile(pendulum, dt=0),                                 "dt=0 is not a step"),
     (lambda: tp.compile(pendulum, dt=float("nan")),                      "dt=nan is not a step"),
     (lambda: tp.compile(pendulum, dt="fast"),                            "dt='fast' is not a step"),
-    (lambda: tp.compile(lambda q, p: p**2, dt=0.1),                      "a function is no system"),
+    (lambda: tp.compile(lambda q, p: (p, -q), dt=0.1),                   "without a decorator is read as an energy"),
     (lambda: tp.compile(3, dt=0.1),                                      "a number is no system"),
     (lambda: tp.compile(pendulum, dt=0.1, method=4),                     "method=4 is not a name"),
     (lambda: tp.compile(pendulum, dt=0.1, checks="maybe"),               "checks='maybe'"),

@@ -82,7 +82,7 @@ def scalar(system: System) -> bool:
 
 
 def portrait(ax: Axes, out: Trajectory, system: System) -> None:
-    states = [s for s in system.states if s.role != "momentum"]
+    states = [s for s in system.states if s.role != "momentum" or system.kind == "map"]
     first, shape = states[0], states[0].var.shape
     x = with_members(out, first.name, shape)  # (frames, members, shape...)
     if shape == () and system.kind == "map":

@@ -38,7 +38,7 @@ class Picture:
 # --- what to draw -----------------------------------------------------------------------------
 def portrait(out: Trajectory, system: System) -> Picture:
     """The picture that suits a system: orbit, phase portrait, or a component over time."""
-    states = [s for s in system.states if s.role != "momentum"]
+    states = [s for s in system.states if s.role != "momentum" or system.kind == "map"]
     first = states[0]
     shape = first.var.shape
     if len(states) >= 2 and shape == states[1].var.shape == ():

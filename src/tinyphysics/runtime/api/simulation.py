@@ -32,6 +32,7 @@ from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import split_rows
+from tinyphysics.planner.choice.stiff import stiffest
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.planner.methods.cite import Citations, cite
@@ -407,6 +408,8 @@ class Simulation:
         rows = sum(s.var.size for s in self.system.states)
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
+        if self.goal.dt is None and self.system.kind != "map" and not self.goal.is_accurate:
+            given["dt"] = 1.0  # what a step costs does not depend on it
         quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
         jumps = self.compiled.known.way != "loop"
         n, seconds = 1, 0.0
@@ -510,6 +513,13 @@ class Simulation:
                 check_no_grid(
                     {"save_every": save_every, "hash_every": hash_every, "checkpoint_every": checkpoint_every}
                 )
+        if (
+            self.goal.dt is None
+            and not self.goal.is_accurate
+            and not self.compiled.adaptive
+            and dt is not None
+        ):
+            self.heed_step(checked_step(dt))
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, here(given, back), dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
@@ -820,8 +830,15 @@ class Simulation:
 
     def decide(self, decision: Decision) -> None:
         """The method that pilots have chosen is the one of this simulation from here on."""
-        self.goal = replace(self.goal, decision=decision)
+        found = self.goal.tolerance if decision.tolerance is None else decision.tolerance
+        self.goal = replace(self.goal, decision=decision, tolerance=found)
         self._compiled = Compiled(self.system, self.goal, self.requested)
+
+    def heed_step(self, dt: float) -> None:
+        """The step came with the run: what `compile(..., dt=)` would have chosen for one that is too long for leapfrog."""
+        goal = replace(self.goal, dt=dt)
+        if not self.compiled.goal.stiff and stiffest(self.system, goal):
+            self._compiled = Compiled(self.system, goal, self.requested)
 
     def order_bodies(self, given: Mapping[str, Any], c: Checkpoint | None) -> None:
         """The first run decides the order of bodies on orbits; the states of later ones must be a hierarchy in it."""
@@ -921,7 +938,10 @@ def closing(windows: Windows | None) -> Iterator[None]:
 
 def checked_step(dt: Any) -> float:
     if dt is None:
-        raise InputError("dt is missing", fix="Pass a step: tp.compile(system, dt=0.01).")
+        raise InputError(
+            "dt is missing",
+            fix="Pass a step, tp.compile(system, dt=0.01) or evolve(..., dt=0.01); or ask for an accuracy: error=1e-6.",
+        )
     h = number("dt", dt, "dt=0.01", "step")
     if h == 0:
         raise InputError("dt=0 is not a step: nothing would move", fix="Pass dt=0.01.")

@@ -156,6 +156,7 @@ class Program:
     final: tuple[Instruction, ...] = ()
     # or "fast": kernels may differ from what it says by the errors that rules/functions/fast.py states
     math: str = field(default="exact", kw_only=True)
+    bare: bool = field(default=False, kw_only=True, compare=False)  # read from lines without declarations
 
     def section(self, name: str) -> tuple[Instruction, ...]:
         out: tuple[Instruction, ...] = getattr(self, name)
