@@ -135,12 +135,14 @@ def test_ffmpeg_gets_every_picture(planet, tmp_path, monkeypatch):
     assert (tmp_path / "run.mp4").stat().st_size == 5 * width * height * 4 and "-framerate 10" in said
 
 
+@pytest.mark.all
 def test_a_film_changes_no_bit(planet):
     before = planet.hash, planet.q.copy()
     planet.animate(seconds=0.2, **SMALL)._repr_html_()
     assert planet.hash == before[0] and np.array_equal(planet.q, before[1])
 
 
+@pytest.mark.all
 def test_every_demo_has_a_scene():
     from matplotlib.figure import Figure
 

@@ -19,6 +19,7 @@ def drawn(page):
     return None if found is None else ET.fromstring(found[0])
 
 
+@pytest.mark.thin(rows=3)
 @pytest.mark.parametrize("name", ZOO)
 def test_every_demo_is_a_small_page_with_a_drawing(name):
     d = ZOO[name]
