@@ -33,6 +33,7 @@ SECONDS = 8.0  # that a film lasts if nothing is asked for
 MOST = {".html": 600, ".gif": 600, ".mp4": 20_000}  # pictures: the first two are kept whole in memory
 SHORTEST = 0.02  # seconds that a picture of a GIF is shown: viewers slow down shorter ones
 COLOURS = 128  # of a picture in a page or a GIF
+NEARLY_WHITE = 248
 
 PLAYER = """<div class="tp-film" id="{name}" style="max-width:{width}px;font:13px sans-serif">
 <img alt="{title}" style="width:100%;display:block" src="{first}">
@@ -143,6 +144,9 @@ class Film:
 
         some = np.concatenate([np.asarray(picture(int(frames[k]))) for k in (0, len(frames) // 2, -1)])
         palette = Image.fromarray(some).quantize(COLOURS)  # one for all: colours do not flicker
+        entries = np.array(palette.getpalette()).reshape(-1, 3)
+        entries[(entries > NEARLY_WHITE).all(1)] = 255  # the mean of many whites is grey
+        palette.putpalette(entries.ravel().tolist())
         for k in frames:
             yield picture(int(k)).quantize(palette=palette, dither=Image.Dither.NONE)
 

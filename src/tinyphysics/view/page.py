@@ -15,6 +15,7 @@ from tinyphysics.trajectory import Trajectory
 from tinyphysics.view.choice import FEW, choose_kind, visible
 
 WIDE, HIGH = 300, 220  # of a picture, in pixels
+FEW_SITES = 6  # a chain this short is curves over time
 POINTS = 600  # of all curves of a picture
 COLOURS = (
     "#2f6db5",
@@ -40,6 +41,7 @@ class Sketch:
     curves: tuple[Any, ...]  # (points, 2) each
     joined: bool = True
     to_scale: bool = False
+    dots: bool = True  # where curves end
 
 
 # --- a run --------------------------------------------------------------------------------------------
@@ -92,17 +94,21 @@ def sketch(out: Trajectory, system: System | None) -> Sketch | None:
         v = out.frames[name][::each]
         return v.reshape(len(v), -1, *own)
 
+    if kind == "chain" and shape[0] <= FEW_SITES:
+        x = rows(first.name, shape)[:, 0]
+        t = np.broadcast_to(np.asarray(out.t, float)[::every, None], x.shape)
+        return few_curves(np.stack([t, x], -1), ("t", first.name))
     if kind == "chain":
         x = rows(first.name, shape, max(len(out.t) - 1, 1))[:, 0]
         site = np.arange(shape[0], dtype=float)
         lines = tuple(thin(np.stack([site, x[k]], -1), POINTS // 2) for k in (0, -1))
-        return Sketch(("site", f"{first.name}, first and last frame"), lines)
+        return Sketch(("site", f"{first.name}, first and last frame"), lines, dots=False)
     if kind == "field":
         x = rows(first.name, shape, max(len(out.t) - 1, 1))[:, 0]
         x = x[(slice(None), *(n // 2 for n in shape[:-1]))]
         site = np.arange(shape[-1], dtype=float)
         lines = tuple(thin(np.stack([site, x[k]], -1), POINTS // 2) for k in (0, -1))
-        return Sketch(("last axis", f"{first.name} in the middle, first and last frame"), lines)
+        return Sketch(("last axis", f"{first.name} in the middle, first and last frame"), lines, dots=False)
     if kind == "phase":
         p = next(s.name for s in system.states if s.role == "momentum")
         return few_curves(np.stack([rows(first.name, ()), rows(p, ())], -1), (first.name, p))
@@ -157,6 +163,7 @@ def svg(s: Sketch) -> str:
         elif len(at):
             line = " ".join(f"{x:g},{y:g}" for x, y in at)
             parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.2"/>')
+        if s.joined and s.dots and len(at):
             parts.append(f'<circle cx="{at[-1][0]:g}" cy="{at[-1][1]:g}" r="3.2" fill="{colour}"/>')
     across, up = (f"{escape(n)}: {a:.4g} to {b:.4g}" for n, a, b in zip(s.names, low, high))
     words = (
