@@ -182,7 +182,8 @@ _system.SLOTS["pace_section"] = lambda *args: __getattr__("pace_section")(*args)
 _system.SLOTS["suggest_split"] = lambda *args: __getattr__("suggest_split")(*args)
 
 
-def _plot(out: Trajectory, figure: Any) -> Any:
+def _drawn(out: Trajectory) -> tuple[Trajectory, Any]:
+    """The run with its frames on this machine, and what it is a run of."""
     if out.origin is None:
         raise PlanError(
             "this run was loaded without its program: what it is of is not known", fix="Plot out.q yourself."
@@ -192,13 +193,32 @@ def _plot(out: Trajectory, figure: Any) -> Any:
             "the members of this run have times of their own, and a picture has one axis of time",
             fix="Plot out.t[:, k] and out.q[:, k] yourself, or run one member alone.",
         )
+    return _system.SLOTS["there"]().on_this_machine(out), out.origin.run.system.seen
+
+
+def _without_matplotlib(call: str, error: ImportError) -> BackendError:
+    return BackendError(f"out.{call}() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"')
+
+
+def _plot(out: Trajectory, *args: Any, **options: Any) -> Any:
+    run, system = _drawn(out)
     try:
         figures = import_module("tinyphysics.view.figures")
     except ImportError as error:
-        raise BackendError(
-            f"out.plot() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"'
-        ) from None
-    return figures.plot(_system.SLOTS["there"]().on_this_machine(out), out.origin.run.system.seen, figure)
+        raise _without_matplotlib("plot", error) from None
+    return figures.plot(run, system, *args, **options)
 
 
+def _animate(out: Trajectory, path: Any = None, **options: Any) -> Any:
+    run, system = _drawn(out)
+    try:
+        films = import_module("tinyphysics.view.films")
+    except ImportError as error:
+        raise _without_matplotlib("animate", error) from None
+    return films.animate(run, system, path, **options)
+
+
+_system.SLOTS["animate"] = _animate
+_system.SLOTS["run_page"] = lambda *args: import_module("tinyphysics.view.page").run_page(*args)
+_system.SLOTS["simulation_page"] = lambda *args: import_module("tinyphysics.view.page").simulation_page(*args)
 _system.SLOTS["plot"] = _plot

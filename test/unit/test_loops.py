@@ -422,6 +422,15 @@ def test_a_system_of_any_size_is_certified(system):
     assert c.symplectic and c.consistent and c.symmetric and c.reversible
 
 
+def test_what_is_observed_reads_the_states_as_they_lie():
+    """A sheet whose shorter axis is long enough to be a loop of the step, and short enough to be written out in a sum."""
+    u, v = tp.physics.fields.standing_wave((30, 40), (1, 1))
+    out = tp.compile(tp.physics.fields.wave, 0.3).evolve(
+        u=u, v=v, steps=3, save_every=1, observe={"E": "energy"}
+    )
+    assert np.array_equal(out["E"], out.energy)
+
+
 def test_observables_of_neighbouring_steps_are_their_own():
     """What a step observes is copied before the next one writes over it."""
     state, params = start_of(fput, 300)

@@ -430,6 +430,10 @@ class Simulation:
         provisional = " (provisional)" if self.goal.is_accurate and self.goal.decision is None else ""
         return f"<Simulation of {self.system.name}: {self.compiled.known.method}{provisional}, {self.target.backend}>"
 
+    def _repr_html_(self) -> str:
+        """The equation, what was chosen and shown, and the report folded away: for notebooks."""
+        return str(SLOTS["simulation_page"](self))
+
     def __getstate__(self) -> dict[str, Any]:
         """What another process can read: functions that it can import, and a system whose sizes are known."""
         for name, function in self.monitors.items():
