@@ -157,6 +157,12 @@ class Program:
     # or "fast": kernels may differ from what it says by the errors that rules/functions/fast.py states
     math: str = field(default="exact", kw_only=True)
 
+    def __hash__(self) -> int:
+        """Of its ends and lengths: caches are asked often, and a step may have thousands of instructions."""
+        parts = (self.energy, self.init, self.step, self.final)
+        ends = tuple((len(part), part[:4], part[-4:]) for part in parts)
+        return hash((self.name, self.claims, self.states, self.params, ends, self.math))
+
     def section(self, name: str) -> tuple[Instruction, ...]:
         out: tuple[Instruction, ...] = getattr(self, name)
         return out
