@@ -29,7 +29,7 @@ from tinyphysics.synth.methods.taylor import TOLERANCE
 from tinyphysics.system import SLOTS, Family, Sum
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import MATHS
-from tinyphysics.util import a_kind, did_you_mean, one_of
+from tinyphysics.util import a_kind, did_you_mean, one_of, prod
 
 SCALES = ("off", "auto")
 LOOSEST = 1e-2  # tolerance of a step: beyond, its last terms say nothing about the rest
@@ -76,6 +76,9 @@ def check_alone(name: str, others: Mapping[str, Any]) -> None:
             )
 
 
+MOST_KICKS = 10_000  # in a step: some seconds of compiling
+
+
 def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
     """How many fast kicks there are in a slow one, for each level but the slowest."""
     if inner is None:
@@ -87,6 +90,11 @@ def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
         )
     if not has_levels:
         raise PlanError("inner= goes with fast and slow parts", fix="Say which: tp.fast(a) + tp.slow(b).")
+    if (kicks := prod(counts)) > MOST_KICKS:
+        raise PlanError(
+            f"inner={inner!r} is {kicks:,} fast kicks in a step: the program lists each of them, up to {MOST_KICKS:,}",
+            fix="Choose a shorter dt, with as many times fewer kicks.",
+        )
     return counts
 
 

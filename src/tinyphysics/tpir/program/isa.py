@@ -158,6 +158,12 @@ class Program:
     math: str = field(default="exact", kw_only=True)
     bare: bool = field(default=False, kw_only=True, compare=False)  # read from lines without declarations
 
+    def __hash__(self) -> int:
+        """Of its ends and lengths: caches are asked often, and a step may have thousands of instructions."""
+        parts = (self.energy, self.init, self.step, self.final)
+        ends = tuple((len(part), part[:4], part[-4:]) for part in parts)
+        return hash((self.name, self.claims, self.states, self.params, ends, self.math))
+
     def section(self, name: str) -> tuple[Instruction, ...]:
         out: tuple[Instruction, ...] = getattr(self, name)
         return out
