@@ -325,10 +325,13 @@ EDGES = [
 ]
 
 
-def test_a_fused_product_by_numpy_is_rounded_once_at_every_edge():
+@pytest.mark.parametrize("at_once", [None, arrays.FEW])
+def test_a_fused_product_by_numpy_is_rounded_once_at_every_edge(at_once):
     a, b, c = (np.array(x) for x in zip(*itertools.product(EDGES, repeat=3)))
+    every = range(0, len(a), at_once or len(a))
     with np.errstate(all="ignore"):
-        found = arrays.fma64(a, b, c)
+        parts = [[x[k : k + at_once] if at_once else x for x in (a, b, c)] for k in every]
+        found = np.concatenate([arrays.fma_few(*part) for part in parts])
     wanted = np.array([fma_exact(*map(float, x)) for x in zip(a, b, c)])
     same = (found == wanted) & (np.signbit(found) == np.signbit(wanted)) | np.isnan(found) & np.isnan(wanted)
     assert same.all(), [(x, y, z) for x, y, z, ok in zip(a, b, c, same) if not ok][:5]
