@@ -86,6 +86,13 @@ class Frame:
             )
         return self.states[name]
 
+    def __dir__(self) -> list[str]:
+        """For `frame.<TAB>`: the states too."""
+        return sorted({*super().__dir__(), *self.states})
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.states)
+
 
 class Metrics(dict[str, Any]):
     """What is known of a run, by name; what costs time to know is found when it is first read."""
@@ -179,6 +186,14 @@ class Trajectory:
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"
         )
+
+    def __dir__(self) -> list[str]:
+        """For `out.<TAB>`: the states too, and velocities where the system has them."""
+        return sorted({*super().__dir__(), *self.frames, *getattr(self.origin, "velocities", ())})
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """For `out["<TAB>`."""
+        return [*self.frames, *self.observed]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Only what a trajectory has: another name would hide a state, or be lost when it is saved."""

@@ -24,6 +24,7 @@ from tinyphysics.ir import UOp
 from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.legendre import NotExplicit, legendre
 from tinyphysics.system import Motion, State, System
+from tinyphysics.tracebacks import users_frames
 
 
 @heeds("lagrangian", '@tp.lagrangian, or @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")])')
@@ -39,7 +40,7 @@ def lagrangian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None 
     p*p/m*0.5 + 0.5*k*x*x
     """
     if function is None:
-        return lambda f: lagrangian(f, pairs=pairs)
+        return users_frames(lambda f: lagrangian(f, pairs=pairs))
     d = definition(function)
     pairs = pair_of(d, "velocity") if pairs is None else pairs
     return family(d, "hamiltonian", lambda sizes: trace_lagrangian(d, pairs, sizes))

@@ -8,10 +8,15 @@ import typing
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import ShapeError, TinyPhysicsError, TraceError
 from tinyphysics.util import Site, user_site
+
+if TYPE_CHECKING:
+    from tinyphysics.front.editor import Symbol
+else:
+    Symbol = object  # editors alone ask what an argument can do
 
 Size = int | str
 
@@ -51,14 +56,14 @@ def _size(n: Any) -> Size:
     )
 
 
-class Vec:
+class Vec(Symbol):
     """A one-dimensional array: tp.Vec[3], tp.Vec["n"]."""
 
     def __class_getitem__(cls, n: Any) -> Any:
         return Space((_size(n),))
 
 
-class Array:
+class Array(Symbol):
     """An array of any shape: tp.Array[9, 3], tp.Array["n", 3]."""
 
     def __class_getitem__(cls, shape: Any) -> Any:

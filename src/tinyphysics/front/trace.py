@@ -21,6 +21,7 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
+from tinyphysics.tracebacks import users_frames
 from tinyphysics.util import Site, a_kind, plural, user_site
 
 LETTER = {"momentum": "p", "velocity": "v"}  # what goes with a position
@@ -429,7 +430,7 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
     p**2/2 + k*q**2/2
     """
     if function is None:
-        return lambda f: hamiltonian(f, pairs=pairs)
+        return users_frames(lambda f: hamiltonian(f, pairs=pairs))
     d = definition(function)
     pairs = pair_of(d, "momentum") if pairs is None else pairs
     return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes))
@@ -525,7 +526,7 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
     k*q**2/2
     """
     if function is None:
-        return lambda f: potential(f, positions=positions)
+        return users_frames(lambda f: potential(f, positions=positions))
     d = definition(function)
     if positions is None:
         if not d.arguments:
@@ -668,6 +669,7 @@ class PhysicsSystem:
             f"{type(self).__name__} has no energy", site=user_site(), fix="Define energy(self, q, p)."
         )
 
+    @users_frames
     def traced(self) -> System | Family:
         """The system of this model as it stands: later changes of its attributes do not reach it."""
         method = self.energy.__func__  # type: ignore[attr-defined]
@@ -697,15 +699,19 @@ class PhysicsSystem:
         pair = (own.arguments[1].name, own.arguments[2].name)
         return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, [pair], sizes))
 
+    @users_frames
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
         return self.traced().bind(sizes)
 
+    @users_frames
     def compile(self, dt: float | None = None, **options: Any) -> Any:
         return self.traced().compile(dt, **options)
 
+    @users_frames
     def rename(self, **names: str) -> System | Family:
         return self.traced().rename(**names)
 
+    @users_frames
     def __add__(self, other: Any) -> Sum:
         return self.traced() + other
 

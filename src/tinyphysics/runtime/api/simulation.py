@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import time as clock
 from collections.abc import Callable, Iterator, Mapping
@@ -37,6 +38,7 @@ from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.planner.methods.cite import Citations, cite
 from tinyphysics.report import Report
 from tinyphysics.rules.functions.random import draws
+from tinyphysics.runtime.api.by_name import takes_names
 from tinyphysics.runtime.engines.backend import (
     layout,
     listing,
@@ -161,6 +163,18 @@ class Simulation:
         if isinstance(self.source, Family):
             return list(self.source.shapes)
         return [x.name for x in (*self.source.states, *self.source.parameters)]
+
+    def takes(self) -> dict[str, Any]:
+        """What a run takes by name, for editors: states, velocities of a Lagrangian, parameters with their defaults."""
+        empty, source = inspect.Parameter.empty, self.source if self._compiled is None else self.system.seen
+        if isinstance(source, Family):
+            return {name: empty for name in source.shapes if name != "t"}
+        rates = () if source.motion is None else (str(v.arg) for v in source.motion.v)
+        return (
+            {s.name: empty for s in source.states}
+            | dict.fromkeys(rates, None)
+            | {x.name: empty if x.default is None else x.default for x in source.parameters}
+        )
 
     # --- looking ------------------------------------------------------------------------------
     @property
@@ -302,6 +316,7 @@ class Simulation:
         """Writes the system and what was asked of it; `tp.load(path)` compiles it to the same program."""
         SLOTS["save"](self, path)
 
+    @takes_names
     @heeds("minimise", "sim.minimise(q=...)")
     def minimise(
         self,
@@ -330,6 +345,7 @@ class Simulation:
         """
         return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
 
+    @takes_names
     @heeds("suggest_dt", "sim.suggest_dt(q=..., p=..., error=1e-6)")
     def suggest_dt(
         self,
@@ -354,6 +370,7 @@ class Simulation:
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
+    @takes_names
     @heeds("suggest_split", "sim.suggest_split(q=..., p=...)")
     def suggest_split(self, *, t0: float = 0.0, **given: Any) -> Any:
         """Which parts of a sum, or terms of one energy, are fast at a state and which slow; and what to write for two paces.
@@ -433,6 +450,7 @@ class Simulation:
         return self.__copy__()
 
     # --- running ------------------------------------------------------------------------------
+    @takes_names
     @heeds("evolve", "sim.evolve(q=..., p=..., steps=1000): states, parameters and options by name")
     def evolve(
         self,
