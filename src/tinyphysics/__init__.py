@@ -151,7 +151,13 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *RUNTIME, "physics"} - METHODS)
+    """What users write as tp.<name>: no files of the package, and nothing that this file imports for itself."""
+    inside = {"Any", "TYPE_CHECKING", "import_module", "METHODS", "RUNTIME"} | METHODS
+    modules = {name for name, value in globals().items() if type(value) is type(_moved)} - {
+        "physics",
+        "random",
+    }
+    return sorted({*globals(), *RUNTIME, "physics"} - inside - modules)
 
 
 _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)

@@ -36,7 +36,7 @@ def pair_distance2(
     q: Any, box: Any = None, cutoff: Any = None, *, skin: Any = None, shift: bool = False, switch: Any = None,
     exclude: Any = None, order: str = "columns",
 ) -> UOp:  # fmt: skip
-    """The squared distances of all pairs of points q, (n, d), as the energy of a pair sees them: to the nearest image.
+    """Returns the squared distances of all pairs of the points q, an array (n, d), each to the nearest image.
 
     box      one length for a cube, d lengths, or d vectors as rows; none: open space
     cutoff   beyond it there is nothing: pairs farther apart are left out of the sum
@@ -213,7 +213,7 @@ def wrapped(points: UOp, domain: tuple[UOp, ...], way: tuple[int, ...]) -> UOp:
 
 @on_symbols
 def separation(a: Any, b: Any, box: Any = None) -> UOp:
-    """a - b, to the nearest image in a box: what the bond between two points is made of.
+    """Returns a - b, to the nearest image in a box: what the bond between two points is made of.
 
     The box is that of `pair_distance2`; the image is the nearest one for all that are nearer than half of its width.
     """

@@ -57,14 +57,14 @@ def _size(n: Any) -> Size:
 
 
 class Vec(Symbol):
-    """A one-dimensional array: tp.Vec[3], tp.Vec["n"]."""
+    """Says in an annotation that an argument is a vector: `q: tp.Vec[3]`, or `q: tp.Vec["n"]` for every length n."""
 
     def __class_getitem__(cls, n: Any) -> Any:
         return Space((_size(n),))
 
 
 class Array(Symbol):
-    """An array of any shape: tp.Array[9, 3], tp.Array["n", 3]."""
+    """Says in an annotation that an argument is an array: `q: tp.Array[9, 3]`, or `q: tp.Array["n", 3]` for every n."""
 
     def __class_getitem__(cls, shape: Any) -> Any:
         return Space(tuple(_size(n) for n in (shape if isinstance(shape, tuple) else (shape,))))
