@@ -19,7 +19,7 @@ from tinyphysics.errors import TraceError as TraceError
 from tinyphysics.errors import UnitError as UnitError
 from tinyphysics.errors import VerifyError as VerifyError
 from tinyphysics.front import random as random
-from tinyphysics.front.functions import absolute as abs
+from tinyphysics.front.functions import absolute as _absolute
 from tinyphysics.front.functions import arccos as arccos
 from tinyphysics.front.functions import arcsin as arcsin
 from tinyphysics.front.functions import arctan as arctan
@@ -56,7 +56,7 @@ from tinyphysics.front.functions import stack as stack
 from tinyphysics.front.functions import take as take
 from tinyphysics.front.functions import tan as tan
 from tinyphysics.front.functions import tanh as tanh
-from tinyphysics.front.functions import total as sum
+from tinyphysics.front.functions import total as _total
 from tinyphysics.front.functions import transpose as transpose
 from tinyphysics.front.functions import where as where
 from tinyphysics.front.lagrangian import lagrangian as lagrangian
@@ -68,7 +68,7 @@ from tinyphysics.front.spaces import Vec as Vec
 from tinyphysics.front.trace import PhysicsSystem as PhysicsSystem
 from tinyphysics.front.trace import forces as forces
 from tinyphysics.front.trace import hamiltonian as hamiltonian
-from tinyphysics.front.trace import map_ as map
+from tinyphysics.front.trace import map_ as _map
 from tinyphysics.front.trace import ode as ode
 from tinyphysics.front.trace import potential as potential
 from tinyphysics.report import Report as Report
@@ -96,6 +96,9 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.measure.symplecticity import measure_symplectic as measure_symplectic
 
 _moved.install()
+
+# assigned, not imported under another name: type checkers take such imports as private
+abs, map, sum = _absolute, _map, _total
 
 # what runs needs NumPy and is imported when it is first used: without NumPy one can still trace, print and
 # verify, and run TP-IR on lists
@@ -158,7 +161,13 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *RUNTIME, *MODULES} - METHODS)
+    """What users write as tp.<name>: no files of the package, and nothing that this file imports for itself."""
+    inside = {"Any", "TYPE_CHECKING", "import_module", "METHODS", "RUNTIME", "MODULES"} | METHODS
+    modules = {name for name, value in globals().items() if type(value) is type(_moved)} - {
+        "physics",
+        "random",
+    }
+    return sorted({*globals(), *RUNTIME, *MODULES} - inside - modules)
 
 
 _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)

@@ -24,6 +24,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
+    """What `sim.explain()` returns: print it, look at it in a notebook, or read it with to_dict().
+
+    `title` is the system in one line; each of the `sections` has a title and rows: a name, a verdict, and the reason.
+    """
+
     title: str
     sections: tuple[Section, ...]
 
@@ -48,7 +53,7 @@ class Report:
         )
 
     def only(self, *titles: str) -> Report:
-        """Some sections of it: `sim.explain().only("plan", "paces")`."""
+        """Returns some sections of it, by their titles: `sim.explain().only("plan", "paces")`."""
         return Report(self.title, tuple(s for s in self.sections if s.title in titles))
 
     def with_section(self, section: Section, after: str) -> Report:

@@ -39,7 +39,9 @@ def test_a_kick_by_the_old_position_is_not():
 def test_what_is_computed_before_the_loop_must_not_change_in_it():
     text = tp.compile(leapfrog).ir("tpir")
     line = next(i for i in tp.compile(leapfrog).tpir.init if i.op == "ELEM")
-    changed = text.replace("final:", f"  ELEM {line.dst}, mul, S0, S0\nfinal:").replace("claim symplectic\n", "")
+    changed = text.replace("final:", f"  ELEM {line.dst}, mul, S0, S0\nfinal:").replace(
+        "claim symplectic\n", ""
+    )
     assert changed != text
     try:
         shown = bool(verify(parse(changed)).symplectic)

@@ -185,7 +185,31 @@ def compile(
     absolute: float | None = None,
     project: Any = None,
 ) -> Simulation:
-    """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
+    """Makes a system ready to run: it is analysed, planned, lowered to TP-IR and verified; nothing has run yet.
+
+    system        what a decorator made, such as @tp.hamiltonian, an instance of a tp.PhysicsSystem, or a sum of them
+    dt            the time step; or a goal
+    method        its name, "auto" chooses: docs/methods.md
+    order         the order of the method, where it is chosen
+    forbid        names of methods that are not to be chosen
+    energy_drift  a goal: the largest relative energy error of a run
+    error         a goal: the largest relative error of its states
+    propagator    "exact", "method" or "loop": whether an energy of degree 2 is solved or stepped
+    time          another time to step in: "logarithmic", "sundman" or a function of the positions
+    kinetics      "newtonian" or "relativistic"
+    backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
+    precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
+    math          "exact": the same bits everywhere; "fast": faster, with the bits of one machine
+    sizes         lengths for the letters in shapes, {"n": 16}; a run reads them off its state
+    pilot         a state {"q": ..., "p": ...} for the runs by which goals are met
+    checks        "on" warns of a run that looks wrong, "strict" raises, "off" is silent
+    approximate   the relative error that forces of 1/r through a tree may have
+    inner         how many fast kicks there are in a step of tp.fast(a) + tp.slow(b)
+    scale         "auto" computes in units in which a step is shortest
+    lattice       the unit of precision="lattice"
+    tolerance     the relative error of a step, of methods that choose their own steps
+    absolute      the absolute error beside it
+    project       what every step ends at the first value of: "energy", or functions by name
 
     A function without a decorator is read as an energy H(q, p). dt may also come with each run, `evolve(..., dt=0.01)`, or be
     found for a goal. target_order= is another name for order=.
