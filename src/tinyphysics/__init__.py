@@ -111,6 +111,7 @@ RUNTIME = {
     "minimise": "tinyphysics.runtime.measure.minimise",
     "rewind": "tinyphysics.runtime.measure.rewind",
     "piloted": "tinyphysics.runtime.measure.accuracy",
+    "rounding_row": "tinyphysics.runtime.measure.rounding",
     "step_of_run": "tinyphysics.runtime.measure.accuracy",
     "judged": "tinyphysics.runtime.measure.accuracy",
     "suggest_dt": "tinyphysics.runtime.measure.accuracy",
@@ -136,6 +137,7 @@ METHODS = {
     "rewind",
     "to_xarray",
     "piloted",
+    "rounding_row",
     "step_of_run",
     "judged",
     "suggest_dt",
@@ -179,6 +181,7 @@ _system.SLOTS["there"] = lambda: import_module(
 _system.SLOTS["rewind"] = lambda *args: __getattr__("rewind")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
 _system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
+_system.SLOTS["rounding_row"] = lambda *args: __getattr__("rounding_row")(*args)
 _system.SLOTS["step_of_run"] = lambda *args: __getattr__("step_of_run")(*args)
 _system.SLOTS["judged"] = lambda *args: __getattr__("judged")(*args)
 _system.SLOTS["stability"] = lambda *args: __getattr__("stability")(*args)

@@ -52,6 +52,18 @@ class Report:
             ),
         )
 
+    def with_row(self, title: str, row: Row) -> Report:
+        """With another row in the place of the one of its name."""
+        return Report(
+            self.title,
+            tuple(
+                Section(s.title, tuple(row if r.name == row.name else r for r in s.rows), s.machine)
+                if s.title == title
+                else s
+                for s in self.sections
+            ),
+        )
+
     def only(self, *titles: str) -> Report:
         """Returns some sections of it, by their titles: `sim.explain().only("plan", "paces")`."""
         return Report(self.title, tuple(s for s in self.sections if s.title in titles))

@@ -34,11 +34,12 @@ from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import split_rows
 from tinyphysics.planner.choice.stiff import stiffest
+from tinyphysics.planner.cost.rounding import never
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.planner.methods.cite import Citations, cite
 from tinyphysics.planner.summary import summarised
-from tinyphysics.report import Report, Summary
+from tinyphysics.report import Report, Row, Summary
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.api.by_name import takes_names
 from tinyphysics.runtime.engines.backend import (
@@ -80,6 +81,7 @@ from tinyphysics.runtime.state.digest import BITS as BITS
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs, addressed, inputs, sizes_from
+from tinyphysics.runtime.state.first_state import FirstState, first_state
 from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
@@ -131,6 +133,8 @@ class Simulation:
     commutators: Commutators | None = None  # of the parts of a splitting, at the first state of the first run
     paces: Any = None  # of fast and slow parts, what was measured at a state: runtime/measure/multirate.py
     split: Any = None  # of a sum at one pace: which parts are fast at the state of a pilot
+    began: FirstState | None = None  # the state of a pilot, or of the first run
+    _rounding: tuple[Any, Row | None] | None = None  # what it was measured of, and what was found
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
     _bodies: System | None = None  # whose order is not known yet
@@ -252,6 +256,8 @@ class Simulation:
             return report
         if self.compiled.series is not None:
             return report
+        if (found := self.rounding_row()) is not None:
+            report = report.with_row("plan", found)
         report = report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
         told = [] if self.commutators is None else [self.commutators.row]
@@ -263,6 +269,15 @@ class Simulation:
             if self.system.levels
             else report
         )
+
+    def rounding_row(self) -> Row | None:
+        """What is known of rounding at the first state: measured once, when somebody asks."""
+        of = self.compiled, self.began
+        if self.began is None or self.compiled.adaptive or never(self.system, self.goal):
+            return None
+        if self._rounding is None or self._rounding[0] != of:
+            self._rounding = of, SLOTS["rounding_row"](self)
+        return self._rounding[1]
 
     def cite(self) -> Citations:
         """Returns the sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
@@ -698,6 +713,8 @@ class Simulation:
                 else Keeper(target, run, i, here(i.states, back) if c is None else c.start)
             )
             windows = self.windows(save, r, record, values, run)
+        if self.began is None and c is None and back is None:
+            self.began = first_state(i, dt, last)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
         compiled.tell_of_length(schedule.steps - first, i.members)
         ready, moved = clock.perf_counter(), transferred(place) if back is None else back.moved
