@@ -42,6 +42,7 @@ from tinyphysics.tpir.precision.precision import in_precision
 from tinyphysics.tpir.program.isa import Program, kept_name
 from tinyphysics.tpir.program.lower import lower
 from tinyphysics.tpir.verifier import Certificate, verify
+from tinyphysics.util import without_collections
 
 schemes.keep(cache.read, cache.write)
 
@@ -78,6 +79,7 @@ class Build:
         )
 
 
+@without_collections()
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     """With a loop, or without one: where that is left to the planner, it looks at the loop first."""
     if goal.propagator is not None:

@@ -28,6 +28,7 @@ Key = tuple[tuple[Monomial, Fraction], ...]
 
 MOST_TERMS = 4_000  # an expanded product larger than this stays closed: no proof, and no explosion
 MOST_WORK = 100_000  # products of two terms for all that is asked of one numbering: some ten seconds, then no more proofs
+MOST_BITS = 8_000  # of a common denominator: beyond it coefficients are kept apart
 LARGEST_POWER = 12
 LARGEST_EXPONENT = 1_000  # of a coefficient: 0.1**1000 has 56,000 bits
 MOST_COMPONENTS = 64
@@ -92,6 +93,17 @@ def chooses(u: UOp) -> bool:
     return any(x.op is Ops.TREE or x.op in CHOSEN and any(s.leaves for s in x.src[1:]) for x in toposort([u]))
 
 
+def denominator(p: Poly) -> int:
+    """A common one, of all coefficients."""
+    return math.lcm(*{c.denominator for c in p.values()})
+
+
+def whole(p: Poly) -> dict[Monomial, int]:
+    """The coefficients over their common denominator."""
+    below = denominator(p)
+    return {m: c.numerator * (below // c.denominator) for m, c in p.items()}
+
+
 class Normal:
     """Normal forms that share one numbering of atoms, so that they can be compared."""
 
@@ -117,12 +129,42 @@ class Normal:
         self.work += len(p) * len(q)
         if len(p) * len(q) > MOST_TERMS or self.work > MOST_WORK:
             raise TooLarge
+        if len(p) == 1 or len(q) == 1 or (below := denominator(p) * denominator(q)) >> MOST_BITS:
+            return self.term_by_term_product(p, q)
+        # over one denominator, the products of two long sums are those of whole numbers, and are not reduced one by one
+        left, right = whole(p), whole(q)
+        total: dict[Monomial, int] = {}
+        others: Poly = {}
+        for m, c in left.items():
+            for n, d in right.items():
+                k = self.plain_product(m, n)
+                if k is not None:
+                    total[k] = total.get(k, 0) + c * d
+                else:
+                    for k, e in self.product(m, n).items():
+                        others[k] = others.get(k, Fraction(0)) + c * d * e
+        out = {m: Fraction(c, below) for m, c in total.items() if c}
+        return add(out, others, Fraction(1, below)) if others else out
+
+    def term_by_term_product(self, p: Poly, q: Poly) -> Poly:
         out: Poly = {}
         for m, c in p.items():
             for n, d in q.items():
                 for k, e in self.product(m, n).items():
                     out[k] = out.get(k, Fraction(0)) + c * d * e
         return {m: c for m, c in out.items() if c}
+
+    def plain_product(self, m: Monomial, n: Monomial) -> Monomial | None:
+        """The product of two monomials without sums and choices; None if it is more than one monomial."""
+        exponents = dict(m)
+        for a, e in n:
+            if a in exponents:
+                exponents[a] += e
+            else:
+                exponents[a] = e
+        if not self.sums.keys().isdisjoint(exponents) or not self.choices.isdisjoint(exponents):
+            return None
+        return monomial(exponents)
 
     def product(self, m: Monomial, n: Monomial) -> Poly:
         exponents = dict(m)

@@ -63,7 +63,7 @@ from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.tpir.kernels.outline import Outline
 from tinyphysics.tpir.program.isa import Program, StateDecl, Type
-from tinyphysics.util import digest
+from tinyphysics.util import digest, without_collections
 
 Source = Program | Recipe
 ON_GPUS = (CudaEngine, ManyGpus)  # engines of ensembles that lie there
@@ -300,6 +300,7 @@ def processor_rows(target: Target) -> tuple[Row, ...]:
     )
 
 
+@without_collections()
 def layout(target: Target, program: Program) -> tuple[Row, ...]:
     """How an ensemble lies on the processor that code is made for, for backends that make machine code."""
     return laid_out(target, program, PROCESSOR.value)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word, operand_text
+from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
 
 Row = tuple[Operand, ...]  # one operand as it stands in each stage
 
@@ -222,6 +222,11 @@ def repeated(step: tuple[Instruction, ...], length: int, fixed: Callable[[Regist
     return None if body is None else Stages(len(parts), body, {w: row for row, w in weights.items()})
 
 
+def same_operand(x: Operand, y: Operand) -> bool:
+    """As they are written: 0.0 is not -0.0."""
+    return repr(x) == repr(y) if isinstance(x, float) and isinstance(y, float) else type(x) is type(y) and x == y
+
+
 def alike(
     parts: list[tuple[Instruction, ...]],
     written: frozenset[Operand],
@@ -249,7 +254,7 @@ def alike(
                 if not all(x in known for x, known in zip(row, names)):
                     return None  # read before this stage has written it
                 row = tuple(known[x] for x, known in zip(row, names))
-            if all(operand_text(x) == operand_text(row[0]) for x in row):  # -0.0 is not 0.0
+            if all(x is row[0] or same_operand(x, row[0]) for x in row):
                 arguments.append(row[0])
             elif all(weighs(x, same[0].op, fixed) for x in row):
                 row = tuple(x for x in row for _ in range(times))

@@ -158,12 +158,6 @@ class Program:
     math: str = field(default="exact", kw_only=True)
     bare: bool = field(default=False, kw_only=True, compare=False)  # read from lines without declarations
 
-    def __hash__(self) -> int:
-        """Of its ends and lengths: caches are asked often, and a step may have thousands of instructions."""
-        parts = (self.energy, self.init, self.step, self.final)
-        ends = tuple((len(part), part[:4], part[-4:]) for part in parts)
-        return hash((self.name, self.claims, self.states, self.params, ends, self.math))
-
     def section(self, name: str) -> tuple[Instruction, ...]:
         out: tuple[Instruction, ...] = getattr(self, name)
         return out
@@ -200,6 +194,18 @@ class Program:
                 lines.append(f"{section}:")
                 lines += [f"  {i}" + (f"  ; {i.note}" if i.note else "") for i in body]
         return "\n".join(lines) + "\n"
+
+    def __hash__(self) -> int:
+        return self._number
+
+    @cached_property
+    def _number(self) -> int:
+        """Every cache asks for it, and it is made of all instructions."""
+        return hash((self.name, self.claims, self.states, self.init, self.step, self.final, self.math))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what another process would count in another way."""
+        return {name: value for name, value in self.__dict__.items() if name != "_number"}
 
     @cached_property
     def hash(self) -> str:
