@@ -1,4 +1,4 @@
-"""A complete C program with its start in it: it runs without arguments, and takes another number of steps as the one it has."""
+"""A complete C program with its start in it: it runs without arguments, and takes a number of steps instead of its own."""
 
 from __future__ import annotations
 
