@@ -1,4 +1,4 @@
-"""The command `tp`: run, explain and print the systems of a file, demonstrate, check the installation."""
+"""The command `tp`: run, explain, print and build the systems of a file, demonstrate, check the installation."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from tinyphysics.physics.zoo import ZOO
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.report import Report
 from tinyphysics.runtime.api.compile import compile as compiled
+from tinyphysics.runtime.api.executable import build as binary
 from tinyphysics.runtime.api.simulation import LEVELS, Simulation
 from tinyphysics.runtime.api.verify_store import replay as recomputed
 from tinyphysics.runtime.state.ensemble import sizes_from
@@ -370,6 +371,28 @@ def ir(args: argparse.Namespace) -> int:
     return 0
 
 
+def build(args: argparse.Namespace) -> int:
+    loaded = load(args.file)
+    given = {**loaded.start, **settings("--set", args.set)}
+    steps = loaded.steps if args.steps is None else args.steps
+    if steps is None:
+        raise InputError(
+            "how many steps the binary runs is missing",
+            fix=f"Pass --steps 1000, or write steps = 1000 in {loaded.file}.",
+        )
+    sim = simulation(args, loaded, bound(loaded, given, settings("--size", args.size)), default=None)
+    made = binary(sim, given, steps, Path(args.output or loaded.file.stem), args.static)
+    linked_how = "statically linked" if args.static else "linked to the libraries of this machine"
+    whole = "" if made.checked == made.steps else f" (compared after {plural(made.checked, 'step')})"
+    how = ' with propagator="loop"' if made.loop else ""
+    print(f"wrote {made.path}: {made.bytes // 1024} KiB, {linked_how}")
+    print(
+        f"  it runs {plural(made.steps, 'step')}, or as many as it is told, and prints the state and its hash"
+    )
+    print(f"  the hash is that of the run in Python{how}{whole}: {made.hash}")
+    return 0
+
+
 def show(report: Report) -> None:
     if sys.stdout.isatty():
         Console(highlight=False).print(draw_report(report))
@@ -470,6 +493,18 @@ def parser() -> argparse.ArgumentParser:
     i = commands.add_parser("ir", parents=[filed], help="print the program of a system")
     i.add_argument("--level", default="tpir", help=f"{' or '.join(LEVELS)}; default: tpir")
     i.set_defaults(command=ir)
+    b = commands.add_parser("build", parents=[filed], help="make a program of a run: its start, dt and steps")
+    b.add_argument("--steps", type=int, help="default: steps in the file")
+    b.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
+    )
+    b.add_argument("--static", action="store_true", help="needs no library of the machine that it runs on")
+    b.add_argument("-o", "--output", metavar="EXE", help="default: the name of the file, without .py")
+    b.set_defaults(command=build)
     d = commands.add_parser("demo", parents=[choosing], help="explain, run, draw and time an example")
     d.add_argument("name", nargs="?", metavar="NAME", help=", ".join(ZOO))
     d.add_argument("--list", action="store_true", help="print the names of the demos")

@@ -164,7 +164,7 @@ def along(v: Any, length: int, odd: Any, places: Any) -> Any:
 
 def lines(encoding: Encoding, states: Mapping[str, Any], lengths: tuple[int, ...], places: Any) -> Any:
     """The words of all copies: (lengths * samples * copies, shape...)."""
-    out = {}
+    out: dict[str, Any] = {}
     for name in states:
         v = states[name]
         owner = name.partition(".")[0]
