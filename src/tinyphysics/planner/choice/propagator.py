@@ -147,10 +147,6 @@ def refusal(system: System, facts: Facts, goal: Goal, requested: str) -> PlanErr
     ):
         if value != plain:
             return PlanError(f"{asked} does not go with {name}={value!r}", fix=f"Leave {name}= out.")
-    if requested in ("opencl", "cuda"):
-        return PlanError(
-            f"{asked} does not run on `{requested}`: one jump is done on the host", fix="Leave backend= out."
-        )
     if goal.propagator == "exact" and (goal.method not in CHOICES or goal.order is not None):
         return PlanError(
             'propagator="exact" is the flow of H itself: no method has a part in it',

@@ -29,7 +29,7 @@ from tinyphysics.given import path as a_path
 from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.options import COMING, COMPILE, heeds
 from tinyphysics.philox import checked
-from tinyphysics.pipeline import Build, on_orbits
+from tinyphysics.pipeline import Build, on_orbits, stepped
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import split_rows
 from tinyphysics.planner.explain import stability_rows
@@ -106,6 +106,8 @@ CHECKS = ("on", "off", "strict")
 STIFF = 'method="radau" may take fewer'
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
 LATER_LEVELS = ("wgsl",)
+COMMENT = {"kernel": ";", "llvm": ";", "asm": "#"}  # what a line of a level begins with, if it is not code
+NO_LOOP = 'the loop was deleted, and runs jump: this is what propagator="loop" would run'
 NOWHERE = Path()
 
 
@@ -237,10 +239,8 @@ class Simulation:
         if level == "tpir":
             return str(self.built.program)
         if level != "uop" and self.compiled.known.way != "loop":
-            raise PlanError(
-                f'ir("{level}"): the loop was deleted, and a jump has no kernel',
-                fix='Look at ir("tpir"), or compile with propagator="loop".',
-            )
+            text = listing(stepped(self.built).program, level)
+            return f"{COMMENT.get(level, '//')} {NO_LOOP}\n{text}"
         if level in ("c", "cuda") and self.compiled.adaptive:
             raise PlanError(
                 f'ir("{level}") is a program with steps of dt, and this method chooses its own',
@@ -678,15 +678,19 @@ class Simulation:
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
-            out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
+            told = partial(jumped, r, record.last, self.compiled.known.way)
+            if r.jump.few is None:
+                out.metrics["propagator"] = told()
+            else:  # it takes as long as a short run
+                cast(Metrics, out.metrics).later["propagator"] = told
         if not compiled.encoding.precision.state.is_float:
-            told = partial(
+            on_lattice = partial(
                 rounded, compiled.encoding, {s.name: given.get(s.name) for s in system.states}, back
             )
             if back is None:
-                out.metrics["lattice"] = told()
+                out.metrics["lattice"] = on_lattice()
             else:  # the states would have to come here
-                cast(Metrics, out.metrics).later["lattice"] = told
+                cast(Metrics, out.metrics).later["lattice"] = on_lattice
         if compiled.known.method == "strang" and c is None:
             found = commutators(self.built, r)
             self.commutators = found if self.commutators is None else self.commutators
