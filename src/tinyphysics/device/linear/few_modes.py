@@ -103,8 +103,8 @@ class FewModes:
         moves = turning & ~zero & (np.abs(phase.high) <= LARGEST)
         if not moves.all():
             phase = where(moves, phase, DD(np.zeros(phase.shape)))
-        s, c, less = circle(phase)
         runs = ~turning & ~zero
+        s, c, less = circle(phase) if moves.any() else (phase, phase, phase)
         if runs.any():
             x = omega * times
             sinh, cosh, other = hyperbola(where(runs, x.abs(), DD(np.zeros(x.shape))))
@@ -189,11 +189,11 @@ class FewModes:
         for (high, low), back in zip((x, y), self.back):
             rows = [(self.single, high[:n])]
             if count:
-                one = DD(high[n : n + count], low[n : n + count])
-                other = DD(high[n + count :], low[n + count :])
+                one = words(high[n : n + count], low[n : n + count])
+                other = words(high[n + count :], low[n + count :])
                 for i in (0, 1):
-                    z = back[i, 0][:, None, m] * one + back[i, 1][:, None, m] * other
-                    rows.append((self.coupled[i], z.high))
+                    a, b = (words(*two(back[i, j][:, None, m])) for j in (0, 1))
+                    rows.append((self.coupled[i], total(product(a, one), product(b, other))[0]))
             yield rows
 
 

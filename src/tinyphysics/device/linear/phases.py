@@ -16,7 +16,7 @@ from tinyphysics.device.linear.double_double import DD, of_fraction, two_sum
 from tinyphysics.device.linear.double_double import halves as halves_of
 
 PARTS = 512  # of a turn, whose sines are in a table
-BLOCK = 4096  # phases that are computed together, so that what is between stays in a cache
+BLOCK = 2048  # phases that are computed together, so that what is between stays in a cache
 BITS = 256  # of the numbers that the table is made of
 # pi*2**256, rounded down
 PI = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E6C89

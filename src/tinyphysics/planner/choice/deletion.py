@@ -7,13 +7,14 @@ a run, nor its frames, observables, members or backend can have a part in it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from tinyphysics.errors import PlanError
 from tinyphysics.facts import Facts
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.propagator import (
+    FRAMES,
     cost_rows,
+    few,
     loop_seconds,
     means,
     pairs_of,
@@ -24,14 +25,7 @@ from tinyphysics.planner.choice.propagator import (
 )
 from tinyphysics.planner.methods.catalog import CHOICES
 from tinyphysics.report import Row
-from tinyphysics.rules.calculus.laurent import Curvatures, curvatures
 from tinyphysics.system import System
-
-# measured by bench/deletion.py: a run of one member with new parameters and 500 frames is then within 2 ms of the loop's
-MOST_PAIRS = 8  # of q and p
-MOST_COUPLED = 2  # that are coupled with each other, directly or through others
-FRAMES = 500  # that such a run keeps
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -60,17 +54,6 @@ def pinned(system: System, goal: Goal) -> str:
     if system.levels:
         return "fast and slow parts ask"
     return next((f"{name}= asks" for name, said in asked.items() if said), "")
-
-
-@lru_cache(maxsize=64)
-def few(system: System) -> Curvatures | None:
-    """The second derivatives of T(p) + V(q), if it is small enough to be solved with all members and frames at once."""
-    if system.energy is None or pairs_of(system) > MOST_PAIRS:
-        return None
-    found = curvatures(system.energy, system.q, system.p, [x.var for x in system.parameters])
-    if found is None or not found.masses_apart():
-        return None
-    return found if max(map(len, found.components())) <= MOST_COUPLED else None
 
 
 def deleted(system: System, facts: Facts, goal: Goal, requested: str) -> Choice | None:

@@ -496,8 +496,11 @@ class Simulation:
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, here(given, back), dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
+        lent = None  # where states came from that are brought here: a jump is done on this machine
         if back is not None:
             given, back = SLOTS["there"]().settled(self, given, back)
+            if back is not None and self.compiled.jump is not None:
+                given, back, lent = here(given, back), None, back
         bare = partial(self.bare, dt, checked_time(t0), back)
         if c is None:
             given = given_momenta(
@@ -511,7 +514,7 @@ class Simulation:
             if back is not None:  # what was made of them here goes there, too
                 i = replace(i, states={name: sent(v) for name, v in i.states.items()})
         else:
-            check_program(c, path, system, self.compiled.known.program)
+            check_program(c, path, system, self.compiled.known.program, self.compiled.is_of_its_loop)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if events and not self.compiled.adaptive:
@@ -622,8 +625,8 @@ class Simulation:
         out = trajectory(r, record, windows, values, asked)
         if system.clock is not None and until is not None and not out.stops:
             end_at(r, record, out, float(until))
-        if back is not None:
-            SLOTS["there"]().hand_back(out, back)
+        if back is not None or lent is not None:
+            SLOTS["there"]().hand_back(out, back or lent, here=lent is not None)
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update(

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from tinyphysics.errors import InputError, StoreError
 from tinyphysics.ir import UOp, parse
-from tinyphysics.pipeline import Build, build, follows, watching
+from tinyphysics.pipeline import Build, build, follows, stepped, watching
 from tinyphysics.plan import Goal
-from tinyphysics.planner.choice.deletion import few
-from tinyphysics.planner.choice.propagator import loop_seconds, seconds
+from tinyphysics.planner.choice.propagator import few, loop_seconds, seconds
 from tinyphysics.planner.choice.stiff import stiffest
 from tinyphysics.planner.cost.target import FEW_MEMBERS, loops_refuse
 from tinyphysics.planner.methods.catalog import BY_NAME
@@ -107,6 +106,11 @@ class Compiled:
     def propagator(self, parameters: Mapping[str, Any], dt: float) -> Propagator:
         b = self.built
         return propagator(b.system, b.facts, b.step, self.known.program, parameters, dt)
+
+    def is_of_its_loop(self, program: str) -> bool:
+        """Is that the program of the loop that was deleted here by default?"""
+        default = self.known.way != "loop" and self.goal.propagator is None
+        return default and stepped(self.built).program.hash == program
 
     def few(self) -> Few | None:
         """A small system, whose members and frames jump together."""
