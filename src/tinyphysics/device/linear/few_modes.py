@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tinyphysics.device.linear.double_double import DD, hyperbola, where
+from tinyphysics.device.linear.double_double import DD, expm1, hyperbola, where
 from tinyphysics.device.linear.modes import LARGEST, PHASE
 from tinyphysics.device.linear.phases import Words, circle, product, total, words
 
@@ -49,6 +49,66 @@ def turned(a: DD, b: DD) -> tuple[DD, DD, Any]:
 
 
 @dataclass(frozen=True, eq=False)
+class Away:
+    """Modes that run away: x + (w/omega) y grows by a factor, x - (w/omega) y shrinks by it."""
+
+    runs: Any  # which
+    slope: Two  # w/omega
+    inverse: Two
+    grown: DD
+    shrunk: DD
+    backwards: Any  # in time
+
+    def of(self, x: Words, y: Words) -> tuple[Two, Two]:
+        up = product(words(*self.slope), y)
+        parts = []
+        for side, factor in ((1.0, self.grown), (-1.0, self.shrunk)):
+            u = total(x[:2], (side * up[0], side * up[1]))
+            other = total(x[:2], (-side * up[0], -side * up[1]))
+            u = np.where(self.backwards, other[0], u[0]), np.where(self.backwards, other[1], u[1])
+            z = product(words(*u), words(*two(factor.scaled(0.5))))
+            parts.append((np.where(u[0] == 0.0, 0.0, z[0]), np.where(u[0] == 0.0, 0.0, z[1])))
+        one, other = parts
+        less = total(one, (-other[0], -other[1]))
+        less = np.where(self.backwards, -less[0], less[0]), np.where(self.backwards, -less[1], less[1])
+        return total(one, other), product(words(*self.inverse), words(*less))
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """New x = xx x + xy y + x1, new y = yx x + xx y + y1, of modes that turn or fall; others run away."""
+
+    xx: Two
+    xy: Two
+    yx: Two
+    x1: Two | None
+    y1: Two | None
+    away: Away | None
+
+    def of(self, x: Words, y: Words) -> tuple[Two, Two]:
+        xx, xy, yx = (words(*part) for part in (self.xx, self.xy, self.yx))
+        new_x, new_y = total(product(xx, x), product(xy, y)), total(product(yx, x), product(xx, y))
+        if self.away is not None:
+            runs = self.away.runs
+            new_x, new_y = (
+                (np.where(runs, a[0], b[0]), np.where(runs, a[1], b[1]))
+                for a, b in zip(self.away.of(x, y), (new_x, new_y))
+            )
+        if self.x1 is not None and self.y1 is not None:
+            new_x, new_y = total(new_x, self.x1), total(new_y, self.y1)
+        return new_x, new_y
+
+    @property
+    def area(self) -> float:
+        """By how much a mode changes areas, at most: 0 in exact arithmetic."""
+        xx, xy, yx = (DD(*part) for part in (self.xx, self.xy, self.yx))
+        off = (xx * xx - xy * yx - 1.0).high
+        if self.away is not None:
+            off = np.where(self.away.runs, (self.away.grown * self.away.shrunk - 1.0).high, off)
+        return float(np.nanmax(np.abs(off), initial=0.0))
+
+
+@dataclass(frozen=True, eq=False)
 class FewModes:
     """Modes x' = w y + b, y' = -k x - f, (modes, members or 1) each: single pairs first, then both modes of coupled ones."""
 
@@ -63,6 +123,7 @@ class FewModes:
     values: DD  # k*w
     wrong: Any  # of the values, at most
     good: Any  # (members or 1,): which of them are known well enough
+    lost: Any  # and which have coefficients that are no numbers
 
     @property
     def size(self) -> int:
@@ -75,16 +136,20 @@ class FewModes:
 
     @cached_property
     def rates(self) -> tuple[DD, DD, DD, DD]:
-        """(omega, 1/omega, w/omega, k/omega), and 1 where omega is 0."""
+        """(omega, 1/omega, w/omega, k/omega), with omega**2 = |k*w|, and 1 where that is 0."""
         safe = where(self.zero | ~self.good, DD(np.ones(self.values.shape)), self.values.abs())
         omega = safe.sqrt()
         inverse = DD(1.0) / omega
         return omega, inverse, self.w * inverse, self.k * inverse
 
     def phase_error(self, t: Any) -> Any:
-        """By how many radians a phase of a member may be wrong after times (frames,), at most: (frames, members or 1)."""
-        omega = np.where(self.zero, 0.0, np.sqrt(np.abs(self.values.high)))
-        safe = np.where(self.zero | (omega == 0.0), np.inf, omega)
+        """By how many radians a phase of a member may be wrong after times (frames,), at most: (frames, members or 1).
+
+        What runs away has none: before its error is seen it has left the floats.
+        """
+        turning = ~self.zero & (self.values.high > 0.0)
+        omega = np.where(turning, np.sqrt(np.abs(self.values.high)), 0.0)
+        safe = np.where(turning, omega, np.inf)
         rate = (self.wrong / (2.0 * safe)).max(axis=0) + omega.max(axis=0) * 2.0**-102
         fixed = (self.wrong / safe**2).max(axis=0)
         t = np.abs(np.asarray(t))[:, None]
@@ -94,8 +159,8 @@ class FewModes:
         """Where phases are known well enough, (frames, members or 1)."""
         return (self.phase_error(t) <= PHASE) & self.good
 
-    def changes(self, t: DD, m: slice = slice(None)) -> tuple[Two | None, ...]:
-        """(xx, xy, x1, yx, y1): new x = xx x + xy y + x1, new y = yx x + xx y + y1; (modes, frames, members or 1)."""
+    def changes(self, t: DD, m: slice = slice(None)) -> Change:
+        """(modes, frames, members or 1)."""
         omega, inverse, by_w, by_k = (x[:, None, m] for x in self.rates)
         zero, turning = self.zero[:, None, m], self.values.high[:, None, m] > 0.0
         times = t[None, :, None]
@@ -103,14 +168,16 @@ class FewModes:
         moves = turning & ~zero & (np.abs(phase.high) <= LARGEST)
         if not moves.all():
             phase = where(moves, phase, DD(np.zeros(phase.shape)))
-        runs = ~turning & ~zero
         s, c, less = circle(phase) if moves.any() else (phase, phase, phase)
+        runs, away = ~turning & ~zero, None
         if runs.any():
-            x = omega * times
-            sinh, cosh, other = hyperbola(where(runs, x.abs(), DD(np.zeros(x.shape))))
-            side = np.where(x.high < 0.0, -1.0, 1.0)
-            grown = DD(sinh.high * side, sinh.low * side), cosh, -other
-            s, c, less = (where(runs, a, b) for a, b in zip(grown, (s, c, less)))
+            x = where(runs, omega * times, DD(np.zeros(phase.shape)))
+            grown = expm1(x.abs()) + 1.0
+            away = Away(runs, two(by_w), two(DD(1.0) / by_w), grown, DD(1.0) / grown, x.high < 0.0)
+            if self.f is not None:
+                sinh, _, other = hyperbola(x.abs())
+                sinh = where(x.high < 0.0, -sinh, sinh)
+                s, less = where(runs, sinh, s), where(runs, -other, less)
         xy, yx = s * by_w, -(s * by_k)
         some = zero.any()
         if some:
@@ -120,13 +187,13 @@ class FewModes:
                 where(zero, -(self.k[:, None, m] * times), yx),
             )
         if self.f is None or self.b is None:
-            return two(c), two(xy), None, two(yx), None
+            return Change(two(c), two(xy), two(yx), None, None, away)
         f, b = (x[:, None, m] if x.shape[1] > 1 else x[:, None] for x in (self.f, self.b))
         s, fall = s * inverse, less * inverse * inverse
         if some:
             s, fall = where(zero, times, s), where(zero, (times * times).scaled(0.5), fall)
         x1, y1 = s * b - self.w[:, None, m] * fall * f, -(s * f) - self.k[:, None, m] * fall * b
-        return two(c), two(xy), two(x1), two(yx), two(y1)
+        return Change(two(c), two(xy), two(yx), two(x1), two(y1), away)
 
     def apply(self, q: Any, p: Any, t: DD) -> tuple[Any, Any]:
         """States (pairs, members) at the times: (frames, pairs, members) each, rounded once."""
@@ -137,36 +204,26 @@ class FewModes:
         own = self.width > 1
         for begin in range(0, frames, along):
             f = slice(begin, begin + along)
-            change = () if own else self.changes(t[f])
+            change = None if own else self.changes(t[f])
             for first in range(0, members, across):
                 m = slice(first, first + across)
                 x, y = self.into(q[:, m], p[:, m], m if own else slice(None))
-                new = self.moved(self.changes(t[f], m) if own else change, x, y)
+                new = (change or self.changes(t[f], m)).of(x, y)
                 for whole, rows in zip(out, self.out(*new, m if own else slice(None))):
                     for pairs, part in rows:
                         whole[f, pairs, m] = part.transpose(1, 0, 2)
         return out[0], out[1]
 
-    def moved(self, change: tuple[Two | None, ...], x: Words, y: Words) -> tuple[Two, Two]:
-        xx, xy, x1, yx, y1 = (None if part is None else words(*part) for part in change)
-        assert xx is not None and xy is not None and yx is not None
-        new_x, new_y = total(product(xx, x), product(xy, y)), total(product(yx, x), product(xx, y))
-        if x1 is not None and y1 is not None:
-            new_x, new_y = total(new_x, x1[:2]), total(new_y, y1[:2])
-        return new_x, new_y
-
     def told(self, t: DD) -> dict[str, Any]:
         """What is known of the jump of one member over one time."""
         with np.errstate(all="ignore"):
-            xx, xy, _, yx, _ = (None if part is None else DD(*part) for part in self.changes(t))
-            assert xx is not None and xy is not None and yx is not None
-            off = np.abs((xx * xx - xy * yx - 1.0).high) / np.maximum(1.0, xx.high**2)
+            area = self.changes(t).area
         return {
             "by": "modes",
             "modes": self.size,
             "zero_modes": int(self.zero.sum()),
             "phase_error": float(self.phase_error(t.high).max()),
-            "area_error": float(np.nanmax(off, initial=0.0)),
+            "area_error": area,
         }
 
     def into(self, q: Any, p: Any, m: slice) -> tuple[Words, Words]:

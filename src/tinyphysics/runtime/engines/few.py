@@ -49,16 +49,16 @@ class Few:
         """At the parameters of each member, (members or 1, shape...)."""
         width = max((len(params[name]) for name in self.parameters), default=1)
         with np.errstate(all="ignore"):
-            values, zero, good = self.coefficients(params, width)
-            return self.solved(Table(values, zero, width), good)
+            values, zero, good, lost = self.coefficients(params, width)
+            return self.solved(Table(values, zero, width), good, lost)
 
     def coefficients(
         self, params: Mapping[str, Any], width: int
-    ) -> tuple[dict[Entry, DD], dict[Entry, Any], Any]:
-        """(values (width,), where they are exactly 0, which members are known), by entries that there are."""
+    ) -> tuple[dict[Entry, DD], dict[Entry, Any], Any, Any]:
+        """(values (width,), where they are exactly 0, by entries that there are; members that are known, that have no numbers)."""
         seen: dict[Any, Bounded] = {}
         values, zero, good = {}, {}, np.ones(width, bool)
-        unknown = np.zeros(width, bool)
+        unknown, lost = np.zeros((2, width), bool)
         for entry, x in self.entries.items():
             found = evaluated(x, params, seen)
             unknown |= ~found.known
@@ -67,15 +67,15 @@ class Few:
             values[entry], zero[entry] = DD(high, low), np.zeros(width, bool)
         for m in np.flatnonzero(unknown).tolist():
             exact = self.exactly(params, m)
-            good[m] = exact is not None
+            good[m], lost[m] = exact is not None, exact is None
             for entry, c in (exact or {}).items():
                 values[entry][m] = DD(*of_fraction(c))
                 zero[entry][m] = c == 0
                 good[m] &= c == 0 or SMALLEST < abs(c) < LARGEST
-        return values, zero, good
+        return values, zero, good, lost
 
     def exactly(self, params: Mapping[str, Any], member: int) -> dict[Entry, Fraction] | None:
-        """The coefficients of one member, in rational numbers."""
+        """The coefficients of one member, in rational numbers; None where they are no numbers, such as 1/0."""
         s = self.system
         own = {
             name: [float(x) for x in v[member if len(v) > 1 else 0].reshape(-1)] for name, v in params.items()
@@ -92,7 +92,7 @@ class Few:
             out[name, i, j] = Fraction(found)
         return out
 
-    def solved(self, x: Table, good: Any) -> FewModes:
+    def solved(self, x: Table, good: Any, lost: Any) -> FewModes:
         """The modes of single pairs, and of those that are coupled two by two."""
         w, no_w = x.lines("w", self.single)
         k, no_k = x.lines("k", self.single)
@@ -133,6 +133,7 @@ class Few:
             joined(parts["values"]),
             np.concatenate(wrong),
             good,
+            lost,
         )
 
 

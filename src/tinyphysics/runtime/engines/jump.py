@@ -172,7 +172,10 @@ class JumpEngine(LookedAt[Jumped]):
             q, p = m.modes.apply(*flat(system, m.start), t)
         out = split(system, q, p)
         if not taken.all():
-            for k in np.flatnonzero(~taken.all(axis=0)).tolist():
+            lost = np.broadcast_to(m.modes.lost, m.members)
+            for v in out.values():
+                v[:, lost] = np.nan  # as a loop would have it
+            for k in np.flatnonzero(~taken.all(axis=0) & ~lost).tolist():
                 frames = np.flatnonzero(~taken[:, k])
                 own = self.one_by_one(self.some(m, [k]), [steps[f] for f in frames.tolist()])
                 for name, v in own.items():
