@@ -178,7 +178,7 @@ def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
         ]
     found = {"error": d.error, "energy_drift": d.drift}
     rows = []
-    if goal.dt is None:
+    if goal.dt is None and d.tolerance is None:
         rows.append(
             Row("dt", f"{d.dt:.6g}", "the longest that meets them; a run takes one that divides its time")
         )
