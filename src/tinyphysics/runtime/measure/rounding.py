@@ -44,6 +44,7 @@ LONGEST, USUAL, LEAST = 100_000, 10_000, 256  # steps of a pilot; USUAL, where a
 WORK = 2e8  # operations of all copies, or of a pilot: about a tenth of a second
 IN_PYTHON = 1e-3  # of that, where there is no compiled code
 TOO_MUCH = 16.0  # times WORK
+LOOKED_AT = 64  # operations, about, that a number of a copy costs besides its steps
 DRIFT = 0.5  # of the energy, in the pilot: beyond, energies are no sums of small errors
 PERIODS = 16  # steps after which a state may be where it was: an oscillator with omega*dt = 1 is after six
 NEAR = 256  # units in the last place: what is that near is rounded alike
@@ -104,7 +105,8 @@ def watched(sim: Simulation) -> dict[str, UOp]:
 def affordable(sim: Simulation) -> float:
     """Steps of one member that may be taken."""
     slow = IN_PYTHON if sim.target.backend in ("python", "numpy") else 1.0
-    return WORK * slow / max(sim.compiled.known.operations, 1)
+    numbers = sum(s.var.size for s in sim.system.states)
+    return WORK * slow / (sim.compiled.known.operations + LOOKED_AT * numbers)
 
 
 def estimate(sim: Simulation, began: FirstState) -> Rounding | str:
@@ -116,7 +118,7 @@ def estimate(sim: Simulation, began: FirstState) -> Rounding | str:
     each = room / (COPIES * len(shorter))  # states times steps
     if each * TOO_MUCH < FEW:
         return (
-            f"a step has {sim.compiled.known.operations:,} operations, too many to take some hundred at once"
+            f"a step has {sim.compiled.known.operations:,} operations: some hundred steps would take seconds"
         )
     far = STEPS if each >= STEPS else FEW
     count = max(2, min(SAMPLES, int(each / far)))
@@ -209,10 +211,11 @@ def scale_of(seen: Mapping[str, Any]) -> tuple[Any, str]:
 def rate_of_constants(copies: Copies, values: Mapping[str, UOp], dt: float, scale: Any) -> float:
     """The rms change of the energy in a step that all copies have, beside the same steps with float64 forces."""
     sim = copies.sim
-    known = {"method": sim.compiled.known.method, "order": None, "forbid": ()}
     goal = replace(
         sim.goal,
-        **known,
+        method=sim.compiled.known.method,
+        order=None,
+        forbid=(),
         precision="float64",
         energy_drift=None,
         error=None,
