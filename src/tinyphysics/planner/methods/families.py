@@ -255,7 +255,8 @@ def check_lines(job: Job, rates: Sequence[UOp]) -> None:
     told = f"the Taylor series of `{system.name}` are about {count:,} operations of each order"
     if count > most:
         raise PlanError(f"{told}, and {most:,} are the most", fix=in_steps(job))
-    LOG.warning("%s: this takes some seconds to compile", told)
+    if count > TOLD:
+        LOG.warning("%s: this takes some seconds to compile", told)
 
 
 def by_solving(job: Job) -> None:

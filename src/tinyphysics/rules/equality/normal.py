@@ -46,6 +46,8 @@ class TooLarge(Exception):
 
 
 def monomial(exponents: dict[int, Exponent]) -> Monomial:
+    if all(type(e) is int and e for e in exponents.values()):
+        return tuple(sorted(exponents.items()))
     return tuple(sorted((a, e if e.denominator > 1 else int(e)) for a, e in exponents.items() if e))
 
 
@@ -162,15 +164,19 @@ class Normal:
         return {m: c for m, c in out.items() if c}
 
     def plain_product(self, m: Monomial, n: Monomial) -> Monomial | None:
-        """The product of two monomials without sums and choices; None if it is more than one monomial."""
+        """The product of two monomials; None where a sum is opened or a choice squared: then it may be several."""
         exponents = dict(m)
         for a, e in n:
             if a in exponents:
                 exponents[a] += e
             else:
                 exponents[a] = e
-        if not self.sums.keys().isdisjoint(exponents) or not self.choices.isdisjoint(exponents):
-            return None
+        for a in exponents.keys() & self.sums.keys():
+            if 1 <= exponents[a] <= LARGEST_POWER:
+                return None
+        for a in self.choices & exponents.keys():
+            if exponents[a] > 1:
+                return None
         return monomial(exponents)
 
     def product(self, m: Monomial, n: Monomial) -> Poly:
