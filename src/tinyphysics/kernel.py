@@ -12,6 +12,7 @@ from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
 from tinyphysics.front.trace import hamiltonian
+from tinyphysics.options import HELD
 from tinyphysics.pipeline import build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cost.target import checked
@@ -62,6 +63,8 @@ def compile(
     >>> float(q), float(p)
     (0.875, -0.46875)
     """
+    if (held := HELD.get()) is not None:
+        held("step", (H, dt), {})
     system, h = traced(H), checked_step(dt)
     if is_adaptive(system.kind, method):
         raise PlanError(
