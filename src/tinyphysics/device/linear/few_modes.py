@@ -39,7 +39,9 @@ def turned(a: DD, b: DD) -> tuple[DD, DD, Any]:
     c = one / (t * t + 1.0).sqrt()
     s, tb = c * t, t * b
     values = a + DD(np.stack([-tb.high, tb.high]), np.stack([-tb.low, tb.low]))
-    vectors = DD(*(np.stack([np.stack([x, y]), np.stack([-y, x])]) for x, y in ((c.high, s.high), (c.low, s.low))))
+    vectors = DD(
+        *(np.stack([np.stack([x, y]), np.stack([-y, x])]) for x, y in ((c.high, s.high), (c.low, s.low)))
+    )
     swapped = vectors[::-1]  # rows of the other pair
     left = (a[:, None] * vectors + b * swapped - vectors * values).high
     skew = np.abs((c * c + s * s - 1.0).high) + 2.0**-100

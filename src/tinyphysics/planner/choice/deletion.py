@@ -27,6 +27,7 @@ from tinyphysics.planner.methods.catalog import CHOICES
 from tinyphysics.report import Row
 from tinyphysics.system import System
 
+
 @dataclass(frozen=True)
 class Choice:
     """What the planner does about a loop, and why."""
