@@ -454,15 +454,28 @@ def write_files(path: Path, folder: Path) -> list[Path]:
     return out
 
 
+ACTIVATE = ". .venv/bin/activate"
+
+
 def run_commands(path: Path, skip: Sequence[str]) -> int:
-    """make and pip run in the repository, everything else beside the page's files. 0 if all went well."""
+    """make and pip run in the repository, everything else beside the page's files. 0 if all went well.
+
+    An environment is activated as the page says: until that line, `python` is the one of the system.
+    """
     with tempfile.TemporaryDirectory() as folder:
         write_files(path, Path(folder))
-        path_variable = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        path_variable = os.environ.get("PATH", "")
         for command in commands(path):
             if command in skip:
                 continue
             print(f"$ {command}", flush=True)
+            if command == ACTIVATE:
+                scripts = (ROOT / os.environ.get("VENV", ".venv") / "bin").resolve()
+                if not (scripts / "activate").is_file():
+                    print(f"{scripts / 'activate'} is not there")
+                    return 1
+                path_variable = os.pathsep.join([str(scripts), path_variable])
+                continue
             here = ROOT if command.split()[0] in ("make", "pip") else folder
             done = subprocess.run(command, shell=True, cwd=here, env=os.environ | {"PATH": path_variable})
             if done.returncode:
