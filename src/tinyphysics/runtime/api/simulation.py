@@ -418,6 +418,11 @@ class Simulation:
             raise PlanError(
                 "this method chooses its own steps", fix="tolerance= of compile says how accurate they are."
             )
+        if self.compiled.known.way != "loop":
+            raise PlanError(
+                f"`{self.system.name}` is solved instead of stepped, and no dt changes its error",
+                fix='Choose dt for the times you want to see; compile with propagator="loop" for steps.',
+            )
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
