@@ -143,7 +143,7 @@ SETTLED = 2.0**-64  # a correction below it leaves its square, which is rounding
 
 
 def rotation(s: DD, r: DD, rounding: float) -> DD:
-    """As `correction`, in two parts: what makes vectors orthogonal, and turns that are exactly opposite for the two of a pair.
+    """As `correction`, in two parts: what makes vectors orthogonal, and turns that are opposite for the two of a pair.
 
     Rounding that is divided by a small gap then turns vectors, and does not make them skew.
     """
