@@ -149,10 +149,11 @@ def of_fraction(x: Fraction | int) -> tuple[float, float]:
 def of_fractions(rows: Sequence[Any]) -> DD:
     """An array of rational numbers, nested or not."""
     a = np.array(rows, object)
-    pairs = [of_fraction(x) for x in a.reshape(-1)]
-    return DD(
-        np.array([h for h, _ in pairs]).reshape(a.shape), np.array([x for _, x in pairs]).reshape(a.shape)
-    )
+    numbers = a.reshape(-1)
+    high, low = np.zeros((2, len(numbers)))
+    for k in np.flatnonzero(numbers).tolist():  # most are 0, where there are many
+        high[k], low[k] = of_fraction(numbers[k])
+    return DD(high.reshape(a.shape), low.reshape(a.shape))
 
 
 # --- products of matrices -------------------------------------------------------------------------------
@@ -201,20 +202,40 @@ class Sliced:
         self.parts = slices(a, 1, self.width, -(-(BITS + 4) // self.width))
 
     def __matmul__(self, b: DD) -> DD:
-        count = len(self.parts)
+        return self.times(b)
+
+    def times(self, b: DD, bits: int = BITS + 4) -> DD:
+        """The product, to so many bits below the largest numbers of its row and column."""
+        count = min(len(self.parts), -(-bits // self.width))
         right = slices(b, 0, self.width, count)
-        high, low = np.zeros((2, self.shape[0], b.shape[1]))
-        left, there = [bool(p.any()) for p in self.parts], [bool(p.any()) for p in right]
-        some = max(1, CACHED // max(b.shape[1], 1))
+        there = [bool(p.any()) for p in right]
+        return self.summed(right, there, count)
+
+    def summed(self, right: Sequence[Any], there: Sequence[bool], count: int, gram: bool = False) -> DD:
+        """The sum of the products of slices; of a gram matrix half of them are the others' transposes."""
+        high, low = np.zeros((2, self.shape[0], right[0].shape[1]))
+        left = [bool(p.any()) for p in self.parts]
+        some = max(1, CACHED // max(high.shape[1], 1))
         for total in range(count - 1, -1, -1):  # from the smallest on
+            kept: dict[int, Any] = {}
             for i in range(total + 1):
-                if not (left[i] and there[total - i]):  # all products are 0
+                j = total - i
+                if not (left[i] and there[j]):  # all products are 0
                     continue
-                product = self.parts[i] @ right[total - i]
+                product = kept.pop(j).T if gram and j in kept else self.parts[i] @ right[j]
+                if gram and i < j:
+                    kept[i] = product
                 for begin in range(0, self.shape[0], some):
                     rows = slice(begin, begin + some)
                     high[rows], low[rows] = with_float(high[rows], low[rows], product[rows])
         return DD(high, low)
+
+
+def gram(x: DD) -> DD:
+    """x^T x, with the bits of matmul(x.T(), x) and about half of its products."""
+    one = Sliced(x.T())
+    right = [p.T for p in one.parts]
+    return one.summed(right, [bool(p.any()) for p in right], len(right), True)
 
 
 def matmul(a: DD, b: DD) -> DD:

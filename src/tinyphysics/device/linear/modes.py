@@ -312,7 +312,7 @@ def modes(
 ) -> Modes:
     """The modes of a system whose w is definite; `nullity` of them are known to be exactly 0."""
     n = len(w)
-    diagonal = all(x == 0 for i, row in enumerate(w) for j, x in enumerate(row) if i != j)
+    diagonal = not any(x for i, row in enumerate(w) for j, x in enumerate(row) if i != j)
     stiff, inverse_mass = of_fractions(k), of_fractions(w)
     if diagonal:
         d = inverse_mass[np.arange(n), np.arange(n)]
