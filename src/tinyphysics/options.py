@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from tinyphysics import given
 from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
 from tinyphysics.given import shown
+from tinyphysics.tracebacks import users_frames
 from tinyphysics.util import did_you_mean, one_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -287,6 +288,6 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
                     raise InputError(f"{call} is not given `{name}`", fix=f"Write {example}.")
             return function(*args, **options)
 
-        return cast(F, checked)
+        return cast(F, users_frames(checked))
 
     return decorate

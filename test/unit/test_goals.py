@@ -42,12 +42,12 @@ def mixed(q, p):
 # --- when the plan is made ------------------------------------------------------------------------------------
 def test_with_a_pilot_the_plan_is_made_at_once_and_says_what_was_measured():
     sim = tp.compile(kepler, energy_drift=1e-7, error=1e-5, pilot=START)
-    d, text = sim.goal.decision, str(sim.explain())
+    d, text = sim.goal.decision, str(sim.explain("full"))
     assert (
         d.error <= 1e-5 and d.drift <= 1e-7 and sim.compiled.known.method == d.method == sim.built.plan.method
     )
     assert "provisional" not in text and "the least work that was measured to meet the goals" in text
-    rows = sim.explain().to_dict()["plan"]
+    rows = sim.explain("full").to_dict()["plan"]
     assert rows["dt"]["verdict"] == f"{d.dt:.6g}" and rows["error"]["because"].endswith(
         f"{d.error:.1e} in the pilot"
     )
@@ -61,13 +61,13 @@ def test_with_a_pilot_the_plan_is_made_at_once_and_says_what_was_measured():
 def test_without_one_it_is_provisional_until_the_first_run():
     sim = tp.compile(kepler, energy_drift=1e-7)
     assert (
-        "provisional" in str(sim.explain())
-        and "not measured yet" in str(sim.explain())
+        "provisional" in str(sim.explain("full"))
+        and "not measured yet" in str(sim.explain("full"))
         and "provisional" in repr(sim)
     )
     assert sim.goal.decision is None and sim.certificate.symplectic
     out = sim.evolve(**START, until=10.0)
-    assert "provisional" not in str(sim.explain()) and out.metrics["goals"]["met"]
+    assert "provisional" not in str(sim.explain("full")) and out.metrics["goals"]["met"]
     first = sim.goal.decision
     again = sim.evolve(q=[0.9, 0.0], p=[0.0, 1.1], until=20.0)
     assert sim.goal.decision is first and again.metrics["program"] == out.metrics["program"]
@@ -76,7 +76,7 @@ def test_without_one_it_is_provisional_until_the_first_run():
 def test_only_the_energy_asked_for_still_means_a_state_error_of_a_thousandth():
     sim = tp.compile(kepler, energy_drift=0.5, pilot=START)
     assert sim.goal.decision.error <= 1e-3
-    assert "by default: energy is not accuracy" in str(sim.explain())
+    assert "by default: energy is not accuracy" in str(sim.explain("full"))
 
 
 def test_the_step_divides_the_time_of_the_run():
@@ -281,7 +281,7 @@ def test_a_step_beyond_the_limit_of_a_method_is_refused_for_goals():
 def test_a_step_beyond_the_limit_is_warned_about_without_goals(caplog):
     sim = tp.compile(oscillator, dt=2.5, pilot={"q": 1.0, "p": 0.0})
     assert "omega*dt = 2.5 is above its limit, 2" in caplog.text
-    row = sim.explain().to_dict()["plan"]["stability"]
+    row = sim.explain("full").to_dict()["plan"]["stability"]
     assert row["verdict"] == "omega*dt = 2.5" and "TOO LONG" in row["because"]
     caplog.clear()
     out = sim.evolve(q=1.0, p=0.0, dt=2.1, steps=10)
@@ -290,7 +290,9 @@ def test_a_step_beyond_the_limit_is_warned_about_without_goals(caplog):
     caplog.clear()
     fine = tp.compile(oscillator, dt=0.5, pilot={"q": 1.0, "p": 0.0})
     assert (
-        not caplog.text and "TOO LONG" not in str(fine.explain()) and "omega*dt = 0.5" in str(fine.explain())
+        not caplog.text
+        and "TOO LONG" not in str(fine.explain("full"))
+        and "omega*dt = 0.5" in str(fine.explain("full"))
     )
 
 

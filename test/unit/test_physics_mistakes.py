@@ -103,7 +103,7 @@ SMALL = {"h": 2, "w": 2}
         ),
         (lambda: tp.compile(fput, dt=0.1).evolve(q=[], p=[], steps=1), "the size `n` is 0", "at least one"),
         # a letter that nothing binds
-        (lambda: tp.compile(gravity, dt=0.1).explain(), "its size n is unknown", "sizes={'n': 16}"),
+        (lambda: tp.compile(gravity, dt=0.1).explain("full"), "its size n is unknown", "sizes={'n': 16}"),
         (
             lambda: tp.compile(gravity, dt=0.1).evolve(steps=1),
             "the size `n` cannot be read off",

@@ -27,12 +27,15 @@ from tinyphysics.ir import UOp
 from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.legendre import NotExplicit, legendre
 from tinyphysics.system import Motion, State, System
+from tinyphysics.tracebacks import users_frames
 
 
 @heeds("lagrangian", '@tp.lagrangian, or @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")])')
 def lagrangian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
-    """The Lagrangian L(q, v, [t], parameters): the first two arguments are a position and its velocity.
+    """Makes a system of a Lagrangian L(q, v, [t], parameters).
 
+    `function` returns L; its first two arguments are a position and its velocity, and `pairs` names more of them, or other
+    ones: @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")]).
     The momentum is called `p`; with several pairs that of `x` is `p_x`. A run begins with velocities or momenta.
 
     >>> @lagrangian
@@ -42,7 +45,7 @@ def lagrangian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None 
     p*p/m*0.5 + 0.5*k*x*x
     """
     if function is None:
-        return lambda f: lagrangian(f, pairs=pairs)
+        return users_frames(lambda f: lagrangian(f, pairs=pairs))
     d, said = definition(function), pairs is not None
     pairs = pair_of(d, "velocity") if pairs is None else pairs
     return family(d, "hamiltonian", lambda sizes: trace_lagrangian(d, pairs, sizes, said))

@@ -36,7 +36,7 @@ def pair_distance2(
     q: Any, box: Any = None, cutoff: Any = None, *, skin: Any = None, shift: bool = False, switch: Any = None,
     exclude: Any = None, order: str = "columns",
 ) -> UOp:  # fmt: skip
-    """The squared distances of all pairs of points q, (n, d), as the energy of a pair sees them: to the nearest image.
+    """Returns the squared distances of all pairs of the points q, an array (n, d), each to the nearest image.
 
     With q alone all pairs count, in open space; a box needs a cutoff.
 
@@ -237,7 +237,7 @@ def wrapped(points: UOp, domain: tuple[UOp, ...], way: tuple[int, ...]) -> UOp:
 
 @on_symbols
 def separation(a: Any, b: Any, box: Any = None) -> UOp:
-    """a - b, to the nearest image in a box: what the bond between two points is made of.
+    """Returns a - b, to the nearest image in a box: what the bond between two points is made of.
 
     The box is that of `pair_distance2`; the image is the nearest one for all that are nearer than half of its width.
     """

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
 from tinyphysics.front.arrays_of_symbols import arrays_of_symbols
@@ -23,9 +23,11 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
+from tinyphysics.tracebacks import users_frames
 from tinyphysics.util import Site, a_kind, one_of, plural, user_site
 
 LETTER = {"momentum": "p", "velocity": "v"}  # what goes with a position
+Made = TypeVar("Made", System, Family)
 UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
 TO_WRITE = "While it is traced, its arguments are symbols: use operators and the functions of tp or NumPy."
 
@@ -328,8 +330,15 @@ def family(d: Definition, kind: str, build: Callable[[Mapping[str, int]], System
     """The system, or one for every size if its shapes have letters."""
     letters = tuple(dict.fromkeys(n for a in d.arguments for n in a.space.letters))
     if not letters:
-        return build({})
-    return Family(d.name, kind, letters, build, {a.name: a.space.shape for a in d.arguments})
+        return documented(build({}), d)
+    return documented(Family(d.name, kind, letters, build, {a.name: a.space.shape for a in d.arguments}), d)
+
+
+def documented(system: Made, d: Definition) -> Made:
+    """With the words of the user's function, which help(system) shows."""
+    if d.function.__doc__:
+        vars(system)["__doc__"] = d.function.__doc__
+    return system
 
 
 def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp, Site]]:
@@ -449,7 +458,11 @@ def trace_hamiltonian(
 
 @heeds("hamiltonian", '@tp.hamiltonian, or @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])')
 def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
-    """The energy H(q, p, [t], parameters): the first two arguments are the canonical pair.
+    """Makes a system of an energy H(q, p, [t], parameters).
+
+    `function` returns the energy; its first two arguments are a position and its momentum, and `pairs` names more of them, or
+    other ones: @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")]). An argument `t` is the time, the rest are parameters.
+    Shapes are annotations, tp.Vec[3]; an argument without one is a number.
 
     >>> @hamiltonian
     ... def spring(q, p, k=1.0):
@@ -458,7 +471,7 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
     p**2/2 + k*q**2/2
     """
     if function is None:
-        return lambda f: hamiltonian(f, pairs=pairs)
+        return users_frames(lambda f: hamiltonian(f, pairs=pairs))
     d, said = definition(function), pairs is not None
     pairs = pair_of(d, "momentum") if pairs is None else pairs
     return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes, said))
@@ -528,7 +541,10 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
 
 @heeds("forces", "@tp.forces before def force(q): ...")
 def forces(function: Callable[..., Any]) -> System | Family:
-    """A force F(q, [t], parameters) on unit masses, or on the parameter `mass`; the state is (q, p)."""
+    """Makes a system of a force F(q, [t], parameters) on unit masses, or on the parameter `mass`; the state is (q, p).
+
+    `function` returns one force for each number of its first argument, the position.
+    """
     d = definition(function)
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
@@ -568,7 +584,9 @@ def trace_potential(d: Definition, positions: Sequence[str], sizes: Mapping[str,
 
 @heeds("potential", '@tp.potential, or @tp.potential(positions=["x", "y"])')
 def potential(function: Any = None, *, positions: Sequence[str] | None = None) -> Any:
-    """A potential energy V(q, [t], parameters) that is added to a system: `gas + trap`.
+    """Makes a potential energy V(q, [t], parameters), which is added to a system: `gas + trap`.
+
+    `function` returns the energy. Its first argument is the position; `positions` names several: positions=["x", "y"].
 
     >>> @potential
     ... def trap(q, k=1.0):
@@ -577,7 +595,7 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
     k*q**2/2
     """
     if function is None:
-        return lambda f: potential(f, positions=positions)
+        return users_frames(lambda f: potential(f, positions=positions))
     d = definition(function)
     if positions is None:
         if not d.arguments:
@@ -678,10 +696,11 @@ def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, 
 
 @heeds("map", '@tp.map, or @tp.map(pairs=[("q", "p")]), before def step(q, p): ...')
 def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
-    """An explicit map: k states, then parameters; returns the k new states. `t` is the step number.
+    """Makes a system of an explicit map, one step of which gives the next state.
 
-    pairs=[("q", "p")] says which states are canonical pairs: then the map is certified symplectic where its Jacobian M
-    is shown to have M^T J M = J, and runs just the same.
+    `function` takes k states, then parameters, and returns the k new states; an argument `t` is the step number.
+    `pairs`, as pairs=[("q", "p")], says which states are canonical pairs. The map is then certified symplectic
+    where its Jacobian M is shown to have M^T J M = J; it runs just the same.
 
     >>> @map_(pairs=[("q", "p")])
     ... def kicked(q, p, K=0.9):
@@ -691,7 +710,7 @@ def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None
     (q + p + K*q, p + K*q)
     """
     if function is None:
-        return lambda f: map_(f, pairs=pairs)
+        return users_frames(lambda f: map_(f, pairs=pairs))
     d = definition(function)
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
@@ -700,7 +719,9 @@ def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None
 
 @heeds("ode", "@tp.ode before def rate(x): ...")
 def ode(function: Callable[..., Any]) -> System | Family:
-    """An ordinary differential equation: k states, then [t] and parameters; returns the k derivatives in time.
+    """Makes a system of ordinary differential equations.
+
+    `function` takes k states, then [t] and parameters, and returns the k derivatives in time.
 
     >>> @ode
     ... def decay(x, rate=1.0):
@@ -763,16 +784,19 @@ def attributes_of(model: Any) -> list[Argument]:
 
 
 class PhysicsSystem:
-    """A system as a class: `energy(self, q, p)`; float and array attributes are parameters.
+    """The base of a system that is written as a class with a method `energy(self, q, p)`.
 
+    Attributes that are floats or arrays are its parameters: a run may be given other values.
     Integer attributes stay plain numbers, so that `range(self.n)` works.
     """
 
     def energy(self, q: Any, p: Any) -> Any:
+        """Returns the energy of the positions q and momenta p; this is what you write."""
         raise TraceError(
             f"{type(self).__name__} has no energy", site=user_site(), fix="Define energy(self, q, p)."
         )
 
+    @users_frames
     def traced(self) -> System | Family:
         """The system of this model as it stands: later changes of its attributes do not reach it."""
         method = self.energy.__func__  # type: ignore[attr-defined]
@@ -802,15 +826,22 @@ class PhysicsSystem:
         pairs = pair_of(d, "momentum")
         return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes, False))
 
+    @users_frames
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
+        """Returns the system for some sizes, as sizes={"n": 16}."""
         return self.traced().bind(sizes)
 
+    @users_frames
     def compile(self, dt: float | None = None, **options: Any) -> Any:
+        """Makes it ready to run with the step `dt`; `options` are those of tp.compile."""
         return self.traced().compile(dt, **options)
 
+    @users_frames
     def rename(self, **names: str) -> System | Family:
+        """Returns the system with other `names` for some states and parameters: rename(k="stiffness")."""
         return self.traced().rename(**names)
 
+    @users_frames
     def __add__(self, other: Any) -> Sum:
         return self.traced() + other
 

@@ -29,7 +29,7 @@ from tinyphysics.synth.methods.taylor import TOLERANCE
 from tinyphysics.system import SLOTS, Family, Sum
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import MATHS
-from tinyphysics.util import a_kind, did_you_mean, one_of
+from tinyphysics.util import a_kind, did_you_mean, one_of, prod
 
 SCALES = ("off", "auto")
 LOOSEST = 1e-2  # tolerance of a step: beyond, its last terms say nothing about the rest
@@ -76,6 +76,9 @@ def check_alone(name: str, others: Mapping[str, Any]) -> None:
             )
 
 
+MOST_KICKS = 10_000  # in a step: some seconds of compiling
+
+
 def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
     """How many fast kicks there are in a slow one, for each level but the slowest."""
     if inner is None:
@@ -87,6 +90,11 @@ def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
         )
     if not has_levels:
         raise PlanError("inner= goes with fast and slow parts", fix="Say which: tp.fast(a) + tp.slow(b).")
+    if (kicks := prod(counts)) > MOST_KICKS:
+        raise PlanError(
+            f"inner={inner!r} is {kicks:,} fast kicks in a step: the program lists each of them, up to {MOST_KICKS:,}",
+            fix="Choose a shorter dt, with as many times fewer kicks.",
+        )
     return counts
 
 
@@ -177,7 +185,31 @@ def compile(
     absolute: float | None = None,
     project: Any = None,
 ) -> Simulation:
-    """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
+    """Makes a system ready to run: it is analysed, planned, lowered to TP-IR and verified; nothing has run yet.
+
+    system        what a decorator made, such as @tp.hamiltonian, an instance of a tp.PhysicsSystem, or a sum of them
+    dt            the time step; or a goal
+    method        its name, "auto" chooses: docs/methods.md
+    order         the order of the method, where it is chosen
+    forbid        names of methods that are not to be chosen
+    energy_drift  a goal: the largest relative energy error of a run
+    error         a goal: the largest relative error of its states
+    propagator    "exact", "method" or "loop": whether an energy of degree 2 is solved or stepped
+    time          another time to step in: "logarithmic", "sundman" or a function of the positions
+    kinetics      "newtonian" or "relativistic"
+    backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
+    precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
+    math          "exact": the same bits everywhere; "fast": faster, with the bits of one machine
+    sizes         lengths for the letters in shapes, {"n": 16}; a run reads them off its state
+    pilot         a state {"q": ..., "p": ...} for the runs by which goals are met
+    checks        "on" warns of a run that looks wrong, "strict" raises, "off" is silent
+    approximate   the relative error that forces of 1/r through a tree may have
+    inner         how many fast kicks there are in a step of tp.fast(a) + tp.slow(b)
+    scale         "auto" computes in units in which a step is shortest
+    lattice       the unit of precision="lattice"
+    tolerance     the relative error of a step, of methods that choose their own steps
+    absolute      the absolute error beside it
+    project       what every step ends at the first value of: "energy", or functions by name
 
     A function without a decorator is read as an energy H(q, p). dt may also come with each run, `evolve(..., dt=0.01)`, or be
     found for a goal. target_order= is another name for order=.
@@ -195,8 +227,8 @@ def compile(
     energies, observables and drift are computed in such pairs too.
 
     propagator="exact" solves an energy of degree 2 or less instead of stepping it, "method" gives what n steps of the
-    method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps; None leaves it to the planner,
-    which tells its reasons in explain().
+    method would in exact arithmetic; then a run of 10**12 steps is one jump. "loop" steps. The default is "exact" for small
+    systems, if no option asks for steps, and "loop" for others; explain() says why.
 
     method="taylor" chooses its own steps, so that each has a relative error of tolerance=, rounding if not given; dt is then
     that of the times at which one may look, and without it a run has an end and nothing between. So do method="dop853",

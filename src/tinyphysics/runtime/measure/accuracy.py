@@ -23,6 +23,7 @@ from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, looks_in,
 from tinyphysics.runtime.measure.tolerance import Tolerances, choose_tolerance, error_of_run
 from tinyphysics.runtime.stages import pilot_cache as decisions
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
+from tinyphysics.runtime.state.first_state import first_state
 from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.schedule import checked_time, count_steps
 from tinyphysics.system import Family
@@ -44,7 +45,9 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     reach = None if until is None else time_of(until, t0)
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
+        remember(sim, i, sim.goal.decision.dt if sim.goal.decision is not None else None, reach)
         return
+    remember(sim, i, sim.goal.dt, reach)
     if sim.system.levels and sim.goal.propagator in (None, "loop"):
         paces.decide(sim, i, sim.goal.dt, t0)
         if sim.goal.dt is not None:
@@ -55,6 +58,12 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     paces.look_for_paces(sim, part(i, sample(i)), t0)
     if sim.goal.dt is not None:
         stability(sim, sim.goal.dt)
+
+
+def remember(sim: Simulation, i: Inputs, dt: float | None, reach: float | None) -> None:
+    """The state of a pilot, for reports that need one."""
+    if dt is not None:
+        sim.began = first_state(i, dt, None if reach is None else round(reach / abs(dt)))
 
 
 def stability(sim: Simulation, dt: float) -> dict[str, dict[str, float]]:

@@ -195,6 +195,18 @@ class Program:
                 lines += [f"  {i}" + (f"  ; {i.note}" if i.note else "") for i in body]
         return "\n".join(lines) + "\n"
 
+    def __hash__(self) -> int:
+        return self._number
+
+    @cached_property
+    def _number(self) -> int:
+        """Every cache asks for it, and it is made of all instructions."""
+        return hash((self.name, self.claims, self.states, self.init, self.step, self.final, self.math))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what another process would count in another way."""
+        return {name: value for name, value in self.__dict__.items() if name != "_number"}
+
     @cached_property
     def hash(self) -> str:
         """Of the text without its notes and defaults: the identity of a program, whatever runs it."""

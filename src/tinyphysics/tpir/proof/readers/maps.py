@@ -12,7 +12,7 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.rules.equality.normal import Normal, chooses
 from tinyphysics.rules.identities.real import simplify
-from tinyphysics.tpir.program.isa import Program, Register
+from tinyphysics.tpir.program.isa import Instruction, Program, Register
 from tinyphysics.tpir.program.symbolic import Symbolic, state_var
 from tinyphysics.tpir.proof.blocks import Blocks
 from tinyphysics.tpir.proof.certificate import Certificate, Verdict
@@ -31,11 +31,17 @@ def maps_pairs(program: Program) -> bool:
         not program.energy
         and any(i.op == "MAP" for i in program.step)
         and not any(i.op in MOVES for i in program.step)
-        and all(i.op == "LOAD" for i in program.init)
+        and all(i.op == "LOAD" or constant(i) for i in program.init)
+        and {i.dst for i in program.init}.isdisjoint(i.dst for i in program.step if i.op != "MAP")
         and all(i.op == "STORE" for i in program.final)
         and bool(program.states)
         and all(program.conjugate(k) is not None for k in range(len(program.states)))
     )
+
+
+def constant(i: Instruction) -> bool:
+    """Is it computed once for all steps, from parameters and numbers alone?"""
+    return i.op == "ELEM" and not any(isinstance(x, Register) and x.kind != "T" for x in i.args)
 
 
 class Mapped:
@@ -53,7 +59,7 @@ class Mapped:
             symbolic.load(k)
         old = [symbolic.current(k) for k in range(len(self.program.states))]
         for number, section, i in self.program.numbered():
-            if section != "step":
+            if section != "step" and not (section == "init" and constant(i)):
                 continue
             where = f"step {number} `{i}`"
             if i.op == "MAP":
