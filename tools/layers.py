@@ -82,7 +82,8 @@ ROOMS = (
     Room(9,  "runtime.stages", "How does a call of evolve become a trajectory?"),
     Room(9,  "runtime.measure", "What is measured before, in and after a run?"),
     Room(9,  "runtime.api", "What do users call?"),
-    Room(11, "", "What do users import and type?", ("cli", "demo", "doctor", "kernel", "compat", "moved", "__init__", "__main__")),
+    Room(11, "", "What do users import and type?",
+         ("cli", "demo", "doctor", "kernel", "compat", "moved", "__init__", "__main__")),
 )
 # fmt: on
 

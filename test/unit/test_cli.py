@@ -401,7 +401,9 @@ def test_a_reader_that_stops_early_is_not_an_error(file):
 def test_a_terminal_without_utf8_is_drawn_on_in_ascii():
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
-        [sys.executable, "-m", "tinyphysics", "demo", "henon", "--seconds", "0.01"], env=env, capture_output=True
+        [sys.executable, "-m", "tinyphysics", "demo", "henon", "--seconds", "0.01"],
+        env=env,
+        capture_output=True,
     )
     assert done.returncode == 0, done.stderr
     assert all(byte < 128 for byte in done.stdout) and b"x and y" in done.stdout

@@ -119,7 +119,8 @@ EXTRAS = {
     "c": {"ziglang": "src"},
     "bench": dict.fromkeys(["numba", "jax", "heyoka", "rebound", "diffrax"], "bench"),
     "test": dict.fromkeys(
-        ["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr", "nbclient", "ipykernel"], "test"
+        ["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr", "nbclient", "ipykernel"],
+        "test",
     )
     | {"pyopencl": "src"},
     "peers": {"openmm": "test"},
