@@ -19,7 +19,9 @@ from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import NOW, Section
 
 Array = Any
-FEW = 32  # numbers for which Python's floats are faster than the thirty array operations of a product and a sum
+FEW = (
+    32  # numbers for which Python's floats are faster than the thirty array operations of a product and a sum
+)
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:

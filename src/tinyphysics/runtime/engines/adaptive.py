@@ -211,8 +211,8 @@ class AdaptiveEngine(LookedAt[Adapted]):
         k = int(np.argmax(left))
         if left[k] > ENDLESS:
             LOG.warning(
-                "%s steps up to t = %g, and the next is %.1e long: %.0e more steps of this length lead to t = %g. The solution "
-                "changes this fast there; it may run away. Ctrl-C ends the run: look at it up to t = %g.",
+                "%s steps up to t = %g, and the next is %.1e long: %.0e more steps of this length lead to t = %g. The "
+                "solution changes this fast there; it may run away. Ctrl-C ends the run: look at it up to t = %g.",
                 f"{int(steps[k]):,}",
                 high[k],
                 h[k],
