@@ -10,15 +10,21 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from tinyphysics import given
 from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
 from tinyphysics.given import shown
+from tinyphysics.tracebacks import users_frames
 from tinyphysics.util import did_you_mean, one_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 Check = Callable[[str, Any], Any]  # (name, value) -> nothing, or an error
+# Told of every call while a file is read and not run (script.py); it may raise, and then nothing happens.
+HELD: ContextVar[Callable[[str, tuple[Any, ...], Mapping[str, Any]], None] | None] = ContextVar(
+    "HELD", default=None
+)
 
 
 # --- checks of one value ----------------------------------------------------------------------------
@@ -89,6 +95,7 @@ COMPILE: dict[str, Check] = {
     "dt":           or_none(a_number("0.01", "step")),
     "method":       a_word("leapfrog"),
     "order":        no_truth_value,  # those that exist are listed where one is chosen
+    "target_order": no_truth_value,  # the same
     "forbid":       or_none(names),
     "energy_drift": anything,  # relative errors, which goals check
     "error":        anything,
@@ -265,6 +272,8 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
+            if (held := HELD.get()) is not None:
+                held(call, args, options)
             if len(args) > places and not many:
                 extra = args[places]
                 line = f"{call}(**start, ...)" if isinstance(extra, Mapping) else example
@@ -286,6 +295,6 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
                     raise InputError(f"{call} is not given `{name}`", fix=f"Write {example}.")
             return function(*args, **options)
 
-        return cast(F, checked)
+        return cast(F, users_frames(checked))
 
     return decorate

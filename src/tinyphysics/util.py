@@ -47,6 +47,14 @@ def user_site() -> Site | None:
     return None
 
 
+def frames_to_user() -> int:
+    """The `stacklevel` of warnings.warn, called where this is, that names the user's line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def prod(numbers: Iterable[int]) -> int:
     out = 1
     for n in numbers:

@@ -409,10 +409,10 @@ def test_very_many_steps_in_which_little_happens_are_told(monkeypatch, caplog):
 
 
 def test_explain_says_what_was_chosen():
-    told = str(tp.compile(van_der_pol, method="radau", absolute=1e-8).explain())
+    told = str(tp.compile(van_der_pol, method="radau", absolute=1e-8).explain("full"))
     assert "Radau" in told and "6 unknowns" in told and "1e-06" in told and "and 1e-08 beside it" in told
     assert "own lengths" in told and "dt times the steepest" not in told
-    told = str(tp.compile(van_der_pol, method="dop853").explain())
+    told = str(tp.compile(van_der_pol, method="dop853").explain("full"))
     assert "Dormand" in told and "1e-10" in told and "relative to each number" in told
     assert not any(bool(v) for _, v in tp.compile(kepler, method="radau").certificate.items())
 

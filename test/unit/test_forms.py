@@ -265,7 +265,8 @@ def test_a_linear_series_of_many_numbers_runs_in_loops_over_its_orders():
     assert np.allclose(many.evolve(u=u, until=0.7).final.u, np.fft.ifft(spectrum).real, atol=1e-13)
 
 
-def test_what_takes_seconds_to_compile_is_told(caplog):
+def test_what_takes_seconds_to_compile_is_told(caplog, monkeypatch, tmp_path):
+    monkeypatch.setenv("TINYPHYSICS_CACHE", str(tmp_path))  # what was compiled before takes no seconds
     with caplog.at_level(logging.WARNING, "tinyphysics"):
         tp.compile(chain(6), dt=0.01, method="gauss4")
     assert "some seconds" not in caplog.text

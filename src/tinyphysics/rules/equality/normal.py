@@ -123,6 +123,9 @@ class Normal:
         self.filled: dict[int, int] = {}  # arrays that hold one number throughout, and which
         self.choices: set[int] = set()  # atoms that are 1 where a condition holds, and 0 elsewhere
         self.memo: dict[UOp, Poly] = {}
+        self.zeros: dict[UOp, bool] = {}  # what was asked: a step of many stages asks the same of each
+        self.alike: dict[tuple[UOp, UOp], bool] = {}
+        self.ratios: dict[tuple[UOp, UOp], Fraction | None] = {}
         self.work = 0  # products of two terms so far
 
     # --- polynomials --------------------------------------------------------------------------
@@ -362,6 +365,11 @@ class Normal:
         return out
 
     def same(self, u: UOp, v: UOp) -> bool:
+        if (u, v) not in self.alike:
+            self.alike[u, v] = self._same(u, v)
+        return self.alike[u, v]
+
+    def _same(self, u: UOp, v: UOp) -> bool:
         if u is v or seen_to_differ(u, v):
             return u is v
         p, q = self.form(u), self.form(v)
@@ -372,7 +380,9 @@ class Normal:
 
     def is_zero(self, u: UOp) -> bool:
         """Shown to be nothing?"""
-        return not seen_to_be_something(u) and not self.form(u)
+        if u not in self.zeros:
+            self.zeros[u] = not seen_to_be_something(u) and not self.form(u)
+        return self.zeros[u]
 
     def ratio(self, u: UOp, v: UOp) -> Fraction | None:
         """The number r with u = r*v as functions, if there is one and v is not zero.
@@ -380,6 +390,11 @@ class Normal:
         Arrays that say the same in different words (sums of padded parts, stacked components) are
         compared number by number.
         """
+        if (u, v) not in self.ratios:
+            self.ratios[u, v] = self.ratio_of(u, v)
+        return self.ratios[u, v]
+
+    def ratio_of(self, u: UOp, v: UOp) -> Fraction | None:
         if u is v and seen_to_be_something(v):
             return Fraction(1)
         if seen_to_be_no_multiples(u, v) or self.is_zero(v):

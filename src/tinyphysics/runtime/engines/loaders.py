@@ -197,8 +197,8 @@ def series_code(plan: SeriesPlan, parts: Any) -> Code:
             *(pointer(a) for a in (state, constants, tables, scratch)), until, count
         )
 
-    functions = (calling_(tiers.function(name)) for name in ("advance", "look"))
-    return Code(*functions, w.scratch, tiers.made, tiers.found)
+    advance, look = calling_(tiers.function("advance")), calling_(tiers.function("look"))
+    return Code(advance, look, w.scratch, tiers.made, tiers.found)
 
 
 class LlvmLoops:

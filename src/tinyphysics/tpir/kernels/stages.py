@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register
+from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
 
 Row = tuple[Operand, ...]  # one operand as it stands in each stage
 
@@ -72,7 +72,7 @@ def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool])
     if any(i.op in WHOLE for i in step):
         return None
     numbers: dict[tuple[object, ...], int] = {}
-    found = folded([numbers.setdefault((i.op, i.type, len(i.operands)), len(numbers)) for i in step])
+    found = folded([numbers.setdefault(kind_of(i), len(numbers)) for i in step])
     if found is None:
         return None
     length, nest = found
@@ -106,6 +106,14 @@ def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool])
         out.append(Tail(period, one))
     stages = Stages(len(starts), body, {w: row for row, w in weights.items()}, tuple(out))
     return stages if stages.length <= WORTH * len(step) else None
+
+
+def kind_of(i: Instruction) -> tuple[object, ...]:
+    """What instructions that are one stage have in common: states are the same ones, and so are words.
+
+    A kick of p by q and a drift of q by p may have the same operations; their states tell them apart.
+    """
+    return i.op, i.type, *(x if is_state(x) or isinstance(x, Word) else None for x in i.operands)
 
 
 def folded(shape: Sequence[int]) -> tuple[int, Nest] | None:
