@@ -16,6 +16,7 @@ from tinyphysics.planner.cost.rounding import rounding_rows
 from tinyphysics.planner.cost.target import in_loops
 from tinyphysics.planner.methods.catalog import BY_NAME, FLOW_METHOD, MAP, Method, tolerance_of
 from tinyphysics.report import Report, Row, Section
+from tinyphysics.rules.functions.user_derivatives import trouble_in
 from tinyphysics.step import Solve, Step
 from tinyphysics.system import Clock, System
 from tinyphysics.target import Target
@@ -332,9 +333,11 @@ def explain(
     if plan.order:
         what = {"forces": "the forces are", "ode": "the derivatives are"}.get(system.kind, "H is")
         smooth = "smooth" in facts and facts["smooth"]
-        chosen.append(
-            Row("order", str(plan.order) if smooth else f"{plan.order} where {what} smooth", method.reference)
-        )
+        told = str(plan.order) if smooth else f"{plan.order} where {what} smooth"
+        wrong = (
+            "" if system.energy is None else trouble_in(system.energy)
+        )  # it steps another system, with that order
+        chosen.append(Row("order", "not shown", wrong) if wrong else Row("order", told, method.reference))
     chosen += step_rows(method, facts)
     chosen += equation_rows(step)
     if system.clock is not None:

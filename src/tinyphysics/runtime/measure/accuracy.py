@@ -19,9 +19,11 @@ from tinyphysics.planner.choice.longest import STATE_ERROR, asked, unstable
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.runtime.api.simulation import Simulation, checked_step, given_momenta
 from tinyphysics.runtime.measure import multirate as paces
+from tinyphysics.runtime.measure.operations import wrong_operations
 from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, looks_in, part, sample
 from tinyphysics.runtime.measure.tolerance import Tolerances, choose_tolerance, error_of_run
 from tinyphysics.runtime.stages import pilot_cache as decisions
+from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import first_state
 from tinyphysics.runtime.state.run import Checkpoint
@@ -42,6 +44,7 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     given = dict(pilot)
     t0, until = checked_time(given.pop("t0", 0.0)), given.pop("until", None)
     i = state_of(sim, given, "in pilot={...}")
+    look_at_operations(sim, part(i, sample(i)), t0)
     reach = None if until is None else time_of(until, t0)
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
@@ -58,6 +61,12 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     paces.look_for_paces(sim, part(i, sample(i)), t0)
     if sim.goal.dt is not None:
         stability(sim, sim.goal.dt)
+
+
+def look_at_operations(sim: Simulation, i: Inputs, t0: float) -> None:
+    """A simulation with an operation whose derivative is wrong here is compiled again: its certificate says less."""
+    if wrong_operations(sim.system, i, t0):
+        sim._compiled = Compiled(sim.system, sim.goal, sim.requested)
 
 
 def remember(sim: Simulation, i: Inputs, dt: float | None, reach: float | None) -> None:
@@ -108,6 +117,7 @@ def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float |
     if sim.compiled.adaptive:
         goal = replace(goal, dt=None, tolerance=None, decision=None)
     pilots = Pilots(sim, part(i, sample(i)), t0)
+    look_at_operations(sim, pilots.given, t0)
     name = decisions.key(sim.system, goal, pilots.given, t0, reach)
     found = decisions.recall(name)
     if found is None:
