@@ -83,7 +83,44 @@ def exact() -> None:
         print(f"{n} pairs, exact: first jump {first:.2f} s, another {again:.3f} s")
 
 
-PARTS = {"drift": drift, "inner": inner, "exact": exact}
+@tp.map
+def walk(x: tp.Vec["n"]):
+    return x + tp.random.normal(x.shape)
+
+
+@tp.map
+def steps_of(x: tp.Vec["n"]):
+    return x + tp.random.uniform(x.shape)
+
+
+@tp.map
+def field(u: tp.Array[64, 64]):
+    around = tp.roll(u, 1, 0) + tp.roll(u, -1, 0) + tp.roll(u, 1, 1) + tp.roll(u, -1, 1)
+    return u + 0.1 * (around - 4 * u) + 0.01 * tp.random.normal(u.shape)
+
+
+@tp.map
+def alone(x: float):
+    return x + tp.random.normal()
+
+
+def noise() -> None:
+    """Random numbers in loops along arrays, and in the lanes of an ensemble."""
+    rows = {
+        "normal, an ensemble of 100,000": (alone, dict(x=np.zeros(MEMBERS)), 50),
+        "normal, along 100,000": (walk, dict(x=np.zeros(MEMBERS)), 50),
+        "normal, along 5,000": (walk, dict(x=np.zeros(5000)), 1000),
+        "uniform, along 100,000": (steps_of, dict(x=np.zeros(MEMBERS)), 50),
+        "normal, a field of 64 x 64": (field, dict(u=np.zeros((64, 64))), 500),
+    }
+    for name, (system, start, steps) in rows.items():
+        sim = tp.compile(system)
+        runs = [cpu(lambda: sim.evolve(**start, steps=steps, seed=1))[0] for _ in range(6)]  # noqa: B023
+        numbers = next(iter(start.values())).size
+        print(f"{name}: first run {runs[0]:.2f} s, {min(runs[1:]) / steps / numbers * 1e9:.2f} ns a number")
+
+
+PARTS = {"drift": drift, "inner": inner, "exact": exact, "noise": noise}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:
