@@ -310,6 +310,13 @@ def release() -> str:
     return table(("check", "what has to be true"), [(c.name, c.sentence) for c in module.CHECKS])
 
 
+def reference() -> str:
+    sys.path.insert(0, str(ROOT / "tools"))
+    from reference import page
+
+    return str(page())
+
+
 PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions,
     "words": words,
@@ -325,6 +332,7 @@ PRINTED: dict[str, Callable[[], str]] = {
     "wide": wide,
     "fast": fast,
     "release": release,
+    "reference": reference,
 }
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 
@@ -382,9 +390,9 @@ def run_block(b: Block, page: str, namespace: dict[str, object]) -> str:
 
 
 def portable(text: str) -> str:
-    """The text with the rows of a `machine` section cut short: the rest is the same everywhere."""
+    """The text without what depends on the machine: the `runs on` of a short report, the rows of a `machine` section."""
     out, machine = [], False
-    for line in text.rstrip().splitlines():
+    for line in re.sub(r"\n  runs on (?:.*)(?:\n   .*)*", "\n  runs on", text.rstrip()).splitlines():
         machine = line == "machine" or machine and line.startswith("  ")
         if machine and line != "machine":
             name, verdict = line.split()[:2]
@@ -460,15 +468,28 @@ def write_files(path: Path, folder: Path) -> list[Path]:
     return out
 
 
+ACTIVATE = ". .venv/bin/activate"
+
+
 def run_commands(path: Path, skip: Sequence[str]) -> int:
-    """make and pip run in the repository, everything else beside the page's files. 0 if all went well."""
+    """make and pip run in the repository, everything else beside the page's files. 0 if all went well.
+
+    An environment is activated as the page says: until that line, `python` is the one of the system.
+    """
     with tempfile.TemporaryDirectory() as folder:
         write_files(path, Path(folder))
-        path_variable = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        path_variable = os.environ.get("PATH", "")
         for command in commands(path):
             if command in skip:
                 continue
             print(f"$ {command}", flush=True)
+            if command == ACTIVATE:
+                scripts = (ROOT / os.environ.get("VENV", ".venv") / "bin").resolve()
+                if not (scripts / "activate").is_file():
+                    print(f"{scripts / 'activate'} is not there")
+                    return 1
+                path_variable = os.pathsep.join([str(scripts), path_variable])
+                continue
             here = ROOT if command.split()[0] in ("make", "pip") else folder
             done = subprocess.run(command, shell=True, cwd=here, env=os.environ | {"PATH": path_variable})
             if done.returncode:

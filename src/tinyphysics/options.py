@@ -95,6 +95,7 @@ COMPILE: dict[str, Check] = {
     "dt":           or_none(a_number("0.01", "step")),
     "method":       a_word("leapfrog"),
     "order":        no_truth_value,  # those that exist are listed where one is chosen
+    "target_order": no_truth_value,  # the same
     "forbid":       or_none(names),
     "energy_drift": anything,  # relative errors, which goals check
     "error":        anything,

@@ -18,7 +18,7 @@ from tinyphysics.ir.reduction import COMPONENTS
 from tinyphysics.ir.spec import SHAPED, check
 from tinyphysics.plan import Goal, Plan
 from tinyphysics.planner.choice.choose import asked_for, choose
-from tinyphysics.planner.choice.deletion import Choice, decided, instead_of_nothing
+from tinyphysics.planner.choice.deletion import Choice, deleted, kept
 from tinyphysics.planner.choice.goals import decided as of_pilots
 from tinyphysics.planner.choice.goals import provisional
 from tinyphysics.planner.choice.propagator import plan_jump
@@ -42,6 +42,7 @@ from tinyphysics.tpir.precision.precision import in_precision
 from tinyphysics.tpir.program.isa import Program, kept_name
 from tinyphysics.tpir.program.lower import lower
 from tinyphysics.tpir.verifier import Certificate, verify
+from tinyphysics.util import without_collections
 
 schemes.keep(cache.read, cache.write)
 
@@ -78,22 +79,23 @@ class Build:
         )
 
 
+@without_collections()
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
-    """With a loop, or without one: where that is left to the planner, it looks at the loop first."""
+    """With a loop, or without one: which of them is the planner's to decide where propagator= is left out."""
     if goal.propagator is not None:
         return built(system, goal, requested)
-    choice = (
-        instead_of_nothing(system, all_facts(system, goal), goal, requested)
-        if system.kind == "hamiltonian"
-        else None
-    )
-    if choice is None:
-        loop = built(system, replace(goal, propagator="loop"), requested)
-        count = sum(operations(loop.program.step, loop.program).values())
-        choice = decided(system, loop.facts, goal, requested, count)
-        if choice is None or choice.way == "loop":
-            return replace(loop, choice=choice)
-    return built(system, replace(goal, propagator=choice.way), requested, choice)
+    if system.kind == "hamiltonian":
+        choice = deleted(system, all_facts(system, goal), goal, requested)
+        if choice is not None:
+            return built(system, replace(goal, propagator=choice.way), requested, choice)
+    loop = built(system, replace(goal, propagator="loop"), requested)
+    count = sum(operations(loop.program.step, loop.program).values())
+    return replace(loop, choice=kept(system, loop.facts, goal, requested, count))
+
+
+def stepped(b: Build) -> Build:
+    """The loop that was deleted, as propagator="loop" would compile it."""
+    return built(b.system, replace(b.goal, propagator="loop"), b.target.backend)
 
 
 def built(system: System, goal: Goal, requested: str, choice: Choice | None = None) -> Build:
@@ -220,8 +222,6 @@ def check_adaptive(system: System, goal: Goal) -> None:
         "approximate": goal.approximate,
         "propagator": goal.propagator if goal.propagator != "loop" else None,
         "inner": goal.inner or None,
-        "error": goal.error,
-        "energy_drift": goal.energy_drift,
     }
     if system.clock is not None:
         raise PlanError("time= does not go with a method that chooses its own steps", fix="Leave time= out.")
@@ -231,6 +231,11 @@ def check_adaptive(system: System, goal: Goal) -> None:
                 f"{name}={value!r} does not go with a method that chooses its own steps",
                 fix=f"Leave {name}= out; tolerance= is the relative error of a step.",
             )
+    if goal.energy_drift is not None:
+        raise PlanError(
+            f"energy_drift={goal.energy_drift!r} does not go with a method that chooses its own steps",
+            fix="Ask for the accuracy of the state: error=1e-6.",
+        )
 
 
 def follows(b: Build) -> bool:

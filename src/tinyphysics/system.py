@@ -25,6 +25,7 @@ LAGRANGIAN = 3  # the level of an energy that was found from a Lagrangian
 OPTIONS = tuple(EVOLVE)
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
 SHOWN = (
+    "animate",
     "drift",
     "drift_rate",
     "energy",
@@ -51,7 +52,7 @@ SHOWN = (
 )
 OF_A_RUN = (  # what a user reads of a run by its name: an observable of that name would look like it
     "t", "energy", "final", "drift", "drift_rate", "hash", "hashes", "stopped", "stops", "metrics", "steps", "times",
-    "words", "events", "plot", "to_xarray",
+    "words", "events", "plot", "animate", "to_xarray",
 )  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 

@@ -316,16 +316,51 @@ class Trajectory:
             return Drift(float(slope), float(error))
         return [Drift(float(s), float(e)) for s, e in zip(slope.ravel(), error.ravel())]
 
-    def plot(self, figure: Any = None) -> Any:
+    def plot(
+        self, figure: Any = None, *, kind: str | None = None, x: Any = None, y: Any = None, z: Any = None
+    ) -> Any:
         """Draws what suits the system, and its energy, and returns a matplotlib Figure: `out.plot().savefig("run.png")`.
 
-        It draws into a `figure` of your own, if one is given. Nothing is shown on a screen but by a notebook.
+        `kind` is "orbit", "3d", "phase", "chain", "field", "map", "time" or "energy". `x`, `y` and `z` name the axes:
+        "t", "energy", a state with or without an index ("q[0]", "p[:, 1]"), an observable, or an array with a row for
+        each frame; three of them are drawn in space, and `y` alone is drawn over time. The picture goes into a figure
+        of your own, if one is given. Nothing is shown on a screen but by a notebook.
         """
-        return SLOTS["plot"](self, figure)
+        return SLOTS["plot"](self, figure, kind=kind, x=x, y=y, z=z)
+
+    def animate(
+        self,
+        path: Any = None,
+        *,
+        kind: str | None = None,
+        x: Any = None,
+        y: Any = None,
+        z: Any = None,
+        seconds: float | None = None,
+        speed: float | None = None,
+        trail: float | bool = 0.2,
+        fps: float = 25.0,
+        dpi: float = 100.0,
+        size: tuple[float, float] = (5.4, 4.4),
+    ) -> Any:
+        """A film of the run, which notebooks play; written to `path` if one is given: "run.html", "run.gif", "run.mp4".
+
+        The film takes `seconds` (8 by default), or shows so much of t in a second as `speed` says: speed=1 is real
+        time. `trail` is the share of the run that a point leaves behind as a line; True is all of it, False none.
+        `kind`, `x`, `y` and `z` say what is drawn, as in plot(). Every picture is a frame of the run, and nothing is
+        interpolated; `fps` is how many are shown in a second, `size` (inches) and `dpi` how large they are.
+        `out.animate().save("run.gif")` writes the film later.
+        """
+        options = {"seconds": seconds, "speed": speed, "trail": trail, "fps": fps, "dpi": dpi, "size": size}
+        return SLOTS["animate"](self, path, kind=kind, x=x, y=y, z=z, **options)
 
     def to_xarray(self) -> Any:
         """Returns an xarray.Dataset with named axes, units, and attributes that reproduce the run."""
         return SLOTS["to_xarray"](self)
+
+    def _repr_html_(self) -> str:
+        """A small picture of the run and what is in it, for notebooks."""
+        return str(SLOTS["run_page"](self))
 
     def __repr__(self) -> str:
         end = f", stopped: {self.stopped.cause} at step {self.stopped.step}" if self.stopped else ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import linecache
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -119,3 +121,19 @@ def in_order(moved: Sequence[T], reads: Mapping[T, Set[T]]) -> list[T] | None:
             return None
         out.append(left.pop(k))
     return out
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Python does not look for cycles of garbage meanwhile.
+
+    A graph has none, and while it grows it would be searched again and again: a quarter of a compilation.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

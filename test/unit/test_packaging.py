@@ -121,7 +121,10 @@ EXTRAS = {
     "opencl": {"pyopencl": "src"},
     "c": {"ziglang": "src"},
     "bench": dict.fromkeys(["numba", "jax", "heyoka", "rebound", "diffrax"], "bench"),
-    "test": dict.fromkeys(["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr"], "test")
+    "test": dict.fromkeys(
+        ["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr", "nbclient", "ipykernel"],
+        "test",
+    )
     | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test"},
     "peers": {"openmm": "test", "pyright": "test"},
     "docs": {},
@@ -131,7 +134,7 @@ TOOLS = {
     "pytest-xdist",
     "ruff",
     "mypy",
-    "mkdocs",
+    "mkdocs-material",
     "pocl-binary-distribution",
 }  # called, not imported
 

@@ -20,10 +20,10 @@ orbit = partial(tp.compile, systems.kepler)
 CALLS: dict[str, Callable[[], Any]] = {
     # --- the system
     "a number": lambda: tp.compile(3, dt=0.1),
-    "a function without decorator": lambda: tp.compile(lambda q, p: p**2, dt=0.1),
+    "a function without decorator": lambda: tp.compile(lambda q, p: (p, -q), dt=0.1),
     "a class": lambda: tp.compile(systems.Cluster, dt=0.1),
     # --- dt
-    "no dt": lambda: swing(),
+    "no dt": lambda: swing().evolve(q=1.0, p=0.0, steps=1),
     "dt=0": lambda: swing(dt=0),
     "dt=nan": lambda: swing(dt=float("nan")),
     "dt=text": lambda: swing(dt="fast"),
@@ -110,7 +110,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "a size that is not there": lambda: tp.compile(arrays.fput, dt=0.1, sizes={"m": 3}),
     "a size of a system without letters": lambda: swing(dt=0.1, sizes={"n": 3}),
     "one size of two": lambda: tp.compile(arrays.wave, dt=0.1, sizes={"n": 3}),
-    "explain before sizes": lambda: tp.compile(arrays.fput, dt=0.1).explain(),
+    "explain before sizes": lambda: tp.compile(arrays.fput, dt=0.1).explain("full"),
     # --- looking
     "an unknown level": lambda: swing(dt=0.1).ir("fortran"),
     "a level of the future": lambda: swing(dt=0.1).ir("wgsl"),

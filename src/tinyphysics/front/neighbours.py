@@ -7,7 +7,7 @@ in the order of the list, so that neighbours are close together in memory, and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TraceError
@@ -38,6 +38,8 @@ def pair_distance2(
 ) -> UOp:  # fmt: skip
     """Returns the squared distances of all pairs of the points q, an array (n, d), each to the nearest image.
 
+    With q alone all pairs count, in open space; a box needs a cutoff.
+
     box      one length for a cube, d lengths, or d vectors as rows; none: open space
     cutoff   beyond it there is nothing: pairs farther apart are left out of the sum
     skin     what the list of neighbours holds beyond the cutoff; chosen if it is not given
@@ -61,10 +63,8 @@ def pair_distance2(
             fix="It stands for the pairs of a state, inside an energy.",
         )
     if cutoff is None:
-        raise TraceError(
-            "pair_distance2 without a cutoff",
-            site=user_site(),
-            fix="Pass cutoff=2.5; for all pairs write d = q[:, None] - q[None, :].",
+        return all_distances(
+            points, {"box": box, "skin": skin, "switch": switch, "exclude": exclude, "shift": shift or None}
         )
     lengths = {"cutoff": cutoff, "skin": NO_SKIN if skin is None else skin, "switch": switch}
     scalars = {name: scalar(name, x) for name, x in lengths.items() if x is not None}
@@ -82,6 +82,28 @@ def pair_distance2(
         raise InputError(f"order={order!r}", site=user_site(), fix=f"It is {one_of([*CURVES])}.")
     what = ("distance2", 0, int(bool(shift)), len(cell), len(extra), len(partners), CURVES[order])
     return UOp(Ops.NEAR, points.dtype, (n, n), (*sources, *extra, *partners), what)
+
+
+def all_distances(points: UOp, others: Mapping[str, Any]) -> UOp:
+    """The squared distances of all pairs, in open space; a TraceError if something was asked that goes with a cutoff."""
+    for name, value in others.items():
+        if value is not None:
+            what = (
+                "The images of a box are summed up to a cutoff"
+                if name == "box"
+                else f"{name}= goes with a cutoff"
+            )
+            raise TraceError(
+                f"pair_distance2 with {name}= and without cutoff=",
+                site=user_site(),
+                fix=f"{what}: pass cutoff=2.5. tp.pair_distance2(q) alone means all pairs in open space.",
+            )
+    return squared_distances(points)
+
+
+def squared_distances(points: UOp) -> UOp:
+    d = points[:, None] - points[None, :]
+    return (d * d).sum(-1)
 
 
 def scalar(name: str, x: Any) -> UOp:
@@ -137,8 +159,10 @@ def partner_table(exclude: Any, n: int) -> UOp:
 # --- the sum --------------------------------------------------------------------------------------
 def near_sum(x: UOp, shift: bool = False, switch: Any = None) -> UOp:
     """The sum over pairs of what was made of a `pair_distance2`."""
-    distances = [u for u in toposort([x]) if is_distance(u)]
-    if len(distances) > 1:
+    nodes = list(toposort([x]))
+    distances = [u for u in nodes if is_distance(u)]
+    sums = [u for u in nodes if u.op is Ops.REDUCE and u.shape == distances[0].shape]
+    if len(distances) > 1 or sums and any(u is squared_distances(distances[0].src[0]) for u in sums):
         raise TraceError(
             "a pair sum over two domains",
             site=user_site(),

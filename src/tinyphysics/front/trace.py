@@ -6,10 +6,12 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
+from tinyphysics.front.arrays_of_symbols import arrays_of_symbols
+from tinyphysics.front.asked_pairs import ask, beside, by_name
 from tinyphysics.front.neighbours import left_over
 from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import Space, annotations, space_of
@@ -22,7 +24,7 @@ from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
 from tinyphysics.tracebacks import users_frames
-from tinyphysics.util import Site, a_kind, plural, user_site
+from tinyphysics.util import Site, a_kind, one_of, plural, user_site
 
 LETTER = {"momentum": "p", "velocity": "v"}  # what goes with a position
 Made = TypeVar("Made", System, Family)
@@ -91,7 +93,7 @@ def recording() -> Iterator[Sites]:
 
 def run(d: Definition, symbols: dict[str, UOp], draws: Draws) -> tuple[Any, Sites]:
     """The user's function on symbols; what Python raises inside it becomes a TraceError at that line."""
-    with recording() as sites, drawing(draws):
+    with recording() as sites, drawing(draws), arrays_of_symbols():
         try:
             return d.call(symbols), sites
         except TinyPhysicsError:
@@ -392,17 +394,42 @@ def check_shapes(
 
 
 def pair_of(d: Definition, second: str) -> list[tuple[str, str]]:
-    """The first two arguments."""
+    """The first two arguments; a TraceError if the names of further ones say that they are pairs, too."""
     if len(d.arguments) < 2:
         raise TraceError(
             f"`{d.name}` needs a position and a {second}",
             site=d.site,
             fix=f"Write def {d.name}(q, {LETTER[second]}, ...).",
         )
-    return [(d.arguments[0].name, d.arguments[1].name)]
+    first = (d.arguments[0].name, d.arguments[1].name)
+    if (named := by_name([a.name for a in plain(d)])) is not None:
+        told = f"`{named[-1][1]}` reads as the {second} of `{named[-1][0]}`"
+        raise ask(d.name, named, first, second, told, d.site)
+    return [first]
 
 
-def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
+def plain(d: Definition) -> list[Argument]:
+    """Arguments that are numbers without a default: states, or parameters that a run must give."""
+    return [a for a in d.arguments if a.default is None and not a.space.shape and a.name != "t"]
+
+
+def check_beside(d: Definition, energy: UOp, symbols: Mapping[str, UOp], second: str) -> None:
+    """A TraceError where two parameters without defaults move nothing: they are meant as states."""
+    names = [a.name for a in plain(d)]
+    if len(names) < 4 or names[:2] != [a.name for a in d.arguments[:2]]:
+        return
+    q, p, *rest = names
+    alone = beside(energy, [symbols[q], symbols[p]], [symbols[n] for n in rest])
+    if len(alone) > 1:
+        told, half = one_of([str(u.arg) for u in alone], "and"), len(names) // 2
+        why = f"{told} stand in no term with `{q}` or `{p}`, so that they move nothing"
+        raise ask(d.name, list(zip(names[:half], names[half:])), (q, p), second, why, d.site)
+
+
+def trace_hamiltonian(
+    d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int], said: bool = True
+) -> System:
+    """`said`: the pairs were given by the user, and are not the first two arguments."""
     names = checked_pairs(d, pairs, "momentum")
     check_time(d)
     check_no_defaults(d, names, "one of a canonical pair")
@@ -413,6 +440,8 @@ def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Ma
         states.append(State(q, symbols[q], "position", d[q].space.unit))
         states.append(State(p, symbols[p], "momentum", d[p].space.unit))
     energy, sites = traced_energy(d, symbols)
+    if not said:
+        check_beside(d, energy, symbols, "momentum")
     check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
     return System(
         d.name,
@@ -443,20 +472,43 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
     """
     if function is None:
         return users_frames(lambda f: hamiltonian(f, pairs=pairs))
-    d = definition(function)
+    d, said = definition(function), pairs is not None
     pairs = pair_of(d, "momentum") if pairs is None else pairs
-    return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes))
+    return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes, said))
+
+
+VELOCITIES = ("p", "v", "vel", "velocity", "momentum", "qdot", "q_dot", "dq")
+
+
+def check_no_friction(d: Definition, q: str) -> None:
+    """A TraceError where a force reads a momentum or a velocity, which would be a parameter that never changes."""
+    names = (*VELOCITIES, f"v{q}", f"v_{q}", f"{q}dot", f"{q}_dot", f"d{q}")
+    v = next((a for a in d.arguments[1:] if a.name in names and (a.name == "p" or a.default is None)), None)
+    if v is None:
+        return
+    others = [a.name for a in d.arguments[1:] if a.name != v.name]
+    rates = f"{v.name}, <the force>"
+    if "mass" in others:
+        rates = f"{v.name}/mass, <the force>" if v.name == "p" else f"{v.name}, <the force>/mass"
+    constant = "another name" if v.name == "p" else "another name or a default"
+    name = "friction" if d.name == "<lambda>" else d.name
+    raise TraceError(
+        f"`{d.name}` takes `{v.name}`, but a force of @tp.forces depends on positions, t and parameters alone",
+        site=d.site,
+        fix=f"Write friction with @tp.ode: def {name}({', '.join([q, v.name, *others])}): return {rates}. "
+        f"If `{v.name}` is a constant, give it {constant}.",
+    )
 
 
 def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     q_name = d.arguments[0].name
-    if q_name == "p" or any(a.name == "p" for a in d.arguments):
+    if q_name == "p":
         raise TraceError(
-            f"`{d.name}` takes `p`, but a force is a function of position here",
+            f"`{d.name}` takes `p` first, but `p` is the momentum of the state here",
             site=d.site,
-            fix="`p` is the momentum of the state and cannot be an argument; name the position q, "
-            "and a parameter otherwise.",
+            fix="Name the position otherwise: def force(q, ...).",
         )
+    check_no_friction(d, q_name)
     check_time(d)
     check_no_defaults(d, [q_name], "the position")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
@@ -552,7 +604,22 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
     return family(d, "potential", lambda sizes: trace_potential(d, positions, sizes))
 
 
-def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: str = "state") -> System:
+def apart(value: Any, d: Definition, symbols: Mapping[str, UOp]) -> Sequence[Any]:
+    """What a map of numbers returns as one array, np.array([y, -x]), as one value for each state."""
+    numbers = [a.name for a in d.arguments if a.name != "t"]
+    if isinstance(value, UOp) and value.ndim == 1 and 1 < value.size <= len(numbers):
+        if all(symbols[name].shape == () for name in numbers[: value.size]):
+            return elements(value)
+    return (value,)
+
+
+def trace_map(
+    d: Definition,
+    sizes: Mapping[str, int],
+    kind: str = "map",
+    what: str = "state",
+    pairs: Sequence[tuple[str, str]] | None = None,
+) -> System:
     """Also of an ode, which returns a derivative for each state."""
     check_time(d, kind == "map")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
@@ -563,7 +630,7 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
             site=d.site,
             fix=f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
         )
-    given = value if isinstance(value, (tuple, list)) else (value,)
+    given = value if isinstance(value, (tuple, list)) else apart(value, d, symbols)
     new = tuple(numbers(v, d.name, d.site, sites) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
@@ -589,6 +656,8 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
                 "np.stack makes one of components.",
             )
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
+    update = {s.name: u.expand(s.var.shape) for s, u in zip(states, new)}
+    states = states if pairs is None else in_pairs(d, states, pairs)
     return System(
         d.name,
         kind,
@@ -598,20 +667,54 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
         sites=sites.table,
         site=d.site,
         function=d.function,
-        update=tuple(u.expand(s.var.shape) for s, u in zip(states, new)),
+        update=tuple(update[s.name] for s in states),
     )
 
 
-@heeds("map", "@tp.map before def step(x): ...")
-def map_(function: Callable[..., Any]) -> System | Family:
+def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, str]]) -> list[State]:
+    """The states of a map as positions and momenta, pair by pair."""
+    names = checked_pairs(d, pairs, "momentum")
+    known = {s.name: s for s in states}
+    for s in states:
+        if s.name not in names:
+            raise TraceError(
+                f"`{s.name}` of `{d.name}` is in no pair, and symplectic is said of pairs alone",
+                site=d.site,
+                fix=f"Put every state into pairs=, {', '.join(known)}; or leave pairs= out.",
+            )
+    for name in names:
+        if name not in known:
+            raise TraceError(
+                f"`{d.name}` returns no new value for `{name}`, so that it is a parameter",
+                site=d.site,
+                fix=f"Pairs are of its states, {', '.join(known)}.",
+            )
+    check_shapes(d, pairs, {s.name: s.var for s in states}, "momentum")
+    roles = ("position", "momentum")
+    return [replace(known[name], role=role) for pair in pairs for name, role in zip(pair, roles)]
+
+
+@heeds("map", '@tp.map, or @tp.map(pairs=[("q", "p")]), before def step(q, p): ...')
+def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
     """Makes a system of an explicit map, one step of which gives the next state.
 
     `function` takes k states, then parameters, and returns the k new states; an argument `t` is the step number.
+    `pairs`, as pairs=[("q", "p")], says which states are canonical pairs. The map is then certified symplectic
+    where its Jacobian M is shown to have M^T J M = J; it runs just the same.
+
+    >>> @map_(pairs=[("q", "p")])
+    ... def kicked(q, p, K=0.9):
+    ...     p = p + K*q
+    ...     return q + p, p
+    >>> kicked.update
+    (q + p + K*q, p + K*q)
     """
+    if function is None:
+        return users_frames(lambda f: map_(f, pairs=pairs))
     d = definition(function)
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
-    return family(d, "map", lambda sizes: trace_map(d, sizes))
+    return family(d, "map", lambda sizes: trace_map(d, sizes, pairs=pairs))
 
 
 @heeds("ode", "@tp.ode before def rate(x): ...")
@@ -720,8 +823,8 @@ class PhysicsSystem:
 
         arguments = (*own.arguments[1:], *attributes)
         d = Definition(type(self).__name__.lower(), arguments, call, own.site, method)
-        pair = (own.arguments[1].name, own.arguments[2].name)
-        return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, [pair], sizes))
+        pairs = pair_of(d, "momentum")
+        return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes, False))
 
     @users_frames
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:

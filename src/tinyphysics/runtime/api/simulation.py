@@ -30,13 +30,16 @@ from tinyphysics.given import path as a_path
 from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.options import COMING, COMPILE, heeds
 from tinyphysics.philox import checked
-from tinyphysics.pipeline import Build, on_orbits
+from tinyphysics.pipeline import Build, on_orbits, stepped
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import split_rows
+from tinyphysics.planner.choice.stiff import stiffest
+from tinyphysics.planner.cost.rounding import never
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.planner.methods.cite import Citations, cite
-from tinyphysics.report import Report
+from tinyphysics.planner.summary import summarised
+from tinyphysics.report import Report, Row, Summary
 from tinyphysics.rules.functions.random import draws
 from tinyphysics.runtime.api.by_name import takes_names
 from tinyphysics.runtime.engines.backend import (
@@ -78,6 +81,7 @@ from tinyphysics.runtime.state.digest import BITS as BITS
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs, addressed, inputs, sizes_from
+from tinyphysics.runtime.state.first_state import FirstState, first_state
 from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
@@ -108,6 +112,8 @@ CHECKS = ("on", "off", "strict")
 STIFF = 'method="radau" may take fewer'
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
 LATER_LEVELS = ("wgsl",)
+COMMENT = {"kernel": ";", "llvm": ";", "asm": "#"}  # what a line of a level begins with, if it is not code
+NO_LOOP = 'the loop was deleted, and runs jump: this is what propagator="loop" would run'
 NOWHERE = Path()
 
 
@@ -129,6 +135,8 @@ class Simulation:
     commutators: Commutators | None = None  # of the parts of a splitting, at the first state of the first run
     paces: Any = None  # of fast and slow parts, what was measured at a state: runtime/measure/multirate.py
     split: Any = None  # of a sum at one pace: which parts are fast at the state of a pilot
+    began: FirstState | None = None  # the state of a pilot, or of the first run
+    _rounding: tuple[Any, Row | None] | None = None  # what it was measured of, and what was found
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
     _bodies: System | None = None  # whose order is not known yet
@@ -227,13 +235,31 @@ class Simulation:
         """What was shown of the program, property by property, with reasons; `sim.certificate.level` in one word."""
         return self.built.certificate
 
-    def explain(self) -> Report:
-        """Returns a report to print: facts with evidence, the plan and what was not chosen, the certificate, the cost."""
+    def explain(self, form: str = "short") -> Report:
+        """What was found, chosen and proved, in plain words; `explain("full")` has all of the evidence.
+
+        form: "short", ten to fifteen lines; or "full": facts with evidence, the plan and the methods that
+            were not chosen, the certificate, the cost, the machine. `to_dict()` is that of the full form.
+        """
+        if form not in ("short", "full"):
+            raise InputError(
+                f"explain({form!r}): there is no such form", fix='Write explain() or explain("full").'
+            )
+        full = self._full_report()
+        if form == "full":
+            return full
+        b = self.built
+        brief = summarised(full, b.system, b.facts, b.goal, b.plan, b.step, b.certificate)
+        return Summary(full.title, full.sections, brief)
+
+    def _full_report(self) -> Report:
         report = self.built.report.with_machine(processor_rows(self.target))
         if self.compiled.known.way != "loop":
             return report
         if self.compiled.series is not None:
             return report
+        if (found := self.rounding_row()) is not None:
+            report = report.with_row("plan", found)
         report = report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
         told = [] if self.commutators is None else [self.commutators.row]
@@ -245,6 +271,15 @@ class Simulation:
             if self.system.levels
             else report
         )
+
+    def rounding_row(self) -> Row | None:
+        """What is known of rounding at the first state: measured once, when somebody asks."""
+        of = self.compiled, self.began
+        if self.began is None or self.compiled.adaptive or never(self.system, self.goal):
+            return None
+        if self._rounding is None or self._rounding[0] != of:
+            self._rounding = of, SLOTS["rounding_row"](self)
+        return self._rounding[1]
 
     def cite(self) -> Citations:
         """Returns the sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
@@ -264,10 +299,8 @@ class Simulation:
         if level == "tpir":
             return str(self.built.program)
         if level != "uop" and self.compiled.known.way != "loop":
-            raise PlanError(
-                f'ir("{level}"): the loop was deleted, and a jump has no kernel',
-                fix='Look at ir("tpir"), or compile with propagator="loop".',
-            )
+            text = listing(stepped(self.built).program, level)
+            return f"{COMMENT.get(level, '//')} {NO_LOOP}\n{text}"
         if level in ("c", "cuda") and self.compiled.adaptive:
             raise PlanError(
                 f'ir("{level}") is a program with steps of dt, and this method chooses its own',
@@ -385,6 +418,11 @@ class Simulation:
             raise PlanError(
                 "this method chooses its own steps", fix="tolerance= of compile says how accurate they are."
             )
+        if self.compiled.known.way != "loop":
+            raise PlanError(
+                f"`{self.system.name}` is solved instead of stepped, and no dt changes its error",
+                fix='Choose dt for the times you want to see; compile with propagator="loop" for steps.',
+            )
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
@@ -429,6 +467,8 @@ class Simulation:
         rows = sum(s.var.size for s in self.system.states)
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
+        if self.goal.dt is None and self.system.kind != "map" and not self.goal.is_accurate:
+            given["dt"] = 1.0  # what a step costs does not depend on it
         quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
         jumps = self.compiled.known.way != "loop"
         n, seconds = 1, 0.0
@@ -448,6 +488,10 @@ class Simulation:
             return f"<Simulation of {self.source!r}, sizes still open>"
         provisional = " (provisional)" if self.goal.is_accurate and self.goal.decision is None else ""
         return f"<Simulation of {self.system.name}: {self.compiled.known.method}{provisional}, {self.target.backend}>"
+
+    def _repr_html_(self) -> str:
+        """The equation, what was chosen and shown, and the report folded away: for notebooks."""
+        return str(SLOTS["simulation_page"](self))
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process can read: functions that it can import, and a system whose sizes are known."""
@@ -550,11 +594,21 @@ class Simulation:
                 check_no_grid(
                     {"save_every": save_every, "hash_every": hash_every, "checkpoint_every": checkpoint_every}
                 )
+        if (
+            self.goal.dt is None
+            and not self.goal.is_accurate
+            and not self.compiled.adaptive
+            and dt is not None
+        ):
+            self.heed_step(checked_step(dt))
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, here(given, back), dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
+        lent = None  # where states came from that are brought here: a jump is done on this machine
         if back is not None:
             given, back = SLOTS["there"]().settled(self, given, back)
+            if back is not None and self.compiled.jump is not None:
+                given, back, lent = here(given, back), None, back
         bare = partial(self.bare, dt, checked_time(t0), back)
         if c is None:
             given = given_momenta(
@@ -568,7 +622,7 @@ class Simulation:
             if back is not None:  # what was made of them here goes there, too
                 i = replace(i, states={name: sent(v) for name, v in i.states.items()})
         else:
-            check_program(c, path, system, self.compiled.known.program)
+            check_program(c, path, system, self.compiled.known.program, self.compiled.is_of_its_loop)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if events and not self.compiled.adaptive:
@@ -667,6 +721,8 @@ class Simulation:
                 else Keeper(target, run, i, here(i.states, back) if c is None else c.start)
             )
             windows = self.windows(save, r, record, values, run)
+        if self.began is None and c is None and back is None:
+            self.began = first_state(i, dt, last)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
         compiled.tell_of_length(schedule.steps - first, i.members)
         ready, moved = clock.perf_counter(), transferred(place) if back is None else back.moved
@@ -679,8 +735,8 @@ class Simulation:
         out = trajectory(r, record, windows, values, asked)
         if system.clock is not None and until is not None and not out.stops:
             end_at(r, record, out, float(until))
-        if back is not None:
-            SLOTS["there"]().hand_back(out, back)
+        if back is not None or lent is not None:
+            SLOTS["there"]().hand_back(out, back or lent, here=lent is not None)
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update(
@@ -735,15 +791,19 @@ class Simulation:
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
-            out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
+            told = partial(jumped, r, record.last, self.compiled.known.way)
+            if r.jump.few is None:
+                out.metrics["propagator"] = told()
+            else:  # it takes as long as a short run
+                cast(Metrics, out.metrics).later["propagator"] = told
         if not compiled.encoding.precision.state.is_float:
-            told = partial(
+            on_lattice = partial(
                 rounded, compiled.encoding, {s.name: given.get(s.name) for s in system.states}, back
             )
             if back is None:
-                out.metrics["lattice"] = told()
+                out.metrics["lattice"] = on_lattice()
             else:  # the states would have to come here
-                cast(Metrics, out.metrics).later["lattice"] = told
+                cast(Metrics, out.metrics).later["lattice"] = on_lattice
         if compiled.known.method == "strang" and c is None:
             found = commutators(self.built, r)
             self.commutators = found if self.commutators is None else self.commutators
@@ -860,8 +920,15 @@ class Simulation:
 
     def decide(self, decision: Decision) -> None:
         """The method that pilots have chosen is the one of this simulation from here on."""
-        self.goal = replace(self.goal, decision=decision)
+        found = self.goal.tolerance if decision.tolerance is None else decision.tolerance
+        self.goal = replace(self.goal, decision=decision, tolerance=found)
         self._compiled = Compiled(self.system, self.goal, self.requested)
+
+    def heed_step(self, dt: float) -> None:
+        """The step came with the run: what `compile(..., dt=)` would have chosen for one that is too long for leapfrog."""
+        goal = replace(self.goal, dt=dt)
+        if not self.compiled.goal.stiff and stiffest(self.system, goal):
+            self._compiled = Compiled(self.system, goal, self.requested)
 
     def order_bodies(self, given: Mapping[str, Any], c: Checkpoint | None) -> None:
         """The first run decides the order of bodies on orbits; the states of later ones must be a hierarchy in it."""
@@ -961,7 +1028,10 @@ def closing(windows: Windows | None) -> Iterator[None]:
 
 def checked_step(dt: Any) -> float:
     if dt is None:
-        raise InputError("dt is missing", fix="Pass a step: tp.compile(system, dt=0.01).")
+        raise InputError(
+            "dt is missing",
+            fix="Pass a step, tp.compile(system, dt=0.01) or evolve(..., dt=0.01); or ask for an accuracy: error=1e-6.",
+        )
     h = number("dt", dt, "dt=0.01", "step")
     if h == 0:
         raise InputError("dt=0 is not a step: nothing would move", fix="Pass dt=0.01.")

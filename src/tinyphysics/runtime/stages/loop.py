@@ -293,7 +293,7 @@ class Running:
             done.registers = self.engine.registers(m)
         if tile.kept is None:
             done.m = m
-        elif target < s.steps:  # at the end the last frame is in its place
+        elif target < s.steps or not self.record.frames:  # at the end the last frame is in its place
             tile.put(m)
         return done
 

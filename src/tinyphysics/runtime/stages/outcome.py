@@ -121,9 +121,8 @@ def from_the_start(r: Run) -> Run:
 def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
     """What is known of the last jump of a run; of the first member's, if each has its own matrices."""
     assert r.jump is not None
-    one = {name: v[0] for name, v in r.given.own.items()}
     return {
         "way": way,
         "drift": "over frames",
-        **(r.jump(one, r.dt).told(n) if n and r.given.members else {}),
+        **(r.jump.told(r.given.own, r.dt, n) if n and r.given.members else {}),
     }
