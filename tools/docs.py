@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import importlib.util
 import io
 import linecache
 import math
@@ -45,6 +46,7 @@ from tinyphysics.synth.coefficients.quality import EFFECTIVE, WORK  # noqa: E402
 from tinyphysics.synth.coefficients.schemes import SCHEMES, drifts_and_kicks  # noqa: E402
 from tinyphysics.target import BUILT, PLANNED  # noqa: E402
 from tinyphysics.tpir.program.isa import CLAIMS, FRAMES, ISA, JUMPS, POISSON_TYPES  # noqa: E402
+from tinyphysics.version import __version__  # noqa: E402, F401
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
@@ -297,6 +299,17 @@ def requirements() -> str:
     return f"{len(by_id)} requirements, {total} marks.\n\n" + table(("id", "tests that show it"), rows)
 
 
+def release() -> str:
+    """The checklist of tools/release.py."""
+    spec = importlib.util.spec_from_file_location("tinyphysics_release", ROOT / "tools" / "release.py")
+    assert spec is not None and spec.loader is not None
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(
+        spec
+    )  # its dataclasses look for it there
+    spec.loader.exec_module(module)
+    return table(("check", "what has to be true"), [(c.name, c.sentence) for c in module.CHECKS])
+
+
 def reference() -> str:
     sys.path.insert(0, str(ROOT / "tools"))
     from reference import page
@@ -318,6 +331,7 @@ PRINTED: dict[str, Callable[[], str]] = {
     "schemes": schemes,
     "wide": wide,
     "fast": fast,
+    "release": release,
     "reference": reference,
 }
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)

@@ -114,6 +114,9 @@ def test_the_core_needs_three_packages():
 EXTRAS = {
     "plot": {"matplotlib": "src"},
     "io": {"xarray": "src", "zarr": "src", "gsd": "src"},
+    "molecules": {"gemmi": "src"},
+    "planets": {"astroquery": "src"},
+    "tables": {"pyarrow": "src"},
     "measure": {"mpmath": "src"},
     "opencl": {"pyopencl": "src"},
     "c": {"ziglang": "src"},
@@ -122,8 +125,8 @@ EXTRAS = {
         ["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr", "nbclient", "ipykernel"],
         "test",
     )
-    | {"pyopencl": "src"},
-    "peers": {"openmm": "test"},
+    | {"pyopencl": "src", "gemmi": "test", "pyarrow": "test"},
+    "peers": {"openmm": "test", "pyright": "test"},
     "docs": {},
 }
 TOOLS = {

@@ -1,5 +1,7 @@
 """Does `tp` read a file without running it, and say all that is missing before it runs?"""
 
+import re
+
 import pytest
 
 import tinyphysics as tp
@@ -82,12 +84,7 @@ def test_explain_and_ir_do_not_run_the_file(capsys, file):
     assert "yoshida4" in tp_(capsys, "explain", f"{path}:kepler")[1], "the method that the file compiles with"
     assert "0.03125" in tp_(capsys, "explain", f"{path}:kepler")[1], "and its step"
     code, out, _ = tp_(capsys, "explain", f"{path}:kepler", "--dt", "0.25", "--method", "leapfrog")
-    assert (
-        code == 0
-        and "0.25 " in out
-        and "leapfrog_kdk" in out
-        and "yoshida4 " not in out.partition("turned")[0]
-    )
+    assert code == 0 and re.search(r"method +leapfrog_kdk", out) and re.search(r"dt +0.25\b", out)
 
 
 def test_a_system_that_needs_a_run_is_named_with_its_line(capsys, file):
