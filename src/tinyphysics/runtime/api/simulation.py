@@ -278,7 +278,7 @@ class Simulation:
         if self.began is None or self.compiled.adaptive or never(self.system, self.goal):
             return None
         if self._rounding is None or self._rounding[0] != of:
-            self._rounding = of, SLOTS["rounding_row"](self)
+            self._rounding = of, SLOTS["rounding_row"](self.compiled, self.began)
         return self._rounding[1]
 
     def cite(self) -> Citations:
