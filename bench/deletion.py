@@ -230,7 +230,9 @@ def small() -> None:
                 for way, sim in sims.items():
                     k = 1.0 + next(count) / 997
                     took[way] = min(took[way], spent(lambda: sim.evolve(**start, **run, k=k)))  # noqa: B023
-            told.append(f"{what} {1e3 * took['loop']:.2f} ms by the loop, {1e3 * took['exact']:.2f} ms by jumps")
+            told.append(
+                f"{what} {1e3 * took['loop']:.2f} ms by the loop, {1e3 * took['exact']:.2f} ms by jumps"
+            )
         print(f"{name}: {'; '.join(told)}")
 
 

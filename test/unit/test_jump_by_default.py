@@ -199,13 +199,17 @@ def ensemble(which, members=5):
 def test_a_member_and_a_frame_have_the_bits_of_a_run_of_their_own(which):
     system, many, own = ensemble(which)
     sim = tp.compile(system, 0.1)
-    out = sim.evolve(**many, **own, steps=90, save_every=10, observe={"first": lambda q: q * q}, observe_every=5)
+    out = sim.evolve(
+        **many, **own, steps=90, save_every=10, observe={"first": lambda q: q * q}, observe_every=5
+    )
     for k in (0, 4):
         for n in (0, 10, 90):
             alone = sim.evolve(
                 **{name: v[k] for name, v in many.items()}, **{name: v[k] for name, v in own.items()}, steps=n
             )
-            assert np.array_equal(alone.final.q, out.q[n // 10][k]) and np.array_equal(alone.final.p, out.p[n // 10][k])
+            assert np.array_equal(alone.final.q, out.q[n // 10][k]) and np.array_equal(
+                alone.final.p, out.p[n // 10][k]
+            )
     assert np.array_equal(out["first"][::2], out.q * out.q)
     assert len({len(out.q), len(out.t), 10}) == 1
 
@@ -227,7 +231,10 @@ def test_opencl_has_that_hash():
         there = tp.compile(system, 0.1, backend="opencl")
     except tp.BackendError as error:
         pytest.skip(error.what)
-    assert there.evolve(**many, **own, steps=999).hash == tp.compile(system, 0.1).evolve(**many, **own, steps=999).hash
+    assert (
+        there.evolve(**many, **own, steps=999).hash
+        == tp.compile(system, 0.1).evolve(**many, **own, steps=999).hash
+    )
 
 
 # --- the loop that was ------------------------------------------------------------------------------------------
@@ -293,7 +300,9 @@ def test_a_member_without_numbers_stops_and_the_others_go_on():
 
 
 def test_what_runs_away_stops_and_the_others_go_on():
-    out = tp.compile(hill, 0.1).evolve(q=[1.0, 0.5, 1.0], p=[0.0, 0.0, 0.0], k=np.array([-1.0, 4.0, -2.0]), steps=9000, save_every=3000)
+    out = tp.compile(hill, 0.1).evolve(
+        q=[1.0, 0.5, 1.0], p=[0.0, 0.0, 0.0], k=np.array([-1.0, 4.0, -2.0]), steps=9000, save_every=3000
+    )
     assert [s.member for s in out.stops] == [1] and out.stops[0].cause == "not finite"
     assert np.isfinite(out.final.q).all() and np.isnan(out.q[-1][1])
 

@@ -39,7 +39,9 @@ def turned(a: DD, b: DD) -> tuple[DD, DD, Any]:
     c = one / (t * t + 1.0).sqrt()
     s, tb = c * t, t * b
     values = a + DD(np.stack([-tb.high, tb.high]), np.stack([-tb.low, tb.low]))
-    vectors = DD(*(np.stack([np.stack([x, y]), np.stack([-y, x])]) for x, y in ((c.high, s.high), (c.low, s.low))))
+    vectors = DD(
+        *(np.stack([np.stack([x, y]), np.stack([-y, x])]) for x, y in ((c.high, s.high), (c.low, s.low)))
+    )
     swapped = vectors[::-1]  # rows of the other pair
     left = (a[:, None] * vectors + b * swapped - vectors * values).high
     skew = np.abs((c * c + s * s - 1.0).high) + 2.0**-100
@@ -218,12 +220,14 @@ class FewModes:
         """What is known of the jump of one member over one time."""
         with np.errstate(all="ignore"):
             area = self.changes(t).area
+            lengths = (self.back[0] * self.back[1]).rounded().sum(axis=0) - 1.0
         return {
             "by": "modes",
             "modes": self.size,
             "zero_modes": int(self.zero.sum()),
             "phase_error": float(self.phase_error(t.high).max()),
             "area_error": area,
+            "skew": float(np.abs(lengths).max(initial=0.0)),
         }
 
     def into(self, q: Any, p: Any, m: slice) -> tuple[Words, Words]:

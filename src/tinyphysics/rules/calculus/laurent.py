@@ -17,7 +17,9 @@ from tinyphysics.rules.calculus.affine import Affine, NotAffine, Symbol, affine
 from tinyphysics.rules.calculus.vjp import gradient
 
 MOST_TERMS = 64  # of one coefficient; more are not multiplied out
-Factor = tuple[Any, int]  # (an atom, its power); an atom is (name, index) of a parameter, or a function of polynomials
+Factor = tuple[
+    Any, int
+]  # (an atom, its power); an atom is (name, index) of a parameter, or a function of polynomials
 Product = tuple[Factor, ...]
 
 
@@ -147,7 +149,9 @@ class Curvatures:
 
     def still(self, component: Sequence[int]) -> int:
         """Directions of a component in which there is no stiffness, whatever the parameters are."""
-        products = sorted({p for i in component for x in self.stiffness[i].values() for p in x.terms}, key=repr)
+        products = sorted(
+            {p for i in component for x in self.stiffness[i].values() for p in x.terms}, key=repr
+        )
         rows = [
             [lift(self.stiffness[i].get(j, 0)).terms.get(product, Fraction(0)) for j in component]
             for product in products
@@ -172,7 +176,9 @@ def rank(rows: list[list[Fraction]]) -> int:
     return out
 
 
-def curvatures(energy: UOp, q: Sequence[UOp], p: Sequence[UOp], parameters: Sequence[UOp]) -> Curvatures | None:
+def curvatures(
+    energy: UOp, q: Sequence[UOp], p: Sequence[UOp], parameters: Sequence[UOp]
+) -> Curvatures | None:
     """Of an energy of degree 2 at most; None where q and p are mixed, or a coefficient is no such sum."""
     states = [*q, *p]
     env: dict[str, Sequence[Any]] = {}

@@ -38,7 +38,10 @@ class Few:
         self.still = np.array([found.still(c) for c in pairs], int)
         rows = {"k": found.stiffness, "w": found.inverse_mass}
         self.entries: dict[Entry, Laurent] = {
-            (name, i, j): x for name, part in rows.items() for i, row in enumerate(part) for j, x in row.items()
+            (name, i, j): x
+            for name, part in rows.items()
+            for i, row in enumerate(part)
+            for j, x in row.items()
         }
         for name, line in (("f", found.force), ("b", found.drift)):
             self.entries |= {(name, i, 0): x for i, x in enumerate(line) if x}
@@ -55,7 +58,7 @@ class Few:
     def coefficients(
         self, params: Mapping[str, Any], width: int
     ) -> tuple[dict[Entry, DD], dict[Entry, Any], Any, Any]:
-        """(values (width,), where they are exactly 0, by entries that there are; members that are known, that have no numbers)."""
+        """(values (width,), where they are exactly 0, which members are known, and which have no numbers), by entries."""
         seen: dict[Any, Bounded] = {}
         values, zero, good = {}, {}, np.ones(width, bool)
         unknown, lost = np.zeros((2, width), bool)
@@ -150,7 +153,11 @@ class Table:
         zero = np.ones((len(rows), self.width), bool)
         for at, entry in enumerate((name, i, j) for i, j in zip(rows.tolist(), columns.tolist())):
             if entry in self.values:
-                high[at], low[at], zero[at] = self.values[entry].high, self.values[entry].low, self.zero[entry]
+                high[at], low[at], zero[at] = (
+                    self.values[entry].high,
+                    self.values[entry].low,
+                    self.zero[entry],
+                )
         return DD(high, low), zero
 
     def both(self, name: str, pairs: Any) -> DD:
