@@ -376,7 +376,9 @@ def command(*argv, **options):
 
 @pytest.mark.slow("nothing is lost")
 def test_ctrl_c_prints_what_the_run_has(file):
-    process = command("run", file("print('ready', flush=True)\n" + SPRING), "--steps", 10**15, "--method", "leapfrog")
+    process = command(
+        "run", file("print('ready', flush=True)\n" + SPRING), "--steps", 10**15, "--method", "leapfrog"
+    )
     try:
         assert process.stderr.readline() == "ready\n"
         time.sleep(

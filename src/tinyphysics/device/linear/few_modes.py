@@ -220,12 +220,14 @@ class FewModes:
         """What is known of the jump of one member over one time."""
         with np.errstate(all="ignore"):
             area = self.changes(t).area
+            lengths = (self.back[0] * self.back[1]).rounded().sum(axis=0) - 1.0
         return {
             "by": "modes",
             "modes": self.size,
             "zero_modes": int(self.zero.sum()),
             "phase_error": float(self.phase_error(t.high).max()),
             "area_error": area,
+            "skew": float(np.abs(lengths).max(initial=0.0)),
         }
 
     def into(self, q: Any, p: Any, m: slice) -> tuple[Words, Words]:

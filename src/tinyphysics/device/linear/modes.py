@@ -273,7 +273,7 @@ def flat(x: DD) -> DD:
     return DD(x.high.reshape(len(x), -1), x.low.reshape(len(x), -1))
 
 
-def at_times(h: Fraction, steps: Any) -> DD:
+def at_times(h: Fraction | float, steps: Any) -> DD:
     """steps*h of a float h, exactly."""
     return DD(*two_product(np.asarray(steps, np.float64), np.float64(float(h))))
 

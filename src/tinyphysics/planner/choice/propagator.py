@@ -190,9 +190,10 @@ def plan_jump(system: System, facts: Facts, goal: Goal, requested: str, chosen: 
         )
     if goal.propagator == "exact":
         because = "asked for: no step, and no error of one"
-        return Plan(
-            FLOW, 0, chosen or because, (Alternative("loop", chosen or 'propagator="exact" was asked for'),)
-        )
+        instead = chosen or 'propagator="exact" was asked for'
+        if chosen and facts["separable"]:
+            instead = 'propagator="loop" steps'
+        return Plan(FLOW, 0, chosen or because, (Alternative("loop", instead),))
     plan = choose(system, facts, goal)
     m = BY_NAME[plan.method]
     if not m.splits or m.gradients or m.processor is not None:
@@ -207,7 +208,7 @@ def seconds(x: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if x >= size:
             return f"{float(f'{x / size:.2g}'):g} {unit}"
-    return f"{x / 1e-9:.2g} ns"
+    return f"{float(f'{x / 1e-9:.2g}'):g} ns"
 
 
 def loop_seconds(pairs: int, operations: int = 0) -> float:

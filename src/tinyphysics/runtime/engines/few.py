@@ -58,7 +58,7 @@ class Few:
     def coefficients(
         self, params: Mapping[str, Any], width: int
     ) -> tuple[dict[Entry, DD], dict[Entry, Any], Any, Any]:
-        """(values (width,), where they are exactly 0, by entries that there are; members that are known, that have no numbers)."""
+        """(values (width,), where they are exactly 0, which members are known, and which have no numbers), by entries."""
         seen: dict[Any, Bounded] = {}
         values, zero, good = {}, {}, np.ones(width, bool)
         unknown, lost = np.zeros((2, width), bool)
