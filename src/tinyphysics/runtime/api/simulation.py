@@ -60,6 +60,7 @@ from tinyphysics.runtime.stages.description import described
 from tinyphysics.runtime.stages.energy_so_far import Wander
 from tinyphysics.runtime.stages.execute import clock_of, execute
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
+from tinyphysics.runtime.stages.going_on import OUT, checkpoint_of
 from tinyphysics.runtime.stages.invariants import with_invariants
 from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.stages.order_bodies import check_orbits, hierarchy_of
@@ -79,7 +80,8 @@ from tinyphysics.runtime.state.ensemble import Inputs, addressed, inputs, sizes_
 from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
-from tinyphysics.runtime.state.schedule import Schedule, checked_time, count_steps, time_at, whole
+from tinyphysics.runtime.state.frames import count_steps, named_options, no_part, scheduled, wanted
+from tinyphysics.runtime.state.schedule import Schedule, checked_time, time_at, whole
 from tinyphysics.runtime.state.windows import Windows, fitting
 from tinyphysics.runtime.state.workers import available, copy
 from tinyphysics.runtime.storage.checkpoint import read
@@ -441,6 +443,8 @@ class Simulation:
         until: float | None = None,
         t0: float = 0.0,
         save_every: int | None = None,
+        save_at: Any = None,
+        frames: int | None = None,
         observe: Mapping[str, Callable[..., Any]] | None = None,
         observe_every: int = 1,
         hash_every: int | None = None,
@@ -452,30 +456,45 @@ class Simulation:
         checkpoint_every: int | None = None,
         resume: Any = None,
         events: Mapping[str, Callable[..., Any]] | None = None,
+        options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Trajectory:
         """Runs from an initial state; what is not a run option is a state or a parameter, by name.
 
+        The run takes `steps=1000` steps, or goes until a time: `until=10.0`, any time. If that is no whole number of steps,
+        the last frame is reached by a shorter step, which `out.metrics["end"]` tells of; all others are as without it.
+        Frames are kept every `save_every=10` steps, at the times `save_at=[0.5, 1.0]`, or `frames=400` of them. By default a
+        run keeps up to 500, evenly spaced, in 16 MiB; `frames=2` keeps the first and the last alone.
         `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
-        goes on from there, bit for bit as if the run had never ended; `steps` are further steps.
+        goes on from there, bit for bit as if the run had never ended; `steps` are further steps. `resume=out` goes on from
+        the end of another run; `evolve(**out.final, ...)` begins a new one at its last state and time.
         `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
         chooses its own steps: `out.events("name")`.
         `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
         """
         began = clock.perf_counter()
+        given, save_at, frames = named_options(self.own_names, given, save_at, frames, options)
+        wants = wanted(save_every, save_at, frames)
+        if wants.at is not None and steps is None and until is None:
+            until = float(wants.at[-1])
         dt = given.pop("dt", self.goal.dt)
         back = None
         if any(map(is_there, given.values())):
             given, back = SLOTS["there"]().brought(given, resume)
-        c, path = None, NOWHERE if resume is None else a_path("resume", resume, "run.checkpoint")
+        c, path = None, NOWHERE
         if resume is not None:
-            c = read(path)
+            if isinstance(resume, Trajectory):
+                c, path = checkpoint_of(resume), OUT
+            else:
+                path = a_path("resume", resume, "run.checkpoint")
+                c = read(path)
             t0, seed = (
                 agreed("t0", checked_time(t0), 0.0, c.run.t0, path),
                 agreed("seed", seed, 0, c.run.seed, path),
             )
             hash_every = agreed("hash_every", hash_every, None, c.hash_every, path)
-            save_every = c.save_every if save_every is None else save_every
+            if wants.unsaid and c.save_every is not None:
+                wants = replace(wants, every=c.save_every)
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, sizes_given(self.source, c, path, given)))
         if on_orbits(self.goal):
@@ -487,7 +506,8 @@ class Simulation:
             )
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
-        if self.compiled.adaptive and dt is None:
+        gridless = self.compiled.adaptive and dt is None
+        if gridless:
             dt = whole_span(steps, until, checked_time(t0), c)
             if c is None:
                 check_no_grid(
@@ -523,13 +543,19 @@ class Simulation:
         first = 0 if c is None else c.step
         if system.clock is not None and until is not None and steps is None:
             start = i if c is None else replace(i, states=dict(c.start))
-            last = steps_until(replace(bare(), given=start), until)
+            last, end = steps_until(replace(bare(), given=start), until), None
         else:
-            last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
+            last, end = count_steps(steps, until, dt, checked_time(t0), no_part(system, self.goal))
+            last += first if until is None else 0
         if last < first:
             raise InputError(
                 f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
                 fix="Pass a later time.",
+            )
+        if system.clock is not None and wants.at is not None:
+            raise PlanError(
+                "save_at= does not go with time= yet: its steps end at times of their own",
+                fix="Pass save_every= or frames=, and read out.t; until= ends at any time.",
             )
         if system.clock is not None and save is not None:
             raise PlanError(
@@ -540,12 +566,15 @@ class Simulation:
         target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
         schedule = Schedule(
             last,
-            None if save_every is None else whole("save_every", save_every, 1),
+            None,
             whole("observe_every", observe_every, 1) if watched else None,
             None if hash_every is None else whole("hash_every", hash_every, 1),
             first,
             kept_every,
+            end=end,
         )
+        size = sum(int(v.nbytes) for v in i.states.values())
+        schedule = scheduled(wants, schedule, dt, float(t0), size, gridless, no_part(system, self.goal))
         threads = None if threads is None else whole("threads", threads, 1)
         checked(seed=seed)
         compiled = self.compiled

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
 from tinyphysics.runtime.engines.propagator import Propagator
+from tinyphysics.runtime.state.schedule import time_at
 
 
 @dataclass(eq=False)
@@ -21,7 +23,8 @@ class Jumped:
     params: Mapping[str, Any]
     members: int
     dt: float
-    steps: int = 0
+    t0: float = 0.0
+    steps: int | Fraction = 0
     seen: dict[str, Any] | None = field(
         default=None, repr=False
     )  # the state at this step, once it was asked for
@@ -40,7 +43,7 @@ class JumpEngine(LookedAt[Jumped]):
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Jumped:
-        return Jumped({name: np.array(v) for name, v in state.items()}, params, members, dt)
+        return Jumped({name: np.array(v) for name, v in state.items()}, params, members, dt, t0)
 
     def held(self, m: Jumped) -> Any:
         raise AssertionError("a jump has no rows to hold")
@@ -64,14 +67,16 @@ class JumpEngine(LookedAt[Jumped]):
         steps: int,
         threads: int | None = None,
     ) -> Jumped:
-        return Jumped({name: np.array(v) for name, v in registers.items()}, params, members, dt, steps)
+        return Jumped({name: np.array(v) for name, v in registers.items()}, params, members, dt, t0, steps)
 
     def snapshot(self, m: Jumped) -> Jumped:
-        return Jumped(m.start, m.params, m.members, m.dt, m.steps, m.seen)
+        return replace(m)
 
     def some(self, m: Jumped, members: list[int]) -> Jumped:
         own = {name: v[members] if len(v) > 1 else v for name, v in m.params.items()}
-        return Jumped({name: v[members] for name, v in m.start.items()}, own, len(members), m.dt, m.steps)
+        return Jumped(
+            {name: v[members] for name, v in m.start.items()}, own, len(members), m.dt, m.t0, m.steps
+        )
 
     def overwrite(self, m: Jumped, members: list[int], well: int) -> None:
         m.start, m.seen = {name: v.copy() for name, v in m.start.items()}, None
@@ -85,6 +90,21 @@ class JumpEngine(LookedAt[Jumped]):
         if m.seen is None:
             m.seen = self.jumped(m)
         return m.seen
+
+    def between(self, m: Jumped, t: float) -> dict[str, Any]:
+        """Of a flow a jump of its own from the first state; of a method's power a shorter step from the last whole one."""
+        n = (Fraction(t) - Fraction(m.t0)) / Fraction(m.dt)
+        if self.flows(m):
+            return self.jumped(replace(m, steps=n, seen=None))
+        now = time_at(m.steps, m.dt, m.t0)
+        return self.jumped(Jumped(self.state(m), m.params, m.members, t - now, now, 1))
+
+    def flows(self, m: Jumped) -> bool:
+        """Is it the flow itself that jumps?"""
+        if not m.members:
+            return True
+        own = {name: v[0] for name, v in m.params.items()}
+        return self.propagator(own, m.dt).question.stages is None
 
     def jumped(self, m: Jumped) -> dict[str, Any]:
         if m.steps == 0:

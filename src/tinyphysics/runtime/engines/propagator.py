@@ -39,14 +39,14 @@ class Propagator:
     ways: list[Means]
     made: dict[str, Any] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    jumps: OrderedDict[int, tuple[Any, Any]] = field(default_factory=OrderedDict)
+    jumps: OrderedDict[int | Fraction, tuple[Any, Any]] = field(default_factory=OrderedDict)
 
-    def prepared(self, n: int) -> tuple[Any, Any]:
+    def prepared(self, n: int | Fraction) -> tuple[Any, Any]:
         """(what it is computed by, what it makes of n steps)."""
         with LOCK:
             return self._prepared(n)
 
-    def _prepared(self, n: int) -> tuple[Any, Any]:
+    def _prepared(self, n: int | Fraction) -> tuple[Any, Any]:
         if n in self.jumps:
             self.jumps.move_to_end(n)
             return self.jumps[n]
@@ -77,11 +77,11 @@ class Propagator:
             return found
         told = "\n  ".join(reasons)
         raise PlanError(
-            f"`{self.question.system.name}` cannot jump over {n:,} steps. Tried:\n  {told}", fix=LOOP
+            f"`{self.question.system.name}` cannot jump over {n if isinstance(n, int) else float(n):,} steps. Tried:\n  {told}", fix=LOOP
         )
 
-    def jump(self, states: Mapping[str, Any], n: int) -> dict[str, Any]:
-        """States (members, shape...) after n steps."""
+    def jump(self, states: Mapping[str, Any], n: int | Fraction) -> dict[str, Any]:
+        """States (members, shape...) after n steps; of a flow they need not be whole ones."""
         by, change = self.prepared(n)
         members = len(next(iter(states.values())))
         size = max(1, TOGETHER // max(1, sum(v[:1].size for v in states.values())))

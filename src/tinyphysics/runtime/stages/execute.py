@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,17 +18,18 @@ from tinyphysics.runtime.engines.backend import ON_GPUS, engine_for, series_engi
 from tinyphysics.runtime.engines.events import Search
 from tinyphysics.runtime.engines.jump import JumpEngine
 from tinyphysics.runtime.engines.plans import probe_key
+from tinyphysics.runtime.stages.flow_matrices import with_flows
 from tinyphysics.runtime.stages.loop import Running, Sink
 from tinyphysics.runtime.state.record import Record
-from tinyphysics.runtime.state.run import Recipe, Run
+from tinyphysics.runtime.state.run import Recipe, Run, made
 from tinyphysics.runtime.state.schedule import Schedule
 from tinyphysics.runtime.state.tiles import cut
 from tinyphysics.runtime.state.windows import FEW, Windows, fitting
 from tinyphysics.runtime.state.workers import spread
-from tinyphysics.runtime.storage.resume import Keeper
+from tinyphysics.runtime.storage.resume import Keeps
 from tinyphysics.system import System
 from tinyphysics.tpir.precision.probe import probe
-from tinyphysics.tpir.program.isa import Program
+from tinyphysics.tpir.program.isa import FLOW, Program
 
 MANY_FRAMES = 16  # beyond, the loop itself observes the states: a block need not end at every frame
 
@@ -53,7 +55,7 @@ def execute(
     values: Mapping[str, UOp],
     tick: Callable[[int], None],
     sink: Sink | None = None,
-    keeper: Keeper | None = None,
+    keeper: Keeps | None = None,
     windows: Windows | None = None,
 ) -> tuple[Record, int, float, str]:
     """(what was recorded, how often the engine was launched, seconds it spent compiling, where its code is from)."""
@@ -75,6 +77,7 @@ def execute(
         r.begun,
         keeper,
         windows,
+        by_dt=partial(matrices, r),
     )
     running.begin()
     if isinstance(engine, ON_GPUS):
@@ -101,6 +104,14 @@ def execute(
         record.rejected = [engine.rejected(tile.alone) for tile in running.tiles if tile.begun]
     code = "made" if engine.made > made else "disk" if engine.found > found else "memory"
     return record, engine.launches - launches, built + engine.compiling - compiling, code
+
+
+def matrices(r: Run, dt: float) -> dict[str, Any]:
+    """The parameters of a run that follow from its step, for another one."""
+    if not any(name.startswith(FLOW) for name in r.given.params):
+        return {}
+    found = with_flows(r.given, made(r.program), dt).params
+    return {name: v for name, v in found.items() if name.startswith(FLOW)}
 
 
 def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict[str, str]]:
