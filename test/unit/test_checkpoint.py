@@ -178,6 +178,7 @@ def test_ensembles_are_resumed_in_tiles(tmp_path, monkeypatch, small, options):
         mu=RNG.uniform(0.5, 2, members),
     )
     sim = compiled(kepler)
+    options = options or {"frames": 2}
     whole = sim.evolve(**start, steps=200, **options)
     sim.evolve(**start, steps=83, checkpoint=tmp_path / "c", checkpoint_every=31, **options)
     monkeypatch.undo()  # tiles are not part of the state

@@ -80,7 +80,14 @@ from tinyphysics.runtime.state.ensemble import Inputs, addressed, inputs, sizes_
 from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
-from tinyphysics.runtime.state.frames import count_steps, named_options, no_part, scheduled, wanted
+from tinyphysics.runtime.state.frames import (
+    count_steps,
+    most_frames,
+    named_options,
+    no_part,
+    scheduled,
+    wanted,
+)
 from tinyphysics.runtime.state.schedule import Schedule, checked_time, time_at, whole
 from tinyphysics.runtime.state.windows import Windows, fitting
 from tinyphysics.runtime.state.workers import available, copy
@@ -109,6 +116,7 @@ STIFF = 'method="radau" may take fewer'
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
 LATER_LEVELS = ("wgsl",)
 NOWHERE = Path()
+ENDS = {"frames": 2}  # the first and the last
 
 
 @dataclass(eq=False)
@@ -365,13 +373,13 @@ class Simulation:
         return SLOTS["suggest_split"](self, given, checked_time(t0))
 
     @heeds("estimate", "sim.estimate(steps=1_000_000)")
-    def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
-        """Seconds and bytes of a run before it is started, from a short trial on this machine."""
-        steps, members, frames = (
-            whole("steps", steps, 0),
-            whole("members", members, 0),
-            whole("frames", frames, 0),
-        )
+    def estimate(self, *, steps: int, members: int = 1, frames: int | None = None) -> dict[str, float]:
+        """Seconds and bytes of a run before it is started, from a short trial on this machine.
+
+        Of the frames that a run keeps by default, unless their number is given.
+        """
+        steps, members = whole("steps", steps, 0), whole("members", members, 0)
+        frames = None if frames is None else whole("frames", frames, 0)
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError(
                 "what a run costs is not known before its method is",
@@ -392,18 +400,20 @@ class Simulation:
         rows = sum(s.var.size for s in self.system.states)
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
+        size = PRECISIONS[self.goal.precision].bits / 8  # of all words
+        if frames is None:
+            frames = min(most_frames(steps, int(size * rows * members)), steps + 1)
         quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
         jumps = self.compiled.known.way != "loop"
         n, seconds = 1, 0.0
         while seconds < 0.02 and n < steps:
             n = steps if jumps else min(2 * n, steps)
-            runs = [quiet.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
+            runs = [quiet.evolve(steps=n, options=ENDS, progress=False, **trial, **given) for _ in range(2)]
             seconds = min(out.metrics["seconds"]["run"] for out in runs)  # one alone may have had to wait
         if jumps:  # a frame costs the same wherever it is
             per_step = seconds * max(frames - 1, 1) / max(steps * min(members, 4096), 1)
         else:
             per_step = seconds / max(n * min(members, 4096), 1)
-        size = PRECISIONS[self.goal.precision].bits / 8  # of all words
         return {"seconds": per_step * steps * members, "bytes": size * rows * members * frames}
 
     def __repr__(self) -> str:
@@ -494,7 +504,7 @@ class Simulation:
             )
             hash_every = agreed("hash_every", hash_every, None, c.hash_every, path)
             if wants.unsaid and c.save_every is not None:
-                wants = replace(wants, every=c.save_every)
+                wants = replace(wants, every=c.save_every, told_every=True)
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, sizes_given(self.source, c, path, given)))
         if on_orbits(self.goal):
