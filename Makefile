@@ -35,7 +35,7 @@ replay-update: $(VENV)/.test   # make replay-update REASON="what changed, and wh
 	$(BIN)/python tools/replay.py update --jobs $(JOBS) --reason "$(REASON)"
 
 docs: $(VENV)/.docs
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "the pages are in site/index.html"
 
 bench: $(VENV)/.core

@@ -297,6 +297,13 @@ def requirements() -> str:
     return f"{len(by_id)} requirements, {total} marks.\n\n" + table(("id", "tests that show it"), rows)
 
 
+def reference() -> str:
+    sys.path.insert(0, str(ROOT / "tools"))
+    from reference import page
+
+    return str(page())
+
+
 PRINTED: dict[str, Callable[[], str]] = {
     "instructions": instructions,
     "words": words,
@@ -311,6 +318,7 @@ PRINTED: dict[str, Callable[[], str]] = {
     "schemes": schemes,
     "wide": wide,
     "fast": fast,
+    "reference": reference,
 }
 SLOT = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
 
@@ -368,9 +376,9 @@ def run_block(b: Block, page: str, namespace: dict[str, object]) -> str:
 
 
 def portable(text: str) -> str:
-    """The text with the rows of a `machine` section cut short: the rest is the same everywhere."""
+    """The text without what depends on the machine: the `runs on` of a short report, the rows of a `machine` section."""
     out, machine = [], False
-    for line in text.rstrip().splitlines():
+    for line in re.sub(r"\n  runs on (?:.*)(?:\n   .*)*", "\n  runs on", text.rstrip()).splitlines():
         machine = line == "machine" or machine and line.startswith("  ")
         if machine and line != "machine":
             name, verdict = line.split()[:2]

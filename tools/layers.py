@@ -33,7 +33,8 @@ class Room:
 
 # fmt: off
 ROOMS = (
-    Room(0,  "", "What may every file use?", ("errors", "context", "util", "philox", "version", "given", "options")),
+    Room(0,  "", "What may every file use?", (
+        "errors", "context", "util", "philox", "version", "given", "options", "tracebacks")),
     Room(1,  "ir", "What is an expression, and what does it mean on numbers?"),
     Room(2,  "", "What passes between the stages?", ("system", "facts", "plan", "step", "target", "trajectory", "report")),
     Room(3,  "rules.identities", "Which rewrites keep a value?"),
@@ -82,7 +83,8 @@ ROOMS = (
     Room(9,  "runtime.stages", "How does a call of evolve become a trajectory?"),
     Room(9,  "runtime.measure", "What is measured before, in and after a run?"),
     Room(9,  "runtime.api", "What do users call?"),
-    Room(11, "", "What do users import and type?", ("cli", "doctor", "kernel", "compat", "moved", "__init__", "__main__")),
+    Room(11, "", "What do users import and type?", (
+        "cli", "demo", "doctor", "kernel", "compat", "moved", "mypy_plugin", "__init__", "__main__")),
 )
 # fmt: on
 
@@ -108,6 +110,8 @@ _ARRAYS = "what is done with arrays of another library is imported only where th
 ASKED = {
     ("system", "compile", "runtime.api.compile"): "system.compile(dt) is a method of a noun, for users",
     ("trajectory", "plot", "view.figures"): "out.plot() is a method of a noun, for users",
+    ("trajectory", "animate", "view.films"): "out.animate() is a method of a noun, for users",
+    ("trajectory", "run_page", "view.page"): "notebooks ask a noun for its HTML",
     ("trajectory", "to_xarray", "runtime.api.dataset"): "out.to_xarray() is a method of a noun, for users",
     ("runtime.state.digest", "there", "runtime.engines.caller_arrays"): _ARRAYS,
     ("runtime.state.encoding", "there", "runtime.engines.caller_arrays"): _ARRAYS,

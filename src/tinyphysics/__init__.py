@@ -19,7 +19,7 @@ from tinyphysics.errors import TraceError as TraceError
 from tinyphysics.errors import UnitError as UnitError
 from tinyphysics.errors import VerifyError as VerifyError
 from tinyphysics.front import random as random
-from tinyphysics.front.functions import absolute as abs
+from tinyphysics.front.functions import absolute as _absolute
 from tinyphysics.front.functions import arccos as arccos
 from tinyphysics.front.functions import arcsin as arcsin
 from tinyphysics.front.functions import arctan as arctan
@@ -56,7 +56,7 @@ from tinyphysics.front.functions import stack as stack
 from tinyphysics.front.functions import take as take
 from tinyphysics.front.functions import tan as tan
 from tinyphysics.front.functions import tanh as tanh
-from tinyphysics.front.functions import total as sum
+from tinyphysics.front.functions import total as _total
 from tinyphysics.front.functions import transpose as transpose
 from tinyphysics.front.functions import where as where
 from tinyphysics.front.lagrangian import lagrangian as lagrangian
@@ -68,7 +68,7 @@ from tinyphysics.front.spaces import Vec as Vec
 from tinyphysics.front.trace import PhysicsSystem as PhysicsSystem
 from tinyphysics.front.trace import forces as forces
 from tinyphysics.front.trace import hamiltonian as hamiltonian
-from tinyphysics.front.trace import map_ as map
+from tinyphysics.front.trace import map_ as _map
 from tinyphysics.front.trace import ode as ode
 from tinyphysics.front.trace import potential as potential
 from tinyphysics.report import Report as Report
@@ -83,7 +83,12 @@ from tinyphysics.util import did_you_mean as _did_you_mean
 from tinyphysics.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from tinyphysics import kernel as kernel
     from tinyphysics import physics as physics
+    from tinyphysics.compat import AutoLinearizer as AutoLinearizer
+    from tinyphysics.compat import Compiler as Compiler
+    from tinyphysics.compat import HamiltonianSystem as HamiltonianSystem
+    from tinyphysics.compat import LagrangianSystem as LagrangianSystem
     from tinyphysics.runtime.api.compile import compile as compile
     from tinyphysics.runtime.api.simulation import Simulation as Simulation
     from tinyphysics.runtime.api.simulation_file import load as load
@@ -91,6 +96,9 @@ if TYPE_CHECKING:
     from tinyphysics.runtime.measure.symplecticity import measure_symplectic as measure_symplectic
 
 _moved.install()
+
+# assigned, not imported under another name: type checkers take such imports as private
+abs, map, sum = _absolute, _map, _total
 
 # what runs needs NumPy and is imported when it is first used: without NumPy one can still trace, print and
 # verify, and run TP-IR on lists
@@ -103,6 +111,7 @@ RUNTIME = {
     "minimise": "tinyphysics.runtime.measure.minimise",
     "rewind": "tinyphysics.runtime.measure.rewind",
     "piloted": "tinyphysics.runtime.measure.accuracy",
+    "rounding_row": "tinyphysics.runtime.measure.rounding",
     "step_of_run": "tinyphysics.runtime.measure.accuracy",
     "judged": "tinyphysics.runtime.measure.accuracy",
     "suggest_dt": "tinyphysics.runtime.measure.accuracy",
@@ -115,7 +124,12 @@ RUNTIME = {
     "with_momenta": "tinyphysics.runtime.stages.momenta_of_velocities",
     "to_xarray": "tinyphysics.runtime.api.dataset",
     "Simulation": "tinyphysics.runtime.api.simulation",
+    "AutoLinearizer": "tinyphysics.compat",
+    "Compiler": "tinyphysics.compat",
+    "HamiltonianSystem": "tinyphysics.compat",
+    "LagrangianSystem": "tinyphysics.compat",
 }
+MODULES = ("physics", "kernel")  # imported when they are first used
 # for users sim.save(path), sim.minimise(...), out.to_xarray(), sim.suggest_dt(...), and what evolve does with goals
 METHODS = {
     "save",
@@ -123,6 +137,7 @@ METHODS = {
     "rewind",
     "to_xarray",
     "piloted",
+    "rounding_row",
     "step_of_run",
     "judged",
     "suggest_dt",
@@ -137,8 +152,8 @@ METHODS = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "physics":
-        return import_module("tinyphysics.physics")
+    if name in MODULES:
+        return import_module(f"tinyphysics.{name}")
     if name not in RUNTIME:
         raise AttributeError(f"tinyphysics has no `{name}`. {_did_you_mean(name, __dir__())}".strip())
     value = getattr(import_module(RUNTIME[name]), name)
@@ -148,7 +163,13 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *RUNTIME, "physics"} - METHODS)
+    """What users write as tp.<name>: no files of the package, and nothing that this file imports for itself."""
+    inside = {"Any", "TYPE_CHECKING", "import_module", "METHODS", "RUNTIME", "MODULES"} | METHODS
+    modules = {name for name, value in globals().items() if type(value) is type(_moved)} - {
+        "physics",
+        "random",
+    }
+    return sorted({*globals(), *RUNTIME, *MODULES} - inside - modules)
 
 
 _system.SLOTS["compile"] = lambda *args, **options: __getattr__("compile")(*args, **options)
@@ -160,6 +181,7 @@ _system.SLOTS["there"] = lambda: import_module(
 _system.SLOTS["rewind"] = lambda *args: __getattr__("rewind")(*args)
 _system.SLOTS["minimise"] = lambda *args: __getattr__("minimise")(*args)
 _system.SLOTS["piloted"] = lambda *args: __getattr__("piloted")(*args)
+_system.SLOTS["rounding_row"] = lambda *args: __getattr__("rounding_row")(*args)
 _system.SLOTS["step_of_run"] = lambda *args: __getattr__("step_of_run")(*args)
 _system.SLOTS["judged"] = lambda *args: __getattr__("judged")(*args)
 _system.SLOTS["stability"] = lambda *args: __getattr__("stability")(*args)
@@ -172,7 +194,8 @@ _system.SLOTS["pace_section"] = lambda *args: __getattr__("pace_section")(*args)
 _system.SLOTS["suggest_split"] = lambda *args: __getattr__("suggest_split")(*args)
 
 
-def _plot(out: Trajectory, figure: Any) -> Any:
+def _drawn(out: Trajectory) -> tuple[Trajectory, Any]:
+    """The run with its frames on this machine, and what it is a run of."""
     if out.origin is None:
         raise PlanError(
             "this run was loaded without its program: what it is of is not known", fix="Plot out.q yourself."
@@ -182,13 +205,32 @@ def _plot(out: Trajectory, figure: Any) -> Any:
             "the members of this run have times of their own, and a picture has one axis of time",
             fix="Plot out.t[:, k] and out.q[:, k] yourself, or run one member alone.",
         )
+    return _system.SLOTS["there"]().on_this_machine(out), out.origin.run.system.seen
+
+
+def _without_matplotlib(call: str, error: ImportError) -> BackendError:
+    return BackendError(f"out.{call}() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"')
+
+
+def _plot(out: Trajectory, *args: Any, **options: Any) -> Any:
+    run, system = _drawn(out)
     try:
         figures = import_module("tinyphysics.view.figures")
     except ImportError as error:
-        raise BackendError(
-            f"out.plot() needs matplotlib: {error}", fix='pip install "tinyphysics[plot]"'
-        ) from None
-    return figures.plot(_system.SLOTS["there"]().on_this_machine(out), out.origin.run.system.seen, figure)
+        raise _without_matplotlib("plot", error) from None
+    return figures.plot(run, system, *args, **options)
 
 
+def _animate(out: Trajectory, path: Any = None, **options: Any) -> Any:
+    run, system = _drawn(out)
+    try:
+        films = import_module("tinyphysics.view.films")
+    except ImportError as error:
+        raise _without_matplotlib("animate", error) from None
+    return films.animate(run, system, path, **options)
+
+
+_system.SLOTS["animate"] = _animate
+_system.SLOTS["run_page"] = lambda *args: import_module("tinyphysics.view.page").run_page(*args)
+_system.SLOTS["simulation_page"] = lambda *args: import_module("tinyphysics.view.page").simulation_page(*args)
 _system.SLOTS["plot"] = _plot

@@ -1,4 +1,4 @@
-"""The command `tp`: run, explain and print the systems of a file, demonstrate, check the installation."""
+"""The command `tp`: run, explain, print and build the systems of a file, demonstrate, check the installation."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import numpy as np
 from rich.console import Console
 
 from tinyphysics import __version__
+from tinyphysics.demo import listing, speed, what_next
 from tinyphysics.doctor import examine
 from tinyphysics.errors import InputError, StoreError, TinyPhysicsError
 from tinyphysics.front.trace import PhysicsSystem
@@ -27,6 +28,7 @@ from tinyphysics.physics.zoo import ZOO
 from tinyphysics.planner.systems.link import linked
 from tinyphysics.report import Report
 from tinyphysics.runtime.api.compile import compile as compiled
+from tinyphysics.runtime.api.executable import build as binary
 from tinyphysics.runtime.api.simulation import LEVELS, Simulation
 from tinyphysics.runtime.api.verify_store import replay as recomputed
 from tinyphysics.runtime.state.ensemble import sizes_from
@@ -361,12 +363,34 @@ def looked_at(args: argparse.Namespace) -> Simulation:
 
 
 def explain(args: argparse.Namespace) -> int:
-    show(looked_at(args).explain())
+    show(looked_at(args).explain("full" if args.full else "short"))
     return 0
 
 
 def ir(args: argparse.Namespace) -> int:
     print(looked_at(args).ir(args.level), end="")
+    return 0
+
+
+def build(args: argparse.Namespace) -> int:
+    loaded = load(args.file)
+    given = {**loaded.start, **settings("--set", args.set)}
+    steps = loaded.steps if args.steps is None else args.steps
+    if steps is None:
+        raise InputError(
+            "how many steps the binary runs is missing",
+            fix=f"Pass --steps 1000, or write steps = 1000 in {loaded.file}.",
+        )
+    sim = simulation(args, loaded, bound(loaded, given, settings("--size", args.size)), default=None)
+    made = binary(sim, given, steps, Path(args.output or loaded.file.stem), args.static)
+    linked_how = "statically linked" if args.static else "linked to the libraries of this machine"
+    whole = "" if made.checked == made.steps else f" (compared after {plural(made.checked, 'step')})"
+    how = ' with propagator="loop"' if made.loop else ""
+    print(f"wrote {made.path}: {made.bytes // 1024} KiB, {linked_how}")
+    print(
+        f"  it runs {plural(made.steps, 'step')}, or as many as it is told, and prints the state and its hash"
+    )
+    print(f"  the hash is that of the run in Python{how}{whole}: {made.hash}")
     return 0
 
 
@@ -378,11 +402,18 @@ def show(report: Report) -> None:
 
 
 def demo(args: argparse.Namespace) -> int:
+    """A system, its report, its pictures, how fast it runs, and what to type next."""
+    if args.list:
+        print("demos, each as tp demo NAME:", *listing(), sep="\n")
+        return 0
     name = args.name or "kepler"
     if name not in ZOO:
         raise InputError(
-            f"there is no demo `{name}`", fix=f"{did_you_mean(name, ZOO)}Demos: {', '.join(ZOO)}."
+            f"there is no demo `{name}`",
+            fix=f"{did_you_mean(name, ZOO)}`tp demo --list` prints them: {', '.join(ZOO)}.",
         )
+    if not 0 < args.seconds < 3600:
+        raise InputError(f"--seconds {args.seconds:g} is no time to measure in", fix="Write --seconds 1.")
     d = ZOO[name]
     console = Console(highlight=False)
     sim = compiled(
@@ -395,13 +426,12 @@ def demo(args: argparse.Namespace) -> int:
     out = sim.evolve(**d.start, steps=d.steps, save_every=1)
     ascii_only = not console.encoding.startswith("utf")
     console.print("", draw(out, sim.system.seen, console.width, ascii_only), "", sep="\n")
-    print(perf(out))
-    if not args.name:
-        print("\nothers, each as tp demo NAME:")
-        width = max(map(len, ZOO))
-        for other in (n for n in ZOO if n != name):
-            console.print(f"  {other.ljust(width)}  {ZOO[other].about}", soft_wrap=True)
-    return 130 if any(s.cause == "interrupted" for s in out.stops) else 0
+    if any(s.cause == "interrupted" for s in out.stops):
+        return 130
+    for line in speed(sim, d, args.seconds):
+        print(line, flush=True)
+    print("", *what_next(name), sep="\n")
+    return 0
 
 
 def doctor(args: argparse.Namespace) -> int:
@@ -460,12 +490,27 @@ def parser() -> argparse.ArgumentParser:
     )
     r.set_defaults(command=run)
     e = commands.add_parser("explain", parents=[filed], help="what was found, chosen, proved and turned down")
+    e.add_argument("--full", action="store_true", help="with the evidence, the other methods and the machine")
     e.set_defaults(command=explain)
     i = commands.add_parser("ir", parents=[filed], help="print the program of a system")
     i.add_argument("--level", default="tpir", help=f"{' or '.join(LEVELS)}; default: tpir")
     i.set_defaults(command=ir)
-    d = commands.add_parser("demo", parents=[choosing], help="explain, run and draw an example")
+    b = commands.add_parser("build", parents=[filed], help="make a program of a run: its start, dt and steps")
+    b.add_argument("--steps", type=int, help="default: steps in the file")
+    b.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a state or a parameter, q=1,0 or mu=2; default: start in the file",
+    )
+    b.add_argument("--static", action="store_true", help="needs no library of the machine that it runs on")
+    b.add_argument("-o", "--output", metavar="EXE", help="default: the name of the file, without .py")
+    b.set_defaults(command=build)
+    d = commands.add_parser("demo", parents=[choosing], help="explain, run, draw and time an example")
     d.add_argument("name", nargs="?", metavar="NAME", help=", ".join(ZOO))
+    d.add_argument("--list", action="store_true", help="print the names of the demos")
+    d.add_argument("--seconds", type=float, default=1.0, metavar="S", help="how long to measure; default: 1")
     d.set_defaults(command=demo)
     a = commands.add_parser(
         "replay", help="recompute a stored run and name the first step that differs", epilog=EXIT

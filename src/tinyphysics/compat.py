@@ -1,16 +1,20 @@
-"""Other names for the same things: `Compiler(H).emit()`, `AutoLinearizer(H, ...)`, and methods as words in capitals."""
+"""Other names for the same things: `Compiler(H).emit()`, `AutoLinearizer(H, ...)`, `LagrangianSystem(L)`, method names."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.analysis.quadratic import polynomial
+from tinyphysics.errors import PlanError
+from tinyphysics.front.lagrangian import lagrangian
 from tinyphysics.front.spaces import Space
 from tinyphysics.front.trace import hamiltonian
+from tinyphysics.kernel import compile as compile_step
 from tinyphysics.kernel import traced
 from tinyphysics.rules.calculus.hessian import Hessian, hessian
 from tinyphysics.runtime.api.compile import compile as compiled
@@ -40,6 +44,72 @@ class Compiler:
     def emit(self) -> list[Instruction]:
         """Every instruction, in the order of the listing: energy, init, step, final."""
         return [instruction for _, _, instruction in self.program.numbered()]
+
+
+def annotated(function: Any, names: tuple[str, str], shape: tuple[int, ...]) -> Any:
+    """The function with arguments of a shape, where it does not say one itself."""
+    if not shape:
+        return function
+
+    def energy(a: Any, b: Any) -> Any:
+        return function(a, b)
+
+    energy.__name__ = getattr(function, "__name__", "H").strip("<>")
+    signature = Signature([Parameter(n, Parameter.POSITIONAL_ONLY, annotation=Space(shape)) for n in names])
+    energy.__signature__ = signature  # type: ignore[attr-defined]
+    energy.__annotations__ = dict.fromkeys(names, Space(shape))
+    return energy
+
+
+class HamiltonianSystem:
+    """A system that is given by its energy H(q, p); one that is given by anything else has the same two methods.
+
+    >>> step = HamiltonianSystem(lambda q, p: p**2/2 + q**2/2).to_symplectic_step(dt=0.5)
+    >>> q, p = step(1.0, 0.0)
+    >>> float(q), float(p)
+    (0.875, -0.46875)
+    """
+
+    method = Leapfrog
+
+    def __init__(self, function: Any, q_shape: tuple[int, ...] = ()) -> None:
+        self.system = self.written(function, q_shape)
+
+    def written(self, function: Any, shape: tuple[int, ...]) -> Any:
+        return hamiltonian(annotated(function, ("q", "p"), shape))
+
+    def compile(self, dt: float | None = None, **options: Any) -> Any:
+        """`tp.compile(system, dt, ...)`."""
+        return compiled(self.system, dt, **options)
+
+    def to_symplectic_step(
+        self, dt: float = 0.01, method: str | None = None
+    ) -> Callable[..., tuple[Any, ...]]:
+        """(q, p) -> (q, p) one dt later, by a method that is certified symplectic."""
+        step = compile_step(self.system, method or self.method, dt)
+        shown = step.certificate.symplectic  # type: ignore[attr-defined]
+        if not shown:
+            raise PlanError(
+                f"`{method or self.method}` of `{self.system.name}` is not shown to be symplectic: {shown.because}",
+                fix="Choose another method, or compile it without this promise: system.compile(dt=0.01).",
+            )
+        return step
+
+
+class LagrangianSystem(HamiltonianSystem):
+    """A system that is given by its Lagrangian L(q, v); its steps are (q, p) -> (q, p), as those of a HamiltonianSystem.
+
+    >>> import tinyphysics as tp
+    >>> step = LagrangianSystem(lambda q, v: v**2/2 + tp.cos(q)).to_symplectic_step(dt=0.01)
+    >>> q, p = step(1.0, 0.0)
+    >>> round(float(q), 9), round(float(p), 9)
+    (0.999957927, -0.008414596)
+    """
+
+    method = "variational_midpoint"
+
+    def written(self, function: Any, shape: tuple[int, ...]) -> Any:
+        return lagrangian(annotated(function, ("q", "v"), shape))
 
 
 LINEAR = "[Compiler] System is Linear! Using Matrix Acceleration."

@@ -77,6 +77,11 @@ CUDA_TUNE = flag(
 OPENCL_DEVICE = flag(
     "OPENCL_DEVICE", 0, "which OpenCL device runs, of those with float64 in the order of `tp doctor`"
 )
+FRAMES = flag(
+    "FRAMES",
+    0,
+    "1 shows every frame of an error's traceback, also those inside tinyphysics; 0 the user's only",
+)
 PROCESSOR = flag(
     "PROCESSOR",
     "",

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from tinyphysics.errors import InputError, PlanError
-from tinyphysics.front.trace import hamiltonian
 from tinyphysics.pipeline import build
 from tinyphysics.plan import Goal
 from tinyphysics.planner.cost.target import checked
 from tinyphysics.planner.methods.catalog import is_adaptive
-from tinyphysics.runtime.api.simulation import checked_step
+from tinyphysics.runtime.api.compile import energy_of
+from tinyphysics.runtime.api.simulation import Simulation, checked_step
 from tinyphysics.runtime.engines.backend import engine_for, resolved
 from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.state.ensemble import inputs
@@ -43,7 +43,7 @@ def whole(step: Step) -> Step:
 
 def traced(H: Any) -> System:
     """A system as it is; a plain function as a Hamiltonian."""
-    source = H if hasattr(H, "bind") else hamiltonian(H) if callable(H) else None
+    source = H if hasattr(H, "bind") else energy_of(H) if callable(H) else None
     if source is None:
         raise InputError(f"cannot compile a {type(H).__name__}", fix="Pass def H(q, p): return p**2/2 + ...")
     system: System = source.bind()
@@ -55,13 +55,17 @@ def compile(
 ) -> Callable[..., tuple[Any, ...]]:
     """One step of a Hamiltonian: a function of the states, returning the new ones.
 
-    Parameters of H and the time `t` are keywords; one more axis than declared is an ensemble.
+    H is what `tp.compile` takes: a system, or a plain function, which is read as an energy. Parameters of H, the time `t` and
+    another `dt` are keywords of the step; one more axis than declared is an ensemble. As in `tp.compile`, a number in the
+    second place is dt.
 
     >>> step = compile(lambda q, p: p**2/2 + q**2/2, method="leapfrog", dt=0.5)
     >>> q, p = step(1.0, 0.0)
     >>> float(q), float(p)
     (0.875, -0.46875)
     """
+    if isinstance(method, (int, float)) and not isinstance(method, bool):
+        method, dt = dt if isinstance(dt, str) else "leapfrog", method
     system, h = traced(H), checked_step(dt)
     if is_adaptive(system.kind, method):
         raise PlanError(
@@ -74,18 +78,21 @@ def compile(
     engine = engine_for(built.target, program)
     names = [s.name for s in system.states]
 
-    def step(*states: Any, t: float = 0.0, **parameters: Any) -> tuple[Any, ...]:
+    def step(*states: Any, t: float = 0.0, dt: float = h, **parameters: Any) -> tuple[Any, ...]:
         if len(states) != len(names):
             raise InputError(
                 f"a step of `{system.name}` takes {', '.join(names)}; {len(states)} given",
                 fix=f"{', '.join(names)} = step({', '.join(names)})",
             )
         given = inputs(system, {**dict(zip(names, states)), **parameters})
-        m = engine.start(given.states, given.params, given.members, h, checked_time(t))
+        m = engine.start(given.states, given.params, given.members, checked_step(dt), checked_time(t))
         engine.advance(m, 1)
         new = shaped(given)(engine.synchronised(m))
         return tuple(new[n] for n in names)
 
     step.__name__ = f"{system.name}_step"
+    goal = Goal(h, method, propagator="loop")
+    step.certificate = built.certificate  # type: ignore[attr-defined]
+    step.simulation = lambda: Simulation(system, goal, resolved(checked(backend)))  # type: ignore[attr-defined]
     step.__doc__ = f"One step of {method}, dt = {h:g}: ({', '.join(names)}) -> the new ones."
     return step

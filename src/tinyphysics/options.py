@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from tinyphysics import given
 from tinyphysics.errors import InputError, PlanError, TinyPhysicsError
 from tinyphysics.given import shown
+from tinyphysics.tracebacks import users_frames
 from tinyphysics.util import did_you_mean, one_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -89,6 +90,7 @@ COMPILE: dict[str, Check] = {
     "dt":           or_none(a_number("0.01", "step")),
     "method":       a_word("leapfrog"),
     "order":        no_truth_value,  # those that exist are listed where one is chosen
+    "target_order": no_truth_value,  # the same
     "forbid":       or_none(names),
     "energy_drift": anything,  # relative errors, which goals check
     "error":        anything,
@@ -287,6 +289,6 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
                     raise InputError(f"{call} is not given `{name}`", fix=f"Write {example}.")
             return function(*args, **options)
 
-        return cast(F, checked)
+        return cast(F, users_frames(checked))
 
     return decorate

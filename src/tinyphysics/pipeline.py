@@ -42,6 +42,7 @@ from tinyphysics.tpir.precision.precision import in_precision
 from tinyphysics.tpir.program.isa import Program, kept_name
 from tinyphysics.tpir.program.lower import lower
 from tinyphysics.tpir.verifier import Certificate, verify
+from tinyphysics.util import without_collections
 
 schemes.keep(cache.read, cache.write)
 
@@ -78,6 +79,7 @@ class Build:
         )
 
 
+@without_collections()
 def build(system: System, goal: Goal, requested: str = "auto") -> Build:
     """With a loop, or without one: where that is left to the planner, it looks at the loop first."""
     if goal.propagator is not None:
@@ -220,8 +222,6 @@ def check_adaptive(system: System, goal: Goal) -> None:
         "approximate": goal.approximate,
         "propagator": goal.propagator if goal.propagator != "loop" else None,
         "inner": goal.inner or None,
-        "error": goal.error,
-        "energy_drift": goal.energy_drift,
     }
     if system.clock is not None:
         raise PlanError("time= does not go with a method that chooses its own steps", fix="Leave time= out.")
@@ -231,6 +231,11 @@ def check_adaptive(system: System, goal: Goal) -> None:
                 f"{name}={value!r} does not go with a method that chooses its own steps",
                 fix=f"Leave {name}= out; tolerance= is the relative error of a step.",
             )
+    if goal.energy_drift is not None:
+        raise PlanError(
+            f"energy_drift={goal.energy_drift!r} does not go with a method that chooses its own steps",
+            fix="Ask for the accuracy of the state: error=1e-6.",
+        )
 
 
 def follows(b: Build) -> bool:

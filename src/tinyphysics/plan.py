@@ -44,6 +44,7 @@ class Decision:
     reach: float  # the time of the run that the error was extrapolated to
     frequency: float | None  # the fastest vibration at that state
     trials: tuple[Trial, ...] = ()
+    tolerance: float | None = None  # of a method that chooses its own steps: what was found instead of dt
 
 
 @dataclass(frozen=True)

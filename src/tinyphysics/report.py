@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
+    """What `sim.explain()` returns: print it, look at it in a notebook, or read it with to_dict().
+
+    `title` is the system in one line; each of the `sections` has a title and rows: a name, a verdict, and the reason.
+    """
+
     title: str
     sections: tuple[Section, ...]
 
@@ -46,8 +52,20 @@ class Report:
             ),
         )
 
+    def with_row(self, title: str, row: Row) -> Report:
+        """With another row in the place of the one of its name."""
+        return Report(
+            self.title,
+            tuple(
+                Section(s.title, tuple(row if r.name == row.name else r for r in s.rows), s.machine)
+                if s.title == title
+                else s
+                for s in self.sections
+            ),
+        )
+
     def only(self, *titles: str) -> Report:
-        """Some sections of it: `sim.explain().only("plan", "paces")`."""
+        """Returns some sections of it, by their titles: `sim.explain().only("plan", "paces")`."""
         return Report(self.title, tuple(s for s in self.sections if s.title in titles))
 
     def with_section(self, section: Section, after: str) -> Report:
@@ -97,3 +115,33 @@ class Report:
                 for r in s.rows
             ]
         return f"<b>{html.escape(self.title)}</b><table>{''.join(rows)}</table>"
+
+
+WIDTH = 110  # characters of a line of the short form
+
+
+@dataclass(frozen=True)
+class Summary(Report):
+    """A report that prints its short form; its sections and `to_dict()` are those of the full one."""
+
+    brief: Section = Section("summary", ())
+
+    def __str__(self) -> str:
+        width = max((len(r.name) for r in self.brief.rows), default=0) + 4
+        lines = [self.title]
+        for r in self.brief.rows:
+            text = f"{r.verdict} ({r.where})" if r.where else r.verdict
+            lines += textwrap.wrap(
+                text,
+                WIDTH,
+                initial_indent=f"  {r.name.ljust(width - 4)}  ",
+                subsequent_indent=" " * width,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return Report(self.title, (self.brief,))._repr_html_()

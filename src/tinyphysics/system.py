@@ -25,6 +25,7 @@ LAGRANGIAN = 3  # the level of an energy that was found from a Lagrangian
 OPTIONS = tuple(name for name in EVOLVE if name not in (*LATER, "options"))
 # what a Trajectory or a Frame has under a name: a state of that name could not be seen as out.name
 SHOWN = (
+    "animate",
     "drift",
     "drift_rate",
     "energy",
@@ -51,7 +52,7 @@ SHOWN = (
 )
 OF_A_RUN = (  # what a user reads of a run by its name: an observable of that name would look like it
     "t", "energy", "final", "drift", "drift_rate", "hash", "hashes", "stopped", "stops", "metrics", "steps", "times",
-    "words", "events", "plot", "to_xarray",
+    "words", "events", "plot", "animate", "to_xarray",
 )  # fmt: skip
 RESERVED = {"dt": "the step", "self": "the simulation"} | dict.fromkeys(OPTIONS, "an option of evolve()")
 
@@ -103,6 +104,13 @@ class Motion:
 
 @dataclass(frozen=True, eq=False)
 class System:
+    """A system as the compiler sees it: states, parameters, and the energy, forces or map as an expression.
+
+    The decorators make it: @tp.hamiltonian, @tp.lagrangian, @tp.forces, @tp.ode, @tp.map and @tp.potential.
+    `system.compile(dt)` makes it ready to run, and `a + b` links two of them. `states` and `parameters` have a name,
+    a unit and a shape each; `energy`, `forces` and `update` are expressions, of which a system has one.
+    """
+
     name: str
     kind: str
     states: tuple[State, ...]
@@ -130,14 +138,17 @@ class System:
 
     @property
     def q(self) -> tuple[UOp, ...]:
+        """The positions, as symbols."""
         return tuple(s.var for s in self.states if s.role == "position")
 
     @property
     def p(self) -> tuple[UOp, ...]:
+        """The momenta, as symbols."""
         return tuple(s.var for s in self.states if s.role == "momentum")
 
     @property
     def pairs(self) -> tuple[tuple[UOp, UOp], ...]:
+        """Each position with its momentum."""
         return tuple(zip(self.q, self.p))
 
     @property
@@ -147,18 +158,20 @@ class System:
 
     @property
     def level(self) -> int:
+        """Where it stands on the ladder of inputs: 0 forces and maps, 1 energies, 3 Lagrangians."""
         return KINDS[self.kind] if self.motion is None else LAGRANGIAN
 
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
+        """Returns the system itself: its sizes are known already."""
         return self
 
     @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
     def compile(self, dt: float | None = None, **options: Any) -> Any:
-        """`tp.compile(self, dt, ...)`."""
+        """Makes it ready to run with the step `dt`, as tp.compile does; `options` are those of tp.compile."""
         return SLOTS["compile"](self, dt, **options)
 
     def rename(self, **names: str) -> System:
-        """The same system with other names for some states and parameters: `trap.rename(k="stiffness")`."""
+        """Returns the system with other `names` for some states and parameters: `trap.rename(k="stiffness")`."""
         known = {s.name: s.var for s in self.states} | {x.name: x.var for x in self.parameters}
         if self.motion is not None:
             known |= {str(v.arg): v for v in self.motion.v}
@@ -228,6 +241,7 @@ class Family:
 
     @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
     def compile(self, dt: float | None = None, **options: Any) -> Any:
+        """Makes it ready to run with the step `dt`, as tp.compile does; `options` are those of tp.compile."""
         return SLOTS["compile"](self, dt, **options)
 
     def rename(self, **names: str) -> Family:
@@ -299,6 +313,7 @@ class Sum:
 
     @heeds("compile", 'system.compile(dt=0.01, method="leapfrog")')
     def compile(self, dt: float | None = None, **options: Any) -> Any:
+        """Makes it ready to run with the step `dt`, as tp.compile does; `options` are those of tp.compile."""
         return SLOTS["compile"](self, dt, **options)
 
     def __repr__(self) -> str:
@@ -323,9 +338,9 @@ for _kind in (System, Family, Sum):  # frozen dataclasses would raise an error t
 
 
 def split(*parts: Any) -> Sum:
-    """A sum whose parts may move the same momentum in different ways: their energies add, each stepped by its own flows.
+    """Adds systems whose kinetic energies differ: the energies of all parts add up, and each part has its own flow.
 
-    A kinetic energy that parts have in common still counts once.
+    `parts` are two or more systems. A kinetic energy that several of them have in common still counts once.
     """
     if not parts:
         raise InputError("nothing to split", fix="Pass systems: tp.split(kepler, rotation).")
@@ -338,12 +353,18 @@ def split(*parts: Any) -> Sum:
 
 
 def fast(part: Any) -> Sum:
-    """The part of a sum whose forces change fastest: it is kicked in every inner step (synth/methods/multirate.py)."""
+    """Marks the part of a sum whose forces change fastest: tp.fast(bonds) + tp.slow(rest).
+
+    `part` is a system or a sum; it is kicked in every inner step (docs/multirate.md).
+    """
     return paced(part, 0)
 
 
 def slow(part: Any, rank: int = 1) -> Sum:
-    """A part whose forces change slowly: it is kicked once in a step. With more ranks, the highest is the slowest."""
+    """Marks a part of a sum whose forces change slowly: it is kicked once in a step.
+
+    `part` is a system or a sum. With several slow parts, the one of the highest `rank` is the slowest.
+    """
     if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
         raise InputError(f"slow(..., {rank!r})", fix="A rank is 1, 2, ...: the highest is the slowest.")
     return paced(part, rank)

@@ -14,7 +14,11 @@ from tinyphysics.util import did_you_mean
 
 @dataclass(frozen=True)
 class Stop:
-    """Why and where a run, or one member of an ensemble, ended early."""
+    """Why and where a run, or one member of an ensemble, ended early: `out.stopped`.
+
+    `cause` is a word or two, `step` the first bad step and `t` its time, `member` which one of an ensemble, `where` the
+    place in the state, and `error` what was raised, where something was.
+    """
 
     # "not finite", "not solved": the equations of a step, "overflow": a number left its lattice, "interrupted", "store": a
     # file could not be written, "device": a GPU failed (see `error`)
@@ -72,7 +76,7 @@ class Frame:
     kept: Mapping[str, Any] = field(default_factory=dict)  # as the run has it, word by word
 
     def words(self, name: str) -> Words:
-        """A state in the numbers that the run computes with."""
+        """Returns a state by its name, in the numbers that the run computes with."""
         return words_of(self.kept, name, self.states)
 
     def __getattr__(self, name: str) -> Any:
@@ -109,6 +113,13 @@ class Frame:
         return f"<Frame at step {self.step}, t = {self.t}: {', '.join(self.states)}>"
 
     keys = _names
+
+    def __dir__(self) -> list[str]:
+        """For `frame.<TAB>`: the states too."""
+        return sorted({*super().__dir__(), *self.states})
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.states)
 
 
 class Metrics(dict[str, Any]):
@@ -176,8 +187,12 @@ def _metrics(known: dict[str, Any], later: Mapping[str, Callable[[], Any]]) -> M
 
 @dataclass(eq=False)
 class Trajectory:
-    """Arrays over frames, by name: `out.q`, `out.p`, `out.t`, `out.energy`, `out["observable"]`.
+    """What a run returns: arrays over its frames by name, `out.q`, `out.p`, `out.t`, `out.energy`, `out["observable"]`.
 
+    `final` is the last state and `t` the times of frames, which are at `steps`; `frames` has every state by name, and
+    `observed` every observable with its times. `stops` tell why members ended early, `metrics` what is known of the
+    run, `found` the events. `hash_of` and `hashes` are digests of states; `kept` and `origin` serve exact restarts
+    and replays.
     `for frame in out` goes through the frames, `out[-1]` is the last of them: `frame.q`, `frame.t`.
     """
 
@@ -206,6 +221,14 @@ class Trajectory:
             f"a trajectory has no `{name}`; {did_you_mean(name, [*frames, 'energy', 'final', 'drift'])}"
             f"states: {', '.join(frames)}; observables: {', '.join(self.__dict__.get('observed', {})) or 'none'}"
         )
+
+    def __dir__(self) -> list[str]:
+        """For `out.<TAB>`: the states too, and velocities where the system has them."""
+        return sorted({*super().__dir__(), *self.frames, *getattr(self.origin, "velocities", ())})
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """For `out["<TAB>`."""
+        return [*self.frames, *self.observed]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Only what a trajectory has: another name would hide a state, or be lost when it is saved."""
@@ -253,11 +276,14 @@ class Trajectory:
         return Frame(states, int(self.steps[k]), t if getattr(t, "ndim", 0) else float(t), kept)
 
     def words(self, name: str) -> Words:
-        """A state in the numbers that the run computes with: `high, low = out.words("q")` where it has two words."""
+        """Returns a state by its name, in the numbers that the run computes with: `high, low = out.words("q")`."""
         return words_of(self.kept, name, self.frames)
 
     def events(self, name: str) -> Any:
-        """The times at which a function changed its sign, and the states there: `.t`, `.rising`, `.member`, `.q`, ..."""
+        """Returns the times at which a function changed its sign, by its name, and the states there.
+
+        They are `.t`, `.rising`, `.member`, `.q` and so on.
+        """
         if name not in self.found:
             known = ", ".join(self.found) or "none"
             raise InputError(
@@ -267,7 +293,7 @@ class Trajectory:
         return self.found[name]
 
     def times(self, name: str) -> Any:
-        """When the observable was taken; of a state or the energy, the times of the frames."""
+        """Returns the times at which an observable was taken, by its name; of a state, the times of the frames."""
         if name not in self.observed and (name in self.frames or name == "energy"):
             return self.t
         return self._observed(name)[0]
@@ -290,6 +316,7 @@ class Trajectory:
 
     @property
     def stopped(self) -> Stop | None:
+        """The first reason why the run, or a member of it, ended early; None if it went to its end."""
         return min(self.stops, key=lambda s: s.step) if self.stops else None
 
     def _ask(self, question: str, *args: str) -> Any:
@@ -310,7 +337,7 @@ class Trajectory:
         return self._ask("energies")
 
     def every_step(self, name: str = "energy") -> tuple[Any, Any, Any]:
-        """(times, values, scale) of a quantity at every step, by a bit-equal replay.
+        """Returns (times, values, scale) of a quantity, by its name, at every step; the run is replayed, bit for bit.
 
         The scale of an energy is the run's largest sum of |terms of H|. Where the loop was deleted there are no steps
         between frames: then it is of every frame. "extended energy" is H + p_t, which is conserved where H depends on t.
@@ -325,7 +352,7 @@ class Trajectory:
         NaN if an energy was not finite: such a run has failed. Where the terms of H cancel, as those of two vortices at
         distance 1 do, S is the largest sum of |z dH/dz| over the states z. out.metrics["drift"] says which S was used.
         Where H depends on t, E is H + p_t: what the drive has done to the system, step by step, is taken away again.
-        Where the loop was deleted (propagator="exact", "method") it is over the frames.
+        Where the loop was deleted (propagator="exact", "method") it is over the frames. `name` is "energy".
         """
         found = self._ask("drift", name)
         self.metrics["drift"] = {"scale": float(found.scale.max(initial=0.0)), "of": found.of}
@@ -335,7 +362,7 @@ class Trajectory:
         return found.value
 
     def drift_rate(self, name: str = "energy") -> Any:
-        """The slope of the quantity per unit time, with its standard error, fitted over every step."""
+        """Returns the slope of a quantity, by its name, per unit time, with its standard error, fitted over every step."""
         t, values = self._ask("changes", name)
         t = t - t.mean()
         n = len(t)
@@ -350,16 +377,51 @@ class Trajectory:
             return Drift(float(slope), float(error))
         return [Drift(float(s), float(e)) for s, e in zip(slope.ravel(), error.ravel())]
 
-    def plot(self, figure: Any = None) -> Any:
-        """A matplotlib Figure of what suits the system, and of its energy; `out.plot().savefig("run.png")`.
+    def plot(
+        self, figure: Any = None, *, kind: str | None = None, x: Any = None, y: Any = None, z: Any = None
+    ) -> Any:
+        """Draws what suits the system, and its energy, and returns a matplotlib Figure: `out.plot().savefig("run.png")`.
 
-        Into a figure of your own, if one is given. Nothing is shown on a screen but by a notebook.
+        `kind` is "orbit", "3d", "phase", "chain", "field", "map", "time" or "energy". `x`, `y` and `z` name the axes:
+        "t", "energy", a state with or without an index ("q[0]", "p[:, 1]"), an observable, or an array with a row for
+        each frame; three of them are drawn in space, and `y` alone is drawn over time. The picture goes into a figure
+        of your own, if one is given. Nothing is shown on a screen but by a notebook.
         """
-        return SLOTS["plot"](self, figure)
+        return SLOTS["plot"](self, figure, kind=kind, x=x, y=y, z=z)
+
+    def animate(
+        self,
+        path: Any = None,
+        *,
+        kind: str | None = None,
+        x: Any = None,
+        y: Any = None,
+        z: Any = None,
+        seconds: float | None = None,
+        speed: float | None = None,
+        trail: float | bool = 0.2,
+        fps: float = 25.0,
+        dpi: float = 100.0,
+        size: tuple[float, float] = (5.4, 4.4),
+    ) -> Any:
+        """A film of the run, which notebooks play; written to `path` if one is given: "run.html", "run.gif", "run.mp4".
+
+        The film takes `seconds` (8 by default), or shows so much of t in a second as `speed` says: speed=1 is real
+        time. `trail` is the share of the run that a point leaves behind as a line; True is all of it, False none.
+        `kind`, `x`, `y` and `z` say what is drawn, as in plot(). Every picture is a frame of the run, and nothing is
+        interpolated; `fps` is how many are shown in a second, `size` (inches) and `dpi` how large they are.
+        `out.animate().save("run.gif")` writes the film later.
+        """
+        options = {"seconds": seconds, "speed": speed, "trail": trail, "fps": fps, "dpi": dpi, "size": size}
+        return SLOTS["animate"](self, path, kind=kind, x=x, y=y, z=z, **options)
 
     def to_xarray(self) -> Any:
-        """An xarray.Dataset with named axes, units, and attributes that reproduce the run."""
+        """Returns an xarray.Dataset with named axes, units, and attributes that reproduce the run."""
         return SLOTS["to_xarray"](self)
+
+    def _repr_html_(self) -> str:
+        """A small picture of the run and what is in it, for notebooks."""
+        return str(SLOTS["run_page"](self))
 
     def __repr__(self) -> str:
         end = f", stopped: {self.stopped.cause} at step {self.stopped.step}" if self.stopped else ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import linecache
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -43,6 +45,14 @@ def user_site() -> Site | None:
             return None
         frame = frame.f_back
     return None
+
+
+def frames_to_user() -> int:
+    """The `stacklevel` of warnings.warn, called where this is, that names the user's line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def prod(numbers: Iterable[int]) -> int:
@@ -111,3 +121,19 @@ def in_order(moved: Sequence[T], reads: Mapping[T, Set[T]]) -> list[T] | None:
             return None
         out.append(left.pop(k))
     return out
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Python does not look for cycles of garbage meanwhile.
+
+    A graph has none, and while it grows it would be searched again and again: a quarter of a compilation.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -226,7 +226,7 @@ def test_a_terminal_without_braille_gets_plain_characters():
 
 
 def test_the_reasons_of_a_report_wrap_in_their_own_column():
-    report = tp.compile(line, 0.1).explain()
+    report = tp.compile(line, 0.1).explain("full")
     lines = text(draw_report(report), 80).splitlines()
     assert max(map(len, lines)) <= 80
     words = " ".join(" ".join(lines).split())

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -228,18 +229,34 @@ def test_ir_prints_what_the_simulation_prints(capsys, file):
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_every_demo_explains_runs_and_draws(capsys, name):
-    code, out, err = tp_(capsys, "demo", name)
+def test_every_demo_explains_runs_draws_and_says_how_fast_it_is(capsys, name):
+    code, out, err = tp_(capsys, "demo", name, "--seconds", "0.01")
     assert (code, err) == (0, "")
-    assert ZOO[name].about in out and "certificate" in out and "[perf]" in out
+    assert ZOO[name].about in out and "certificate" in out
     assert any(0x2800 < ord(c) <= 0x28FF for c in out)
+    assert re.search(r"one run +[\d,]{5,} steps in .* a second, .* a step", out)
+    assert re.search(r"4,096 runs +[\d,]{7,} steps in .* a second, on \d+ core", out)
+    assert ("energy      off by" in out) == (name not in ("henon", "driven_pendulum"))
 
 
-def test_the_demo_without_a_name_is_kepler_and_lists_the_others(capsys):
-    _, out, _ = tp_(capsys, "demo")
+def test_the_demo_without_a_name_is_kepler_and_ends_with_what_to_type_next(capsys, monkeypatch, tmp_path):
+    _, out, _ = tp_(capsys, "demo", "--seconds", "0.01")
     assert "def kepler" in out and "orbit" in out and "energy error" in out
-    for name in ZOO:
-        assert name in out
+    typed = out.partition("what to type next\n")[2]
+    assert "tp demo --list" in typed and "tp demo henon_heiles" in typed
+    monkeypatch.chdir(tmp_path)
+    exec(textwrap.dedent(typed.partition("or, in Python:\n")[2]), {})
+    assert (tmp_path / "kepler.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_demos_are_listed(capsys):
+    code, out, _ = tp_(capsys, "demo", "--list")
+    assert code == 0 and all(re.search(rf"^  {name} +{demo.about}$", out, re.M) for name, demo in ZOO.items())
+
+
+def test_a_demo_is_timed_for_as_long_as_asked(capsys):
+    code, _, err = tp_(capsys, "demo", "--seconds", "0")
+    assert code == 2 and "--seconds 1" in err
 
 
 def test_version(capsys):
@@ -385,7 +402,9 @@ def test_a_reader_that_stops_early_is_not_an_error(file):
 def test_a_terminal_without_utf8_is_drawn_on_in_ascii():
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
-        [sys.executable, "-m", "tinyphysics", "demo", "henon"], env=env, capture_output=True
+        [sys.executable, "-m", "tinyphysics", "demo", "henon", "--seconds", "0.01"],
+        env=env,
+        capture_output=True,
     )
     assert done.returncode == 0, done.stderr
     assert all(byte < 128 for byte in done.stdout) and b"x and y" in done.stdout

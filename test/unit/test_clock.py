@@ -166,7 +166,7 @@ def test_the_plan_says_what_dt_is(sim):
         "mikkola1999",
         "preto1999",
     ]
-    text = str(sim.explain())
+    text = str(sim.explain("full"))
     assert (
         "of s, not of t" in text
         and "1/(mu/sqrt" in text

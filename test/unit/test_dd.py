@@ -378,7 +378,7 @@ def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_a_few():
             off.append(float(((parts[1][0] - parts[1][1]) - (parts[0][0] - parts[0][1])) / sum(parts[0])))
     expected = per_root_step(sim.built.step, "dd", dt) * steps**0.5
     assert expected / 6 < np.sqrt(np.mean(np.square(off))) < 6 * expected, (off, expected)
-    assert "2**-104 times dt" in str(sim.explain())
+    assert "2**-104 times dt" in str(sim.explain("full"))
 
 
 def test_watching_changes_nothing():
@@ -451,13 +451,17 @@ def test_the_program_is_an_ordinary_one():
 
 
 def test_equal_stages_stay_a_loop():
-    assert "17 stages in a loop" in str(wide(henon_heiles, method="kahan_li8", backend="llvm").explain())
+    assert "17 stages in a loop" in str(
+        wide(henon_heiles, method="kahan_li8", backend="llvm").explain("full")
+    )
 
 
 def test_the_certificate_is_that_of_the_step():
     sim = wide(kepler, order=4)
     assert (
-        sim.certificate.symplectic and sim.certificate.reversible and "pairs of float64" in str(sim.explain())
+        sim.certificate.symplectic
+        and sim.certificate.reversible
+        and "pairs of float64" in str(sim.explain("full"))
     )
 
 

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+import tinyphysics as tp
 from tinyphysics.context import FLAGS
 from tinyphysics.errors import ERRORS
 from tinyphysics.ir.ops import Ops
@@ -263,3 +264,21 @@ def test_requirements_are_read_from_functions_classes_modules_and_parameters(tmp
 def test_the_coverage_page_lists_this_file():
     page = docs.fill((ROOT / "docs" / "requirements.md").read_text(encoding="utf-8"))
     assert "S4-14" in page and "every citation of code is pinned to a commit" in page
+
+
+def test_the_reference_has_every_public_name():
+    page = docs.PRINTED["reference"]()
+    missing = [
+        n for n in dir(tp) if not n.startswith("_") and f"### {n}\n" not in page and f"`tp.{n}" not in page
+    ]
+    assert not missing
+    assert 'sim.explain(form: str = "short") -> Report' in page
+
+
+def test_no_page_needs_a_network():
+    """Fonts and scripts come with the site; the search runs from a disk."""
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert "font: false" in settings and "polyfills: [iframe-worker.js]" in settings
+    assert (ROOT / "docs" / "iframe-worker.js").is_file() and "http" not in settings.replace(
+        "https://tinyphysics", ""
+    )

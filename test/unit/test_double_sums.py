@@ -146,7 +146,7 @@ def test_half_of_a_double_sum_has_the_bits_of_a_pair_sum(name):
 
 def test_a_report_says_which_sums_are_over_pairs_and_why_others_are_not():
     def row(name):
-        report = tp.compile(with_potential(ALL[name]), dt=0.1, sizes={"n": 5}).explain()
+        report = tp.compile(with_potential(ALL[name]), dt=0.1, sizes={"n": 5}).explain("full")
         return next((r for s in report.sections for r in s.rows if r.name == "pairs"), None)
 
     assert row("where").verdict == "yes" and "10 pairs" in row("where").because
@@ -159,7 +159,7 @@ def test_a_field_on_a_square_is_no_double_sum():
     def sheet(u: tp.Array[6, 6], v: tp.Array[6, 6]):
         return (v**2).sum() / 2 + ((np.roll(u, 1, 0) - u) ** 2).sum() / 2 + (u**4).sum()
 
-    assert "double sum" not in str(tp.compile(sheet, dt=0.1).explain())
+    assert "double sum" not in str(tp.compile(sheet, dt=0.1).explain("full"))
 
 
 @pytest.mark.parametrize(

@@ -409,10 +409,10 @@ def test_very_many_steps_in_which_little_happens_are_told(monkeypatch, caplog):
 
 
 def test_explain_says_what_was_chosen():
-    told = str(tp.compile(van_der_pol, method="radau", absolute=1e-8).explain())
+    told = str(tp.compile(van_der_pol, method="radau", absolute=1e-8).explain("full"))
     assert "Radau" in told and "6 unknowns" in told and "1e-06" in told and "and 1e-08 beside it" in told
     assert "own lengths" in told and "dt times the steepest" not in told
-    told = str(tp.compile(van_der_pol, method="dop853").explain())
+    told = str(tp.compile(van_der_pol, method="dop853").explain("full"))
     assert "Dormand" in told and "1e-10" in told and "relative to each number" in told
     assert not any(bool(v) for _, v in tp.compile(kepler, method="radau").certificate.items())
 
@@ -472,3 +472,33 @@ def test_more_digits_than_they_have_are_refused(method):
 
     with pytest.raises(tp.PlanError, match="more digits"):
         tp.compile(turning, method=method, precision="dd")
+
+
+@pytest.mark.parametrize("method", ["dop853", "radau"])
+@pytest.mark.parametrize("t0", [0.0, 7.0])
+def test_a_driven_solution_that_runs_away_ends_where_it_does(method, t0):
+    """Times are rounded to float64: an attempt of 3 ulp that failed was tried again for ever."""
+
+    @tp.ode
+    def runaway(x, t):
+        return x * x * (1 + 0.1 * tp.sin(t))
+
+    out = tp.compile(runaway, dt=0.5, method=method).evolve(x=1.0, steps=8, t0=t0, progress=False)
+    assert out.stopped.cause == "not finite" and out.stopped.t <= t0 + 1.5
+
+
+def test_a_run_whose_steps_become_endless_says_so(caplog):
+    class Enough(Exception):
+        pass
+
+    @tp.ode
+    def beat(x, t):
+        return tp.cos(1e12 * t)
+
+    def seen(record):
+        raise Enough(record.getMessage())
+
+    sim = tp.compile(beat, dt=1.0, method="dop853")
+    caplog.handler.emit = seen
+    with pytest.raises(Enough, match=r"steps up to t = .* more steps of this length lead to t = 1\."):
+        sim.evolve(x=0.0, steps=1, progress=False)

@@ -455,7 +455,7 @@ def test_neighbours_and_products_that_join_sums():
 # --- what is said of it, and what is refused ----------------------------------------------------------
 def test_a_fast_run_says_that_its_bits_are_its_own(tmp_path):
     sim = tp.compile(kepler, dt=0.01, math="fast")
-    out, text = sim.evolve(**ORBIT, steps=10), str(sim.explain())
+    out, text = sim.evolve(**ORBIT, steps=10), str(sim.explain("full"))
     assert (
         out.hash.startswith("fast:")
         and out.metrics["math"] == "fast"
@@ -505,7 +505,7 @@ def test_a_jump_has_no_kernel_to_be_fast():
         return p**2 / 2 + q**2 / 2
 
     with pytest.raises(PlanError, match="jumps over its steps"):
-        tp.compile(spring, dt=0.01, math="fast", propagator="exact").explain()
+        tp.compile(spring, dt=0.01, math="fast", propagator="exact").explain("full")
 
 
 def test_the_complete_c_program_is_of_exact_runs():

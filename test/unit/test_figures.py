@@ -122,14 +122,138 @@ def test_two_frames_say_how_to_get_more():
     assert "save_every" not in zoo("kepler").plot().get_suptitle()
 
 
-def test_a_run_that_stopped_or_had_nobody_is_drawn_too():
+def test_a_run_that_stopped_or_had_no_member_is_drawn_too():
     out = tp.compile(kepler, 0.05).evolve(
         q=[[1.0, 0.0], [0.0, 0.0]], p=[[0.0, 1.0], [0.0, 0.0]], steps=20, save_every=2
     )
     assert out.stopped is not None and axes(out)
     assert out.plot().axes
-    nobody = tp.compile(kepler, 0.05).evolve(q=np.empty((0, 2)), p=np.empty((0, 2)), steps=3)
-    assert "nobody" in nobody.plot().get_suptitle()
+    none = tp.compile(kepler, 0.05).evolve(q=np.empty((0, 2)), p=np.empty((0, 2)), steps=3)
+    assert "without members" in none.plot().get_suptitle()
+
+
+# --- pictures that are asked for ------------------------------------------------------------------
+@tp.ode
+def lorenz(x, y, z, s=10.0, r=28.0, b=8 / 3):
+    return s * (y - x), x * (r - z) - y, x * y - b * z
+
+
+@pytest.fixture(scope="module")
+def butterfly():
+    return tp.compile(lorenz, 0.02).evolve(x=1.0, y=1.0, z=20.0, steps=50, save_every=1)
+
+
+@pytest.fixture(scope="module")
+def planet():
+    return tp.compile(kepler, 0.05).evolve(
+        q=[1.0, 0.0],
+        p=[0.0, 1.2],
+        steps=60,
+        save_every=6,
+        observe={"r": lambda q: tp.norm(q)},
+        observe_every=2,
+    )
+
+
+def only(out, **asked):
+    fig = out.plot(**asked)
+    fig.canvas.draw()
+    (ax,) = [a for a in fig.axes if a.get_label() != "<colorbar>"]
+    return ax
+
+
+def test_three_numbers_are_a_path_in_space_and_their_courses(butterfly):
+    path, course = axes(butterfly)
+    assert path.name == "3d" and [t.get_text() for t in course.get_legend().get_texts()] == ["x", "y", "z"]
+    assert np.array_equal(np.stack(path.lines[0].get_data_3d()), [butterfly.x, butterfly.y, butterfly.z])
+
+
+def test_a_point_in_space_is_a_path_and_three_sites_of_a_chain_are_courses():
+    @tp.hamiltonian
+    def well(q: tp.Vec[3], p: tp.Vec[3]):
+        return p @ p / 2 + q @ q / 2 + q[0] * q[1] * q[2]
+
+    start = {"q": [0.1, 0.2, 0.3], "p": [0.0, 0.1, 0.0]}
+    assert axes(tp.compile(well, 0.1).evolve(**start, steps=9, save_every=1))[0].name == "3d"
+    assert axes(zoo("toda"))[0].get_xlabel() == "t"
+
+
+def test_bodies_leave_the_plane_only_where_their_orbits_do():
+    flat = particles.plummer(3, seed=1)
+
+    def run(q):
+        start = flat | {"q": q}
+        return tp.compile(particles.gravity, 0.01).evolve(**start, softening=0.5, steps=6, save_every=1)
+
+    assert axes(run(flat["q"]))[0].name == "3d"
+    # no force and no velocity along the third axis
+    flat["p"][:, 2] = 0.0
+    assert axes(run(flat["q"] * [1, 1, 0]))[0].name == "rectilinear"
+
+
+def test_one_number_without_a_momentum_is_drawn_over_time():
+    @tp.ode
+    def decay(x, k=1.0):
+        return -k * x
+
+    out = tp.compile(decay, 0.1).evolve(x=1.0, steps=9, save_every=1)
+    (course,) = axes(out)
+    assert np.array_equal(course.lines[0].get_ydata(), out.x)
+
+
+def test_axes_are_named_by_states_with_indices_energy_observables_and_arrays(planet):
+    ax = only(planet, x="q[0]", y="p[1]")
+    assert np.array_equal(np.stack(ax.lines[0].get_data()), [planet.q[:, 0], planet.p[:, 1]])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("q[0]", "p[1]")
+    ax = only(planet, y="r")  # at its own times, of which there are more than frames
+    assert np.array_equal(np.stack(ax.lines[0].get_data()), [planet.times("r"), planet["r"]])
+    ax = only(planet, x="r", y="energy")  # at those that both have
+    assert np.array_equal(np.stack(ax.lines[0].get_data()), [planet["r"][::3], planet.energy])
+    ax = only(planet, y=planet.q**2)
+    assert np.array_equal(ax.lines[1].get_ydata(), planet.q[:, 1] ** 2)
+    space = only(planet, x="q[0]", y="q[1]", z="t")
+    assert np.array_equal(space.lines[0].get_data_3d()[2], planet.t)
+
+
+def test_an_index_counts_from_the_state_of_each_member():
+    q = RANDOM.normal(size=(4, 2)) + 2
+    out = tp.compile(kepler, 0.05).evolve(q=q, p=np.zeros((4, 2)), steps=6, save_every=2)
+    ax = only(out, y="q[1]")
+    assert [np.array_equal(line.get_ydata(), out.q[:, k, 1]) for k, line in enumerate(ax.lines)] == [True] * 4
+
+
+@pytest.mark.parametrize("kind", ["orbit", "phase", "time", "energy", "chain"])
+def test_a_kind_is_one_picture(planet, kind):
+    assert only(planet, kind=kind).has_data()
+
+
+def test_a_phase_portrait_finds_the_momentum_of_a_component(planet):
+    ax = only(planet, kind="phase", x="q[1]")
+    assert ax.get_ylabel() == "p[1]" and np.array_equal(ax.lines[0].get_ydata(), planet.p[:, 1])
+
+
+# fmt: off
+@pytest.mark.parametrize(("asked", "told"), [
+    ({"kind": "orbits"},              r"no picture kind='orbits'.*\n.*`orbit`"),
+    ({"kind": "field"},               r"cannot be drawn as kind='field'.*\n.*orbit"),
+    ({"kind": "energy", "y": "q[0]"}, r"both say what the axes are"),
+    ({"x": "q[0]"},                   r"x= without y="),
+    ({"z": "q[0]"},                   r"z= without x= and y="),
+    ({"y": "w"},                      r"y='w' is not in this run.*\n.*observe="),
+    ({"y": "q[2]"},                   r"`q` has the shape \(2,\)"),
+    ({"y": "energy[0]"},              r"`energy` is a single number"),
+    ({"y": "q[p]"},                   r"not a name with an index"),
+    ({"x": "q", "y": "p[0]"},         r""),
+    ({"y": [1.0, 2.0]},               r"list with 2 rows, and the run has 11 frames"),
+    ({"figure": "energy"},            r'out.plot\(kind="energy"\)'),
+])
+# fmt: on
+def test_a_picture_that_cannot_be_drawn_is_refused_with_what_to_write(planet, asked, told):
+    if not told:
+        only(planet, **asked)  # one momentum against two positions: two curves
+        return
+    with pytest.raises(tp.InputError if "shape" not in told and "single" not in told else tp.ShapeError, match=told):
+        planet.plot(**asked)
 
 
 def test_a_figure_of_the_users_own_is_drawn_into():

@@ -107,11 +107,11 @@ def test_forbidding_the_default_chooses_one_of_them():
 
 
 def test_the_report_says_what_is_unusual():
-    text = str(tp.compile(henon_heiles, dt=0.1, method="takahashi_imada4").explain())
+    text = str(tp.compile(henon_heiles, dt=0.1, method="takahashi_imada4").explain("full"))
     assert "force gradients" in text and "no Hessian is formed" in text
     assert "processor" in text and "3 kicks" in text
-    assert "a third part" in str(tp.compile(both, dt=0.1).explain())
-    plain = str(tp.compile(henon_heiles, dt=0.1).explain())
+    assert "a third part" in str(tp.compile(both, dt=0.1).explain("full"))
+    plain = str(tp.compile(henon_heiles, dt=0.1).explain("full"))
     assert (
         "undone on the copy" in text and "undone on the copy" not in plain and "force gradients" not in plain
     )

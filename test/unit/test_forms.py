@@ -265,7 +265,8 @@ def test_a_linear_series_of_many_numbers_runs_in_loops_over_its_orders():
     assert np.allclose(many.evolve(u=u, until=0.7).final.u, np.fft.ifft(spectrum).real, atol=1e-13)
 
 
-def test_what_takes_seconds_to_compile_is_told(caplog):
+def test_what_takes_seconds_to_compile_is_told(caplog, monkeypatch, tmp_path):
+    monkeypatch.setenv("TINYPHYSICS_CACHE", str(tmp_path))  # what was compiled before takes no seconds
     with caplog.at_level(logging.WARNING, "tinyphysics"):
         tp.compile(chain(6), dt=0.01, method="gauss4")
     assert "some seconds" not in caplog.text
@@ -324,10 +325,13 @@ EDGES = [
 ]
 
 
-def test_a_fused_product_by_numpy_is_rounded_once_at_every_edge():
+@pytest.mark.parametrize("at_once", [None, arrays.FEW])
+def test_a_fused_product_by_numpy_is_rounded_once_at_every_edge(at_once):
     a, b, c = (np.array(x) for x in zip(*itertools.product(EDGES, repeat=3)))
+    every = range(0, len(a), at_once or len(a))
     with np.errstate(all="ignore"):
-        found = arrays.fma64(a, b, c)
+        parts = [[x[k : k + at_once] if at_once else x for x in (a, b, c)] for k in every]
+        found = np.concatenate([arrays.fma_few(*part) for part in parts])
     wanted = np.array([fma_exact(*map(float, x)) for x in zip(a, b, c)])
     same = (found == wanted) & (np.signbit(found) == np.signbit(wanted)) | np.isnan(found) & np.isnan(wanted)
     assert same.all(), [(x, y, z) for x, y, z, ok in zip(a, b, c, same) if not ok][:5]

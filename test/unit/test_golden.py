@@ -53,7 +53,7 @@ def test_the_program_of_henon_heiles_in_other_units(golden):
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_report_of_each_system(golden, name):
-    golden(f"{name}.explain.txt", f"{compiled(name, REPORTS[name]).explain().portable()}\n")
+    golden(f"{name}.explain.txt", f"{compiled(name, REPORTS[name]).explain('full').portable()}\n")
 
 
 def test_eight_systems_are_kept_and_no_file_is_left_over():
@@ -73,7 +73,7 @@ def test_a_golden_program_reads_back_and_verifies(file):
 def test_reports_do_not_depend_on_the_backend():
     for name in ("kepler", "swirl"):
         texts = {
-            str(tp.compile(getattr(systems, name), 0.01, backend=b).explain().portable())
+            str(tp.compile(getattr(systems, name), 0.01, backend=b).explain("full").portable())
             for b in ("auto", "python")
         }
         assert len(texts) == 1

@@ -443,10 +443,10 @@ def test_sums_of_two_turns_are_looked_at_and_differences_are_not():
 
 
 def test_the_report_says_how_far_a_step_turns():
-    near = str(tp.compile(trap, dt=50 * math.pi / 1e4, method="interaction").explain())
+    near = str(tp.compile(trap, dt=50 * math.pi / 1e4, method="interaction").explain("full"))
     assert "omega*dt = 157.1" in near and "NEAR" in near and "the nearest safe step is dt = 0.0156" in near
-    assert "none near" in str(tp.compile(trap, dt=0.01, method="interaction").explain())
-    assert "none grows" in str(tp.compile(trap, dt=0.01, method="interaction_mollified").explain())
+    assert "none near" in str(tp.compile(trap, dt=0.01, method="interaction").explain("full"))
+    assert "none grows" in str(tp.compile(trap, dt=0.01, method="interaction_mollified").explain("full"))
 
 
 # --- what is chosen ---------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def test_constant_masses_give_an_energy_that_splits():
         return (m[:, None] * v**2).sum() / 2 - (x**2).sum() / 2
 
     sim = tp.compile(bodies, 0.01, sizes={"n": 40}, propagator="loop")
-    assert sim.explain().to_dict()["plan"]["method"]["verdict"] == "leapfrog_kdk"
+    assert sim.explain("full").to_dict()["plan"]["method"]["verdict"] == "leapfrog_kdk"
     m, x = np.linspace(1, 3, 40), np.ones((40, 3))
     out = sim.evolve(x=x, v=0.5 * x, m=m, steps=1)
     assert np.allclose(out.p[0], 0.5 * m[:, None] * x, rtol=1e-15)
@@ -203,8 +203,8 @@ def test_a_method_for_lagrangians_needs_one():
 @pytest.mark.requirement("S2-49")
 def test_the_report_says_what_it_was_given_by():
     sim = tp.compile(double_pendulum, 0.01)
-    assert double_pendulum.level == 3 and "level 3: given by its Lagrangian" in str(sim.explain())
-    assert sim.explain().to_dict()["facts"]["Legendre"]["verdict"] == "yes"
+    assert double_pendulum.level == 3 and "level 3: given by its Lagrangian" in str(sim.explain("full"))
+    assert sim.explain("full").to_dict()["facts"]["Legendre"]["verdict"] == "yes"
 
 
 # --- by H or by L -------------------------------------------------------------------------------------

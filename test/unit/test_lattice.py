@@ -380,12 +380,12 @@ def test_units_are_those_asked_for():
     sim = on_lattice(lattice={"q": 2.0**-30, "p": 2.0**-50})
     q, p = (sim.evolve(**START, steps=1).final.words(n).arrays[n] for n in "qp")
     assert abs(q[0] * 2.0**-30 - 0.115) < 1e-3 and abs(p[0] * 2.0**-50 - 0.29) < 1e-2
-    assert "q 2**-30, p 2**-50" in str(sim.explain())
+    assert "q 2**-30, p 2**-50" in str(sim.explain("full"))
     assert sim.tpir.hash != on_lattice().tpir.hash
 
 
 def test_the_report_says_what_holds_to_the_last_bit():
-    told = str(on_lattice().explain())
+    told = str(on_lattice().explain("full"))
     for line in (
         r"precision +lattice",
         r"bijective +yes +to the last bit",
@@ -393,7 +393,7 @@ def test_the_report_says_what_holds_to_the_last_bit():
         "beyond q 262144",
     ):
         assert re.search(line, told), line
-    told = str(on_lattice(liquid, sizes={"n": 108}).explain())
+    told = str(on_lattice(liquid, sizes={"n": 108}).explain("full"))
     assert "before they are summed" in told and "beyond q 256, p 262144" in told
 
 

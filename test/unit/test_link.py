@@ -76,7 +76,8 @@ def test_particles_with_masses_attract_and_repel():
     i, j = np.triu_indices(12, 1)
     assert out.energy[0] == pytest.approx(((charge[i] * charge[j] - m[i] * m[j]) / d[i, j]).sum(), rel=1e-12)
     assert (
-        "the kinetic energy of `p` counted once" in str(sim.explain()) and "`softening`" in sim.system.linked
+        "the kinetic energy of `p` counted once" in str(sim.explain("full"))
+        and "`softening`" in sim.system.linked
     )
 
 

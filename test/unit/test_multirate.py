@@ -136,6 +136,37 @@ def test_the_inner_steps_are_a_loop_however_many_there_are():
     assert nested_twice.stages == 12 and [t.period for t in nested_twice.tails] == [4, 12]
 
 
+@tp.hamiltonian
+def oscillator(q: tp.Vec[1], p: tp.Vec[1]):
+    return p @ p / 2 + q @ q / 2
+
+
+@tp.potential
+def softer(q: tp.Vec[1], c: float = 0.2):
+    return c * (q @ q) / 2
+
+
+def test_a_drift_and_a_kick_of_the_same_operations_are_told_apart_by_their_states():
+    paces, start = tp.fast(oscillator) + tp.slow(softer), dict(q=[1.0], p=[0.3])
+    sim = tp.compile(paces, dt=0.5, inner=400)
+    kernel = build_kernel(sim.tpir)
+    assert kernel.stages == 400 and kernel.section("step").code < 20
+    here = tp.compile(paces, dt=0.5, inner=400, backend="python")
+    assert sim.evolve(**start, steps=3).hash == here.evolve(**start, steps=3).hash
+    with pytest.raises(PlanError, match="20,000 fast kicks in a step"):
+        tp.compile(paces, dt=0.5, inner=20_000)
+
+
+@pytest.mark.all
+def test_two_thousand_inner_steps_run_in_the_kernel():
+    paces = tp.fast(oscillator) + tp.slow(softer)
+    runs = [
+        tp.compile(paces, dt=0.5, inner=2000, backend=b).evolve(q=[1.0], p=[0.3], steps=3)
+        for b in ("auto", "python")
+    ]
+    assert runs[0].metrics["backend"]["used"] == "llvm" and runs[0].hash == runs[1].hash
+
+
 @pytest.mark.requirement("S2-09")
 def test_nests_go_round_in_one_kernel_and_the_slow_pairs_once():
     sims = {
@@ -147,7 +178,7 @@ def test_nests_go_round_in_one_kernel_and_the_slow_pairs_once():
     assert len(steps[3].nests) == len(steps[30].nests)
     done = [steps[30].nests[k].kind for turn in steps[30].sequence() for k in range(turn.begin, turn.end)]
     assert done.count("pairs") == 1 and done.count("scatter") == 30
-    assert "passes in a step" in str(sims[30].explain())
+    assert "passes in a step" in str(sims[30].explain("full"))
 
 
 @tp.hamiltonian

@@ -141,4 +141,4 @@ def test_masked_arrays_without_a_masked_number_are_arrays():
 
 @pytest.mark.parametrize("order", [4, np.int64(4), np.int32(4)])
 def test_whole_numbers_of_numpy_are_orders(order):
-    assert tp.compile(pendulum, dt=0.1, order=order).explain().to_dict()
+    assert tp.compile(pendulum, dt=0.1, order=order).explain("full").to_dict()

@@ -294,7 +294,7 @@ def test_the_report_names_the_centre_the_order_and_eps():
     sim = tp.compile(gravity, 0.2, method="aba84")
     assert "not compiled" in str(pytest.raises(tp.ShapeError, sim.explain).value)
     sim.evolve(**turned, steps=1)
-    plan = sim.explain().to_dict()["plan"]
+    plan = sim.explain("full").to_dict()["plan"]
     assert plan["centre"]["verdict"] == "body 1" and plan["centre"]["because"].endswith(
         "innermost first: 2, 0"
     )

@@ -84,12 +84,12 @@ def test_a_composed_step_has_the_radius_of_its_product():
 @pytest.mark.requirement("S2-09")
 def test_the_first_state_says_how_many_fast_kicks_there_are():
     sim = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.05)
-    assert "provisional" in str(sim.explain()) and sim.goal.inner == ()
+    assert "provisional" in str(sim.explain("full")) and sim.goal.inner == ()
     out = sim.evolve(**START, k=400.0, steps=20)
     fast, slow = 20 * omega(FAST), omega(SLOW)
     assert sim.paces.frequencies == pytest.approx((fast, slow), rel=1e-4)
     assert sim.goal.inner == (math.ceil(fast * 0.05 / FINEST),) == out.metrics["paces"]["inner"]
-    told = str(sim.explain())
+    told = str(sim.explain("full"))
     assert "automatic, from these frequencies" in told and "provisional" not in told
     said = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.05, inner=sim.goal.inner).evolve(
         **START, k=400.0, steps=20
@@ -165,7 +165,7 @@ def test_a_step_in_a_resonance_is_complained_about_and_grows(caplog):
     assert not out.metrics["paces"]["safe"] and out.metrics["paces"]["radius"] > 1.01
     assert np.abs(out.final.q).max() > 10  # it does grow
     assert len(caplog.messages) == 1  # once for a step
-    told = sim.explain().to_dict()["paces"]
+    told = sim.explain("full").to_dict()["paces"]
     assert "GROWS" in told["spectral radius"]["because"] and "TOO NEAR" in told["half fast period"]["because"]
 
 
@@ -173,7 +173,7 @@ def test_a_safe_step_is_called_safe(caplog):
     sim = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.2, inner=4, pilot=START)
     out = sim.evolve(**START, steps=3)
     assert out.metrics["paces"]["safe"] and not caplog.messages
-    assert sim.explain().to_dict()["paces"]["spectral radius"]["verdict"] == "1"
+    assert sim.explain("full").to_dict()["paces"]["spectral radius"]["verdict"] == "1"
 
 
 def test_what_runs_away_by_itself_is_no_resonance(caplog):
@@ -187,13 +187,13 @@ def test_what_runs_away_by_itself_is_no_resonance(caplog):
     assert own == pytest.approx(math.exp(0.05 * math.sqrt(-away)), rel=1e-9) and found == pytest.approx(
         own, rel=1e-3
     )
-    assert not caplog.messages and "no resonance" in str(sim.explain())
+    assert not caplog.messages and "no resonance" in str(sim.explain("full"))
 
 
 @pytest.mark.requirement("S2-09")
 def test_the_picture_shows_the_tongues_and_this_step():
     sim = tp.compile(tp.fast(spring) + tp.slow(pull), dt=0.2, inner=8, pilot=START)
-    rows = next(s for s in sim.explain().sections if s.title == "paces").rows
+    rows = next(s for s in sim.explain("full").sections if s.title == "paces").rows
     picture = {r.name: r.verdict for r in rows if r.name[:2] in ("0.", "1.") and len(r.verdict) == 60}
     assert len(picture) == 12 and sum(line.count("X") for line in picture.values()) == 1
     right = 2.2
@@ -223,7 +223,9 @@ def test_a_sum_is_told_which_of_its_parts_are_fast():
     assert paced.t[-1] == pytest.approx(plain.t[-1]) and paced.drift("energy") < 5 * plain.drift("energy")
     assert split.expression in str(split) and "omega = " in str(split)
     assert sim.tpir.step == tp.compile(spring + pull, dt=0.005).tpir.step  # a proposal changes nothing
-    assert split.expression in str(tp.compile(spring + pull, dt=0.005, pilot=START | {"k": 400.0}).explain())
+    assert split.expression in str(
+        tp.compile(spring + pull, dt=0.005, pilot=START | {"k": 400.0}).explain("full")
+    )
 
 
 def test_one_energy_is_told_which_of_its_terms_are_fast():

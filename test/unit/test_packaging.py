@@ -128,7 +128,7 @@ TOOLS = {
     "pytest-xdist",
     "ruff",
     "mypy",
-    "mkdocs",
+    "mkdocs-material",
     "pocl-binary-distribution",
 }  # called, not imported
 

@@ -234,11 +234,11 @@ def test_a_backend_that_has_not_landed_is_an_error_and_nothing_else_is_tried(bac
 
 # fmt: off
 WRONG = [
-    (lambda: tp.compile(pendulum),                                       "dt is missing"),
+    (lambda: tp.compile(pendulum).evolve(q=1.0, p=0.0, steps=1),         "dt is missing"),
     (lambda: tp.compile(pendulum, dt=0),                                 "dt=0 is not a step"),
     (lambda: tp.compile(pendulum, dt=float("nan")),                      "dt=nan is not a step"),
     (lambda: tp.compile(pendulum, dt="fast"),                            "dt='fast' is not a step"),
-    (lambda: tp.compile(lambda q, p: p**2, dt=0.1),                      "a function is no system"),
+    (lambda: tp.compile(lambda q, p: (p, -q), dt=0.1),                   "without a decorator is read as an energy"),
     (lambda: tp.compile(3, dt=0.1),                                      "a number is no system"),
     (lambda: tp.compile(pendulum, dt=0.1, method=4),                     "method=4 is not a name"),
     (lambda: tp.compile(pendulum, dt=0.1, checks="maybe"),               "checks='maybe'"),
@@ -250,7 +250,7 @@ WRONG = [
     (lambda: tp.compile(gas, dt=0.1, sizes={"n": 2.5}),                  "sizes={'n': 2.5}"),
     (lambda: tp.compile(gas, dt=0.1, sizes={}),                          "the size `n` is not known yet"),
     (lambda: tp.compile(pendulum, dt=0.1, sizes={"n": 3}),               "has no size `n`"),
-    (lambda: tp.compile(gas, dt=0.1).explain(),                          "its size n is unknown"),
+    (lambda: tp.compile(gas, dt=0.1).explain("full"),                          "its size n is unknown"),
     (lambda: tp.compile(gas, dt=0.1).ir("tpir"),                         "its size n is unknown"),
     (lambda: tp.compile(gas, dt=0.1).ir("llvm"),                         "its size n is unknown"),
     (lambda: tp.compile(pendulum, dt=0.1).ir("hex"),                     "there is no level `hex`"),
@@ -299,7 +299,7 @@ def test_what_a_system_has_only_with_a_size_is_named():
 @pytest.mark.requirement("S2-49")
 @pytest.mark.parametrize("system, level, by", [(spring, 0, "forces"), (pendulum, 1, "energy")])
 def test_the_level_of_the_input_is_reported(system, level, by):
-    report = tp.compile(system, dt=0.1).explain()
+    report = tp.compile(system, dt=0.1).explain("full")
     assert system.level == level
     assert f"level {level}: given by its {by}" in str(report)
     assert report.to_dict()["cost"]["state"]["because"] == f"level {level}: given by its {by}"
@@ -315,7 +315,7 @@ def test_system_compile_is_tp_compile():
 # --- reports ----------------------------------------------------------------------------------------------
 def test_a_report_as_data_loses_nothing():
     """Three methods were turned down; as data they are still three."""
-    report = tp.compile(pendulum, dt=0.1).explain()
+    report = tp.compile(pendulum, dt=0.1).explain("full")
     data = report.to_dict()
     for section in report.sections:
         told = data[section.title]
@@ -330,12 +330,12 @@ def test_a_report_as_data_loses_nothing():
 
 
 def test_a_report_escapes_what_it_shows_as_html():
-    html = tp.compile(pendulum, dt=0.1).explain()._repr_html_()
+    html = tp.compile(pendulum, dt=0.1).explain("full")._repr_html_()
     assert "<table>" in html and "<Simulation" not in html and "pendulum: H = " in html
 
 
 def test_the_machine_is_outside_the_portable_part():
-    report = tp.compile(pendulum, dt=0.1).explain()
+    report = tp.compile(pendulum, dt=0.1).explain("full")
     assert "machine" in str(report) and "machine" not in str(report.portable())
     assert str(report.portable()) in str(report)
 

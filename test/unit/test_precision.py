@@ -198,7 +198,7 @@ def test_the_listing_carries_the_precision_reads_back_and_has_the_certificate_of
     assert program == sim.tpir and program.hash == sim.tpir.hash != wide.tpir.hash
     assert str(tpir.verify(program)) == str(sim.certificate) == str(wide.certificate)
     assert in_reals(program) == wide.tpir == retyped(program, f32, f64)
-    assert sim.explain().to_dict()["plan"]["precision"]["verdict"] == "float32"
+    assert sim.explain("full").to_dict()["plan"]["precision"]["verdict"] == "float32"
 
 
 def test_types_that_do_not_fit_are_refused_as_they_are_written():

@@ -188,9 +188,9 @@ def test_text_is_made_for_every_processor_whatever_this_one_is(name):
         for sim in sims.values():
             assert f"<{width} x double>" in sim.ir("llvm") and word in sim.ir("asm")
         assert ("rsqrt" in sims["lanes"].ir("asm")) == bool(seed.name)
-        row = next(r for s in sims["lanes"].explain().sections for r in s.rows if r.name == "processor")
+        row = next(r for s in sims["lanes"].explain("full").sections for r in s.rows if r.name == "processor")
     assert name in astuple(row) and host_cpu().name in str(row)
-    assert "named by" not in str(sims["lanes"].explain())
+    assert "named by" not in str(sims["lanes"].explain("full"))
 
 
 # --- one place -----------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def test_it_is_not_symplectic_and_it_is_said():
     assert not any(bool(v) for _, v in sim.certificate.items())
     assert not tp.measure_symplectic(sim, **START).symplectic
     assert tp.measure_symplectic(tp.compile(kepler, dt=0.05), **START).symplectic
-    told = str(sim.explain())
+    told = str(sim.explain("full"))
     assert "project" in told and "its price" in told and "not symplectic" in told and "error=" in told
 
 
@@ -127,7 +127,7 @@ def test_a_run_that_is_resumed_is_held_where_it_began(tmp_path):
 )
 def test_what_does_not_go_with_it_is_refused(system, options, why):
     with pytest.raises(PlanError, match=why):
-        tp.compile(system, dt=0.1, project="energy", **options).explain()
+        tp.compile(system, dt=0.1, project="energy", **options).explain("full")
 
 
 @tp.hamiltonian

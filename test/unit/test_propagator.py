@@ -283,7 +283,7 @@ def test_a_long_ring_with_a_uniform_force_is_transformed(n):
         assert jump.metrics["propagator"]["by"] == "waves"
         for name in "qp":
             assert np.abs(jump.final[name] - loop.final[name]).max() < 1e-11 * np.abs(loop.final.q).max()
-    assert "not in the contract" in str(power(ring, 0.05, sizes={"n": n}).explain())
+    assert "not in the contract" in str(power(ring, 0.05, sizes={"n": n}).explain("full"))
 
 
 def test_a_lattice_with_one_site_that_differs_is_not_transformed():
@@ -534,7 +534,7 @@ def test_the_default_is_the_loop_with_the_bits_it_had():
 
 
 def test_the_report_compares_the_means():
-    text = str(exact(oscillators, sizes={"n": 64}).explain())
+    text = str(exact(oscillators, sizes={"n": 64}).explain("full"))
     for words in ("propagator", "modes", "chosen", "waves", "whole numbers", "the same on every machine", "each from t0"):
         assert words in text
     assert "sooner than a loop from" in text
@@ -582,7 +582,7 @@ def test_kicks_with_force_gradients_are_not_raised_to_a_power(method):
 
 # --- where nobody said ---------------------------------------------------------------------------------------
 def plan_of(sim):
-    return [row for section in sim.explain().sections if section.title == "plan" for row in section.rows]
+    return [row for section in sim.explain("full").sections if section.title == "plan" for row in section.rows]
 
 
 def test_a_loop_stays_where_nobody_said_and_the_report_compares_it_with_jumps():
@@ -626,7 +626,7 @@ def test_the_costs_decide(monkeypatch, tmp_path):
         assert out.metrics["propagator"]["way"] == way
         assert out.hash == tp.compile(dear, 0.1, propagator=way, **options).evolve(**start).hash
     assert "propagator" not in tp.compile(dear, 0.1, propagator="loop").evolve(**start).metrics
-    assert "chosen by the planner" in str(tp.compile(dear, 0.1).explain())
+    assert "chosen by the planner" in str(tp.compile(dear, 0.1).explain("full"))
 
 
 def test_what_no_method_steps_is_solved_where_nobody_said(tmp_path):

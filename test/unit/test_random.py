@@ -489,7 +489,7 @@ def test_a_draw_that_means_nothing_is_refused(line, why):
 
 
 def test_a_map_with_noise_says_where_it_draws_and_claims_nothing():
-    report = str(tp.compile(dice).explain())
+    report = str(tp.compile(dice).explain("full"))
     assert "random numbers" in report and "y draws from stream 2147483649" in report
     assert tp.compile(dice).certificate.level == "none"
 

@@ -67,7 +67,8 @@ def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_a_few(system, 
 def test_explain_says_it_for_every_precision():
     names = ("float64", "float32", "mixed", "compensated", "lattice")
     found = {
-        p: tp.compile(kepler, dt=0.01, precision=p).explain().to_dict()["plan"]["rounding"] for p in names
+        p: tp.compile(kepler, dt=0.01, precision=p).explain("full").to_dict()["plan"]["rounding"]
+        for p in names
     }
     size = {p: float(row["verdict"].split()[0]) for p, row in found.items()}
     assert (

@@ -246,7 +246,7 @@ def test_letters_are_bound_by_the_first_run_and_stay():
     sim = tp.compile(gas, dt=0.01)
     assert "sizes still open" in repr(sim)
     out = sim.evolve(q=np.ones((3, 2)), p=np.zeros((3, 2)), steps=4)
-    assert out.q.shape == (5, 3, 2) and "leapfrog" in str(sim.explain())
+    assert out.q.shape == (5, 3, 2) and "leapfrog" in str(sim.explain("full"))
     with pytest.raises(ShapeError, match="`n` was bound to 3 by the first run"):
         sim.evolve(q=np.ones((4, 2)), p=np.zeros((4, 2)), steps=4)
     assert sim.evolve(q=np.ones((5, 3, 2)), p=np.zeros((3, 2)), steps=4).q.shape == (5, 5, 3, 2)

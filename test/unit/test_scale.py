@@ -85,7 +85,7 @@ def compiled(name, scale="auto", **options):
 
 
 def row(sim):
-    return next(r for s in sim.explain().sections for r in s.rows if r.name == "scaled")
+    return next(r for s in sim.explain("full").sections for r in s.rows if r.name == "scaled")
 
 
 def close(a, b, tolerance=1e-12):
@@ -103,7 +103,7 @@ def test_the_report_says_which_units_and_what_they_save():
     r = row(compiled("henon_heiles"))
     assert r.verdict == "q by dt*dt, p by dt*dt*dt"
     assert r.because.startswith("7 (4 fma, 2 add, 1 sub) a step instead of 8 (7 fma, 1 add)")
-    assert "scaled" not in str(compiled("henon_heiles", "off").explain())
+    assert "scaled" not in str(compiled("henon_heiles", "off").explain("full"))
 
 
 @pytest.mark.parametrize(

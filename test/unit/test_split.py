@@ -131,8 +131,8 @@ def test_the_commutators_are_what_the_energy_is_off_by():
         assert out.metrics["commutators"]["energy"] == pytest.approx(dt**2 * abs(out["H2"][0]), rel=1e-12)
         kept.append(np.ptp(out["E"] + dt**2 * out["H2"]))
     assert np.log2(kept[0] / kept[1]) == pytest.approx(4, abs=0.05)
-    assert "commutators" in str(sim.explain()) and "commutators" not in str(
-        tp.compile(bent, 0.02, order=4).explain()
+    assert "commutators" in str(sim.explain("full")) and "commutators" not in str(
+        tp.compile(bent, 0.02, order=4).explain("full")
     )
 
 

@@ -188,7 +188,7 @@ def test_what_is_said_of_a_known_plan_is_what_is_said_of_a_new_one(fresh):
         forget()
         sim = tp.compile(kepler, dt=0.01, order=4)
         levels = [sim.ir(level) for level in ("uop", "tpir", "kernel", "llvm", "asm", "c")]
-        return [repr(sim), sim.explain(), sim.certificate, sim.cite(), sim.tpir, *levels], sim
+        return [repr(sim), sim.explain("full"), sim.certificate, sim.cite(), sim.tpir, *levels], sim
 
     first, new = said()
     again, known = said()
@@ -245,7 +245,7 @@ def test_a_plan_that_says_another_program_is_found_out(fresh):
     cache.write(file.name, text.replace(b'"program": "', b'"program": "0'))
     forget()
     with pytest.raises(tp.StoreError, match="another program"):
-        tp.compile(kepler, dt=0.01, backend="llvm").explain()
+        tp.compile(kepler, dt=0.01, backend="llvm").explain("full")
 
 
 def test_run_time_values_do_not_decide_a_plan():

@@ -189,7 +189,7 @@ def lattice(q: tp.Array[3, 2], p: tp.Array[3, 2], mass: tp.Vec[3] = (1.0, 2.0, 3
     return (p**2 / (2 * mass[:, None])).sum() + (bond**4).sum() + tp.sin(q[0, 0]) * tp.cos(q[1, 1]) - pull
 for method in ("symplectic_euler", "leapfrog", "yoshida4", "rk4"):
     sim = tp.compile(lattice, dt=0.1, method=method, backend="python")
-    print(sim.tpir, sim.explain())
+    print(sim.tpir, sim.explain("full"))
 """
 
 

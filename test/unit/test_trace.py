@@ -306,8 +306,8 @@ def adding_to_an_array():
         return p @ p / 2 + total.sum()
 
 
-def a_numpy_array_of_symbols():
-    energy_of((2,), (2,))(lambda q, p: p @ p / 2 + np.array([q[0], q[1]]).sum())  # wrong
+def a_numpy_array_of_symbols_as_whole_numbers():
+    energy_of((2,), (2,))(lambda q, p: p @ p / 2 + np.array([q[0], q[1]], dtype=int).sum())  # wrong
 
 
 def a_numpy_sum_of_a_list():
@@ -795,7 +795,7 @@ def test_what_cannot_be_traced_says_where_and_what_to_write(function):
         (an_if_on_a_symbol, "tp.where"),
         (the_math_module, "np.sin"),
         (writing_into_a_symbol, "np.stack"),
-        (a_numpy_array_of_symbols, "np.stack"),
+        (a_numpy_array_of_symbols_as_whole_numbers, "np.stack"),
         (filling_an_array, "np.stack"),
         (adding_to_an_array, "np.stack"),
         (an_energy_that_is_an_array, "sum"),

@@ -244,7 +244,7 @@ def test_a_tree_is_not_symplectic_and_the_report_says_why():
     assert not certificate.symplectic and "tree" in certificate.symplectic.because
     assert not certificate.consistent and "0.001" in certificate.consistent.because
     assert certificate.volume_preserving and certificate.symmetric
-    text = str(sim.explain())
+    text = str(sim.explain("full"))
     assert "approximate" in text and "momentum" in text and "not conserved exactly" in text
     assert "symplectic" not in sim.built.program.claims
     assert (
@@ -371,7 +371,7 @@ WRONG = [
 @pytest.mark.parametrize("system, options, error, text", WRONG)
 def test_what_a_tree_cannot_do_is_said(system, options, error, text):
     with pytest.raises(error) as found:
-        tp.compile(system, **({"dt": 0.1, "approximate": 1e-3, "sizes": {"n": 40}} | options)).explain()
+        tp.compile(system, **({"dt": 0.1, "approximate": 1e-3, "sizes": {"n": 40}} | options)).explain("full")
     assert text in str(found.value)
 
 

@@ -71,7 +71,7 @@ def test_a_force_with_a_jump_is_not_shown_to_be_a_gradient():
     sim = tp.compile(kicked, dt=0.05)
     assert not sim.certificate.symplectic and "jump" in sim.certificate.symplectic.because
     assert sim.certificate.volume_preserving
-    assert "2 where the forces are smooth" in str(sim.explain())
+    assert "2 where the forces are smooth" in str(sim.explain("full"))
     out = sim.evolve(q=[1.0, 0.5], p=[0.3, 1.0], until=200.0)
     p, q = np.asarray(out.final.p), np.asarray(out.final.q)
     assert (p @ p + q @ q) / 2 > 20  # from less than 2: no energy has this force

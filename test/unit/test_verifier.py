@@ -1412,7 +1412,7 @@ def test_a_jump_of_the_energy_is_not_certified_as_consistent(V):
 
     sim = tp.compile(step, dt=0.01)
     assert sim.certificate.symplectic and "exerts no force" in sim.certificate.consistent.because
-    assert not sim.certificate.consistent and "where H is smooth" in str(sim.explain())
+    assert not sim.certificate.consistent and "where H is smooth" in str(sim.explain("full"))
 
 
 def test_a_choice_between_two_forces_is_not_taken_for_one_of_them():

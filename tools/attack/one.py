@@ -83,7 +83,7 @@ def attacked(case: Case, only: frozenset[str] = frozenset(), limit: float = LIMI
             for name, work in due(case, subject[0] if ok else None, only):
                 at = time.process_time()
                 if doing == "certificates":  # after a run a report may say more than before it
-                    guarded(t, case.seed, "explain", lambda: str(subject[0].sim.explain()) and None)
+                    guarded(t, case.seed, "explain", lambda: str(subject[0].sim.explain("full")) and None)
                     if time.process_time() - at > SLOW:
                         t.report(case.seed, "slow", "explain", f"{time.process_time() - at:.1f} CPU s")
                 doing = name

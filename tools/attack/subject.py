@@ -45,7 +45,7 @@ class Subject:
     def row(self, section: str, name: str) -> Any:
         """A row of the report, if it is there; the report is asked for once."""
         if self.report is None:
-            self.report = self.sim.explain().to_dict()
+            self.report = self.sim.explain("full").to_dict()
         return self.report.get(section, {}).get(name)
 
     def says(self, section: str, name: str) -> bool:

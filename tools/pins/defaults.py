@@ -74,7 +74,7 @@ def method_of(name: str, setting: Setting) -> dict[str, str]:
         try:
             plan = (
                 tp.compile(system, **options, **({} if order is None else {"order": order}))
-                .explain()
+                .explain("full")
                 .to_dict()["plan"]
             )
             told = f"{plan['method']['verdict']}: {plan['method'].get('because', '')}"

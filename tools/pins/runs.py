@@ -63,7 +63,7 @@ def compute(case: Case, setting: Setting) -> dict[str, str]:
     except tp.TinyPhysicsError as error:
         return {"refused": message(error)}
     pins["program"] = short(sim.ir("tpir"))
-    pins["explain"] = neutral(str(sim.explain().portable()))
+    pins["explain"] = neutral(str(sim.explain("full").portable()))
     pins["certificate"] = certificate(sim)
     pins["metrics"] = keys(out.metrics)
     if case.comparable:

@@ -110,7 +110,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "a size that is not there": lambda: tp.compile(arrays.fput, dt=0.1, sizes={"m": 3}),
     "a size of a system without letters": lambda: swing(dt=0.1, sizes={"n": 3}),
     "one size of two": lambda: tp.compile(arrays.wave, dt=0.1, sizes={"n": 3}),
-    "explain before sizes": lambda: tp.compile(arrays.fput, dt=0.1).explain(),
+    "explain before sizes": lambda: tp.compile(arrays.fput, dt=0.1).explain("full"),
     # --- looking
     "an unknown level": lambda: swing(dt=0.1).ir("fortran"),
     "a level of the future": lambda: swing(dt=0.1).ir("wgsl"),

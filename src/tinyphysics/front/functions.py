@@ -49,7 +49,8 @@ def _unary(op: Ops) -> Callable[[Any], Any]:
     def function(x: Any) -> UOp:
         return as_uop(x).alu(op)
 
-    function.__name__, function.__doc__ = op.value, f"{op.value}(x), element by element."
+    function.__name__ = op.value
+    function.__doc__ = f"Returns {op.value}(x) of every element of x: a symbol, a number or an array."
     return on_symbols(function)
 
 
@@ -57,7 +58,10 @@ def _binary(op: Ops) -> Callable[[Any, Any], Any]:
     def function(x: Any, y: Any) -> UOp:
         return as_uop(x).alu(op, y)
 
-    function.__name__, function.__doc__ = op.value, f"{op.value}(x, y), element by element."
+    function.__name__ = op.value
+    function.__doc__ = (
+        f"Returns {op.value}(x, y), element by element; x and y may be symbols, numbers or arrays."
+    )
     return on_symbols(function)
 
 
@@ -73,13 +77,19 @@ hypot, arctan2, power = _binary(Ops.HYPOT), _binary(Ops.ATAN2), _binary(Ops.POW)
 
 @on_symbols
 def where(condition: Any, a: Any, b: Any) -> UOp:
-    """a where the condition holds, else b; the derivative follows the branch that is taken."""
+    """Returns `a` where the condition holds and `b` elsewhere, as numpy.where does.
+
+    It takes the place of `if` inside a system. The derivative follows the branch that is taken.
+    """
     return as_uop(condition).where(a, b)
 
 
 @on_symbols
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> UOp:
-    """The Euclidean length, along an axis if one is given."""
+    """Returns the Euclidean length of x, along `axis` if one is given.
+
+    `keepdims` keeps that axis with length 1. `ord` is None or 2, the Euclidean norm: there is no other.
+    """
     x = as_uop(x)
     of_matrix = x.ndim != 1 if axis is None else isinstance(axis, tuple)
     if ord not in (None, 2) or ord == 2 and of_matrix:
@@ -93,18 +103,22 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> U
 
 @on_symbols
 def total(x: Any, axis: Any = None, keepdims: bool = False) -> UOp:
-    """The sum of the elements, along an axis if one is given."""
+    """Returns the sum of the elements of x, along `axis` if one is given; `keepdims` keeps that axis with length 1."""
     return as_uop(x).sum(axis, keepdims)
 
 
 @on_symbols
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> UOp:
+    """Returns the mean of the elements of x, along `axis` if one is given; `keepdims` keeps that axis with length 1."""
     return as_uop(x).mean(axis, keepdims)
 
 
 @on_symbols
 def prod(x: Any, axis: Any = None) -> UOp:
-    """The product, as multiplications from left to right, so that its derivative is right at zero."""
+    """Returns the product of the elements of x, along `axis` if one is given.
+
+    The numbers are multiplied from left to right, so that the derivative is right where one of them is zero.
+    """
     x = as_uop(x)
     if axis is None:
         x, axis = x.reshape(x.size), 0
@@ -128,6 +142,7 @@ def smallest(x: Any, axis: Any = None, keepdims: bool = False) -> UOp:
 
 @on_symbols
 def dot(a: Any, b: Any) -> UOp:
+    """Returns the product of two vectors or matrices, `a @ b`; with a scalar it multiplies every element."""
     return as_uop(a).dot(b)
 
 
@@ -160,13 +175,14 @@ def matmul(a: Any, b: Any) -> UOp:
 
 @on_symbols
 def outer(a: Any, b: Any) -> UOp:
+    """Returns the matrix of all products a[i]*b[j] of two vectors."""
     a, b = as_uop(a), as_uop(b)
     return a.reshape(a.size, 1) * b.reshape(1, b.size)
 
 
 @on_symbols
 def cross(a: Any, b: Any) -> UOp:
-    """The vector product along the last axis, which has length 3 (or 2: then a scalar)."""
+    """Returns the vector product of `a` and `b` along their last axis of length 3; of length 2 it is a scalar."""
     a, b = as_uop(a), as_uop(b)
     if a.shape[-1:] == b.shape[-1:] == (2,):
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
@@ -221,29 +237,31 @@ def _concatenate(items: Sequence[Any], axis: int | None = 0) -> UOp:
 
 @on_symbols
 def stack(items: Any, axis: int = 0) -> UOp:
-    """Arrays of one shape, or scalars, along a new axis."""
+    """Joins arrays of one shape, or scalars, along a new axis: stack([x, y]) is a vector; `items` is the list of them."""
     return _stack(items, axis)
 
 
 @on_symbols
 def concatenate(items: Any, axis: int | None = 0) -> UOp:
-    """Arrays joined along an axis that they have."""
+    """Joins arrays along an axis that they have; `items` is the list of them."""
     return _concatenate(items, axis)
 
 
 @on_symbols
 def reshape(x: Any, shape: Any) -> UOp:
+    """Returns the elements of x in another shape; one length may be -1, and follows from the others."""
     return as_uop(x).reshape(shape)
 
 
 @on_symbols
 def transpose(x: Any, axes: Any = None) -> UOp:
+    """Returns x with its axes in another order, that of `axes`; reversed if none is given."""
     return as_uop(x).transpose(*(axes or ()))
 
 
 @on_symbols
 def take(x: Any, indices: Any, axis: int | None = None) -> UOp:
-    """x[indices] along an axis; of all elements in a row if none is named."""
+    """Returns x[indices] along `axis`; without one, x is taken as a single row of elements."""
     x = as_uop(x)
     if axis is None:
         x, axis = x.reshape(x.size), 0
@@ -252,13 +270,16 @@ def take(x: Any, indices: Any, axis: int | None = None) -> UOp:
 
 @on_symbols
 def roll(x: Any, shift: Any, axis: Any = None) -> UOp:
-    """The elements shifted cyclically: periodic neighbours."""
+    """Shifts the elements of x by `shift` places along `axis`; those that leave at one end come back at the other."""
     return as_uop(x).roll(shift, axis)
 
 
 @on_symbols
 def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> UOp:
-    """Differences of neighbours; `prepend=0, append=0` are fixed walls."""
+    """Returns the differences of neighbours in x along `axis`, taken n times.
+
+    `prepend` and `append` are values before the first and behind the last element: prepend=0, append=0 are fixed walls.
+    """
     x = as_uop(x)
     at = axis_of(axis, x.ndim)
     edge = (*x.shape[:at], 1, *x.shape[at + 1 :])
@@ -278,7 +299,10 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 @on_symbols
 def clip(x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> UOp:
-    """x, but not less than the first bound and not more than the second; None is no bound."""
+    """Returns x, but not less than `a_min` and not more than `a_max`; None is no bound.
+
+    `min` and `max` are other names for the two, as in NumPy.
+    """
     low, high = a_min if min is None else min, a_max if max is None else max
     x = as_uop(x)
     x = x if low is None else x.maximum(low)
@@ -287,7 +311,10 @@ def clip(x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
 
 @on_symbols
 def einsum(subscripts: str, *operands: Any) -> UOp:
-    """Einstein sums without repeated letters in one operand: "ij,j->i"."""
+    """Returns the Einstein sum of some arrays, the operands: einsum("ij,j->i", A, x) is A @ x.
+
+    `subscripts` names the axes of each operand by letters; no letter occurs twice in one operand.
+    """
     arrays = [as_uop(x) for x in operands]
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     names = left.split(",")

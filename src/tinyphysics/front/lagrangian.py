@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinyphysics.errors import TraceError
+from tinyphysics.front.asked_pairs import ask
 from tinyphysics.front.trace import (
     Definition,
+    check_beside,
     check_free,
     check_no_defaults,
     check_shapes,
@@ -17,6 +19,7 @@ from tinyphysics.front.trace import (
     family,
     pair_of,
     parameter,
+    plain,
     symbol,
     traced_energy,
 )
@@ -24,12 +27,15 @@ from tinyphysics.ir import UOp
 from tinyphysics.options import heeds
 from tinyphysics.rules.calculus.legendre import NotExplicit, legendre
 from tinyphysics.system import Motion, State, System
+from tinyphysics.tracebacks import users_frames
 
 
 @heeds("lagrangian", '@tp.lagrangian, or @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")])')
 def lagrangian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
-    """The Lagrangian L(q, v, [t], parameters): the first two arguments are a position and its velocity.
+    """Makes a system of a Lagrangian L(q, v, [t], parameters).
 
+    `function` returns L; its first two arguments are a position and its velocity, and `pairs` names more of them, or other
+    ones: @tp.lagrangian(pairs=[("x", "vx"), ("y", "vy")]).
     The momentum is called `p`; with several pairs that of `x` is `p_x`. A run begins with velocities or momenta.
 
     >>> @lagrangian
@@ -39,10 +45,10 @@ def lagrangian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None 
     p*p/m*0.5 + 0.5*k*x*x
     """
     if function is None:
-        return lambda f: lagrangian(f, pairs=pairs)
-    d = definition(function)
+        return users_frames(lambda f: lagrangian(f, pairs=pairs))
+    d, said = definition(function), pairs is not None
     pairs = pair_of(d, "velocity") if pairs is None else pairs
-    return family(d, "hamiltonian", lambda sizes: trace_lagrangian(d, pairs, sizes))
+    return family(d, "hamiltonian", lambda sizes: trace_lagrangian(d, pairs, sizes, said))
 
 
 def momentum_names(d: Definition, pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -58,7 +64,10 @@ def momentum_names(d: Definition, pairs: Sequence[tuple[str, str]]) -> list[str]
     return names
 
 
-def trace_lagrangian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
+def trace_lagrangian(
+    d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int], said: bool = True
+) -> System:
+    """`said`: the pairs were given by the user, and are not the first two arguments."""
     names = checked_pairs(d, pairs, "velocity")
     check_time(d)
     check_no_defaults(d, names, "a position or its velocity")
@@ -66,6 +75,8 @@ def trace_lagrangian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Map
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
     check_shapes(d, pairs, symbols, "velocity")
     L, sites = traced_energy(d, symbols)
+    if not said:
+        check_beside(d, L, symbols, "velocity")
     states, v, p = [], [], []
     for (q, rate), name in zip(pairs, momenta):
         v.append(symbols[rate])
@@ -80,6 +91,14 @@ def trace_lagrangian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Map
     try:
         found = legendre(L, v, p)
     except NotExplicit as reason:
+        if not said and len(left := [a.name for a in plain(d)]) >= 4:
+            half, why = (
+                len(left) // 2,
+                f"{reason.because} with `{pairs[0][1]}` as the velocity of `{pairs[0][0]}`",
+            )
+            raise ask(
+                d.name, list(zip(left[:half], left[half:])), pairs[0], "velocity", why, d.site
+            ) from None
         raise TraceError(
             f"no formula is known for the energy of `{d.name}`: {reason.because}",
             site=d.site if reason.culprit is None else sites.get(reason.culprit, d.site),

@@ -7,7 +7,7 @@ in the order of the list, so that neighbours are close together in memory, and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinyphysics.errors import InputError, ShapeError, TraceError
@@ -36,7 +36,9 @@ def pair_distance2(
     q: Any, box: Any = None, cutoff: Any = None, *, skin: Any = None, shift: bool = False, switch: Any = None,
     exclude: Any = None, order: str = "columns",
 ) -> UOp:  # fmt: skip
-    """The squared distances of all pairs of points q, (n, d), as the energy of a pair sees them: to the nearest image.
+    """Returns the squared distances of all pairs of the points q, an array (n, d), each to the nearest image.
+
+    With q alone all pairs count, in open space; a box needs a cutoff.
 
     box      one length for a cube, d lengths, or d vectors as rows; none: open space
     cutoff   beyond it there is nothing: pairs farther apart are left out of the sum
@@ -61,10 +63,8 @@ def pair_distance2(
             fix="It stands for the pairs of a state, inside an energy.",
         )
     if cutoff is None:
-        raise TraceError(
-            "pair_distance2 without a cutoff",
-            site=user_site(),
-            fix="Pass cutoff=2.5; for all pairs write d = q[:, None] - q[None, :].",
+        return all_distances(
+            points, {"box": box, "skin": skin, "switch": switch, "exclude": exclude, "shift": shift or None}
         )
     lengths = {"cutoff": cutoff, "skin": NO_SKIN if skin is None else skin, "switch": switch}
     scalars = {name: scalar(name, x) for name, x in lengths.items() if x is not None}
@@ -82,6 +82,24 @@ def pair_distance2(
         raise InputError(f"order={order!r}", site=user_site(), fix=f"It is {one_of([*CURVES])}.")
     what = ("distance2", 0, int(bool(shift)), len(cell), len(extra), len(partners), CURVES[order])
     return UOp(Ops.NEAR, points.dtype, (n, n), (*sources, *extra, *partners), what)
+
+
+def all_distances(points: UOp, others: Mapping[str, Any]) -> UOp:
+    """The squared distances of all pairs, in open space; a TraceError if something was asked that goes with a cutoff."""
+    for name, value in others.items():
+        if value is not None:
+            what = (
+                "The images of a box are summed up to a cutoff"
+                if name == "box"
+                else f"{name}= goes with a cutoff"
+            )
+            raise TraceError(
+                f"pair_distance2 with {name}= and without cutoff=",
+                site=user_site(),
+                fix=f"{what}: pass cutoff=2.5. tp.pair_distance2(q) alone means all pairs in open space.",
+            )
+    d = points[:, None] - points[None, :]
+    return (d * d).sum(-1)
 
 
 def scalar(name: str, x: Any) -> UOp:
@@ -213,7 +231,7 @@ def wrapped(points: UOp, domain: tuple[UOp, ...], way: tuple[int, ...]) -> UOp:
 
 @on_symbols
 def separation(a: Any, b: Any, box: Any = None) -> UOp:
-    """a - b, to the nearest image in a box: what the bond between two points is made of.
+    """Returns a - b, to the nearest image in a box: what the bond between two points is made of.
 
     The box is that of `pair_distance2`; the image is the nearest one for all that are nearer than half of its width.
     """

@@ -16,10 +16,10 @@ SQUARE = "Write it with d = q[:, None] - q[None, :], which has one row and one c
 
 @on_symbols
 def pair_sum(x: Any, *, shift: bool = False, switch: Any = None) -> UOp:
-    """The sum of a pair expression over i < j: each pair once, the diagonal never.
+    """Sums a matrix x of pair energies over i < j: each pair once, the diagonal never.
 
-    Of what was made of a `pair_distance2`, the sum over its neighbours; there `shift` and `switch` mean what they
-    mean to it.
+    Where x was made of a `pair_distance2`, it is the sum over the neighbours within the cutoff; `shift` and `switch` then
+    mean what they mean there.
 
     >>> pair_sum([[9.0, 1.0], [5.0, 9.0]])
     1.0

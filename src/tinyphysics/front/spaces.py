@@ -8,10 +8,15 @@ import typing
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinyphysics.errors import ShapeError, TinyPhysicsError, TraceError
 from tinyphysics.util import Site, user_site
+
+if TYPE_CHECKING:
+    from tinyphysics.front.editor import Symbol
+else:
+    Symbol = object  # editors alone ask what an argument can do
 
 Size = int | str
 
@@ -51,15 +56,15 @@ def _size(n: Any) -> Size:
     )
 
 
-class Vec:
-    """A one-dimensional array: tp.Vec[3], tp.Vec["n"]."""
+class Vec(Symbol):
+    """Says in an annotation that an argument is a vector: `q: tp.Vec[3]`, or `q: tp.Vec["n"]` for every length n."""
 
     def __class_getitem__(cls, n: Any) -> Any:
         return Space((_size(n),))
 
 
-class Array:
-    """An array of any shape: tp.Array[9, 3], tp.Array["n", 3]."""
+class Array(Symbol):
+    """Says in an annotation that an argument is an array: `q: tp.Array[9, 3]`, or `q: tp.Array["n", 3]` for every n."""
 
     def __class_getitem__(cls, shape: Any) -> Any:
         return Space(tuple(_size(n) for n in (shape if isinstance(shape, tuple) else (shape,))))

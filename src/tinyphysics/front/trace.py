@@ -6,10 +6,12 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from tinyphysics.errors import InputError, ShapeError, TinyPhysicsError, TraceError
+from tinyphysics.front.arrays_of_symbols import arrays_of_symbols
+from tinyphysics.front.asked_pairs import ask, beside, by_name
 from tinyphysics.front.neighbours import left_over
 from tinyphysics.front.random import IN_ENERGY, IN_FORCES, IN_RATES, Draws, drawing, of_observable
 from tinyphysics.front.spaces import Space, annotations, space_of
@@ -21,9 +23,11 @@ from tinyphysics.rules.calculus.unroll import unroll
 from tinyphysics.rules.equality.pairs import Infinite, with_pair_sums
 from tinyphysics.rules.identities.exact import exact
 from tinyphysics.system import RESERVED, SHOWN, Family, Parameter, State, Sum, System, other_name
-from tinyphysics.util import Site, a_kind, plural, user_site
+from tinyphysics.tracebacks import users_frames
+from tinyphysics.util import Site, a_kind, one_of, plural, user_site
 
 LETTER = {"momentum": "p", "velocity": "v"}  # what goes with a position
+Made = TypeVar("Made", System, Family)
 UNROLL_LIMIT = 512  # components; larger systems skip the check of each one's use
 TO_WRITE = "While it is traced, its arguments are symbols: use operators and the functions of tp or NumPy."
 
@@ -89,7 +93,7 @@ def recording() -> Iterator[Sites]:
 
 def run(d: Definition, symbols: dict[str, UOp], draws: Draws) -> tuple[Any, Sites]:
     """The user's function on symbols; what Python raises inside it becomes a TraceError at that line."""
-    with recording() as sites, drawing(draws):
+    with recording() as sites, drawing(draws), arrays_of_symbols():
         try:
             return d.call(symbols), sites
         except TinyPhysicsError:
@@ -326,8 +330,15 @@ def family(d: Definition, kind: str, build: Callable[[Mapping[str, int]], System
     """The system, or one for every size if its shapes have letters."""
     letters = tuple(dict.fromkeys(n for a in d.arguments for n in a.space.letters))
     if not letters:
-        return build({})
-    return Family(d.name, kind, letters, build, {a.name: a.space.shape for a in d.arguments})
+        return documented(build({}), d)
+    return documented(Family(d.name, kind, letters, build, {a.name: a.space.shape for a in d.arguments}), d)
+
+
+def documented(system: Made, d: Definition) -> Made:
+    """With the words of the user's function, which help(system) shows."""
+    if d.function.__doc__:
+        vars(system)["__doc__"] = d.function.__doc__
+    return system
 
 
 def traced_energy(d: Definition, symbols: dict[str, UOp]) -> tuple[UOp, dict[UOp, Site]]:
@@ -383,17 +394,42 @@ def check_shapes(
 
 
 def pair_of(d: Definition, second: str) -> list[tuple[str, str]]:
-    """The first two arguments."""
+    """The first two arguments; a TraceError if the names of further ones say that they are pairs, too."""
     if len(d.arguments) < 2:
         raise TraceError(
             f"`{d.name}` needs a position and a {second}",
             site=d.site,
             fix=f"Write def {d.name}(q, {LETTER[second]}, ...).",
         )
-    return [(d.arguments[0].name, d.arguments[1].name)]
+    first = (d.arguments[0].name, d.arguments[1].name)
+    if (named := by_name([a.name for a in plain(d)])) is not None:
+        told = f"`{named[-1][1]}` reads as the {second} of `{named[-1][0]}`"
+        raise ask(d.name, named, first, second, told, d.site)
+    return [first]
 
 
-def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> System:
+def plain(d: Definition) -> list[Argument]:
+    """Arguments that are numbers without a default: states, or parameters that a run must give."""
+    return [a for a in d.arguments if a.default is None and not a.space.shape and a.name != "t"]
+
+
+def check_beside(d: Definition, energy: UOp, symbols: Mapping[str, UOp], second: str) -> None:
+    """A TraceError where two parameters without defaults move nothing: they are meant as states."""
+    names = [a.name for a in plain(d)]
+    if len(names) < 4 or names[:2] != [a.name for a in d.arguments[:2]]:
+        return
+    q, p, *rest = names
+    alone = beside(energy, [symbols[q], symbols[p]], [symbols[n] for n in rest])
+    if len(alone) > 1:
+        told, half = one_of([str(u.arg) for u in alone], "and"), len(names) // 2
+        why = f"{told} stand in no term with `{q}` or `{p}`, so that they move nothing"
+        raise ask(d.name, list(zip(names[:half], names[half:])), (q, p), second, why, d.site)
+
+
+def trace_hamiltonian(
+    d: Definition, pairs: Sequence[tuple[str, str]], sizes: Mapping[str, int], said: bool = True
+) -> System:
+    """`said`: the pairs were given by the user, and are not the first two arguments."""
     names = checked_pairs(d, pairs, "momentum")
     check_time(d)
     check_no_defaults(d, names, "one of a canonical pair")
@@ -404,6 +440,8 @@ def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Ma
         states.append(State(q, symbols[q], "position", d[q].space.unit))
         states.append(State(p, symbols[p], "momentum", d[p].space.unit))
     energy, sites = traced_energy(d, symbols)
+    if not said:
+        check_beside(d, energy, symbols, "momentum")
     check_dependence(energy, [(symbols[q], symbols[p]) for q, p in pairs], d.name, d.site)
     return System(
         d.name,
@@ -420,7 +458,11 @@ def trace_hamiltonian(d: Definition, pairs: Sequence[tuple[str, str]], sizes: Ma
 
 @heeds("hamiltonian", '@tp.hamiltonian, or @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")])')
 def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
-    """The energy H(q, p, [t], parameters): the first two arguments are the canonical pair.
+    """Makes a system of an energy H(q, p, [t], parameters).
+
+    `function` returns the energy; its first two arguments are a position and its momentum, and `pairs` names more of them, or
+    other ones: @tp.hamiltonian(pairs=[("x", "px"), ("y", "py")]). An argument `t` is the time, the rest are parameters.
+    Shapes are annotations, tp.Vec[3]; an argument without one is a number.
 
     >>> @hamiltonian
     ... def spring(q, p, k=1.0):
@@ -429,21 +471,44 @@ def hamiltonian(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None
     p**2/2 + k*q**2/2
     """
     if function is None:
-        return lambda f: hamiltonian(f, pairs=pairs)
-    d = definition(function)
+        return users_frames(lambda f: hamiltonian(f, pairs=pairs))
+    d, said = definition(function), pairs is not None
     pairs = pair_of(d, "momentum") if pairs is None else pairs
-    return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes))
+    return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes, said))
+
+
+VELOCITIES = ("p", "v", "vel", "velocity", "momentum", "qdot", "q_dot", "dq")
+
+
+def check_no_friction(d: Definition, q: str) -> None:
+    """A TraceError where a force reads a momentum or a velocity, which would be a parameter that never changes."""
+    names = (*VELOCITIES, f"v{q}", f"v_{q}", f"{q}dot", f"{q}_dot", f"d{q}")
+    v = next((a for a in d.arguments[1:] if a.name in names and (a.name == "p" or a.default is None)), None)
+    if v is None:
+        return
+    others = [a.name for a in d.arguments[1:] if a.name != v.name]
+    rates = f"{v.name}, <the force>"
+    if "mass" in others:
+        rates = f"{v.name}/mass, <the force>" if v.name == "p" else f"{v.name}, <the force>/mass"
+    constant = "another name" if v.name == "p" else "another name or a default"
+    name = "friction" if d.name == "<lambda>" else d.name
+    raise TraceError(
+        f"`{d.name}` takes `{v.name}`, but a force of @tp.forces depends on positions, t and parameters alone",
+        site=d.site,
+        fix=f"Write friction with @tp.ode: def {name}({', '.join([q, v.name, *others])}): return {rates}. "
+        f"If `{v.name}` is a constant, give it {constant}.",
+    )
 
 
 def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
     q_name = d.arguments[0].name
-    if q_name == "p" or any(a.name == "p" for a in d.arguments):
+    if q_name == "p":
         raise TraceError(
-            f"`{d.name}` takes `p`, but a force is a function of position here",
+            f"`{d.name}` takes `p` first, but `p` is the momentum of the state here",
             site=d.site,
-            fix="`p` is the momentum of the state and cannot be an argument; name the position q, "
-            "and a parameter otherwise.",
+            fix="Name the position otherwise: def force(q, ...).",
         )
+    check_no_friction(d, q_name)
     check_time(d)
     check_no_defaults(d, [q_name], "the position")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
@@ -476,7 +541,10 @@ def trace_forces(d: Definition, sizes: Mapping[str, int]) -> System:
 
 @heeds("forces", "@tp.forces before def force(q): ...")
 def forces(function: Callable[..., Any]) -> System | Family:
-    """A force F(q, [t], parameters) on unit masses, or on the parameter `mass`; the state is (q, p)."""
+    """Makes a system of a force F(q, [t], parameters) on unit masses, or on the parameter `mass`; the state is (q, p).
+
+    `function` returns one force for each number of its first argument, the position.
+    """
     d = definition(function)
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a position", site=d.site, fix=f"Write def {d.name}(q, ...).")
@@ -516,7 +584,9 @@ def trace_potential(d: Definition, positions: Sequence[str], sizes: Mapping[str,
 
 @heeds("potential", '@tp.potential, or @tp.potential(positions=["x", "y"])')
 def potential(function: Any = None, *, positions: Sequence[str] | None = None) -> Any:
-    """A potential energy V(q, [t], parameters) that is added to a system: `gas + trap`.
+    """Makes a potential energy V(q, [t], parameters), which is added to a system: `gas + trap`.
+
+    `function` returns the energy. Its first argument is the position; `positions` names several: positions=["x", "y"].
 
     >>> @potential
     ... def trap(q, k=1.0):
@@ -525,7 +595,7 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
     k*q**2/2
     """
     if function is None:
-        return lambda f: potential(f, positions=positions)
+        return users_frames(lambda f: potential(f, positions=positions))
     d = definition(function)
     if positions is None:
         if not d.arguments:
@@ -534,7 +604,22 @@ def potential(function: Any = None, *, positions: Sequence[str] | None = None) -
     return family(d, "potential", lambda sizes: trace_potential(d, positions, sizes))
 
 
-def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: str = "state") -> System:
+def apart(value: Any, d: Definition, symbols: Mapping[str, UOp]) -> Sequence[Any]:
+    """What a map of numbers returns as one array, np.array([y, -x]), as one value for each state."""
+    numbers = [a.name for a in d.arguments if a.name != "t"]
+    if isinstance(value, UOp) and value.ndim == 1 and 1 < value.size <= len(numbers):
+        if all(symbols[name].shape == () for name in numbers[: value.size]):
+            return elements(value)
+    return (value,)
+
+
+def trace_map(
+    d: Definition,
+    sizes: Mapping[str, int],
+    kind: str = "map",
+    what: str = "state",
+    pairs: Sequence[tuple[str, str]] | None = None,
+) -> System:
     """Also of an ode, which returns a derivative for each state."""
     check_time(d, kind == "map")
     symbols = {a.name: symbol(a, sizes) for a in d.arguments}
@@ -545,7 +630,7 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
             site=d.site,
             fix=f"Return the new {what}s in order: return {', '.join(map(str, value))}.",
         )
-    given = value if isinstance(value, (tuple, list)) else (value,)
+    given = value if isinstance(value, (tuple, list)) else apart(value, d, symbols)
     new = tuple(numbers(v, d.name, d.site, sites) for v in given)
     arguments = [a for a in d.arguments if a.name != "t"]
     if len(new) > len(arguments):
@@ -571,6 +656,8 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
                 "np.stack makes one of components.",
             )
         states.append(State(a.name, symbols[a.name], "field", a.space.unit))
+    update = {s.name: u.expand(s.var.shape) for s, u in zip(states, new)}
+    states = states if pairs is None else in_pairs(d, states, pairs)
     return System(
         d.name,
         kind,
@@ -580,22 +667,61 @@ def trace_map(d: Definition, sizes: Mapping[str, int], kind: str = "map", what: 
         sites=sites.table,
         site=d.site,
         function=d.function,
-        update=tuple(u.expand(s.var.shape) for s, u in zip(states, new)),
+        update=tuple(update[s.name] for s in states),
     )
 
 
-@heeds("map", "@tp.map before def step(x): ...")
-def map_(function: Callable[..., Any]) -> System | Family:
-    """An explicit map: k states, then parameters; returns the k new states. `t` is the step number."""
+def in_pairs(d: Definition, states: Sequence[State], pairs: Sequence[tuple[str, str]]) -> list[State]:
+    """The states of a map as positions and momenta, pair by pair."""
+    names = checked_pairs(d, pairs, "momentum")
+    known = {s.name: s for s in states}
+    for s in states:
+        if s.name not in names:
+            raise TraceError(
+                f"`{s.name}` of `{d.name}` is in no pair, and symplectic is said of pairs alone",
+                site=d.site,
+                fix=f"Put every state into pairs=, {', '.join(known)}; or leave pairs= out.",
+            )
+    for name in names:
+        if name not in known:
+            raise TraceError(
+                f"`{d.name}` returns no new value for `{name}`, so that it is a parameter",
+                site=d.site,
+                fix=f"Pairs are of its states, {', '.join(known)}.",
+            )
+    check_shapes(d, pairs, {s.name: s.var for s in states}, "momentum")
+    roles = ("position", "momentum")
+    return [replace(known[name], role=role) for pair in pairs for name, role in zip(pair, roles)]
+
+
+@heeds("map", '@tp.map, or @tp.map(pairs=[("q", "p")]), before def step(q, p): ...')
+def map_(function: Any = None, *, pairs: Sequence[tuple[str, str]] | None = None) -> Any:
+    """Makes a system of an explicit map, one step of which gives the next state.
+
+    `function` takes k states, then parameters, and returns the k new states; an argument `t` is the step number.
+    `pairs`, as pairs=[("q", "p")], says which states are canonical pairs. The map is then certified symplectic
+    where its Jacobian M is shown to have M^T J M = J; it runs just the same.
+
+    >>> @map_(pairs=[("q", "p")])
+    ... def kicked(q, p, K=0.9):
+    ...     p = p + K*q
+    ...     return q + p, p
+    >>> kicked.update
+    (q + p + K*q, p + K*q)
+    """
+    if function is None:
+        return users_frames(lambda f: map_(f, pairs=pairs))
     d = definition(function)
     if not d.arguments:
         raise TraceError(f"`{d.name}` needs a state", site=d.site, fix=f"Write def {d.name}(x, ...).")
-    return family(d, "map", lambda sizes: trace_map(d, sizes))
+    return family(d, "map", lambda sizes: trace_map(d, sizes, pairs=pairs))
 
 
 @heeds("ode", "@tp.ode before def rate(x): ...")
 def ode(function: Callable[..., Any]) -> System | Family:
-    """An ordinary differential equation: k states, then [t] and parameters; returns the k derivatives in time.
+    """Makes a system of ordinary differential equations.
+
+    `function` takes k states, then [t] and parameters, and returns the k derivatives in time.
 
     >>> @ode
     ... def decay(x, rate=1.0):
@@ -658,16 +784,19 @@ def attributes_of(model: Any) -> list[Argument]:
 
 
 class PhysicsSystem:
-    """A system as a class: `energy(self, q, p)`; float and array attributes are parameters.
+    """The base of a system that is written as a class with a method `energy(self, q, p)`.
 
+    Attributes that are floats or arrays are its parameters: a run may be given other values.
     Integer attributes stay plain numbers, so that `range(self.n)` works.
     """
 
     def energy(self, q: Any, p: Any) -> Any:
+        """Returns the energy of the positions q and momenta p; this is what you write."""
         raise TraceError(
             f"{type(self).__name__} has no energy", site=user_site(), fix="Define energy(self, q, p)."
         )
 
+    @users_frames
     def traced(self) -> System | Family:
         """The system of this model as it stands: later changes of its attributes do not reach it."""
         method = self.energy.__func__  # type: ignore[attr-defined]
@@ -694,18 +823,25 @@ class PhysicsSystem:
 
         arguments = (*own.arguments[1:], *attributes)
         d = Definition(type(self).__name__.lower(), arguments, call, own.site, method)
-        pair = (own.arguments[1].name, own.arguments[2].name)
-        return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, [pair], sizes))
+        pairs = pair_of(d, "momentum")
+        return family(d, "hamiltonian", lambda sizes: trace_hamiltonian(d, pairs, sizes, False))
 
+    @users_frames
     def bind(self, sizes: Mapping[str, int] | None = None) -> System:
+        """Returns the system for some sizes, as sizes={"n": 16}."""
         return self.traced().bind(sizes)
 
+    @users_frames
     def compile(self, dt: float | None = None, **options: Any) -> Any:
+        """Makes it ready to run with the step `dt`; `options` are those of tp.compile."""
         return self.traced().compile(dt, **options)
 
+    @users_frames
     def rename(self, **names: str) -> System | Family:
+        """Returns the system with other `names` for some states and parameters: rename(k="stiffness")."""
         return self.traced().rename(**names)
 
+    @users_frames
     def __add__(self, other: Any) -> Sum:
         return self.traced() + other
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinyphysics.ir.indexed import TERM, indexed_sum
 from tinyphysics.ir.ops import CHOSEN, COMPARE, Ops
 
 LONGEST = 400  # characters; what is longer is cut with an ellipsis
@@ -36,6 +37,10 @@ def infix(u: Any) -> str:
     >>> str((q * q).sum() / 2 - q[1])
     'sum(q*q)/2 - q[1]'
     """
+    return _infix(u)[0]
+
+
+def _infix(u: Any) -> tuple[str, float]:
     memo: dict[int, tuple[str, float]] = {}
     stack = [u]
     while stack:
@@ -48,7 +53,7 @@ def infix(u: Any) -> str:
         shown = (x.src[0], *map(written, x.src[1:])) if x.op in CHOSEN else x.src
         text, level = _render(x, [memo[id(s)] for s in shown])
         memo[id(x)] = (text, level) if len(text) <= LONGEST else ("(...)", ATOM)
-    return memo[id(u)][0]
+    return memo[id(u)]
 
 
 def written(i: Any) -> Any:
@@ -92,7 +97,21 @@ def _subscript(bounds: Any, shape: tuple[int, ...]) -> str:
         ends = f"{start or ''}:{'' if stop == n else stop}"
         return ends if step == 1 else f"{ends}:{step}"
 
-    return ", ".join(one(b[0], b[1], b[2], n) for b, n in zip(bounds, shape))
+    found = [one(b[0], b[1], b[2], n) for b, n in zip(bounds, shape)]
+    while len(found) > 1 and found[-1] == ":":
+        found.pop()
+    return ", ".join(found)
+
+
+def _shifts(u: Any) -> str:
+    """By how much an array is rolled: the shorter way round, and along which axis where there are several."""
+
+    def one(shift: int, axis: int) -> str:
+        n = u.shape[axis]
+        least = shift % n if 2 * (shift % n) <= n else shift % n - n
+        return f"{least}" if u.ndim == 1 else f"{least} on {axis}"
+
+    return ", ".join(one(s, a) for s, a in u.arg)
 
 
 def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
@@ -123,12 +142,18 @@ def _render(u: Any, src: list[tuple[str, float]]) -> tuple[str, float]:
             return "r2", ATOM
         case Ops.TRIU if len(u.arg) > 2 and u.src[0].op is Ops.WHERE:  # what lies beyond a cutoff is left out
             return f"near({infix(u.src[0].src[1])})", ATOM
+        case Ops.REDUCE if (
+            len(u.src[0].arg or ()) > 2 and u.src[0].op is Ops.TRIU and u.src[0].src[0].op is Ops.WHERE
+        ):
+            return f"sum_{{near pairs}} {_wrap(_infix(u.src[0].src[0].src[1]), TERM + 0.4)}", TERM
+        case Ops.REDUCE if (sum_ := indexed_sum(u, _render)) is not None:
+            return sum_
         case Ops.REDUCE:
             kind, axes, *_ = u.arg
             axis = "" if len(axes) == u.src[0].ndim else f", axis={axes if len(axes) > 1 else axes[0]}"
             return f"{kind}({src[0][0]}{axis})", ATOM
         case Ops.ROLL:
-            return f"roll({src[0][0]}, {', '.join(f'{s} on {a}' for s, a in u.arg)})", ATOM
+            return f"roll({src[0][0]}, {_shifts(u)})", ATOM
         case Ops.NEAR:
             return f"{u.arg[0]}({src[0][0]})", ATOM
         case Ops.GATHER if u.src[1].op is Ops.NEAR:

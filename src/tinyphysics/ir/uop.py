@@ -54,6 +54,7 @@ _lock = threading.Lock()
 
 
 _put = object.__setattr__
+NO_LEAVES: frozenset[UOp] = frozenset()
 
 
 def _arg_key(arg: Any) -> Any:
@@ -434,8 +435,11 @@ class UOp(Arithmetic):
                 waiting += below
                 continue
             waiting.pop()
-            own = [u] if u.op is Ops.VAR else []
-            found = frozenset(own).union(*(cast(frozenset[UOp], s._leaves) for s in u.src))
+            found = frozenset((u,)) if u.op is Ops.VAR else NO_LEAVES
+            for s in u.src:
+                more = cast(frozenset[UOp], s._leaves)
+                if not more <= found:  # most nodes have the leaves of one of their sources
+                    found = more if found <= more else found | more
             object.__setattr__(u, "_leaves", found)
         return cast(frozenset[UOp], self._leaves)
 

@@ -1,7 +1,7 @@
 """What is added to a system that moves?  Potentials for sums such as `gravity + oblateness` and `chain + trap`."""
 
-# mypy: ignore-errors
-# a shape, as in q: Array["n", 3], is no type to mypy
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# systems stand here as users write them: without types of what they return
 from __future__ import annotations
 
 from tinyphysics.front.functions import sqrt

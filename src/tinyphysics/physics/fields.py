@@ -4,8 +4,8 @@ A field has one canonical pair at each point of a lattice. With a spacing dx the
 continuum divided by dx (by dx*dx in two dimensions), so that the momentum at a point is the rate of the field there.
 """
 
-# mypy: ignore-errors
-# a shape, as in u: Array["h", "w"], is no type to mypy
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# systems stand here as users write them: without types of what they return
 from __future__ import annotations
 
 import math

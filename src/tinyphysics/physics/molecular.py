@@ -5,8 +5,8 @@ positions and a list of indices, a row for each term, and give one energy a row;
 nearest images. Nothing has a unit: whatever is used for length, energy and mass, the rest follows (docs/molecular.md).
 """
 
-# mypy: ignore-errors
-# a shape, as in q: Array["n", 3], is no type to mypy
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# systems stand here as users write them: without types of what they return
 from __future__ import annotations
 
 import math

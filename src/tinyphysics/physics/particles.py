@@ -3,8 +3,8 @@
 A start is a dict of states and parameters for evolve: `sim.evolve(**plummer(1000, seed=1), steps=100)`.
 """
 
-# mypy: ignore-errors
-# a shape, as in q: Array["n", 3], is no type to mypy
+# mypy: allow-untyped-defs, allow-incomplete-defs
+# systems stand here as users write them: without types of what they return
 from __future__ import annotations
 
 import math
@@ -112,7 +112,7 @@ def on_ellipse(a: float, e: float, anomaly: float, mu: float) -> tuple[Any, Any]
 
 def into_space(v: Any, perihelion: float, inclination: float, node: float) -> list[float]:
     """Turned by the argument of perihelion about z, by the inclination about x, by the node about z."""
-    x, y, z = *v, 0.0
+    x, y, z = v[0], v[1], 0.0
     c, s = cos_sin(perihelion)
     x, y = c * x - s * y, s * x + c * y
     c, s = cos_sin(inclination)

@@ -178,7 +178,7 @@ def goal_rows(goal: Goal, plan: Plan) -> list[Row]:
         ]
     found = {"error": d.error, "energy_drift": d.drift}
     rows = []
-    if goal.dt is None:
+    if goal.dt is None and d.tolerance is None:
         rows.append(
             Row("dt", f"{d.dt:.6g}", "the longest that meets them; a run takes one that divides its time")
         )
@@ -367,7 +367,7 @@ def explain(
     if goal.precision == "lattice":
         chosen += lattice_rows(system, goal, program)
     if system.kind != "map" and step.jump is None and not method.adaptive:
-        chosen += rounding_rows(step, goal)
+        chosen += rounding_rows(system, step, goal)
     if goal.approximate is not None:
         chosen += approximate_rows(goal.approximate)
     if goal.hierarchy is not None:

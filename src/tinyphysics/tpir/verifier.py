@@ -7,9 +7,11 @@ only. Every certificate speaks of exact arithmetic and is one-sided: what is not
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Union
 
 from tinyphysics.errors import TraceError, VerifyError
 from tinyphysics.ir.ops import Ops
@@ -30,8 +32,10 @@ from tinyphysics.tpir.proof.certificate import Verdict as Verdict
 from tinyphysics.tpir.proof.discontinuities import jump_in
 from tinyphysics.tpir.proof.force_gradient import MOST_COMPONENTS as MOST_WITH_DT
 from tinyphysics.tpir.proof.force_gradient import double_bracket, even, named, one_factor
+from tinyphysics.tpir.proof.mend import fresh
 from tinyphysics.tpir.proof.readers.collocation import Collocated, solves
 from tinyphysics.tpir.proof.readers.kepler import Framed, in_frame
+from tinyphysics.tpir.proof.readers.maps import Mapped, maps_pairs
 from tinyphysics.tpir.proof.readers.oscillators import Rotated, rotates
 from tinyphysics.tpir.proof.readers.propagate import jump_verdicts
 from tinyphysics.tpir.proof.units import DT, moving
@@ -46,6 +50,7 @@ from tinyphysics.tpir.proof.weights import (
     uneven,
 )
 
+Reader = Union["Verifier", Framed, Collocated, Rotated, Mapped]
 MOST_COMPONENTS = 24  # a curl is tested component by component up to here
 
 
@@ -375,11 +380,31 @@ def verify(program: Program) -> Certificate:
     for claim in program.claims:
         verdict = certificate[claim]
         if not verdict:
-            raise VerifyError(verdict.because, fix=remedy(verifier_of(exact), claim, verdict))
+            found = verifier_of(exact)
+            told = remedy(found, claim, verdict)
+            if program.bare and (mended := corrected(program, found)) is not None:
+                told += f"\n  The corrected listing:\n{textwrap.indent(str(mended), '    ').rstrip()}"
+            raise VerifyError(verdict.because, fix=told)
     return certificate
 
 
-def verifier_of(program: Program) -> Verifier | Framed | Collocated | Rotated:
+def corrected(program: Program, verifier: Reader) -> Program | None:
+    """A listing with its stale flows computed again where they are used, if it is then what it claims."""
+    for _ in program.states:
+        stale = (
+            next((u for u in verifier.blocks.updates if u.stale), None)
+            if isinstance(verifier, Verifier)
+            else None
+        )
+        if stale is None:
+            break
+        program = fresh(program, next(i for i in program.step if i == stale.instruction))
+        verifier = verifier_of(in_reals(replace(program, claims=())))
+    shown = certified(in_reals(replace(program, claims=())))
+    return program if all(shown[claim] for claim in program.claims) else None
+
+
+def verifier_of(program: Program) -> Reader:
     """Of a program in real numbers."""
     return (
         Framed(program)
@@ -388,6 +413,8 @@ def verifier_of(program: Program) -> Verifier | Framed | Collocated | Rotated:
         if solves(program)
         else Rotated(program)
         if rotates(program)
+        else Mapped(program)
+        if maps_pairs(program)
         else Verifier(program)
     )
 
@@ -415,7 +442,7 @@ def wrong_derivative(program: Program) -> str:
     return ""
 
 
-def remedy(verifier: Verifier | Framed | Collocated | Rotated, claim: str, verdict: Verdict) -> str:
+def remedy(verifier: Reader, claim: str, verdict: Verdict) -> str:
     stale = (
         next((u for u in verifier.blocks.updates if u.stale), None)
         if isinstance(verifier, Verifier)

@@ -1,6 +1,7 @@
-"""Which figure suits a run?  Orbits, a phase portrait, a space-time image or a field; and how well it kept its energy.
+"""How is a run drawn?  As orbits, a phase portrait, a space-time image or a field; and how well it kept its energy.
 
-The one file that imports matplotlib. Nothing is shown: a figure is returned, and notebooks draw it.
+matplotlib is imported here, in view/panels.py and in view/films.py alone. Nothing is shown: a figure is returned, and
+notebooks draw it.
 """
 
 from __future__ import annotations
@@ -10,32 +11,27 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
+from tinyphysics.errors import InputError
 from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
-from tinyphysics.view.terminal import energy_picture, with_members
-
-COLOURS = (
-    "#2f6db5",
-    "#d9632a",
-    "#3a9a6b",
-    "#a34fa0",
-    "#c9a227",
-    "#4fb0c6",
-    "#b23a48",
-    "#6b6b6b",
-    "#8a6d3b",
-    "#5b5bd6",
+from tinyphysics.view.choice import choose_kind, visible
+from tinyphysics.view.panels import (
+    COLOURS,
+    INK,
+    courses,
+    curves,
+    dressed,
+    energy_error,
+    over_time,
+    phase,
+    portrait,
+    scalar,
+    scattered,
 )
-MOST_CURVES = 10  # more bodies or members than this are a cloud
-FEW_SITES = 6  # a chain this short is curves over time, not an image
-DENSE = 20_000  # more points than this are a density
-MOST_STEPS = 200_000  # of all members; the energy of longer runs is drawn at its frames, not replayed
-FAINT, INK = "#c9ced6", "#3c4048"
+from tinyphysics.view.quantities import Quantity, quantity, together
+from tinyphysics.view.space import paths, rows_of_three
 
 
 def png(fig: Figure) -> bytes:
@@ -51,23 +47,43 @@ def drawing() -> Figure:
     return fig
 
 
-def plot(out: Trajectory, system: System, figure: Figure | None = None) -> Figure:
-    """What suits the system on the left; what it does in time, and its energy, on the right."""
+def plot(
+    out: Trajectory,
+    system: System,
+    figure: Figure | None = None,
+    kind: str | None = None,
+    x: Any = None,
+    y: Any = None,
+    z: Any = None,
+) -> Figure:
+    """The picture that was asked for; by default what suits the system, and beside it its course and its energy."""
+    if figure is not None and not hasattr(figure, "add_gridspec"):
+        raise InputError(
+            f"figure= is a {type(figure).__name__}, not a matplotlib Figure",
+            fix='Write out.plot(kind="energy"), or out.plot(figure=plt.figure()).',
+        )
     fig = drawing() if figure is None else figure
     if out.metrics.get("members", 1) == 0:
-        fig.suptitle(f"{system.name}: an ensemble of nobody", color=INK)
+        fig.suptitle(f"{system.name}: an ensemble without members", color=INK)
         return fig
-    side = [
-        draw
-        for draw, wanted in ((over_time, scalar(system)), (energy_error, system.energy is not None))
-        if wanted
-    ]
+    axes = {name: value for name, value in (("x", x), ("y", y), ("z", z)) if value is not None}
+    if axes and kind not in (None, "auto", "3d" if "z" in axes else "phase"):
+        raise InputError(
+            f"kind={kind!r} and {', '.join(f'{a}=' for a in axes)}: both say what the axes are",
+            fix="Give one of them.",
+        )
+    chosen = kind if axes else choose_kind(out, system, kind)
+    beside = [] if axes or kind not in (None, "auto") else side_panels(system, str(chosen))
     if figure is None:
-        fig.set_size_inches((9.2 if side else 5.4), 4.4)
-    grid = fig.add_gridspec(max(len(side), 1), 2 if side else 1, width_ratios=(1.15, 1) if side else (1,))
-    main = fig.add_subplot(grid[:, 0])
-    portrait(main, out, system)
-    for k, draw in enumerate(side):
+        fig.set_size_inches((9.2 if beside else 5.4), 4.4)
+    grid = fig.add_gridspec(
+        max(len(beside), 1), 2 if beside else 1, width_ratios=(1.15, 1) if beside else (1,)
+    )
+    if axes:
+        along(fig, grid[:, 0], out, system, str(kind or ""), axes)
+    else:
+        panel(fig, grid[:, 0], out, system, str(chosen))
+    for k, draw in enumerate(beside):
         draw(fig.add_subplot(grid[k, 1]), out, system)
     few = len(out.t) < 3 and int(out.steps[-1]) > 2
     note = "  (first and last frame only: pass save_every= to see the way between)" if few else ""
@@ -75,273 +91,88 @@ def plot(out: Trajectory, system: System, figure: Figure | None = None) -> Figur
     return fig
 
 
-# --- the system itself --------------------------------------------------------------------------------
-def scalar(system: System) -> bool:
-    """One degree of freedom: beside its portrait there is room for its course in time."""
-    return len(system.q) == 1 and system.q[0].shape == () and bool(system.p)
-
-
-def portrait(ax: Axes, out: Trajectory, system: System) -> None:
-    states = [s for s in system.states if s.role != "momentum"]
-    first, shape = states[0], states[0].var.shape
-    x = with_members(out, first.name, shape)  # (frames, members, shape...)
-    if shape == () and system.kind == "map":
-        iterates(
-            ax,
-            out,
-            [with_members(out, s.name, ()) for s in states if s.var.shape == ()],
-            [s.name for s in states],
-        )
-    elif shape == () and len(states) > 1 and states[1].var.shape == ():
-        curves(ax, np.stack([x, with_members(out, states[1].name, ())], -1), first.name, states[1].name)
-    elif shape == ():
-        p = next(s.name for s in system.states if s.role == "momentum")
-        curves(ax, np.stack([x, with_members(out, p, ())], -1), first.name, p, equal=False)
-        ax.set_title("phase portrait")
-    elif shape == (2,) or len(shape) == 2 and shape[1] in (2, 3):
-        bodies(ax, x.reshape(len(x), -1, shape[-1]), first.name)
-    elif len(shape) == 1:
-        chain(ax, out, x[:, 0], first.name, x.shape[1])
-    else:
-        field(ax, out, x[-1, 0], first.name, x.shape[1])
-    dressed(ax)
-
-
-def curves(ax: Axes, xy: Any, x_name: str, y_name: str, equal: bool = True) -> None:
-    """(frames, bodies, 2) as lines from their beginning to a dot at their end; many as a cloud."""
-    count = xy.shape[1]
-    ax.set(xlabel=x_name, ylabel=y_name)
-    if count == 1:
-        faded(ax, xy[:, 0])
-    elif 0 < count <= MOST_CURVES:
-        for k in range(count):
-            ax.plot(xy[:, k, 0], xy[:, k, 1], lw=1.1 if len(xy) > 2 else 0, color=COLOURS[k % len(COLOURS)])
-            ax.plot(
-                *last_finite(xy[:, k]),
-                "o",
-                ms=5,
-                color=COLOURS[k % len(COLOURS)],
-                mec="white",
-                mew=0.7,
-                zorder=3,
-            )
-    else:
-        cloud(ax, xy[0], xy[-1])
-    if equal:
-        ax.set_aspect("equal", adjustable="datalim")
-
-
-def faded(ax: Axes, xy: Any) -> None:
-    """One curve, from light to dark in time."""
-    ends: Any = np.stack([xy[:-1], xy[1:]], 1) if len(xy) > 2 else np.empty((0, 2, 2))
-    lines = LineCollection(ends, array=np.arange(len(ends)), cmap="viridis_r", lw=1.4, capstyle="round")
-    ax.add_collection(lines)
-    ax.plot(xy[:, 0], xy[:, 1], lw=0)  # for the limits of the axes
-    ax.plot(*xy[0], "o", ms=6, mfc="white", mec="#9fbf3b", mew=1.4, zorder=3)
-    ax.plot(*last_finite(xy), "o", ms=7, color="#440154", mec="white", mew=0.8, zorder=3)
-    ax.autoscale_view()
-
-
-def last_finite(xy: Any) -> Any:
-    good = xy[np.isfinite(xy).all(-1)]
-    return good[-1] if len(good) else xy[0]
-
-
-def cloud(ax: Axes, before: Any, after: Any) -> None:
-    """The last frame over the first one; as a density where points would hide each other."""
-    after = after[np.isfinite(after).all(-1)]
-    if not len(after):
-        ax.text(0.5, 0.5, "nothing is left in the last frame", ha="center", color=INK, transform=ax.transAxes)
-        return
-    if len(after) > DENSE:
-        density(ax, after[:, 0], after[:, 1])
-        return
-    size = float(np.clip(3_000 / max(len(after), 1), 0.6, 14))
-    ax.scatter(before[:, 0], before[:, 1], s=size, color=FAINT, lw=0, label="first frame")
-    ax.scatter(after[:, 0], after[:, 1], s=size, color=COLOURS[0], lw=0, alpha=0.8, label="last frame")
-    ax.legend(loc="upper right", fontsize=8, frameon=False, markerscale=max(1.0, 4 / size**0.5))
-
-
-def density(ax: Axes, x: Any, y: Any) -> None:
-    """How many points where, on a logarithmic scale; a few far ones do not make the rest small."""
-    ends = []
-    for v in (x, y):
-        low, high = np.quantile(v, (3e-3, 1 - 3e-3))
-        ends += [low - 0.1 * (high - low), high + 0.1 * (high - low)]
-    inside = (x >= ends[0]) & (x <= ends[1]) & (y >= ends[2]) & (y <= ends[3])
-    ax.hexbin(
-        x[inside],
-        y[inside],
-        gridsize=160,
-        bins="log",
-        cmap="magma",
-        mincnt=1,
-        linewidths=0.1,
-        extent=tuple(ends),
+def side_panels(system: System, kind: str) -> list[Any]:
+    """What stands beside the picture: the course of single numbers in time, and the energy error."""
+    course = (
+        kind not in ("time", "map")
+        and visible(system)[0].var.shape == ()
+        and (scalar(system) or not system.p)
     )
-    ax.set(xlim=ends[:2], ylim=ends[2:], facecolor="#000004")
+    return [over_time] * course + [energy_error] * (system.energy is not None)
 
 
-def bodies(ax: Axes, q: Any, name: str) -> None:
-    """Orbits of a few bodies, the last frame of many; of three coordinates the third is a colour, or left out."""
-    count = q.shape[1]
-    x, y = (f"{name}[{', '.join([':'] * (count > 1) + [c])}]" for c in "01")
-    if count > MOST_CURVES and q.shape[2] == 3 and count <= DENSE:
-        last = q[-1][np.isfinite(q[-1]).all(-1)]
-        last = last[np.argsort(last[:, 2], kind="stable")]  # the nearer ones in front
-        size = float(np.clip(6_000 / max(len(last), 1), 0.8, 30))
-        dots = ax.scatter(last[:, 0], last[:, 1], c=last[:, 2], s=size, cmap="viridis", lw=0)
-        scale(ax, dots, f"{name}[:, 2]")
-        ax.set(xlabel=x, ylabel=y, title=f"{count:,} bodies at the end")
-        ax.set_aspect("equal", adjustable="datalim")
+def panel(fig: Figure, where: Any, out: Trajectory, system: System, kind: str) -> None:
+    """One picture of one kind."""
+    if kind == "3d":
+        ax = fig.add_subplot(where, projection="3d")
+        paths(ax, *rows_of_three(out, visible(system)), COLOURS, INK)
         return
-    curves(ax, q[..., :2], x, y)
-    told = "orbit" if count == 1 else f"{count:,} orbits" if count <= MOST_CURVES else f"{count:,} bodies"
-    ax.set_title(told + (", seen along the third axis" if q.shape[2] == 3 else ""))
-
-
-def colour_map(values: Any) -> dict[str, Any]:
-    """Blue to red about 0 for what has both signs, else from dark to light."""
-    finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    if low < 0 < high and min(-low, high) > 0.05 * max(-low, high):
-        most = float(np.quantile(np.abs(finite), 0.999)) or max(-low, high)
-        return {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
-    return {"cmap": "magma"}
-
-
-def scale(ax: Axes, what: Any, label: str) -> None:
-    bar = ax.figure.colorbar(what, ax=ax, shrink=0.75, pad=0.02)
-    bar.set_label(label, fontsize=9, color=INK)
-    bar.ax.tick_params(labelsize=8, color="#9aa0a8", labelcolor=INK)
-    bar.outline.set_visible(False)
-
-
-def chain(ax: Axes, out: Trajectory, x: Any, name: str, members: int) -> None:
-    """Sites across, time upwards; two frames are two lines."""
-    told = f"{name} in space and time" + (f", the first of {members:,} members" if members > 1 else "")
-    sites = np.arange(x.shape[1])
-    if len(x) < 3:
-        for row, colour, label in ((x[0], FAINT, "first frame"), (x[-1], COLOURS[0], "last frame")):
-            ax.plot(sites, row, color=colour, lw=1.4, label=label)
-        ax.legend(fontsize=8, frameon=False)
-        ax.set(xlabel="site", ylabel=name)
-        return
-    if len(sites) <= FEW_SITES:
-        for k in sites:
-            ax.plot(out.t, x[:, k], lw=1.1, color=COLOURS[k], label=f"{name}[{k}]")
-        ax.legend(fontsize=8, loc="upper right", edgecolor="none", framealpha=0.85)
-        ax.set(xlabel="t", ylabel=name, title=told.replace("space and time", "time"))
-        ax.margins(x=0)
-        return
-    picture = ax.pcolormesh(sites, out.t, x, shading="nearest", rasterized=True, **colour_map(x))
-    scale(ax, picture, name)
-    ax.set(xlabel="site", ylabel="t", title=told)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def field(ax: Axes, out: Trajectory, x: Any, name: str, members: int) -> None:
-    """The last frame; of more than two axes the sum over the first ones."""
-    told = name
-    if x.ndim > 2:
-        x, told = (
-            x.sum(tuple(range(x.ndim - 2))),
-            f"sum of {name} over its first {'axis' if x.ndim == 3 else 'axes'}",
-        )
-    picture = ax.imshow(x, origin="lower", interpolation="nearest", **colour_map(x))
-    scale(ax, picture, told)
-    which = f", the first of {members:,} members" if members > 1 else ""
-    ax.set(
-        xlabel="second axis" if told == name else "last axis",
-        ylabel="first axis" if told == name else "last but one",
-        title=f"{name} at t = {out.t[-1]:g}{which}",
-    )
-
-
-def iterates(ax: Axes, out: Trajectory, values: list[Any], names: list[str]) -> None:
-    """Points of a map in the plane of its first two states, or over the step number."""
-    if len(values) == 1:
-        for k in range(min(values[0].shape[1], MOST_CURVES)):
-            ax.plot(out.steps, values[0][:, k], ".", ms=2.5, color=COLOURS[k])
-        ax.set(xlabel="step", ylabel=names[0], title="iterates")
-        return
-    x, y = (v.ravel() for v in values[:2])
-    good = np.isfinite(x) & np.isfinite(y)
-    if good.sum() > 10 * DENSE:
-        density(ax, x[good], y[good])
+    ax = fig.add_subplot(where)
+    if kind == "energy":
+        energy_error(ax, out, system)
+    elif kind == "time":
+        over_time(ax, out, system)
+    elif kind == "phase":
+        phase(ax, out, system)
     else:
-        colour = np.repeat(np.arange(values[0].shape[1])[None], len(values[0]), 0).ravel()[good]
-        size = float(np.clip(9_000 / max(good.sum(), 1), 0.4, 6))
-        one = values[0].shape[1] == 1
-        ax.scatter(
-            x[good], y[good], s=size, c=COLOURS[0] if one else colour, cmap=None if one else "viridis", lw=0
-        )
-    ax.set(xlabel=names[0], ylabel=names[1], title=f"{int(good.sum()):,} iterates")
-
-
-# --- beside it ------------------------------------------------------------------------------------------
-def over_time(ax: Axes, out: Trajectory, system: System) -> None:
-    name = next(s.name for s in system.states if s.role == "position")
-    q = with_members(out, name, ())
-    if q.shape[1] > MOST_CURVES:
-        low, mid, high = np.nanquantile(q, (0.1, 0.5, 0.9), axis=1)
-        ax.fill_between(out.t, low, high, color=COLOURS[0], alpha=0.25, lw=0)
-        ax.plot(out.t, mid, color=COLOURS[0], lw=1.2)
-        ax.set_title("median, and the middle four fifths")
-    for k in range(q.shape[1] if q.shape[1] <= MOST_CURVES else 0):
-        ax.plot(out.t, q[:, k], lw=1.1, color=COLOURS[k])
-    ax.set(xlabel="t", ylabel=name)
-    ax.margins(x=0)
+        portrait(ax, out, system, kind)
     dressed(ax)
 
 
-def energy_error(ax: Axes, out: Trajectory, system: System) -> None:
-    """(E - E0)/S at every step as in drift; of long runs and large ensembles, relative to E0 and at the frames."""
-    members = max(int(out.metrics.get("members", 1)), 1)
-    steps = int(out.steps[-1])
-    if steps * members <= MOST_STEPS:
-        picture = energy_picture(out, system)
-        assert picture is not None
-        lines, y_name, title = list(picture.curves), picture.y_name, picture.title
+def along(fig: Figure, where: Any, out: Trajectory, system: System, kind: str, asked: dict[str, Any]) -> None:
+    """Curves along the axes that were named."""
+    t, points, names = named_axes(out, system, kind, asked)
+    if points.shape[-1] == 3:
+        ax = fig.add_subplot(where, projection="3d")
+        paths(ax, points, names, COLOURS, INK)
+        return
+    ax = fig.add_subplot(where)
+    if names[0] == "t":
+        courses(ax, t, points[..., 1], names[1])
+    elif system.kind == "map":
+        scattered(ax, points[..., 0], points[..., 1])
+        ax.set(xlabel=names[0], ylabel=names[1])
     else:
-        energy = np.asarray(out.energy).reshape(len(out.t), -1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            off = (energy - energy[0]) / (np.nanmax(np.abs(energy[0])) or 1.0)
-        largest = "|E0|" if energy.shape[1] == 1 else "max |E0|"
-        lines, y_name, title = (
-            [(out.t, v) for v in off.T],
-            f"(E - E0)/{largest}",
-            "energy error, at the frames",
-        )
-    ax.axhline(0.0, color=FAINT, lw=0.8, zorder=0)
-    if len(lines) > MOST_CURVES:
-        values = np.stack([v for _, v in lines], 1)
-        low, mid, high = np.nanquantile(values, (0.0, 0.5, 1.0), axis=1)
-        ax.fill_between(lines[0][0], low, high, color=COLOURS[1], alpha=0.25, lw=0)
-        ax.plot(lines[0][0], mid, color=COLOURS[1], lw=0.9)
-        title += ": median and all"
-    else:
-        for k, (t, v) in enumerate(lines):
-            ax.plot(t, v, lw=0.8, color=COLOURS[1] if len(lines) == 1 else COLOURS[k])
-    ax.set(xlabel="t", ylabel=y_name)
-    ax.set_title(title)
-    ax.ticklabel_format(axis="y", scilimits=(-3, 3), useMathText=True)
-    ax.margins(x=0)
+        curves(ax, points, names[0], names[1], equal=alike(*names))
     dressed(ax)
 
 
-def dressed(ax: Axes) -> None:
-    """Quiet axes: no box, small numbers, and a title that does not shout."""
-    image = bool(ax.images) or any(type(c).__name__ == "QuadMesh" for c in ax.collections)
-    for edge in ("top", "right"):
-        ax.spines[edge].set_visible(image)
-    for spine in ax.spines.values():
-        spine.set_color("#9aa0a8")
-        spine.set_linewidth(0.8)
-    ax.tick_params(labelsize=8, color="#9aa0a8", labelcolor=INK)
-    ax.xaxis.label.set(fontsize=9, color=INK)
-    ax.yaxis.label.set(fontsize=9, color=INK)
-    ax.title.set(fontsize=10, color=INK)
-    if not image and ax.get_facecolor()[:3] == (1.0, 1.0, 1.0):
-        ax.grid(color="#eceef1", lw=0.7)
-        ax.set_axisbelow(True)
+def named_axes(
+    out: Trajectory, system: System, kind: str, asked: dict[str, Any]
+) -> tuple[Any, Any, list[str]]:
+    """(times, points of shape (times, curves, 2 or 3), names of the axes)."""
+    if kind == "phase" and "y" not in asked:
+        asked = asked | {"y": conjugate(system, asked["x"])}
+    asked = {"x": "t"} | asked if "z" not in asked else asked
+    missing = [a for a in ("x", "y") if a not in asked]
+    if missing:
+        raise InputError(
+            f"{', '.join(f'{a}=' for a in asked)} without {' and '.join(f'{a}=' for a in missing)}",
+            fix='Name the others too, as in out.plot(x="q[0]", y="p[0]"); y= alone is drawn over time.',
+        )
+    timed = [a for a, v in asked.items() if isinstance(v, str) and v in TIMES]
+    named = together({a: quantity(out, system, a, v) for a, v in asked.items() if a not in timed} or {
+        a: quantity(out, system, a, v) for a, v in asked.items()
+    })  # fmt: skip
+    one = next(iter(named.values()))
+    for a in timed:  # at the times of the others: an observable may have more of them than there are frames
+        named[a] = Quantity("t", one.t, np.broadcast_to(one.t[:, None], one.values.shape))
+    order = sorted(named)
+    return one.t, np.stack([named[a].values for a in order], -1), [named[a].label for a in order]
+
+
+TIMES = ("t", "time")
+
+
+def alike(a: str, b: str) -> bool:
+    """Two components of one state have one scale: a circle is drawn round."""
+    return a.partition("[")[0] == b.partition("[")[0]
+
+
+def conjugate(system: System, name: Any) -> str:
+    """The momentum of a position: "p[0]" for "q[0]"."""
+    base, bracket, rest = str(name).partition("[")
+    for q, p in system.pairs:
+        if str(q.arg) == base:
+            return f"{p.arg}{bracket}{rest}"
+    raise InputError(f"x={name!r} is not a position", fix="Name y= too: the momentum or the rate to draw.")

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tinyphysics.report import Report
+from tinyphysics.report import Report, Summary
 from tinyphysics.system import System
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.view.canvas import HIGH, WIDE, Canvas, Span, framed, left_margin, same_scale, span_of
@@ -38,7 +38,7 @@ class Picture:
 # --- what to draw -----------------------------------------------------------------------------
 def portrait(out: Trajectory, system: System) -> Picture:
     """The picture that suits a system: orbit, phase portrait, or a component over time."""
-    states = [s for s in system.states if s.role != "momentum"]
+    states = [s for s in system.states if s.role != "momentum" or system.kind == "map"]
     first = states[0]
     shape = first.var.shape
     if len(states) >= 2 and shape == states[1].var.shape == ():
@@ -148,6 +148,13 @@ def spaced(texts: Iterator[Text]) -> Iterator[Text]:
 def draw_report(report: Report) -> RenderableType:
     """A report whose reasons wrap in their own column."""
     parts: list[RenderableType] = [Text(report.title, style="bold")]
+    if isinstance(report, Summary):
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(no_wrap=True, style="cyan")
+        grid.add_column()
+        for r in report.brief.rows:
+            grid.add_row(r.name, f"{r.verdict} ({r.where})" if r.where else r.verdict)
+        return Group(*parts, Padding(grid, (0, 0, 0, 2)))
     for section in report.sections:
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(no_wrap=True)

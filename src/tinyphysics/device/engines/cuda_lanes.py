@@ -21,6 +21,7 @@ from tinyphysics.device.cuda.tuning import Form, Tuner
 from tinyphysics.device.engines.engine import LEAST_BLOCK, Arrays, KernelEngine, Lanes, observed, parameters
 from tinyphysics.device.numbers import LOST, NUMPY_DTYPE
 from tinyphysics.target import PORTABLE, Seed, VectorShape
+from tinyphysics.tpir.kernels.extremes import ExtremesOf
 from tinyphysics.util import prod
 
 THREADS = 128  # of a block: many blocks are there for every processor, and the last ones wait for little
@@ -194,8 +195,9 @@ class CudaEngine(KernelEngine):
         probe: Any = None,
         kernel: Any = None,
         seed: Seed = PORTABLE,
+        extremes: ExtremesOf | None = None,
     ) -> None:
-        super().__init__(program, loader, probe, 1, kernel, seed)
+        super().__init__(program, loader, probe, 1, kernel, seed, extremes)
         self.tools = tools
         self.tuner = Tuner(self)
 
@@ -437,7 +439,7 @@ class CudaEngine(KernelEngine):
         return observed(series, k.observed, m.members)
 
     def bad(self, m: Lanes) -> list[int]:
-        return self.tools.bad(m.carried, m.members)
+        return self.tools.bad(replace(m.carried, rows=self.moved), m.members)
 
     def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
         return self.bad_place(self.tools.gather(m.carried, [k]).numpy()[:, 0])

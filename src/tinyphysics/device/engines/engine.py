@@ -24,6 +24,7 @@ from tinyphysics.device.numbers import NUMPY_DTYPE, finite
 from tinyphysics.device.protocols import Parts
 from tinyphysics.ir.uop import UOp
 from tinyphysics.target import PORTABLE, Seed, VectorShape
+from tinyphysics.tpir.kernels.extremes import ExtremesOf, keeping_extremes, own_numbers
 from tinyphysics.tpir.kernels.kernel import Kernel, Section, build_kernel, watching
 from tinyphysics.tpir.program.isa import Program
 from tinyphysics.util import prod
@@ -79,6 +80,7 @@ class KernelEngine:
         threads: int | None = None,
         kernel: Any = None,
         seed: Seed = PORTABLE,
+        extremes: ExtremesOf | None = None,
     ) -> None:
         """With a kernel or its outline given, nothing is asked of the program but its states.
 
@@ -86,11 +88,12 @@ class KernelEngine:
         """
         self.program = program
         self.loader = loader
-        self.kernel = kernel_of(program, probe, seed) if kernel is None else kernel
+        self.kernel = kernel_of(program, probe, seed, extremes) if kernel is None else kernel
         assert len({v.dtype for v in self.kernel.carried}) <= 1, "a row for each number: all have one type"
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
         self.workers = self.threads if loader.threads else 1  # threads that may call at once
         self.numbers = len(self.kernel.carried)
+        self.moved = own_numbers(self.kernel.carried)  # of these, what a step moves: extremes may be infinite
         self._functions: dict[Any, Any] = {}
         self._ready: dict[
             Any, tuple[Any, VectorShape]
@@ -379,7 +382,7 @@ class KernelEngine:
 
     def bad(self, m: Lanes) -> list[int]:
         """The members with a number that is not finite."""
-        good = finite(m.carried[:, : m.members])
+        good = finite(m.carried[: self.moved, : m.members])
         return [] if np.count_nonzero(good) == good.size else np.flatnonzero(~good.all(axis=0)).tolist()
 
     def first_bad(self, m: Lanes, k: int) -> tuple[str, int] | None:
@@ -421,10 +424,16 @@ class KernelEngine:
         return sum(prod(shape) for _, shape in self.kernel.outputs.values())
 
 
-def kernel_of(program: Program, probe: Program | None, seed: Seed) -> Kernel:
-    """The kernel of a program, with the observables of a probe fused into its loop."""
+def kernel_of(
+    program: Program, probe: Program | None, seed: Seed, extremes: ExtremesOf | None = None
+) -> Kernel:
+    """The kernel of a program, with the observables of a probe fused into its loop, or where it can, their extremes."""
     kernel = build_kernel(program, seed)
-    return kernel if probe is None else watching(kernel, build_kernel(probe))
+    if probe is None:
+        return kernel
+    seen = build_kernel(probe)
+    kept = None if extremes is None else keeping_extremes(kernel, seen, extremes)
+    return watching(kernel, seen) if kept is None else kept
 
 
 def stretches(starts: Any, lanes: int) -> list[tuple[int, int]]:

@@ -58,12 +58,18 @@ class LoopEngine:
         lists: Builder | None = None,
         trees: Callable[[], Functions] | None = None,
         seed: Seed = PORTABLE,
+        components: int | None = None,
     ) -> None:
         self.program, self.loader, self.lists_by, self.trees_by = program, loader, lists, trees
-        self.kernel = build_loops(program, seed=seed)
+        self.kernel = build_loops(program, components, seed)
         self.slots = {name: k for k, name in enumerate(self.kernel.buffers)}
         self.threads = len(os.sched_getaffinity(0)) if threads is None else threads
-        self.probe = None if probe is None else type(self)(probe, loader, None, threads, lists, trees, seed)
+        # it reads the states where they lie, so its buffers have their layout
+        self.probe = (
+            None
+            if probe is None
+            else type(self)(probe, loader, None, threads, lists, trees, seed, self.kernel.components)
+        )
         # the probe's too: it may draw where a step does not
         self.scalars = tuple(
             dict.fromkeys((*self.kernel.params, *(self.probe.kernel.params if self.probe else ())))

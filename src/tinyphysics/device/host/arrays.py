@@ -12,13 +12,16 @@ from tinyphysics.device.protocols import Parts
 from tinyphysics.ir.dtype import DType, bool_, f32
 from tinyphysics.ir.ops import Ops
 from tinyphysics.ir.uop import UOp, toposort
-from tinyphysics.ir.value import SPLIT, fma_exact
+from tinyphysics.ir.value import SPLIT, fma_exact, fma_fast
 from tinyphysics.rules.calculus.solve import STRAYED, part
 from tinyphysics.rules.functions.rounds import BEFORE, FIRST, rounds_of
 from tinyphysics.target import VectorShape
 from tinyphysics.tpir.kernels.kernel import NOW, Section
 
 Array = Any
+FEW = (
+    32  # numbers for which Python's floats are faster than the thirty array operations of a product and a sum
+)
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -66,6 +69,15 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
     return out
 
 
+def fma_few(a: Array, b: Array, c: Array) -> Array:
+    """a*b + c rounded once; of one member or a few, number by number."""
+    count = max(a.size, b.size, c.size)
+    if count > FEW or not a.ndim == b.ndim == c.ndim == 1:
+        return fma64(a, b, c)
+    lists = (x.tolist() * (count if x.size == 1 else 1) for x in (a, b, c))
+    return np.array([fma_fast(x, y, z) for x, y, z in zip(*lists)])
+
+
 def fma32(a: Array, b: Array, c: Array) -> Array:
     """The product is exact in float64; its sum is rounded to odd, then once to float32."""
     a, b, c = (np.ascontiguousarray(x, np.float64) for x in np.broadcast_arrays(a, b, c))
@@ -102,7 +114,7 @@ BINARY: dict[Ops, Callable[[Array, Array], Array]] = {
 def operation(u: UOp, a: Sequence[Array]) -> Array:
     match u.op:
         case Ops.FMA:
-            return fma32(*a) if u.dtype is f32 else fma64(*a)
+            return fma32(*a) if u.dtype is f32 else fma_few(*a)
         case Ops.SQRT:
             return np.sqrt(a[0])
         case Ops.NEG:

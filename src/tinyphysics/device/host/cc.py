@@ -75,6 +75,30 @@ def build(source: str, flags: Sequence[str] = FLAGS, *, march: str | None = None
     return body
 
 
+def executable(source: str, target: Path, static: bool) -> None:
+    """A complete C program as a file that runs by itself; static: it needs no library of the machine that it runs on."""
+    command = compiler()
+    flags = ["-O2", for_processor(), *FLAGS[2:-2], *(["-static"] if static else [])]
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        file, made = Path(folder, "program.c"), Path(folder, "program")
+        file.write_text(source)
+        try:
+            done = subprocess.run(
+                [*command, *flags, str(file), "-o", str(made), "-lm"],
+                capture_output=True,
+                text=True,
+                timeout=600,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BackendError(f"`{command[0]}` could not be run: {error}") from error
+        if done.returncode or not made.exists():
+            fix = "Try another compiler: CC=gcc."
+            if static:
+                fix = "Static libraries may be missing: install libc6-dev or glibc-static, or leave --static out."
+            raise BackendError(f"`{command[0]}` failed: {done.stderr.strip()[:600]}", fix=fix)
+        os.replace(made, target)
+
+
 def for_processor() -> str:
     """The option for the processor that code is made for now."""
     if not PROCESSOR.value:

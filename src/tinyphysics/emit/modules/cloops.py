@@ -27,6 +27,8 @@ class LoopHost:
     above: tuple[str, ...] = ()  # memory that the device sees, too; {n}: numbers of uniform
     local: tuple[str, ...] = ("double uniform[{n}];", "signed char flags[1] = {{0}};")
     wait: str = ""
+    entry: str = "int main(int argc, char **argv)"
+    read: str = "fread(&x, sizeof x, 1, stdin) != 1"  # the next number of an array; true if there is none
 
 
 HERE = LoopHost()
@@ -86,7 +88,7 @@ def complete_loops(k: LoopKernel, program: Program, host: LoopHost = HERE) -> st
         stores = [
             f"(({t} *)buffers[{slots[b]}])[{place(k.buffers[b], shape, k.components)}] = x;" for b in targets
         ]
-        read = f"{t} x; if (fread(&x, sizeof x, 1, stdin) != 1) return 3;"
+        read = f"{t} x; if ({host.read}) return 3;"
         lines.append(f"  /* {name} */\n" + each(shape, f"{{ {read} {' '.join(stores)} }}"))
     lines.append(
         "  if (steps > 0) { init(buffers, uniform, flags, 0, 1); step(buffers, uniform, flags, 0, steps); "
@@ -114,7 +116,7 @@ def complete_loops(k: LoopKernel, program: Program, host: LoopHost = HERE) -> st
 #include <stdio.h>
 #include <stdlib.h>
 {host.module(k, careful=True)}{BLAKE2B}{above}
-int main(int argc, char **argv) {{
+{host.entry} {{
   if (argc != {4 + len(given)}) {{ fprintf(stderr, "usage: {usage} < arrays\\n"); return 2; }}
   const long long steps = atoll(argv[1]);
   const double dt = atof(argv[2]), t0 = atof(argv[3]);

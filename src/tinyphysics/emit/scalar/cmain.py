@@ -84,6 +84,7 @@ class Host:
     shared: str = ""  # before memory that both sides see; empty: it is local
     call: str = "{name}("
     wait: str = ""
+    entry: str = "int main(int argc, char **argv)"
 
 
 HERE = Host()
@@ -151,7 +152,7 @@ def complete_program(k: Kernel, program: Program, host: Host = HERE) -> str:
 #include <stdio.h>
 #include <stdlib.h>
 {careful}{BLAKE2B}{above}
-int main(int argc, char **argv) {{
+{host.entry} {{
   if (argc != {first + len(read)}) {{ fprintf(stderr, "usage: {usage}\\n"); return 2; }}
   long long steps = atoll(argv[1]);
   double dt = atof(argv[2]), t0 = atof(argv[3]);

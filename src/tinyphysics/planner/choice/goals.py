@@ -29,7 +29,9 @@ from tinyphysics.planner.methods.catalog import BY_NAME, CHOICES, METHODS, Metho
 from tinyphysics.planner.methods.needs import objection, splits
 from tinyphysics.system import System
 from tinyphysics.tpir.precision.precision import PRECISIONS
+from tinyphysics.util import plural
 
+SHOWN = 3  # methods that an error names
 MOST_FINALISTS = 8  # methods that are piloted, once one of them has met the goals
 FINALISTS = 2.0  # times its work: who would need more, by what was felt so far, is not piloted then
 
@@ -41,8 +43,8 @@ def in_words(goal: Goal) -> str:
     return "keeps " + " and ".join([*energy, f"the state to {error:g}"])
 
 
-def check_goals(kind: str, name: str, goal: Goal) -> None:
-    """What cannot be promised is refused before anything is compiled."""
+def check_goals(kind: str, name: str, goal: Goal, adapts: bool = False) -> None:
+    """What cannot be promised is refused before anything is compiled; `adapts`: the method chooses its own steps."""
     for word, value in (("energy_drift", goal.energy_drift), ("error", goal.error)):
         if value is None:
             continue
@@ -55,10 +57,20 @@ def check_goals(kind: str, name: str, goal: Goal) -> None:
             f"`{name}` is a map: it has no step that could be made accurate",
             fix="Leave energy_drift=, error= and pilot= out.",
         )
-    if kind == "ode":
+    if kind == "ode" and goal.energy_drift is not None:
         raise PlanError(
-            f"energy_drift=, error= and pilot= are for energies and forces, and `{name}` is given by derivatives",
-            fix="Leave them out: the default method keeps to rounding, or to tolerance=.",
+            f"energy_drift= for `{name}`, which is given by derivatives: no energy is known for it",
+            fix="Ask for the accuracy of the state: error=1e-6.",
+        )
+    if kind == "ode" and not adapts:
+        raise PlanError(
+            f"`{name}` is given by derivatives, and goals for those are met by methods that choose their own steps",
+            fix='Leave method= out, or choose method="dop853" or "radau"; or leave error= and pilot= out.',
+        )
+    if adapts and goal.tolerance is not None and goal.error is not None:
+        raise PlanError(
+            "tolerance= with error=: pilots choose the tolerance that meets the goal",
+            fix="Leave one of the two out; tolerance= is the error of a step, error= that of the state.",
         )
     if goal.energy_drift is not None and kind == "forces":
         raise PlanError(
@@ -105,7 +117,10 @@ def candidates(system: System, facts: Facts, goal: Goal) -> list[Method]:
     fit = [m for m in able if m.name not in forbidden and not objection(m, system, facts)]
     if not fit:
         why = {m.name: "forbidden" if m.name in forbidden else objection(m, system, facts) for m in able}
-        reasons = "\n  ".join(f"{name}: {because}" for name, because in why.items())
+        lines = [f"{name}: {because}" for name, because in why.items()]
+        if (others := len(lines) - SHOWN) > 1:
+            lines[SHOWN:] = [f"and {others} others; all methods are listed in docs/methods.md"]
+        reasons = "\n  ".join(lines)
         what = "" if goal.order is None else f" of order {goal.order}"
         raise PlanError(
             f"no certified method{what} applies to `{system.name}`. Tried:\n  {reasons}",
@@ -184,7 +199,9 @@ def decided(decision: Decision) -> Plan:
     return Plan(
         decision.method,
         BY_NAME[decision.method].order,
-        "the least work that was measured to meet the goals",
+        "the least work that was measured to meet the goals"
+        if decision.tolerance is None
+        else "with the largest tolerance that was measured to meet the goal",
         turned,
         decision,
     )
@@ -213,8 +230,20 @@ def step_for(decision: Decision, reach: float) -> tuple[float, int]:
 
 def refused(system: System, goal: Goal, course: Course, trials: list[Trial]) -> str:
     at = "" if course.dt is None else f" at dt={course.dt:g}"
-    lines = "\n  ".join(f"{t.method}, order {BY_NAME[t.method].order}: {told(t)}" for t in trials)
-    return f"no method {in_words(goal)}{at} over a time of {abs(course.reach):g} for `{system.name}`. Tried:\n  {lines}"
+    near = sorted((t for t in trials if math.isfinite(t.error)), key=lambda t: missed(t, goal)) or trials
+    lines = [f"{t.method}, order {BY_NAME[t.method].order}: {told(t)}" for t in near[:SHOWN]]
+    if (others := len(trials) - len(lines)) > 0:
+        lines.append(f"and {plural(others, 'other')}, further off; all methods are listed in docs/methods.md")
+    return (
+        f"no method {in_words(goal)}{at} over a time of {abs(course.reach):g} for `{system.name}`. The nearest:\n  "
+        + "\n  ".join(lines)
+    )
+
+
+def missed(t: Trial, goal: Goal) -> float:
+    """How many times its goals a trial has measured, of the worse of them."""
+    error, drift = asked(goal)
+    return max(t.error / error, 0.0 if drift is None or t.drift is None else t.drift / drift)
 
 
 def remedy(goal: Goal, course: Course, trials: list[Trial]) -> str:

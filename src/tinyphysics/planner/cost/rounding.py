@@ -1,31 +1,27 @@
-"""How far does rounding alone take the energy?  A model, stated with its numbers, for every precision.
+"""What does explain() say of rounding before a state is known?  What is rounded to what, and why there is no number yet.
 
-Errors of single roundings are taken as independent and of mean zero, so that they add up as a random walk. Two kinds
-count: an update rounds the state itself, by up to half a unit in its last place; and a force, or the increment made of
-it, is off by as much of its own, of which dt enters the state. Both are relative to the terms of H, where the state
-changes at rates of about 1 per unit of time. What the method does to the energy is not in it, nor are biased roundings.
+How far rounding takes an energy depends on the sizes and rates of a state: runtime/measure/rounding.py measures it, at the
+state of a pilot or of the first run.
 """
 
 from __future__ import annotations
 
 import math
 
-from tinyphysics.ir import Ops, toposort
 from tinyphysics.plan import Goal
 from tinyphysics.report import Row
-from tinyphysics.step import Block, Shear, Solve, Step, Turn
+from tinyphysics.rules.functions.random import draws
+from tinyphysics.step import Block, Solve, Step, Turn
+from tinyphysics.system import System
 from tinyphysics.tpir.precision.lattice import FORCE, UNIT, Units
 from tinyphysics.tpir.precision.precision import PRECISIONS, ROUNDING
 
 OF_PAIRS = 2.0**-104  # an operation on pairs of float64: rules/digits/double_double.py
-RMS = 1 / math.sqrt(3)  # of an error that is anywhere between plus and minus 1
+NAME, NOT_ESTIMATED = "rounding", "not estimated"
 
 
 def roundings(precision: str, units: Units = ()) -> tuple[float, float]:
-    """The largest relative errors of (a state that is updated, a force).
-
-    On a lattice that of a state is a unit, for states of about 1: what moves by even numbers is off by up to one.
-    """
+    """The largest errors of (a state that is updated, a force), relative to themselves; on a lattice, of a state, a unit."""
     p = PRECISIONS[precision]
     if not p.state.is_float:
         return max((unit for name, unit in units if name != FORCE), default=UNIT), ROUNDING[p.forces]
@@ -48,33 +44,32 @@ def updates(step: Step) -> int:
     )
 
 
-def per_root_step(step: Step, precision: str, dt: float | None, units: Units = ()) -> float:
-    """The expected energy error over the square root of the number of steps, relative to the terms of H."""
-    state, force = roundings(precision, units)
-    return RMS * math.sqrt(updates(step)) * math.hypot(state, force * (1.0 if dt is None else abs(dt)))
+def never(system: System, goal: Goal) -> str:
+    """Why no state would tell: rounding does not add up to a random walk of an energy there; empty if it may."""
+    if system.energy is None:
+        return f"it is an error of energies, and `{system.name}` is given by its {system.kind}: none is known"
+    if system.clock is not None:
+        return "steps are of another time, and lengths of t are rounded too"
+    if system.driven:
+        return "H depends on t: what rounding adds to it does not stay as it is"
+    if draws(system.energy):
+        return "forces are drawn at random: energies move by more than rounding"
+    if goal.project:
+        return "every step is put back to its invariants, so that rounding does not add up"
+    if goal.approximate is not None:
+        return f"forces have errors of {goal.approximate:g}, beside which rounding is nothing"
+    return ""
 
 
-def by_lists(step: Step) -> bool:
-    """Does it sum over neighbours?"""
-    flows = [s.covector for b in step.body if isinstance(b, Block) for s in b.shears if isinstance(s, Shear)]
-    return any(u.op is Ops.NEAR for u in toposort(flows))
-
-
-def rounding_rows(step: Step, goal: Goal) -> list[Row]:
-    if goal.precision == "lattice" and by_lists(
-        step
-    ):  # pair forces are rounded too, to a unit that the size decides
-        return []
-    walk, found = (
-        per_root_step(step, goal.precision, goal.dt, goal.lattice),
-        roundings(goal.precision, goal.lattice),
-    )
-    state, force = (round(math.log2(u)) for u in found)
+def rounding_rows(system: System, step: Step, goal: Goal) -> list[Row]:
+    if why := never(system, goal):
+        return [Row(NAME, NOT_ESTIMATED, why)]
+    state, force = (round(math.log2(u)) for u in roundings(goal.precision, goal.lattice))
     return [
         Row(
-            "rounding",
-            f"{walk:.1e} sqrt(n)",
-            f"expected relative error of energies after n steps, a random walk: {updates(step)} updates a step round "
-            f"states to 2**{state}, forces to 2**{force} times dt",
+            NAME,
+            NOT_ESTIMATED,
+            "it depends on the sizes and rates of a state: run it first, or compile with pilot={...}; "
+            f"{updates(step)} updates a step round states to 2**{state}, forces to 2**{force} times dt",
         )
     ]

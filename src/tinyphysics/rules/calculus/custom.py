@@ -17,8 +17,9 @@ def op(
     definition: Callable[..., UOp],
     derivative: Callable[..., tuple[UOp, ...]] | None = None,
 ) -> Callable[..., UOp]:
-    """An element-wise operation given by an expression, differentiated by the rule given with it.
+    """Defines an element-wise operation of your own by an expression, with the rule by which it is differentiated.
 
+    `name` is how it prints. `definition(x, ...)` returns its value as an expression.
     `derivative(x, ...)` returns one partial derivative per argument; without it, differentiating
     raises and names the operation. The definition decides the value on every backend.
 

@@ -28,6 +28,7 @@ Key = tuple[tuple[Monomial, Fraction], ...]
 
 MOST_TERMS = 4_000  # an expanded product larger than this stays closed: no proof, and no explosion
 MOST_WORK = 100_000  # products of two terms for all that is asked of one numbering: some ten seconds, then no more proofs
+MOST_BITS = 8_000  # of a common denominator: beyond it coefficients are kept apart
 LARGEST_POWER = 12
 LARGEST_EXPONENT = 1_000  # of a coefficient: 0.1**1000 has 56,000 bits
 MOST_COMPONENTS = 64
@@ -92,6 +93,17 @@ def chooses(u: UOp) -> bool:
     return any(x.op is Ops.TREE or x.op in CHOSEN and any(s.leaves for s in x.src[1:]) for x in toposort([u]))
 
 
+def denominator(p: Poly) -> int:
+    """A common one, of all coefficients."""
+    return math.lcm(*{c.denominator for c in p.values()})
+
+
+def whole(p: Poly) -> dict[Monomial, int]:
+    """The coefficients over their common denominator."""
+    below = denominator(p)
+    return {m: c.numerator * (below // c.denominator) for m, c in p.items()}
+
+
 class Normal:
     """Normal forms that share one numbering of atoms, so that they can be compared."""
 
@@ -101,6 +113,9 @@ class Normal:
         self.filled: dict[int, int] = {}  # arrays that hold one number throughout, and which
         self.choices: set[int] = set()  # atoms that are 1 where a condition holds, and 0 elsewhere
         self.memo: dict[UOp, Poly] = {}
+        self.zeros: dict[UOp, bool] = {}  # what was asked: a step of many stages asks the same of each
+        self.alike: dict[tuple[UOp, UOp], bool] = {}
+        self.ratios: dict[tuple[UOp, UOp], Fraction | None] = {}
         self.work = 0  # products of two terms so far
 
     # --- polynomials --------------------------------------------------------------------------
@@ -114,12 +129,42 @@ class Normal:
         self.work += len(p) * len(q)
         if len(p) * len(q) > MOST_TERMS or self.work > MOST_WORK:
             raise TooLarge
+        if len(p) == 1 or len(q) == 1 or (below := denominator(p) * denominator(q)) >> MOST_BITS:
+            return self.term_by_term_product(p, q)
+        # over one denominator, the products of two long sums are those of whole numbers, and are not reduced one by one
+        left, right = whole(p), whole(q)
+        total: dict[Monomial, int] = {}
+        others: Poly = {}
+        for m, c in left.items():
+            for n, d in right.items():
+                k = self.plain_product(m, n)
+                if k is not None:
+                    total[k] = total.get(k, 0) + c * d
+                else:
+                    for k, e in self.product(m, n).items():
+                        others[k] = others.get(k, Fraction(0)) + c * d * e
+        out = {m: Fraction(c, below) for m, c in total.items() if c}
+        return add(out, others, Fraction(1, below)) if others else out
+
+    def term_by_term_product(self, p: Poly, q: Poly) -> Poly:
         out: Poly = {}
         for m, c in p.items():
             for n, d in q.items():
                 for k, e in self.product(m, n).items():
                     out[k] = out.get(k, Fraction(0)) + c * d * e
         return {m: c for m, c in out.items() if c}
+
+    def plain_product(self, m: Monomial, n: Monomial) -> Monomial | None:
+        """The product of two monomials without sums and choices; None if it is more than one monomial."""
+        exponents = dict(m)
+        for a, e in n:
+            if a in exponents:
+                exponents[a] += e
+            else:
+                exponents[a] = e
+        if not self.sums.keys().isdisjoint(exponents) or not self.choices.isdisjoint(exponents):
+            return None
+        return monomial(exponents)
 
     def product(self, m: Monomial, n: Monomial) -> Poly:
         exponents = dict(m)
@@ -302,6 +347,11 @@ class Normal:
         return out
 
     def same(self, u: UOp, v: UOp) -> bool:
+        if (u, v) not in self.alike:
+            self.alike[u, v] = self._same(u, v)
+        return self.alike[u, v]
+
+    def _same(self, u: UOp, v: UOp) -> bool:
         if u is v or seen_to_differ(u, v):
             return u is v
         p, q = self.form(u), self.form(v)
@@ -312,7 +362,9 @@ class Normal:
 
     def is_zero(self, u: UOp) -> bool:
         """Shown to be nothing?"""
-        return not seen_to_be_something(u) and not self.form(u)
+        if u not in self.zeros:
+            self.zeros[u] = not seen_to_be_something(u) and not self.form(u)
+        return self.zeros[u]
 
     def ratio(self, u: UOp, v: UOp) -> Fraction | None:
         """The number r with u = r*v as functions, if there is one and v is not zero.
@@ -320,6 +372,11 @@ class Normal:
         Arrays that say the same in different words (sums of padded parts, stacked components) are
         compared number by number.
         """
+        if (u, v) not in self.ratios:
+            self.ratios[u, v] = self.ratio_of(u, v)
+        return self.ratios[u, v]
+
+    def ratio_of(self, u: UOp, v: UOp) -> Fraction | None:
         if u is v and seen_to_be_something(v):
             return Fraction(1)
         if seen_to_be_no_multiples(u, v) or self.is_zero(v):

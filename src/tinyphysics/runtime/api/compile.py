@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import frexp, inf
 from numbers import Real
+from types import FunctionType
 from typing import Any
 
-from tinyphysics.errors import InputError, PlanError
-from tinyphysics.front.trace import PhysicsSystem
+from tinyphysics.errors import InputError, PlanError, ShapeError, TraceError
+from tinyphysics.front.trace import PhysicsSystem, hamiltonian
 from tinyphysics.options import heeds
 from tinyphysics.plan import Goal
 from tinyphysics.planner.choice.choose import named
@@ -28,7 +29,7 @@ from tinyphysics.synth.methods.taylor import TOLERANCE
 from tinyphysics.system import SLOTS, Family, Sum
 from tinyphysics.tpir.precision.precision import PRECISIONS
 from tinyphysics.tpir.program.isa import MATHS
-from tinyphysics.util import a_kind, did_you_mean, one_of
+from tinyphysics.util import a_kind, did_you_mean, one_of, prod
 
 SCALES = ("off", "auto")
 LOOSEST = 1e-2  # tolerance of a step: beyond, its last terms say nothing about the rest
@@ -75,6 +76,9 @@ def check_alone(name: str, others: Mapping[str, Any]) -> None:
             )
 
 
+MOST_KICKS = 10_000  # in a step: some seconds of compiling
+
+
 def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
     """How many fast kicks there are in a slow one, for each level but the slowest."""
     if inner is None:
@@ -86,6 +90,11 @@ def checked_inner(inner: Any, has_levels: bool) -> tuple[int, ...]:
         )
     if not has_levels:
         raise PlanError("inner= goes with fast and slow parts", fix="Say which: tp.fast(a) + tp.slow(b).")
+    if (kicks := prod(counts)) > MOST_KICKS:
+        raise PlanError(
+            f"inner={inner!r} is {kicks:,} fast kicks in a step: the program lists each of them, up to {MOST_KICKS:,}",
+            fix="Choose a shorter dt, with as many times fewer kicks.",
+        )
     return counts
 
 
@@ -135,6 +144,19 @@ def checked_absolute(given: Any, method: str) -> float:
     return float(given)
 
 
+def energy_of(function: FunctionType) -> Any:
+    """A plain function as the Hamiltonian that it is read as; errors say so."""
+    try:
+        return hamiltonian(function)
+    except (TraceError, ShapeError) as error:
+        raise type(error)(
+            error.what,
+            site=error.site,
+            fix=f"{error.fix or ''} A function without a decorator is read as an energy H(q, p): for anything else "
+            "write @tp.lagrangian, @tp.forces, @tp.ode or @tp.map.".lstrip(),
+        ) from None
+
+
 @heeds("compile", 'tp.compile(system, dt=0.01, method="leapfrog")')
 def compile(
     system: Any,
@@ -142,6 +164,7 @@ def compile(
     *,
     method: str = "auto",
     order: int | None = None,
+    target_order: int | None = None,
     forbid: tuple[str, ...] = (),
     energy_drift: float | None = None,
     error: float | None = None,
@@ -162,7 +185,34 @@ def compile(
     absolute: float | None = None,
     project: Any = None,
 ) -> Simulation:
-    """A system made ready to run: analysed, planned, lowered to TP-IR and verified; nothing has run yet.
+    """Makes a system ready to run: it is analysed, planned, lowered to TP-IR and verified; nothing has run yet.
+
+    system        what a decorator made, such as @tp.hamiltonian, an instance of a tp.PhysicsSystem, or a sum of them
+    dt            the time step; or a goal
+    method        its name, "auto" chooses: docs/methods.md
+    order         the order of the method, where it is chosen
+    forbid        names of methods that are not to be chosen
+    energy_drift  a goal: the largest relative energy error of a run
+    error         a goal: the largest relative error of its states
+    propagator    "exact", "method" or "loop": whether an energy of degree 2 is solved or stepped
+    time          another time to step in: "logarithmic", "sundman" or a function of the positions
+    kinetics      "newtonian" or "relativistic"
+    backend       where it runs: "llvm", "c", "numpy", "python", "opencl", "cuda"; "auto" chooses
+    precision     "float64", "float32", "mixed", "compensated", "dd" or "lattice"
+    math          "exact": the same bits everywhere; "fast": faster, with the bits of one machine
+    sizes         lengths for the letters in shapes, {"n": 16}; a run reads them off its state
+    pilot         a state {"q": ..., "p": ...} for the runs by which goals are met
+    checks        "on" warns of a run that looks wrong, "strict" raises, "off" is silent
+    approximate   the relative error that forces of 1/r through a tree may have
+    inner         how many fast kicks there are in a step of tp.fast(a) + tp.slow(b)
+    scale         "auto" computes in units in which a step is shortest
+    lattice       the unit of precision="lattice"
+    tolerance     the relative error of a step, of methods that choose their own steps
+    absolute      the absolute error beside it
+    project       what every step ends at the first value of: "energy", or functions by name
+
+    A function without a decorator is read as an energy H(q, p). dt may also come with each run, `evolve(..., dt=0.01)`, or be
+    found for a goal. target_order= is another name for order=.
 
     precision="float32" rounds states, parameters, constants and dt to float32 once and steps in float32 alone;
     frames are float32 arrays, times, energies and observables float64.
@@ -183,7 +233,7 @@ def compile(
     method="taylor" chooses its own steps, so that each has a relative error of tolerance=, rounding if not given; dt is then
     that of the times at which one may look, and without it a run has an end and nothing between. So do method="dop853",
     slopes alone, and method="radau" for stiff systems; there each number has an error of tolerance= times itself, and of
-    absolute= beside that, if it is given.
+    absolute= beside that, if it is given. With error= pilots choose the tolerance, and the run is measured too.
 
     kinetics="relativistic" puts sqrt(p**2 c**2 + m**2 c**4) - m c**2 in the place of p**2/2m; c is the parameter `c`, 1 if
     the system has none, and the last axis of p is space where it has up to three components.
@@ -204,6 +254,15 @@ def compile(
         raise InputError(f"{system.__name__} is a class", fix=f"Compile an instance: {system.__name__}().")
     if isinstance(system, PhysicsSystem):
         system = system.traced()
+    if isinstance(system, FunctionType):
+        system = energy_of(system)
+    if target_order is not None:
+        if order is not None and order != target_order:
+            raise InputError(
+                f"order={order!r} and target_order={target_order!r} are two names for one thing",
+                fix="Pass one of them.",
+            )
+        order = target_order
     counts = checked_inner(inner, isinstance(system, Sum) and any(rank is not None for rank in system.ranks))
     if isinstance(system, Sum):
         system = linked(system)
@@ -289,18 +348,19 @@ def compile(
             f"dt={dt:g}: steps of their own lengths go forward in time",
             fix="Write the equations of -t, or choose another method.",
         )
-    if adapts and pilot is not None:
-        raise PlanError("pilot= chooses a step, and this method chooses its own", fix="Leave pilot= out.")
-    if (goal.is_accurate or pilot is not None) and not adapts:
-        check_goals(source.kind, source.name, goal)
-    if goal.is_accurate and not adapts:
+    if adapts and pilot is not None and not goal.is_accurate:
+        raise PlanError(
+            "pilot= chooses a step, and this method chooses its own",
+            fix="Leave pilot= out, or ask for an accuracy: error=1e-6.",
+        )
+    if goal.is_accurate or pilot is not None:
+        check_goals(source.kind, source.name, goal, adapts)
+    if goal.is_accurate:
         goal = replace(
             goal,
             energy_drift=None if energy_drift is None else float(energy_drift),
             error=None if error is None else float(error),
         )
-    elif dt is None and source.kind != "map" and not adapts:
-        checked_step(dt)
     if project is not None:
         check_alone(
             "project",

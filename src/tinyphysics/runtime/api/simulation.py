@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import time as clock
 from collections.abc import Callable, Iterator, Mapping
@@ -32,11 +33,15 @@ from tinyphysics.philox import checked
 from tinyphysics.pipeline import Build, on_orbits
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import split_rows
+from tinyphysics.planner.choice.stiff import stiffest
+from tinyphysics.planner.cost.rounding import never
 from tinyphysics.planner.explain import stability_rows
 from tinyphysics.planner.methods.catalog import TURNING
 from tinyphysics.planner.methods.cite import Citations, cite
-from tinyphysics.report import Report
+from tinyphysics.planner.summary import summarised
+from tinyphysics.report import Report, Row, Summary
 from tinyphysics.rules.functions.random import draws
+from tinyphysics.runtime.api.by_name import takes_names
 from tinyphysics.runtime.engines.backend import (
     layout,
     listing,
@@ -77,6 +82,7 @@ from tinyphysics.runtime.state.digest import BITS as BITS
 from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs, addressed, inputs, sizes_from
+from tinyphysics.runtime.state.first_state import FirstState, first_state
 from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
@@ -121,6 +127,13 @@ ENDS = {"frames": 2}  # the first and the last
 
 @dataclass(eq=False)
 class Simulation:
+    """A compiled system, made by tp.compile: explain it, print its program at any level, run it.
+
+    `sim.evolve(q=..., p=..., steps=1000)` runs it, `print(sim.explain())` says what was found, chosen and proved, and
+    `sim.certificate` what was shown of its program. `source`, `goal`, `requested` and `checks` are what tp.compile was given;
+    `monitors` are observed in every run; `frequency`, `commutators`, `paces` and `split` are what pilots measured.
+    """
+
     source: System | Family
     goal: Goal
     requested: str
@@ -130,6 +143,8 @@ class Simulation:
     commutators: Commutators | None = None  # of the parts of a splitting, at the first state of the first run
     paces: Any = None  # of fast and slow parts, what was measured at a state: runtime/measure/multirate.py
     split: Any = None  # of a sum at one pace: which parts are fast at the state of a pilot
+    began: FirstState | None = None  # the state of a pilot, or of the first run
+    _rounding: tuple[Any, Row | None] | None = None  # what it was measured of, and what was found
     _compiled: Compiled | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
     _bodies: System | None = None  # whose order is not known yet
@@ -172,9 +187,22 @@ class Simulation:
             return list(self.source.shapes)
         return [x.name for x in (*self.source.states, *self.source.parameters)]
 
+    def takes(self) -> dict[str, Any]:
+        """What a run takes by name, for editors: states, velocities of a Lagrangian, parameters with their defaults."""
+        empty, source = inspect.Parameter.empty, self.source if self._compiled is None else self.system.seen
+        if isinstance(source, Family):
+            return {name: empty for name in source.shapes if name != "t"}
+        rates = () if source.motion is None else (str(v.arg) for v in source.motion.v)
+        return (
+            {s.name: empty for s in source.states}
+            | dict.fromkeys(rates, None)
+            | {x.name: empty if x.default is None else x.default for x in source.parameters}
+        )
+
     # --- looking ------------------------------------------------------------------------------
     @property
     def compiled(self) -> Compiled:
+        """The stages of the compiler for this system; an error while a size is still open."""
         if self._compiled is None and isinstance(self.source, System):
             raise PlanError(
                 f"`{self.source.name}` is not compiled yet: the first state says in which order its bodies are",
@@ -191,32 +219,55 @@ class Simulation:
 
     @property
     def built(self) -> Build:
+        """Facts, plan, step, program and certificate."""
         return self.compiled.built
 
     @property
     def system(self) -> System:
+        """The system with its sizes."""
         return self.compiled.system
 
     @property
     def tpir(self) -> Program:
+        """The program, instruction by instruction."""
         return self.built.program
 
     @property
     def target(self) -> Target:
+        """Where it runs."""
         found = BUILT[self.compiled.known.backend]
         return found if self.goal.math == "exact" else replace(found, bit_exact=False)
 
     @property
     def certificate(self) -> Any:
+        """What was shown of the program, property by property, with reasons; `sim.certificate.level` in one word."""
         return self.built.certificate
 
-    def explain(self) -> Report:
-        """Facts with evidence, the plan and what it turned down, the certificate, the cost."""
+    def explain(self, form: str = "short") -> Report:
+        """What was found, chosen and proved, in plain words; `explain("full")` has all of the evidence.
+
+        form: "short", ten to fifteen lines; or "full": facts with evidence, the plan and the methods that
+            were not chosen, the certificate, the cost, the machine. `to_dict()` is that of the full form.
+        """
+        if form not in ("short", "full"):
+            raise InputError(
+                f"explain({form!r}): there is no such form", fix='Write explain() or explain("full").'
+            )
+        full = self._full_report()
+        if form == "full":
+            return full
+        b = self.built
+        brief = summarised(full, b.system, b.facts, b.goal, b.plan, b.step, b.certificate)
+        return Summary(full.title, full.sections, brief)
+
+    def _full_report(self) -> Report:
         report = self.built.report.with_machine(processor_rows(self.target))
         if self.compiled.known.way != "loop":
             return report
         if self.compiled.series is not None:
             return report
+        if (found := self.rounding_row()) is not None:
+            report = report.with_row("plan", found)
         report = report.with_machine(layout(self.target, self.built.program))
         rows = stability_rows(self.built.plan.method, self.frequency, self.goal.dt)
         told = [] if self.commutators is None else [self.commutators.row]
@@ -229,13 +280,22 @@ class Simulation:
             else report
         )
 
+    def rounding_row(self) -> Row | None:
+        """What is known of rounding at the first state: measured once, when somebody asks."""
+        of = self.compiled, self.began
+        if self.began is None or self.compiled.adaptive or never(self.system, self.goal):
+            return None
+        if self._rounding is None or self._rounding[0] != of:
+            self._rounding = of, SLOTS["rounding_row"](self)
+        return self._rounding[1]
+
     def cite(self) -> Citations:
-        """The sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
+        """Returns the sources of the method, a BibTeX entry each; `print(sim.cite())` is a .bib file."""
         return cite(self.built.plan, self.goal, self.system.clock)
 
     @heeds("ir", 'sim.ir("tpir")')
     def ir(self, level: str = "tpir") -> str:
-        """The program as text, from the graph as traced ("uop") down to machine code ("asm").
+        """Returns the program as text; `level` goes from the graph as traced ("uop") down to machine code ("asm").
 
         While a size is open, "uop" is the graph for small sizes, and says so; the others raise.
         "c" and "cuda" are complete programs: compiled, they print the hash of a run.
@@ -271,7 +331,10 @@ class Simulation:
 
     @heeds("monitor", 'sim.monitor(lambda q: q @ q, name="r2")')
     def monitor(self, function: Callable[..., Any], name: str | None = None) -> None:
-        """Observe a function in every run of this simulation; a name given again is that of the new function."""
+        """Observes a function in every run of this simulation, under its own name or `name`.
+
+        A name that is given again is that of the new function.
+        """
         if not callable(function):
             raise InputError(f"monitor({shown(function)}) is not a function", fix="Pass lambda q, p: ...")
         if name is not None and (not isinstance(name, str) or not name):
@@ -309,9 +372,10 @@ class Simulation:
 
     @heeds("save", 'sim.save("pendulum.json")')
     def save(self, path: Any) -> None:
-        """Writes the system and what was asked of it; `tp.load(path)` compiles it to the same program."""
+        """Writes the system and what was asked of it to a file; `tp.load(path)` compiles it to the same program."""
         SLOTS["save"](self, path)
 
+    @takes_names
     @heeds("minimise", "sim.minimise(q=...)")
     def minimise(
         self,
@@ -322,9 +386,10 @@ class Simulation:
         t0: float = 0.0,
         **given: Any,
     ) -> Any:
-        """Lowers the energy from a state, momenta as they are (at rest if not given), until no force is above `force`.
+        """Lowers the energy from the state that is `given` by name, until no force is above `force`.
 
-        At most `steps` evaluations; no coordinate moves further than `move` in one of them.
+        Momenta stay as they are, at rest if not given. There are at most `steps` evaluations, and no coordinate moves further
+        than `move` in one of them; `t0` is the time.
         """
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, given))
@@ -333,13 +398,14 @@ class Simulation:
 
     @heeds("rewind", "sim.rewind(out, 100)")
     def rewind(self, out: Trajectory, steps: int, checkpoint: Any = None) -> Trajectory:
-        """The run as it was so many steps before the end of `out`: a Trajectory that ends there.
+        """Returns the run as it was `steps` steps before the end of `out`: a Trajectory that ends there.
 
         With precision="lattice" the steps are taken back, to the last bit. Otherwise the run is done again up to there, from
-        its beginning or from a checkpoint of it, which has the same bits; `.metrics["rewind"]` says which.
+        its beginning or from a `checkpoint` of it, which has the same bits; `.metrics["rewind"]` says which.
         """
         return cast(Trajectory, SLOTS["rewind"](self, out, steps, checkpoint))
 
+    @takes_names
     @heeds("suggest_dt", "sim.suggest_dt(q=..., p=..., error=1e-6)")
     def suggest_dt(
         self,
@@ -350,9 +416,10 @@ class Simulation:
         t0: float = 0.0,
         **given: Any,
     ) -> float:
-        """The longest step of this method that was measured to meet the goals from a state on.
+        """Returns the longest step of this method that was measured to meet the goals `error` and `energy_drift`.
 
-        For a run to `until`, if it is given, whose time it then divides; else for some dozens of vibrations.
+        The pilots start at the state `given` by name, at the time `t0`, and go to `until`, if it is given, whose time
+        the step then divides; else they take some dozens of vibrations.
         """
         self.in_own_time("suggest_dt")
         if isinstance(self.source, Family):
@@ -364,19 +431,21 @@ class Simulation:
         dt: float = SLOTS["suggest_dt"](self, given, error, energy_drift, until, checked_time(t0))
         return dt
 
+    @takes_names
     @heeds("suggest_split", "sim.suggest_split(q=..., p=...)")
     def suggest_split(self, *, t0: float = 0.0, **given: Any) -> Any:
-        """Which parts of a sum, or terms of one energy, are fast at a state and which slow; and what to write for two paces.
+        """Says which parts of a sum, or terms of one energy, are fast and which slow, and what to write for two paces.
 
-        A proposal: nothing is changed by it. `print(sim.suggest_split(q=..., p=...))` shows frequencies and the expression.
+        The state is `given` by name, at the time `t0`. A proposal: nothing is changed by it.
+        `print(sim.suggest_split(q=..., p=...))` shows frequencies and the expression.
         """
         return SLOTS["suggest_split"](self, given, checked_time(t0))
 
     @heeds("estimate", "sim.estimate(steps=1_000_000)")
     def estimate(self, *, steps: int, members: int = 1, frames: int | None = None) -> dict[str, float]:
-        """Seconds and bytes of a run before it is started, from a short trial on this machine.
+        """Returns the seconds and bytes that a run of so many `steps`, `members` and `frames` will take.
 
-        Of the frames that a run keeps by default, unless their number is given.
+        They come from a short trial on this machine. Without `frames`, a run keeps those of the default.
         """
         steps, members = whole("steps", steps, 0), whole("members", members, 0)
         frames = None if frames is None else whole("frames", frames, 0)
@@ -403,6 +472,8 @@ class Simulation:
         size = PRECISIONS[self.goal.precision].bits / 8  # of all words
         if frames is None:
             frames = min(most_frames(steps, int(size * rows * members)), steps + 1)
+        if self.goal.dt is None and self.system.kind != "map" and not self.goal.is_accurate:
+            given["dt"] = 1.0  # what a step costs does not depend on it
         quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
         jumps = self.compiled.known.way != "loop"
         n, seconds = 1, 0.0
@@ -421,6 +492,10 @@ class Simulation:
             return f"<Simulation of {self.source!r}, sizes still open>"
         provisional = " (provisional)" if self.goal.is_accurate and self.goal.decision is None else ""
         return f"<Simulation of {self.system.name}: {self.compiled.known.method}{provisional}, {self.target.backend}>"
+
+    def _repr_html_(self) -> str:
+        """The equation, what was chosen and shown, and the report folded away: for notebooks."""
+        return str(SLOTS["simulation_page"](self))
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process can read: functions that it can import, and a system whose sizes are known."""
@@ -445,6 +520,7 @@ class Simulation:
         return self.__copy__()
 
     # --- running ------------------------------------------------------------------------------
+    @takes_names
     @heeds("evolve", "sim.evolve(q=..., p=..., steps=1000): states, parameters and options by name")
     def evolve(
         self,
@@ -481,6 +557,23 @@ class Simulation:
         `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
         chooses its own steps: `out.events("name")`.
         `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
+
+        steps             how many steps are done; or until
+        until             the time at which the run ends
+        t0                the time at which it begins
+        save_every        keep a frame every so many steps
+        observe           functions of the state, {"r": lambda q: ...}; their values are out["r"]
+        observe_every     so many steps between two values
+        hash_every        so many steps between two digests of the state, out.hashes
+        seed              of the random numbers of a map
+        progress          "auto", True or False: a bar in the terminal or notebook
+        threads           how many threads of this processor work; all if it is not given
+        save              a folder of zarr that frames are written to
+        checkpoint        a file that the run can go on from
+        checkpoint_every  so many steps between two checkpoints
+        resume            a checkpoint to go on from
+        events            functions whose sign changes are looked for
+        given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more axis is an ensemble
         """
         began = clock.perf_counter()
         given, save_at, frames = named_options(self.own_names, given, save_at, frames, options)
@@ -523,6 +616,13 @@ class Simulation:
                 check_no_grid(
                     {"save_every": save_every, "hash_every": hash_every, "checkpoint_every": checkpoint_every}
                 )
+        if (
+            self.goal.dt is None
+            and not self.goal.is_accurate
+            and not self.compiled.adaptive
+            and dt is not None
+        ):
+            self.heed_step(checked_step(dt))
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, here(given, back), dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
@@ -649,6 +749,8 @@ class Simulation:
                 else Keeper(target, run, i, here(i.states, back) if c is None else c.start)
             )
             windows = self.windows(save, r, record, values, run)
+        if self.began is None and c is None and back is None:
+            self.began = first_state(i, dt, last)
         wander = Wander(r, record, values, of_frames_too=self.goal.approximate is None)
         compiled.tell_of_length(schedule.steps - first, i.members)
         ready, moved = clock.perf_counter(), transferred(place) if back is None else back.moved
@@ -842,8 +944,15 @@ class Simulation:
 
     def decide(self, decision: Decision) -> None:
         """The method that pilots have chosen is the one of this simulation from here on."""
-        self.goal = replace(self.goal, decision=decision)
+        found = self.goal.tolerance if decision.tolerance is None else decision.tolerance
+        self.goal = replace(self.goal, decision=decision, tolerance=found)
         self._compiled = Compiled(self.system, self.goal, self.requested)
+
+    def heed_step(self, dt: float) -> None:
+        """The step came with the run: what `compile(..., dt=)` would have chosen for one that is too long for leapfrog."""
+        goal = replace(self.goal, dt=dt)
+        if not self.compiled.goal.stiff and stiffest(self.system, goal):
+            self._compiled = Compiled(self.system, goal, self.requested)
 
     def order_bodies(self, given: Mapping[str, Any], c: Checkpoint | None) -> None:
         """The first run decides the order of bodies on orbits; the states of later ones must be a hierarchy in it."""
@@ -943,7 +1052,10 @@ def closing(windows: Windows | None) -> Iterator[None]:
 
 def checked_step(dt: Any) -> float:
     if dt is None:
-        raise InputError("dt is missing", fix="Pass a step: tp.compile(system, dt=0.01).")
+        raise InputError(
+            "dt is missing",
+            fix="Pass a step, tp.compile(system, dt=0.01) or evolve(..., dt=0.01); or ask for an accuracy: error=1e-6.",
+        )
     h = number("dt", dt, "dt=0.01", "step")
     if h == 0:
         raise InputError("dt=0 is not a step: nothing would move", fix="Pass dt=0.01.")

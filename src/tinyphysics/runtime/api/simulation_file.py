@@ -42,7 +42,7 @@ def save(sim: Simulation, path: str | Path) -> None:
 
 @heeds("load", 'tp.load("pendulum.json")')
 def load(path: str | Path) -> Simulation:
-    """The simulation that `sim.save(path)` wrote."""
+    """Reads the simulation that `sim.save(path)` wrote, and compiles it to the same program."""
     try:
         data = json.loads(checked_path("path", path, "pendulum.json").read_text())
     except OSError as error:

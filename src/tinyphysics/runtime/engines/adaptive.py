@@ -26,6 +26,7 @@ from tinyphysics.system import SLOTS
 LOG = logging.getLogger("tinyphysics")
 FEW = 8  # members whose clocks are sooner compared one by one
 MANY = 1e6  # steps, after which it is worth a look what they do
+ENDLESS = 1e8  # steps that are left, at the length of the next one: minutes at least
 HARDLY = 1e-3  # of the state: a step that moves it by less is not kept short by what the solution does
 PATIENCE = 4e8  # operations between two looks at the keyboard: some tenths of a second
 
@@ -67,6 +68,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
         """`words` are the names under which the states are kept, where each has more than one."""
         self.inner, self.names, self.look, self.search, self.advice = inner, names, look, search, advice
         self.words = words or names
+        self.told_of_the_end = False
         self.states = {s.name: s.type.shape for s in inner.states}
         self.clock = f"S{list(self.states).index(CLOCK)}"
         self.in_loops = names[0] + JET not in self.states  # then the engine below keeps them as it likes
@@ -175,6 +177,7 @@ class AdaptiveEngine(LookedAt[Adapted]):
             if not self.unfinished(m, until):
                 break
             self.tell_of_many(m, until)
+            self.tell_of_the_end(m, until)
         if m.events is not None:
             m.events.steps(*self.coefficients(m), self.clocks(m), until)
 
@@ -208,6 +211,30 @@ class AdaptiveEngine(LookedAt[Adapted]):
                 self.advice,
             )
             self.advice = ""
+
+    def tell_of_the_end(self, m: Adapted, until: float) -> None:
+        """A run whose steps have become so short that it would take minutes or years says so, once."""
+        if self.told_of_the_end:
+            return
+        clocks = self.clocks(m)[:, : m.members]
+        high, low, h, steps = clocks[:4]
+        if len(clocks) > 4:  # attempts have the length of the next one, also where the last was no step
+            h = np.where(h == 0.0, clocks[4], h)
+        with np.errstate(all="ignore"):
+            left = np.where((h > 0.0) & np.isfinite(h), ((until - high) - low) / h, 0.0)
+        k = int(np.argmax(left))
+        if left[k] > ENDLESS:
+            LOG.warning(
+                "%s steps up to t = %g, and the next is %.1e long: %.0e more steps of this length lead to t = %g. The "
+                "solution changes this fast there; it may run away. Ctrl-C ends the run: look at it up to t = %g.",
+                f"{int(steps[k]):,}",
+                high[k],
+                h[k],
+                left[k],
+                until,
+                high[k],
+            )
+            self.told_of_the_end = True
 
     def coefficients(self, m: Adapted) -> tuple[Any, Any]:
         """Of every member the coefficients of its step (members, order, numbers), and the error words of its state."""

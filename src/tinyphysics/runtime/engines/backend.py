@@ -57,12 +57,13 @@ from tinyphysics.runtime.state.run import Recipe, made
 from tinyphysics.step import Step
 from tinyphysics.synth.methods.taylor import CLOCK, loop_parts, loop_plan
 from tinyphysics.target import BUILT, LLVM, PORTABLE, PTX_RSQRT, Seed, Target, VectorShape
+from tinyphysics.tpir.kernels.extremes import ExtremesOf
 from tinyphysics.tpir.kernels.kernel import build_kernel
 from tinyphysics.tpir.kernels.loops import build_loops
 from tinyphysics.tpir.kernels.nests import LoopKernel
 from tinyphysics.tpir.kernels.outline import Outline
 from tinyphysics.tpir.program.isa import Program, StateDecl, Type
-from tinyphysics.util import digest
+from tinyphysics.util import digest, without_collections
 
 Source = Program | Recipe
 ON_GPUS = (CudaEngine, ManyGpus)  # engines of ensembles that lie there
@@ -86,15 +87,19 @@ def new_engine(
     probe: Source | None = None,
     threads: int | None = None,
     loops: bool = False,
+    extremes: ExtremesOf | None = None,
 ) -> Any:
-    """The engine of a program; compiled once and shared, since it keeps nothing of a run."""
+    """The engine of a program; compiled once and shared, since it keeps nothing of a run.
+
+    With `extremes` its loop keeps those of the probe's values, where it can: then they are among its registers.
+    """
     if (
         target.backend == "llvm"
         and not loops
         and isinstance(program, Recipe)
         and isinstance(probe, Recipe | None)
     ):
-        return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe, target))
+        return KernelEngine(program, LlvmLoader(), None, threads, outlined(program, probe, target, extremes))
     if (
         target.backend == "cuda"
         and not loops
@@ -104,7 +109,7 @@ def new_engine(
 
         def engine() -> CudaEngine:
             return CudaEngine(
-                program, CudaLoader(), tools(cuda.device()), None, outlined(program, probe, target)
+                program, CudaLoader(), tools(cuda.device()), None, outlined(program, probe, target, extremes)
             )
 
         return on_gpus(engine)
@@ -115,15 +120,17 @@ def new_engine(
         return CudaLoopEngine(whole, CudaLoops(), watch, 1, list_builder, tree_functions, seed)
     match target.backend:
         case "llvm":
-            return KernelEngine(whole, LlvmLoader(), watch, threads, seed=seed)
+            return KernelEngine(whole, LlvmLoader(), watch, threads, seed=seed, extremes=extremes)
         case "c":
-            return KernelEngine(whole, CLoader(), watch, threads)
+            return KernelEngine(whole, CLoader(), watch, threads, extremes=extremes)
         case "numpy":
-            return KernelEngine(whole, ArraysLoader(), watch, threads)
+            return KernelEngine(whole, ArraysLoader(), watch, threads, extremes=extremes)
         case "opencl":
-            return KernelEngine(whole, OpenClLoader(), watch, threads)
+            return KernelEngine(whole, OpenClLoader(), watch, threads, extremes=extremes)
         case "cuda":
-            return on_gpus(lambda: CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, None, seed))
+            return on_gpus(
+                lambda: CudaEngine(whole, CudaLoader(), tools(cuda.device()), watch, None, seed, extremes)
+            )
     return Host(whole, watch)
 
 
@@ -166,11 +173,14 @@ def new_series_engine(target: Target, step: Step) -> Any:
 series_engine = Engines(new_series_engine, 16)
 
 
-def outlined(program: Recipe, probe: Recipe | None, target: Target) -> Outline:
+def outlined(program: Recipe, probe: Recipe | None, target: Target, extremes: ExtremesOf | None) -> Outline:
     """What the engine needs of the kernel, without the kernel if it was written out before."""
     seed = seed_of(target)
-    key = digest(" ".join([program.key, "" if probe is None else probe.key, seed.name]).encode())
-    return outline(key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed))
+    kept = [] if extremes is None else [repr(extremes)]
+    key = digest(" ".join([program.key, "" if probe is None else probe.key, seed.name, *kept]).encode())
+    return outline(
+        key, lambda: kernel_of(program.program, None if probe is None else probe.program, seed, extremes)
+    )
 
 
 def ready(backend: str) -> None:
@@ -290,6 +300,7 @@ def processor_rows(target: Target) -> tuple[Row, ...]:
     )
 
 
+@without_collections()
 def layout(target: Target, program: Program) -> tuple[Row, ...]:
     """How an ensemble lies on the processor that code is made for, for backends that make machine code."""
     return laid_out(target, program, PROCESSOR.value)

@@ -29,7 +29,7 @@ from tinyphysics.system import System
 from tinyphysics.target import BUILT
 from tinyphysics.tpir.kernels.kernel import Kernel
 from tinyphysics.tpir.kernels.outline import Outline, described
-from tinyphysics.util import PACKAGE, digest
+from tinyphysics.util import PACKAGE, digest, without_collections
 
 FORMAT = 2
 MOST = 256  # plans remembered in this process
@@ -60,6 +60,7 @@ def loops_of(b: Build) -> tuple[bool, bool]:
     return in_loops(b.program, FEW_MEMBERS), in_loops(b.program, FEW_MEMBERS + 1)
 
 
+@without_collections()
 def known_of(b: Build) -> Known:
     scales = tuple((str(s.state.arg), dump([s.factor])) for s in b.step.scales)
     timed = any(i.op == "TIME" for i in b.program.step)

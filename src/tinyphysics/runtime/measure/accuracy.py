@@ -20,8 +20,10 @@ from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.runtime.api.simulation import Simulation, checked_step, given_momenta
 from tinyphysics.runtime.measure import multirate as paces
 from tinyphysics.runtime.measure.pilot import Pilots, apart, estimate, looks_in, part, sample
+from tinyphysics.runtime.measure.tolerance import Tolerances, choose_tolerance, error_of_run
 from tinyphysics.runtime.stages import pilot_cache as decisions
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
+from tinyphysics.runtime.state.first_state import first_state
 from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.frames import count_steps
 from tinyphysics.runtime.state.schedule import checked_time
@@ -44,7 +46,9 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     reach = None if until is None else time_of(until, t0)
     if sim.goal.is_accurate:
         plan(sim, i, t0, reach, sim.goal.dt)
+        remember(sim, i, sim.goal.decision.dt if sim.goal.decision is not None else None, reach)
         return
+    remember(sim, i, sim.goal.dt, reach)
     if sim.system.levels and sim.goal.propagator in (None, "loop"):
         paces.decide(sim, i, sim.goal.dt, t0)
         if sim.goal.dt is not None:
@@ -55,6 +59,12 @@ def piloted(sim: Simulation, pilot: Any) -> None:
     paces.look_for_paces(sim, part(i, sample(i)), t0)
     if sim.goal.dt is not None:
         stability(sim, sim.goal.dt)
+
+
+def remember(sim: Simulation, i: Inputs, dt: float | None, reach: float | None) -> None:
+    """The state of a pilot, for reports that need one."""
+    if dt is not None:
+        sim.began = first_state(i, dt, None if reach is None else round(reach / abs(dt)))
 
 
 def stability(sim: Simulation, dt: float) -> dict[str, dict[str, float]]:
@@ -102,13 +112,28 @@ def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float |
         raise InputError(
             "an empty ensemble has no state that a plan could be made for", fix="Give it members, or pilot=."
         )
+    if sim.compiled.adaptive:
+        goal = replace(goal, dt=None, tolerance=None, decision=None)
     pilots = Pilots(sim, part(i, sample(i)), t0)
     name = decisions.key(sim.system, goal, pilots.given, t0, reach)
     found = decisions.recall(name)
     if found is None:
-        found = decision(pilots, goal, reach)
+        found = (own_steps if sim.compiled.adaptive else decision)(pilots, goal, reach)
         decisions.remember(name, found)
     sim.decide(found)
+
+
+def own_steps(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
+    """A tolerance that meets the goal, of a method that chooses its own steps."""
+    sim = pilots.sim
+    if reach is None and sim.system.p and (course := pilots.course(None, None)) is not None:
+        reach = course.span
+    if reach is None:
+        raise PlanError(
+            f"how long `{sim.system.name}` is to run is not known, and its error depends on that",
+            fix='Pass the time of the run too: pilot={..., "until": 10.0}.',
+        )
+    return choose_tolerance(Tolerances(pilots), goal, reach)
 
 
 def decision(pilots: Pilots, goal: Goal, reach: float | None) -> Decision:
@@ -156,7 +181,7 @@ def step_of_run(
             else "give either steps= or until=",
             fix="Pass until=10.0; or choose the step yourself: tp.compile(..., dt=0.01).",
         )
-    if sim.goal.decision is None:
+    if sim.goal.decision is None or outruns(sim, steps, until, dt, t0):
         i = inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
         reach = time_of(until, t0) if dt is None else span_of(steps, until, dt, t0)
         if dt is not None and reach == 0:
@@ -167,6 +192,14 @@ def step_of_run(
     d = sim.goal.decision
     assert d is not None
     return d.dt if until is None else step_for(d, time_of(until, t0))[0]
+
+
+def outruns(sim: Simulation, steps: Any, until: Any, dt: float | None, t0: float) -> bool:
+    """Is a run longer than its tolerance was chosen for?  Then one is chosen again; a step of dt is shortened instead."""
+    d = sim.goal.decision
+    if d is None or d.tolerance is None or dt is None:
+        return False
+    return count_steps(steps, until, dt, t0) * abs(dt) > d.reach * (1 + 1e-9)
 
 
 # --- after a run --------------------------------------------------------------------------------------------
@@ -193,7 +226,8 @@ def judged(sim: Simulation, out: Trajectory) -> None:
     who = sample(run.given)
     some = part(run.given, who)
     (error, drift), note = asked(sim.goal), ""
-    found = {"error": Verdict(error, state_error(sim, out, some, who))}
+    measure = error_of_run if run.adaptive else state_error
+    found = {"error": Verdict(error, measure(sim, out, some, who))}
     if drift is not None:
         again = replace(out.origin, run=replace(run, given=some))
         wandering = again.drift("energy")

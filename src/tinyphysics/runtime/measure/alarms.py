@@ -25,6 +25,7 @@ from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.trajectory import Trajectory
+from tinyphysics.util import frames_to_user
 
 OFF = 0.05  # of the largest sum of |terms of H|: an energy that is further away is no error of a method that works
 BETTER = 1e-3  # what the step that is proposed would have
@@ -220,4 +221,4 @@ def tell(r: Run, out: Trajectory, what: str, dt: float, checks: str) -> None:
     out._warned = (what,)
     if checks == "strict":
         raise PhysicsIntegrityError(what, out=out, fix=f"{fix} The run is in .out.")
-    warnings.warn(PhysicsWarning(f"{r.system.name}: {what}. {fix}"), stacklevel=5)
+    warnings.warn(PhysicsWarning(f"{r.system.name}: {what}. {fix}"), stacklevel=frames_to_user())

@@ -116,6 +116,14 @@ class Pilots:
             self.methods[method] = Simulation(self.sim.system, plain, self.sim.requested, "off")
         return self.methods[method]
 
+    def with_tolerance(self, tolerance: float) -> Simulation:
+        """The method of the simulation, which chooses its own steps, with another tolerance and without goals."""
+        name = f"tolerance {tolerance!r}"
+        if name not in self.methods:
+            plain = replace(self.sim.goal, dt=None, error=None, decision=None, tolerance=tolerance)
+            self.methods[name] = Simulation(self.sim.system, plain, self.sim.requested, "off")
+        return self.methods[name]
+
     def operations(self, m: Method) -> int:
         return max(self.simulation(m.name).compiled.known.operations, 1)
 

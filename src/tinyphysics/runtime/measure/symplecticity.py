@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from tinyphysics.errors import BackendError, InputError, VerifyError
+from tinyphysics.front.trace import map_
 from tinyphysics.ir import Ops, UOp, substitute, toposort
 from tinyphysics.rules.calculus.custom import inline
 from tinyphysics.rules.calculus.jvp import jvp
@@ -20,9 +22,10 @@ from tinyphysics.runtime.api.simulation import Simulation, checked_step, given_m
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
 from tinyphysics.runtime.stages.invariants import own_invariants
 from tinyphysics.runtime.state.ensemble import inputs
-from tinyphysics.system import SLOTS
+from tinyphysics.system import SLOTS, System
 from tinyphysics.tpir.kernels.kernel import NOW, ORIGIN, STEP, build_kernel
 from tinyphysics.tpir.proof.readers.kepler import in_frame
+from tinyphysics.util import a_kind
 
 BITS = 106  # two doubles
 ROUNDING = 2.0**-90  # of a step of a few thousand operations in 106 bits
@@ -32,10 +35,10 @@ MOST_ROUNDS = 400  # of a solution
 
 @dataclass(frozen=True)
 class Defect:
-    """|MᵀJM - J| / |M|² of one step, at dt, 2 dt and 4 dt."""
+    """|MᵀJM - J| / |M|² of one step, at dt, 2 dt and 4 dt; of a map, at a state and the next two of its orbit."""
 
     step: str
-    dt: float
+    dt: float | None  # None: a map, which has no step to be shortened
     values: tuple[float, float, float]
 
     @property
@@ -45,9 +48,17 @@ class Defect:
     @property
     def power(self) -> float | None:
         """The defect falls as this power of dt; None where it is rounding."""
-        return None if self.symplectic or not self.values[1] else math.log2(self.values[2] / self.values[1])
+        if self.dt is None or self.symplectic or not self.values[1]:
+            return None
+        return math.log2(self.values[2] / self.values[1])
 
     def __str__(self) -> str:
+        if self.dt is None:
+            if self.symplectic:
+                return (
+                    f"`{self.step}` is symplectic at this state and the next two: |MᵀJM - J|/|M|² is rounding"
+                )
+            return f"`{self.step}` is not symplectic: |MᵀJM - J|/|M|² is {max(self.values):.2e} on its orbit"
         if self.symplectic:
             return f"`{self.step}` is symplectic: |MᵀJM - J|/|M|² is rounding at dt, 2 dt and 4 dt"
         power = "" if self.power is None else f" and falls as dt^{self.power:.1f}"
@@ -62,19 +73,68 @@ def arithmetic() -> Any:
     return mpmath
 
 
-def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -> Defect:
-    """The defect of one step at a state, given as to `evolve`."""
-    system = sim.system
-    if not system.p:
+def subject(what: Any) -> Simulation:
+    """A simulation as it is; a map, or a plain function of states, made ready; of a step, the one that it is of."""
+    if isinstance(what, Simulation):
+        return what
+    if isinstance(what, FunctionType) and hasattr(what, "simulation"):  # a step of tinyphysics.kernel
+        made: Simulation = what.simulation()
+        return made
+    if callable(what) and not hasattr(what, "bind"):
+        what = map_(what)
+    if getattr(what, "kind", "") != "map":
         raise InputError(
-            f"`{system.name}` has no momenta", fix="Only systems of canonical pairs can be symplectic."
+            f"{a_kind(what)} is not a step that can be measured",
+            fix="Pass a simulation, sim = tp.compile(system, dt=0.01), or a map.",
         )
+    sim: Simulation = what.compile()
+    return sim
+
+
+def pairs_of(system: System, pairs: Any) -> list[tuple[str, str]]:
+    """The canonical pairs of a system by name: declared, given, or of a map with two states those two."""
+    names = [s.name for s in system.states]
+    if pairs is not None:
+        listed = [tuple(pair) for pair in pairs]
+        if sorted(n for pair in listed for n in pair) != sorted(names) or any(len(p) != 2 for p in listed):
+            raise InputError(
+                f"pairs={pairs!r} are not the states of `{system.name}` two by two",
+                fix=f"Name every state once: {', '.join(names)}.",
+            )
+        return listed
+    if system.p:
+        return [(str(q.arg), str(p.arg)) for q, p in system.pairs]
+    if system.kind == "map" and len(names) == 2:
+        return [(names[0], names[1])]
+    if system.kind == "map" and len(names) % 2 == 0:
+        raise InputError(
+            f"`{system.name}` has the states {', '.join(names)}, and which are pairs is not known",
+            fix='Pass pairs=[("x", "px"), ("y", "py")], or declare them: @tp.map(pairs=[...]).',
+        )
+    raise InputError(
+        f"`{system.name}` has no momenta", fix="Only systems of canonical pairs can be symplectic."
+    )
+
+
+def measure_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **given: Any) -> Defect:
+    """Measures how far one step is from symplectic: |MᵀJM - J| of its Jacobian M, in 60 digits.
+
+    `sim` is what tp.compile returned, or any map. The state and parameters are `given` by name, as to `evolve`; `dt` is
+    the step, that of the simulation if it is left out; `pairs`, as [("x", "px"), ("y", "py")], are the canonical pairs
+    of a map that does not declare them. It needs the package mpmath: pip install "tinyphysics[measure]".
+    """
+    sim = subject(sim)
+    system = sim.system
+    paired = pairs_of(system, pairs)
     if sim.compiled.adaptive:
         raise InputError(
             f"`{sim.built.plan.method}` chooses its own steps: there is no map of dt to be measured",
             fix="Its certificate is in sim.explain().",
         )
-    h = checked_step(sim.goal.dt if dt is None else dt)
+    is_map = system.kind == "map"
+    if is_map and dt is not None:
+        raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
+    h = 1.0 if is_map else checked_step(sim.goal.dt if dt is None else dt)
     if system.levels and not sim.goal.inner:
         SLOTS["set_paces"](sim, given, h, 0.0, None)
     i = inputs(system, given_momenta(system, given))
@@ -111,9 +171,13 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
                 out[p] = now.params[name][0].ravel()[int(index or 0)].item()
         return out
 
-    pairs = pairing(system.states)
+    places = pairing(system.states, paired)
     try:
-        values = tuple(defect(columns, given_at(h * k), pairs) for k in (1, 2, 4))
+        if is_map:
+            points = orbit(outputs, kernel.inputs, given_at(h), 3)
+            values = tuple(defect(columns, at, places) for at in points)
+        else:
+            values = tuple(defect(columns, given_at(h * k), places) for k in (1, 2, 4))
     except (ZeroDivisionError, TypeError, ValueError):  # 1/0, and complex values of real functions
         values = (math.nan,) * 3
     if not all(map(math.isfinite, values)):
@@ -121,15 +185,28 @@ def measure_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -
             f"a step of `{system.name}` is not finite at this state",
             fix="Choose a state off the singularity.",
         )
-    return Defect(f"{sim.built.plan.method} of {system.name}", h, (values[0], values[1], values[2]))
+    what = system.name if is_map else f"{sim.built.plan.method} of {system.name}"
+    return Defect(what, None if is_map else h, (values[0], values[1], values[2]))
 
 
-def pairing(states: Sequence[Any]) -> list[tuple[int, int]]:
+def pairing(states: Sequence[Any], pairs: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
     """(index of a position, index of its momentum) among the components."""
-    out, at = [], 0
-    for q in states[::2]:
-        out += [(at + k, at + q.var.size + k) for k in range(q.var.size)]
-        at += 2 * q.var.size
+    begins, sizes, at = {}, {s.name: s.var.size for s in states}, 0
+    for s in states:
+        begins[s.name], at = at, at + s.var.size
+    for q, p in pairs:
+        if sizes[q] != sizes[p]:
+            raise InputError(f"`{q}` and `{p}` have different sizes", fix="A pair has one shape.")
+    return [(begins[q] + k, begins[p] + k) for q, p in pairs for k in range(sizes[q])]
+
+
+def orbit(outputs: list[UOp], inputs: Sequence[UOp], env: dict[UOp, Any], count: int) -> list[dict[UOp, Any]]:
+    """The state of a map and those that follow, in the working precision."""
+    mp, out = arithmetic(), [env]
+    with mp.workprec(BITS):
+        for step in range(1, count):
+            now = precise(outputs, out[-1], mp)
+            out.append(env | dict(zip(inputs, now)) | {NOW: step})
     return out
 
 
@@ -254,9 +331,12 @@ def precise_root(u: UOp, given: list[Any], mp: Any) -> list[Any]:
     return [mp.nan] * eq.n
 
 
-def assert_symplectic(sim: Simulation, dt: float | None = None, **given: Any) -> Defect:
-    """Raises a VerifyError that names the step if its measured defect is not rounding."""
-    found = measure_symplectic(sim, dt, **given)
+def assert_symplectic(sim: Any, dt: float | None = None, pairs: Any = None, **given: Any) -> Defect:
+    """Raises a VerifyError unless one step of a simulation is measured to be symplectic, up to rounding.
+
+    `sim`, `dt`, `pairs` and the state `given` by name are those of `tp.measure_symplectic`, whose result it returns.
+    """
+    found = measure_symplectic(sim, dt, pairs, **given)
     if not found.symplectic:
         raise VerifyError(
             str(found),

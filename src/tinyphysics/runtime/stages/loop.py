@@ -332,7 +332,7 @@ class Running:
             self.part_of_step(tile, m, target, between, done.stopped)
         if tile.kept is None:
             done.m = m
-        elif target < s.steps:  # at the end the last frame is in its place
+        elif target < s.steps or not self.record.frames:  # at the end the last frame is in its place
             tile.put(m)
         return done
 

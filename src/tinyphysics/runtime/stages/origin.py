@@ -14,6 +14,7 @@ from tinyphysics.plan import Goal
 from tinyphysics.rules.calculus.vjp import gradient
 from tinyphysics.runtime.stages.drift_of_values import Excursion
 from tinyphysics.runtime.stages.execute import clock_of, execute, looking
+from tinyphysics.runtime.stages.extremes import Extremes, kept_in_the_loop, only
 from tinyphysics.runtime.stages.glance import drift_over_frames
 from tinyphysics.runtime.stages.loop import Sink
 from tinyphysics.runtime.stages.own_time import AT, with_times
@@ -186,10 +187,13 @@ class Origin:
         given = replace(run.given, states={**run.given.states, **zeros})
         return replace(run, program=run.watching(name), system=system, given=given)
 
-    def again(self, name: str, sink: Sink | None = None) -> Record:
+    def replayed(self, name: str) -> Run:
+        return self.extended() if name == EXTENDED and self.run.system.driven else self.run
+
+    def again(self, name: str, sink: Sink | None = None, run: Run | None = None) -> Record:
         """The run again, bit for bit; every step is observed, and nothing else kept."""
         nothing = Record(Schedule(self.last, None, 1, None), {})
-        run = self.extended() if name == EXTENDED and self.run.system.driven else self.run
+        run = self.replayed(name) if run is None else run
         out, *_ = execute(run, nothing, self.watched(name), lambda n: None, sink)
         for stop in out.stops:
             if stop.error is not None:  # half a replay answers nothing
@@ -228,12 +232,24 @@ class Origin:
         if self.observes(name):
             return self.drift_of_value(name)
         name = EXTENDED if name == "energy" else name
-        seen = Extremes(self.run.given.members, self.run.encoding.precision.wide)
+        wide = self.run.encoding.precision.wide
         if self.run.jump is not None:
+            seen = Extremes(self.run.given.members, wide)
             seen.add(self.looked(self.watched(name)), slice(None))
             return self.judged(seen, {})
-        again = self.again(name, seen.add)
-        return self.judged(seen, {stop.member or 0: stop.step for stop in again.stops})
+        run = self.replayed(name)
+        kept = kept_in_the_loop(run, self.last, self.watched(name))
+        if kept is None:
+            seen = Extremes(self.run.given.members, wide)
+            again = self.again(name, seen.add)
+            return self.judged(seen, {stop.member or 0: stop.step for stop in again.stops})
+        seen, apart = kept
+        if not len(apart):
+            return self.judged(seen, {})
+        few = Extremes(len(apart), wide)
+        again = self.again(name, few.add, only(run, apart))
+        seen.put(apart, few)
+        return self.judged(seen, {int(apart[stop.member or 0]): stop.step for stop in again.stops})
 
     def drift_of_value(self, name: str) -> Wandering:
         """The same of an observable, S the run's largest sum of |terms|; of an array, over all its numbers."""
@@ -275,30 +291,3 @@ class Origin:
         total = UOp.sum_of((abs(z * g)).sum() if z.shape else abs(z * g) for z, g in zip(states, slopes))
         found = self.looked({"size": total})["size"]
         return np.fmax.reduce(np.where(np.isfinite(found), found, 0.0), axis=0)
-
-
-class Extremes:
-    """What is kept of the energies of every step: how far they went, their terms, and the first that is no number."""
-
-    def __init__(self, members: int, wide: bool) -> None:
-        self.wide, self.begun = wide, False
-        self.first, self.rest, self.worst, self.scale = (np.zeros(members) for _ in range(4))
-        self.bad, self.rows = np.full(members, np.iinfo(np.int64).max), np.zeros(members, np.int64)
-
-    def add(self, values: Mapping[str, Any], here: slice) -> None:
-        """In the threads that advance the members, each for its own; the first call is about step 0 and everyone."""
-        energy, terms = values["value"], values["scale"]
-        if not self.begun:
-            self.first[here], self.begun = energy[0], True
-            if self.wide:
-                self.rest[here] = values[f"{REST}value"][0]
-        good = np.isfinite(energy) & np.isfinite(terms)
-        if not good.all():
-            first = np.where(good.all(axis=0), np.iinfo(np.int64).max, self.rows[here] + good.argmin(axis=0))
-            np.minimum(self.bad[here], first, out=self.bad[here])
-        self.rows[here] += len(energy)
-        with np.errstate(invalid="ignore"):
-            off = energy - self.first[here]
-            off = np.abs(off + (values[f"{REST}value"] - self.rest[here]) if self.wide else off)
-            np.fmax(self.worst[here], np.fmax.reduce(off, axis=0), out=self.worst[here])
-            np.fmax(self.scale[here], np.fmax.reduce(terms, axis=0), out=self.scale[here])

@@ -17,7 +17,7 @@ def explicit_map(system: System) -> Step:
         system.parameters,
         system.time,
         (),
-        (),
+        ("symplectic", "volume-preserving") if system.p else (),
         init=(),
         body=tuple(Assign(s, v, as_written=True) for s, v in zip(states, values)),
         final=(),

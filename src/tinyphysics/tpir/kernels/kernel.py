@@ -43,6 +43,7 @@ from tinyphysics.tpir.program.isa import (
 )
 from tinyphysics.tpir.program.liveness import reads_before_writing
 from tinyphysics.tpir.program.symbolic import Symbolic
+from tinyphysics.util import without_collections
 
 NOW = UOp.var("n")  # steps done, as a float: exact up to 2**53
 STEP, ORIGIN = UOp.var("$dt"), UOp.var("$t0")
@@ -384,6 +385,7 @@ def scalars(roots: Sequence[UOp]) -> list[UOp]:
     return graph_rewrite(flat, exact)
 
 
+@without_collections()
 def build_kernel(program: Program, seed: Seed = PORTABLE) -> Kernel:
     """The kernel of a program, for a machine with some seed; a PlanError if it would be too long to write out."""
     meaning = Meaning(program)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, operand_text
+from tinyphysics.tpir.program.isa import Instruction, Operand, Param, Program, Register, Word
 
 Row = tuple[Operand, ...]  # one operand as it stands in each stage
 
@@ -72,7 +72,7 @@ def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool])
     if any(i.op in WHOLE for i in step):
         return None
     numbers: dict[tuple[object, ...], int] = {}
-    found = folded([numbers.setdefault((i.op, i.type, len(i.operands)), len(numbers)) for i in step])
+    found = folded([numbers.setdefault(kind_of(i), len(numbers)) for i in step])
     if found is None:
         return None
     length, nest = found
@@ -106,6 +106,14 @@ def with_tails(step: tuple[Instruction, ...], fixed: Callable[[Register], bool])
         out.append(Tail(period, one))
     stages = Stages(len(starts), body, {w: row for row, w in weights.items()}, tuple(out))
     return stages if stages.length <= WORTH * len(step) else None
+
+
+def kind_of(i: Instruction) -> tuple[object, ...]:
+    """What instructions that are one stage have in common: states are the same ones, and so are words.
+
+    A kick of p by q and a drift of q by p may have the same operations; their states tell them apart.
+    """
+    return i.op, i.type, *(x if is_state(x) or isinstance(x, Word) else None for x in i.operands)
 
 
 def folded(shape: Sequence[int]) -> tuple[int, Nest] | None:
@@ -214,6 +222,11 @@ def repeated(step: tuple[Instruction, ...], length: int, fixed: Callable[[Regist
     return None if body is None else Stages(len(parts), body, {w: row for row, w in weights.items()})
 
 
+def same_operand(x: Operand, y: Operand) -> bool:
+    """As they are written: 0.0 is not -0.0."""
+    return repr(x) == repr(y) if isinstance(x, float) and isinstance(y, float) else type(x) is type(y) and x == y
+
+
 def alike(
     parts: list[tuple[Instruction, ...]],
     written: frozenset[Operand],
@@ -241,7 +254,7 @@ def alike(
                 if not all(x in known for x, known in zip(row, names)):
                     return None  # read before this stage has written it
                 row = tuple(known[x] for x, known in zip(row, names))
-            if all(operand_text(x) == operand_text(row[0]) for x in row):  # -0.0 is not 0.0
+            if all(x is row[0] or same_operand(x, row[0]) for x in row):
                 arguments.append(row[0])
             elif all(weighs(x, same[0].op, fixed) for x in row):
                 row = tuple(x for x in row for _ in range(times))

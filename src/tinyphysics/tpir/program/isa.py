@@ -156,6 +156,7 @@ class Program:
     final: tuple[Instruction, ...] = ()
     # or "fast": kernels may differ from what it says by the errors that rules/functions/fast.py states
     math: str = field(default="exact", kw_only=True)
+    bare: bool = field(default=False, kw_only=True, compare=False)  # read from lines without declarations
 
     def section(self, name: str) -> tuple[Instruction, ...]:
         out: tuple[Instruction, ...] = getattr(self, name)
@@ -193,6 +194,18 @@ class Program:
                 lines.append(f"{section}:")
                 lines += [f"  {i}" + (f"  ; {i.note}" if i.note else "") for i in body]
         return "\n".join(lines) + "\n"
+
+    def __hash__(self) -> int:
+        return self._number
+
+    @cached_property
+    def _number(self) -> int:
+        """Every cache asks for it, and it is made of all instructions."""
+        return hash((self.name, self.claims, self.states, self.init, self.step, self.final, self.math))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what another process would count in another way."""
+        return {name: value for name, value in self.__dict__.items() if name != "_number"}
 
     @cached_property
     def hash(self) -> str:

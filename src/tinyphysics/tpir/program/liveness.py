@@ -8,12 +8,12 @@ from tinyphysics.tpir.program.isa import Instruction, Operand, Register
 
 
 def reads_before_writing(instructions: Sequence[Instruction]) -> dict[Register, None]:
-    written: dict[Operand, None] = {}
+    written: set[Operand] = set()
     out: dict[Register, None] = {}
     for i in instructions:
-        sources = i.operands if i.op in ("SYMP_STEP", "ACC_GRAD", "SCALE") else i.args
-        for x in sources:
+        own = i.op in ("SYMP_STEP", "ACC_GRAD", "SCALE")
+        for x in i.operands if own else i.operands[1:]:
             if isinstance(x, Register) and x not in written:
                 out[x] = None
-        written[i.dst] = None
+        written.add(i.operands[0])
     return out

@@ -542,6 +542,8 @@ def decided(step: Step, precision: str = "float64") -> Step:
     def shifted(b: Block) -> dict[UOp, UOp]:
         """The values of a block, for themselves: what another block computes is not the same after an update."""
         values = [s.value for s in b.shears if isinstance(s, Shift)]
+        if not values:
+            return {}
         moving = states if step.time is None else states | {step.time}
         work, once = set_aside(graph_rewrite(divided(values), exact), moving)
         return dict(zip(values, graph_rewrite(substitute(fuse(short_dots(work)), once), exact)))

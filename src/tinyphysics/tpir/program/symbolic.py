@@ -36,6 +36,10 @@ from tinyphysics.tpir.program.isa import (
 from tinyphysics.util import did_you_mean, one_of, plural
 
 MOVES = MOVEMENT | {Ops.RANGE}
+KNOWN = {
+    kind: {name: None for name, op in FUNCTIONS.items() if op in ops}
+    for kind, ops in (("ELEM", ELEMENTWISE), ("MOVE", MOVES))
+}  # functions, by the instruction that names them
 UNKNOWN = "?"  # before the name of the register that a SOLVE is for
 CLOCK = "clock"  # the variable for t0 + (n + c)*dt is named clock@c
 
@@ -203,7 +207,7 @@ class Symbolic:
         name = i.args[0]
         src = list(i.args[1:])
         assert isinstance(name, Word)
-        known = [n for n, op in FUNCTIONS.items() if op in (ELEMENTWISE if i.op == "ELEM" else MOVES)]
+        known = KNOWN[i.op]
         arg: object = None
         if src and isinstance(src[-1], tuple):
             *src, arg = src

@@ -8,6 +8,7 @@ from typing import Any
 
 from tinyphysics.errors import VerifyError
 from tinyphysics.ir.dtype import DTYPES
+from tinyphysics.tpir.program.bare import bare_lines, bare_program
 from tinyphysics.tpir.program.isa import (
     CLAIMS,
     ISA,
@@ -115,6 +116,8 @@ def parse(text: str) -> Program:
         raise VerifyError(
             f"a listing is text, not a {type(text).__name__}", fix="Pass the listing as a string."
         )
+    if (lines := bare_lines(text)) is not None:
+        return bare_program([read_instruction(line) for line in lines])
     name, math = "", "exact"
     claims: list[str] = []
     states: list[StateDecl] = []
@@ -164,7 +167,10 @@ def parse(text: str) -> Program:
                 "`step:`, `final:`.",
             )
     if not name:
-        raise VerifyError("the listing has no name", fix="It begins with `program <name>`.")
+        raise VerifyError(
+            "the listing has no name",
+            fix="It begins with `program <name>`; a listing of instructions alone begins with LOAD.",
+        )
     return Program(
         name, tuple(claims), tuple(states), tuple(params), *(tuple(sections[s]) for s in SECTIONS), math=math
     )

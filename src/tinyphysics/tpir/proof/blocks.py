@@ -108,15 +108,16 @@ class Blocks:
 
     def left(self, symbolic: Symbolic, steps: int) -> dict[Register, UOp]:
         """What a section leaves in registers to a step or to `final`, as functions of the state it leaves."""
-        table = {
-            state_var(self.program, k, n): state_var(self.program, k, n - v)
-            for k, v in symbolic.version.items()
-            for n in range(v + 1)
-        }
         out = {}
         for r in reads_before_writing((*self.program.step, *self.program.final)):
             if r.kind != "S" and r in symbolic.env:
-                (u,) = substitute([symbolic.env[r]], table)
+                u = symbolic.env[r]
+                table = {
+                    v: state_var(self.program, k, version_of(v) - symbolic.version[k])
+                    for v in u.leaves
+                    if (k := state_of(v)) is not None
+                }
+                (u,) = substitute([u], table)
                 for t in clocks(u) if steps else []:
                     u = at_clock(u, t, t - steps)
                 out[r] = u

@@ -33,7 +33,7 @@ def numbers(program: Program, state: int, flow: UOp, normal: Normal) -> tuple[Nu
         return None
     moved, read = set(), set()
     for k, x in enumerate(each):
-        if normal.form(x):
+        if not normal.is_zero(x):
             moved.add((state, k))
             read |= {known[y] for y in toposort([x]) if y in known}
     return frozenset(moved), frozenset(read)

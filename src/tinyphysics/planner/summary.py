@@ -1,0 +1,168 @@
+"""The short form of a report: what it is, what is conserved, the method and why, what is guaranteed, what it costs."""
+
+from __future__ import annotations
+
+from tinyphysics.facts import Facts
+from tinyphysics.plan import Goal, Plan
+from tinyphysics.planner.methods.catalog import BY_NAME, FLOW_METHOD, MAP, Method
+from tinyphysics.report import Report, Row, Section
+from tinyphysics.step import Step
+from tinyphysics.system import System
+from tinyphysics.tpir.verifier import Certificate
+from tinyphysics.util import plural
+
+MORE = 'explain("full") gives the evidence, the other methods and the machine; sim.ir("tpir") the program'
+EXACT_WAYS = {"lattice": "; a run on a lattice can be rewound to its first bit"}
+
+
+def known(facts: Facts, name: str) -> bool:
+    return name in facts and bool(facts[name])
+
+
+def what_it_is(system: System, facts: Facts) -> str:
+    count = plural(sum(s.var.size for s in system.states), "number")
+    match system.kind:
+        case "map":
+            return f"a map of {count}, run as it is written"
+        case "ode":
+            kind = f"a differential equation of {count}"
+        case "forces":
+            kind = f"a motion of {count}, given by its forces"
+        case _ if system.motion is not None:
+            kind = f"a Hamiltonian of {count}, derived from a Lagrangian"
+        case _:
+            kind = f"a Hamiltonian of {count}"
+    more = []
+    if known(facts, "separable"):
+        more.append("it separates into T(p) + V(q)")
+    if known(facts, "quadratic"):
+        more.append("it is quadratic")
+    if known(facts, "explicit time"):
+        more.append("it depends on time")
+    return "; ".join([kind, *more])
+
+
+def conserved(
+    system: System, facts: Facts, goal: Goal, step: Step, method: Method, certificate: Certificate
+) -> str:
+    """What a run keeps, and how well.  What is not shown is not said."""
+    if system.kind != "hamiltonian":
+        given = {"forces": "the forces", "ode": "the rates of change", "map": "the map"}[system.kind]
+        return f"nothing is claimed: no energy is given, only {given}"
+    if known(facts, "explicit time"):
+        return "the energy is not: H depends on t"
+    held = [name for name, _ in goal.project]
+    if held:
+        return f"{', '.join(held)}, to the residual of the equations that hold it there"
+    if step.jump is not None and goal.propagator == "exact":
+        return "the energy, to rounding: every frame is the exact solution"
+    if method.kind == "discrete gradient":
+        return "the energy, to the residual of the equations that are solved in a step"
+    if not certificate["consistent"]:
+        return "nothing is claimed: the step is not shown to be consistent with the energy"
+    if method.adaptive:
+        return "the energy, to the tolerance of each step; these errors add up"
+    size = f"an error of size dt**{method.order}" if method.order else "a small error"
+    if certificate["symplectic"] and known(facts, "smooth"):
+        more = EXACT_WAYS.get(goal.precision, "")
+        return (
+            f"the energy, with {size} that stays bounded while dt is short against the fastest motion{more}"
+        )
+    if certificate["symplectic"]:
+        return f"the energy, with {size} where H is smooth; it can drift where H is not"
+    return f"the energy, with {size} that grows with time: the step is not symplectic"
+
+
+def accuracy(plan: Plan, method: Method, facts: Facts) -> str:
+    if method.adaptive:
+        return "the steps choose their own lengths; see `tolerance` in the full report"
+    if not plan.order:
+        return ""
+    where = "" if known(facts, "smooth") else " where it is smooth"
+    return f"order {plan.order}{where}: halving dt divides the error by {2**plan.order}"
+
+
+def guaranteed(certificate: Certificate) -> list[Row]:
+    shown = [name for name, v in certificate.items() if v]
+    rows = [Row("proved", ", ".join(shown) if shown else "nothing about the structure of a step")]
+    missing = [name for name, v in certificate.items() if not v]
+    if missing and shown:
+        rows.append(Row("not shown", f"{', '.join(missing)}: {certificate[missing[0]].because}"))
+    return rows
+
+
+def cost(report: Report) -> str:
+    found = {r.name: r for s in report.sections if s.title in ("cost", "machine") for r in s.rows}
+    parts = []
+    if "force evaluations" in found:
+        r = found["force evaluations"]
+        parts.append(f"{plural(int(r.verdict), 'force evaluation')} {r.because}")
+    if "operations" in found:
+        parts.append(f"{plural(int(found['operations'].verdict.split()[0]), 'operation')} a step")
+    return ", ".join(parts) or "each frame is computed directly, whatever the number of steps before it"
+
+
+def speed(report: Report) -> str:
+    """At best: what the ports of the core allow for a large ensemble."""
+    found = {r.name: r for s in report.sections if s.machine for r in s.rows}
+    backend = found["backend"]
+    limit = found.get("port limit")
+    fastest = (
+        f"; at best {limit.verdict} a step for each member of a large ensemble{limit.because.partition('at best')[2]}"
+        if limit
+        else ""
+    )
+    bits = (
+        "same bits on every backend"
+        if found["bits"].verdict == "exact"
+        else "bits are those of this machine only"
+    )
+    return f"{backend.verdict}: {backend.because.partition('; ')[2]}; {bits}{fastest}"
+
+
+def warnings(facts: Facts, report: Report) -> list[Row]:
+    out = []
+    if "smooth" in facts and not facts["smooth"]:
+        f = facts["smooth"]
+        out.append(Row("warning", f"not shown to be smooth: {f.because}", where=str(f.site or "")))
+    for s in report.sections:
+        for r in s.rows:
+            if r.name == "stability" and "TOO LONG" in r.because:
+                out.append(Row("warning", f"dt is too long: {r.verdict}, {r.because.partition(';')[0]}"))
+            if r.name == "its price" or r.name == "gives up":
+                out.append(Row("price", f"{r.verdict}: {r.because}"))
+    return out
+
+
+def summarised(
+    report: Report,
+    system: System,
+    facts: Facts,
+    goal: Goal,
+    plan: Plan,
+    step: Step,
+    certificate: Certificate,
+) -> Section:
+    """Ten to fifteen lines in plain words; `report` is the full form of the same simulation."""
+    method = BY_NAME.get(plan.method, FLOW_METHOD if step.jump is not None else MAP)
+    rows = [Row("system", what_it_is(system, facts))]
+    rows.append(Row("conserved", conserved(system, facts, goal, step, method, certificate)))
+    if system.kind != "map":
+        rows.append(Row("method", f"{plan.method}: {method.summary}; {plan.because}"))
+    if goal.dt is not None and system.kind != "map":
+        rows.append(Row("dt", f"{goal.dt:g}"))
+    rows += [
+        Row(r.name, f"{r.verdict}: {r.because}")
+        for s in report.sections
+        if s.title == "plan"
+        for r in s.rows
+        if r.name in ("error", "energy_drift", "precision")
+    ]
+    if text := accuracy(plan, method, facts):
+        rows.append(Row("accuracy", text))
+    rows += guaranteed(certificate)
+    rows.append(Row("cost", cost(report)))
+    rows.append(Row("runs on", speed(report)))
+    rows += warnings(facts, report)
+    rows.append(Row("more", MORE))
+    return Section("summary", tuple(rows))

@@ -1,0 +1,84 @@
+"""How far did a value go over all steps?  A kernel that keeps the largest change beside the state, and stores no row.
+
+The loop carries the first value, the largest distance from it and the largest scale. They are maxima, so they have the
+bits that a table of every step would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tinyphysics.ir.dtype import f64
+from tinyphysics.ir.uop import UOp, substitute
+from tinyphysics.tpir.kernels.kernel import NOW, Kernel, Tail
+
+# Registers of the loop, after its own. REST is there where values have two words; FLAW is 0, and NaN from the first value on
+# that is not finite.
+FIRST, REST, WORST, SCALE, FLAW = "first", "rest", "worst", "scale", "flaw"
+
+
+@dataclass(frozen=True)
+class ExtremesOf:
+    """The names of what is looked at: a value, what it is measured by, and its second word where it has one."""
+
+    value: str
+    scale: str
+    rest: str | None = None
+
+
+def keeping_extremes(k: Kernel, probe: Kernel, of: ExtremesOf) -> Kernel | None:
+    """The kernel with the extremes of some of the probe's values; None where its loop cannot carry them.
+
+    It cannot if its numbers are not float64, if more than one expression lies between a step and what is seen of it, if it
+    ends by itself, or if a step is inexact where what is looked at is exact.
+    """
+    if (
+        any(v.dtype is not f64 for v in k.carried)
+        or k.has("leave")
+        or k.going is not None
+        or k.seed is not None
+    ):
+        return None
+    names = [name for name in (of.value, of.rest, of.scale) if name is not None]
+    order = list(probe.outputs)  # of single numbers
+
+    def seen(state: Sequence[UOp]) -> list[UOp]:
+        loaded = dict(zip(probe.carried, substitute(probe.functions["init"], dict(zip(probe.inputs, state)))))
+        return substitute([probe.functions["final"][order.index(name)] for name in names], loaded)
+
+    kept = [FIRST, *([] if of.rest is None else [REST]), WORST, SCALE, FLAW]
+    own = tuple(UOp.var(name, (), f64) for name in kept)
+
+    looked_at = substitute(seen(k.functions["final"]), {NOW: NOW + 1.0})
+
+    def after(state: Sequence[UOp]) -> tuple[UOp, ...]:
+        """What becomes of them at the end of a step."""
+        *values, terms = substitute(looked_at, dict(zip(k.carried, state)))
+        *firsts, worst, most, flaw = own
+        parts = [v - first for v, first in zip(values, firsts)]
+        off = abs(parts[0] + parts[1] if of.rest is not None else parts[0])
+        return (
+            *firsts,
+            (worst < off).where(off, worst),
+            (most < terms).where(terms, most),
+            (terms + off).fma(0.0, flaw),
+        )
+
+    *values, terms = seen(k.inputs)
+    nothing = NOW.lift(0.0)
+    begin = (*values, nothing, terms, (terms + abs(values[0])).fma(0.0, nothing))
+    functions = dict(k.functions) | {"init": (*k.functions["init"], *begin)}
+    tails = tuple(Tail(t.period, (*t.roots, *own)) for t in k.tails)
+    if k.stages == 1:
+        functions["step"] = (*k.functions["step"], *after(k.functions["step"]))
+    else:
+        functions["step"] = (*k.functions["step"], *own)
+        tails = (*tails, Tail(k.stages, (*k.carried, *after(k.carried))))
+    params = tuple(dict.fromkeys((*k.params, *probe.params)))
+    return replace(k, params=params, carried=(*k.carried, *own), functions=functions, tails=tails, _cache={})
+
+
+def own_numbers(carried: Sequence[UOp]) -> int:
+    """How many numbers the loop carries for its states, before the extremes."""
+    return next((at for at, v in enumerate(carried) if v.arg == FIRST), len(carried))

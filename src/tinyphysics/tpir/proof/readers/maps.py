@@ -1,0 +1,148 @@
+"""Is an explicit map symplectic?  Its Jacobian M by exact derivatives, and M^T J M - J by algebra: all of it must be zero.
+
+For programs that declare pairs and no energy, and whose step is MAP alone. What jumps is not shown: where a floor or a branch
+jumps there is no derivative, and M^T J M = J beside it says nothing about it. A measured defect never certifies.
+"""
+
+from __future__ import annotations
+
+from tinyphysics.errors import TraceError
+from tinyphysics.ir.uop import UOp, elements, substitute
+from tinyphysics.rules.calculus.unroll import unroll
+from tinyphysics.rules.calculus.vjp import gradient
+from tinyphysics.rules.equality.normal import Normal, chooses
+from tinyphysics.rules.identities.real import simplify
+from tinyphysics.tpir.program.isa import Instruction, Program, Register
+from tinyphysics.tpir.program.symbolic import Symbolic, state_var
+from tinyphysics.tpir.proof.blocks import Blocks
+from tinyphysics.tpir.proof.certificate import Certificate, Verdict
+from tinyphysics.tpir.proof.discontinuities import jump_in
+
+MOST_COMPONENTS = 16  # numbers of all states: the Jacobian is written out
+MOVES = (
+    "SYMP_STEP", "SHIFT", "SCALE", "ORBIT", "ROTATE", "PROPAGATE", "SERIES", "SOLVE", "UNTIL", "FLOW", "JACOBI", "KEPLER",
+)  # fmt: skip
+NO_ENERGY = "an explicit map has no energy to be consistent with"
+
+
+def maps_pairs(program: Program) -> bool:
+    """Is it an explicit map of canonical pairs, and nothing else?"""
+    return (
+        not program.energy
+        and any(i.op == "MAP" for i in program.step)
+        and not any(i.op in MOVES for i in program.step)
+        and all(i.op == "LOAD" or constant(i) for i in program.init)
+        and {i.dst for i in program.init}.isdisjoint(i.dst for i in program.step if i.op != "MAP")
+        and all(i.op == "STORE" for i in program.final)
+        and bool(program.states)
+        and all(program.conjugate(k) is not None for k in range(len(program.states)))
+    )
+
+
+def constant(i: Instruction) -> bool:
+    """Is it computed once for all steps, from parameters and numbers alone?"""
+    return i.op == "ELEM" and not any(isinstance(x, Register) and x.kind != "T" for x in i.args)
+
+
+class Mapped:
+    """An explicit map of canonical pairs."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.blocks = Blocks(program)  # malformed lines are said first
+        self.normal = Normal()
+
+    def new_states(self) -> list[UOp]:
+        """What a step makes of the states, as functions of the old ones; a state that nothing writes stays."""
+        symbolic, written = Symbolic(self.program), dict[UOp, UOp]()
+        for k in range(len(self.program.states)):
+            symbolic.load(k)
+        old = [symbolic.current(k) for k in range(len(self.program.states))]
+        for number, section, i in self.program.numbered():
+            if section != "step" and not (section == "init" and constant(i)):
+                continue
+            where = f"step {number} `{i}`"
+            if i.op == "MAP":
+                assert isinstance(i.dst, Register)
+                value = substitute([symbolic.read(i.args[0], i.type, where)], written)[0]
+                symbolic.load(i.dst.index)
+                written[symbolic.current(i.dst.index)] = value
+            elif i.op != "OBSERVE":
+                found = symbolic.value(i, where)
+                assert found is not None
+                symbolic.env[i.dst] = found
+        new = [symbolic.current(k) for k in range(len(old))]
+        return [written.get(u, u) for u in new]
+
+    def not_symplectic(self) -> str:
+        """Why M^T J M = J is not shown; empty if it is."""
+        program = self.program
+        if any(i.op == "NOISE" for _, _, i in program.numbered()):
+            return "it draws random numbers: every step is another map"
+        new = self.new_states()
+        size = sum(u.size for u in new)
+        if size > MOST_COMPONENTS:
+            return f"{size} components are too many to write the Jacobian out; {MOST_COMPONENTS} are the most"
+        if any(map(chooses, new)):
+            return "an index that is not known chooses what it reads"
+        if (jump := jump_in(program, new)) is not None:
+            return f"{jump} in the map may jump, and there it has no Jacobian"
+        x = [e for k in range(len(new)) for e in elements(state_var(program, k, 0))]
+        try:
+            rows = [simplify(gradient(u, x)) for group in unroll(new) for u in group]
+        except TraceError as error:  # an operation without a derivative
+            return f"its Jacobian could not be written out: {error.what}"
+        return self.defect(rows, self.pairs())
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """(index of a position, index of its momentum) among the components."""
+        at, starts = 0, []
+        for s in self.program.states:
+            starts.append(at)
+            at += state_size(s.type.shape)
+        return [
+            (starts[s.conjugate] + c, starts[k] + c)
+            for k, s in enumerate(self.program.states)
+            if s.conjugate is not None
+            for c in range(state_size(s.type.shape))
+        ]
+
+    def defect(self, rows: list[list[UOp]], pairs: list[tuple[int, int]]) -> str:
+        """Which entry of M^T J M - J is not shown to be zero."""
+        names = [
+            f"{s.name}[{c}]" if s.type.shape else s.name
+            for s in self.program.states
+            for c in range(state_size(s.type.shape))
+        ]
+        for a in range(len(rows)):
+            for b in range(a):
+                form = UOp.sum_of(
+                    [rows[q][a] * rows[p][b] - rows[p][a] * rows[q][b] for q, p in pairs]
+                ) - float(sum((a == q and b == p) - (a == p and b == q) for q, p in pairs))
+                if not self.normal.is_zero(form):
+                    return f"M^T J M - J is not shown to be 0: its entry of {names[b]} and {names[a]}"
+        return ""
+
+    def certificate(self) -> Certificate:
+        why = self.not_symplectic()
+        first = self.blocks.maps[0] if self.blocks.maps else "nothing moves"
+        if why:
+            symplectic = volume = Verdict(False, why)
+        else:
+            symplectic = Verdict(True, "M^T J M - J of its Jacobian M is 0 for every state, by algebra")
+            volume = Verdict(True, "it is symplectic: the determinant of its Jacobian is 1")
+        no = Verdict(False, first)
+        return Certificate(
+            symplectic,
+            volume,
+            no,
+            Verdict(False, f"not shown to be symmetric: {first}"),
+            Verdict(False, NO_ENERGY),
+        )
+
+
+def state_size(shape: tuple[int, ...]) -> int:
+    out = 1
+    for n in shape:
+        out *= n
+    return out
