@@ -352,7 +352,8 @@ class Trajectory:
         NaN if an energy was not finite: such a run has failed. Where the terms of H cancel, as those of two vortices at
         distance 1 do, S is the largest sum of |z dH/dz| over the states z. out.metrics["drift"] says which S was used.
         Where H depends on t, E is H + p_t: what the drive has done to the system, step by step, is taken away again.
-        Where the loop was deleted (propagator="exact", "method") it is over the frames. `name` is "energy".
+        Where the loop was deleted (propagator="exact", "method") it is over the frames. `name` is "energy" or that of an
+        observable.
         """
         found = self._ask("drift", name)
         self.metrics["drift"] = {"scale": float(found.scale.max(initial=0.0)), "of": found.of}

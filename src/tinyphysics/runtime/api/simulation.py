@@ -547,10 +547,9 @@ class Simulation:
     ) -> Trajectory:
         """Runs from an initial state; what is not a run option is a state or a parameter, by name.
 
-        The run takes `steps=1000` steps, or goes until a time: `until=10.0`, any time. If that is no whole number of steps,
-        the last frame is reached by a shorter step, which `out.metrics["end"]` tells of; all others are as without it.
-        Frames are kept every `save_every=10` steps, at the times `save_at=[0.5, 1.0]`, or `frames=400` of them. By default a
-        run keeps up to 500, evenly spaced, in 16 MiB; `frames=2` keeps the first and the last alone.
+        `until=` and `save_at=` take any time. One that is no whole number of steps is reached by a shorter step, which
+        changes nothing of the steps after it; `out.metrics["end"]` and `["fractions"]` tell of such frames. By default a
+        run keeps evenly spaced frames, at most 500 and at most 16 MiB of them.
         `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
         goes on from there, bit for bit as if the run had never ended; `steps` are further steps. `resume=out` goes on from
         the end of another run; `evolve(**out.final, ...)` begins a new one at its last state and time.
@@ -559,9 +558,11 @@ class Simulation:
         `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
 
         steps             how many steps are done; or until
-        until             the time at which the run ends
+        until             the time at which the run ends; any time
         t0                the time at which it begins
-        save_every        keep a frame every so many steps
+        save_every        keep a frame every so many steps; or save_at, or frames
+        save_at           keep frames at these times, in the order of the run: [0.5, 1.0, 2.0]
+        frames            keep so many, evenly spaced: frames=400; frames=2 are the first and the last
         observe           functions of the state, {"r": lambda q: ...}; their values are out["r"]
         observe_every     so many steps between two values
         hash_every        so many steps between two digests of the state, out.hashes
@@ -571,8 +572,9 @@ class Simulation:
         save              a folder of zarr that frames are written to
         checkpoint        a file that the run can go on from
         checkpoint_every  so many steps between two checkpoints
-        resume            a checkpoint to go on from
+        resume            a checkpoint to go on from, or a run: resume=out
         events            functions whose sign changes are looked for
+        options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more axis is an ensemble
         """
         began = clock.perf_counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from tinyphysics.system import System
 from tinyphysics.tpir.precision.probe import probe
 from tinyphysics.tpir.program.isa import FLOW, Program
 
-MANY_FRAMES = 16  # beyond, the loop itself observes the states: a block need not end at every frame
+MANY_FRAMES = 4  # beyond, the loop itself observes the states: a block need not end at every frame
 
 
 def clock_of(system: System) -> UOp:
@@ -45,8 +45,15 @@ def watcher(r: Run, values: Mapping[str, UOp]) -> Program | Recipe:
     def make() -> Program:
         return probe(r.system.states, r.system.parameters, clock_of(r.system), values, r.encoding.precision)
 
-    key = probe_key(r.program.key, r.system, values) if isinstance(r.program, Recipe) else None
+    if not isinstance(r.program, Recipe):
+        return make()
+    key = key_of_values(r.program.key, r.system, tuple(values), tuple(values.values()))
     return make() if key is None else Recipe(key, make)
+
+
+@lru_cache(maxsize=256)
+def key_of_values(program: str, system: System, names: tuple[str, ...], values: tuple[UOp, ...]) -> str | None:
+    return probe_key(program, system, dict(zip(names, values)))
 
 
 def execute(
@@ -138,9 +145,13 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     can = r.target.backend != "python" and floats and not r.given.there  # what is observed there comes here
     if record.frames and can and fusible(s):
         kept = [word for x in r.system.states for word in r.encoding.precision.kept(x)]
-        fused = {word.name: f"frame.{word.name}" for word in kept}
-        states = {fused[word.name]: word.var for word in kept}
-        engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads, r.loops)
+        engine = engine_for(r.target, r.program, None, r.threads, r.loops) if r.loops and not values else None
+        if type(engine) is LoopEngine:  # which shows its states by itself
+            fused = {word.name: word.name for word in kept}
+        else:
+            fused = {word.name: f"frame.{word.name}" for word in kept}
+            states = {fused[word.name]: word.var for word in kept}
+            engine = engine_for(r.target, r.program, watcher(r, {**values, **states}), r.threads, r.loops)
         if s.save_every is not None and engine.block(r.given.members) >= 2 * s.save_every:
             return engine, fused
     engine = engine_for(r.target, r.program, watcher(r, values) if values else None, r.threads, r.loops)

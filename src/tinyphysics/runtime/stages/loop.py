@@ -233,7 +233,7 @@ class Running:
     def keeps(self, n: int) -> bool:
         return self.keeper is not None and (n == self.schedule.steps or self.schedule.checkpoints(n))
 
-    @cached_property
+    @property
     def carries(self) -> bool:
         """Is the loop state of the end kept in memory?  Of a large run it can be computed again."""
         whole = sum(v.nbytes for v in self.given.states.values())

@@ -25,7 +25,9 @@ from tinyphysics.util import one_of
 BYTES = 16 << 20  # of the frames that a run keeps unasked
 MOST = 500  # of them: a plot shows no more
 SMALL = 64 * 8  # bytes of a frame that costs a run next to nothing
-APART = 32  # steps from one larger frame to the next: to synchronise and to copy one costs some steps
+MEDIUM = 64 << 10  # bytes of a frame of which a short run has a few
+FEW = 11
+APART = 64  # steps from one larger frame to the next: to synchronise and to copy one costs as much as some steps
 CLOSE = 1e-9  # of a step: a time this near to a step is meant to be that step
 ROUNDED = 1e-15  # of the number of steps: what their quotient may be off by
 ULPS = 4 * 2.0**-52  # of the times themselves, which are rounded too
@@ -198,7 +200,9 @@ def check_order(times: Any, dt: float, t0: float, end: float) -> None:
 def most_frames(steps: int, size: int) -> int:
     """How many frames a run keeps unasked: of so many steps, and of frames of so many bytes."""
     most = min(MOST, max(2, BYTES // max(size, 1)))
-    return most if size <= SMALL else min(most, max(2, 1 + steps // APART))
+    if size <= SMALL:
+        return most
+    return min(most, max(FEW if size <= MEDIUM else 2, 1 + steps // APART))
 
 
 def stride_of(steps: int, most: int) -> int:
@@ -237,6 +241,8 @@ def scheduled(
 def evenly(count: int, s: Schedule) -> Schedule:
     """So many frames, at the steps that are nearest to equal gaps; every step, if there are fewer."""
     span, gaps = s.steps - s.first, count - 1
+    if gaps == 1:
+        return replace(s, told_every=False)
     if span <= gaps:
         return replace(s, save_every=1, told_every=False)
     steps = np.array([s.first + (2 * k * span + gaps) // (2 * gaps) for k in range(count)], np.int64)

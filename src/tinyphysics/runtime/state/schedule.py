@@ -30,6 +30,8 @@ def times_at(steps: Sequence[int], dt: float, t0: float) -> Any:
     """The times of some steps, as an array."""
     if len(steps) < FEW:
         return np.array([time_at(n, dt, t0) for n in steps], np.float64)
+    if t0 == 0.0:  # the product is rounded once already; the sum makes a zero of -0.0
+        return np.array(steps, np.float64) * dt + 0.0
     return fma64(np.array(steps, np.float64), dt, t0)
 
 
@@ -117,12 +119,14 @@ class Schedule:
     def frames(self, n: int, since: int = 0) -> tuple[Any, Any]:
         """(steps, times) of the frames of a run that ends at step n, from a number on.
 
-        A time is NaN, but of a frame between two steps: its step is the one before it.
+        A time is NaN, but of a frame between two steps: its step is the one before it. None: there are no such frames.
         """
         count = self.kept(n)
         steps, times = self.steps_of(since, count), self.between_of(since, count)
         if (last := self.slot(n) - since) >= 0:
-            steps[last], times[last] = n, math.nan
+            steps[last] = n
+            if times is not None:
+                times[last] = math.nan
         return steps, times
 
     def slot(self, n: int) -> int:
@@ -147,24 +151,27 @@ class Schedule:
         """How many frames a run has that ends at step n, where it has one in any case."""
         return self.complete(n) + (not self.saves(n))
 
-    @cached_property
+    @property
     def most_between(self) -> int:
-        return (
-            int(self.end is not None)
-            if self.marks is None
-            else max(self.marks.most_between, len(self.between(self.steps)))
-        )
+        """The most frames between two steps."""
+        return int(self.end is not None) if self.marks is None else self.marks.most_between
 
     def steps_of(self, begin: int, end: int) -> Any:
         """The steps of some frames, by their numbers: the inverse of `slot`."""
         if self.marks is not None:
             return np.array(self.marks.steps[begin:end])
         every = self.save_every or self.steps
+        if end - begin < FEW:
+            base = self.first // max(every, 1)
+            few = [self.first if k == 0 else min((base + k) * every, self.steps) for k in range(begin, end)]
+            return np.array(few, np.int64)
         out = np.minimum((self.first // max(every, 1) + np.arange(begin, end)) * every, self.steps)
         return np.where(np.arange(begin, end) == 0, self.first, out)
 
     def between_of(self, begin: int, end: int) -> Any:
-        """The times of some frames, by their numbers, where they lie between two steps; else NaN."""
+        """The times of some frames, by their numbers, where they lie between two steps; else NaN, or None for all."""
+        if not self.most_between:
+            return None
         if self.marks is not None:
             return np.array(self.marks.times[begin:end])
         out = np.full(end - begin, math.nan)
@@ -195,5 +202,5 @@ class Schedule:
 
 def times_of(frames: tuple[Any, Any], dt: float, t0: float) -> Any:
     """The times of frames at some steps, or between them and the next ones."""
-    steps, times = frames
-    return np.where(np.isnan(times), times_at(steps, dt, t0), times)
+    (steps, times), whole = frames, times_at(frames[0], dt, t0)
+    return whole if times is None else np.where(np.isnan(times), whole, times)

@@ -34,9 +34,10 @@ class Window:
     observed: Mapping[str, Any]
 
     def after(self, step: int, inside: Any) -> Window:
-        """What comes after a step; frames between it and the next one do, and `inside` says which are such."""
-        a = int(np.count_nonzero((self.steps < step) | (self.steps == step) & ~inside))
-        b = int(np.searchsorted(self.observed_steps, step, "right"))
+        """What comes after a step; frames between it and the next one do, which have times `inside`, not NaN."""
+        a, b = (int(np.searchsorted(s, step, "right")) for s in (self.steps, self.observed_steps))
+        while inside is not None and a and self.steps[a - 1] == step and not np.isnan(inside[a - 1]):
+            a -= 1
         frames, observed = (
             {n: v[a:] for n, v in self.frames.items()},
             {n: v[b:] for n, v in self.observed.items()},
@@ -106,15 +107,16 @@ class Windows:
             r.slot0 == 0 and s.first % (s.save_every or s.first + 1) != 0
         )  # a run that goes on begins at any step
         skip = int(odd and not (ends and n == s.first))
+        inside = None if inside is None else inside[skip:]
         w = Window(
             steps[skip:],
-            times_of((steps[skip:], inside[skip:]), self.dt, self.t0),
+            times_of((steps[skip:], inside), self.dt, self.t0),
             self.shown(r.frames, skip, count),
             seen,
             times_at(seen, self.dt, self.t0),
             self.shown(r.observed, 0, len(seen)),
         )
-        self.target.put(w.after(self.since, ~np.isnan(inside[skip:])), self.attributes())
+        self.target.put(w.after(self.since, inside), self.attributes())
         self.handed = time.monotonic()
         if count:
             r.passed = {name: v[count - 1] for name, v in r.frames.items()}
