@@ -59,7 +59,7 @@ ROOMS = (
     Room(7,  "planner.methods", "Which methods are there, and what do they need?"),
     Room(7,  "planner.systems", "How is one system made of several?"),
     Room(7,  "planner.choice", "Which method and which step, and why not the others?"),
-    Room(7,  "planner", "What does the report say?", ("explain",)),
+    Room(7,  "planner", "What does the report say?", ("explain", "summary")),
     Room(7,  "emit.text", "How is an expression, a line, a statement written in a language?"),
     Room(7,  "emit.scalar", "How is a program written out number by number?"),
     Room(7,  "emit.loops", "How does a nest lie on lanes or threads?"),
@@ -84,7 +84,7 @@ ROOMS = (
     Room(9,  "runtime.measure", "What is measured before, in and after a run?"),
     Room(9,  "runtime.api", "What do users call?"),
     Room(11, "", "What do users import and type?", (
-        "cli", "demo", "doctor", "kernel", "compat", "moved", "mypy_plugin", "__init__", "__main__")),
+        "cli", "demo", "doctor", "kernel", "compat", "moved", "mypy_plugin", "script", "__init__", "__main__")),
 )
 # fmt: on
 

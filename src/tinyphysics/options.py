@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from tinyphysics import given
@@ -20,6 +21,10 @@ from tinyphysics.util import did_you_mean, one_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 Check = Callable[[str, Any], Any]  # (name, value) -> nothing, or an error
+# Told of every call while a file is read and not run (script.py); it may raise, and then nothing happens.
+HELD: ContextVar[Callable[[str, tuple[Any, ...], Mapping[str, Any]], None] | None] = ContextVar(
+    "HELD", default=None
+)
 
 
 # --- checks of one value ----------------------------------------------------------------------------
@@ -268,6 +273,8 @@ def heeds(call: str, example: str) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
+            if (held := HELD.get()) is not None:
+                held(call, args, options)
             if len(args) > places and not many:
                 extra = args[places]
                 line = f"{call}(**start, ...)" if isinstance(extra, Mapping) else example

@@ -92,6 +92,31 @@ def test_an_energy_that_is_no_number_is_said():
     assert out.stopped is None
 
 
+@pytest.mark.parametrize(
+    "start, told", [(dict(q=-1.0, p=0.0), ""), (dict(q=[1.0, 1e200], p=[0.0, 0.0]), " of member 1")]
+)
+def test_an_energy_that_is_no_number_from_the_first_step_on_is_said(start, told):
+    @tp.hamiltonian
+    def edge(q, p):
+        return p**2 / 2 + tp.where(q > 0, q**2, tp.log(q))
+
+    sim = tp.compile(edge, dt=0.01)
+    with pytest.warns(tp.PhysicsWarning, match=f"the energy{told} is not finite where the run begins"):
+        out = sim.evolve(**start, steps=5)
+    assert "Begin where H is defined" not in out.metrics["notes"][-1] and "looks wrong" in repr(out)
+
+
+def test_an_energy_of_a_driven_system_may_go_anywhere_but_must_be_a_number():
+    @tp.hamiltonian
+    def pushed(q, p, t):
+        return p**2 / 2 + tp.where(q > 0, q, tp.log(q - 1)) + 0.1 * q * tp.sin(t)
+
+    sim = tp.compile(pushed, dt=0.1)
+    with pytest.warns(tp.PhysicsWarning, match="the energy at step 40 is not finite"):
+        sim.evolve(q=1.0, p=0.0, steps=40)
+    quiet(lambda: sim.evolve(q=1.0, p=0.0, steps=10))
+
+
 def test_a_member_is_named():
     p = np.array([[0.0, 1.2], [0.0, 1.0], [0.0, 0.2]])
     with pytest.warns(tp.PhysicsWarning, match="of member 2 at step"):

@@ -118,7 +118,10 @@ EXTRAS = {
     "opencl": {"pyopencl": "src"},
     "c": {"ziglang": "src"},
     "bench": dict.fromkeys(["numba", "jax", "heyoka", "rebound", "diffrax"], "bench"),
-    "test": dict.fromkeys(["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr"], "test")
+    "test": dict.fromkeys(
+        ["hypothesis", "mpmath", "scipy", "gsd", "matplotlib", "xarray", "zarr", "nbclient", "ipykernel"],
+        "test",
+    )
     | {"pyopencl": "src"},
     "peers": {"openmm": "test"},
     "docs": {},

@@ -245,7 +245,7 @@ def test_an_ode_is_what_it_returns_and_nothing_is_certified():
     "options, what",
     [
         (dict(precision="float32"), "precision='float32'"),
-        (dict(error=1e-6), "error=1e-06"),
+        (dict(energy_drift=1e-6), "energy_drift=1e-06"),
         (dict(scale="auto"), "scale='auto'"),
         (dict(dt=-0.1), "forward in time"),
         (dict(pilot=dict(q=1.0, p=0.0)), "pilot="),

@@ -20,10 +20,10 @@ orbit = partial(tp.compile, systems.kepler)
 CALLS: dict[str, Callable[[], Any]] = {
     # --- the system
     "a number": lambda: tp.compile(3, dt=0.1),
-    "a function without decorator": lambda: tp.compile(lambda q, p: p**2, dt=0.1),
+    "a function without decorator": lambda: tp.compile(lambda q, p: (p, -q), dt=0.1),
     "a class": lambda: tp.compile(systems.Cluster, dt=0.1),
     # --- dt
-    "no dt": lambda: swing(),
+    "no dt": lambda: swing().evolve(q=1.0, p=0.0, steps=1),
     "dt=0": lambda: swing(dt=0),
     "dt=nan": lambda: swing(dt=float("nan")),
     "dt=text": lambda: swing(dt="fast"),

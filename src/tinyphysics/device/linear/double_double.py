@@ -273,6 +273,9 @@ def circle(x: DD) -> tuple[DD, DD, DD]:
     return s, DD(1.0) - less, less
 
 
+INVERSES = [DD(0.0), *(DD(*of_fraction(Fraction(1, k))) for k in range(1, 12))]
+
+
 def expm1(x: DD) -> DD:
     """e**x - 1: the series of x less whole ln 2, over 512, squared nine times."""
     log2 = DD(0.6931471805599453, 2.3190468138462996e-17)
@@ -280,7 +283,7 @@ def expm1(x: DD) -> DD:
     y = (x - log2 * DD(k)).scaled(2.0**-9)
     out = DD(np.zeros(x.shape))
     for i in range(11, 0, -1):
-        out = (out + 1.0) * y / DD(float(i))  # of e**y - 1, which squares without a loss
+        out = (out + 1.0) * (y * INVERSES[i])  # of e**y - 1, which squares without a loss
     for _ in range(9):
         out = out.scaled(2.0) + out * out
     first = np.floor(k / 2)

@@ -30,7 +30,7 @@ from tinyphysics.given import path as a_path
 from tinyphysics.ir import UOp, dump, f64
 from tinyphysics.options import COMING, COMPILE, heeds
 from tinyphysics.philox import checked
-from tinyphysics.pipeline import Build, on_orbits
+from tinyphysics.pipeline import Build, on_orbits, stepped
 from tinyphysics.plan import Decision, Goal
 from tinyphysics.planner.choice.multirate import split_rows
 from tinyphysics.planner.choice.stiff import stiffest
@@ -121,6 +121,8 @@ CHECKS = ("on", "off", "strict")
 STIFF = 'method="radau" may take fewer'
 LEVELS = ("uop", "tpir", "kernel", "llvm", "asm", "c", "opencl", "ptx", "cuda")
 LATER_LEVELS = ("wgsl",)
+COMMENT = {"kernel": ";", "llvm": ";", "asm": "#"}  # what a line of a level begins with, if it is not code
+NO_LOOP = 'the loop was deleted, and runs jump: this is what propagator="loop" would run'
 NOWHERE = Path()
 ENDS = {"frames": 2}  # the first and the last
 
@@ -307,10 +309,8 @@ class Simulation:
         if level == "tpir":
             return str(self.built.program)
         if level != "uop" and self.compiled.known.way != "loop":
-            raise PlanError(
-                f'ir("{level}"): the loop was deleted, and a jump has no kernel',
-                fix='Look at ir("tpir"), or compile with propagator="loop".',
-            )
+            text = listing(stepped(self.built).program, level)
+            return f"{COMMENT.get(level, '//')} {NO_LOOP}\n{text}"
         if level in ("c", "cuda") and self.compiled.adaptive:
             raise PlanError(
                 f'ir("{level}") is a program with steps of dt, and this method chooses its own',
@@ -628,8 +628,11 @@ class Simulation:
         if self.goal.is_accurate:
             dt = SLOTS["step_of_run"](self, here(given, back), dt, steps, until, checked_time(t0), c)
         dt = 1.0 if system.kind == "map" else checked_step(dt)
+        lent = None  # where states came from that are brought here: a jump is done on this machine
         if back is not None:
             given, back = SLOTS["there"]().settled(self, given, back)
+            if back is not None and self.compiled.jump is not None:
+                given, back, lent = here(given, back), None, back
         bare = partial(self.bare, dt, checked_time(t0), back)
         if c is None:
             given = given_momenta(
@@ -643,7 +646,7 @@ class Simulation:
             if back is not None:  # what was made of them here goes there, too
                 i = replace(i, states={name: sent(v) for name, v in i.states.items()})
         else:
-            check_program(c, path, system, self.compiled.known.program)
+            check_program(c, path, system, self.compiled.known.program, self.compiled.is_of_its_loop)
             agreed("dt", dt, c.run.dt, c.run.dt, path)
             i = restored_inputs(system, c, path, given, self.compiled.encoding)
         if events and not self.compiled.adaptive:
@@ -765,8 +768,8 @@ class Simulation:
         out = trajectory(r, record, windows, values, asked)
         if system.clock is not None and until is not None and not out.stops:
             end_at(r, record, out, float(until))
-        if back is not None:
-            SLOTS["there"]().hand_back(out, back)
+        if back is not None or lent is not None:
+            SLOTS["there"]().hand_back(out, back or lent, here=lent is not None)
         work = (record.last - first) * max(i.members, 1)
         running = max(done - ready - compiling, 1e-9)
         out.metrics.update(
@@ -821,15 +824,19 @@ class Simulation:
         if compiled.known.solves and isinstance(out.metrics, Metrics) and isinstance(out.origin, Origin):
             out.metrics.later["solver"] = partial(solver_report, out.origin)
         if r.jump is not None:
-            out.metrics["propagator"] = jumped(r, record.last, self.compiled.known.way)
+            told = partial(jumped, r, record.last, self.compiled.known.way)
+            if r.jump.few is None:
+                out.metrics["propagator"] = told()
+            else:  # it takes as long as a short run
+                cast(Metrics, out.metrics).later["propagator"] = told
         if not compiled.encoding.precision.state.is_float:
-            told = partial(
+            on_lattice = partial(
                 rounded, compiled.encoding, {s.name: given.get(s.name) for s in system.states}, back
             )
             if back is None:
-                out.metrics["lattice"] = told()
+                out.metrics["lattice"] = on_lattice()
             else:  # the states would have to come here
-                cast(Metrics, out.metrics).later["lattice"] = told
+                cast(Metrics, out.metrics).later["lattice"] = on_lattice
         if compiled.known.method == "strang" and c is None:
             found = commutators(self.built, r)
             self.commutators = found if self.commutators is None else self.commutators

@@ -24,6 +24,7 @@ from tinyphysics.runtime.stages.execute import looking
 from tinyphysics.runtime.stages.terms import addends
 from tinyphysics.runtime.state.record import Record
 from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.trajectory import Trajectory
 from tinyphysics.util import frames_to_user
 
@@ -81,6 +82,8 @@ def of_one(r: Run, record: Record, look: Look, in_memory: bool) -> tuple[float, 
     at = look.of_one(kept if r.encoding.plain else r.encoding.values(kept), r.given.params, rows)
     seen = [computed(look.energy, x) for x in at]
     first, scale = seen[0][0], max(x[1] for x in seen)
+    if not math.isfinite(first):
+        return math.inf, rows[0], ()
     worst, frame = 0.0, 0
     for k, (e, _) in enumerate(seen):
         off = abs(e - first)
@@ -89,7 +92,7 @@ def of_one(r: Run, record: Record, look: Look, in_memory: bool) -> tuple[float, 
             if off > worst:
                 worst, frame = off, rows[k]
     omegas = () if look.bends is None or r.jump is not None else omegas_of(look, (at[0], at[-1]), r.dt)
-    return worst if math.isfinite(first) else 0.0, frame, omegas
+    return worst, frame, omegas
 
 
 def of_many(
@@ -121,9 +124,38 @@ def of_many(
         largest = np.fmax.reduce(scales, axis=0)
         off = np.abs(energies - energies[0]) / np.where(largest > 0, largest, 1.0)
     off = np.where(np.isfinite(energies), off, np.inf)
-    off[:, ~np.isfinite(energies[0])] = 0.0
     k, j = np.unravel_index(int(np.argmax(off)), off.shape)
     return float(off[k, j]), rows[int(k)], omegas, members[int(j)]
+
+
+def of_driven(
+    r: Run, record: Record, look: Look, members: Sequence[int], in_memory: bool
+) -> tuple[float, int, list[float], int]:
+    """The same where H depends on t: it may go anywhere, but must be a number at both ends."""
+    kept, rows = chosen_frames(r, record, in_memory)
+    count = len(members)
+    own = {n: v[members] if len(v) > 1 else v for n, v in r.given.own.items()}
+    params = {n: np.broadcast_to(v.reshape(len(v), -1), (count, v[0].size)) for n, v in own.items()}
+    for row in (rows[0], rows[-1]):
+        words = {name: v[row][members] for name, v in kept.items()}
+        flat = {n: np.asarray(v, np.float64).reshape(count, -1) for n, v in r.encoding.values(words).items()}
+        flat |= params | {look.params[-1]: np.full((count, 1), time_at(step_of(record, row), r.dt, r.t0))}
+        with np.errstate(all="ignore"):
+            energies = np.broadcast_to(look.energy[1](*look.columns(flat))[0], (count,))
+        if not np.isfinite(energies).all():
+            return math.inf, row, [], members[int(np.argmin(np.isfinite(energies)))]
+    return 0.0, rows[0], [], members[0]
+
+
+def begins_lost(r: Run, member: int) -> bool:
+    """Is the energy of a first state no number?  Looked at again, as runs compute it: a short form may have divided by zero."""
+    H = r.system.energy
+    assert H is not None
+    params = {n: v[[member]] if len(v) > 1 else v for n, v in r.given.params.items()}
+    states = {n: v[[member]] for n, v in r.given.states.items()}
+    one = replace(r, given=replace(r.given, states=states, params=params, members=1))
+    found = looking(one, {"energy": H}, {n: v[None] for n, v in states.items()}, [r.schedule.first])
+    return not np.isfinite(found["energy"]).all()
 
 
 def step_of(record: Record, row: int) -> int:
@@ -164,9 +196,9 @@ def drifted(
 
 
 def applies(r: Run, record: Record, checks: str, approximate: float | None) -> bool:
-    """Is there an energy that ought to stay as it was, and something that moved?"""
+    """Is there an energy, and something that moved?"""
     system = r.system
-    if checks == "off" or system.energy is None or system.clock is not None or system.driven:
+    if checks == "off" or system.energy is None or system.clock is not None:
         return False
     if approximate is not None or record.last == record.schedule.first or not r.given.members:
         return False
@@ -193,30 +225,41 @@ def judge(
     )
     if checks == "on" and takes < (BRIEF if one else 10 * BRIEF) and not compiled.looked_at():
         return
-    if small is not None and one:
+    count = min(r.given.members, MEMBERS)
+    members = [k * (r.given.members - 1) // max(count - 1, 1) for k in range(count)]
+    omegas: Sequence[float]
+    if r.system.driven:
+        if small is None:
+            return
+        worst, frame, omegas, who = of_driven(r, record, small, members, in_memory)
+    elif small is not None and one:
         worst, frame, omegas = of_one(r, record, small, in_memory)
         who = 0
     else:
         if small is None and takes < WORTH:
             return
-        count = min(r.given.members, MEMBERS)
-        members = [k * (r.given.members - 1) // max(count - 1, 1) for k in range(count)]
         worst, frame, omegas, who = of_many(r, record, small, members, in_memory)
     if not worst > OFF and not any(abs(r.dt) * x > CALM for x in omegas):
         return
     method = BY_NAME.get(compiled.known.method)
     member = f" of member {who}" if r.given.is_ensemble else ""
+    if math.isinf(worst) and step_of(record, frame) == record.schedule.first:
+        if begins_lost(r, who):
+            tell(r, out, f"the energy{member} is not finite where the run begins", None, checks)
+        return
     both = unstable(omegas, r.dt, method), drifted(worst, step_of(record, frame), r.dt, method, member)
     if found := [x for x in both if x is not None]:
         tell(r, out, "; ".join(what for what, _ in found), min(dt for _, dt in found), checks)
 
 
-def tell(r: Run, out: Trajectory, what: str, dt: float, checks: str) -> None:
-    fix = (
-        f"Compile with dt={proposed(dt)} or less; sim.suggest_dt(...) measures one."
-        if r.jump is None and not r.adaptive
-        else "The trajectory may be far from the solution."
-    )
+def tell(r: Run, out: Trajectory, what: str, dt: float | None, checks: str) -> None:
+    """`dt` is the step to take; None where no step would help."""
+    if dt is None:
+        fix = "Begin where H is defined; if its numbers are too large for that, choose other units."
+    elif r.jump is None and not r.adaptive and not r.system.driven:
+        fix = f"Compile with dt={proposed(dt)} or less; sim.suggest_dt(...) measures one."
+    else:
+        fix = "The trajectory may be far from the solution."
     out.metrics["notes"] = (*out.metrics["notes"], what)
     out._warned = (what,)
     if checks == "strict":

@@ -135,6 +135,8 @@ def look_of(system: System, method: Method | None) -> Look | None:
         return None
     splits = method is not None and (method.sequence is not None or method.tableau is not None)
     parameters = tuple(x.var for x in system.parameters)
+    if system.driven and system.time is not None:  # the last argument
+        parameters = (*parameters, system.time)
     variables = tuple(s.var for s in system.states)
     return made(system.energy, variables, parameters, system.q, system.p, splits and not system.levels)
 

@@ -125,9 +125,11 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
     """The engine of a run, and the names under which its loop observes the states if many are saved."""
     s = record.schedule
     if r.jump is not None:
+        fused = {x.name: f"frame.{x.name}" for x in r.system.states}
+        fused = fused if record.frames and strides_agree(s) else {}
         return JumpEngine(
-            r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None
-        ), {}
+            r.jump, (lambda frames, steps: looking(r, values, frames, steps)) if values else None, fused
+        ), fused
     if r.adaptive:
         inner: Any = (
             engine_for(r.target, r.program, None, r.threads)
@@ -161,7 +163,12 @@ def chosen(r: Run, record: Record, values: Mapping[str, UOp]) -> tuple[Any, dict
 
 def fusible(s: Schedule) -> bool:
     """Are the frames many, and is one of the strides of frames and observables a multiple of the other?"""
-    if s.save_every is None or s.steps - s.first < MANY_FRAMES * s.save_every:
+    return strides_agree(s) and s.steps - s.first >= MANY_FRAMES * (s.save_every or 0)
+
+
+def strides_agree(s: Schedule) -> bool:
+    """Are frames saved, and is one of the strides of frames and observables a multiple of the other?"""
+    if s.save_every is None:
         return False
     every = s.observe_every or s.save_every
     return s.save_every % every == 0 or every % s.save_every == 0

@@ -85,7 +85,7 @@ def asked_for(s: Schedule, count: int) -> Any:
 
 def label(r: Run, record: Record, out: Trajectory) -> None:
     """Says which frames were reached by a part of a step. A method that has its solution between steps takes none."""
-    if not record.schedule.most_between or r.adaptive or r.jump is not None and way_of(r) == "flow":
+    if not record.schedule.most_between or r.adaptive or r.jump is not None and r.jump.flows(r.given.own, r.dt):
         return
     n, end, t = record.last, record.schedule.end, np.asarray(out.t)
     part = (t - times_at(np.asarray(out.steps), r.dt, r.t0)) / r.dt
@@ -94,15 +94,6 @@ def label(r: Run, record: Record, out: Trajectory) -> None:
     if end is not None and n == record.schedule.steps:
         fraction = (end - time_at(n, r.dt, r.t0)) / r.dt
         out.metrics["end"] = {"fraction": fraction, "of_step": n + 1, "off": 0.0, "fed_back": False}
-
-
-def way_of(r: Run) -> str:
-    """What jumps: the flow, or the power of a method."""
-    assert r.jump is not None
-    if not r.given.members:
-        return "flow"
-    one = {name: v[0] for name, v in r.given.own.items()}
-    return "flow" if r.jump(one, r.dt).question.stages is None else "method"
 
 
 def sealed(a: Any) -> Any:
@@ -178,9 +169,8 @@ def from_the_start(r: Run) -> Run:
 def jumped(r: Run, n: int, way: str) -> dict[str, Any]:
     """What is known of the last jump of a run; of the first member's, if each has its own matrices."""
     assert r.jump is not None
-    one = {name: v[0] for name, v in r.given.own.items()}
     return {
         "way": way,
         "drift": "over frames",
-        **(r.jump(one, r.dt).told(n) if n and r.given.members else {}),
+        **(r.jump.told(r.given.own, r.dt, n) if n and r.given.members else {}),
     }

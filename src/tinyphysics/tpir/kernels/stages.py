@@ -224,7 +224,9 @@ def repeated(step: tuple[Instruction, ...], length: int, fixed: Callable[[Regist
 
 def same_operand(x: Operand, y: Operand) -> bool:
     """As they are written: 0.0 is not -0.0."""
-    return repr(x) == repr(y) if isinstance(x, float) and isinstance(y, float) else type(x) is type(y) and x == y
+    return (
+        repr(x) == repr(y) if isinstance(x, float) and isinstance(y, float) else type(x) is type(y) and x == y
+    )
 
 
 def alike(

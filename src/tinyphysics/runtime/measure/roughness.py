@@ -1,0 +1,180 @@
+"""How rough is the energy that a program computes?  Copies of a state on a short line go some steps on.
+
+In exact arithmetic their energies would be a smooth function of the place on the line, a parabola as far as can be seen;
+what is left beside that parabola is rounding. A line is as long as the way of a number in some steps, so that neighbours on
+it are rounded as differently as successive states are; where it is curved there, a shorter one is taken. No other program and
+no other precision is needed for that, and every method is measured as it runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tinyphysics.ir import UOp
+from tinyphysics.physics.draws import uniform
+from tinyphysics.runtime.api.simulation import Simulation
+from tinyphysics.runtime.stages.execute import execute, looking
+from tinyphysics.runtime.state.encoding import Encoding
+from tinyphysics.runtime.state.ensemble import Inputs
+from tinyphysics.runtime.state.record import Record, beginning
+from tinyphysics.runtime.state.run import Run
+from tinyphysics.runtime.state.schedule import Schedule
+
+COPIES = 16  # of a state, on a line
+PLACES = 256  # on a line, of which copies take some
+ODD = 16  # numbers move by odd multiples below it, so that no two are rounded together
+FEW = 8  # steps in which a number goes as far as the longest line
+CLOSE = 5  # no line is longer than 2**-5 of a number
+SHORTER = {  # lines, by the power of 2 that they are shorter than the longest
+    "float32": (0, 3, 6),
+    "compensated": (0, 3, 6),
+    "mixed": (0, 3, 6, 10, 15, 23, 31),
+    "float64": (0, 5, 10, 15, 23, 31),
+    "lattice": (0, 5, 10, 15, 23),
+    "dd": (0, 15),
+}
+BETTER = 2.0  # a curve that leaves less than 1/BETTER of the variance of another has seen more than rounding
+
+Arrays = Mapping[str, Any]
+
+
+def advanced(sim: Simulation, given: Inputs, dt: float, steps: int, every: int) -> tuple[Run, Record]:
+    """A run from words as they are kept, with frames."""
+    c, schedule = sim.compiled, Schedule(steps, every, None, None)
+    loops = c.in_loops(given.members)
+    r = Run(c.program, c.system, sim.target, given, schedule, dt, 0.0, None, c.encoding, loops)
+    record = beginning(given, schedule)
+    for name, v in given.states.items():
+        record.frames[name][0] = v
+    return r, execute(r, record, {}, lambda n: None)[0]
+
+
+def members(i: Inputs, who: Any) -> Inputs:
+    """Some members, as often as they are named."""
+    params = {name: v[who] if len(v) > 1 else v for name, v in i.params.items()}
+    return Inputs({name: v[who] for name, v in i.states.items()}, params, len(who), True)
+
+
+# --- lines ------------------------------------------------------------------------------------------------
+def places() -> Any:
+    """Where copies lie on a line; the first is the state itself."""
+    order = np.argsort(uniform(PLACES - 1, 2)[:, 0])
+    return np.concatenate([[0], 1 + order[: COPIES - 1]]).astype(np.float64)
+
+
+def moved_word(encoding: Encoding, name: str) -> str:
+    """The word of a state that tells neighbours apart: in pairs of float64 the second, which is where they round."""
+    names = encoding.precision.names(name)
+    return names[-1] if encoding.precision.wide else names[0]
+
+
+def along(v: Any, way: Any, shorter: int, odd: Any) -> Any:
+    """(samples, copies, shape...): numbers on the way to zero, which every format has exactly."""
+    size = np.abs(v).astype(np.float64)
+    longest = np.minimum(np.ldexp(size, -CLOSE), way)
+    unit = np.ldexp(1.0, np.frexp(longest)[1] - 1 - shorter - int(math.log2(ODD * PLACES)))
+    smallest = np.spacing(np.abs(v)).astype(np.float64) if v.dtype.kind == "f" else 1.0
+    step = (np.where(longest > 0, np.maximum(unit, smallest), 0.0) * -np.sign(v) * odd)[:, None]
+    by = step * places().reshape(1, -1, *[1] * (v.ndim - 1))
+    if v.dtype.kind == "i":
+        return v[:, None] + by.astype(np.int64)
+    return (v[:, None].astype(np.float64) + by).astype(v.dtype)
+
+
+def lines(encoding: Encoding, states: Arrays, ways: Arrays, shorter: tuple[int, ...]) -> dict[str, Any]:
+    """The words of all copies: (lines * samples * copies, shape...)."""
+    out: dict[str, Any] = {}
+    for name, v in states.items():
+        if name in ways:
+            drawn = uniform(v.size, 1, stream=len(out))[:, 0].reshape(v.shape)
+            odd = 2 * np.floor(drawn * (ODD // 2)) + 1
+            parts = [along(v, ways[name], k, odd) for k in shorter]
+        else:
+            parts = [np.repeat(v[:, None], COPIES, axis=1)] * len(shorter)
+        out[name] = np.ascontiguousarray(np.stack(parts).reshape(-1, *v.shape[1:]))
+    return out
+
+
+def ways_of(sim: Simulation, frames: Arrays) -> dict[str, Any]:
+    """How far each number goes in some steps, in what its word counts; of second words, any length."""
+    encoding, out = sim.compiled.encoding, {}
+    for s in sim.system.states:
+        word = moved_word(encoding, s.name)
+        if encoding.precision.wide:
+            out[word] = np.full(frames[word].shape[1:], np.inf)
+        else:
+            v = frames[word][: FEW + 1].astype(np.float64)
+            out[word] = np.abs(v - v[0]).max(axis=0)
+    return out
+
+
+# --- what is left -----------------------------------------------------------------------------------------
+def difference(encoding: Encoding, name: str, a: Arrays, b: Arrays) -> Any:
+    """a - b of a state, from words that are close: exactly, or to float64's digits of it."""
+    parts = [(a[n], b[n]) for n in encoding.precision.names(name)]
+    if parts[0][0].dtype.kind == "i":
+        return (parts[0][0] - parts[0][1]) * encoding.precision.unit(name)
+    return sum(x.astype(np.float64) - y.astype(np.float64) for x, y in parts)
+
+
+def left_over(e: Any) -> tuple[Any, Any]:
+    """Variances of (samples, copies) beside the best parabola, and beside the best curve of the fourth degree."""
+    t = places() / PLACES
+    q, _ = np.linalg.qr(np.stack([t**k for k in range(5)], axis=1))
+    out = []
+    for degree in (2, 4):
+        basis = q[:, : degree + 1]
+        off = e - (e @ basis) @ basis.T
+        out.append((off**2).sum(axis=1) / (COPIES - degree - 1))
+    return out[0], out[1]
+
+
+class Copies:
+    """Copies of samples, gone some steps on; `kept` are their words, (frames, lines * samples * copies, shape...)."""
+
+    def __init__(
+        self, sim: Simulation, samples: Inputs, dt: float, frames: Arrays, shorter: tuple[int, ...], far: int
+    ) -> None:
+        self.sim, self.samples, self.lines = sim, samples, len(shorter)
+        self.every = np.tile(np.repeat(np.arange(samples.members), COPIES), self.lines)
+        states = lines(sim.compiled.encoding, samples.states, ways_of(sim, frames), shorter)
+        self.given = replace(members(samples, self.every), states=states)
+        self.run, record = advanced(sim, self.given, dt, far, FEW)
+        self.kept, self.stopped = record.frames, bool(record.stops)
+
+    def slopes(self, values: Mapping[str, UOp], frame: int) -> dict[str, Any]:
+        """Of the energy, by state, where the first copy of each line is."""
+        first = replace(self.run, given=members(self.samples, self.every[::COPIES]))
+        here = {name: v[frame][None, ::COPIES] for name, v in self.kept.items()}
+        found = looking(first, values, here, [0])
+        return {s.name: found[f"slope.{s.name}"][0] for s in self.sim.system.states}
+
+    def energies(self, values: Mapping[str, UOp], frame: int, beside: Arrays | None = None) -> Any:
+        """(lines * samples, copies): energies less that of the first copy, or less those of other words."""
+        encoding, slopes = self.sim.compiled.encoding, self.slopes(values, frame)
+        total: Any = 0.0
+        for s in self.sim.system.states:
+            names = encoding.precision.names(s.name)
+            own = {n: self.kept[n][frame].reshape(-1, COPIES, *self.kept[n].shape[2:]) for n in names}
+            other = {n: v[:, :1] for n, v in own.items()}
+            if beside is None:
+                off = difference(encoding, s.name, own, other)
+            else:
+                shown = encoding.shown(s.name, own)
+                off = shown - beside[s.name].reshape(shown.shape)
+            off = off * slopes[s.name][:, None]
+            total = total + off.reshape(*off.shape[:2], -1).sum(axis=2)
+        return total
+
+    def variance(self, values: Mapping[str, UOp], frame: int, steps: int) -> tuple[Any, Any]:
+        """(of the energy, for each step, by sample; which samples have a line on which it is seen)."""
+        two, four = (v.reshape(self.lines, -1) / steps for v in left_over(self.energies(values, frame)))
+        fits = two <= BETTER * four
+        return two[fits.argmax(axis=0), range(self.samples.members)], fits.any(
+            axis=0
+        )  # the longest that fits
