@@ -67,13 +67,15 @@ def words_of(kept: Mapping[str, Any], name: str, states: Mapping[str, Any]) -> W
 class Frame:
     """One synchronised state at its time: `frame.q`, `frame.p`, `frame.t`.
 
-    `sim.evolve(**frame, steps=100)` begins there: with its states, and its time as t0.
+    `sim.evolve(**frame, steps=100)` begins there: with its states, its time as t0, and the parameters of the run that are
+    not the system's defaults. `sim.evolve(**(frame | {"mu": 2.0}), steps=100)` begins there with another one.
     """
 
     states: Mapping[str, Any]
     step: int  # the last whole one, where it is between two
     t: Any  # a number; of an ensemble whose members have times of their own, one for each
     kept: Mapping[str, Any] = field(default_factory=dict)  # as the run has it, word by word
+    _given: Mapping[str, Any] = field(default_factory=dict, repr=False)  # parameters that are not the defaults
 
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with."""
@@ -86,8 +88,8 @@ class Frame:
         raise AttributeError(f"no state `{name}`; this system has {', '.join(states)}")
 
     def __getitem__(self, name: str) -> Any:
-        if name == "t0" and name not in self.states:
-            return self.t
+        if name not in self.states and name in self._names():
+            return self.t if name == "t0" else self._given[name]
         if name not in self.states:
             raise InputError(
                 f"there is no state `{name}`",
@@ -96,8 +98,8 @@ class Frame:
         return self.states[name]
 
     def _names(self) -> list[str]:
-        """What a run that begins here is given; times of their own are computed anew from the states."""
-        return [*self.states, *([] if getattr(self.t, "ndim", 0) else ["t0"])]
+        """What a run that begins here is given; members with times of their own begin at t0 = 0."""
+        return [*self.states, *([] if getattr(self.t, "ndim", 0) else ["t0"]), *self._given]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())
@@ -106,7 +108,7 @@ class Frame:
         return len(self._names())
 
     def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        """The start of a run, with something changed: `sim.evolve(**(out.final | {"t0": 0.0}), steps=100)`."""
+        """The start of a run, with something changed."""
         return {name: self[name] for name in self} | dict(other)
 
     def __repr__(self) -> str:
@@ -273,7 +275,8 @@ class Trajectory:
             )
         t = self.t[k]
         states, kept = ({n: v[k] for n, v in arrays.items()} for arrays in (self.frames, self.kept))
-        return Frame(states, int(self.steps[k]), t if getattr(t, "ndim", 0) else float(t), kept)
+        t = t if getattr(t, "ndim", 0) else float(t)
+        return Frame(states, int(self.steps[k]), t, kept, self.final._given)
 
     def words(self, name: str) -> Words:
         """Returns a state by its name, in the numbers that the run computes with: `high, low = out.words("q")`."""

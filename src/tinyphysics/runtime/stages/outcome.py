@@ -148,7 +148,17 @@ def last_frame(r: Run, record: Record, final: Mapping[str, Any]) -> Frame:
         if r.system.clock is None
         else times_of(r, {n: v[None] for n, v in final.items()})[0]
     )
-    return Frame(states, record.last, t, final)
+    return Frame(states, record.last, t, final, not_the_default(r))
+
+
+def not_the_default(r: Run) -> dict[str, Any]:
+    """The parameters of a run that a system would not have by itself, as a user would give them."""
+    usual = {p.name: p.default for p in r.system.seen.parameters}
+    return {
+        name: v if len(v) > 1 else v[0]
+        for name, v in r.given.own.items()
+        if name in usual and (usual[name] is None or len(v) > 1 or not np.array_equal(v[0], usual[name]))
+    }
 
 
 def shown(r: Run, kept: Mapping[str, Any]) -> dict[str, Any]:
