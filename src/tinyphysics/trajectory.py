@@ -261,18 +261,18 @@ class Trajectory:
         return map(self._frame, range(len(self)))
 
     def _frame(self, number: Any) -> Frame:
-        try:
-            k = range(len(self))[number]
-        except (TypeError, IndexError) as error:
-            what = "a frame is asked for by its number" if isinstance(error, TypeError) else "there is none"
+        if isinstance(number, slice):
             raise InputError(
-                f"out[{shown(number)}]: {what}", fix=f"There are {len(self)} frames: out[0] to out[-1]."
-            ) from None
-        if isinstance(k, range):
-            raise InputError(
-                f"out[{shown(number)}]: a frame is asked for by its number",
+                "a trajectory gives one frame at a time, by its number",
                 fix=f"For several, cut the arrays: out.t[2:9], out.{next(iter(self.frames), 'q')}[2:9].",
             )
+        try:
+            k = range(len(self))[number]
+        except (TypeError, IndexError):
+            raise InputError(
+                f"out[{shown(number)}]: there is no such frame",
+                fix=f"There are {len(self)} frames: out[0] to out[{len(self) - 1}], or out[-1] for the last.",
+            ) from None
         t = self.t[k]
         states, kept = ({n: v[k] for n, v in arrays.items()} for arrays in (self.frames, self.kept))
         t = t if getattr(t, "ndim", 0) else float(t)

@@ -12,7 +12,7 @@ from here import HERE
 
 import tinyphysics as tp
 from tinyphysics.device.engines.engine import KernelEngine
-from tinyphysics.errors import InputError, PlanError
+from tinyphysics.errors import InputError, PlanError, StoreError
 from tinyphysics.runtime.api.verify_store import replay
 from tinyphysics.runtime.stages import loop
 from tinyphysics.runtime.state import frames, windows
@@ -327,6 +327,8 @@ def test_a_failed_run_says_how_to_begin_again():
     with pytest.raises(InputError, match="cannot go on") as found:
         tp.compile(falls, dt=0.1).evolve(resume=out, steps=1)
     assert "**out.final" in found.value.fix
+    with pytest.raises(StoreError, match="`out` is a checkpoint of `falls`"):
+        tp.compile(kepler, dt=0.1).evolve(resume=tp.compile(falls, dt=0.1).evolve(q=0.1, p=0.0, steps=2), steps=1)
     ends = tp.compile(falls, dt=1.0).evolve(q=1e150, p=0.0, until=0.5)
     assert ends.stopped.cause == "not finite" and ends.stopped.step == 1 and ends.final.q == 1e150
 

@@ -65,7 +65,7 @@ from tinyphysics.runtime.stages.description import described
 from tinyphysics.runtime.stages.energy_so_far import Wander
 from tinyphysics.runtime.stages.execute import clock_of, execute
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
-from tinyphysics.runtime.stages.going_on import OUT, checkpoint_of
+from tinyphysics.runtime.stages.going_on import begun_before
 from tinyphysics.runtime.stages.invariants import with_invariants
 from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.stages.order_bodies import check_orbits, hierarchy_of
@@ -97,7 +97,6 @@ from tinyphysics.runtime.state.frames import (
 from tinyphysics.runtime.state.schedule import Schedule, checked_time, time_at, whole
 from tinyphysics.runtime.state.windows import Windows, fitting
 from tinyphysics.runtime.state.workers import available, copy
-from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.runtime.storage.open_store import begun
 from tinyphysics.runtime.storage.resume import (
     Keeper,
@@ -588,11 +587,7 @@ class Simulation:
             given, back = SLOTS["there"]().brought(given, resume)
         c, path = None, NOWHERE
         if resume is not None:
-            if isinstance(resume, Trajectory):
-                c, path = checkpoint_of(resume), OUT
-            else:
-                path = a_path("resume", resume, "run.checkpoint")
-                c = read(path)
+            c, path = begun_before(resume)
             t0, seed = (
                 agreed("t0", checked_time(t0), 0.0, c.run.t0, path),
                 agreed("seed", seed, 0, c.run.seed, path),

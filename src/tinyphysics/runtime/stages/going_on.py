@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ import numpy as np
 
 from tinyphysics.device.cuda.dlpack import here
 from tinyphysics.errors import InputError
+from tinyphysics.given import path, shown
 from tinyphysics.runtime.stages.execute import execute
 from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.stages.origin import Origin
 from tinyphysics.runtime.state.record import Carried, Record
 from tinyphysics.runtime.state.run import Checkpoint, Run
 from tinyphysics.runtime.state.schedule import Schedule
+from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.runtime.storage.resume import identity
 from tinyphysics.trajectory import Stop, Trajectory
 from tinyphysics.version import __version__
@@ -44,6 +47,19 @@ class Catch:
         self.found = Carried(step, registers, frozen)
 
 
+def begun_before(resume: Any) -> tuple[Checkpoint, Path]:
+    """(where a run goes on from, what messages call that) of a file or of a run."""
+    if isinstance(resume, Trajectory):
+        return checkpoint_of(resume), OUT
+    if not isinstance(resume, (str, bytes, PathLike)):
+        raise InputError(
+            f"resume={shown(resume)} is neither a checkpoint nor a run",
+            fix='Pass resume="run.checkpoint", or resume=out with what evolve returned.',
+        )
+    file = path("resume", resume, "run.checkpoint")
+    return read(file), file
+
+
 def checkpoint_of(out: Trajectory) -> Checkpoint:
     """The end of a run, as a file would hold it."""
     origin = out.origin
@@ -61,11 +77,11 @@ def checkpoint_of(out: Trajectory) -> Checkpoint:
         )
     carried = origin.carried if origin.carried is not None else computed_again(r, origin.last)
     start = {name: np.asarray(here(v)) for name, v in r.given.states.items()}
-    shown = shaped(r.given)(start)
+    seen = shaped(r.given)(start)
     frozen = carried.frozen
     last = {name: np.array([state[name] for _, state in frozen.values()]) for name in start} if frozen else {}
     return Checkpoint(
-        identity(r.system, asked.program, r.dt, r.t0, asked.seed, shown, r.given.params),
+        identity(r.system, asked.program, r.dt, r.t0, asked.seed, seen, r.given.params),
         __version__,
         carried.step,
         r.schedule.save_every if r.schedule.told_every else None,

@@ -20,7 +20,6 @@ from tinyphysics.options import LATER
 from tinyphysics.plan import Goal
 from tinyphysics.runtime.state.schedule import Marks, Schedule, checked_time, counted, time_at
 from tinyphysics.system import System
-from tinyphysics.util import one_of
 
 BYTES = 16 << 20  # of the frames that a run keeps unasked
 MOST = 500  # of them: a plot shows no more
@@ -66,8 +65,8 @@ def named_options(
     for name, value in (options or {}).items():
         if name not in LATER:
             raise InputError(
-                f"options={{{shown(name)}: ...}} is for options that a state or a parameter may be called like",
-                fix=f"Those are {one_of(LATER)}; pass the others by themselves: {name}=...",
+                f"options= takes {' and '.join(f'`{x}`' for x in LATER)}, and {shown(name)} is neither",
+                fix=f"Pass it by itself: {name}=...",
             )
         if found[name] is not None:
             raise InputError(f"evolve is given `{name}` twice", fix=f"Leave {name}= out, or options=.")
@@ -96,9 +95,18 @@ def wanted(save_every: Any, save_at: Any, frames: Any) -> Wanted:
     return Wanted(
         None if save_every is None else whole("save_every", save_every, 1),
         None if save_at is None else checked_times(save_at),
-        None if frames is None else whole("frames", frames, 2),
+        None if frames is None else checked_count(frames),
         save_every is not None,
     )
+
+
+def checked_count(value: Any) -> int:
+    try:
+        return whole("frames", value, 2)
+    except InputError as error:
+        raise InputError(
+            error.what, fix="Pass frames=400; frames=2 keeps the first and the last alone."
+        ) from None
 
 
 def checked_times(value: Any) -> Any:
@@ -107,7 +115,7 @@ def checked_times(value: Any) -> Any:
         what = no_number(value) or "one number"
         raise InputError(f"save_at={shown(value)} is not a list of times: it is {what}", fix=f"Pass {SAVE_AT}.")
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iuf":
-        value = [number("save_at", x, "save_at=[0.5, 1.0]", "list of times") for x in value]
+        value = [number(f"save_at[{k}]", x, SAVE_AT, "time") for k, x in enumerate(value)]
     out = np.array(value, np.float64)
     if out.ndim != 1 or not len(out):
         told = "names no time" if not out.size else f"has the shape {out.shape}"
@@ -115,7 +123,7 @@ def checked_times(value: Any) -> Any:
     bad = np.flatnonzero(~np.isfinite(out))
     if len(bad):
         raise InputError(
-            f"save_at[{bad[0]}] is {out[bad[0]]:g}, which is not finite", fix=f"Pass times: {SAVE_AT}."
+            f"save_at[{bad[0]}]={out[bad[0]]:g} is not a time: it is not finite", fix=f"Pass {SAVE_AT}."
         )
     return out
 
@@ -178,7 +186,9 @@ def check_order(times: Any, dt: float, t0: float, end: float) -> None:
     if len(wrong):
         k = int(wrong[0])
         raise InputError(
-            f"save_at: {times[k + 1]:g} comes after {times[k]:g}",
+            f"save_at has {times[k]:g} twice"
+            if times[k] == times[k + 1]
+            else f"save_at has {times[k + 1]:g} after {times[k]:g}",
             fix="Pass the times in the order of the run, each once: save_at=np.unique(times)."
             if dt > 0
             else "dt is negative: pass the times from the latest to the earliest.",
@@ -186,12 +196,12 @@ def check_order(times: Any, dt: float, t0: float, end: float) -> None:
     room = 1e-9 * abs(dt) + ULPS * (abs(t0) + abs(end))
     if way * (times[0] - t0) < -room:
         raise InputError(
-            f"save_at: {times[0]:g} lies before the run begins, at t = {t0:g}",
+            f"save_at has {times[0]:g}, before the run begins at t = {t0:g}",
             fix="Leave the times before it out, or pass an earlier t0=.",
         )
     if way * (times[-1] - end) > room:
         raise InputError(
-            f"save_at: {times[-1]:g} lies behind the end of the run, at t = {end:g}",
+            f"save_at has {times[-1]:g}, after the run ends at t = {end:g}",
             fix=f"Pass until={times[-1]:g}, or leave the later times out.",
         )
 
@@ -269,7 +279,7 @@ def at_times(times: Any, s: Schedule, dt: float, t0: float, no_part: str) -> Sch
     if len(same):
         a, b = (float(t) for t in times[same[0] : same[0] + 2])
         raise InputError(
-            f"save_at: {a!r} and {b!r} are one time, to 1e-9 of a step", fix="Pass each time once."
+            f"save_at has {a!r} and {b!r}, which are one time to 1e-9 of a step", fix="Pass each time once."
         )
     return with_marks(s, steps.astype(np.int64), inside, asked=True)
 
