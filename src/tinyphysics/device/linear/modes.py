@@ -274,7 +274,10 @@ def flat(x: DD) -> DD:
 
 
 def at_times(h: Fraction | float, steps: Any) -> DD:
-    """steps*h of a float h, exactly."""
+    """steps*h of a float h, exactly; of parts of a step as near as two words are."""
+    if any(isinstance(n, Fraction) for n in steps):
+        pairs = [of_fraction(Fraction(n) * Fraction(h)) for n in steps]
+        return DD(np.array([a for a, _ in pairs]), np.array([b for _, b in pairs]))
     return DD(*two_product(np.asarray(steps, np.float64), np.float64(float(h))))
 
 

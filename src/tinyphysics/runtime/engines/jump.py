@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,7 @@ from tinyphysics.runtime.engines.few import Few
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
 from tinyphysics.runtime.engines.propagator import Propagator
 from tinyphysics.runtime.engines.propagators import flat, unflat
+from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.system import System
 
 KEPT = 8  # sets of parameters whose modes are remembered
@@ -50,6 +52,12 @@ class Jumps:
                 self.known.popitem(last=False)
         return found
 
+    def flows(self, params: Mapping[str, Any], dt: float) -> bool:
+        """Is it the flow itself that jumps, and not the power of a method?"""
+        if self.few is not None or not all(map(len, params.values())):
+            return True
+        return self.one({name: v[0] for name, v in params.items()}, dt).question.stages is None
+
     def told(self, params: Mapping[str, Any], dt: float, n: int) -> dict[str, Any]:
         """What is known of a jump of the first member."""
         own = {name: v[:1] for name, v in params.items()}
@@ -74,6 +82,7 @@ class Jumped:
         default=None, repr=False
     )  # the state at this step, once it was asked for
     modes: FewModes | None = field(default=None, repr=False)  # of the members, once they were needed
+    t0: float = 0.0
 
 
 class JumpEngine(LookedAt[Jumped]):
@@ -88,7 +97,7 @@ class JumpEngine(LookedAt[Jumped]):
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Jumped:
-        return Jumped({name: np.array(v) for name, v in state.items()}, params, members, dt)
+        return Jumped({name: np.array(v) for name, v in state.items()}, params, members, dt, t0=t0)
 
     def held(self, m: Jumped) -> Any:
         raise AssertionError("a jump has no rows to hold")
@@ -112,14 +121,15 @@ class JumpEngine(LookedAt[Jumped]):
         steps: int,
         threads: int | None = None,
     ) -> Jumped:
-        return Jumped({name: np.array(v) for name, v in registers.items()}, params, members, dt, steps)
+        return Jumped({name: np.array(v) for name, v in registers.items()}, params, members, dt, steps, t0=t0)
 
     def snapshot(self, m: Jumped) -> Jumped:
-        return Jumped(m.start, m.params, m.members, m.dt, m.steps, m.seen, m.modes)
+        return replace(m)
 
     def some(self, m: Jumped, members: list[int]) -> Jumped:
         own = {name: v[members] if len(v) > 1 else v for name, v in m.params.items()}
-        return Jumped({name: v[members] for name, v in m.start.items()}, own, len(members), m.dt, m.steps)
+        start = {name: v[members] for name, v in m.start.items()}
+        return Jumped(start, own, len(members), m.dt, m.steps, t0=m.t0)
 
     def overwrite(self, m: Jumped, members: list[int], well: int) -> None:
         m.start, m.seen, m.modes = {name: v.copy() for name, v in m.start.items()}, None, None
@@ -139,6 +149,15 @@ class JumpEngine(LookedAt[Jumped]):
             m.seen = {name: v[0] for name, v in self.at(m, [m.steps]).items()}
         return m.seen
 
+    def between(self, m: Jumped, t: float) -> dict[str, Any]:
+        """Of a flow a jump of its own from the first state; of a method's power a shorter step from the last whole one."""
+        if self.jumps.flows(m.params, m.dt):
+            n = (Fraction(t) - Fraction(m.t0)) / Fraction(m.dt)
+            return {name: v[0] for name, v in self.at(m, [n]).items()}
+        now = time_at(m.steps, m.dt, m.t0)
+        one = Jumped(self.state(m), m.params, m.members, t - now)
+        return {name: v[0] for name, v in self.at(one, [1]).items()}
+
     def watch(self, m: Jumped, rows: int, stride: int) -> dict[str, Any]:
         """The rows of a piece are made together."""
         steps = [m.steps + stride * (j + 1) for j in range(rows)]
@@ -148,8 +167,8 @@ class JumpEngine(LookedAt[Jumped]):
         m.steps, m.seen = steps[-1], {name: v[-1] for name, v in frames.items()}
         return out
 
-    def at(self, m: Jumped, steps: Sequence[int]) -> dict[str, Any]:
-        """The states at some steps, (frames, members, shape...)."""
+    def at(self, m: Jumped, steps: Sequence[int | Fraction]) -> dict[str, Any]:
+        """The states at some steps, (frames, members, shape...); those of a flow need not be whole."""
         few = self.jumps.few
         if 0 in steps:
             rest = [n for n in steps if n]
@@ -182,7 +201,7 @@ class JumpEngine(LookedAt[Jumped]):
                     out[name][frames, k] = v[:, 0]
         return out
 
-    def one_by_one(self, m: Jumped, steps: Sequence[int]) -> dict[str, Any]:
+    def one_by_one(self, m: Jumped, steps: Sequence[int | Fraction]) -> dict[str, Any]:
         """By the propagator of each member, or of all of them."""
         if all(len(v) == 1 for v in m.params.values()):
             return self.jumps.one({name: v[0] for name, v in m.params.items()}, m.dt).jump(m.start, steps)
