@@ -341,7 +341,7 @@ def test_a_trajectory_is_a_sequence_of_frames():
     assert all(same(f.q, out.q[k]) and f.step == out.steps[k] for k, f in enumerate(seen))
     assert same(out[-1].q, out.final.q) and same(out["q"], out.q) and same(out["energy"], out.energy)
     assert same(out.times("q"), out.t) and len(out["r"]) == 21
-    assert {**out[3]}.keys() == {"q", "p", "t0"} and (out[3] | {"t0": 0.0})["t0"] == 0.0
+    assert {**out[3]}.keys() == {"q", "p", "from_frame"} and out[3]["from_frame"].t == out.t[3]
     for wrong in (21, "spin", slice(2, 3), 1.5):
         with pytest.raises(InputError):
             out[wrong]
@@ -350,10 +350,22 @@ def test_a_trajectory_is_a_sequence_of_frames():
 def test_a_start_from_a_frame_has_its_parameters():
     sim = tp.compile(kepler, dt=0.1)
     out = sim.evolve(**ORBIT, mu=1.3, steps=10)
-    assert {**out.final}.keys() == {*out[4]} == {"q", "p", "t0", "mu"} and out.final["mu"] == 1.3
-    other = sim.evolve(**(out.final | {"mu": 1.0}), steps=5)
-    assert {**other.final}.keys() == {"q", "p", "t0"}
-    assert not same(other.final.q, sim.evolve(**out.final, steps=5).final.q)
+    rest = sim.evolve(**out.final, steps=5)
+    assert out.final.given == rest.final.given == out[4].given == {"mu": 1.3} and rest.t[0] == 1.0
+    other = sim.evolve(**out.final, mu=1.0, t0=0.0, steps=5)  # what is given goes before
+    assert other.final.given == {} and other.t[0] == 0.0 and not same(other.final.q, rest.final.q)
+    assert same(sim.evolve(from_frame=out.final, steps=5).final.q, rest.final.q)
+    assert sim.suggest_dt(**out[4], error=1e-3) > 0 and sim.minimise(**out[4], steps=3).q.shape == (2,)
+    with pytest.raises(InputError, match="is not a frame of a run"):
+        sim.evolve(from_frame=out, steps=5)
+
+
+def test_members_at_times_of_their_own_need_a_time_to_begin_at():
+    sim = tp.compile(kepler, dt=0.05, time="logarithmic")
+    out = sim.evolve(**MANY, steps=5)
+    with pytest.raises(InputError, match="times of their own"):
+        sim.evolve(**out.final, steps=5)
+    assert len(sim.evolve(**out.final, t0=0.0, steps=5)) == 6
 
 
 def test_a_start_from_a_frame_has_its_time():

@@ -27,6 +27,7 @@ from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import first_state
 from tinyphysics.runtime.state.run import Checkpoint
+from tinyphysics.runtime.state.from_frame import BEGINS, opened
 from tinyphysics.runtime.state.frames import count_steps
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import Family
@@ -43,7 +44,8 @@ def piloted(sim: Simulation, pilot: Any) -> None:
             f"pilot={pilot!r} is not a state", fix='Pass pilot={"q": ..., "p": ...}: what evolve is given.'
         )
     given = dict(pilot)
-    t0, until = checked_time(given.pop("t0", 0.0)), given.pop("until", None)
+    given, t0 = opened(sim.own_names, given, given.pop("t0", BEGINS))
+    t0, until = checked_time(t0), given.pop("until", None)
     i = state_of(sim, given, "in pilot={...}")
     look_at_operations(sim, part(i, sample(i)), t0)
     reach = None if until is None else time_of(until, t0)
