@@ -83,9 +83,6 @@ from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import FirstState, first_state
-from tinyphysics.runtime.state.indices import check_indices, selects
-from tinyphysics.runtime.state.record import Record, beginning
-from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
 from tinyphysics.runtime.state.frames import (
     count_steps,
     most_frames,
@@ -94,6 +91,9 @@ from tinyphysics.runtime.state.frames import (
     scheduled,
     wanted,
 )
+from tinyphysics.runtime.state.indices import check_indices, selects
+from tinyphysics.runtime.state.record import Record, beginning
+from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
 from tinyphysics.runtime.state.schedule import Schedule, checked_time, time_at, whole
 from tinyphysics.runtime.state.windows import Windows, fitting
 from tinyphysics.runtime.state.workers import available, copy

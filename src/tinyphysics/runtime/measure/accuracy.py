@@ -26,8 +26,8 @@ from tinyphysics.runtime.stages import pilot_cache as decisions
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import first_state
-from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.frames import count_steps
+from tinyphysics.runtime.state.run import Checkpoint
 from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import Family
 from tinyphysics.trajectory import Trajectory
@@ -209,7 +209,9 @@ def outruns(sim: Simulation, steps: Any, until: Any, dt: float | None, t0: float
     d = sim.goal.decision
     if d is None or d.tolerance is None or dt is None:
         return False
-    return count_steps(steps, until, dt, t0) * abs(dt) > d.reach * (1 + 1e-9)
+    whole, end = count_steps(steps, until, dt, t0)
+    span = whole * abs(dt) if end is None else abs(end - t0)
+    return span > d.reach * (1 + 1e-9)
 
 
 # --- after a run --------------------------------------------------------------------------------------------
