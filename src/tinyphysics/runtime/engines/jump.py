@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinyphysics.device.linear.few_modes import FewModes
+from tinyphysics.device.linear.mixed_modes import MixedModes
 from tinyphysics.device.linear.modes import at_times
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.few import Few
@@ -21,6 +22,7 @@ from tinyphysics.runtime.engines.propagators import flat, unflat
 from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.system import System
 
+Solved = FewModes | MixedModes
 KEPT = 8  # sets of parameters whose modes are remembered
 
 
@@ -32,13 +34,13 @@ class Jumps:
     one: Callable[[Mapping[str, Any], float], Propagator]  # by the parameters of a member, and dt
     find: Callable[[], Few | None]
 
-    known: OrderedDict[Any, FewModes] = field(default_factory=OrderedDict, repr=False)
+    known: OrderedDict[Any, Solved] = field(default_factory=OrderedDict, repr=False)
 
     @cached_property
     def few(self) -> Few | None:
         return self.find()
 
-    def modes(self, params: Mapping[str, Any]) -> FewModes:
+    def modes(self, params: Mapping[str, Any]) -> Solved:
         """At the parameters of all members; those of the last few runs are remembered."""
         assert self.few is not None
         own = {name: params[name] for name in self.few.parameters}
@@ -81,7 +83,7 @@ class Jumped:
     seen: dict[str, Any] | None = field(
         default=None, repr=False
     )  # the state at this step, once it was asked for
-    modes: FewModes | None = field(default=None, repr=False)  # of the members, once they were needed
+    modes: Solved | None = field(default=None, repr=False)  # of the members, once they were needed
     t0: float = 0.0
 
 

@@ -149,7 +149,7 @@ def _remembered(
         given = {name: [float(x) for x in v.reshape(-1)] for name, v in parameters.items()}
         question = Question(system, facts, step, given, Fraction(dt))
         _propagators[key] = Propagator(
-            question, means(system, facts, "exact" if question.stages is None else "method")
+            question, means(system, facts, "exact" if question.stages is None else "method", small=False)
         )
         if len(_propagators) > KEPT:
             _propagators.popitem(last=False)
