@@ -218,6 +218,7 @@ def run(args: argparse.Namespace) -> int:
         **going_on(args, steps),
         until=args.until,
         save_every=args.save_every,
+        frames=args.frames,
         save=args.save,
         checkpoint=args.checkpoint,
         checkpoint_every=args.checkpoint_every,
@@ -495,6 +496,7 @@ def parser() -> argparse.ArgumentParser:
     r.add_argument("--steps", type=int, help="default: steps in the file")
     r.add_argument("--until", type=float, metavar="T", help="run to this time instead")
     r.add_argument("--save-every", type=int, metavar="N", help="keep every N-th step")
+    r.add_argument("--frames", type=int, metavar="N", help="keep N frames, evenly spaced")
     r.add_argument(
         "--set",
         action="append",

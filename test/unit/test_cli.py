@@ -181,8 +181,9 @@ def test_the_archive_holds_the_frames(capsys, file, tmp_path):
 
 
 def test_two_frames_say_nothing_about_the_energy_between_them(capsys, file):
-    assert "largest change" not in tp_(capsys, "run", file(SPRING))[1]
-    assert "in 21 frames" in tp_(capsys, "run", file(SPRING), "--save-every", 1)[1]
+    assert "largest change" not in tp_(capsys, "run", file(SPRING), "--frames", 2)[1]
+    for options in ([], ["--save-every", 1], ["--frames", 40]):
+        assert "in 21 frames" in tp_(capsys, "run", file(SPRING), *options)[1]
 
 
 def test_a_run_that_blows_up_says_where_and_exits_with_one(capsys, file):
@@ -320,7 +321,7 @@ WRONG = [
     (SPRING, ["--set", "steps=3"], "no state or parameter `steps`", "q, p, k"),
     (SPRING, ["--set", "q=abc"], "--set q=abc", "--set mu=2"),
     (SPRING, ["--set", "q"], "--set q", "--set mu=2"),
-    (SPRING, ["--until", "0.55"], "not a whole number of steps", "steps=5"),
+    (SPRING, ["--frames", "1"], "frames=1 is less than 2", "frames=2"),
     (SPRING, ["--method", "leepfrog"], "no method `leepfrog`", "`leapfrog`"),
     (SPRING, ["--backend", "abacus"], "no backend `abacus`", "Backends:"),
     (SPRING, ["--out", "frames.txt"], "not a NumPy archive", "frames.npz"),
@@ -376,7 +377,9 @@ def command(*argv, **options):
 
 @pytest.mark.slow("nothing is lost")
 def test_ctrl_c_prints_what_the_run_has(file):
-    process = command("run", file("print('ready', flush=True)\n" + SPRING), "--steps", 10**15, "--method", "leapfrog")
+    process = command(
+        "run", file("print('ready', flush=True)\n" + SPRING), "--steps", 10**15, "--method", "leapfrog"
+    )
     try:
         assert process.stderr.readline() == "ready\n"
         time.sleep(

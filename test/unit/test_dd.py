@@ -20,7 +20,7 @@ from tinyphysics.physics.chains import fput, normal_mode
 from tinyphysics.physics.particles import gravity, plummer
 from tinyphysics.physics.zoo import henon_heiles, kepler, pendulum
 from tinyphysics.planner.methods.catalog import METHODS as ALL
-from tinyphysics.planner.cost.rounding import per_root_step
+from tinyphysics.runtime.measure.rounding import estimate
 from tinyphysics.runtime.state.digest import state_hash
 from tinyphysics.runtime.engines.loaders import LlvmLoader
 from tinyphysics.step import Weight, exactly
@@ -354,7 +354,7 @@ def test_drift_is_measured_in_pairs():
     assert abs(out.drift_rate().slope) < 1e-19 and out.energy.dtype == np.float64
 
 
-def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_a_few():
+def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_four():
     """Of the energy of Kepler orbits, against leapfrog in 45 digits."""
     dt, steps, e = 0.05, 120, np.linspace(0.05, 0.4, 6)
     start = dict(q=np.stack([1 - e, 0.1 + 0 * e], 1), p=np.stack([0 * e, np.sqrt((1 + e) / (1 - e))], 1))
@@ -376,9 +376,9 @@ def test_the_expected_rounding_is_the_measured_one_to_a_factor_of_a_few():
                 ((v[0] ** 2 + v[1] ** 2) / 2, 1 / mp.sqrt(x[0] ** 2 + x[1] ** 2)) for x, v in ((q, p), own)
             ]
             off.append(float(((parts[1][0] - parts[1][1]) - (parts[0][0] - parts[0][1])) / sum(parts[0])))
-    expected = per_root_step(sim.built.step, "dd", dt) * steps**0.5
-    assert expected / 6 < np.sqrt(np.mean(np.square(off))) < 6 * expected, (off, expected)
-    assert "2**-104 times dt" in str(sim.explain("full"))
+    expected = estimate(sim.compiled, sim.began).walk * steps**0.5
+    assert expected / 4 < np.sqrt(np.mean(np.square(off))) < 4 * expected, (off, expected)
+    assert "2**-104 times dt" in str(wide(kepler).explain("full"))
 
 
 def test_watching_changes_nothing():

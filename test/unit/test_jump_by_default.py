@@ -326,3 +326,66 @@ def test_what_decides_is_the_system_alone():
     sims = [tp.compile(spring, 0.1, backend=b) for b in BACKENDS]
     assert all(map(jumps, sims)) and len({sim.tpir.hash for sim in sims}) == 1
     assert math.isclose(sims[0].evolve(q=1.0, p=0.0, steps=1).final.q, math.cos(0.1), rel_tol=1e-15)
+
+
+# --- energies that mix q and p ------------------------------------------------------------------------------------
+@tp.hamiltonian
+def twisted(q, p, b: float = 0.25, f: float = 0.125):
+    return p**2 / 2 + q**2 / 2 + b * q * p + f * q - p / 7
+
+
+@tp.hamiltonian
+def carousel(q: tp.Vec[2], p: tp.Vec[2], w: float = 0.5):
+    return p @ p / 2 + q @ q / 2 - w * (q[0] * p[1] - q[1] * p[0])
+
+
+@tp.hamiltonian
+def hills(q: tp.Vec[2], p: tp.Vec[2], w: float = 1.0, g: float = 0.0):
+    """A satellite near another on a circle: it swings about an orbit that drifts."""
+    turned = q[0] * p[1] - q[1] * p[0]
+    return p @ p / 2 - w * turned + w**2 * (q[1] ** 2 - 2 * q[0] ** 2) / 2 - g * q[0]
+
+
+@tp.hamiltonian
+def charge(q: tp.Vec[2], p: tp.Vec[2], B: float = 1.0, E: float = 0.0):
+    return ((p[0] + B * q[1] / 2) ** 2 + (p[1] - B * q[0] / 2) ** 2) / 2 - E * q[0]
+
+
+PLANE = dict(q=[0.5, -0.25], p=[0.125, 0.75])
+MIXED = {
+    "twisted": (twisted, dict(q=0.5, p=-0.25), [dict(b=0.25), dict(b=1.0), dict(b=1.5, f=0.0)]),
+    "carousel": (carousel, PLANE, [dict(w=0.5), dict(w=1.0), dict(w=1.5), dict(w=0.0)]),
+    "hills": (hills, PLANE, [dict(w=1.0), dict(w=0.3, g=0.1)]),
+    "charge": (charge, PLANE, [dict(B=1.0), dict(B=-0.7, E=0.3)]),
+}
+
+
+@pytest.mark.parametrize("which", MIXED)
+def test_one_or_two_pairs_that_are_mixed_are_solved_too(which):
+    """Definite or not, with drifts and resonances: against 60 digits, member by member and frame by frame."""
+    system, state, cases = MIXED[which]
+    sim = tp.compile(system, 0.125)
+    assert jumps(sim)
+    names = sorted({name for given in cases for name in given})
+    default = {x.name: x.default for x in system.parameters}
+    own = {name: np.array([given.get(name, default[name]) for given in cases]) for name in names}
+    many = {name: np.array([v] * len(cases)) for name, v in state.items()}
+    together = sim.evolve(**many, **own, steps=200, save_every=20)
+    for k, given in enumerate(cases):
+        for n in (20, 200):
+            out = sim.evolve(**state, **given, steps=n)
+            found = np.concatenate([np.ravel(out.final.q), np.ravel(out.final.p)])
+            wanted = truth(system, state, given, 0.125 * n)
+            assert np.abs(found - wanted).max() <= 2**-51 * np.abs(wanted).max()
+            assert np.array_equal(out.final.q, together.q[n // 20][k])
+
+
+def test_a_satellite_drifts_for_a_million_orbits():
+    """The secular drift of Hill's equations is linear: a zero mode that is not a rest."""
+    out = tp.compile(hills, 0.01).evolve(q=[1.0, 0.0], p=[0.0, -0.5], steps=1e9)
+    with mpmath.workdps(60):
+        x, y, t = mpmath.mpf(1), mpmath.mpf(0), mpmath.mpf(0.01) * 10**9
+        u, v = y * 0, mpmath.mpf("-0.5") - x  # velocities: x' = p0 + y, y' = p1 - x
+        wanted = y - (6 * x + 3 * v) * t - 2 * u + (6 * x + 4 * v) * mpmath.sin(t) + 2 * u * mpmath.cos(t)
+    assert out.final.q[1] == pytest.approx(float(wanted), rel=1e-15)
+    assert out.metrics["propagator"]["by"] == "modes" and out.metrics["propagator"]["zero_modes"] == 1

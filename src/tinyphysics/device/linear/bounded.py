@@ -9,7 +9,7 @@ import numpy as np
 
 from tinyphysics.device.linear.double_double import DD, ROUNDING, of_fraction
 
-KNOWN = 2.0**-99  # relative error up to which a coefficient counts as known
+KNOWN = 2.0**-96  # relative error up to which a coefficient counts as known
 SMALLEST, LARGEST = 2.0**-450, 2.0**450  # beyond, products of words may leave the range of floats
 
 
@@ -24,7 +24,8 @@ class Bounded:
     @staticmethod
     def of(x: Fraction) -> Bounded:
         high, low = of_fraction(x)
-        return Bounded(DD(high, low), abs(high) * ROUNDING)
+        exact = x.denominator & (x.denominator - 1) == 0 and low == 0.0  # a float
+        return Bounded(DD(high, low), 0.0 if exact else abs(high) * ROUNDING)
 
     def __add__(self, other: Bounded) -> Bounded:
         s = self.value + other.value

@@ -18,8 +18,8 @@ from tinyphysics.device.linear.double_double import DD, expm1, hyperbola, where
 from tinyphysics.device.linear.modes import LARGEST, PHASE
 from tinyphysics.device.linear.phases import Words, circle, product, total, words
 
-WRONG = 2.0**-95  # of the norm of a matrix, that its eigenvalues may be wrong by
-RELATIVE = 2.0**-97  # error of the square of a frequency of a pair that is alone
+WRONG = 2.0**-92  # of the norm of a matrix, that its eigenvalues may be wrong by
+RELATIVE = 2.0**-94  # error of the square of a frequency of a pair that is alone
 TOGETHER = 1 << 13  # numbers that are computed at once, so that what is between stays in a cache
 
 Two = tuple[Any, Any]  # high and low words
@@ -46,7 +46,7 @@ def turned(a: DD, b: DD) -> tuple[DD, DD, Any]:
     left = (a[:, None] * vectors + b * swapped - vectors * values).high
     skew = np.abs((c * c + s * s - 1.0).high) + 2.0**-100
     whole = np.abs(a.high).max(axis=0) + np.abs(b.high)
-    wrong = np.abs(left).sum(axis=(0, 1)) + 2.0 * skew * whole + whole * 2.0**-97
+    wrong = np.abs(left).sum(axis=(0, 1)) + 2.0 * skew * whole + whole * 2.0**-93
     return values, vectors, np.where(wrong <= WRONG * whole, wrong, np.inf)
 
 
@@ -145,17 +145,8 @@ class FewModes:
         return omega, inverse, self.w * inverse, self.k * inverse
 
     def phase_error(self, t: Any) -> Any:
-        """By how many radians a phase of a member may be wrong after times (frames,), at most: (frames, members or 1).
-
-        What runs away has none: before its error is seen it has left the floats.
-        """
-        turning = ~self.zero & (self.values.high > 0.0)
-        omega = np.where(turning, np.sqrt(np.abs(self.values.high)), 0.0)
-        safe = np.where(turning, omega, np.inf)
-        rate = (self.wrong / (2.0 * safe)).max(axis=0) + omega.max(axis=0) * 2.0**-102
-        fixed = (self.wrong / safe**2).max(axis=0)
-        t = np.abs(np.asarray(t))[:, None]
-        return np.where(omega.max(axis=0) * t > LARGEST, np.inf, rate * t + fixed)
+        """By how many radians a phase of a member may be wrong after times (frames,), at most: (frames, members or 1)."""
+        return error_of_phases(self.values, self.zero, self.wrong, t)
 
     def taken(self, t: Any) -> Any:
         """Where phases are known well enough, (frames, members or 1)."""
@@ -220,12 +211,14 @@ class FewModes:
         """What is known of the jump of one member over one time."""
         with np.errstate(all="ignore"):
             area = self.changes(t).area
+            lengths = (self.back[0] * self.back[1]).rounded().sum(axis=0) - 1.0
         return {
             "by": "modes",
             "modes": self.size,
             "zero_modes": int(self.zero.sum()),
             "phase_error": float(self.phase_error(t.high).max()),
             "area_error": area,
+            "skew": float(np.abs(lengths).max(initial=0.0)),
         }
 
     def into(self, q: Any, p: Any, m: slice) -> tuple[Words, Words]:
@@ -254,6 +247,21 @@ class FewModes:
                     a, b = (words(*two(back[i, j][:, None, m])) for j in (0, 1))
                     rows.append((self.coupled[i], total(product(a, one), product(b, other))[0]))
             yield rows
+
+
+def error_of_phases(values: DD, zero: Any, wrong: Any, t: Any) -> Any:
+    """By how many radians phases of members may be wrong after times (frames,), at most: (frames, members or 1).
+
+    `wrong` is that of the values, the squares of frequencies. What runs away has no phase: before its error is seen it has
+    left the floats.
+    """
+    turning = ~zero & (values.high > 0.0)
+    omega = np.where(turning, np.sqrt(np.abs(values.high)), 0.0)
+    safe = np.where(turning, omega, np.inf)
+    rate = (wrong / (2.0 * safe)).max(axis=0) + omega.max(axis=0) * 2.0**-102
+    fixed = (wrong / safe**2).max(axis=0)
+    t = np.abs(np.asarray(t))[:, None]
+    return np.where(omega.max(axis=0) * t > LARGEST, np.inf, rate * t + fixed)
 
 
 def two(x: DD) -> Two:

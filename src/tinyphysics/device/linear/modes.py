@@ -273,8 +273,11 @@ def flat(x: DD) -> DD:
     return DD(x.high.reshape(len(x), -1), x.low.reshape(len(x), -1))
 
 
-def at_times(h: Fraction, steps: Any) -> DD:
-    """steps*h of a float h, exactly."""
+def at_times(h: Fraction | float, steps: Any) -> DD:
+    """steps*h of a float h, exactly; of parts of a step as near as two words are."""
+    if any(isinstance(n, Fraction) for n in steps):
+        pairs = [of_fraction(Fraction(n) * Fraction(h)) for n in steps]
+        return DD(np.array([a for a, _ in pairs]), np.array([b for _, b in pairs]))
     return DD(*two_product(np.asarray(steps, np.float64), np.float64(float(h))))
 
 

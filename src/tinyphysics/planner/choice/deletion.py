@@ -1,4 +1,4 @@
-"""Is the loop of an energy of degree 2 deleted by default?  Where that costs at most 2 ms more than the loop, and no bit is a library's.
+"""Is the loop of an energy of degree 2 deleted by default?  Where that costs at most 2 ms, and no bit is a library's.
 
 What decides is in the compiled system alone. Frame k must have the bits of a run that ends there, so neither the steps of
 a run, nor its frames, observables, members or backend can have a part in it.
@@ -75,8 +75,7 @@ def deleted(system: System, facts: Facts, goal: Goal, requested: str) -> Choice 
     size = "1 pair of q and p" if n == 1 else f"{n} pairs of q and p"
     return Choice(
         "exact",
-        f"the default for an energy of degree 2 with {size}: it is solved, so that any number of steps is one jump; "
-        'propagator="loop" steps',
+        f"the default for an energy of degree 2 with {size}: it is solved, so that any number of steps is one jump",
     )
 
 

@@ -35,6 +35,7 @@ OPERATION = 0.2e-9  # of a step, where they are counted
 # loop, 0.2 ms more for each pair of q and p, and 0.8 ms more where two of them are coupled: at most 2 ms with these numbers.
 FRAMES = 500
 MOST_PAIRS = 6
+MOST_MIXED = 2  # where q and p are mixed
 COUPLED = 4  # pairs that cost as much as a coupling of two
 
 
@@ -66,21 +67,23 @@ def pairs_of(system: System) -> int:
 
 @lru_cache(maxsize=64)
 def few(system: System) -> Curvatures | None:
-    """The second derivatives of T(p) + V(q), if it is small enough to be solved with all members and frames at once."""
+    """The second derivatives of an energy, if it is small enough to be solved with all members and frames at once."""
     if system.energy is None or pairs_of(system) > MOST_PAIRS:
         return None
     found = curvatures(system.energy, system.q, system.p, [x.var for x in system.parameters])
-    if found is None or not found.masses_apart():
+    if found is None or not found.mixed and not found.masses_apart():
         return None
+    if found.mixed:
+        return found if found.pairs <= MOST_MIXED and found.has_invariants() else None
     sizes = [len(component) for component in found.components()]
     small = max(sizes) <= 2 and found.pairs + COUPLED * sizes.count(2) <= MOST_PAIRS
     return found if small else None
 
 
-def means(system: System, facts: Facts, way: str) -> list[Means]:
-    """What there is, in the order of preference, by structure and size alone."""
+def means(system: System, facts: Facts, way: str, small: bool = True) -> list[Means]:
+    """What there is, in the order of preference, by structure and size alone; without what only `small` systems have."""
     n, split = pairs_of(system), bool(facts["separable"])
-    small = way == "exact" and split and few(system) is not None
+    small = small and way == "exact" and few(system) is not None
     same = uniform(system)
     mixed = "" if split else f"q and p are mixed: {facts['separable'].because}"
     too_many = f"{n:,} pairs, {MOST_MODES} at most" if n > MOST_MODES else ""
@@ -92,7 +95,7 @@ def means(system: System, facts: Facts, way: str) -> list[Means]:
             "eigenvectors and phases in double-double",
             5e-4 + 1e-4 * n if small else 7e-3 + 2.5e-4 * n + 2e-7 * n**3,
             2e-7 * n if small else 1e-6 * n + 5e-9 * n * n,
-            mixed or too_many,
+            "" if small else mixed or too_many,
             library if n > 96 else "exact",
         ),
         Means(
@@ -190,9 +193,10 @@ def plan_jump(system: System, facts: Facts, goal: Goal, requested: str, chosen: 
         )
     if goal.propagator == "exact":
         because = "asked for: no step, and no error of one"
-        return Plan(
-            FLOW, 0, chosen or because, (Alternative("loop", chosen or 'propagator="exact" was asked for'),)
-        )
+        instead = chosen or 'propagator="exact" was asked for'
+        if chosen and facts["separable"]:
+            instead = 'propagator="loop" steps'
+        return Plan(FLOW, 0, chosen or because, (Alternative("loop", instead),))
     plan = choose(system, facts, goal)
     m = BY_NAME[plan.method]
     if not m.splits or m.gradients or m.processor is not None:
@@ -207,7 +211,7 @@ def seconds(x: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if x >= size:
             return f"{float(f'{x / size:.2g}'):g} {unit}"
-    return f"{x / 1e-9:.2g} ns"
+    return f"{float(f'{x / 1e-9:.2g}'):g} ns"
 
 
 def loop_seconds(pairs: int, operations: int = 0) -> float:

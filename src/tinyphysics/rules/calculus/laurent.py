@@ -114,12 +114,13 @@ def lift(x: Any) -> Laurent:
 
 @dataclass(frozen=True, eq=False)
 class Curvatures:
-    """The second derivatives of T(p) + V(q), {column: Laurent} by rows, and the linear parts."""
+    """The second derivatives of an energy, {column: Laurent} by rows, and its linear parts."""
 
     stiffness: tuple[Mapping[int, Laurent], ...]
     inverse_mass: tuple[Mapping[int, Laurent], ...]
     force: tuple[Laurent, ...]
     drift: tuple[Laurent, ...]
+    mixed: tuple[Mapping[int, Laurent], ...] = ()  # by q, then p; none where H = T(p) + V(q)
 
     @property
     def pairs(self) -> int:
@@ -143,6 +144,30 @@ class Curvatures:
             groups.setdefault(find(i), []).append(i)
         return list(groups.values())
 
+    def generator(self) -> tuple[list[list[Laurent]], list[Laurent]]:
+        """A and g of z' = A z + g, with z all of q, then all of p."""
+        n, nothing = self.pairs, lift(0)
+        mixed = self.mixed or ({},) * n
+        rows = [
+            [mixed[j].get(i, nothing) for j in range(n)]
+            + [self.inverse_mass[i].get(j, nothing) for j in range(n)]
+            for i in range(n)
+        ]
+        rows += [
+            [-self.stiffness[i].get(j, nothing) for j in range(n)]
+            + [-mixed[i].get(j, nothing) for j in range(n)]
+            for i in range(n)
+        ]
+        return rows, [*self.drift, *(-x for x in self.force)]
+
+    def has_invariants(self) -> bool:
+        """Are those of the generator sums that can be written out?"""
+        try:
+            invariants(self.generator()[0])
+        except NotAffine:
+            return False
+        return True
+
     def masses_apart(self) -> bool:
         """Is T a sum of squares of single momenta?"""
         return all(set(row) <= {i} for i, row in enumerate(self.inverse_mass))
@@ -158,6 +183,18 @@ class Curvatures:
             for i in component
         ]
         return len(component) - rank(rows)
+
+
+def invariants(a: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
+    """(sum, product) of the eigenvalues of a**2, each of which it has twice; with one pair, that eigenvalue alone."""
+    n = range(len(a))
+    square = [[sum((a[i][k] * a[k][j] for k in n), start=0 * a[0][0]) for j in n] for i in n]
+    half = Fraction(1, 2)
+    trace = sum((square[i][i] for i in n), start=0 * a[0][0]) * half
+    if len(a) == 2:
+        return trace, 0 * trace
+    fourth = sum((square[i][k] * square[k][i] for i in n for k in n), start=0 * a[0][0]) * half
+    return trace, (trace * trace - fourth) * half
 
 
 def rank(rows: list[list[Fraction]]) -> int:
@@ -179,7 +216,7 @@ def rank(rows: list[list[Fraction]]) -> int:
 def curvatures(
     energy: UOp, q: Sequence[UOp], p: Sequence[UOp], parameters: Sequence[UOp]
 ) -> Curvatures | None:
-    """Of an energy of degree 2 at most; None where q and p are mixed, or a coefficient is no such sum."""
+    """Of an energy of degree 2 at most; None where a coefficient is no such sum."""
     states = [*q, *p]
     env: dict[str, Sequence[Any]] = {}
     for u in parameters:
@@ -194,11 +231,11 @@ def curvatures(
     except NotAffine:
         return None
     n = first // 2
-    if any(k >= n for form in forms[:n] for k in form.terms):
-        return None
+    mixed = tuple({k - n: lift(x) for k, x in form.terms.items() if k >= n} for form in forms[:n])
     return Curvatures(
-        tuple({k: lift(x) for k, x in form.terms.items()} for form in forms[:n]),
-        tuple({k - n: lift(x) for k, x in form.terms.items()} for form in forms[n:]),
+        tuple({k: lift(x) for k, x in form.terms.items() if k < n} for form in forms[:n]),
+        tuple({k - n: lift(x) for k, x in form.terms.items() if k >= n} for form in forms[n:]),
         tuple(lift(form.constant) for form in forms[:n]),
         tuple(lift(form.constant) for form in forms[n:]),
+        mixed if any(mixed) else (),
     )

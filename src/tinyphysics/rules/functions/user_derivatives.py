@@ -156,7 +156,7 @@ class Comparison:
         """(the difference quotient, the derivative that is told) for each argument; None if one is not finite."""
         env = {str(v.arg): number for v, number in (*zip(self.x, point), (STEP, width))}
         try:
-            numbers = [float(n) for n in evaluate(self.roots, env)]  # type: ignore[arg-type]
+            numbers = [float(n) for n in evaluate(self.roots, env)]
         except (ArithmeticError, ValueError):
             return None
         if not all(map(math.isfinite, numbers)):

@@ -65,6 +65,7 @@ from tinyphysics.runtime.stages.description import described
 from tinyphysics.runtime.stages.energy_so_far import Wander
 from tinyphysics.runtime.stages.execute import clock_of, execute
 from tinyphysics.runtime.stages.flow_matrices import flows_of, with_flows
+from tinyphysics.runtime.stages.going_on import begun_before
 from tinyphysics.runtime.stages.invariants import with_invariants
 from tinyphysics.runtime.stages.loop import shaped
 from tinyphysics.runtime.stages.order_bodies import check_orbits, hierarchy_of
@@ -82,13 +83,20 @@ from tinyphysics.runtime.state.digest import marked
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs, addressed, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import FirstState, first_state
+from tinyphysics.runtime.state.frames import (
+    count_steps,
+    most_frames,
+    named_options,
+    no_part,
+    scheduled,
+    wanted,
+)
 from tinyphysics.runtime.state.indices import check_indices, selects
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import Checkpoint, Identity, Run, made
-from tinyphysics.runtime.state.schedule import Schedule, checked_time, count_steps, time_at, whole
+from tinyphysics.runtime.state.schedule import Schedule, checked_time, time_at, whole
 from tinyphysics.runtime.state.windows import Windows, fitting
 from tinyphysics.runtime.state.workers import available, copy
-from tinyphysics.runtime.storage.checkpoint import read
 from tinyphysics.runtime.storage.open_store import begun
 from tinyphysics.runtime.storage.resume import (
     Keeper,
@@ -115,6 +123,7 @@ LATER_LEVELS = ("wgsl",)
 COMMENT = {"kernel": ";", "llvm": ";", "asm": "#"}  # what a line of a level begins with, if it is not code
 NO_LOOP = 'the loop was deleted, and runs jump: this is what propagator="loop" would run'
 NOWHERE = Path()
+ENDS = {"frames": 2}  # the first and the last
 
 
 @dataclass(eq=False)
@@ -278,7 +287,7 @@ class Simulation:
         if self.began is None or self.compiled.adaptive or never(self.system, self.goal):
             return None
         if self._rounding is None or self._rounding[0] != of:
-            self._rounding = of, SLOTS["rounding_row"](self)
+            self._rounding = of, SLOTS["rounding_row"](self.compiled, self.began)
         return self._rounding[1]
 
     def cite(self) -> Citations:
@@ -437,16 +446,13 @@ class Simulation:
         return SLOTS["suggest_split"](self, given, checked_time(t0))
 
     @heeds("estimate", "sim.estimate(steps=1_000_000)")
-    def estimate(self, *, steps: int, members: int = 1, frames: int = 2) -> dict[str, float]:
+    def estimate(self, *, steps: int, members: int = 1, frames: int | None = None) -> dict[str, float]:
         """Returns the seconds and bytes that a run of so many `steps`, `members` and `frames` will take.
 
-        They come from a short trial on this machine.
+        They come from a short trial on this machine. Without `frames`, a run keeps those of the default.
         """
-        steps, members, frames = (
-            whole("steps", steps, 0),
-            whole("members", members, 0),
-            whole("frames", frames, 0),
-        )
+        steps, members = whole("steps", steps, 0), whole("members", members, 0)
+        frames = None if frames is None else whole("frames", frames, 0)
         if self.goal.is_accurate and self.goal.decision is None:
             raise PlanError(
                 "what a run costs is not known before its method is",
@@ -467,6 +473,9 @@ class Simulation:
         rows = sum(s.var.size for s in self.system.states)
         trial = {s.name: np.ones((min(members, 4096), *s.var.shape)) for s in self.system.states}
         given = {p.name: 1.0 if p.default is None else p.default for p in self.system.parameters}
+        size = PRECISIONS[self.goal.precision].bits / 8  # of all words
+        if frames is None:
+            frames = min(most_frames(steps, int(size * rows * members)), steps + 1)
         if self.goal.dt is None and self.system.kind != "map" and not self.goal.is_accurate:
             given["dt"] = 1.0  # what a step costs does not depend on it
         quiet.evolve(steps=1, progress=False, **trial, **given)  # compiles
@@ -474,13 +483,12 @@ class Simulation:
         n, seconds = 1, 0.0
         while seconds < 0.02 and n < steps:
             n = steps if jumps else min(2 * n, steps)
-            runs = [quiet.evolve(steps=n, progress=False, **trial, **given) for _ in range(2)]
+            runs = [quiet.evolve(steps=n, options=ENDS, progress=False, **trial, **given) for _ in range(2)]
             seconds = min(out.metrics["seconds"]["run"] for out in runs)  # one alone may have had to wait
         if jumps:  # a frame costs the same wherever it is
             per_step = seconds * max(frames - 1, 1) / max(steps * min(members, 4096), 1)
         else:
             per_step = seconds / max(n * min(members, 4096), 1)
-        size = PRECISIONS[self.goal.precision].bits / 8  # of all words
         return {"seconds": per_step * steps * members, "bytes": size * rows * members * frames}
 
     def __repr__(self) -> str:
@@ -525,6 +533,8 @@ class Simulation:
         until: float | None = None,
         t0: float = 0.0,
         save_every: int | None = None,
+        save_at: Any = None,
+        frames: int | None = None,
         observe: Mapping[str, Callable[..., Any]] | None = None,
         observe_every: int = 1,
         hash_every: int | None = None,
@@ -536,20 +546,27 @@ class Simulation:
         checkpoint_every: int | None = None,
         resume: Any = None,
         events: Mapping[str, Callable[..., Any]] | None = None,
+        options: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Trajectory:
         """Runs from an initial state; what is not a run option is a state or a parameter, by name.
 
+        `until=` and `save_at=` take any time. One that is no whole number of steps is reached by a shorter step, which
+        changes nothing of the steps after it; `out.metrics["end"]` and `["fractions"]` tell of such frames. By default a
+        run keeps evenly spaced frames, at most 500 and at most 16 MiB of them.
         `checkpoint=path` leaves the loop state there every `checkpoint_every` steps and at the end. `resume=path`
-        goes on from there, bit for bit as if the run had never ended; `steps` are further steps.
+        goes on from there, bit for bit as if the run had never ended; `steps` are further steps. `resume=out` goes on from
+        the end of another run; `evolve(**out.final, ...)` begins a new one at its last state and time.
         `events={"name": function}` finds the times at which a function of the state changes its sign, with a method that
         chooses its own steps: `out.events("name")`.
         `save="run.zarr"` writes frames and observables there while the run goes on, and keeps none in memory.
 
         steps             how many steps are done; or until
-        until             the time at which the run ends
+        until             the time at which the run ends; any time
         t0                the time at which it begins
-        save_every        keep a frame every so many steps
+        save_every        keep a frame every so many steps; or save_at, or frames
+        save_at           keep frames at these times, in the order of the run: [0.5, 1.0, 2.0]
+        frames            keep so many, evenly spaced: frames=400; frames=2 are the first and the last
         observe           functions of the state, {"r": lambda q: ...}; their values are out["r"]
         observe_every     so many steps between two values
         hash_every        so many steps between two digests of the state, out.hashes
@@ -559,24 +576,30 @@ class Simulation:
         save              a folder of zarr that frames are written to
         checkpoint        a file that the run can go on from
         checkpoint_every  so many steps between two checkpoints
-        resume            a checkpoint to go on from
+        resume            a checkpoint to go on from, or a run: resume=out
         events            functions whose sign changes are looked for
+        options           {"frames": 400}: for a system that has a state or a parameter of that name
         given             states and parameters by name: q=[1.0, 0.0], mu=2.0; one more axis is an ensemble
         """
         began = clock.perf_counter()
+        given, save_at, frames = named_options(self.own_names, given, save_at, frames, options)
+        wants = wanted(save_every, save_at, frames)
+        if wants.at is not None and steps is None and until is None:
+            until = float(wants.at[-1])
         dt = given.pop("dt", self.goal.dt)
         back = None
         if any(map(is_there, given.values())):
             given, back = SLOTS["there"]().brought(given, resume)
-        c, path = None, NOWHERE if resume is None else a_path("resume", resume, "run.checkpoint")
+        c, path = None, NOWHERE
         if resume is not None:
-            c = read(path)
+            c, path = begun_before(resume)
             t0, seed = (
                 agreed("t0", checked_time(t0), 0.0, c.run.t0, path),
                 agreed("seed", seed, 0, c.run.seed, path),
             )
             hash_every = agreed("hash_every", hash_every, None, c.hash_every, path)
-            save_every = c.save_every if save_every is None else save_every
+            if wants.unsaid and c.save_every is not None:
+                wants = replace(wants, every=c.save_every, told_every=True)
         if isinstance(self.source, Family):
             self.bind(self.source, sizes_from(self.source, sizes_given(self.source, c, path, given)))
         if on_orbits(self.goal):
@@ -588,7 +611,8 @@ class Simulation:
             )
         if system.kind == "map" and dt is not None:
             raise InputError(f"`{system.name}` is a map and has no dt", fix="Leave dt= out.")
-        if self.compiled.adaptive and dt is None:
+        gridless = self.compiled.adaptive and dt is None
+        if gridless:
             dt = whole_span(steps, until, checked_time(t0), c)
             if c is None:
                 check_no_grid(
@@ -634,13 +658,19 @@ class Simulation:
         first = 0 if c is None else c.step
         if system.clock is not None and until is not None and steps is None:
             start = i if c is None else replace(i, states=dict(c.start))
-            last = steps_until(replace(bare(), given=start), until)
+            last, end = steps_until(replace(bare(), given=start), until), None
         else:
-            last = count_steps(steps, until, dt, checked_time(t0)) + (first if until is None else 0)
+            last, end = count_steps(steps, until, dt, checked_time(t0), no_part(system, self.goal))
+            last += first if until is None else 0
         if last < first:
             raise InputError(
                 f"until={until:g} lies before the checkpoint, which is at t = {time_at(first, dt, t0):g}",
                 fix="Pass a later time.",
+            )
+        if system.clock is not None and wants.at is not None:
+            raise PlanError(
+                "save_at= does not go with time= yet: its steps end at times of their own",
+                fix="Pass save_every= or frames=, and read out.t; until= ends at any time.",
             )
         if system.clock is not None and save is not None:
             raise PlanError(
@@ -651,12 +681,15 @@ class Simulation:
         target, kept_every = self.checkpointing(checkpoint, checkpoint_every, c)
         schedule = Schedule(
             last,
-            None if save_every is None else whole("save_every", save_every, 1),
+            None,
             whole("observe_every", observe_every, 1) if watched else None,
             None if hash_every is None else whole("hash_every", hash_every, 1),
             first,
             kept_every,
+            end=end,
         )
+        size = sum(int(v.nbytes) for v in i.states.values())
+        schedule = scheduled(wants, schedule, dt, float(t0), size, gridless, no_part(system, self.goal))
         threads = None if threads is None else whole("threads", threads, 1)
         checked(seed=seed)
         compiled = self.compiled

@@ -7,72 +7,67 @@ computed again in rational numbers. A member that is left out here is jumped wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device.linear.bounded import LARGEST, SMALLEST, Bounded
-from tinyphysics.device.linear.double_double import DD, of_fraction, where
+from tinyphysics.device.linear.double_double import DD, ROUNDING, of_fraction, where
 from tinyphysics.device.linear.few_modes import RELATIVE, FewModes, turned
+from tinyphysics.device.linear.mixed_modes import MixedModes, eigenvalues
 from tinyphysics.ir.ops import Ops
 from tinyphysics.rules.calculus.affine import NotAffine
-from tinyphysics.rules.calculus.hessian import hessian
-from tinyphysics.rules.calculus.laurent import Curvatures, Laurent
+from tinyphysics.rules.calculus.hessian import Hessian, hessian
+from tinyphysics.rules.calculus.laurent import Curvatures, Laurent, invariants
 from tinyphysics.system import System
 
-Entry = tuple[str, int, int]  # "k", "w", "f" or "b", row and column
+Entry = tuple[str, int, int]  # the name of a matrix or a vector, row and column
 
 
 class Few:
-    """A small system, whatever its parameters are."""
+    """A small system, whatever its parameters are: its coefficients."""
 
-    def __init__(self, system: System, found: Curvatures) -> None:
-        self.system, self.found = system, found
-        components = found.components()
-        self.single = np.array([c[0] for c in components if len(c) == 1], int)
-        pairs = [c for c in components if len(c) == 2]
-        assert len(self.single) + 2 * len(pairs) == found.pairs
-        self.coupled = np.array(pairs, int).reshape(-1, 2).T
-        self.still = np.array([found.still(c) for c in pairs], int)
-        rows = {"k": found.stiffness, "w": found.inverse_mass}
-        self.entries: dict[Entry, Laurent] = {
-            (name, i, j): x
-            for name, part in rows.items()
-            for i, row in enumerate(part)
-            for j, x in row.items()
-        }
-        for name, line in (("f", found.force), ("b", found.drift)):
-            self.entries |= {(name, i, 0): x for i, x in enumerate(line) if x}
-        self.forced = any(name in "fb" for name, _, _ in self.entries)
+    def __init__(self, system: System, entries: Mapping[Entry, Laurent]) -> None:
+        self.system = system
+        self.entries = {entry: x for entry, x in entries.items() if x}
         self.parameters = sorted({name for x in self.entries.values() for name in names(x)})
 
-    def modes(self, params: Mapping[str, Any]) -> FewModes:
+    def modes(self, params: Mapping[str, Any]) -> FewModes | MixedModes:
         """At the parameters of each member, (members or 1, shape...)."""
         width = max((len(params[name]) for name in self.parameters), default=1)
         with np.errstate(all="ignore"):
             values, zero, good, lost = self.coefficients(params, width)
             return self.solved(Table(values, zero, width), good, lost)
 
+    @abstractmethod
+    def solved(self, x: Table, good: Any, lost: Any) -> FewModes | MixedModes: ...
+
+    @abstractmethod
+    def exact_entries(self, h: Hessian) -> Mapping[Entry, Any]:
+        """The same coefficients from rational numbers."""
+
     def coefficients(
         self, params: Mapping[str, Any], width: int
-    ) -> tuple[dict[Entry, DD], dict[Entry, Any], Any, Any]:
-        """(values (width,), where they are exactly 0, by entries that there are; members that are known, that have no numbers)."""
+    ) -> tuple[dict[Entry, Bounded], dict[Entry, Any], Any, Any]:
+        """(values (width,), where they are exactly 0, which members are known, and which have no numbers), by entries."""
         seen: dict[Any, Bounded] = {}
         values, zero, good = {}, {}, np.ones(width, bool)
         unknown, lost = np.zeros((2, width), bool)
         for entry, x in self.entries.items():
             found = evaluated(x, params, seen)
             unknown |= ~found.known
-            high, low = np.empty((2, width))
-            high[:], low[:] = found.value.high, found.value.low
-            values[entry], zero[entry] = DD(high, low), np.zeros(width, bool)
+            high, low, off = np.empty((3, width))
+            high[:], low[:], off[:] = found.value.high, found.value.low, found.off
+            values[entry], zero[entry] = Bounded(DD(high, low), off), np.zeros(width, bool)
         for m in np.flatnonzero(unknown).tolist():
             exact = self.exactly(params, m)
             good[m], lost[m] = exact is not None, exact is None
             for entry, c in (exact or {}).items():
-                values[entry][m] = DD(*of_fraction(c))
+                values[entry].value[m] = DD(*of_fraction(c))
+                values[entry].off[m] = abs(float(c)) * ROUNDING
                 zero[entry][m] = c == 0
                 good[m] &= c == 0 or SMALLEST < abs(c) < LARGEST
         return values, zero, good, lost
@@ -85,14 +80,76 @@ class Few:
         }
         assert s.energy is not None
         try:
-            h = hessian(s.energy, s.q, s.p, own)
+            found = self.exact_entries(hessian(s.energy, s.q, s.p, own))
         except NotAffine:
             return None
+        return {entry: Fraction(found[entry]) for entry in self.entries}
+
+
+class FewMixed(Few):
+    """One or two pairs whose q and p are mixed."""
+
+    def __init__(self, system: System, found: Curvatures) -> None:
+        self.size = 2 * found.pairs
+        a, g = found.generator()
+        self.forced = any(g)
+        trace, det = invariants(a)
+        super().__init__(system, {**matrix_entries(a, g), ("t", 0, 0): trace, ("d", 0, 0): det})
+
+    def exact_entries(self, h: Hessian) -> Mapping[Entry, Any]:
+        rows = h.generator()[:-1]
+        a = [row[:-1] for row in rows]
+        trace, det = invariants(a)
+        return {**matrix_entries(a, [row[-1] for row in rows]), ("t", 0, 0): trace, ("d", 0, 0): det}
+
+    def solved(self, x: Table, good: Any, lost: Any) -> MixedModes:
+        rows = np.arange(self.size)
+        parts = [x.lines("a", rows, np.full(self.size, j))[0] for j in rows]
+        a = DD(*(np.stack([getattr(part, word) for part in parts], axis=1) for word in ("high", "low")))
+        g = x.lines("g", rows, np.zeros(self.size, int))[0] if self.forced else None
+        one = np.zeros(1, int)
+        if self.size == 2:
+            m, zero = x.lines("t", one, one)
+            return MixedModes(a, g, -m, zero, good, lost)
+        no_det = x.lines("d", one, one)[1][0]
+        values, known = eigenvalues(x.whole("t"), x.whole("d"), no_det)
+        zero = np.stack([np.zeros_like(no_det), no_det])
+        return MixedModes(a, g, -values, zero, good & known, lost)
+
+
+def matrix_entries(a: Sequence[Sequence[Any]], g: Sequence[Any]) -> dict[Entry, Any]:
+    return {("a", i, j): x for i, row in enumerate(a) for j, x in enumerate(row)} | {
+        ("g", i, 0): x for i, x in enumerate(g)
+    }
+
+
+class FewSprings(Few):
+    """Pairs that are alone, and pairs that are coupled two by two."""
+
+    def __init__(self, system: System, found: Curvatures) -> None:
+        components = found.components()
+        self.single = np.array([c[0] for c in components if len(c) == 1], int)
+        pairs = [c for c in components if len(c) == 2]
+        assert len(self.single) + 2 * len(pairs) == found.pairs
+        self.coupled = np.array(pairs, int).reshape(-1, 2).T
+        self.still = np.array([found.still(c) for c in pairs], int)
+        rows = {"k": found.stiffness, "w": found.inverse_mass}
+        entries = {
+            (name, i, j): x
+            for name, part in rows.items()
+            for i, row in enumerate(part)
+            for j, x in row.items()
+        }
+        for name, line in (("f", found.force), ("b", found.drift)):
+            entries |= {(name, i, 0): x for i, x in enumerate(line)}
+        super().__init__(system, entries)
+        self.forced = any(name in "fb" for name, _, _ in self.entries)
+
+    def exact_entries(self, h: Hessian) -> Mapping[Entry, Any]:
         n, out = h.pairs, {}
         for name, i, j in self.entries:
             row = i + n * (name in "wb")
-            found = h.linear[row] if name in "fb" else h.rows[row].get(j + n * (name == "w"), 0)
-            out[name, i, j] = Fraction(found)
+            out[name, i, j] = h.linear[row] if name in "fb" else h.rows[row].get(j + n * (name == "w"), 0)
         return out
 
     def solved(self, x: Table, good: Any, lost: Any) -> FewModes:
@@ -143,7 +200,7 @@ class Few:
 class Table:
     """Coefficients of all members; those that are not there are 0."""
 
-    def __init__(self, values: Mapping[Entry, DD], zero: Mapping[Entry, Any], width: int) -> None:
+    def __init__(self, values: Mapping[Entry, Bounded], zero: Mapping[Entry, Any], width: int) -> None:
         self.values, self.zero, self.width = values, zero, width
 
     def lines(self, name: str, rows: Any, columns: Any = None) -> tuple[DD, Any]:
@@ -154,11 +211,16 @@ class Table:
         for at, entry in enumerate((name, i, j) for i, j in zip(rows.tolist(), columns.tolist())):
             if entry in self.values:
                 high[at], low[at], zero[at] = (
-                    self.values[entry].high,
-                    self.values[entry].low,
+                    self.values[entry].value.high,
+                    self.values[entry].value.low,
                     self.zero[entry],
                 )
         return DD(high, low), zero
+
+    def whole(self, name: str) -> Bounded:
+        """A number of its own, with what it may be off by."""
+        found = self.values.get((name, 0, 0))
+        return Bounded(DD(np.zeros(self.width)), np.zeros(self.width)) if found is None else found
 
     def both(self, name: str, pairs: Any) -> DD:
         """(2, components, width), of pairs that are coupled."""
@@ -170,6 +232,10 @@ def joined(parts: list[DD]) -> DD:
     if len(parts) == 1:
         return parts[0]
     return DD(np.concatenate([x.high for x in parts]), np.concatenate([x.low for x in parts]))
+
+
+def few_of(system: System, found: Curvatures) -> Few:
+    return FewMixed(system, found) if found.mixed else FewSprings(system, found)
 
 
 # --- coefficients -------------------------------------------------------------------------------------------

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tinyphysics.device.linear.few_modes import FewModes
+from tinyphysics.device.linear.mixed_modes import MixedModes
 from tinyphysics.device.linear.modes import at_times
 from tinyphysics.runtime.engines.engine import States
 from tinyphysics.runtime.engines.few import Few
 from tinyphysics.runtime.engines.on_demand import Look, LookedAt
 from tinyphysics.runtime.engines.propagator import Propagator
 from tinyphysics.runtime.engines.propagators import flat, unflat
+from tinyphysics.runtime.state.schedule import time_at
 from tinyphysics.system import System
 
+Solved = FewModes | MixedModes
 KEPT = 8  # sets of parameters whose modes are remembered
 
 
@@ -30,13 +34,13 @@ class Jumps:
     one: Callable[[Mapping[str, Any], float], Propagator]  # by the parameters of a member, and dt
     find: Callable[[], Few | None]
 
-    known: OrderedDict[Any, FewModes] = field(default_factory=OrderedDict, repr=False)
+    known: OrderedDict[Any, Solved] = field(default_factory=OrderedDict, repr=False)
 
     @cached_property
     def few(self) -> Few | None:
         return self.find()
 
-    def modes(self, params: Mapping[str, Any]) -> FewModes:
+    def modes(self, params: Mapping[str, Any]) -> Solved:
         """At the parameters of all members; those of the last few runs are remembered."""
         assert self.few is not None
         own = {name: params[name] for name in self.few.parameters}
@@ -49,6 +53,12 @@ class Jumps:
             while len(self.known) > KEPT:
                 self.known.popitem(last=False)
         return found
+
+    def flows(self, params: Mapping[str, Any], dt: float) -> bool:
+        """Is it the flow itself that jumps, and not the power of a method?"""
+        if self.few is not None or not all(map(len, params.values())):
+            return True
+        return self.one({name: v[0] for name, v in params.items()}, dt).question.stages is None
 
     def told(self, params: Mapping[str, Any], dt: float, n: int) -> dict[str, Any]:
         """What is known of a jump of the first member."""
@@ -73,7 +83,8 @@ class Jumped:
     seen: dict[str, Any] | None = field(
         default=None, repr=False
     )  # the state at this step, once it was asked for
-    modes: FewModes | None = field(default=None, repr=False)  # of the members, once they were needed
+    modes: Solved | None = field(default=None, repr=False)  # of the members, once they were needed
+    t0: float = 0.0
 
 
 class JumpEngine(LookedAt[Jumped]):
@@ -88,7 +99,7 @@ class JumpEngine(LookedAt[Jumped]):
     def start(
         self, state: States, params: States, members: int, dt: float, t0: float, threads: int | None = None
     ) -> Jumped:
-        return Jumped({name: np.array(v) for name, v in state.items()}, params, members, dt)
+        return Jumped({name: np.array(v) for name, v in state.items()}, params, members, dt, t0=t0)
 
     def held(self, m: Jumped) -> Any:
         raise AssertionError("a jump has no rows to hold")
@@ -112,14 +123,15 @@ class JumpEngine(LookedAt[Jumped]):
         steps: int,
         threads: int | None = None,
     ) -> Jumped:
-        return Jumped({name: np.array(v) for name, v in registers.items()}, params, members, dt, steps)
+        return Jumped({name: np.array(v) for name, v in registers.items()}, params, members, dt, steps, t0=t0)
 
     def snapshot(self, m: Jumped) -> Jumped:
-        return Jumped(m.start, m.params, m.members, m.dt, m.steps, m.seen, m.modes)
+        return replace(m)
 
     def some(self, m: Jumped, members: list[int]) -> Jumped:
         own = {name: v[members] if len(v) > 1 else v for name, v in m.params.items()}
-        return Jumped({name: v[members] for name, v in m.start.items()}, own, len(members), m.dt, m.steps)
+        start = {name: v[members] for name, v in m.start.items()}
+        return Jumped(start, own, len(members), m.dt, m.steps, t0=m.t0)
 
     def overwrite(self, m: Jumped, members: list[int], well: int) -> None:
         m.start, m.seen, m.modes = {name: v.copy() for name, v in m.start.items()}, None, None
@@ -139,6 +151,15 @@ class JumpEngine(LookedAt[Jumped]):
             m.seen = {name: v[0] for name, v in self.at(m, [m.steps]).items()}
         return m.seen
 
+    def between(self, m: Jumped, t: float) -> dict[str, Any]:
+        """Of a flow a jump of its own from the first state; of a method's power a shorter step from the last whole one."""
+        if self.jumps.flows(m.params, m.dt):
+            n = (Fraction(t) - Fraction(m.t0)) / Fraction(m.dt)
+            return {name: v[0] for name, v in self.at(m, [n]).items()}
+        now = time_at(m.steps, m.dt, m.t0)
+        one = Jumped(self.state(m), m.params, m.members, t - now)
+        return {name: v[0] for name, v in self.at(one, [1]).items()}
+
     def watch(self, m: Jumped, rows: int, stride: int) -> dict[str, Any]:
         """The rows of a piece are made together."""
         steps = [m.steps + stride * (j + 1) for j in range(rows)]
@@ -148,8 +169,8 @@ class JumpEngine(LookedAt[Jumped]):
         m.steps, m.seen = steps[-1], {name: v[-1] for name, v in frames.items()}
         return out
 
-    def at(self, m: Jumped, steps: Sequence[int]) -> dict[str, Any]:
-        """The states at some steps, (frames, members, shape...)."""
+    def at(self, m: Jumped, steps: Sequence[int | Fraction]) -> dict[str, Any]:
+        """The states at some steps, (frames, members, shape...); those of a flow need not be whole."""
         few = self.jumps.few
         if 0 in steps:
             rest = [n for n in steps if n]
@@ -182,7 +203,7 @@ class JumpEngine(LookedAt[Jumped]):
                     out[name][frames, k] = v[:, 0]
         return out
 
-    def one_by_one(self, m: Jumped, steps: Sequence[int]) -> dict[str, Any]:
+    def one_by_one(self, m: Jumped, steps: Sequence[int | Fraction]) -> dict[str, Any]:
         """By the propagator of each member, or of all of them."""
         if all(len(v) == 1 for v in m.params.values()):
             return self.jumps.one({name: v[0] for name, v in m.params.items()}, m.dt).jump(m.start, steps)

@@ -39,14 +39,14 @@ class Propagator:
     ways: list[Means]
     made: dict[str, Any] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    jumps: OrderedDict[tuple[int, ...], tuple[Any, Any]] = field(default_factory=OrderedDict)
+    jumps: OrderedDict[tuple[int | Fraction, ...], tuple[Any, Any]] = field(default_factory=OrderedDict)
 
-    def prepared(self, *n: int) -> tuple[Any, Any]:
+    def prepared(self, *n: int | Fraction) -> tuple[Any, Any]:
         """(what it is computed by, what it makes of n steps, of some frames)."""
         with LOCK:
             return self._prepared(n)
 
-    def _prepared(self, n: tuple[int, ...]) -> tuple[Any, Any]:
+    def _prepared(self, n: tuple[int | Fraction, ...]) -> tuple[Any, Any]:
         if n in self.jumps:
             self.jumps.move_to_end(n)
             return self.jumps[n]
@@ -82,11 +82,11 @@ class Propagator:
             raise Apart
         told = "\n  ".join(reasons)
         raise PlanError(
-            f"`{self.question.system.name}` cannot jump over {n[0]:,} steps. Tried:\n  {told}", fix=LOOP
+            f"`{self.question.system.name}` cannot jump over {n[0] if isinstance(n[0], int) else float(n[0]):,} steps. Tried:\n  {told}", fix=LOOP
         )
 
-    def jump(self, states: Mapping[str, Any], steps: Sequence[int]) -> dict[str, Any]:
-        """States (members, shape...) after so many steps: (frames, members, shape...)."""
+    def jump(self, states: Mapping[str, Any], steps: Sequence[int | Fraction]) -> dict[str, Any]:
+        """States (members, shape...) after so many steps, of a flow any numbers: (frames, members, shape...)."""
         members = len(next(iter(states.values())))
         numbers = max(1, sum(v[:1].size for v in states.values()))
         out = {name: np.empty((len(steps), *v.shape), v.dtype) for name, v in states.items()}
@@ -101,7 +101,7 @@ class Propagator:
                     there[...] = v.reshape(there.shape)
         return out
 
-    def pieces(self, steps: Sequence[int], along: int) -> Iterator[tuple[slice, tuple[Any, Any]]]:
+    def pieces(self, steps: Sequence[int | Fraction], along: int) -> Iterator[tuple[slice, tuple[Any, Any]]]:
         """Frames, and what they are computed by: so many at once where that can be."""
         for begin in range(0, len(steps), along):
             some = slice(begin, min(begin + along, len(steps)))
@@ -149,7 +149,7 @@ def _remembered(
         given = {name: [float(x) for x in v.reshape(-1)] for name, v in parameters.items()}
         question = Question(system, facts, step, given, Fraction(dt))
         _propagators[key] = Propagator(
-            question, means(system, facts, "exact" if question.stages is None else "method")
+            question, means(system, facts, "exact" if question.stages is None else "method", small=False)
         )
         if len(_propagators) > KEPT:
             _propagators.popitem(last=False)

@@ -26,8 +26,9 @@ from tinyphysics.runtime.stages import pilot_cache as decisions
 from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.state.ensemble import Inputs, inputs, sizes_from
 from tinyphysics.runtime.state.first_state import first_state
+from tinyphysics.runtime.state.frames import count_steps
 from tinyphysics.runtime.state.run import Checkpoint
-from tinyphysics.runtime.state.schedule import checked_time, count_steps
+from tinyphysics.runtime.state.schedule import checked_time
 from tinyphysics.system import Family
 from tinyphysics.trajectory import Trajectory
 
@@ -105,6 +106,12 @@ def time_of(until: Any, t0: float) -> float:
     if not end > t0:
         raise InputError(f"until={until!r} does not lie after t0={t0:g}", fix=f"Pass until={t0 + 10:g}.")
     return end - t0
+
+
+def span_of(steps: Any, until: Any, dt: float, t0: float) -> float:
+    """The time of a run, whichever way it goes."""
+    n, end = count_steps(steps, until, dt, t0)
+    return n * abs(dt) if end is None else abs(end - t0)
 
 
 def plan(sim: Simulation, i: Inputs, t0: float, reach: float | None, dt: float | None) -> None:
@@ -186,7 +193,7 @@ def step_of_run(
         )
     if sim.goal.decision is None or outruns(sim, steps, until, dt, t0):
         i = inputs(sim.system, given_momenta(sim.system, given), sim.compiled.encoding)
-        reach = count_steps(steps, until, dt, t0) * abs(dt) if dt is not None else time_of(until, t0)
+        reach = time_of(until, t0) if dt is None else span_of(steps, until, dt, t0)
         if dt is not None and reach == 0:
             return dt
         plan(sim, i, t0, reach, dt)
@@ -202,7 +209,9 @@ def outruns(sim: Simulation, steps: Any, until: Any, dt: float | None, t0: float
     d = sim.goal.decision
     if d is None or d.tolerance is None or dt is None:
         return False
-    return count_steps(steps, until, dt, t0) * abs(dt) > d.reach * (1 + 1e-9)
+    whole, end = count_steps(steps, until, dt, t0)
+    span = whole * abs(dt) if end is None else abs(end - t0)
+    return span > d.reach * (1 + 1e-9)
 
 
 # --- after a run --------------------------------------------------------------------------------------------
@@ -270,9 +279,11 @@ def state_error(sim: Simulation, out: Trajectory, some: Inputs, who: list[int]) 
     finer = pilots.states(pilots.run(m.name, dt, more, looks_in(more)))
     if finer is None:
         return math.inf
-    last = out.final.states
-    if any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):  # in words, of everyone
-        seen = run.encoding.values({name: here(v[-1]) for name, v in out.origin.frames.items()})
+    last, row = out.final.states, -1
+    if run.schedule.end is not None:  # the last whole step is the frame before it
+        row -= 1
+    if row < -1 or any(isinstance(v, DeviceArray) for v in out.origin.frames.values()):  # in words, of everyone
+        seen = run.encoding.values({name: here(v[row]) for name, v in out.origin.frames.items()})
         last = {name: seen[name] if run.given.is_ensemble else seen[name][0] for name in last}
     final = {
         name: np.asarray(v)[who][None] if run.given.is_ensemble else np.asarray(v)[None, None]

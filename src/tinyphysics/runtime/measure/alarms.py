@@ -148,7 +148,7 @@ def of_driven(
 
 
 def begins_lost(r: Run, member: int) -> bool:
-    """Is the energy of a first state no number?  Looked at again, as runs compute it: a short form may have divided by zero."""
+    """Is the energy of a first state no number?  As runs compute it: the function of Python may have divided by zero."""
     H = r.system.energy
     assert H is not None
     params = {n: v[[member]] if len(v) > 1 else v for n, v in r.given.params.items()}

@@ -12,7 +12,7 @@ from tinyphysics.ir.value import Value, evaluate
 from tinyphysics.rules.functions.user_derivatives import look_at
 from tinyphysics.runtime.engines.plans import roots_of
 from tinyphysics.runtime.state.ensemble import Inputs
-from tinyphysics.system import System
+from tinyphysics.system import Parameter, State, System
 from tinyphysics.tpir.verifier import certified
 
 MOST_POINTS = 64  # of an operation, for each member: those of an array are taken at even distances
@@ -34,7 +34,8 @@ def environments(system: System, i: Inputs, t0: float) -> Iterator[dict[str, Val
     """What each member gives to the system's expressions."""
     for k in range(i.members):
         env: dict[str, Value] = {} if system.time is None else {str(system.time.arg): t0}
-        for x in (*system.states, *system.parameters):
+        named: list[State | Parameter] = [*system.states, *system.parameters]
+        for x in named:
             held = (i.states if x.name in i.states else i.params).get(x.name)
             if held is None:
                 continue

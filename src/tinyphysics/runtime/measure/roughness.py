@@ -17,13 +17,14 @@ import numpy as np
 
 from tinyphysics.ir import UOp
 from tinyphysics.physics.draws import uniform
-from tinyphysics.runtime.api.simulation import Simulation
+from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.execute import execute, looking
 from tinyphysics.runtime.state.encoding import Encoding
 from tinyphysics.runtime.state.ensemble import Inputs
 from tinyphysics.runtime.state.record import Record, beginning
 from tinyphysics.runtime.state.run import Run
 from tinyphysics.runtime.state.schedule import Schedule
+from tinyphysics.target import BUILT, Target
 
 COPIES = 16  # of a state, on a line
 PLACES = 256  # on a line, of which copies take some
@@ -43,11 +44,16 @@ BETTER = 2.0  # a curve that leaves less than 1/BETTER of the variance of anothe
 Arrays = Mapping[str, Any]
 
 
-def advanced(sim: Simulation, given: Inputs, dt: float, steps: int, every: int) -> tuple[Run, Record]:
+def target_of(c: Compiled) -> Target:
+    """Where its runs are done."""
+    found = BUILT[c.known.backend]
+    return found if c.goal.math == "exact" else replace(found, bit_exact=False)
+
+
+def advanced(c: Compiled, given: Inputs, dt: float, steps: int, every: int) -> tuple[Run, Record]:
     """A run from words as they are kept, with frames."""
-    c, schedule = sim.compiled, Schedule(steps, every, None, None)
-    loops = c.in_loops(given.members)
-    r = Run(c.program, c.system, sim.target, given, schedule, dt, 0.0, None, c.encoding, loops)
+    schedule, loops = Schedule(steps, every, None, None), c.in_loops(given.members)
+    r = Run(c.program, c.system, target_of(c), given, schedule, dt, 0.0, None, c.encoding, loops)
     record = beginning(given, schedule)
     for name, v in given.states.items():
         record.frames[name][0] = v
@@ -100,10 +106,10 @@ def lines(encoding: Encoding, states: Arrays, ways: Arrays, shorter: tuple[int, 
     return out
 
 
-def ways_of(sim: Simulation, frames: Arrays) -> dict[str, Any]:
+def ways_of(c: Compiled, frames: Arrays) -> dict[str, Any]:
     """How far each number goes in some steps, in what its word counts; of second words, any length."""
-    encoding, out = sim.compiled.encoding, {}
-    for s in sim.system.states:
+    encoding, out = c.encoding, {}
+    for s in c.system.states:
         word = moved_word(encoding, s.name)
         if encoding.precision.wide:
             out[word] = np.full(frames[word].shape[1:], np.inf)
@@ -138,13 +144,13 @@ class Copies:
     """Copies of samples, gone some steps on; `kept` are their words, (frames, lines * samples * copies, shape...)."""
 
     def __init__(
-        self, sim: Simulation, samples: Inputs, dt: float, frames: Arrays, shorter: tuple[int, ...], far: int
+        self, c: Compiled, samples: Inputs, dt: float, frames: Arrays, shorter: tuple[int, ...], far: int
     ) -> None:
-        self.sim, self.samples, self.lines = sim, samples, len(shorter)
+        self.compiled, self.samples, self.lines = c, samples, len(shorter)
         self.every = np.tile(np.repeat(np.arange(samples.members), COPIES), self.lines)
-        states = lines(sim.compiled.encoding, samples.states, ways_of(sim, frames), shorter)
+        states = lines(c.encoding, samples.states, ways_of(c, frames), shorter)
         self.given = replace(members(samples, self.every), states=states)
-        self.run, record = advanced(sim, self.given, dt, far, FEW)
+        self.run, record = advanced(c, self.given, dt, far, FEW)
         self.kept, self.stopped = record.frames, bool(record.stops)
 
     def slopes(self, values: Mapping[str, UOp], frame: int) -> dict[str, Any]:
@@ -152,13 +158,13 @@ class Copies:
         first = replace(self.run, given=members(self.samples, self.every[::COPIES]))
         here = {name: v[frame][None, ::COPIES] for name, v in self.kept.items()}
         found = looking(first, values, here, [0])
-        return {s.name: found[f"slope.{s.name}"][0] for s in self.sim.system.states}
+        return {s.name: found[f"slope.{s.name}"][0] for s in self.compiled.system.states}
 
     def energies(self, values: Mapping[str, UOp], frame: int, beside: Arrays | None = None) -> Any:
         """(lines * samples, copies): energies less that of the first copy, or less those of other words."""
-        encoding, slopes = self.sim.compiled.encoding, self.slopes(values, frame)
+        encoding, slopes = self.compiled.encoding, self.slopes(values, frame)
         total: Any = 0.0
-        for s in self.sim.system.states:
+        for s in self.compiled.system.states:
             names = encoding.precision.names(s.name)
             own = {n: self.kept[n][frame].reshape(-1, COPIES, *self.kept[n].shape[2:]) for n in names}
             other = {n: v[:, :1] for n, v in own.items()}

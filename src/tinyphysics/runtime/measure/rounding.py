@@ -23,8 +23,8 @@ from tinyphysics.ir.dtype import f32
 from tinyphysics.physics.draws import uniform
 from tinyphysics.planner.cost.rounding import NAME, NOT_ESTIMATED, roundings
 from tinyphysics.report import Row
-from tinyphysics.runtime.api.simulation import Simulation
 from tinyphysics.runtime.measure.roughness import COPIES, FEW, SHORTER, Copies, advanced, members
+from tinyphysics.runtime.stages.compiled import Compiled
 from tinyphysics.runtime.stages.execute import looking
 from tinyphysics.runtime.stages.origin import CANCELLED, SLOPES, TERMS
 from tinyphysics.runtime.stages.terms import addends
@@ -42,7 +42,7 @@ FRAMES = 16  # at which a pilot is looked at
 PHASES = 64  # between two of them, of which each sample has one: frames may be a period apart
 LONGEST, USUAL, LEAST = 100_000, 10_000, 256  # steps of a pilot; USUAL, where a run has not said how many
 WORK = 2e8  # operations of all copies, or of a pilot: about a tenth of a second
-IN_PYTHON = 1e-3  # of that, where there is no compiled code
+IN_PYTHON = {"python": 1e-2, "numpy": 1e-1}  # of that, where there is no compiled code
 TOO_MUCH = 16.0  # times WORK
 LOOKED_AT = 64  # operations, about, that a number of a copy costs besides its steps
 DRIFT = 0.5  # of the energy, in the pilot: beyond, energies are no sums of small errors
@@ -63,33 +63,31 @@ class Rounding:
 
     @property
     def row(self) -> Row:
-        told = f"rms energy error after n steps by rounding alone, over the {self.scale}: a random walk, "
-        at = f"measured at {self.samples} states of {self.steps:,} steps"
+        told = f"expected energy error (rms) after n steps, by rounding alone, relative to the {self.scale}; "
+        at = f"measured at {self.samples} states along {self.steps:,} steps"
         if not self.walk and not self.constant:
             return Row(NAME, "none", f"no rounding of the energy was seen, {at}")
         verdict = f"{self.walk:.0e} sqrt(n)"
         if self.constant:
             verdict = f"{self.constant:.0e} + {verdict}"
-            at += "; the first number is of constants that float32 rounds, and does not grow"
-        return Row(NAME, verdict, told + at)
+            at += "; the first part is of constants that float32 rounds, and does not grow"
+        return Row(NAME, verdict, f"{told}a random walk, {at}")
 
 
-def rounding_row(sim: Simulation) -> Row | None:
-    """What explain() says once a state is known; None where what it says without one still holds."""
-    if sim.began is None:
-        return None
+def rounding_row(c: Compiled, began: FirstState) -> Row:
+    """What explain() says once a state is known."""
     try:
-        found = estimate(sim, sim.began)
+        found = estimate(c, began)
     except TinyPhysicsError as error:
         found = f"a pilot was refused: {error.what}"
     return Row(NAME, NOT_ESTIMATED, found) if isinstance(found, str) else found.row
 
 
-def watched(sim: Simulation) -> dict[str, UOp]:
+def watched(c: Compiled) -> dict[str, UOp]:
     """The energy, the sizes that it is relative to, its slopes, and twice the kinetic energy."""
-    H = sim.system.energy
+    H = c.system.energy
     assert H is not None
-    states = [s.var for s in sim.system.states]
+    states = [s.var for s in c.system.states]
     slopes = derivative(H, states)
     products = [(z * g).sum() if z.shape else z * g for z, g in zip(states, slopes)]
     sizes = [abs(z * g).sum() if z.shape else abs(z * g) for z, g in zip(states, slopes)]
@@ -97,38 +95,36 @@ def watched(sim: Simulation) -> dict[str, UOp]:
         "energy": H,
         "terms": UOp.sum_of(abs(x) for x in addends(H)),
         "sizes": UOp.sum_of(sizes),
-        "moving": UOp.sum_of(x for x, s in zip(products, sim.system.states) if s.role == "momentum"),
-        **{f"slope.{s.name}": u for s, u in zip(sim.system.states, slopes)},
+        "moving": UOp.sum_of(x for x, s in zip(products, c.system.states) if s.role == "momentum"),
+        **{f"slope.{s.name}": u for s, u in zip(c.system.states, slopes)},
     }
 
 
-def affordable(sim: Simulation) -> float:
+def affordable(c: Compiled) -> float:
     """Steps of one member that may be taken."""
-    slow = IN_PYTHON if sim.target.backend in ("python", "numpy") else 1.0
-    numbers = sum(s.var.size for s in sim.system.states)
-    return WORK * slow / (sim.compiled.known.operations + LOOKED_AT * numbers)
+    slow = IN_PYTHON.get(c.known.backend, 1.0)
+    numbers = sum(s.var.size for s in c.system.states)
+    return WORK * slow / (c.known.operations + LOOKED_AT * numbers)
 
 
-def estimate(sim: Simulation, began: FirstState) -> Rounding | str:
-    """The rounding of a simulation from its first state on, or why it is not estimated."""
-    given, room, dt = replace(began.given, is_ensemble=True), affordable(sim), began.dt
-    shorter = SHORTER[sim.goal.precision]
-    if "smooth" in sim.built.facts and not sim.built.facts["smooth"]:
+def estimate(c: Compiled, began: FirstState) -> Rounding | str:
+    """The rounding of runs from a first state on, or why it is not estimated."""
+    given, room, dt = replace(began.given, is_ensemble=True), affordable(c), began.dt
+    shorter = SHORTER[c.goal.precision]
+    if "smooth" in c.built.facts and not c.built.facts["smooth"]:
         shorter = shorter[-SHORTEST:]
     each = room / (COPIES * len(shorter))  # states times steps
     if each * TOO_MUCH < FEW:
-        return (
-            f"a step has {sim.compiled.known.operations:,} operations: some hundred steps would take seconds"
-        )
+        return f"a step has {c.known.operations:,} operations: some hundred steps would take seconds"
     far = STEPS if each >= STEPS else FEW
     count = max(2, min(SAMPLES, int(each / far)))
     wanted = USUAL if began.steps is None else began.steps
     steps = int(min(max(wanted, LEAST), max(room / max(given.members, count / FRAMES), STEPS), LONGEST))
     stride = max(steps // FRAMES, 1)
-    r, pilot = advanced(sim, given, dt, steps, stride)
+    r, pilot = advanced(c, given, dt, steps, stride)
     if pilot.stops:
         return f"a pilot from the first state stopped at step {pilot.stops[0].step:,}"
-    values = watched(sim)
+    values = watched(c)
     seen = looking(r, values, pilot.frames, pilot.steps)
     scale, of = scale_of(seen)
     if scale is None:
@@ -136,16 +132,16 @@ def estimate(sim: Simulation, began: FirstState) -> Rounding | str:
     chosen = np.arange(count) * (FRAMES * given.members - 1) // max(count - 1, 1)
     at, who = chosen // given.members, chosen % given.members
     samples = replace(members(given, who), states={name: v[at, who] for name, v in pilot.frames.items()})
-    _, between = advanced(sim, samples, dt, stride, max(stride // PHASES, 1))
+    _, between = advanced(c, samples, dt, stride, max(stride // PHASES, 1))
     phase = 1 + (uniform(count, 3)[:, 0] * (len(between.steps) - 1)).astype(int)
     states = {name: v[phase, range(count)] for name, v in between.frames.items()}
     samples = replace(samples, states=states)
-    r, on = advanced(sim, samples, dt, PERIODS, 1)
+    r, on = advanced(c, samples, dt, PERIODS, 1)
     if between.stops or on.stops:
         return f"a pilot from the first state stopped before step {steps + PERIODS:,}"
-    if n := comes_back(sim, on.frames):
+    if n := comes_back(c, on.frames):
         return f"a state is where it was after {plural(n, 'step')}, so that roundings repeat"
-    copies = Copies(sim, samples, dt, on.frames, shorter, far)
+    copies = Copies(c, samples, dt, on.frames, shorter, far)
     if copies.stopped:
         return "the program stopped next to a state of the run"
     average = []
@@ -161,7 +157,7 @@ def estimate(sim: Simulation, began: FirstState) -> Rounding | str:
             f"roundings of successive steps are not independent: in {far} steps the energy goes {more:.2g} times "
             f"as far as {FEW} let expect"
         )
-    p, constant = sim.compiled.encoding.precision, 0.0
+    p, constant = c.encoding.precision, 0.0
     if p.forces is f32 and (p.state is not f32 or p.low is not None):  # in float32 the walk is larger
         moving = seen["moving"] / scale
         rates = looking(
@@ -178,11 +174,11 @@ def rms(x: Any) -> float:
     return math.sqrt(float((x**2).mean()))
 
 
-def comes_back(sim: Simulation, frames: Mapping[str, Any]) -> int:
+def comes_back(c: Compiled, frames: Mapping[str, Any]) -> int:
     """After how few steps half of the states are where they were, to some units in the last place; 0: they are not."""
-    unit, encoding = roundings(sim.goal.precision, sim.goal.lattice)[0], sim.compiled.encoding
+    unit, encoding = roundings(c.goal.precision, c.goal.lattice)[0], c.encoding
     far: Any = 0.0
-    for s in sim.system.states:
+    for s in c.system.states:
         v = np.asarray(encoding.shown(s.name, frames), np.float64)
         v = v.reshape(*v.shape[:2], -1)
         size = np.abs(v).max(axis=(0, 2)) if encoding.precision.state.is_float else 1.0
@@ -210,10 +206,10 @@ def scale_of(seen: Mapping[str, Any]) -> tuple[Any, str]:
 
 def rate_of_constants(copies: Copies, values: Mapping[str, UOp], dt: float, scale: Any) -> float:
     """The rms change of the energy in a step that all copies have, beside the same steps with float64 forces."""
-    sim = copies.sim
+    c = copies.compiled
     goal = replace(
-        sim.goal,
-        method=sim.compiled.known.method,
+        c.goal,
+        method=c.known.method,
         order=None,
         forbid=(),
         precision="float64",
@@ -222,8 +218,8 @@ def rate_of_constants(copies: Copies, values: Mapping[str, UOp], dt: float, scal
         decision=None,
         propagator="loop",
     )
-    twin = Simulation(sim.system, goal, sim.requested, "off")
-    states = sim.compiled.encoding.values(copies.given.states)
+    twin = Compiled(c.system, goal, c.requested)
+    states = c.encoding.values(copies.given.states)
     given: Inputs = replace(copies.given, states={n: np.asarray(v, np.float64) for n, v in states.items()})
     _, record = advanced(twin, given, dt, FEW, FEW)
     if record.stops:

@@ -18,7 +18,7 @@ from tinyphysics.planner.choice.stiff import stiffest
 from tinyphysics.planner.cost.target import FEW_MEMBERS, loops_refuse
 from tinyphysics.planner.methods.catalog import BY_NAME
 from tinyphysics.rules.functions.random import draws
-from tinyphysics.runtime.engines.few import Few
+from tinyphysics.runtime.engines.few import Few, few_of
 from tinyphysics.runtime.engines.jump import Jumps
 from tinyphysics.runtime.engines.plans import Known, find, keep, known_of, plan_key
 from tinyphysics.runtime.engines.propagator import Propagator, propagator
@@ -115,7 +115,7 @@ class Compiled:
     def few(self) -> Few | None:
         """A small system, whose members and frames jump together."""
         found = few(self.system) if self.known.way == "exact" else None
-        return None if found is None else Few(self.system, found)
+        return None if found is None else few_of(self.system, found)
 
     def check_length(self, steps: int, members: int, dt: float) -> None:
         """A run that no one will see the end of is refused, with what it would take."""

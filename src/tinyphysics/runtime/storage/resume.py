@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -103,6 +103,18 @@ def agreed(option: str, value: Any, default: Any, kept: Any, path: Path) -> Any:
 
 
 # --- leaving one behind -----------------------------------------------------------------------------
+class Keeps(Protocol):
+    """Takes the loop state of a run at a step."""
+
+    def keep(
+        self,
+        step: int,
+        registers: Mapping[str, Any],
+        record: Record,
+        frozen: Mapping[int, tuple[Stop, Mapping[str, Any]]],
+    ) -> None: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Keeper:
     """Writes the checkpoints of one run."""
@@ -130,7 +142,7 @@ class Keeper:
                 self.run,
                 __version__,
                 step,
-                s.save_every,
+                s.save_every if s.told_every else None,
                 s.hash_every,
                 i.members,
                 i.is_ensemble,
