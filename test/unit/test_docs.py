@@ -224,7 +224,9 @@ def test_a_printed_page_holds_every_row_of_its_table(name):
 
 def test_the_status_in_the_readme_names_the_backends_that_exist_and_how_many_methods():
     lines = README.read_text(encoding="utf-8").splitlines()
-    backends, methods = (next(x for x in lines if x.startswith(f"| {row} |")) for row in ("backends", "methods"))
+    backends, methods = (
+        next(x for x in lines if x.startswith(f"| {row} |")) for row in ("backends", "methods")
+    )
     assert set(re.findall(r"`(\w+)`", backends)) == set(BUILT)
     assert f"| {len(METHODS)}, of order" in methods
 

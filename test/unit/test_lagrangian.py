@@ -223,9 +223,7 @@ def rods(n):
 def test_both_ways_are_counted_and_the_plan_says_so():
     plan = tp.compile(double_pendulum, 0.01).built.plan
     assert plan.method == "implicit_midpoint" and "operations a step by H" in plan.because
-    assert (
-        plan.not_chosen[0].method == "variational_midpoint" and "of L itself" in plan.not_chosen[0].because
-    )
+    assert plan.not_chosen[0].method == "variational_midpoint" and "of L itself" in plan.not_chosen[0].because
 
 
 def test_a_constant_mass_matrix_is_stepped_by_kicks_and_drifts():
